@@ -1,1 +1,3 @@
 //! watch
+
+pub mod units;
