@@ -1,0 +1,1 @@
+pub(crate) const HEADER_LEN: usize = 88;

@@ -1,0 +1,1 @@
+pub(crate) const HEADER_LEN: u64 = 4096;
