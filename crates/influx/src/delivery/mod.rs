@@ -1,0 +1,3 @@
+//! Delivery.
+
+pub mod answer;
