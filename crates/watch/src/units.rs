@@ -181,39 +181,24 @@ fn parse(
     }
     let mut total = 0_u64;
     loop {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(rest.len());
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (number, tail) = rest.split_at(digits);
-        let unit_len = tail
-            .find(|c: char| c.is_ascii_digit() || c == ' ')
-            .unwrap_or(tail.len());
+        let unit_len = tail.find(|c: char| c.is_ascii_digit() || c == ' ').unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit_len);
         if number.is_empty() {
-            return Err(UnitError::Number {
-                text: written(),
-                example,
-            });
+            return Err(UnitError::Number { text: written(), example });
         }
         let Some((_, scale)) = known.iter().find(|(name, _)| *name == unit) else {
-            return Err(UnitError::Unit {
-                text: written(),
-                units,
-            });
+            return Err(UnitError::Unit { text: written(), units });
         };
         let value = scaled(number, *scale).ok_or_else(|| {
             if number.matches('.').count() > 1 || number.starts_with('.') {
-                UnitError::Number {
-                    text: written(),
-                    example,
-                }
+                UnitError::Number { text: written(), example }
             } else {
                 UnitError::Range { text: written() }
             }
         })?;
-        total = total
-            .checked_add(value)
-            .ok_or_else(|| UnitError::Range { text: written() })?;
+        total = total.checked_add(value).ok_or_else(|| UnitError::Range { text: written() })?;
         rest = tail.trim_start();
         if rest.is_empty() {
             return Ok(total);
@@ -247,9 +232,7 @@ fn write_largest(
     if value == 0 {
         return f.write_str(zero);
     }
-    let fitting = known
-        .iter()
-        .filter(|(_, scale)| value.is_multiple_of(*scale));
+    let fitting = known.iter().filter(|(_, scale)| value.is_multiple_of(*scale));
     match fitting.max_by_key(|(name, scale)| (*scale, name.is_ascii())) {
         Some((unit, scale)) => write!(f, "{}{unit}", value / scale),
         None => write!(f, "{value}"),
@@ -303,13 +286,9 @@ mod tests {
 
     #[test]
     fn reads_what_an_operator_writes() {
-        for (text, millis) in [
-            ("500ms", 500),
-            ("1m30s", 90_000),
-            ("1.5s", 1_500),
-            ("0", 0),
-            ("1h 1ms", 3_600_001),
-        ] {
+        for (text, millis) in
+            [("500ms", 500), ("1m30s", 90_000), ("1.5s", 1_500), ("0", 0), ("1h 1ms", 3_600_001)]
+        {
             assert_eq!(text.parse(), Ok(Duration::from_millis(millis)), "{text}");
         }
         for (text, bytes) in [("10GiB", 10 << 30), ("1.5KiB", 1536), ("25MB", 25_000_000)] {
@@ -323,10 +302,7 @@ mod tests {
             assert!(text.parse::<Duration>().is_err(), "{text}");
         }
         assert!(matches!("5gb".parse::<Size>(), Err(UnitError::Unit { .. })));
-        assert!(matches!(
-            "99999999TiB".parse::<Size>(),
-            Err(UnitError::Range { .. })
-        ));
+        assert!(matches!("99999999TiB".parse::<Size>(), Err(UnitError::Range { .. })));
     }
 
     proptest! {

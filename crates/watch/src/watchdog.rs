@@ -1,0 +1,260 @@
+//! Sees a thread whose loop stands still, and says in which stage it stands.
+//!
+//! A thread beats its [`Pulse`] on every turn of its loop; the watchdog looks from a thread of its
+//! own. What a worker does between two beats blocks every client of that worker.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::metrics::{Gauge, Registry};
+
+macro_rules! stages {
+    ($($(#[$about:meta])* $name:ident = $text:literal,)*) => {
+        /// What a thread is doing, for the watchdog's reports.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        #[repr(u8)]
+        pub enum Stage {
+            $($(#[$about])* $name,)*
+        }
+
+        impl Stage {
+            const ALL: &[Stage] = &[$(Stage::$name,)*];
+
+            /// The stage's name in metrics and logs.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Stage::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+stages! {
+    /// Anything that has no stage of its own.
+    #[default]
+    Loop = "loop",
+    /// A thread that waits for work and is not expected to beat.
+    Waiting = "waiting",
+    /// Accepting connections.
+    Accept = "accept",
+    /// A TLS handshake.
+    Handshake = "handshake",
+    /// Checking who the client is.
+    Authenticate = "authenticate",
+    /// Decompressing a body.
+    Decompress = "decompress",
+    /// Reading a protocol's bytes.
+    Parse = "parse",
+    /// Appending to the journal's group.
+    Append = "append",
+    /// Writing to a file.
+    Write = "write",
+    /// Waiting for `fdatasync`.
+    Sync = "sync",
+    /// Making or passing on an answer.
+    Answer = "answer",
+    /// Putting a batch together.
+    Batch = "batch",
+    /// Closing slow connections.
+    Sweep = "sweep",
+}
+
+impl Stage {
+    fn from_u8(value: u8) -> Self {
+        Self::ALL.get(usize::from(value)).copied().unwrap_or_default()
+    }
+}
+
+/// A thread's sign of life. Written by one thread, read by the watchdog; both calls cost a relaxed
+/// store. Clones are the same pulse.
+#[derive(Clone, Debug)]
+pub struct Pulse(Arc<Beats>);
+
+#[derive(Debug)]
+#[repr(align(64))]
+struct Beats {
+    name: String,
+    count: AtomicU64,
+    stage: AtomicU8,
+}
+
+impl Pulse {
+    /// The pulse of the thread that reports call `name`, as `worker-0`.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(Arc::new(Beats {
+            name: name.into(),
+            count: AtomicU64::new(0),
+            stage: AtomicU8::new(Stage::Loop as u8),
+        }))
+    }
+
+    /// The name of the thread in reports.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Says that the loop has turned. Only the pulse's own thread calls this.
+    #[inline]
+    pub fn beat(&self) {
+        let count = self.0.count.load(Ordering::Relaxed);
+        self.0.count.store(count.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Says what the thread does from now until the guard goes, which brings the former stage
+    /// back. Held over an `.await` it would name the stage of another task.
+    #[inline]
+    #[must_use = "the stage ends when the guard goes"]
+    pub fn enter(&self, stage: Stage) -> Entered<'_> {
+        let former = self.0.stage.load(Ordering::Relaxed);
+        self.0.stage.store(stage as u8, Ordering::Relaxed);
+        Entered { pulse: self, former }
+    }
+
+    /// The stage the thread is in.
+    pub fn stage(&self) -> Stage {
+        Stage::from_u8(self.0.stage.load(Ordering::Relaxed))
+    }
+}
+
+/// A stage under way; see [`Pulse::enter`].
+#[derive(Debug)]
+pub struct Entered<'a> {
+    pulse: &'a Pulse,
+    former: u8,
+}
+
+impl Drop for Entered<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.pulse.0.stage.store(self.former, Ordering::Relaxed);
+    }
+}
+
+/// The thread that looks after pulses; it ends when this goes.
+#[derive(Debug)]
+pub struct Watchdog {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watchdog {
+    /// Watches `pulses` and reports one that does not beat for longer than `limit`: a warning with
+    /// its stage when that is seen, another with its length when it ends, and in metrics
+    /// `weir_worker_stalls_total{worker,stage}`, `weir_worker_stall_seconds{worker}` and
+    /// `weir_worker_stalled{worker}`. A pulse in [`Stage::Waiting`] never stalls.
+    ///
+    /// # Errors
+    /// The thread could not be started.
+    pub fn start(
+        limit: Duration,
+        registry: &Registry,
+        pulses: Vec<Pulse>,
+    ) -> std::io::Result<Self> {
+        let (stop, stopped) = channel();
+        let now = Instant::now();
+        let mut patients: Vec<_> =
+            pulses.into_iter().map(|pulse| Patient::new(pulse, registry, now)).collect();
+        let registry = registry.clone();
+        let every = (limit / 4).clamp(Duration::from_millis(1), Duration::from_secs(1));
+        let thread = std::thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
+            let mut last = Instant::now();
+            while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                let now = Instant::now();
+                // Late itself: the whole process stood still, so no pulse can be blamed.
+                let excused = now.duration_since(last) > every + limit / 2;
+                last = now;
+                for patient in &mut patients {
+                    patient.look(now, limit, excused, &registry);
+                }
+            }
+        })?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            // A watchdog that panicked has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A pulse as the watchdog saw it last.
+struct Patient {
+    pulse: Pulse,
+    count: u64,
+    changed: Instant,
+    stalled: Option<Stage>,
+    gauge: Gauge,
+}
+
+impl Patient {
+    fn new(pulse: Pulse, registry: &Registry, now: Instant) -> Self {
+        let gauge = registry.gauge(
+            "weir_worker_stalled",
+            "Whether the worker's loop stands still now.",
+            &[("worker", pulse.name())],
+        );
+        Self {
+            count: pulse.0.count.load(Ordering::Relaxed),
+            pulse,
+            changed: now,
+            stalled: None,
+            gauge,
+        }
+    }
+
+    fn look(&mut self, now: Instant, limit: Duration, excused: bool, registry: &Registry) {
+        let count = self.pulse.0.count.load(Ordering::Relaxed);
+        let stage = self.pulse.stage();
+        let stood = now.duration_since(self.changed);
+        if count != self.count || stage == Stage::Waiting {
+            self.count = count;
+            self.changed = now;
+            self.ended(stood, registry);
+        } else if excused && self.stalled.is_none() {
+            self.changed = now;
+        } else if stood > limit && self.stalled.is_none() {
+            self.began(stage, stood, registry);
+        }
+    }
+
+    fn began(&mut self, stage: Stage, stood: Duration, registry: &Registry) {
+        self.stalled = Some(stage);
+        self.gauge.set(1);
+        let worker = self.pulse.name();
+        registry
+            .counter(
+                "weir_worker_stalls_total",
+                "Times a worker's loop stood still for longer than the limit, by what it did.",
+                &[("worker", worker), ("stage", stage.name())],
+            )
+            .inc();
+        let stood_ms = stood.as_millis() as u64;
+        tracing::warn!(worker, stage = stage.name(), stood_ms, "worker stands still");
+    }
+
+    fn ended(&mut self, stood: Duration, registry: &Registry) {
+        let Some(stage) = self.stalled.take() else {
+            return;
+        };
+        self.gauge.set(0);
+        let worker = self.pulse.name();
+        registry
+            .histogram(
+                "weir_worker_stall_seconds",
+                "How long stalls of a worker's loop lasted.",
+                &[("worker", worker)],
+            )
+            .observe(stood);
+        let stood_ms = stood.as_millis() as u64;
+        tracing::warn!(worker, stage = stage.name(), stood_ms, "worker goes on");
+    }
+}
