@@ -97,10 +97,7 @@ pub fn split(text: &str) -> Result<Vec<Statement<'_>>, ParseError> {
     if text.trim().is_empty() {
         return Err(ParseError("found EOF".to_owned()));
     }
-    Ok(vec![Statement {
-        text: text.trim(),
-        kind: Kind::Read,
-    }])
+    Ok(vec![Statement { text: text.trim(), kind: Kind::Read }])
 }
 
 /// The statement with every `now()` replaced by a quoted RFC 3339 time, so that each backend

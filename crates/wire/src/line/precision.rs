@@ -36,8 +36,8 @@ impl Precision {
     /// `serveWriteV2`).
     pub fn parse_v2(text: &str) -> Option<Self> {
         Some(match text {
-            "" | "n" | "ns" => Self::Nanosecond,
-            "u" | "us" => Self::Microsecond,
+            "" | "ns" => Self::Nanosecond,
+            "us" => Self::Microsecond,
             "ms" => Self::Millisecond,
             "s" => Self::Second,
             _ => return None,

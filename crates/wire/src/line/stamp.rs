@@ -46,11 +46,7 @@ impl StampTag {
         if key.len() + value.len() > Self::BYTES_MAX {
             return Err(StampError::TooLong(key.to_owned()));
         }
-        if key
-            .chars()
-            .chain(value.chars())
-            .any(|c| c == '\\' || c.is_control())
-        {
+        if key.chars().chain(value.chars()).any(|c| c == '\\' || c.is_control()) {
             return Err(StampError::Unprintable(key.to_owned()));
         }
         let mut encoded = vec![b','];
@@ -58,12 +54,7 @@ impl StampTag {
         let key_end = encoded.len();
         encoded.push(b'=');
         escape(value, &mut encoded);
-        Ok(Self {
-            key: key.to_owned(),
-            value: value.to_owned(),
-            encoded,
-            key_end,
-        })
+        Ok(Self { key: key.to_owned(), value: value.to_owned(), encoded, key_end })
     }
 
     /// The name, unescaped.
