@@ -13,6 +13,9 @@ pub(super) const TIME_MAX_NS: i64 = i64::MAX - 1;
 /// Bytes that measurement, tags and one field's key may have together.
 pub(super) const KEY_BYTES_MAX: usize = 65_535;
 
+/// Bytes of a bad line that its message quotes.
+const LINE_BYTES_MAX: usize = ERROR_BYTES_MAX / 2;
+
 /// Why a line is no point. Borrows the part of the line that the message quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Fault<'a> {
@@ -84,13 +87,17 @@ impl Faults {
             text.push('\n');
         }
         text.push_str("unable to parse '");
-        // A body may be one endless line: no more of it is looked at than can be shown.
-        let shown = &line[..line.len().min(ERROR_BYTES_MAX + 1)];
+        // The reason comes last, and must be seen even of a body that is one endless line.
+        let shown = &line[..line.len().min(LINE_BYTES_MAX)];
         text.push_str(&String::from_utf8_lossy(shown));
+        if shown.len() < line.len() {
+            text.push_str("...");
+        }
         // Writing to a String has no way to fail.
         let _ = write!(text, "': {fault}");
         if text.len() > ERROR_BYTES_MAX {
-            text.truncate(floor_char_boundary(text, ERROR_BYTES_MAX));
+            let cut = (0..=ERROR_BYTES_MAX).rev().find(|&at| text.is_char_boundary(at));
+            text.truncate(cut.unwrap_or(0));
             text.push_str("...");
         }
     }
@@ -98,8 +105,4 @@ impl Faults {
     pub(super) fn into_text(self) -> Option<String> {
         self.text
     }
-}
-
-fn floor_char_boundary(text: &str, at: usize) -> usize {
-    (0..=at).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
 }
