@@ -1,3 +1,7 @@
 //! Delivery.
 
 pub mod answer;
+pub mod batch;
+pub mod dead_letters;
+pub mod halving;
+mod letter;

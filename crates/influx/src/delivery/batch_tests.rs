@@ -1,0 +1,117 @@
+use super::*;
+use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+
+fn record(at: u64, items: u32) -> journal::Record<'static> {
+    journal::Record {
+        position: Position(at),
+        end: Position(at + 1),
+        kind: crate::record::KIND_POINTS,
+        items,
+        control: false,
+        written_at: 1_000 + at,
+        payload: b"",
+    }
+}
+
+/// A record's lines: each names its record and its index, and every third holds a newline.
+fn lines(at: u64, items: u32) -> Vec<u8> {
+    let line = |index: u32| match index % 3 {
+        0 => format!("m,r={at} s=\"a\nb\" {index}\n"),
+        _ => format!("m,r={at} v=1 {index}\n"),
+    };
+    (0..items).flat_map(|index| line(index).into_bytes()).collect()
+}
+
+const WIDE: Limits = Limits { points: 1_000_000, bytes: 1 << 30 };
+
+proptest! {
+    #[test]
+    fn pieces_hold_every_point_once_in_order_within_the_limits(
+        records in proptest::collection::vec((0_u8..3, 1_u32..30), 1..20),
+        points_max in 1_u64..40, bytes_max in 1_usize..600,
+    ) {
+        let mut window = Window::default();
+        let mut expected = vec![Vec::new(); 3];
+        for (at, (key, items)) in records.iter().enumerate() {
+            let (at, db) = (at as u64, key.to_string());
+            let lines = lines(at, *items);
+            let points = Points { db: &db, rp: "rp", lines: &lines };
+            prop_assert!(window.push(&record(at, *items), &points, WIDE));
+            expected[usize::from(*key)].extend((0..*items).map(|index| (Position(at), index)));
+        }
+        prop_assert_eq!(window.end(), Some(Position(records.len() as u64)));
+        prop_assert_eq!(window.oldest(), 1_000);
+        let limits = Limits { points: points_max, bytes: bytes_max };
+        for batch in window.batches() {
+            let body = batch.take_body();
+            let mut found = Vec::new();
+            for piece in batch.pieces(&body, limits) {
+                let points = batch.points_of(&piece);
+                prop_assert_eq!(points.len() as u64, piece.points);
+                prop_assert!(piece.points <= points_max);
+                prop_assert!(piece.body.len() <= bytes_max || piece.points == 1);
+                for point in points {
+                    let line = String::from_utf8(piece.body[point.range()].to_vec()).unwrap();
+                    let begin = format!("m,r={} ", point.position);
+                    prop_assert!(line.starts_with(&begin), "{} {}", line, begin);
+                    let end = format!(" {}\n", point.index);
+                    prop_assert!(line.ends_with(&end), "{} {}", line, end);
+                    found.push((point.position, point.index));
+                }
+            }
+            let key: usize = batch.db.parse().unwrap();
+            prop_assert_eq!(&found, &expected[key]);
+        }
+    }
+
+    #[test]
+    fn a_window_stays_within_its_limits_but_for_one_large_record(
+        records in proptest::collection::vec((any::<bool>(), 1_u32..30), 1..40),
+        points in 1_u64..60, bytes in 1_usize..900,
+    ) {
+        let limits = Limits { points, bytes };
+        let (mut window, mut taken) = (Window::default(), 0);
+        for (at, (key, items)) in records.iter().enumerate() {
+            let lines = lines(at as u64, *items);
+            let points = Points { db: if *key { "a" } else { "b" }, rp: "", lines: &lines };
+            if window.is_full(limits) || !window.push(&record(at as u64, *items), &points, limits) {
+                break;
+            }
+            taken += 1;
+        }
+        prop_assert!(taken >= 1);
+        if taken > 1 {
+            prop_assert!(window.bytes <= bytes);
+            prop_assert!(window.batches().iter().all(|batch| batch.points <= points));
+        }
+    }
+}
+
+#[test]
+fn a_cleared_window_starts_anew_and_keeps_its_buffers() {
+    let mut window = Window::default();
+    let lines = lines(0, 10);
+    assert!(window.push(&record(0, 10), &Points { db: "a", rp: "", lines: &lines }, WIDE));
+    let body = window.batches()[0].take_body();
+    let place = body.as_ptr();
+    window.batches()[0].restore(body);
+    window.clear();
+    assert!(window.is_empty() && window.batches().is_empty() && window.points() == 0);
+    assert!(window.push(&record(5, 10), &Points { db: "b", rp: "r", lines: &lines }, WIDE));
+    let batch = &mut window.batches()[0];
+    assert_eq!((batch.db.as_str(), batch.rp.as_str(), batch.points()), ("b", "r", 10));
+    assert_eq!(batch.take_body().as_ptr(), place);
+}
+
+#[test]
+fn an_ordinary_batch_is_one_piece() {
+    let mut window = Window::default();
+    for at in 0..100 {
+        let points = Points { db: "a", rp: "", lines: b"m v=1 1\n" };
+        assert!(window.push(&record(at, 1), &points, WIDE));
+    }
+    let batch = &mut window.batches()[0];
+    let body = batch.take_body();
+    let pieces = batch.pieces(&body, WIDE);
+    assert_eq!((pieces.len(), pieces[0].points, &pieces[0].body), (1, 100, &body));
+}

@@ -1,0 +1,350 @@
+//! Points that a backend can never store, kept with the backend's words until someone decides.
+//!
+//! One file a backend, `NAME.jsonl`: a line of JSON each, so that `grep` and `jq` read it. A letter is
+//! known by its record's position and the point's index in it, so that a point that comes again after
+//! a restart is not kept twice. Whoever touches a file holds a lock on `NAME.lock` meanwhile; the
+//! command line may therefore drop letters while Weir runs.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::Serialize;
+
+pub use super::letter::{Id, IdError, Letter};
+
+/// The longest line of a file that is read; a letter holds one point of at most 64 MiB.
+const LETTER_BYTES_MAX: u64 = 256 << 20;
+
+/// Why a file of dead letters could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LetterError {
+    /// There is no file for this backend.
+    #[error("there are no dead letters of a backend {backend:?} in {dir}")]
+    Unknown {
+        /// The backend's name as given.
+        backend: String,
+        /// Where its file was looked for.
+        dir: PathBuf,
+    },
+    /// The file would become larger than `dead-letters-max`.
+    #[error("{path} is full: {max} bytes; replay or drop its letters, or raise dead-letters-max")]
+    Full {
+        /// The file.
+        path: PathBuf,
+        /// The limit in bytes.
+        max: u64,
+    },
+    /// The file system refused.
+    #[error("could not {doing} {path}: {source}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the operating system answered.
+        source: io::Error,
+    },
+}
+
+fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LetterError {
+    let path = path.to_owned();
+    move |source| LetterError::Io { doing, path, source }
+}
+
+/// Which letters of a backend are meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// All of them.
+    All,
+    /// These.
+    These(HashSet<Id>),
+}
+
+impl Selection {
+    /// Whether a letter is meant.
+    pub fn holds(&self, id: Id) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(ids) => ids.contains(&id),
+        }
+    }
+}
+
+/// One backend's dead letters at a glance.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// The backend's name.
+    pub backend: String,
+    /// Letters, each one point.
+    pub letters: u64,
+    /// Lines that could not be read as a letter; they stay in the file.
+    pub damaged: u64,
+    /// The file's size in bytes.
+    pub bytes: u64,
+    /// When the oldest letter was found, in nanoseconds since 1970.
+    pub oldest_ns: Option<u64>,
+    /// When the newest letter was found, in nanoseconds since 1970.
+    pub newest_ns: Option<u64>,
+}
+
+/// The lock on one backend's file, for as long as it lives.
+struct Lock {
+    _file: File,
+}
+
+fn file_of(dir: &Path, backend: &str) -> PathBuf {
+    dir.join(format!("{backend}.jsonl"))
+}
+
+fn lock(dir: &Path, backend: &str) -> Result<Lock, LetterError> {
+    let path = dir.join(format!("{backend}.lock"));
+    let file = OpenOptions::new().create(true).append(true).open(&path);
+    let file = file.map_err(io_error("open", &path))?;
+    flock(&file, FlockOperation::LockExclusive)
+        .map_err(|error| io_error("lock", &path)(error.into()))?;
+    Ok(Lock { _file: file })
+}
+
+fn sync_dir(dir: &Path) -> Result<(), LetterError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(io_error("sync", dir))
+}
+
+/// The letters of an open file, in the order in which they were found. Lines that cannot be read
+/// as one are given as they are.
+struct Lines<R> {
+    reader: R,
+}
+
+impl<R: BufRead> Iterator for Lines<R> {
+    type Item = io::Result<Result<Letter, Vec<u8>>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut line = Vec::new();
+        match self.reader.by_ref().take(LETTER_BYTES_MAX).read_until(b'\n', &mut line) {
+            Ok(0) => None,
+            Ok(_) => Some(Ok(serde_json::from_slice(&line).map_err(|_| line))),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+fn lines(path: &Path) -> io::Result<Lines<BufReader<File>>> {
+    Ok(Lines { reader: BufReader::new(File::open(path)?) })
+}
+
+/// Every backend with a file in `dir`, by name.
+///
+/// # Errors
+/// When the directory or a file cannot be read. No directory is no letters.
+pub fn list(dir: &Path) -> Result<Vec<Summary>, LetterError> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(io_error("read", dir)(error)),
+    };
+    let mut summaries = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(io_error("read", dir))?.file_name();
+        if let Some(backend) = name.to_str().and_then(|name| name.strip_suffix(".jsonl")) {
+            summaries.push(summary(dir, backend)?);
+        }
+    }
+    summaries.sort_by(|a, b| a.backend.cmp(&b.backend));
+    Ok(summaries)
+}
+
+fn summary(dir: &Path, backend: &str) -> Result<Summary, LetterError> {
+    let path = file_of(dir, backend);
+    let mut summary = Summary { backend: backend.to_owned(), ..Summary::default() };
+    summary.bytes = fs::metadata(&path).map_err(io_error("read", &path))?.len();
+    for line in lines(&path).map_err(io_error("open", &path))? {
+        match line.map_err(io_error("read", &path))? {
+            Ok(letter) => {
+                summary.letters += 1;
+                summary.oldest_ns.get_or_insert(letter.time_ns);
+                summary.newest_ns = Some(letter.time_ns);
+            }
+            Err(_) => summary.damaged += 1,
+        }
+    }
+    Ok(summary)
+}
+
+/// The letters of one backend, in the order in which they were found; lines that cannot be read as
+/// one are left out.
+///
+/// # Errors
+/// When the backend has no file, or it cannot be read.
+pub fn read(
+    dir: &Path,
+    backend: &str,
+) -> Result<impl Iterator<Item = Result<Letter, LetterError>> + use<>, LetterError> {
+    let path = file_of(dir, backend);
+    if !path.exists() {
+        return Err(LetterError::Unknown { backend: backend.to_owned(), dir: dir.to_owned() });
+    }
+    let lines = lines(&path).map_err(io_error("open", &path))?;
+    Ok(lines.filter_map(move |line| match line {
+        Ok(letter) => letter.ok().map(Ok),
+        Err(error) => Some(Err(io_error("read", &path)(error))),
+    }))
+}
+
+/// Removes the letters meant by `selection`; gives how many there were.
+///
+/// # Errors
+/// When the backend has no file, or it cannot be rewritten; it is then as it was.
+pub fn drop(dir: &Path, backend: &str, selection: &Selection) -> Result<u64, LetterError> {
+    let path = file_of(dir, backend);
+    if !path.exists() {
+        return Err(LetterError::Unknown { backend: backend.to_owned(), dir: dir.to_owned() });
+    }
+    let _lock = lock(dir, backend)?;
+    let kept = path.with_extension("jsonl.new");
+    let dropped = copy_kept(&path, &kept, selection).map_err(io_error("rewrite", &path))?;
+    fs::rename(&kept, &path).map_err(io_error("replace", &path))?;
+    sync_dir(dir)?;
+    Ok(dropped)
+}
+
+fn copy_kept(from: &Path, to: &Path, selection: &Selection) -> io::Result<u64> {
+    let mut out = BufWriter::new(File::create(to)?);
+    let mut dropped = 0;
+    for line in lines(from)? {
+        match line? {
+            Ok(letter) if selection.holds(letter.id) => dropped += 1,
+            Ok(letter) => write_letter(&mut out, &letter)?,
+            Err(damaged) if *selection == Selection::All => std::mem::drop(damaged),
+            Err(damaged) => out.write_all(&damaged)?,
+        }
+    }
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    Ok(dropped)
+}
+
+fn write_letter(out: &mut impl Write, letter: &Letter) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, letter)?;
+    out.write_all(b"\n")
+}
+
+/// The file of a running backend.
+#[derive(Debug)]
+pub struct DeadLetters {
+    dir: PathBuf,
+    backend: String,
+    bytes_max: u64,
+    /// Letters that may come again: those at or after the cursor.
+    recent: HashSet<Id>,
+}
+
+impl DeadLetters {
+    /// Opens the file of `backend` in `dir`, or prepares to make it. `cursor` is the position from
+    /// which points may come again. An end torn by a crash is cut off: it was not synced, so the
+    /// cursor has not passed it. Blocks on the disk.
+    ///
+    /// # Errors
+    /// When the directory cannot be made or the file cannot be read.
+    pub fn open(
+        dir: &Path,
+        backend: &str,
+        bytes_max: u64,
+        cursor: u64,
+    ) -> Result<Self, LetterError> {
+        fs::create_dir_all(dir).map_err(io_error("make", dir))?;
+        let (dir, backend) = (dir.to_owned(), backend.to_owned());
+        let mut letters = Self { dir, backend, bytes_max, recent: HashSet::new() };
+        let path = letters.path();
+        let _lock = lock(&letters.dir, &letters.backend)?;
+        if !path.exists() {
+            return Ok(letters);
+        }
+        cut_torn_end(&path).map_err(io_error("repair", &path))?;
+        for line in lines(&path).map_err(io_error("open", &path))? {
+            match line.map_err(io_error("read", &path))? {
+                Ok(letter) if letter.id.position >= cursor => {
+                    letters.recent.insert(letter.id);
+                }
+                _ => {}
+            }
+        }
+        Ok(letters)
+    }
+
+    fn path(&self) -> PathBuf {
+        file_of(&self.dir, &self.backend)
+    }
+
+    /// Appends the letters that are not there yet and syncs them. Blocks on the disk.
+    ///
+    /// # Errors
+    /// [`LetterError::Full`] when they do not fit, or what the file system said. Nothing is then
+    /// kept of them.
+    pub fn append(&mut self, letters: &[Letter]) -> Result<(), LetterError> {
+        let path = self.path();
+        let new: Vec<&Letter> =
+            letters.iter().filter(|letter| !self.recent.contains(&letter.id)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        for letter in &new {
+            write_letter(&mut bytes, letter).map_err(io_error("write", &path))?;
+        }
+        let _lock = lock(&self.dir, &self.backend)?;
+        let is_new = !path.exists();
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let mut file = file.map_err(io_error("open", &path))?;
+        let before = file.metadata().map_err(io_error("read", &path))?.len();
+        if before + bytes.len() as u64 > self.bytes_max {
+            return Err(LetterError::Full { path, max: self.bytes_max });
+        }
+        if let Err(error) = file.write_all(&bytes).and_then(|()| file.sync_all()) {
+            // Best effort: an end that stays torn is cut off when the file is opened again.
+            let _ = file.set_len(before);
+            return Err(io_error("write", &path)(error));
+        }
+        if is_new {
+            sync_dir(&self.dir)?;
+        }
+        self.recent.extend(new.iter().map(|letter| letter.id));
+        Ok(())
+    }
+
+    /// Forgets the letters before `cursor`: they cannot come again.
+    pub fn committed(&mut self, cursor: u64) {
+        if !self.recent.is_empty() {
+            self.recent.retain(|id| id.position >= cursor);
+        }
+    }
+}
+
+/// Cuts the file after its last newline.
+fn cut_torn_end(path: &Path) -> io::Result<()> {
+    let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+    let len = file.metadata()?.len();
+    let mut end = len;
+    let mut block = [0; 4096];
+    while end > 0 {
+        let start = end.saturating_sub(block.len() as u64);
+        let part = &mut block[..usize::try_from(end - start).unwrap_or(0)];
+        file.seek(SeekFrom::Start(start))?;
+        file.read_exact(part)?;
+        if let Some(newline) = memchr::memrchr(b'\n', part) {
+            end = start + newline as u64 + 1;
+            break;
+        }
+        end = start;
+    }
+    if end < len {
+        file.set_len(end)?;
+        file.sync_all()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "dead_letters_tests.rs"]
+mod tests;

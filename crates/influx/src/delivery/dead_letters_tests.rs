@@ -1,0 +1,109 @@
+use super::*;
+use proptest::prelude::{any, proptest};
+
+fn letter(position: u64, index: u32, line: &[u8]) -> Letter {
+    Letter {
+        id: Id { position, index },
+        time_ns: 1_000 + position,
+        db: "d".into(),
+        rp: String::new(),
+        reason: "field type conflict".into(),
+        line: line.to_vec(),
+    }
+}
+
+fn ids(dir: &Path) -> Vec<String> {
+    read(dir, "a").unwrap().map(|letter| letter.unwrap().id.to_string()).collect()
+}
+
+proptest! {
+    #[test]
+    fn a_letter_comes_back_as_it_was_put(line in proptest::collection::vec(any::<u8>(), 0..40),
+                                         reason in "\\PC{0,20}", rp in "\\PC{0,9}") {
+        let dir = tempfile::tempdir().unwrap();
+        let letter = Letter { reason, rp, ..letter(7, 3, &line) };
+        let mut letters = DeadLetters::open(dir.path(), "a", 1 << 20, 0).unwrap();
+        letters.append(std::slice::from_ref(&letter)).unwrap();
+        let read: Vec<_> = read(dir.path(), "a").unwrap().map(Result::unwrap).collect();
+        assert_eq!(read, [letter]);
+    }
+
+    #[test]
+    fn ids_read_back(position in any::<u64>(), index in any::<u32>(), text in ".{0,9}") {
+        let id = Id { position, index };
+        assert_eq!(id.to_string().parse(), Ok(id));
+        let _ = text.parse::<Id>();
+    }
+}
+
+#[test]
+fn a_point_that_comes_again_after_a_restart_is_kept_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut letters = DeadLetters::open(dir.path(), "a", 1 << 20, 0).unwrap();
+    letters.append(&[letter(5, 0, b"x"), letter(6, 0, b"y")]).unwrap();
+    letters.append(&[letter(6, 0, b"y")]).unwrap();
+    let mut letters = DeadLetters::open(dir.path(), "a", 1 << 20, 6).unwrap();
+    letters.append(&[letter(6, 0, b"y"), letter(6, 1, b"z")]).unwrap();
+    assert_eq!(ids(dir.path()), ["5:0", "6:0", "6:1"]);
+    letters.committed(7);
+    assert!(letters.recent.is_empty());
+}
+
+#[test]
+fn a_full_file_takes_nothing_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut letters = DeadLetters::open(dir.path(), "a", 200, 0).unwrap();
+    letters.append(&[letter(1, 0, b"x")]).unwrap();
+    let full = letters.append(&[letter(2, 0, b"x"), letter(3, 0, b"x")]).unwrap_err();
+    assert!(matches!(full, LetterError::Full { max: 200, .. }), "{full}");
+    assert_eq!(ids(dir.path()), ["1:0"]);
+    drop(dir.path(), "a", &Selection::All).unwrap();
+    letters.append(&[letter(2, 0, b"x")]).unwrap();
+}
+
+#[test]
+fn a_torn_end_is_cut_and_a_damaged_line_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file_of(dir.path(), "a");
+    let mut letters = DeadLetters::open(dir.path(), "a", 1 << 20, 0).unwrap();
+    letters.append(&[letter(1, 0, b"x")]).unwrap();
+    let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+    file.write_all(b"not a letter\n{\"position\":2,\"ind").unwrap();
+    let mut letters = DeadLetters::open(dir.path(), "a", 1 << 20, 0).unwrap();
+    letters.append(&[letter(2, 0, b"y")]).unwrap();
+    assert_eq!(ids(dir.path()), ["1:0", "2:0"]);
+    let summary = &list(dir.path()).unwrap()[0];
+    assert_eq!((summary.letters, summary.damaged), (2, 1));
+    assert_eq!((summary.oldest_ns, summary.newest_ns), (Some(1_001), Some(1_002)));
+}
+
+#[test]
+fn a_file_that_is_one_torn_line_becomes_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(file_of(dir.path(), "a"), vec![b'x'; 10_000]).unwrap();
+    DeadLetters::open(dir.path(), "a", 1 << 20, 0).unwrap();
+    assert_eq!(fs::metadata(file_of(dir.path(), "a")).unwrap().len(), 0);
+}
+
+#[test]
+fn dropping_some_keeps_the_others_and_what_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut letters = DeadLetters::open(dir.path(), "a", 1 << 20, 0).unwrap();
+    letters.append(&[letter(1, 0, b"x"), letter(1, 1, b"y"), letter(2, 0, b"z")]).unwrap();
+    let mut file = OpenOptions::new().append(true).open(file_of(dir.path(), "a")).unwrap();
+    file.write_all(b"damaged\n").unwrap();
+    let these = Selection::These([Id { position: 1, index: 1 }].into());
+    assert_eq!(drop(dir.path(), "a", &these).unwrap(), 1);
+    assert_eq!(ids(dir.path()), ["1:0", "2:0"]);
+    assert_eq!(list(dir.path()).unwrap()[0].damaged, 1);
+    assert_eq!(drop(dir.path(), "a", &Selection::All).unwrap(), 2);
+    assert_eq!(list(dir.path()).unwrap()[0].bytes, 0);
+}
+
+#[test]
+fn an_unknown_backend_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = drop(dir.path(), "b", &Selection::All).unwrap_err();
+    assert!(error.to_string().contains("\"b\""), "{error}");
+    assert!(list(&dir.path().join("none")).unwrap().is_empty());
+}
