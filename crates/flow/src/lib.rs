@@ -1,1 +1,25 @@
-//! flow
+//! Many in, few out: workers, listeners, limits and drain, on which every front end stands.
+//!
+//! It never looks into the bytes of a protocol, and holds no policy of one: a front end says in
+//! which [`progress::Phase`] a connection is, and what is too slow is closed here.
+//!
+//! The one path: [`tcp::bind`] opens a listener for each worker before any starts;
+//! [`workers::Workers::start`] runs a thread per core; on each, [`tcp::Endpoint::serve`] accepts
+//! connections and hands a [`stream::Stream`] to the front end's function, which lives and dies on
+//! that worker; [`workers::Workers::drain`] stops accepting and lets what is under way finish.
+
+pub mod backoff;
+pub mod clock;
+pub mod drain;
+pub mod health;
+pub mod limit;
+pub mod nofile;
+pub mod progress;
+pub mod rate;
+pub mod stream;
+pub mod tcp;
+pub mod tls;
+pub mod udp;
+pub mod workers;
+
+pub use workers::{Worker, Workers};

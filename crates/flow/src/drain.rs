@@ -1,0 +1,228 @@
+//! Stopping without hanging up on anybody: stop accepting, let what is under way finish.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tokio::sync::Notify;
+
+/// Tells a part of the program to stop taking new work, and knows when its work is done. Each
+/// worker has its own, so that connections never meet on a lock. Clones are the same drain.
+#[derive(Clone, Default)]
+pub struct Drain(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    started: AtomicBool,
+    held: AtomicUsize,
+    /// Told when the last guard goes, and at the start.
+    changed: Notify,
+    cut: Notify,
+    waiting: Mutex<Waiting>,
+}
+
+/// The tasks that wait for the start; an index is a task's place for as long as it waits.
+#[derive(Default)]
+struct Waiting {
+    wakers: Vec<Option<Waker>>,
+    free: Vec<usize>,
+}
+
+impl Drain {
+    /// A drain that has not started.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Starts draining: everything that waits in [`started`](Self::started) goes on.
+    pub fn trigger(&self) {
+        let waiting = {
+            let mut waiting = self.waiting();
+            self.0.started.store(true, Ordering::Release);
+            std::mem::take(&mut waiting.wakers)
+        };
+        waiting.into_iter().flatten().for_each(Waker::wake);
+        self.0.changed.notify_waiters();
+    }
+
+    /// Whether draining has started.
+    #[inline]
+    pub fn is_started(&self) -> bool {
+        self.0.started.load(Ordering::Acquire)
+    }
+
+    /// Waits until draining starts. Polling it again and again while other things happen costs a
+    /// load and a comparison, so a connection may keep it beside its protocol.
+    pub fn started(&self) -> Started {
+        Started { drain: self.clone(), place: None, waker: None }
+    }
+
+    /// Work that is to be finished before the drain is: hold the guard until it is.
+    pub fn guard(&self) -> Guard {
+        self.0.held.fetch_add(1, Ordering::Relaxed);
+        Guard(self.clone())
+    }
+
+    /// How many guards there are.
+    pub fn held(&self) -> usize {
+        self.0.held.load(Ordering::Acquire)
+    }
+
+    /// Waits until draining has started and no guard is left.
+    pub async fn finished(&self) {
+        loop {
+            let mut changed = std::pin::pin!(self.0.changed.notified());
+            changed.as_mut().enable();
+            if self.is_started() && self.held() == 0 {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Ends the worker that waits in [`was_cut`](Self::was_cut) with whatever it still holds.
+    pub(crate) fn cut(&self) {
+        self.0.cut.notify_one();
+    }
+
+    /// Waits for [`cut`](Self::cut); one task may do so.
+    pub(crate) async fn was_cut(&self) {
+        self.0.cut.notified().await;
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Drain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Drain")
+            .field("started", &self.is_started())
+            .field("held", &self.held())
+            .finish()
+    }
+}
+
+/// Keeps a drain from finishing; see [`Drain::guard`].
+#[derive(Debug)]
+pub struct Guard(Drain);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.0.0.held.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.0.changed.notify_waiters();
+        }
+    }
+}
+
+/// The future of [`Drain::started`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct Started {
+    drain: Drain,
+    place: Option<usize>,
+    /// The waker that was left in `place`.
+    waker: Option<Waker>,
+}
+
+impl Future for Started {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.drain.is_started() {
+            return Poll::Ready(());
+        }
+        let waker = cx.waker();
+        if self.waker.as_ref().is_some_and(|w| w.will_wake(waker)) {
+            return Poll::Pending;
+        }
+        let place = {
+            let mut waiting = self.drain.waiting();
+            // Under the lock, since the start takes all wakers under it.
+            if self.drain.is_started() {
+                return Poll::Ready(());
+            }
+            waiting.put(self.place, waker.clone())
+        };
+        self.place = Some(place);
+        self.waker = Some(waker.clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            self.drain.waiting().remove(place);
+        }
+    }
+}
+
+impl Waiting {
+    fn put(&mut self, place: Option<usize>, waker: Waker) -> usize {
+        let place = place.or_else(|| self.free.pop());
+        if let Some((place, slot)) = place.and_then(|p| Some((p, self.wakers.get_mut(p)?))) {
+            *slot = Some(waker);
+            return place;
+        }
+        self.wakers.push(Some(waker));
+        self.wakers.len() - 1
+    }
+
+    /// Nothing is left to remove once the start has taken all wakers.
+    fn remove(&mut self, place: usize) {
+        if let Some(slot) = self.wakers.get_mut(place) {
+            *slot = None;
+            self.free.push(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Drain;
+    use futures_util::FutureExt as _;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn whoever_waits_hears_the_start() {
+        let drain = Drain::new();
+        let waiting: Vec<_> = (0..100).map(|_| tokio::spawn(drain.started())).collect();
+        tokio::task::yield_now().await;
+        assert!(drain.started().now_or_never().is_none());
+        drain.trigger();
+        for task in waiting {
+            tokio::time::timeout(Duration::from_secs(5), task).await.unwrap().unwrap();
+        }
+        assert!(drain.started().now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn it_finishes_with_the_last_guard() {
+        let drain = Drain::new();
+        let guard = drain.guard();
+        let finished = tokio::spawn({
+            let drain = drain.clone();
+            async move { drain.finished().await }
+        });
+        tokio::task::yield_now().await;
+        drain.trigger();
+        tokio::task::yield_now().await;
+        assert!(!finished.is_finished());
+        drop(guard);
+        tokio::time::timeout(Duration::from_secs(5), finished).await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn places_are_used_again() {
+        let drain = Drain::new();
+        for _ in 0..1000 {
+            assert!(drain.started().now_or_never().is_none());
+        }
+        assert_eq!(drain.waiting().wakers.len(), 1);
+    }
+}

@@ -1,0 +1,206 @@
+//! A thread per core, each with a runtime of its own.
+
+use std::future::Future;
+use std::io;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc;
+use tokio::task::LocalSet;
+use tokio::time::MissedTickBehavior;
+use watch::metrics::Registry;
+use watch::watchdog::{Pulse, Stage};
+
+use crate::clock::{CoarseClock, TICK};
+use crate::drain::Drain;
+use crate::progress::Connections;
+
+/// What a task knows of the worker it runs on. Clones are the same worker; none leaves its thread.
+#[derive(Clone)]
+pub struct Worker {
+    /// Its number, from 0.
+    pub index: usize,
+    /// Its sign of life; a task may enter a stage between two awaits.
+    pub pulse: Pulse,
+    /// Tells when to stop taking new work.
+    pub drain: Drain,
+    /// The time, to a tick.
+    pub clock: CoarseClock,
+    /// Its connections.
+    pub connections: Connections,
+}
+
+/// A worker that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// Its number.
+    pub index: usize,
+    /// Whether it was a panic, which is a fault in Weir.
+    pub panicked: bool,
+}
+
+/// How draining went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drained {
+    /// Connections and other work cut off at the deadline.
+    pub cut: usize,
+    /// Workers that had ended by a panic.
+    pub panicked: usize,
+    /// Workers that did not even end when they were cut: they stand still.
+    pub stuck: usize,
+}
+
+/// The threads that serve clients.
+#[derive(Debug)]
+pub struct Workers {
+    threads: Vec<JoinHandle<()>>,
+    drains: Vec<Drain>,
+    pulses: Vec<Pulse>,
+    ended: mpsc::UnboundedReceiver<Ended>,
+    panicked: usize,
+}
+
+impl Workers {
+    /// Starts `count` workers and runs `body` on each as its first local task. A worker ends when
+    /// it drains, `body` has returned and no guard of its drain is left.
+    ///
+    /// # Errors
+    /// A runtime or a thread could not be had.
+    pub fn start<B, F>(count: usize, registry: &Registry, body: B) -> io::Result<Self>
+    where
+        B: FnOnce(Worker) -> F + Clone + Send + 'static,
+        F: Future<Output = ()> + 'static,
+    {
+        let (report, ended) = mpsc::unbounded_channel();
+        let mut workers = Self {
+            threads: Vec::with_capacity(count),
+            drains: Vec::with_capacity(count),
+            pulses: Vec::with_capacity(count),
+            ended,
+            panicked: 0,
+        };
+        for index in 0..count {
+            let name = format!("worker-{index}");
+            let thread = Thread {
+                index,
+                pulse: Pulse::new(&*name),
+                drain: Drain::new(),
+                registry: registry.clone(),
+                runtime: Builder::new_current_thread().enable_all().build()?,
+            };
+            workers.pulses.push(thread.pulse.clone());
+            workers.drains.push(thread.drain.clone());
+            let (body, report) = (body.clone(), report.clone());
+            let run = move || {
+                let _report = Report { index, report };
+                thread.run(body);
+            };
+            let builder = std::thread::Builder::new().name(name);
+            workers.threads.push(builder.spawn(run)?);
+        }
+        Ok(workers)
+    }
+
+    /// The workers' signs of life, for a [`Watchdog`](watch::watchdog::Watchdog).
+    pub fn pulses(&self) -> &[Pulse] {
+        &self.pulses
+    }
+
+    /// Waits until a worker ends, which none should before [`drain`](Self::drain): a panic outside
+    /// of a connection's task. `None` once all have ended.
+    pub async fn ended(&mut self) -> Option<Ended> {
+        let ended = self.ended.recv().await?;
+        self.panicked += usize::from(ended.panicked);
+        Some(ended)
+    }
+
+    /// Stops taking new work, waits until what is under way is done, and cuts off what is left
+    /// after `timeout`.
+    pub async fn drain(mut self, timeout: Duration) -> Drained {
+        self.drains.iter().for_each(Drain::trigger);
+        let mut cut = 0;
+        if tokio::time::timeout(timeout, self.all_ended()).await.is_err() {
+            cut = self.drains.iter().map(Drain::held).sum();
+            self.drains.iter().for_each(Drain::cut);
+        }
+        // A worker that stands still hears nothing: its thread ends with the process.
+        let grace = Duration::from_secs(1);
+        let stood = tokio::time::timeout(grace, self.all_ended()).await;
+        let stuck = self.threads.iter().filter(|t| !t.is_finished()).count();
+        Drained { cut, panicked: self.panicked, stuck: if stood.is_ok() { 0 } else { stuck } }
+    }
+
+    async fn all_ended(&mut self) {
+        while self.ended().await.is_some() {}
+    }
+}
+
+/// Says that a worker has ended, also when it panics.
+struct Report {
+    index: usize,
+    report: mpsc::UnboundedSender<Ended>,
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        let (index, panicked) = (self.index, std::thread::panicking());
+        // Nobody listens when the workers were dropped.
+        let _ = self.report.send(Ended { index, panicked });
+    }
+}
+
+/// What a worker's thread starts with.
+struct Thread {
+    index: usize,
+    pulse: Pulse,
+    drain: Drain,
+    registry: Registry,
+    runtime: Runtime,
+}
+
+impl Thread {
+    fn run<F: Future<Output = ()>>(self, body: impl FnOnce(Worker) -> F) {
+        let clock = CoarseClock::new();
+        let worker = Worker {
+            index: self.index,
+            pulse: self.pulse,
+            drain: self.drain,
+            connections: Connections::new(clock.clone()),
+            clock,
+        };
+        let local = LocalSet::new();
+        local.block_on(&self.runtime, async {
+            let ticking = tokio::task::spawn_local(tick(worker.clone(), self.registry));
+            let work = async {
+                body(worker.clone()).await;
+                worker.drain.finished().await;
+            };
+            tokio::select! {
+                () = work => {}
+                () = worker.drain.was_cut() => {}
+            }
+            ticking.abort();
+        });
+    }
+}
+
+/// The worker's heartbeat: sets its clock, shows that its loop turns, closes slow connections.
+async fn tick(worker: Worker, registry: Registry) {
+    let late = registry.histogram(
+        "weir_worker_tick_late_seconds",
+        "How late a worker's tick came, which is how long a ready task waited for its turn.",
+        &[("worker", &worker.index.to_string())],
+    );
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let due = ticks.tick().await;
+        let now = Instant::now();
+        worker.clock.set(now);
+        worker.pulse.beat();
+        late.observe(now.saturating_duration_since(due.into_std()));
+        let _stage = worker.pulse.enter(Stage::Sweep);
+        worker.connections.sweep();
+    }
+}
