@@ -1,1 +1,2 @@
-fn main(){}
+//! Weir as its users meet it: real servers, real clients, faults.
+fn main() {}

@@ -1,1 +1,192 @@
-fn main(){}
+//! The house rules that a program can check, each with its reason. What a compiler or clippy knows
+//! better (unused code, `unwrap`, `unsafe`) is left to them and to the lints in `Cargo.toml`.
+
+mod modules;
+mod source;
+
+use source::{Source, texts};
+
+/// Shows everything found at once, so that one run is enough to put it right.
+#[track_caller]
+fn none(reason: &str, found: impl IntoIterator<Item = String>) {
+    let found: Vec<String> = found.into_iter().collect();
+    assert!(found.is_empty(), "{reason}\n  {}", found.join("\n  "));
+}
+
+/// Lines of our own code which `wrong` names something in.
+fn lines(sources: &[Source], wrong: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in sources {
+        for (number, line) in source.code.lines().enumerate() {
+            if let Some(what) = wrong(line) {
+                found.push(format!("{}:{}: {what}", source.path.display(), number + 1));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_file_is_one_idea_that_can_be_read_in_one_sitting() {
+    const LINES_MAX: usize = 500;
+    let long = Source::all().into_iter().filter(|s| s.code.lines().count() > LINES_MAX);
+    none(
+        "past 400 lines ask what second idea has moved in; 500 is the end of it",
+        long.map(|s| format!("{} has {} lines", s.path.display(), s.code.lines().count())),
+    );
+}
+
+#[test]
+fn a_function_fits_on_a_screen() {
+    const LINES_MAX: usize = 70;
+    let mut long = Vec::new();
+    for source in Source::all() {
+        for (number, name, length) in source.functions() {
+            if length > LINES_MAX {
+                long.push(format!("{}:{number}: {name} has {length} lines", source.path.display()));
+            }
+        }
+    }
+    none("what does not fit on a screen is two functions", long);
+}
+
+#[test]
+fn lines_can_be_read_side_by_side() {
+    const COLUMNS_MAX: usize = 100;
+    let long = lines(&Source::all(), |line| {
+        let columns = line.chars().count();
+        (columns > COLUMNS_MAX).then(|| format!("{columns} columns"))
+    });
+    none(
+        "two files side by side need lines of 100 columns; rustfmt leaves text and comments",
+        long,
+    );
+}
+
+#[test]
+fn names_say_what_a_thing_is() {
+    const EMPTY_WORDS: [&str; 4] = ["Manager", "Helper", "Util", "Utils"];
+    let found = lines(&Source::all(), |line| {
+        let defined = ["struct ", "enum ", "trait ", "type "].iter().find_map(|keyword| {
+            let (before, after) = line.split_once(keyword)?;
+            let starts = before.trim_start().is_empty() || before.trim_start().starts_with("pub");
+            let name = after.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+            starts.then_some(name)
+        })?;
+        EMPTY_WORDS.iter().any(|word| defined.ends_with(word)).then(|| defined.to_owned())
+    });
+    none("such a name says what a thing is made of, or nothing at all", found);
+    let files = Source::all().into_iter().filter(|source| {
+        let stem = source.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        ["util", "utils", "helper", "helpers", "manager", "common", "misc"].contains(&stem.as_str())
+    });
+    none("a file is named for its idea", files.map(|s| s.path.display().to_string()));
+}
+
+#[test]
+fn nothing_is_put_off() {
+    let words = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
+    let calls = [concat!("to", "do!("), concat!("unimpl", "emented!(")];
+    let found = lines(&Source::all(), |line| {
+        let word = words
+            .iter()
+            .find(|word| line.split(|c: char| !c.is_alphanumeric()).any(|part| part == **word));
+        word.or_else(|| calls.iter().find(|call| line.contains(**call))).map(|w| (*w).to_owned())
+    });
+    none("what is not done is an issue, not a note that nobody reads", found);
+}
+
+#[test]
+fn production_code_does_not_panic_block_or_print() {
+    let banned: [(&str, &str); 7] = [
+        (".unwrap()", "a panic ends a worker; return an error"),
+        ("thread::sleep(", "a worker or a runtime's thread stands still; wait for what is awaited"),
+        ("println!(", "standard output belongs to the command that was asked for; use tracing"),
+        ("print!(", "standard output belongs to the command that was asked for; use tracing"),
+        ("dbg!(", "left behind"),
+        ("unbounded_channel", "a limit on everything: give the channel one"),
+        ("std::process::exit", "skips destructors; return from main"),
+    ];
+    // The program's last words on standard error, a prompt on a terminal, the bench's tables.
+    let may_print = ["crates/weir/src/exit.rs", "crates/weir/src/password.rs", "bench/"];
+    let mut found = Vec::new();
+    for source in Source::production() {
+        let path = source.path.display().to_string();
+        let mut above = "";
+        for (number, line) in source.untested().lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            for (call, reason) in banned {
+                let prints =
+                    call.contains("print") && may_print.iter().any(|p| path.starts_with(p));
+                let explained = above.trim_start().starts_with("// ") && call != ".unwrap()";
+                if code.contains(call) && !prints && !explained {
+                    found.push(format!("{path}:{}: {call} {reason}", number + 1));
+                }
+            }
+            above = line;
+        }
+    }
+    none("write another way, or the reason in a comment right above (never for unwrap)", found);
+}
+
+#[test]
+fn an_exception_from_a_lint_has_its_reason() {
+    let mut found = Vec::new();
+    for source in Source::all() {
+        let code = source.code.replace('\n', " ");
+        // In two parts, so that this file does not find itself.
+        let attribute = format!("[{}(", "allow");
+        for (at, _) in code.match_indices(&attribute) {
+            let end = code[at..].find(")]").map_or(code.len(), |end| at + end);
+            if !code[at..end].contains("reason") {
+                found.push(format!("{}: {}", source.path.display(), &code[at..end]));
+            }
+        }
+    }
+    none("write why the lint is wrong here: reason = \"...\"", found);
+}
+
+#[test]
+fn every_crate_opens_with_what_it_is_for() {
+    const LINES_MAX: usize = 15;
+    let roots = Source::all().into_iter().filter(|s| s.path.ends_with("src/lib.rs"));
+    let wrong = roots.filter_map(|root| {
+        let lines = root.code.lines().take_while(|line| line.starts_with("//!")).count();
+        let path = root.path.display();
+        (lines == 0 || lines >= LINES_MAX)
+            .then(|| format!("{path} opens with {lines} lines of //!"))
+    });
+    none("what it is for, what it never does, the one path through it: in under 15 lines", wrong);
+}
+
+#[test]
+fn every_file_is_part_of_a_program() {
+    let dead = modules::unreachable_files();
+    none("no `mod` leads to it, so it is neither compiled nor tested", dead);
+}
+
+#[test]
+fn nothing_depends_on_one_machine() {
+    // In two parts, so that this file does not find itself.
+    let machine =
+        [("/ho", "me/"), ("/ro", "ot/"), ("/wo", "rk/"), ("/Us", "ers/"), ("/tmp/tar", "get")];
+    let hosts = [
+        ("crates", ".io/api"),
+        ("static.crates", ".io"),
+        ("index.crates", ".io"),
+        ("registry.npm", "js"),
+        ("py", "pi.org"),
+        ("deb.deb", "ian.org"),
+        ("proxy.gol", "ang"),
+    ];
+    let mut found = Vec::new();
+    for (path, text) in texts() {
+        for (first, second) in machine.iter().chain(&hosts) {
+            let word = format!("{first}{second}");
+            for (number, _) in text.lines().enumerate().filter(|(_, line)| line.contains(&word)) {
+                found.push(format!("{}:{}: {word}", path.display(), number + 1));
+            }
+        }
+    }
+    none("a tree builds anywhere, from whatever registry its user has configured", found);
+}

@@ -1,0 +1,307 @@
+//! A backend that behaves as badly as it is told to, and remembers what it was sent.
+//!
+//! It speaks as much of InfluxDB 1.x as Weir asks for: `/ping`, `/write`, `/api/v2/write`, and of
+//! `/query` the statements about databases and retention policies. Any other query is answered with
+//! one row that names the fake.
+
+mod answer;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use socket2::SockRef;
+
+use crate::http::Connection;
+use crate::{places, tls};
+use answer::Reply;
+
+/// What a fake does with requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mode {
+    /// Stores and answers 204.
+    Accept,
+    /// Reads and never answers.
+    Hang,
+    /// Stores and answers after a while.
+    Slow(Duration),
+    /// Reads and resets the connection.
+    Reset,
+    /// Stores nothing and answers this.
+    Answer {
+        /// The status code.
+        status: u16,
+        /// Header fields.
+        headers: Vec<(String, String)>,
+        /// The body.
+        body: String,
+    },
+    /// Stores all but the lines with these bytes, and answers as InfluxDB to a field type conflict.
+    Conflict(String),
+    /// Refuses any batch with these bytes with a 500 that says nothing about the points.
+    Chokes(String),
+    /// Never answers a batch with these bytes.
+    HangsOn(String),
+    /// Refuses batches of more lines than this with 413.
+    AtMost(usize),
+    /// Answers with bytes that are no HTTP.
+    Garbage,
+}
+
+impl Mode {
+    /// Answers with a status and InfluxDB's JSON error.
+    pub fn error(status: u16, words: &str) -> Self {
+        let body = format!("{}\n", serde_json::json!({ "error": words }));
+        Self::Answer { status, headers: Vec::new(), body }
+    }
+
+    /// The same with a header field.
+    #[must_use]
+    pub fn with_header(mut self, name: &str, value: &str) -> Self {
+        if let Self::Answer { headers, .. } = &mut self {
+            headers.push((name.to_owned(), value.to_owned()));
+        }
+        self
+    }
+}
+
+/// What a fake was sent, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// Lines it has stored.
+    Write {
+        /// Path and query as sent.
+        target: String,
+        /// `Authorization` as sent.
+        authorization: Option<String>,
+        /// The body, unzipped.
+        lines: String,
+    },
+    /// A statement that is not one of those about databases.
+    Statement {
+        /// The text.
+        text: String,
+        /// The form's `db`.
+        db: String,
+    },
+}
+
+#[derive(Debug)]
+struct Kept {
+    writes: Mode,
+    queries: Mode,
+    databases: BTreeMap<String, BTreeSet<String>>,
+    events: Vec<Event>,
+    requests: u64,
+    sizes: Vec<usize>,
+}
+
+/// What the threads of one fake share.
+#[derive(Debug)]
+struct Shared {
+    name: String,
+    kept: Mutex<Kept>,
+    up: AtomicBool,
+}
+
+impl Shared {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A fake backend; it ends with the value.
+pub struct Fake {
+    /// Where it listens.
+    pub address: SocketAddr,
+    shared: Arc<Shared>,
+    certificate: Option<tls::Certificate>,
+    acceptor: Option<thread::JoinHandle<()>>,
+}
+
+impl Fake {
+    /// A fake that accepts everything for these databases.
+    ///
+    /// # Panics
+    /// When no port can be had.
+    pub fn start(name: &str, databases: &[&str]) -> Self {
+        Self::start_over(name, databases, None)
+    }
+
+    /// The same over TLS.
+    ///
+    /// # Panics
+    /// When no port can be had.
+    pub fn start_tls(name: &str, databases: &[&str], certificate: &tls::Certificate) -> Self {
+        Self::start_over(name, databases, Some(certificate.clone()))
+    }
+
+    fn start_over(name: &str, databases: &[&str], certificate: Option<tls::Certificate>) -> Self {
+        let policies = || BTreeSet::from(["autogen".to_owned()]);
+        let kept = Kept {
+            writes: Mode::Accept,
+            queries: Mode::Accept,
+            databases: databases.iter().map(|db| ((*db).to_owned(), policies())).collect(),
+            events: Vec::new(),
+            requests: 0,
+            sizes: Vec::new(),
+        };
+        let shared = Arc::new(Shared {
+            name: name.to_owned(),
+            kept: Mutex::new(kept),
+            up: AtomicBool::new(false),
+        });
+        let address = places::free_address();
+        let mut fake = Self { address, shared, certificate, acceptor: None };
+        fake.bring_up();
+        fake
+    }
+
+    /// As a backend's `url`.
+    pub fn url(&self) -> String {
+        let scheme = if self.certificate.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// Changes what happens to writes.
+    pub fn set(&self, mode: Mode) {
+        self.shared.kept().writes = mode;
+    }
+
+    /// Changes what happens to queries.
+    pub fn set_queries(&self, mode: Mode) {
+        self.shared.kept().queries = mode;
+    }
+
+    /// Closes the port and every connection.
+    pub fn take_down(&mut self) {
+        self.shared.up.store(false, Ordering::SeqCst);
+        if let Some(acceptor) = self.acceptor.take() {
+            // Wakes the acceptor, which may be waiting for a connection.
+            let _ = TcpStream::connect(self.address);
+            let _ = acceptor.join();
+        }
+    }
+
+    /// Opens the port.
+    ///
+    /// # Panics
+    /// When the port is taken by another program meanwhile.
+    pub fn bring_up(&mut self) {
+        let listener = TcpListener::bind(self.address).expect("the fake's port is free");
+        self.shared.up.store(true, Ordering::SeqCst);
+        let (shared, certificate) = (self.shared.clone(), self.certificate.clone());
+        let accept = move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if !shared.up.load(Ordering::SeqCst) {
+                    return;
+                }
+                let (shared, certificate) = (shared.clone(), certificate.clone());
+                thread::spawn(move || serve(&shared, stream, certificate.as_ref()));
+            }
+        };
+        self.acceptor = Some(thread::spawn(accept));
+    }
+
+    /// What it was sent and has stored or run, in order.
+    pub fn events(&self) -> Vec<Event> {
+        self.shared.kept().events.clone()
+    }
+
+    /// Every line it has stored, in order, repetitions included.
+    pub fn lines(&self) -> Vec<String> {
+        let kept = self.shared.kept();
+        let writes = kept.events.iter().filter_map(|event| match event {
+            Event::Write { lines, .. } => Some(lines.lines().map(str::to_owned)),
+            Event::Statement { .. } => None,
+        });
+        writes.flatten().collect()
+    }
+
+    /// How many different lines it has stored.
+    pub fn distinct(&self) -> usize {
+        let kept = self.shared.kept();
+        let writes = kept.events.iter().filter_map(|event| match event {
+            Event::Write { lines, .. } => Some(lines.lines()),
+            Event::Statement { .. } => None,
+        });
+        writes.flatten().collect::<HashSet<_>>().len()
+    }
+
+    /// How many requests to write it was sent, whatever became of them.
+    pub fn requests(&self) -> u64 {
+        self.shared.kept().requests
+    }
+
+    /// How many lines each request to write had, whatever became of it.
+    pub fn sizes(&self) -> Vec<usize> {
+        self.shared.kept().sizes.clone()
+    }
+
+    /// The names of its databases.
+    pub fn databases(&self) -> Vec<String> {
+        self.shared.kept().databases.keys().cloned().collect()
+    }
+
+    /// Forgets a database, as if somebody had dropped it behind Weir's back.
+    pub fn lose_database(&self, db: &str) {
+        self.shared.kept().databases.remove(db);
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.take_down();
+    }
+}
+
+fn serve(shared: &Shared, stream: TcpStream, certificate: Option<&tls::Certificate>) {
+    let Ok(control) = stream.try_clone() else { return };
+    // A close is then a reset, whatever is still unread or unsent.
+    let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+    let _ = stream.set_nodelay(true);
+    let mut connection = match certificate {
+        None => Connection::over(stream),
+        Some(certificate) => Connection::over(certificate.accept(stream)),
+    };
+    while let Ok(request) = connection.request() {
+        if !shared.up.load(Ordering::SeqCst) {
+            return;
+        }
+        match answer::decide(shared, &request) {
+            Reply::Bytes(bytes) => {
+                if connection.push(&bytes).is_err() {
+                    return;
+                }
+            }
+            Reply::Later(bytes, pause) => {
+                if !stay(shared, &control, pause) || connection.push(&bytes).is_err() {
+                    return;
+                }
+            }
+            Reply::Never => {
+                stay(shared, &control, Duration::MAX);
+                return;
+            }
+            Reply::Reset => return,
+        }
+    }
+}
+
+/// Waits out a pause; false when the client or the fake has gone meanwhile.
+fn stay(shared: &Shared, control: &TcpStream, pause: Duration) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < pause {
+        let tick = pause.saturating_sub(begun.elapsed()).min(Duration::from_millis(20));
+        let _ = control.set_read_timeout(Some(tick.max(Duration::from_millis(1))));
+        let gone = matches!(control.peek(&mut [0]), Ok(0));
+        if gone || !shared.up.load(Ordering::SeqCst) {
+            return false;
+        }
+    }
+    let _ = control.set_read_timeout(None);
+    true
+}

@@ -1,0 +1,228 @@
+//! What a fake answers.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::time::Duration;
+
+use flate2::read::MultiGzDecoder;
+use serde_json::{Value, json};
+
+use super::{Event, Kept, Mode, Shared};
+use crate::http::Message;
+
+/// What is done about one request.
+pub enum Reply {
+    Bytes(Vec<u8>),
+    Later(Vec<u8>, Duration),
+    Never,
+    Reset,
+}
+
+/// Decides about one request and notes what it stores.
+pub fn decide(shared: &Shared, request: &Message) -> Reply {
+    let target = request.start.split(' ').nth(1).unwrap_or_default();
+    let mut kept = shared.kept();
+    match target.split('?').next().unwrap_or_default() {
+        "/ping" => Reply::Bytes(encode(204, &[], "")),
+        "/query" => query(shared, &mut kept, request, target),
+        "/write" | "/api/v2/write" => write(&mut kept, request, target),
+        _ => Reply::Bytes(encode(404, &[], "404 page not found\n")),
+    }
+}
+
+fn encode(status: u16, headers: &[(String, String)], body: &str) -> Vec<u8> {
+    let mut out = format!("HTTP/1.1 {status} Fake\r\nX-Influxdb-Version: 1.8.10\r\n");
+    if status != 204 {
+        out.push_str(&format!("Content-Length: {}\r\n", body.len()));
+    }
+    for (name, value) in headers {
+        out.push_str(&format!("{name}: {value}\r\n"));
+    }
+    out.push_str("\r\n");
+    out.push_str(body);
+    out.into_bytes()
+}
+
+fn error(status: u16, words: &str) -> Reply {
+    Reply::Bytes(encode(status, &[], &format!("{}\n", json!({ "error": words }))))
+}
+
+fn write(kept: &mut Kept, request: &Message, target: &str) -> Reply {
+    let text = unzipped(request);
+    kept.requests += 1;
+    kept.sizes.push(text.lines().count());
+    let parameters = pairs(target.split_once('?').map_or("", |(_, query)| query));
+    let (db, rp) = bucket(&parameters);
+    let reply = match kept.databases.get(&db) {
+        None => return error(404, &format!("database not found: {db:?}")),
+        Some(policies) if !rp.is_empty() && !policies.contains(&rp) => {
+            return error(500, &format!("retention policy not found: {rp}"));
+        }
+        Some(_) => Reply::Bytes(encode(204, &[], "")),
+    };
+    let mut store = |lines: String| {
+        let authorization = request.header("authorization").map(str::to_owned);
+        kept.events.push(Event::Write { target: target.to_owned(), authorization, lines });
+    };
+    match kept.writes.clone() {
+        Mode::Accept => store(text),
+        Mode::Slow(pause) => {
+            store(text);
+            return Reply::Later(encode(204, &[], ""), pause);
+        }
+        Mode::Conflict(bytes) if text.contains(&bytes) => {
+            let (bad, good): (Vec<_>, Vec<_>) = text.lines().partition(|l| l.contains(&bytes));
+            store(good.iter().map(|line| format!("{line}\n")).collect());
+            let words = format!(
+                "partial write: field type conflict: input field \"v\" on measurement \"m\" is \
+                 type string, already exists as type float dropped={}",
+                bad.len()
+            );
+            return error(400, &words);
+        }
+        Mode::Chokes(bytes) if text.contains(&bytes) => return error(500, "engine: panic"),
+        Mode::HangsOn(bytes) if text.contains(&bytes) => return Reply::Never,
+        Mode::AtMost(lines) if text.lines().count() > lines => {
+            return error(413, "Request Entity Too Large");
+        }
+        Mode::Conflict(_) | Mode::Chokes(_) | Mode::HangsOn(_) | Mode::AtMost(_) => store(text),
+        bad => return misbehave(&bad),
+    }
+    reply
+}
+
+/// The modes that store nothing.
+fn misbehave(mode: &Mode) -> Reply {
+    match mode {
+        Mode::Hang => Reply::Never,
+        Mode::Reset => Reply::Reset,
+        Mode::Answer { status, headers, body } => Reply::Bytes(encode(*status, headers, body)),
+        Mode::Garbage => Reply::Bytes(b"\x16\x03\x01 what is this\r\n\r\n\0\0".to_vec()),
+        mode => unreachable!("{mode:?} stores something"),
+    }
+}
+
+/// Database and policy of either API; the 2.x one has a bucket.
+fn bucket(parameters: &[(String, String)]) -> (String, String) {
+    let get = |name: &str| {
+        let found = parameters.iter().find(|(n, _)| n == name);
+        found.map(|(_, value)| value.clone()).unwrap_or_default()
+    };
+    match get("bucket").split_once('/') {
+        Some((db, rp)) => (db.to_owned(), rp.to_owned()),
+        None if !get("bucket").is_empty() => (get("bucket"), String::new()),
+        None => (get("db"), get("rp")),
+    }
+}
+
+fn unzipped(request: &Message) -> String {
+    if request.header("content-encoding") != Some("gzip") {
+        return request.text();
+    }
+    let mut text = String::new();
+    match MultiGzDecoder::new(request.body.as_slice()).read_to_string(&mut text) {
+        Ok(_) => text,
+        Err(error) => panic!("the batch is no gzip: {error}"),
+    }
+}
+
+fn query(shared: &Shared, kept: &mut Kept, request: &Message, target: &str) -> Reply {
+    let mut form = pairs(&request.text());
+    form.extend(pairs(target.split_once('?').map_or("", |(_, query)| query)));
+    let get = |name: &str| {
+        let found = form.iter().find(|(n, _)| n == name);
+        found.map(|(_, value)| value.clone()).unwrap_or_default()
+    };
+    let (q, db) = (get("q"), get("db"));
+    let pause = match kept.queries.clone() {
+        Mode::Accept => None,
+        Mode::Slow(pause) => Some(pause),
+        bad => return misbehave(&bad),
+    };
+    let statements = q.split(';').map(str::trim).filter(|text| !text.is_empty());
+    let results: Vec<Value> = statements
+        .enumerate()
+        .map(|(at, text)| {
+            let mut result = run(shared, kept, text, &db);
+            result["statement_id"] = at.into();
+            result
+        })
+        .collect();
+    let headers = [("Content-Type".to_owned(), "application/json".to_owned())];
+    let bytes = encode(200, &headers, &format!("{}\n", json!({ "results": results })));
+    pause.map_or(Reply::Bytes(bytes.clone()), |pause| Reply::Later(bytes, pause))
+}
+
+/// The result of one statement.
+fn run(shared: &Shared, kept: &mut Kept, text: &str, db: &str) -> Value {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let upper: Vec<String> = words.iter().map(|word| word.to_ascii_uppercase()).collect();
+    let upper: Vec<&str> = upper.iter().map(String::as_str).collect();
+    let name = |at: usize| words.get(at).map_or("", |word| word.trim_matches('"')).to_owned();
+    let not_found = |db: &str| json!({ "error": format!("database not found: {db}") });
+    match upper.as_slice() {
+        ["SHOW", "DATABASES"] => {
+            let rows: Vec<_> = kept.databases.keys().map(|db| json!([db])).collect();
+            json!({ "series": [{ "name": "databases", "columns": ["name"], "values": rows }] })
+        }
+        ["SHOW", "RETENTION", "POLICIES", rest @ ..] => {
+            let db = if rest.first() == Some(&"ON") { name(4) } else { db.to_owned() };
+            let Some(policies) = kept.databases.get(&db) else { return not_found(&db) };
+            let row = |p: &String| json!([p, "0s", "168h0m0s", 1, p == "autogen"]);
+            let rows: Vec<_> = policies.iter().map(row).collect();
+            let columns = ["name", "duration", "shardGroupDuration", "replicaN", "default"];
+            json!({ "series": [{ "columns": columns, "values": rows }] })
+        }
+        ["CREATE", "DATABASE", ..] => {
+            let policies = || BTreeSet::from(["autogen".to_owned()]);
+            kept.databases.entry(name(2)).or_insert_with(policies);
+            note(kept, text, db)
+        }
+        ["DROP", "DATABASE", _] => {
+            kept.databases.remove(&name(2));
+            note(kept, text, db)
+        }
+        ["CREATE", "RETENTION", "POLICY", _, "ON", ..] => {
+            let Some(policies) = kept.databases.get_mut(&name(5)) else {
+                return not_found(&name(5));
+            };
+            policies.insert(name(3));
+            note(kept, text, db)
+        }
+        ["SELECT" | "SHOW", ..] if !upper.contains(&"INTO") => {
+            json!({ "series": [{ "name": "who", "columns": ["name"], "values": [[shared.name]] }] })
+        }
+        _ => note(kept, text, db),
+    }
+}
+
+fn note(kept: &mut Kept, text: &str, db: &str) -> Value {
+    kept.events.push(Event::Statement { text: text.to_owned(), db: db.to_owned() });
+    json!({})
+}
+
+/// The pairs of a form or a URL's query.
+fn pairs(text: &str) -> Vec<(String, String)> {
+    let pair = |pair: &str| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (unescape(name), unescape(value))
+    };
+    text.split('&').filter(|text| !text.is_empty()).map(pair).collect()
+}
+
+fn unescape(text: &str) -> String {
+    let mut out = Vec::new();
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'+' => out.push(b' '),
+            b'%' => {
+                let digits: Vec<u8> = bytes.by_ref().take(2).collect();
+                let digits = std::str::from_utf8(&digits).unwrap_or_default();
+                out.push(u8::from_str_radix(digits, 16).unwrap_or(b'?'));
+            }
+            other => out.push(other),
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}

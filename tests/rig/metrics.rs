@@ -1,0 +1,69 @@
+//! Prometheus' text format, as much of it as a test asks for.
+
+use std::collections::BTreeMap;
+
+/// One sample.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// The name.
+    pub name: String,
+    /// The labels.
+    pub labels: BTreeMap<String, String>,
+    /// The value.
+    pub value: f64,
+}
+
+/// A scrape.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Scrape {
+    /// Every sample in order.
+    pub samples: Vec<Sample>,
+    /// The names that have a help text.
+    pub helped: Vec<String>,
+}
+
+impl Scrape {
+    /// Reads the text format.
+    ///
+    /// # Panics
+    /// When a line can't be read, which a scraper could not either.
+    pub fn parse(text: &str) -> Self {
+        let mut scrape = Self::default();
+        for line in text.lines().filter(|line| !line.is_empty()) {
+            if let Some(help) = line.strip_prefix("# HELP ") {
+                scrape.helped.push(help.split(' ').next().unwrap_or_default().to_owned());
+            } else if !line.starts_with('#') {
+                scrape.samples.push(sample(line));
+            }
+        }
+        scrape
+    }
+
+    /// The sum over all samples of that name which have these labels.
+    pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        let fits = |sample: &&Sample| {
+            let has = |(k, v): &(&str, &str)| sample.labels.get(*k).is_some_and(|have| have == v);
+            sample.name == name && labels.iter().all(has)
+        };
+        self.samples.iter().filter(fits).map(|sample| sample.value).sum()
+    }
+
+    /// Whether there is any sample of that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.samples.iter().any(|sample| sample.name == name)
+    }
+}
+
+fn sample(line: &str) -> Sample {
+    let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("no value: {line}"));
+    let value = value.parse().unwrap_or_else(|_| panic!("no number: {line}"));
+    let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+    let labels = labels.strip_suffix('}').unwrap_or_else(|| panic!("no end of labels: {line}"));
+    // No label value of Weir's holds a comma within quotes; one would fail here.
+    let pair = |pair: &str| {
+        let (key, value) = pair.split_once('=').unwrap_or_else(|| panic!("no label: {line}"));
+        (key.to_owned(), value.trim_matches('"').to_owned())
+    };
+    let labels = labels.split(',').filter(|pair| !pair.is_empty()).map(pair).collect();
+    Sample { name: name.to_owned(), labels, value }
+}

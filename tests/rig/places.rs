@@ -1,0 +1,95 @@
+//! Programs, ports and directories.
+
+use std::collections::HashSet;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::wait;
+
+/// A loopback address whose port no other test of this process has been given.
+///
+/// The port is free for TCP and UDP at this moment; a server that is started again needs to know it
+/// beforehand, so port 0 would not do.
+pub fn free_address() -> SocketAddr {
+    static GIVEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
+    wait::value("a free port", wait::LONG, || {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+        let address = listener.local_addr().ok()?;
+        UdpSocket::bind(address).ok()?;
+        let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+        given.get_or_insert_default().insert(address.port()).then_some(address)
+    })
+}
+
+/// The program of that name on the `PATH`, or where Debian keeps servers.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let servers = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(servers).map(|dir| dir.join(program)).find(|p| p.is_file())
+}
+
+/// The same, for what a test cannot do without.
+///
+/// # Panics
+/// When the program is missing: a test that silently does nothing proves nothing.
+pub fn need(program: &str) -> PathBuf {
+    find(program).unwrap_or_else(|| {
+        panic!("{program} is missing; `make test` installs it (see scripts/setup)")
+    })
+}
+
+/// The Weir to test: `WEIR_BIN`, or the one built beside the running program, brought up to date.
+///
+/// # Panics
+/// When it can't be built.
+pub fn weir() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| std::env::var_os("WEIR_BIN").map_or_else(build, PathBuf::from)).clone()
+}
+
+/// `cargo test` builds no program of another package, so this asks for it.
+fn build() -> PathBuf {
+    let exe = std::env::current_exe().expect("a running program has a path");
+    let mut profile = exe.parent().expect("a program lies in a directory");
+    if profile.ends_with("deps") {
+        profile = profile.parent().expect("deps lies in a profile's directory");
+    }
+    let target = profile.parent().expect("a profile lies in the target directory");
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["build", "--quiet", "--package", "weir", "--target-dir"]).arg(target);
+    command.current_dir(root());
+    if profile.ends_with("release") {
+        command.arg("--release");
+    }
+    let status = command.status().expect("cargo can be started");
+    assert!(status.success(), "weir can't be built");
+    profile.join("weir")
+}
+
+/// The root of the source tree.
+pub fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("this package lies in the workspace").to_owned()
+}
+
+/// A directory for one server or test, removed with the value.
+///
+/// On the disk of the build, because `/tmp` may be memory, where a sync costs nothing.
+pub fn directory() -> tempfile::TempDir {
+    let exe = std::env::current_exe().expect("a running program has a path");
+    let dir = exe.parent().expect("a program lies in a directory");
+    tempfile::Builder::new().prefix("rig-").tempdir_in(dir).expect("a directory can be made")
+}
+
+/// Lets this process have as many open files as it may.
+pub fn raise_open_files() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum.unwrap_or(u64::MAX),
+        Err(_) => limit.current.unwrap_or(u64::MAX),
+    }
+}

@@ -1,0 +1,34 @@
+//! Waiting for a condition, with a deadline.
+
+use std::time::{Duration, Instant};
+
+/// How often a condition is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Long enough for anything that is going to happen at all on a busy machine.
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// Returns as soon as `condition` holds.
+///
+/// # Panics
+/// When it does not hold within `limit`.
+#[track_caller]
+pub fn until(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) {
+    value(what, limit, || condition().then_some(()));
+}
+
+/// Returns the first value that `find` gives.
+///
+/// # Panics
+/// When it gives none within `limit`.
+#[track_caller]
+pub fn value<T>(what: &str, limit: Duration, mut find: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = find() {
+            return found;
+        }
+        assert!(begun.elapsed() < limit, "not within {limit:?}: {what}");
+        std::thread::sleep(LOOK_EVERY);
+    }
+}

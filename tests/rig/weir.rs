@@ -1,0 +1,354 @@
+//! Weir itself, as an operator starts it: a configuration file and a process.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Output};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::http::{self, Message, Request};
+use crate::metrics::Scrape;
+use crate::places;
+use crate::process::Process;
+use crate::status::{self, Account};
+use crate::wait;
+
+/// What goes into `weir.toml`.
+#[derive(Debug, Clone, Default)]
+pub struct Setup {
+    top: String,
+    journal: String,
+    influx: String,
+    backends: String,
+    rest: String,
+    journal_dir: Option<PathBuf>,
+    tls: bool,
+}
+
+impl Setup {
+    /// One worker, the log in full, no backend yet.
+    pub fn new() -> Self {
+        Self { top: "workers = 1\n".to_owned(), ..Self::default() }
+    }
+
+    /// Replaces the lines before the first table.
+    #[must_use]
+    pub fn top(mut self, lines: &str) -> Self {
+        self.top = format!("{lines}\n");
+        self
+    }
+
+    /// Adds lines to `[journal]`.
+    #[must_use]
+    pub fn journal(mut self, lines: &str) -> Self {
+        let _ = writeln!(self.journal, "{lines}");
+        self
+    }
+
+    /// Puts the journal elsewhere than below Weir's own directory.
+    #[must_use]
+    pub fn journal_dir(mut self, dir: PathBuf) -> Self {
+        self.journal_dir = Some(dir);
+        self
+    }
+
+    /// Adds lines to `[influx]`.
+    #[must_use]
+    pub fn influx(mut self, lines: &str) -> Self {
+        let _ = writeln!(self.influx, "{lines}");
+        self
+    }
+
+    /// Adds whole tables at the end.
+    #[must_use]
+    pub fn table(mut self, lines: &str) -> Self {
+        let _ = writeln!(self.rest, "{lines}");
+        self
+    }
+
+    /// Adds a backend.
+    #[must_use]
+    pub fn backend(self, name: &str, url: &str) -> Self {
+        self.backend_with(name, url, "")
+    }
+
+    /// Adds a backend with more lines. Its timeout is short unless the lines set one.
+    #[must_use]
+    pub fn backend_with(mut self, name: &str, url: &str, lines: &str) -> Self {
+        let timeout = if lines.contains("\ntimeout") || lines.starts_with("timeout") {
+            ""
+        } else {
+            "timeout = \"2s\"\n"
+        };
+        let _ = writeln!(
+            self.backends,
+            "[[influx.backend]]\nname = \"{name}\"\nurl = \"{url}\"\n{timeout}{lines}"
+        );
+        self
+    }
+
+    /// Starts Weir and waits until it takes writes.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn start(self) -> Weir {
+        let mut weir = self.prepare();
+        weir.start_again();
+        weir
+    }
+
+    /// Writes the configuration and starts nothing.
+    ///
+    /// # Panics
+    /// When it can't be written.
+    pub fn prepare(self) -> Weir {
+        let weir = Weir {
+            process: None,
+            dir: places::directory(),
+            http: places::free_address(),
+            admin: places::free_address(),
+            udp: places::free_address(),
+            setup: self,
+        };
+        weir.write_config();
+        weir
+    }
+}
+
+/// Weir, running or not; dropping it kills it.
+#[derive(Debug)]
+pub struct Weir {
+    process: Option<Process>,
+    dir: TempDir,
+    /// The InfluxDB front end.
+    pub http: SocketAddr,
+    /// The admin port.
+    pub admin: SocketAddr,
+    /// A free address for a test's `[[influx.udp]]`.
+    pub udp: SocketAddr,
+    setup: Setup,
+}
+
+impl Weir {
+    /// Changes the configuration file; it holds from the next start or reload.
+    ///
+    /// # Panics
+    /// When it can't be written.
+    pub fn configure(&mut self, change: impl FnOnce(Setup) -> Setup) {
+        self.setup = change(self.setup.clone());
+        self.write_config();
+    }
+
+    fn write_config(&self) {
+        let Setup { top, journal, influx, backends, rest, .. } = &self.setup;
+        let text = format!(
+            "{top}\n[journal]\ndir = {:?}\n{journal}\n[admin]\nlisten = \"{}\"\n\n\
+             [log]\nformat = \"json\"\n\n[influx]\nlisten = \"{}\"\n{influx}\n{backends}\n{rest}\n",
+            self.journal_dir(),
+            self.admin,
+            self.http
+        );
+        let text = text.replace("{udp}", &self.udp.to_string());
+        std::fs::write(self.config(), text).expect("the configuration can be written");
+    }
+
+    /// The configuration file.
+    pub fn config(&self) -> PathBuf {
+        self.dir.path().join("weir.toml")
+    }
+
+    /// A directory for a test's own files, gone with Weir.
+    pub fn dir(&self) -> PathBuf {
+        self.dir.path().to_owned()
+    }
+
+    /// Where the journal is.
+    pub fn journal_dir(&self) -> PathBuf {
+        self.setup.journal_dir.clone().unwrap_or_else(|| self.dir.path().join("journal"))
+    }
+
+    /// Says that the front end speaks TLS, so that readiness is asked at the admin port only.
+    pub fn with_tls(mut self) -> Self {
+        self.setup.tls = true;
+        self
+    }
+
+    fn spawn(&self) -> Process {
+        let mut command = Command::new(places::weir());
+        command.arg("serve").arg("--config").arg(self.config());
+        Process::start("weir", &mut command, &self.dir.path().join("log"))
+    }
+
+    /// Starts it and waits until it takes writes.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn start_again(&mut self) {
+        let mut process = self.spawn();
+        let (admin, http, tls) = (self.admin, self.http, self.setup.tls);
+        let answers = |address, target: &str, status| {
+            http::send(address, &Request::get(target)).is_ok_and(|a| a.status() == status)
+        };
+        process
+            .wait_ready(|| answers(admin, "/ready", 200) && (tls || answers(http, "/ping", 204)));
+        self.process = Some(process);
+    }
+
+    /// Starts it, expecting that it ends by itself; gives its exit code and log.
+    ///
+    /// # Panics
+    /// When it runs on.
+    pub fn start_in_vain(&self) -> (Option<i32>, String) {
+        let mut process = self.spawn();
+        let status = wait::value("weir ends", wait::LONG, || process.ended());
+        (status.code(), process.log())
+    }
+
+    /// Starts it without waiting for anything.
+    pub fn start_unready(&mut self) {
+        self.process = Some(self.spawn());
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        self.process = None;
+    }
+
+    /// SIGTERM, and how it ended.
+    ///
+    /// # Panics
+    /// When it is not running or does not end.
+    pub fn terminate(&mut self) -> ExitStatus {
+        let status = self.running().terminate(wait::LONG);
+        self.process = None;
+        status
+    }
+
+    /// SIGHUP.
+    ///
+    /// # Panics
+    /// When it is not running.
+    pub fn reload(&mut self) {
+        self.running().signal(Signal::HUP);
+    }
+
+    /// The running process.
+    ///
+    /// # Panics
+    /// When it is not running.
+    pub fn running(&mut self) -> &mut Process {
+        self.process.as_mut().expect("weir was started")
+    }
+
+    /// All it has logged since the first start.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    /// Sends a request to the front end.
+    ///
+    /// # Panics
+    /// When there is no answer.
+    pub fn send(&self, request: &Request) -> Message {
+        http::send(self.http, request).expect("weir answers")
+    }
+
+    /// Writes lines.
+    ///
+    /// # Panics
+    /// When there is no answer.
+    pub fn write(&self, db: &str, lines: &str) -> Message {
+        self.send(&Request::post(&format!("/write?db={}", http::escape(db)), lines))
+    }
+
+    /// Writes lines that must be taken.
+    ///
+    /// # Panics
+    /// When they are not.
+    #[track_caller]
+    pub fn must_write(&self, db: &str, lines: &str) {
+        let answer = self.write(db, lines);
+        assert_eq!(answer.status(), 204, "{}", answer.text());
+    }
+
+    /// Runs a statement.
+    ///
+    /// # Panics
+    /// When there is no answer.
+    pub fn query(&self, q: &str, pairs: &[(&str, &str)]) -> Message {
+        self.send(&Request::query(q, pairs))
+    }
+
+    /// Asks the admin port.
+    ///
+    /// # Panics
+    /// When there is no answer.
+    pub fn ask_admin(&self, target: &str) -> Message {
+        http::send(self.admin, &Request::get(target)).expect("the admin port answers")
+    }
+
+    /// A scrape.
+    pub fn metrics(&self) -> Scrape {
+        Scrape::parse(&self.ask_admin("/metrics").text())
+    }
+
+    /// The accounts of all backends, of one moment.
+    pub fn accounts(&self) -> Vec<Account> {
+        status::accounts(&self.ask_admin("/status").json())
+    }
+
+    /// The account of one backend.
+    ///
+    /// # Panics
+    /// When there is none of that name.
+    pub fn account(&self, backend: &str) -> Account {
+        let accounts = self.accounts();
+        let found = accounts.into_iter().find(|account| account.name == backend);
+        found.unwrap_or_else(|| panic!("no backend {backend:?} in the status"))
+    }
+
+    /// Waits until nothing waits for any backend.
+    ///
+    /// # Panics
+    /// When something still waits after a minute.
+    #[track_caller]
+    pub fn wait_delivered(&self) {
+        wait::until("every backend has everything", wait::LONG, || {
+            self.accounts().iter().all(|a| a.waiting == 0 && a.waiting_statements == 0)
+        });
+    }
+
+    /// Runs another command of the program, with `WEIR_CONFIG` set.
+    ///
+    /// # Panics
+    /// When it can't be started.
+    pub fn command(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(places::weir());
+        command.args(args).env("WEIR_CONFIG", self.config());
+        command.output().expect("weir can be started")
+    }
+
+    /// The same, which must end well; gives what it printed.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[track_caller]
+    pub fn must_run(&self, args: &[&str]) -> String {
+        let output = self.command(args);
+        let (out, err) = (&output.stdout, &output.stderr);
+        let text = String::from_utf8_lossy(out).into_owned();
+        assert!(
+            output.status.success(),
+            "weir {args:?}: {}\n{text}{}",
+            output.status,
+            String::from_utf8_lossy(err)
+        );
+        text
+    }
+}
+
+/// As long as a backend's failures are retried in tests, at most.
+pub const RETRIED: Duration = Duration::from_secs(30);
