@@ -1,0 +1,60 @@
+# Everything a developer or a build server does with this tree. `make` alone lists it.
+
+CARGO ?= cargo
+# Seconds per fuzz target.
+FUZZ_SECONDS ?= 60
+# Arguments for the benchmark, as ARGS="--row single-point --pairs 1".
+ARGS ?=
+
+.PHONY: help run test check fmt bench fuzz docs deb image clean
+
+help:
+	@echo "make run      Weir in front of two InfluxDB servers on this machine; Ctrl-C stops all three"
+	@echo "make test     every test: unit, property, integration with real servers, real clients"
+	@echo "make check    format, clippy with warnings denied, tidy, licences and advisories"
+	@echo "make bench    side by side with peers, in one run; ARGS=--help lists the rows"
+	@echo "make fuzz     each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)) seconds"
+	@echo "make docs     write the generated parts of docs/ anew"
+	@echo "make fmt      format the code"
+	@echo "make deb      a Debian package (needs cargo-deb)"
+	@echo "make image    a container image (needs docker or podman)"
+
+run:
+	@$(CARGO) build --release --package weir
+	@scripts/run
+
+test:
+	@scripts/setup
+	$(CARGO) test --workspace --no-fail-fast
+
+check:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) tidy
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; \
+	else echo "cargo-deny is absent: licences and advisories were not checked"; fi
+
+fmt:
+	$(CARGO) fmt --all
+
+bench:
+	@scripts/setup
+	$(CARGO) build --release --package weir
+	$(CARGO) run --release --package weir-bench -- $(ARGS)
+
+fuzz:
+	@scripts/fuzz $(FUZZ_SECONDS)
+
+docs:
+	UPDATE=1 $(CARGO) test --package weir --bins reference
+
+deb:
+	$(CARGO) deb --package weir
+
+image:
+	@if command -v docker >/dev/null; then docker build -f packaging/Dockerfile -t weir .; \
+	else podman build -f packaging/Dockerfile -t weir .; fi
+
+clean:
+	$(CARGO) clean
+	rm -rf weir-data
