@@ -1,5 +1,14 @@
 //! InfluxQL as far as a gateway must know it: where one statement ends, and what it does.
 
+mod databases;
+mod lexer;
+mod parser;
+mod rewrite;
+#[cfg(test)]
+mod tests;
+mod time;
+mod token;
+
 /// One statement of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement<'a> {
@@ -83,41 +92,46 @@ impl Statement<'_> {
     /// Every database the statement names by itself: `ON db`, `db.policy.measurement`,
     /// `db..measurement`, `INTO db.policy.measurement`, `CREATE` or `DROP DATABASE db`.
     ///
-    /// Sorted, each once. Empty when it only works on the database of the request.
+    /// Sorted, each once; empty when it only works on the database of the request. `*` stands
+    /// for all databases, and a bound parameter for itself, as `$name`: which database that is
+    /// can't be known here, so no one but an admin should get it.
     pub fn databases(&self) -> Vec<String> {
-        Vec::new()
+        databases::databases(self.text)
     }
 }
 
 /// Splits a query into its statements and classifies each.
 ///
+/// A statement is a [`Kind::Read`] only when every server would take it for one: where a slash
+/// could divide or open a regular expression, it is read as InfluxDB's parser would. Whether the
+/// inside of a read is right is left to the server.
+///
 /// # Errors
-/// When the text is no InfluxQL, worded as InfluxDB does where that is cheap to know.
+/// When the text is no InfluxQL, worded as InfluxDB does where that is cheap to know. A NUL,
+/// behind which InfluxDB would silently stop reading, is an error too.
 pub fn split(text: &str) -> Result<Vec<Statement<'_>>, ParseError> {
-    if text.trim().is_empty() {
-        return Err(ParseError("found EOF".to_owned()));
-    }
-    Ok(vec![Statement { text: text.trim(), kind: Kind::Read }])
+    parser::Parser::new(text).statements()
 }
 
 /// The statement with every `now()` replaced by a quoted RFC 3339 time, so that each backend
-/// computes with the same one whenever it runs it. All else stays byte for byte.
+/// computes with the same one whenever it runs it. All else stays byte for byte; so does a
+/// `CREATE CONTINUOUS QUERY`, whose `now()` is that of each run.
 pub fn freeze_now(statement: &str, now_ns: i64) -> String {
-    let _ = now_ns;
-    statement.to_owned()
+    rewrite::freeze_now(statement, now_ns)
 }
 
-/// The statement with its passwords replaced by `[REDACTED]`, fit for a log.
-pub fn redact(statement: &str) -> String {
-    statement.to_owned()
+/// The text with the passwords of `CREATE USER` and `SET PASSWORD` replaced by `[REDACTED]`, fit
+/// for a log. Works on text that doesn't parse; rather blanks too much than too little.
+pub fn redact(text: &str) -> String {
+    rewrite::redact(text)
 }
 
 /// `name` as an InfluxQL identifier, in double quotes.
 pub fn quote_identifier(name: &str) -> String {
-    format!("\"{name}\"")
+    rewrite::quote(name, '"')
 }
 
 /// `text` as an InfluxQL string, in single quotes.
 pub fn quote_string(text: &str) -> String {
-    format!("'{text}'")
+    rewrite::quote(text, '\'')
 }
