@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watch::units::{Duration, Size};
 
-pub use crate::front::settings::{Settings, SettingsError, TlsSettings, UdpSettings, UserSettings};
+pub use crate::front::settings::{Settings, SettingsError, UdpSettings, UserSettings};
 
 /// A password or token: shown as `***` wherever settings are printed.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -77,7 +77,7 @@ pub enum Start {
 }
 
 /// `[[influx.backend]]`: one server that receives every write.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct BackendSettings {
     /// The backend's name: letters, digits, `.`, `_` and `-`, at most 64. The journal's cursor and

@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod batch;
+pub mod client;
 pub mod dead_letters;
 pub mod halving;
 mod letter;

@@ -1,0 +1,360 @@
+//! The backends as all parts of the gateway see them: how each is, whom to ask, what came of a
+//! statement. The deliveries write here; the front end, `/metrics` and `weir status` read.
+
+mod state;
+mod statements;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use flow::drain::Drain;
+use flow::health::{self, Breaker};
+use futures_util::future::join_all;
+use http::{HeaderMap, Response};
+use hyper::body::Incoming;
+use journal::{CursorStatus, Journal};
+use serde::Serialize;
+use tokio::task::JoinHandle;
+use watch::metrics::Registry;
+
+pub use self::state::{Phase, Standing};
+use self::statements::Waiting;
+pub use self::statements::{Ran, StatementReport, StatementTicket, error_in};
+use crate::delivery::client::{Broken, Client, ClientError};
+use crate::settings::{BackendKind, BackendSettings};
+
+/// A backend whose oldest waiting point is younger than this counts as caught up.
+const CAUGHT_UP: Duration = Duration::from_secs(1);
+/// How long a statement about users may take on each backend.
+const EVERYWHERE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// One backend.
+#[derive(Debug)]
+pub struct Backend {
+    settings: BackendSettings,
+    /// For writes, statements and `SHOW`.
+    delivery: Arc<Client>,
+    /// For queries of clients, so that none of them waits for a connection of the delivery's.
+    queries: Client,
+    breaker: Breaker,
+    standing: Standing,
+}
+
+/// A backend as `weir status` shows it.
+#[derive(Debug, Clone, Serialize)]
+pub struct BackendStatus {
+    /// The backend's name.
+    pub name: String,
+    /// Its address, without credentials.
+    pub url: String,
+    /// The protocol it speaks.
+    pub kind: BackendKind,
+    /// What its delivery is doing.
+    pub state: Phase,
+    /// Why it is stopped or retrying, in the backend's words.
+    pub reason: Option<String>,
+    /// Whether it is asked: `closed`, `half-open`, `open`.
+    pub breaker: &'static str,
+    /// How old the oldest point is that it has still to get, in seconds.
+    pub behind_seconds: f64,
+    /// What went wrong last, also when all is well again.
+    pub last_error: Option<String>,
+    /// When that was, in seconds since 1970.
+    pub last_error_at: Option<f64>,
+    /// The account of its points.
+    pub cursor: Option<CursorStatus>,
+}
+
+impl Backend {
+    /// A backend that nothing has been delivered to yet.
+    ///
+    /// # Errors
+    /// When its password or certificate files cannot be read.
+    pub fn new(settings: &BackendSettings, registry: &Registry) -> Result<Self, ClientError> {
+        Ok(Self {
+            settings: settings.clone(),
+            delivery: Arc::new(Client::new(settings)?),
+            queries: Client::new(settings)?,
+            breaker: Breaker::new(&settings.name, health::Settings::default(), registry),
+            standing: Standing::new(&settings.name, registry),
+        })
+    }
+
+    /// The backend's name.
+    pub fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &BackendSettings {
+        &self.settings
+    }
+
+    /// The client of its delivery.
+    pub fn client(&self) -> &Arc<Client> {
+        &self.delivery
+    }
+
+    /// Whether it answers.
+    pub fn breaker(&self) -> &Breaker {
+        &self.breaker
+    }
+
+    /// What its delivery is doing.
+    pub fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// How old the oldest point is that it has still to get; `None` when it is caught up.
+    pub fn behind(&self) -> Option<Duration> {
+        Some(self.standing.behind()).filter(|behind| *behind >= CAUGHT_UP)
+    }
+
+    /// Passes a query on; see [`Client::query`]. Its answer or failure moves the breaker.
+    ///
+    /// # Errors
+    /// When there was no answer's head; another backend may be asked instead.
+    pub async fn query<'a>(
+        &self,
+        form: impl Iterator<Item = (&'a str, &'a str)>,
+        headers: &HeaderMap,
+    ) -> Result<Response<Incoming>, Broken> {
+        let answer = self.queries.query(form, headers).await;
+        match &answer {
+            Ok(_) => self.answered(),
+            Err(error) => self.breaker.failure(&error.to_string()),
+        }
+        answer
+    }
+
+    /// Notes that the backend answered, whatever it said.
+    pub fn answered(&self) {
+        // A lock for each batch or query is nothing; but most of the time there is nothing to say.
+        if self.breaker.state() != health::State::Closed {
+            self.breaker.success();
+        }
+    }
+
+    /// Reads password and token files again.
+    ///
+    /// # Errors
+    /// When one cannot be read; the former credentials stay.
+    pub fn read_credentials(&self) -> Result<(), ClientError> {
+        self.delivery.read_credentials()?;
+        self.queries.read_credentials()
+    }
+
+    /// How good it is to ask this backend: the smaller the better.
+    fn rank(&self) -> (bool, u8, Duration) {
+        let kind = match self.settings.kind {
+            BackendKind::Influxdb => 0,
+            BackendKind::Influxdb2 => 1,
+            // It answers `/query` with nothing but lists of series.
+            BackendKind::VictoriaMetrics => 2,
+        };
+        let ill = self.breaker.state() != health::State::Closed || self.standing.is_stopped();
+        (ill, kind, self.behind().unwrap_or_default())
+    }
+
+    fn status(&self, cursors: &[CursorStatus]) -> BackendStatus {
+        let cursor = cursors.iter().find(|cursor| cursor.name == self.settings.name);
+        let error = self.standing.last_error().or_else(|| {
+            let failure = self.breaker.last_failure()?;
+            Some((failure.reason.to_string(), failure.at))
+        });
+        let since_1970 = |at: std::time::SystemTime| {
+            at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+        };
+        let (phase, reason) = self.standing.phase();
+        BackendStatus {
+            name: self.settings.name.clone(),
+            url: self.settings.url.clone(),
+            kind: self.settings.kind,
+            state: phase,
+            reason,
+            breaker: self.breaker.state().name(),
+            behind_seconds: self.standing.behind().as_secs_f64(),
+            last_error_at: error.as_ref().map(|(_, at)| since_1970(*at)),
+            last_error: error.map(|(words, _)| words),
+            cursor: cursor.cloned(),
+        }
+    }
+}
+
+/// Why a statement did not run on all backends.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum EverywhereError {
+    /// Not all backends can be reached, so that none was asked.
+    #[error(
+        "statements about users and their rights run on all backends or on none, and cannot be \
+         kept for later; not reachable: {}", .0.join(", ")
+    )]
+    Unreachable(Vec<String>),
+    /// A backend could be reached and then gave no answer: it may or may not have run the statement.
+    #[error(
+        "the statement may not have run on backend {backend}: {error}; run it again when it answers"
+    )]
+    Broken {
+        /// The backend.
+        backend: String,
+        /// What happened.
+        error: Broken,
+    },
+}
+
+/// All backends.
+#[derive(Debug)]
+pub struct Backends {
+    list: Vec<Arc<Backend>>,
+    journal: Journal,
+    waiting: Arc<Waiting>,
+    /// Whose turn it is among equal candidates.
+    turn: AtomicUsize,
+    /// Ends the deliveries.
+    pub(crate) drain: Drain,
+    pub(crate) tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Backends {
+    /// The backends of the configuration, in its order.
+    ///
+    /// # Errors
+    /// When one's password or certificate files cannot be read.
+    pub fn new(
+        settings: &[BackendSettings],
+        journal: &Journal,
+        registry: &Registry,
+    ) -> Result<Self, ClientError> {
+        let list: Result<Vec<_>, _> = settings
+            .iter()
+            .map(|settings| Backend::new(settings, registry).map(Arc::new))
+            .collect();
+        Ok(Self {
+            list: list?,
+            journal: journal.clone(),
+            waiting: Arc::default(),
+            turn: AtomicUsize::new(0),
+            drain: Drain::new(),
+            tasks: Mutex::default(),
+        })
+    }
+
+    /// Every backend, in the configuration's order.
+    pub fn all(&self) -> &[Arc<Backend>] {
+        &self.list
+    }
+
+    /// Whom to ask for a query, best first: healthy and caught up ones take turns, then whoever is
+    /// the least behind; ill ones last, for when there is no other.
+    pub fn candidates(&self) -> Vec<Arc<Backend>> {
+        let mut list = self.list.clone();
+        if !list.is_empty() {
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+            let len = list.len();
+            list.rotate_left(turn % len);
+        }
+        list.sort_by_cached_key(|backend| backend.rank());
+        list
+    }
+
+    /// Every backend with the account of its points.
+    pub fn status(&self) -> Vec<BackendStatus> {
+        let cursors = self.journal.cursors();
+        self.list.iter().map(|backend| backend.status(&cursors)).collect()
+    }
+
+    /// Begins to wait for a statement: its id goes into the journal's record. Call this before the
+    /// record is appended, so that no result is missed.
+    pub fn statement(&self) -> StatementTicket {
+        let names = self.list.iter().map(|backend| backend.name().to_owned()).collect();
+        StatementTicket::new(&self.waiting, names)
+    }
+
+    /// Tells whoever waits for a statement what came of it on a backend.
+    pub fn statement_ran(&self, id: u64, backend: &str, ran: &Ran) {
+        self.waiting.tell(id, backend, ran);
+    }
+
+    /// Runs a statement about users on all backends at once, without the journal, and gives the body
+    /// of one answer: of one that refused it, if any did. Backends that know no such statements are
+    /// left out.
+    ///
+    /// # Errors
+    /// When a backend cannot be reached; none has then been asked. When one gave no answer.
+    pub async fn run_everywhere(&self, text: &str, db: &str) -> Result<Bytes, EverywhereError> {
+        let asked = || self.list.iter().filter(|backend| backend.settings.kind.has_catalogue());
+        let pings = join_all(asked().map(|backend| backend.delivery.ping())).await;
+        let unreachable: Vec<String> = asked()
+            .zip(pings)
+            .filter(|(_, ping)| ping.is_err())
+            .map(|(backend, _)| backend.name().to_owned())
+            .collect();
+        if !unreachable.is_empty() {
+            return Err(EverywhereError::Unreachable(unreachable));
+        }
+        let form = [("q", text), ("db", db)];
+        let run = asked().map(|backend| backend.delivery.ask(&form, EVERYWHERE_TIMEOUT));
+        let mut answer = Bytes::from_static(b"{\"results\":[]}\n");
+        let mut refused = false;
+        for (backend, said) in asked().zip(join_all(run).await) {
+            let backend = backend.name();
+            let said =
+                said.map_err(|error| EverywhereError::Broken { backend: backend.into(), error })?;
+            if !refused {
+                refused = said.refused().is_some();
+                answer = said.body;
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Reads password and token files again; gives the settings that need a restart to take effect.
+    pub fn reload(&self, settings: &[BackendSettings]) -> Vec<String> {
+        let mut restart = Vec::new();
+        for backend in &self.list {
+            if let Err(error) = backend.read_credentials() {
+                tracing::error!(%error, "credentials are not read again");
+            }
+            let now = settings.iter().find(|settings| settings.name == backend.name());
+            if now != Some(&backend.settings) {
+                restart.push(format!("influx.backend {:?}", backend.name()));
+            }
+        }
+        let added = settings
+            .iter()
+            .filter(|settings| !self.list.iter().any(|backend| backend.name() == settings.name));
+        restart.extend(added.map(|settings| format!("influx.backend {:?}", settings.name)));
+        restart
+    }
+
+    /// Ends the deliveries: each finishes the request it has under way, if that takes no longer than
+    /// its timeout, and leaves the rest in the journal.
+    pub async fn stop(&self) {
+        self.drain.trigger();
+        let tasks = {
+            let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *tasks)
+        };
+        for task in tasks {
+            // A task that panicked has said so; there is nothing left to stop.
+            let _ = task.await;
+        }
+    }
+
+    /// Sees whether backends that fail, or of which nothing is heard otherwise, answer `/ping`.
+    pub async fn ping_silent(&self) {
+        let due = |backend: &&Arc<Backend>| {
+            let failing = backend.breaker.state() != health::State::Closed;
+            !failing || backend.breaker.allows(Instant::now())
+        };
+        let pings = self.list.iter().filter(due).map(|backend| async move {
+            match backend.delivery.ping().await {
+                Ok(()) => backend.answered(),
+                Err(error) => backend.breaker.failure(&error.to_string()),
+            }
+        });
+        join_all(pings).await;
+    }
+}

@@ -1,0 +1,121 @@
+//! Clients that wait for their statement to run on the backends.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+/// What came of a statement on one backend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ran {
+    /// It was executed, or refused while executing: the JSON of the backend's answer.
+    Answered(Bytes),
+    /// The backend never executed it, in these words; it will not be tried again.
+    Failed(String),
+    /// The backend is of a kind that knows no such statements.
+    Skipped,
+}
+
+type Told = (String, Ran);
+
+/// Who waits for which statement.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    tickets: Mutex<HashMap<u64, mpsc::UnboundedSender<Told>>>,
+}
+
+impl Waiting {
+    pub(super) fn tell(&self, id: u64, backend: &str, ran: &Ran) {
+        let tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ticket) = tickets.get(&id) {
+            // Whoever waited may have gone away just now.
+            let _ = ticket.send((backend.to_owned(), ran.clone()));
+        }
+    }
+}
+
+/// What a client hears about its statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatementReport {
+    /// The backends that are done with it, in the order in which they were.
+    pub ran: Vec<(String, Ran)>,
+    /// The backends that follow later.
+    pub following: Vec<String>,
+}
+
+impl StatementReport {
+    /// The answer for the client: of a backend that refused the statement, if any did; `None` while no
+    /// backend has answered.
+    pub fn document(&self) -> Option<Bytes> {
+        let answers = || {
+            self.ran.iter().filter_map(|(_, ran)| match ran {
+                Ran::Answered(body) => Some(body),
+                Ran::Failed(_) | Ran::Skipped => None,
+            })
+        };
+        let refused = answers().find(|body| error_in(body).is_some());
+        refused.or_else(|| answers().next()).cloned()
+    }
+}
+
+/// The first error of execution in an answer of `/query`, which InfluxDB puts into a 200.
+pub fn error_in(body: &[u8]) -> Option<String> {
+    // Most answers have none, and `SELECT ... INTO` can answer at length.
+    memchr::memmem::find(body, b"\"error\"")?;
+    let answer: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let of = |value: &serde_json::Value| Some(value.get("error")?.as_str()?.to_owned());
+    of(&answer).or_else(|| answer.get("results")?.as_array()?.iter().find_map(of))
+}
+
+/// The wait for one statement; dropping it ends the wait, not the statement.
+#[derive(Debug)]
+pub struct StatementTicket {
+    id: u64,
+    waiting: Arc<Waiting>,
+    told: mpsc::UnboundedReceiver<Told>,
+    backends: Vec<String>,
+}
+
+impl StatementTicket {
+    pub(super) fn new(waiting: &Arc<Waiting>, backends: Vec<String>) -> Self {
+        let (tell, told) = mpsc::unbounded_channel();
+        let mut tickets = waiting.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        // Ids of earlier runs are still in the journal, so they are drawn and not counted.
+        let mut id = rand::random();
+        while tickets.contains_key(&id) {
+            id = rand::random();
+        }
+        tickets.insert(id, tell);
+        drop(tickets);
+        Self { id, waiting: Arc::clone(waiting), told, backends }
+    }
+
+    /// What the journal's record carries.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Waits until every backend is done with the statement, or `limit` is over.
+    pub async fn wait(mut self, limit: Duration) -> StatementReport {
+        let end = Instant::now() + limit;
+        let mut following = std::mem::take(&mut self.backends);
+        let mut ran: Vec<Told> = Vec::with_capacity(following.len());
+        while !following.is_empty() {
+            let Ok(Some(told)) = timeout_at(end, self.told.recv()).await else { break };
+            if let Some(at) = following.iter().position(|name| *name == told.0) {
+                following.remove(at);
+                ran.push(told);
+            }
+        }
+        StatementReport { ran, following }
+    }
+}
+
+impl Drop for StatementTicket {
+    fn drop(&mut self) {
+        self.waiting.tickets.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}

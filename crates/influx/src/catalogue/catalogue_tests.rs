@@ -1,0 +1,93 @@
+use super::*;
+use crate::settings::BackendSettings;
+
+fn catalogue(dir: &Path, names: &[&str]) -> Catalogue {
+    let client = |name: &str| {
+        let settings = BackendSettings::new(name, "http://127.0.0.1:1");
+        (name.to_owned(), Arc::new(Client::new(&settings).unwrap()))
+    };
+    Catalogue::open(dir, names.iter().map(|name| client(name))).unwrap()
+}
+
+fn create(name: &str) -> Change {
+    Change::CreateDatabase { name: name.into(), policy: None }
+}
+
+fn drop_database(name: &str) -> Change {
+    Change::DropDatabase { name: name.into() }
+}
+
+fn with(names: &[&str]) -> Listing {
+    let mut listing = Listing::default();
+    for name in names {
+        listing.apply(&create(name));
+    }
+    listing
+}
+
+fn names(catalogue: &Catalogue) -> Vec<String> {
+    catalogue.snapshot().databases().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn every_name_is_accepted_until_someone_has_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let catalogue = catalogue(dir.path(), &["a"]);
+    assert!(!catalogue.snapshot().known());
+    assert_eq!(catalogue.snapshot().lookup("x", "y"), Lookup::Policy("y".into()));
+    catalogue.listed("a", Position::ZERO, with(&["d"]));
+    let snapshot = catalogue.snapshot();
+    assert_eq!(snapshot.lookup("d", ""), Lookup::Policy("autogen".into()));
+    assert_eq!(snapshot.lookup("d", "autogen"), Lookup::Policy("autogen".into()));
+    assert_eq!(snapshot.lookup("d", "y"), Lookup::NoPolicy);
+    assert_eq!(snapshot.lookup("x", ""), Lookup::NoDatabase);
+    // The backend cannot be reached: the answer is what was known, and comes soon.
+    assert_eq!(catalogue.resolve("x", "").await, Lookup::NoDatabase);
+    assert_eq!(catalogue.resolve("d", "").await, Lookup::Policy("autogen".into()));
+}
+
+#[tokio::test]
+async fn a_dropped_database_stays_dropped_though_a_lagging_backend_lists_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let catalogue = catalogue(dir.path(), &["a", "b"]);
+    catalogue.listed("a", Position::ZERO, with(&["d"]));
+    catalogue.listed("b", Position::ZERO, with(&["d"]));
+    catalogue.apply(Position(10), &drop_database("d"));
+    assert!(names(&catalogue).is_empty());
+    catalogue.executed("a", Position(10));
+    catalogue.listed("a", Position(10), with(&[]));
+    catalogue.listed("b", Position::ZERO, with(&["d"]));
+    assert!(names(&catalogue).is_empty());
+    catalogue.executed("b", Position(10));
+    assert!(names(&catalogue).is_empty());
+    assert!(catalogue.lock().pending.is_empty());
+}
+
+#[tokio::test]
+async fn a_listing_asked_for_before_a_statement_ran_is_not_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let catalogue = catalogue(dir.path(), &["a"]);
+    catalogue.listed("a", Position::ZERO, with(&[]));
+    catalogue.apply(Position(10), &create("d"));
+    assert_eq!(names(&catalogue), ["d"]);
+    catalogue.executed("a", Position(10));
+    assert!(!catalogue.listed("a", Position::ZERO, with(&[])));
+    assert_eq!(names(&catalogue), ["d"]);
+    assert!(catalogue.listed("a", Position(10), with(&["d", "e"])));
+    assert_eq!(names(&catalogue), ["d", "e"]);
+}
+
+#[tokio::test]
+async fn names_are_known_after_a_restart_with_all_backends_down() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let catalogue = catalogue(dir.path(), &["a"]);
+        catalogue.listed("a", Position::ZERO, with(&["d"]));
+        catalogue.keep().await;
+    }
+    let opened = catalogue(dir.path(), &["a", "b"]);
+    assert!(opened.snapshot().known());
+    assert_eq!(names(&opened), ["d"]);
+    std::fs::write(dir.path().join("catalogue.json"), b"{").unwrap();
+    assert!(!catalogue(dir.path(), &["a"]).snapshot().known());
+}

@@ -1,0 +1,280 @@
+//! Which databases and retention policies there are: the union of what the backends list.
+//!
+//! A statement takes effect here when the journal has it, not when the slowest backend has run it. So
+//! each backend's listing is seen through the statements that it has still to run; a database that was
+//! dropped stays dropped though a lagging backend lists it yet, and a new one is known at once.
+
+mod ask;
+mod file;
+mod listing;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::{ArcSwap, Guard};
+use journal::Position;
+use wire::influxql::Change;
+
+pub use self::file::CatalogueError;
+pub use self::listing::{Listing, Policies, Policy};
+use crate::delivery::client::Client;
+
+/// How often all backends are asked.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
+/// An unknown name is asked for afresh at most this often.
+const FRESH_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a client's request waits for a fresh listing: a hung backend must not hang it.
+const FRESH_TIMEOUT: Duration = Duration::from_secs(1);
+/// Statements that not every backend has run; older ones take effect with the next listing.
+const PENDING_MAX: usize = 10_000;
+
+/// What is known about the database and policy of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lookup {
+    /// Points may be written under this policy; empty where the default is not known.
+    Policy(Arc<str>),
+    /// No backend has the database.
+    NoDatabase,
+    /// No backend has the retention policy in the database.
+    NoPolicy,
+}
+
+/// A database's policies, ready to be handed out.
+#[derive(Debug)]
+struct Names {
+    default: Arc<str>,
+    policies: HashMap<String, Arc<str>>,
+}
+
+/// The catalogue at one moment.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// Whether any backend has ever been asked with success; until then every name is accepted.
+    known: bool,
+    union: Listing,
+    names: HashMap<String, Names>,
+}
+
+impl Snapshot {
+    /// Whether names are known at all; if not, every name is accepted.
+    pub fn known(&self) -> bool {
+        self.known
+    }
+
+    /// The policy for a write to `db`, where `rp` empty means the default. Does not allocate when the
+    /// names are known.
+    pub fn lookup(&self, db: &str, rp: &str) -> Lookup {
+        if !self.known {
+            return Lookup::Policy(rp.into());
+        }
+        match self.names.get(db) {
+            None => Lookup::NoDatabase,
+            Some(names) if rp.is_empty() => Lookup::Policy(Arc::clone(&names.default)),
+            // Only a database that has just been created has none that are known.
+            Some(names) if names.policies.is_empty() => Lookup::Policy(rp.into()),
+            Some(names) => match names.policies.get(rp) {
+                Some(name) => Lookup::Policy(Arc::clone(name)),
+                None => Lookup::NoPolicy,
+            },
+        }
+    }
+
+    /// The policies of a database.
+    pub fn database(&self, db: &str) -> Option<&Policies> {
+        self.union.databases.get(db)
+    }
+
+    /// The names of all databases.
+    pub fn databases(&self) -> impl Iterator<Item = &str> {
+        self.union.databases.keys().map(String::as_str)
+    }
+
+    /// The statements that make `db` and `rp` on a backend that lacks them.
+    pub fn creation(&self, db: &str, rp: &str) -> Vec<String> {
+        self.union.creation(db, rp)
+    }
+}
+
+/// A backend that can be asked.
+#[derive(Debug)]
+struct Asked {
+    name: String,
+    client: Arc<Client>,
+}
+
+/// What a backend listed, and how far it was with the journal's statements.
+#[derive(Debug, Clone, Default)]
+struct View {
+    listing: Option<Listing>,
+    executed: Position,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    views: BTreeMap<String, View>,
+    /// Statements that some backend has still to run, in the journal's order.
+    pending: Vec<(Position, Change)>,
+}
+
+/// The catalogue: clones of its `Arc` are shared by the front end and every delivery.
+#[derive(Debug)]
+pub struct Catalogue {
+    snapshot: ArcSwap<Snapshot>,
+    inner: Mutex<Inner>,
+    asked: Vec<Asked>,
+    path: PathBuf,
+    /// When all backends were last asked; the lock is held while they are.
+    refreshed: tokio::sync::Mutex<Option<Instant>>,
+    /// What was last written to `path`.
+    written: Mutex<String>,
+}
+
+impl Catalogue {
+    /// Opens the catalogue kept in `dir`; `clients` are the backends that can be asked, by name.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be read. One that is damaged counts as absent.
+    pub fn open(
+        dir: &Path,
+        clients: impl IntoIterator<Item = (String, Arc<Client>)>,
+    ) -> Result<Self, CatalogueError> {
+        let path = dir.join("catalogue.json");
+        let mut kept = file::read(&path)?;
+        let mut inner = Inner::default();
+        let mut asked = Vec::new();
+        for (name, client) in clients {
+            let listing = kept.remove(&name);
+            inner.views.insert(name.clone(), View { listing, executed: Position::ZERO });
+            asked.push(Asked { name, client });
+        }
+        let catalogue = Self {
+            snapshot: ArcSwap::from_pointee(inner.snapshot()),
+            inner: Mutex::new(inner),
+            asked,
+            path,
+            refreshed: tokio::sync::Mutex::new(None),
+            written: Mutex::new(String::new()),
+        };
+        Ok(catalogue)
+    }
+
+    /// The catalogue as it is now; cheap, and without a lock.
+    pub fn snapshot(&self) -> Guard<Arc<Snapshot>> {
+        self.snapshot.load()
+    }
+
+    /// See [`Snapshot::lookup`].
+    pub fn lookup(&self, db: &str, rp: &str) -> Lookup {
+        self.snapshot().lookup(db, rp)
+    }
+
+    /// The policy for a write, after asking the backends afresh if the name is not known.
+    pub async fn resolve(&self, db: &str, rp: &str) -> Lookup {
+        let known = self.lookup(db, rp);
+        if matches!(known, Lookup::Policy(_)) {
+            return known;
+        }
+        self.refresh().await;
+        self.lookup(db, rp)
+    }
+
+    /// Asks all backends afresh; at most once a second, whoever calls. A call while others are
+    /// being answered waits for the same answers.
+    pub async fn refresh(&self) {
+        let mut refreshed = self.refreshed.lock().await;
+        if refreshed.is_none_or(|at| at.elapsed() >= FRESH_INTERVAL) {
+            self.refresh_all(FRESH_TIMEOUT).await;
+            *refreshed = Some(Instant::now());
+        }
+    }
+
+    /// Takes a statement into account that the journal has at `position`.
+    pub fn apply(&self, position: Position, change: &Change) {
+        let mut inner = self.lock();
+        inner.pending.push((position, change.clone()));
+        if inner.pending.len() > PENDING_MAX {
+            inner.pending.remove(0);
+        }
+        self.publish(&inner);
+    }
+
+    /// Notes that a backend has run every statement up to and with the one at `position`.
+    pub fn executed(&self, backend: &str, position: Position) {
+        let mut inner = self.lock();
+        inner.executed(backend, position);
+        self.publish(&inner);
+    }
+
+    /// Takes a backend's listing, unless it ran a statement since `executed`, when it was asked.
+    fn listed(&self, backend: &str, executed: Position, listing: Listing) -> bool {
+        let mut inner = self.lock();
+        let Some(view) = inner.views.get_mut(backend) else { return false };
+        if view.executed != executed {
+            return false;
+        }
+        if view.listing.as_ref() != Some(&listing) {
+            view.listing = Some(listing);
+            self.publish(&inner);
+        }
+        true
+    }
+
+    fn publish(&self, inner: &Inner) {
+        self.snapshot.store(Arc::new(inner.snapshot()));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // No one panics while holding it, and what it guards is whole at any time.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn executed(&mut self, backend: &str, position: Position) {
+        if let Some(view) = self.views.get_mut(backend) {
+            if let Some(listing) = &mut view.listing {
+                let run = |(at, _): &&(Position, Change)| *at > view.executed && *at <= position;
+                for (_, change) in self.pending.iter().filter(run) {
+                    listing.apply(change);
+                }
+            }
+            view.executed = view.executed.max(position);
+        }
+        let everyone = self.views.values().map(|view| view.executed).min();
+        self.pending.retain(|(at, _)| everyone.is_some_and(|everyone| *at > everyone));
+    }
+
+    /// What a backend will list once it has run what the journal holds.
+    fn seen(&self, view: &View) -> Option<Listing> {
+        let mut seen = view.listing.clone()?;
+        for (_, change) in self.pending.iter().filter(|(at, _)| *at > view.executed) {
+            seen.apply(change);
+        }
+        Some(seen)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut union = Listing::default();
+        let mut known = false;
+        for view in self.views.values() {
+            let Some(seen) = self.seen(view) else { continue };
+            known = true;
+            union.unite(&seen);
+        }
+        let names = union.databases.iter().map(|(db, known)| {
+            let policies: HashMap<String, Arc<str>> =
+                known.policies.keys().map(|name| (name.clone(), name.as_str().into())).collect();
+            let default = policies.get(&known.default).cloned();
+            let default = default.unwrap_or_else(|| known.default.as_str().into());
+            (db.clone(), Names { default, policies })
+        });
+        let names = names.collect();
+        Snapshot { known, union, names }
+    }
+}
+
+#[cfg(test)]
+#[path = "catalogue_tests.rs"]
+mod tests;
