@@ -135,7 +135,7 @@ impl Breaker {
         let allowed = now >= inner.until;
         if allowed {
             inner.until = now + self.0.settings.max;
-            self.enter(&mut inner, State::HalfOpen, now);
+            self.enter(&mut inner, State::HalfOpen);
         }
         allowed
     }
@@ -160,7 +160,7 @@ impl Breaker {
         if inner.state != State::Closed {
             let down_ms = inner.since.elapsed().as_millis() as u64;
             tracing::info!(backend = self.0.name, down_ms, "backend answers again");
-            self.enter(&mut inner, State::Closed, Instant::now());
+            self.enter(&mut inner, State::Closed);
         }
     }
 
@@ -185,7 +185,7 @@ impl Breaker {
                 self.0.opened.inc();
                 tracing::warn!(backend = self.0.name, %reason, "backend fails, left alone");
             }
-            self.enter(&mut inner, State::Open, now);
+            self.enter(&mut inner, State::Open);
         }
         let at = SystemTime::now();
         inner.last = Some(Failure { reason, at });
@@ -210,7 +210,7 @@ impl Breaker {
         &self.0.name
     }
 
-    fn enter(&self, inner: &mut Inner, state: State, _now: Instant) {
+    fn enter(&self, inner: &mut Inner, state: State) {
         inner.state = state;
         self.0.state.store(state as u8, Ordering::Release);
         self.0.gauge.set(i64::from(state as u8));

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket as RawSocket, Type};
@@ -96,6 +98,8 @@ pub struct Endpoint {
     datagrams: Counter,
     bytes: Counter,
     errors: Counter,
+    /// The sockets' inodes, by which the kernel tells how much of each it dropped.
+    inodes: Arc<Mutex<Vec<u64>>>,
 }
 
 impl Endpoint {
@@ -103,8 +107,11 @@ impl Endpoint {
     pub fn new(name: &str, registry: &Registry) -> Self {
         let labels = [("listener", name)];
         let counter = |name, help| registry.counter(name, help, &labels);
+        let inodes = Arc::default();
+        collect_dropped(name, Arc::clone(&inodes), registry);
         Self {
             name: name.to_owned(),
+            inodes,
             datagrams: counter("weir_udp_datagrams_total", "Datagrams received."),
             bytes: counter("weir_udp_received_bytes_total", "Bytes of datagrams received."),
             errors: counter("weir_udp_errors_total", "Times that receiving failed."),
@@ -122,6 +129,8 @@ impl Endpoint {
         receive: &mut impl Receive,
     ) -> io::Result<()> {
         let _guard = worker.drain.guard();
+        let inode = rustix::fs::fstat(socket.socket.as_fd())?.st_ino;
+        lock(&self.inodes).push(inode);
         let socket = tokio::net::UdpSocket::from_std(socket.socket)?;
         let mut buffer = vec![0; DATAGRAM_MAX];
         let mut rest = Backoff::new(REST.0, REST.1);
@@ -196,5 +205,55 @@ impl Endpoint {
                 return;
             }
         }
+    }
+}
+
+/// Shows what the kernel dropped because Weir did not take it in time: the last column of
+/// `/proc/net/udp` (proc_net_udp in the kernel's documentation), summed over the sockets.
+fn collect_dropped(name: &str, inodes: Arc<Mutex<Vec<u64>>>, registry: &Registry) {
+    let name = name.to_owned();
+    registry.collect(move |encoder| {
+        let inodes = lock(&inodes).clone();
+        let tables = ["/proc/self/net/udp", "/proc/self/net/udp6"];
+        let tables = tables.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+        let dropped: u64 = tables.map(|table| dropped(&table, &inodes)).sum();
+        encoder.counter(
+            "weir_udp_dropped_total",
+            "Datagrams that the kernel dropped because its receive buffer was full.",
+            &[("listener", &name)],
+            dropped,
+        );
+    });
+}
+
+fn dropped(table: &str, inodes: &[u64]) -> u64 {
+    let of_line = |line: &str| {
+        let mut fields = line.split_ascii_whitespace();
+        let inode: u64 = fields.nth(9)?.parse().ok()?;
+        let dropped: u64 = fields.last()?.parse().ok()?;
+        inodes.contains(&inode).then_some(dropped)
+    };
+    table.lines().skip(1).filter_map(of_line).sum()
+}
+
+/// What a poisoned lock guards here is always whole.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn only_our_sockets_are_counted() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   \
+                     uid  timeout inode ref pointer drops\n   \
+                     50: 0100007F:2099 00000000:0000 07 00000000:00000000 00:00000000 00000000 \
+                     0 0 7001 2 0000000000000000 12\n  \
+                     51: 0100007F:2099 00000000:0000 07 00000000:00000000 00:00000000 00000000 \
+                     0 0 7002 2 0000000000000000 30\n  \
+                     52: broken\n";
+        assert_eq!(super::dropped(table, &[7001, 7002]), 42);
+        assert_eq!(super::dropped(table, &[7002, 9]), 30);
+        assert_eq!(super::dropped(table, &[]), 0);
     }
 }

@@ -187,10 +187,16 @@ impl Thread {
 
 /// The worker's heartbeat: sets its clock, shows that its loop turns, closes slow connections.
 async fn tick(worker: Worker, registry: Registry) {
+    let labels = [("worker", &*worker.index.to_string())];
+    let connections = registry.gauge(
+        "weir_worker_connections",
+        "Connections open now, by worker: the kernel spreads them by a hash.",
+        &labels,
+    );
     let late = registry.histogram(
         "weir_worker_tick_late_seconds",
         "How late a worker's tick came, which is how long a ready task waited for its turn.",
-        &[("worker", &worker.index.to_string())],
+        &labels,
     );
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -202,5 +208,6 @@ async fn tick(worker: Worker, registry: Registry) {
         late.observe(now.saturating_duration_since(due.into_std()));
         let _stage = worker.pulse.enter(Stage::Sweep);
         worker.connections.sweep();
+        connections.set(i64::try_from(worker.connections.count()).unwrap_or(i64::MAX));
     }
 }

@@ -7,13 +7,13 @@
 mod repeats;
 mod writer;
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, Registry as Subscriber, fmt, reload};
@@ -56,13 +56,11 @@ pub enum LogError {
     /// The level can not be read.
     #[error(
         "log level {level:?} is not known: write error, warn, info, debug or trace, \
-             or levels for parts as \"info,influx=debug\" ({reason})"
+         or levels for parts as \"info,influx=debug\""
     )]
     Level {
         /// What was written.
         level: String,
-        /// What is wrong with it.
-        reason: String,
     },
     /// Something else logs in this process already.
     #[error("logging is set up already")]
@@ -86,12 +84,9 @@ impl Handle {
     /// # Errors
     /// The level can not be read; the former one stays.
     pub fn set_level(&self, level: &str) -> Result<(), LogError> {
-        let targets = targets(level)?;
-        let failed = |error: reload::Error| LogError::Level {
-            level: level.to_owned(),
-            reason: error.to_string(),
-        };
-        self.level.reload(targets).map_err(failed)
+        // Reloading fails only once the subscriber is gone, and with it all that is logged.
+        let _ = self.level.reload(targets(level)?);
+        Ok(())
     }
 
     /// Writes what was counted but not yet summed up, and waits until all lines so far are
@@ -126,16 +121,26 @@ impl Handle {
 /// # Errors
 /// The level can not be read, or logging was set up before.
 pub fn init(settings: &Settings) -> Result<Handle, LogError> {
-    let targets = targets(&settings.level)?;
     let terminal = std::io::stderr().is_terminal();
+    let (subscriber, handle) = build(settings, std::io::stderr(), terminal)?;
+    subscriber.try_init().map_err(|_| LogError::Twice)?;
+    Ok(handle)
+}
+
+/// What [`init`] sets up, writing to `out`.
+fn build(
+    settings: &Settings,
+    out: impl Write + Send + 'static,
+    terminal: bool,
+) -> Result<(impl tracing::Subscriber + Send + Sync, Handle), LogError> {
+    let targets = targets(&settings.level)?;
     let human = match settings.format {
         Format::Auto => terminal,
         Format::Human => true,
         Format::Json => false,
     };
     let repeats = Arc::new(repeats::Repeats::default());
-    let writer =
-        writer::Writer::start(std::io::stderr(), Arc::clone(&repeats)).map_err(LogError::Thread)?;
+    let writer = writer::Writer::start(out, Arc::clone(&repeats)).map_err(LogError::Thread)?;
     let (filter, level) = reload::Layer::new(targets);
     let lines = fmt::layer().with_writer(writer.clone());
     let lines = if human {
@@ -144,18 +149,160 @@ pub fn init(settings: &Settings) -> Result<Handle, LogError> {
         lines.json().flatten_event(true).boxed()
     };
     let handle = Handle { level, writer, repeats: Arc::clone(&repeats) };
-    tracing_subscriber::registry()
-        .with(filter)
-        .with(repeats::Layer(repeats))
-        .with(lines)
-        .try_init()
-        .map_err(|_| LogError::Twice)?;
-    Ok(handle)
+    let subscriber =
+        tracing_subscriber::registry().with(filter).with(repeats::Layer(repeats)).with(lines);
+    Ok((subscriber, handle))
 }
 
-fn targets(level: &str) -> Result<Targets, LogError> {
-    level.parse().map_err(|error: tracing_subscriber::filter::ParseError| LogError::Level {
-        level: level.to_owned(),
-        reason: error.to_string(),
-    })
+/// Reads `info` or `info,influx=debug`. Not by `Targets`' own reader, to which any word without a
+/// level is a target, so that a misspelt level would silence everything.
+fn targets(text: &str) -> Result<Targets, LogError> {
+    let unknown = || LogError::Level { level: text.to_owned() };
+    let level = |text: &str| match text.trim() {
+        // Which would otherwise be `error`.
+        "" => Err(unknown()),
+        text => text.parse::<LevelFilter>().map_err(|_| unknown()),
+    };
+    let mut targets = Targets::new();
+    for part in text.split(',') {
+        targets = match part.split_once('=') {
+            Some((target, text)) => targets.with_target(target.trim(), level(text)?),
+            None => targets.with_default(level(part)?),
+        };
+    }
+    Ok(targets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Format, Handle, LogError, Settings, build};
+    use crate::metrics::Registry;
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+    use tracing::{debug, error, info, subscriber, warn};
+
+    const LONG: Duration = Duration::from_secs(10);
+
+    /// Keeps what is written; stands still while `stuck` is locked.
+    #[derive(Clone, Default)]
+    struct Paper {
+        written: Arc<Mutex<Vec<u8>>>,
+        stuck: Arc<Mutex<()>>,
+    }
+
+    impl Write for Paper {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            drop(self.stuck.lock().unwrap());
+            self.written.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(level: &str, format: Format, work: impl FnOnce(&Handle, &Paper)) -> Vec<String> {
+        let settings = Settings { level: level.to_owned(), format };
+        let paper = Paper::default();
+        let (subscriber, handle) = build(&settings, paper.clone(), false).unwrap();
+        subscriber::with_default(subscriber, || {
+            work(&handle, &paper);
+            handle.flush(LONG);
+        });
+        let written = paper.written.lock().unwrap().clone();
+        let text = String::from_utf8(written).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn json_where_no_terminal_is() {
+        let lines = logged("info", Format::Auto, |_, _| info!(points = 3, "accepted"));
+        let line: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();
+        assert_eq!(line["message"], "accepted");
+        assert_eq!(line["points"], 3);
+        assert_eq!(line["level"], "INFO");
+        assert_eq!(lines.len(), 1);
+    }
+
+    #[test]
+    fn levels_are_checked_first_and_change_at_run_time() {
+        struct Never;
+        impl std::fmt::Debug for Never {
+            fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                panic!("formatted although it is not written");
+            }
+        }
+        let lines = logged("warn,watch=info", Format::Human, |handle, _| {
+            debug!(value = ?Never, "too low");
+            info!("one");
+            handle.set_level("debug").unwrap();
+            debug!("two");
+            assert!(matches!(handle.set_level("loud"), Err(LogError::Level { .. })));
+            debug!("three");
+        });
+        let seen = ["one", "two", "three"].map(|word| lines.iter().any(|l| l.contains(word)));
+        assert_eq!((seen, lines.len()), ([true; 3], 3), "{lines:?}");
+    }
+
+    #[test]
+    fn a_misspelt_level_is_an_error() {
+        for level in ["loud", "", "info,influx", "influx=loud", "info;warn"] {
+            assert!(super::targets(level).is_err(), "{level}");
+        }
+        for level in ["off", "WARN", " info , influx = debug", "influx=debug"] {
+            assert!(super::targets(level).is_ok(), "{level}");
+        }
+    }
+
+    #[test]
+    fn a_repeated_error_is_written_once_and_then_counted() {
+        let registry = Registry::new();
+        let lines = logged("info", Format::Json, |handle, _| {
+            handle.register(&registry);
+            for _ in 0..100 {
+                error!(backend = "one", "refused");
+                warn!(backend = "two", "slow");
+                info!("not counted");
+            }
+            error!(backend = "three", "refused");
+        });
+        let errors: Vec<_> = lines.iter().filter(|l| l.contains("ERROR")).collect();
+        assert_eq!(errors.len(), 3, "{errors:#?}");
+        let all = lines.join("\n");
+        assert!(all.contains("again: refused backend=\\\"one\\\""), "{all}");
+        assert_eq!(all.matches("\"repeated\":99").count(), 2, "{all}");
+        assert_eq!(all.matches("not counted").count(), 100);
+        assert!(registry.render().contains("weir_log_repeats_suppressed_total 198"));
+    }
+
+    #[test]
+    fn lines_that_differ_by_an_address_only_are_counted_too() {
+        let lines = logged("info", Format::Json, |_, _| {
+            for port in 0..1000 {
+                warn!(peer = %format_args!("192.0.2.1:{port}"), "bad request");
+            }
+        });
+        assert!(lines.len() < 30, "{} lines", lines.len());
+        assert!(lines.iter().any(|l| l.contains("\"repeated\":980")), "{lines:#?}");
+    }
+
+    #[test]
+    fn a_stalled_terminal_stalls_nobody() {
+        let registry = Registry::new();
+        let lines = logged("info", Format::Human, |handle, paper| {
+            handle.register(&registry);
+            let stuck = paper.stuck.lock().unwrap();
+            for n in 0..3000 {
+                info!(n, "line");
+            }
+            handle.flush(Duration::from_millis(20));
+            drop(stuck);
+        });
+        assert!((1000..1100).contains(&lines.len()), "{} lines", lines.len());
+        let text = registry.render();
+        let dropped = text.lines().find_map(|l| l.strip_prefix("weir_log_lines_dropped_total "));
+        assert_eq!(dropped.unwrap().parse::<usize>().unwrap() + lines.len(), 3000);
+    }
 }

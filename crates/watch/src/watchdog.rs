@@ -114,6 +114,16 @@ impl Pulse {
         Entered { pulse: self, former }
     }
 
+    /// Runs `work`, in `stage` whenever it is polled: [`enter`](Self::enter) for what awaits.
+    pub async fn during<F: Future>(&self, stage: Stage, work: F) -> F::Output {
+        let mut work = std::pin::pin!(work);
+        std::future::poll_fn(|cx| {
+            let _entered = self.enter(stage);
+            work.as_mut().poll(cx)
+        })
+        .await
+    }
+
     /// The stage the thread is in.
     pub fn stage(&self) -> Stage {
         Stage::from_u8(self.0.stage.load(Ordering::Relaxed))
@@ -256,5 +266,96 @@ impl Patient {
             .observe(stood);
         let stood_ms = stood.as_millis() as u64;
         tracing::warn!(worker, stage = stage.name(), stood_ms, "worker goes on");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Pulse, Stage, Watchdog};
+    use crate::metrics::Registry;
+    use std::time::{Duration, Instant};
+
+    const LIMIT: Duration = Duration::from_millis(100);
+
+    /// Beats until `until` holds, for at most ten seconds.
+    fn beat_until(pulse: &Pulse, until: impl Fn() -> bool) -> bool {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !until() && Instant::now() < deadline {
+            pulse.beat();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        until()
+    }
+
+    fn stand_until(until: impl Fn() -> bool) -> bool {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !until() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        until()
+    }
+
+    #[test]
+    fn a_thread_that_stands_still_is_reported_once_with_its_stage() {
+        let registry = Registry::new();
+        let pulse = Pulse::new("worker-7");
+        let watchdog = Watchdog::start(LIMIT, &registry, vec![pulse.clone()]).unwrap();
+        let shows = |line: &str| registry.render().contains(line);
+        {
+            let _entered = pulse.enter(Stage::Parse);
+            assert!(stand_until(|| shows("weir_worker_stalled{worker=\"worker-7\"} 1")));
+        }
+        std::thread::sleep(3 * LIMIT);
+        let stalls = "weir_worker_stalls_total{stage=\"parse\",worker=\"worker-7\"}";
+        assert!(shows(&format!("{stalls} 1")), "{}", registry.render());
+        let ended = "weir_worker_stall_seconds_count{worker=\"worker-7\"} 1";
+        assert!(beat_until(&pulse, || shows(ended)));
+        assert!(shows("weir_worker_stalled{worker=\"worker-7\"} 0"));
+        drop(watchdog);
+    }
+
+    #[test]
+    fn one_that_waits_for_work_never_stalls() {
+        let registry = Registry::new();
+        let pulse = Pulse::new("journal");
+        let _waiting = pulse.enter(Stage::Waiting);
+        let _watchdog = Watchdog::start(LIMIT, &registry, vec![pulse.clone()]).unwrap();
+        std::thread::sleep(4 * LIMIT);
+        assert!(!registry.render().contains("weir_worker_stalls_total"));
+    }
+
+    #[test]
+    fn stages_nest() {
+        let pulse = Pulse::new("worker-0");
+        assert_eq!(pulse.stage(), Stage::Loop);
+        {
+            let _outer = pulse.enter(Stage::Parse);
+            {
+                let _inner = pulse.enter(Stage::Append);
+                assert_eq!(pulse.stage(), Stage::Append);
+            }
+            assert_eq!(pulse.stage(), Stage::Parse);
+        }
+        assert_eq!(pulse.stage(), Stage::Loop);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_stage_of_a_task_is_not_that_of_another() {
+        let pulse = Pulse::new("worker-0");
+        let work = pulse.during(Stage::Handshake, async {
+            assert_eq!(pulse.stage(), Stage::Handshake);
+            tokio::task::yield_now().await;
+            assert_eq!(pulse.stage(), Stage::Handshake);
+        });
+        let other = async { assert_eq!(pulse.stage(), Stage::Loop) };
+        tokio::join!(work, other);
+    }
+
+    #[test]
+    fn every_stage_is_read_back() {
+        for stage in Stage::ALL {
+            assert_eq!(Stage::from_u8(*stage as u8), *stage);
+        }
+        assert_eq!(Stage::from_u8(200), Stage::Loop);
     }
 }

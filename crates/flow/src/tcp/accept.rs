@@ -15,6 +15,7 @@ use crate::drain::Guard;
 use crate::limit::{Limit, Permit};
 use crate::progress::Limits;
 use crate::stream::Stream;
+use crate::tls::ServerTls;
 use crate::workers::Worker;
 
 /// How long accepting rests when the process or the machine has no file descriptor left; a
@@ -130,19 +131,18 @@ where
                     serving.await;
                 });
             }
-            Some(_) => self.encrypt(stream, peer, held),
+            Some(tls) => self.encrypt(tls.clone(), stream, peer, held),
         }
     }
 
-    fn encrypt(&self, stream: TcpStream, peer: SocketAddr, held: Held) {
-        let Some(tls) = self.endpoint.tls.clone() else {
-            return;
-        };
+    fn encrypt(&self, tls: ServerTls, stream: TcpStream, peer: SocketAddr, held: Held) {
         let handle = Rc::clone(&self.handle);
+        let pulse = self.worker.pulse.clone();
         let (connections, limits) = (self.worker.connections.clone(), Rc::clone(&self.limits));
         let within = self.endpoint.handshake.unwrap_or(Duration::MAX);
         spawn_local(async move {
-            let error = match tokio::time::timeout(within, tls.accept(stream)).await {
+            let accepting = pulse.during(Stage::Handshake, tls.accept(stream));
+            let error = match tokio::time::timeout(within, accepting).await {
                 Ok(Ok(stream)) => {
                     let opened = connections.open(&limits);
                     return handle(Stream::tls(stream, opened), peer).await;

@@ -39,7 +39,7 @@ struct Seen {
     last: Instant,
     /// Repeats since the last summary.
     count: u64,
-    /// Different texts of one place since the last summary; only used where all are counted.
+    /// Different texts since the last summary; only counted where the key is a place.
     texts: u32,
 }
 
@@ -57,17 +57,23 @@ impl Repeats {
         let mut hasher = Hashed(DefaultHasher::new());
         metadata.callsite().hash(&mut hasher.0);
         let place = hasher.0.finish();
+        hasher.0.write_u8(0);
         event.record(&mut hasher);
         let text = hasher.0.finish();
 
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let admitted = !came_again(&mut seen, text, now) && !too_many(&mut seen, place, now);
+        let admitted = !came_again(&mut seen, text, now) && !too_many(&mut seen, place);
         if admitted {
             remember(&mut seen, text, Seen::new(event, quote(event), now));
-            let texts = |place: &mut Seen| place.texts += 1;
-            let of_place = || Seen::new(event, "lines that differ, from one place".into(), now);
-            if seen.get_mut(&place).map(texts).is_none() {
-                remember(&mut seen, place, of_place());
+            match seen.get_mut(&place) {
+                Some(place) => {
+                    place.texts += 1;
+                    place.last = now;
+                }
+                None => {
+                    let quote = "lines that differ, from one place".to_owned();
+                    remember(&mut seen, place, Seen::new(event, quote, now));
+                }
             }
         } else {
             self.suppressed.fetch_add(1, Ordering::Relaxed);
@@ -124,14 +130,10 @@ fn came_again(seen: &mut HashMap<u64, Seen>, text: u64, now: Instant) -> bool {
     fresh
 }
 
-fn too_many(seen: &mut HashMap<u64, Seen>, place: u64, now: Instant) -> bool {
+fn too_many(seen: &mut HashMap<u64, Seen>, place: u64) -> bool {
     let Some(place) = seen.get_mut(&place) else {
         return false;
     };
-    if now.duration_since(place.last) >= SUMMARY_EVERY {
-        place.texts = 0;
-    }
-    place.last = now;
     let over = place.texts >= TEXTS_MAX;
     place.count += u64::from(over);
     over

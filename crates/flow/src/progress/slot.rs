@@ -1,0 +1,218 @@
+//! What is known of one connection.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use super::{Limits, Phase, Slow};
+use crate::clock::CoarseClock;
+
+/// One connection's phase and times. On one thread, so plain cells do.
+pub(super) struct Slot {
+    limits: Rc<Limits>,
+    clock: CoarseClock,
+    phase: Cell<Phase>,
+    /// When the phase began.
+    since: Cell<Instant>,
+    /// When bytes came last in this phase, and how many in all.
+    read_at: Cell<Instant>,
+    received: Cell<u64>,
+    /// Since when the client has taken nothing of what is to be written.
+    blocked: Cell<Option<Instant>>,
+    closed: Cell<Option<Slow>>,
+    /// The task to wake when the connection is closed from here.
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Slot {
+    pub(super) fn new(limits: Rc<Limits>, clock: CoarseClock) -> Self {
+        let now = clock.now();
+        Self {
+            limits,
+            clock,
+            phase: Cell::new(Phase::Idle),
+            since: Cell::new(now),
+            read_at: Cell::new(now),
+            received: Cell::new(0),
+            blocked: Cell::new(None),
+            closed: Cell::new(None),
+            waker: RefCell::new(None),
+        }
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.phase.get()
+    }
+
+    pub(super) fn closed(&self) -> Option<Slow> {
+        self.closed.get()
+    }
+
+    pub(super) fn enter(&self, phase: Phase) {
+        let now = self.clock.now();
+        self.phase.set(phase);
+        self.since.set(now);
+        self.read_at.set(now);
+        self.received.set(0);
+    }
+
+    #[inline]
+    pub(super) fn read(&self, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
+        if self.phase.get() == Phase::Idle {
+            self.enter(Phase::Header);
+        }
+        self.read_at.set(self.clock.now());
+        self.received.set(self.received.get() + bytes as u64);
+    }
+
+    #[inline]
+    pub(super) fn wrote(&self) {
+        self.blocked.set(None);
+    }
+
+    #[inline]
+    pub(super) fn blocked(&self) {
+        if self.blocked.get().is_none() {
+            self.blocked.set(Some(self.clock.now()));
+        }
+    }
+
+    /// Remembers whom to wake. Almost always it is the same task, and nothing is cloned.
+    #[inline]
+    pub(super) fn park(&self, waker: &Waker) {
+        let mut parked = self.waker.borrow_mut();
+        if !parked.as_ref().is_some_and(|parked| parked.will_wake(waker)) {
+            *parked = Some(waker.clone());
+        }
+    }
+
+    /// Closes the connection if it is overdue.
+    pub(super) fn check(&self, now: Instant) {
+        if self.closed.get().is_some() {
+            return;
+        }
+        if let Some(slow) = self.overdue(now) {
+            self.closed.set(Some(slow));
+            self.limits.closed[slow as usize].inc();
+            let parked = self.waker.take();
+            if let Some(parked) = parked {
+                parked.wake();
+            }
+        }
+    }
+
+    fn overdue(&self, now: Instant) -> Option<Slow> {
+        let over = |since: Instant, limit: Option<Duration>| {
+            limit.is_some_and(|limit| now.saturating_duration_since(since) > limit)
+        };
+        let limits = &*self.limits;
+        if self.blocked.get().is_some_and(|since| over(since, limits.write)) {
+            return Some(Slow::Write);
+        }
+        let since = self.since.get();
+        match self.phase.get() {
+            Phase::Idle => over(since, limits.idle).then_some(Slow::Idle),
+            Phase::Header => over(since, limits.header).then_some(Slow::Header),
+            Phase::Body => {
+                let late = over(self.read_at.get(), limits.body) || over(since, self.body_limit());
+                late.then_some(Slow::Body)
+            }
+            Phase::Serving => None,
+        }
+    }
+
+    /// How long a body of so many bytes so far may take as a whole.
+    fn body_limit(&self) -> Option<Duration> {
+        let seconds = self.received.get().checked_div(self.limits.body_rate)?;
+        let first = self.limits.body?;
+        Some(first.saturating_add(Duration::from_secs(seconds)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Slot;
+    use crate::clock::CoarseClock;
+    use crate::progress::{Limits, Phase, Slow, Timeouts};
+    use std::rc::Rc;
+    use std::time::Duration;
+    use watch::metrics::Registry;
+    use watch::units;
+
+    fn slot() -> (Slot, CoarseClock) {
+        let clock = CoarseClock::new();
+        let timeouts = Timeouts { idle: units::Duration::from_secs(300), ..Timeouts::default() };
+        let limits = Limits::new("test", &timeouts, &Registry::new());
+        (Slot::new(Rc::new(limits), clock.clone()), clock)
+    }
+
+    fn after(clock: &CoarseClock, seconds: u64) {
+        clock.set(clock.now() + Duration::from_secs(seconds));
+    }
+
+    fn overdue(slot: &Slot, clock: &CoarseClock) -> Option<Slow> {
+        slot.overdue(clock.now())
+    }
+
+    #[test]
+    fn each_phase_has_its_time() {
+        let (slot, clock) = slot();
+        after(&clock, 300);
+        assert_eq!(overdue(&slot, &clock), None);
+        after(&clock, 1);
+        assert_eq!(overdue(&slot, &clock), Some(Slow::Idle));
+
+        slot.read(1);
+        assert_eq!(slot.phase(), Phase::Header);
+        after(&clock, 6);
+        slot.read(1);
+        after(&clock, 5);
+        assert_eq!(overdue(&slot, &clock), Some(Slow::Header), "bytes now and then do not help");
+
+        slot.enter(Phase::Serving);
+        after(&clock, 100_000);
+        assert_eq!(overdue(&slot, &clock), None);
+        slot.enter(Phase::Idle);
+        assert_eq!(overdue(&slot, &clock), None);
+    }
+
+    #[test]
+    fn a_body_must_neither_pause_nor_trickle() {
+        let (slot, clock) = slot();
+        slot.enter(Phase::Body);
+        after(&clock, 31);
+        assert_eq!(overdue(&slot, &clock), Some(Slow::Body));
+
+        slot.enter(Phase::Body);
+        let bytes_in_29_seconds = |bytes: usize| {
+            after(&clock, 29);
+            slot.read(bytes);
+            overdue(&slot, &clock)
+        };
+        assert_eq!(bytes_in_29_seconds(20_000), None);
+        assert_eq!(bytes_in_29_seconds(100), None);
+        assert_eq!(bytes_in_29_seconds(100), Some(Slow::Body));
+
+        slot.enter(Phase::Body);
+        for _ in 0..1000 {
+            assert_eq!(bytes_in_29_seconds(15_000), None);
+        }
+    }
+
+    #[test]
+    fn an_answer_must_be_taken_in_any_phase() {
+        let (slot, clock) = slot();
+        slot.enter(Phase::Serving);
+        slot.blocked();
+        after(&clock, 20);
+        slot.blocked();
+        after(&clock, 11);
+        assert_eq!(overdue(&slot, &clock), Some(Slow::Write));
+        slot.wrote();
+        assert_eq!(overdue(&slot, &clock), None);
+    }
+}
