@@ -39,11 +39,11 @@ impl<'a> Lexer<'a> {
         Self { text, at: 0, before: Before::Other, in_sources: false, outer: Vec::new() }
     }
 
-    /// The next token; at the end, and after what has no end, always [`TokenKind::End`].
+    /// The next token; at the end, and after what is broken, always [`TokenKind::End`].
     pub(super) fn next(&mut self) -> Token<'a> {
         let unended = self.skip_blanks();
         let start = self.at;
-        let kind = if unended { self.take_all(TokenKind::Unended) } else { self.scan() };
+        let kind = if unended { self.broken(TokenKind::BadComment) } else { self.scan() };
         let text = &self.text[start..self.at];
         self.note(kind);
         Token { kind, text, start, in_sources: self.in_sources }
@@ -57,8 +57,9 @@ impl<'a> Lexer<'a> {
         self.text.as_bytes().get(self.at + ahead).copied()
     }
 
-    fn take_all(&mut self, kind: TokenKind) -> TokenKind {
-        self.at = self.text.len();
+    /// Ends the text here: what follows can't be told apart any more.
+    fn broken(&mut self, kind: TokenKind) -> TokenKind {
+        self.text = &self.text[..self.at];
         kind
     }
 
@@ -127,9 +128,13 @@ impl<'a> Lexer<'a> {
         self.at += 1;
         while let Some(byte) = self.byte(0) {
             match byte {
-                b'\n' | b'\r' => return self.take_all(TokenKind::BadString),
+                b'\n' | b'\r' => break,
                 b'\\' if matches!(self.byte(1), Some(b'n' | b'\\' | b'"' | b'\'')) => self.at += 2,
-                b'\\' => return self.take_all(TokenKind::BadEscape),
+                b'\\' => {
+                    let escaped = self.rest().chars().nth(1).map_or(0, char::len_utf8);
+                    self.at += 1 + escaped;
+                    return self.broken(TokenKind::BadEscape);
+                }
                 _ if byte == quote => {
                     self.at += 1;
                     return kind;
@@ -137,7 +142,7 @@ impl<'a> Lexer<'a> {
                 _ => self.at += 1,
             }
         }
-        TokenKind::BadString
+        self.broken(TokenKind::BadString)
     }
 
     fn digits(&mut self) {
@@ -177,7 +182,7 @@ impl<'a> Lexer<'a> {
                 _ => self.at += 1,
             }
         }
-        self.take_all(TokenKind::Unended)
+        self.broken(TokenKind::BadRegex)
     }
 
     fn symbol(&mut self) -> TokenKind {

@@ -3,6 +3,7 @@
 mod databases;
 mod lexer;
 mod parser;
+mod reader;
 mod rewrite;
 #[cfg(test)]
 mod tests;
@@ -110,7 +111,7 @@ impl Statement<'_> {
 /// When the text is no InfluxQL, worded as InfluxDB does where that is cheap to know. A NUL,
 /// behind which InfluxDB would silently stop reading, is an error too.
 pub fn split(text: &str) -> Result<Vec<Statement<'_>>, ParseError> {
-    parser::Parser::new(text).statements()
+    parser::statements(text)
 }
 
 /// The statement with every `now()` replaced by a quoted RFC 3339 time, so that each backend

@@ -11,7 +11,7 @@ pub(super) fn freeze_now(statement: &str, now_ns: i64) -> String {
     let mut lexer = Lexer::new(statement);
     let mut out = String::with_capacity(statement.len() + 32);
     let mut copied = 0;
-    let mut recent: [Option<Token<'_>>; 3] = [None; 3];
+    let mut recent: [Option<Token<'_>>; 4] = [None; 4];
     let mut words = 0;
     loop {
         let token = lexer.next();
@@ -23,14 +23,16 @@ pub(super) fn freeze_now(statement: &str, now_ns: i64) -> String {
             // Its now() is the time of each run, not of its creation.
             return statement.to_owned();
         }
-        recent = [recent[1], recent[2], Some(token)];
-        if let [Some(name), Some(open), Some(close)] = recent
+        recent = [recent[1], recent[2], recent[3], Some(token)];
+        if let [before, Some(name), Some(open), Some(close)] = recent
             && is_now(&name, &open, &close)
         {
             out.push_str(&statement[copied..name.start]);
-            out.push('\'');
-            out.push_str(&time::rfc3339(now_ns));
-            out.push('\'');
+            // Offsets, as in `GROUP BY time(1h, now())`, are durations, which now() passes for.
+            out.push_str(&match before {
+                Some(comma) if comma.is_symbol(",") => format!("{now_ns}ns"),
+                _ => format!("'{}'", time::rfc3339(now_ns)),
+            });
             copied = close.end();
         }
     }
@@ -67,7 +69,10 @@ pub(super) fn redact(text: &str) -> String {
         let adjacent = token.start == end;
         end = token.end();
         let hidden = match (secret, token.kind) {
-            (_, TokenKind::End) => return out,
+            (_, TokenKind::End) => {
+                out.push_str(&text[token.start..]);
+                return out;
+            }
             (Secret::Next, TokenKind::Keyword("FOR")) => {
                 secret = Secret::User;
                 false

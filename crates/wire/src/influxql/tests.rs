@@ -222,23 +222,36 @@ fn what_is_wrong_is_said_as_influxdb_says_it() {
         ("SELECT a FROM b;\n\n é", format!("found é, expected {verbs} at line 3, char 2")),
         ("a;\r\nb", format!("found a, expected {verbs} at line 1, char 1")),
         ("DROP DATABASE a;\r\nb", format!("found b, expected {verbs} at line 2, char 1")),
-        ("DROP DATABASE", "found EOF, expected identifier at line 1, char 14".to_owned()),
+        ("DROP DATABASE", "found EOF, expected identifier at line 1, char 15".to_owned()),
         ("DROP DATABASE a b", "found b, expected ; at line 1, char 17".to_owned()),
-        ("DROP DATABASE 'a'", "found a, expected identifier at line 1, char 15".to_owned()),
-        ("SET PASSWORD", "found EOF, expected FOR at line 1, char 13".to_owned()),
-        ("DELETE", "found EOF, expected FROM, WHERE at line 1, char 7".to_owned()),
-        ("DROP SERIES", "found EOF, expected FROM, WHERE at line 1, char 12".to_owned()),
-        ("EXPLAIN", "found EOF, expected SELECT at line 1, char 8".to_owned()),
+        ("DROP DATABASE 'a'", "found a, expected identifier at line 1, char 14".to_owned()),
+        ("SET PASSWORD", "found EOF, expected FOR at line 1, char 14".to_owned()),
+        ("DELETE", "found EOF, expected FROM, WHERE at line 1, char 8".to_owned()),
+        ("DROP SERIES", "found EOF, expected FROM, WHERE at line 1, char 13".to_owned()),
+        ("EXPLAIN", "found EOF, expected SELECT at line 1, char 9".to_owned()),
         (
             "SHOW",
             "found EOF, expected CONTINUOUS, DATABASES, DIAGNOSTICS, FIELD, GRANTS, MEASUREMENT, \
              MEASUREMENTS, QUERIES, RETENTION, SERIES, SHARD, SHARDS, STATS, SUBSCRIPTIONS, TAG, \
-             USERS at line 1, char 5"
+             USERS at line 1, char 6"
                 .to_owned(),
         ),
         (
             "CREATE DATABASE a WITH",
-            "found EOF, expected DURATION, NAME, REPLICATION, SHARD at line 1, char 23".to_owned(),
+            "found EOF, expected DURATION, NAME, REPLICATION, SHARD at line 1, char 24".to_owned(),
+        ),
+        ("SELECT f FROM /b", "bad regex:  at line 1, char 14".to_owned()),
+        ("DROP DATABASE ''", "found STRING, expected identifier at line 1, char 14".to_owned()),
+        ("SHOW DATABASES;'x\\q'", format!("found \\q, expected {verbs} at line 1, char 19")),
+        ("SHOW DATABASES;\n'x", format!("found x, expected {verbs} at line 1, char 16")),
+        ("DROP DATABASE a /*", "found ILLEGAL, expected ; at line 1, char 17".to_owned()),
+        ("DROP RETENTION POLICY \"r\"", "found EOF, expected ON at line 1, char 26".to_owned()),
+        ("KILL QUERY x", "found x, expected integer at line 1, char 12".to_owned()),
+        ("GRANT x", "found x, expected READ, WRITE, ALL [PRIVILEGES] at line 1, char 7".to_owned()),
+        ("CREATE USER a WITH PASSWORD", "found EOF, expected string at line 1, char 29".to_owned()),
+        (
+            "ALTER RETENTION POLICY r ON d DEFAULT DEFAULT",
+            "found duplicate DEFAULT option at line 1, char 39".to_owned(),
         ),
         (
             "CREATE RETENTION POLICY r ON d DURATION 1x REPLICATION 1",
@@ -250,14 +263,14 @@ fn what_is_wrong_is_said_as_influxdb_says_it() {
         ),
         (
             "ALTER RETENTION POLICY r ON d",
-            "found EOF, expected DURATION, REPLICATION, SHARD, DEFAULT at line 1, char 30"
+            "found EOF, expected DURATION, REPLICATION, SHARD, DEFAULT at line 1, char 31"
                 .to_owned(),
         ),
     ];
     for (text, why) in cases {
         assert_eq!(error(text), format!("error parsing query: {why}"), "{text}");
     }
-    for text in ["SELECT 'a", "SELECT \"a", "SELECT a FROM /b", "SELECT a /* b", "SELECT '\\q'"] {
+    for text in ["SELECT 'a", "SELECT \"a", "SELECT a /* b", "SELECT '\\q'"] {
         assert!(error(text).contains("expected identifier, string, number, bool"), "{text}");
     }
     assert!(error(&"x".repeat(1 << 20)).len() < 1024);
@@ -307,6 +320,10 @@ fn now_becomes_a_literal() {
     let frozen = |text: &str| freeze_now(text, 1_700_000_000_000_000_001);
     assert_eq!(frozen("DELETE WHERE time < now() - 1h"), format!("DELETE WHERE time < {at} - 1h"));
     assert_eq!(frozen("DELETE WHERE time<NOW( )AND a=1"), format!("DELETE WHERE time<{at}AND a=1"));
+    assert_eq!(
+        frozen("SELECT a INTO b FROM c GROUP BY time(1h, now())"),
+        "SELECT a INTO b FROM c GROUP BY time(1h, 1700000000000000001ns)"
+    );
     let kept = [
         "DELETE WHERE a = 'now()'",
         "DELETE WHERE \"now\" = 1",
@@ -335,7 +352,8 @@ fn passwords_are_redacted() {
             "SELECT a FROM b WHERE c = 'password' AND d = 1",
             "SELECT a FROM b WHERE c = 'password' AND d = 1",
         ),
-        ("SELECT 'x' FROM a", "SELECT 'x' FROM a"),
+        ("SELECT 'x' FROM a -- b", "SELECT 'x' FROM a -- b"),
+        ("SELECT 'x FROM a\nb", "SELECT 'x FROM a\nb"),
         ("SELECT a -- with password 'x'\n, b", "SELECT a , b"),
         ("'a SET PASSWORD FOR a = 'x'", "'a SET PASSWORD [REDACTED]"),
     ];

@@ -34,8 +34,10 @@ pub(super) enum TokenKind {
     BadString,
     /// A string with a backslash before something else than `n`, a quote or a backslash.
     BadEscape,
-    /// A regular expression or a comment that doesn't end.
-    Unended,
+    /// A regular expression that doesn't end on its line.
+    BadRegex,
+    /// A comment that doesn't end.
+    BadComment,
     /// A character that no token starts with.
     Illegal,
     /// The end of the text.
@@ -53,6 +55,17 @@ impl<'a> Token<'a> {
 
     pub(super) fn is_symbol(&self, symbol: &str) -> bool {
         matches!(self.kind, TokenKind::Symbol(found) if found == symbol)
+    }
+
+    /// Whether it is a bare name that servers after 1.8 reserve.
+    pub(super) fn is_later_word(&self, word: &str) -> bool {
+        self.kind == TokenKind::Ident && self.text.eq_ignore_ascii_case(word)
+    }
+
+    /// Whether it is a keyword or a name without quotes.
+    pub(super) fn is_bare_word(&self) -> bool {
+        matches!(self.kind, TokenKind::Keyword(_) | TokenKind::Ident | TokenKind::Param)
+            && !self.text.ends_with('"')
     }
 
     /// What a name or string says: without quotes and escapes.
@@ -88,11 +101,15 @@ impl<'a> Token<'a> {
             TokenKind::Keyword(word) => return Cow::Borrowed(word),
             TokenKind::Symbol(symbol) => return Cow::Borrowed(symbol),
             TokenKind::End => return Cow::Borrowed("EOF"),
-            TokenKind::Unended => return Cow::Borrowed("ILLEGAL"),
+            TokenKind::BadComment => return Cow::Borrowed("ILLEGAL"),
+            TokenKind::BadRegex => return Cow::Borrowed(""),
+            TokenKind::BadEscape => {
+                let escape = self.text.rfind('\\').unwrap_or(0);
+                return Cow::Borrowed(&self.text[escape..]);
+            }
             TokenKind::Ident => "IDENT",
             TokenKind::Text => "STRING",
             TokenKind::BadString => "BADSTRING",
-            TokenKind::BadEscape => "BADESCAPE",
             TokenKind::Regex => "REGEX",
             TokenKind::Param
             | TokenKind::Integer
