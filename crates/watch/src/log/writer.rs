@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use super::repeats::{Repeats, SUMMARY_EVERY};
 
 /// Lines that may wait for standard error before further ones are dropped.
 const LINES_MAX: usize = 1024;
-/// A line is cut to this many bytes, so that waiting lines are bounded in memory.
-const LINE_BYTES_MAX: usize = 16 * 1024;
+/// And the bytes they may take together.
+const BYTES_MAX: usize = 1 << 20;
 
 enum Message {
     Line(Vec<u8>),
@@ -24,7 +24,15 @@ enum Message {
 #[derive(Clone)]
 pub(super) struct Writer {
     lines: SyncSender<Message>,
-    dropped: Arc<AtomicU64>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// Bytes of lines that wait.
+    waiting: AtomicUsize,
+    /// Lines dropped so far.
+    dropped: AtomicU64,
 }
 
 impl Writer {
@@ -34,14 +42,16 @@ impl Writer {
         repeats: Arc<Repeats>,
     ) -> io::Result<Self> {
         let (lines, queue) = sync_channel(LINES_MAX);
+        let counts = Arc::<Counts>::default();
+        let writer = Self { lines, counts: Arc::clone(&counts) };
         std::thread::Builder::new()
             .name("log".to_owned())
-            .spawn(move || write(&queue, out, &repeats))?;
-        Ok(Self { lines, dropped: Arc::default() })
+            .spawn(move || write(&queue, out, &counts, &repeats))?;
+        Ok(writer)
     }
 
     pub(super) fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        self.counts.dropped.load(Ordering::Relaxed)
     }
 
     /// Waits until every line handed over before is written, at most for `timeout`.
@@ -63,13 +73,15 @@ impl Writer {
 }
 
 /// Turns until all writers are gone. A failed write is not reported: there is nowhere to.
-fn write(queue: &Receiver<Message>, mut out: impl Write, repeats: &Repeats) {
+fn write(queue: &Receiver<Message>, mut out: impl Write, counts: &Counts, repeats: &Repeats) {
     let mut summary = Instant::now() + SUMMARY_EVERY;
+    let mut told = 0;
     loop {
         let left = summary.saturating_duration_since(Instant::now());
         match queue.recv_timeout(left) {
             Ok(Message::Line(line)) => {
                 let _ = out.write_all(&line);
+                counts.waiting.fetch_sub(line.len(), Ordering::Relaxed);
             }
             Ok(Message::Flush(done)) => {
                 let _ = out.flush();
@@ -81,6 +93,12 @@ fn write(queue: &Receiver<Message>, mut out: impl Write, repeats: &Repeats) {
         if Instant::now() >= summary {
             summary = Instant::now() + SUMMARY_EVERY;
             repeats.summarise();
+            let dropped = counts.dropped.load(Ordering::Relaxed);
+            if dropped > told {
+                let lines = dropped - told;
+                tracing::warn!(lines, "log lines dropped: standard error did not take them");
+            }
+            told = dropped;
         }
     }
 }
@@ -96,12 +114,11 @@ impl<'a> MakeWriter<'a> for Writer {
 impl Write for &Writer {
     /// A formatted event comes as one buffer.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut kept = line[..line.len().min(LINE_BYTES_MAX)].to_vec();
-        if kept.len() < line.len() {
-            kept.push(b'\n');
-        }
-        if self.lines.try_send(Message::Line(kept)).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+        let waiting = self.counts.waiting.fetch_add(line.len(), Ordering::Relaxed);
+        let room = waiting.saturating_add(line.len()) <= BYTES_MAX;
+        if !room || self.lines.try_send(Message::Line(line.to_vec())).is_err() {
+            self.counts.waiting.fetch_sub(line.len(), Ordering::Relaxed);
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }
         Ok(line.len())
     }
