@@ -10,6 +10,8 @@ mod point;
 mod precision;
 mod stamp;
 mod tags;
+#[cfg(test)]
+mod tests;
 
 pub use precision::Precision;
 pub use stamp::{StampError, StampTag};
