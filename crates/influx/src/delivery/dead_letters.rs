@@ -95,6 +95,11 @@ struct Lock {
     _file: File,
 }
 
+/// Where the dead letters are within the gateway's directory.
+pub fn dir_of(gateway_dir: &Path) -> PathBuf {
+    gateway_dir.join("dead-letters")
+}
+
 fn file_of(dir: &Path, backend: &str) -> PathBuf {
     dir.join(format!("{backend}.jsonl"))
 }

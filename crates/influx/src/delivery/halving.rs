@@ -194,9 +194,10 @@ impl Halving {
         part.canary = None;
         match outcome {
             Outcome::Accepted => part.rounds = part.rounds.saturating_add(1),
-            Outcome::NoCanary => {}
             // The backend does not take the other series either: the point is not to blame.
-            _ => part.rounds = 0,
+            Outcome::Failed(_) | Outcome::Overloaded => part.rounds = 0,
+            // The canary is poison itself, which tells nothing.
+            Outcome::NoCanary | Outcome::Refused { .. } | Outcome::TooLarge(_) => {}
         }
         if part.rounds < ROUNDS {
             self.parts.push(part);

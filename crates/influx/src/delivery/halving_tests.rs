@@ -47,7 +47,7 @@ impl Backend {
         loop {
             let outcome = match halving.step() {
                 Step::Finished => return (halving, dead),
-                Step::Send(points) => self.take(&points.to_vec()),
+                Step::Send(points) => self.take(points),
                 Step::Canary { .. } => Outcome::Accepted,
             };
             dead.extend(halving.settle(outcome).into_iter().map(|poison| poison.point));

@@ -1,0 +1,129 @@
+//! The delivery to one backend: records from the journal go out in order, the cursor follows.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use flow::drain::Drain;
+use flow::rate::RateLimit;
+use journal::{ConsumeError, Done};
+
+use super::batch::Window;
+use super::dead_letters::DeadLetters;
+use super::intake::{Intake, Next, OwnedStatement};
+use super::sender::{Interrupted, Sender};
+use super::settle::{Settled, settle};
+use super::statement;
+use crate::backends::Backends;
+
+/// A backlog older than this is being caught up with, and held to `catch-up-rate`.
+const CATCHING_UP: Duration = Duration::from_secs(2);
+
+/// One backend's delivery.
+pub(super) struct Task {
+    pub(super) sender: Sender,
+    pub(super) intake: Intake,
+    pub(super) letters: Arc<Mutex<DeadLetters>>,
+    pub(super) backends: Arc<Backends>,
+    pub(super) rate: RateLimit,
+    pub(super) drain: Drain,
+}
+
+impl Task {
+    /// Delivers until the drain starts or the journal is closed. What is not settled then is
+    /// delivered again after the next start.
+    pub(super) async fn run(mut self) {
+        let mut window = Window::default();
+        let stopping = self.drain.clone();
+        loop {
+            let limits = self.sender.sizing.limits();
+            let linger = self.sender.backend.settings().linger.get();
+            let next = tokio::select! {
+                next = self.intake.fill(&mut window, limits, linger) => next,
+                () = stopping.started() => return,
+            };
+            let went = match next {
+                Ok(Next::Window) => self.window(&mut window).await,
+                Ok(Next::Statement(statement)) => self.statement(&statement).await,
+                Err(ConsumeError::Closed) => return,
+                Err(error @ ConsumeError::Forgotten { .. }) => {
+                    self.sender.backend.standing().stopped(&error.to_string());
+                    return;
+                }
+                Err(error) => self.sender.stop(&error.to_string()).await,
+            };
+            if went == Err(Interrupted) {
+                return;
+            }
+            self.set_oldest_when_caught_up();
+        }
+    }
+
+    async fn window(&mut self, window: &mut Window) -> Result<(), Interrupted> {
+        self.set_oldest(window.oldest());
+        let mut settled = Settled::default();
+        let limits = self.sender.sizing.limits();
+        for batch in window.batches() {
+            let body = batch.take_body();
+            for piece in batch.pieces(&body, limits) {
+                if self.sender.catching_up {
+                    self.rate_of(piece.points).await?;
+                }
+                let (sender, intake) = (&mut self.sender, &mut self.intake);
+                let done = settle(sender, &self.letters, intake, batch, &piece).await?;
+                settled.delivered += done.delivered;
+                settled.dead += done.dead;
+            }
+            batch.restore(body);
+        }
+        if let Some(end) = window.end() {
+            let done =
+                Done { delivered: settled.delivered, dead_lettered: settled.dead, dropped: 0 };
+            self.intake.consumer().commit(end, done);
+            if settled.dead > 0 {
+                self.letters.lock().unwrap_or_else(PoisonError::into_inner).committed(end.0);
+            }
+        }
+        window.clear();
+        Ok(())
+    }
+
+    async fn rate_of(&self, points: u64) -> Result<(), Interrupted> {
+        tokio::select! {
+            () = self.rate.take(points) => Ok(()),
+            () = self.drain.started() => Err(Interrupted),
+        }
+    }
+
+    async fn statement(&mut self, statement: &OwnedStatement) -> Result<(), Interrupted> {
+        self.set_oldest(statement.written_at);
+        let ran = statement::run(&mut self.sender, statement).await?;
+        let name = self.sender.backend.name();
+        self.sender.catalogue.executed(name, statement.position);
+        self.backends.statement_ran(statement.id, name, &ran);
+        let committed = self.intake.consumer().commit_and_sync(statement.end, Done::default());
+        if let Err(error) = committed.await {
+            // Then it runs again after the next start, as does all that follows it.
+            tracing::warn!(backend = name, %error, "cursor is not kept after a statement");
+        }
+        // In the background: the next points need not wait for a listing.
+        let catalogue = Arc::clone(&self.sender.catalogue);
+        let name = name.to_owned();
+        tokio::spawn(async move { catalogue.refresh_one(&name).await });
+        Ok(())
+    }
+
+    fn set_oldest(&mut self, written_at: u64) {
+        self.sender.backend.standing().set_oldest(written_at);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let age = now.saturating_sub(Duration::from_nanos(written_at));
+        self.sender.instruments.queue_age.observe(age);
+        self.sender.catching_up = age > CATCHING_UP;
+    }
+
+    /// While there is a backlog the last known age stays until the next window has its own.
+    fn set_oldest_when_caught_up(&mut self) {
+        if self.intake.consumer().backlog().items == 0 {
+            self.sender.backend.standing().set_oldest(0);
+        }
+    }
+}

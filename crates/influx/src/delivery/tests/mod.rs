@@ -1,0 +1,1 @@
+//! Deliveries against fake servers.
