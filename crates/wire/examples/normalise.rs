@@ -9,6 +9,9 @@ use wire::line::{Options, Precision, StampError, StampTag, normalise};
 const LINES: u32 = 5_000;
 const AT_LEAST: Duration = Duration::from_millis(300);
 
+/// A name, how to treat the lines, and how to make the nth of them.
+type Case<'a> = (&'a str, &'a Options<'a>, fn(u32) -> String);
+
 fn main() -> Result<(), StampError> {
     let stamp = [StampTag::new("instance", "10.1.2.3")?];
     let plain = Options {
@@ -19,7 +22,7 @@ fn main() -> Result<(), StampError> {
     };
     let in_ms = Options { precision: Precision::Millisecond, ..plain };
     let stamped = Options { stamp: &stamp, ..plain };
-    let cases: [(&str, &Options<'_>, fn(u32) -> String); 7] = [
+    let cases: [Case<'_>; 8] = [
         ("60 bytes, copied whole", &plain, |n| {
             format!("cpu,host=server{:02} value={n:08}.25 17000000000{n:08}\n", n % 100)
         }),
@@ -41,6 +44,9 @@ fn main() -> Result<(), StampError> {
         }),
         ("60 bytes, an escape in a tag", &plain, |n| {
             format!("cpu,host=the\\ server{:02} value={n:05}.25 17000000000{n:08}\n", n % 100)
+        }),
+        ("60 bytes, a leading blank", &plain, |n| {
+            format!(" cpu,host=server{:02} value={n:07}.25 17000000000{n:08}\n", n % 100)
         }),
         ("60 bytes, bad", &plain, |n| {
             format!("cpu,host=server{:02} value={n:08}.25x 17000000000{n:07}\n", n % 100)

@@ -212,7 +212,7 @@ fn precision() -> impl Strategy<Value = Precision> {
 /// Bodies that come near to being good, and often are.
 fn body() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
-        8 => "(m|,a=b|,c=d\\\\ e| f=1| g=\"x y\"| 5\n|\n|,h=2i)",
+        8 => "(m|,a=b|,c=d\\\\ e|\\\\=|\\\\,| f=1| g=\"x y\"| 5\n|\n|,h=2i)",
         4 => "[m,= \\\\\"\n\t10.ietf#-]",
         1 => "\\PC",
         4 => Just("m,a=b f=1,s=\"q\\\"\" 7\n".to_owned()),
