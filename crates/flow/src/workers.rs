@@ -16,6 +16,10 @@ use crate::clock::{CoarseClock, TICK};
 use crate::drain::Drain;
 use crate::progress::Connections;
 
+/// A worker whose tick comes later than this stood still itself. It looks for slow clients at the
+/// next tick, when what they sent meanwhile has been read.
+const STOOD: Duration = TICK.saturating_mul(4);
+
 /// What a task knows of the worker it runs on. Clones are the same worker; none leaves its thread.
 #[derive(Clone)]
 pub struct Worker {
@@ -205,7 +209,11 @@ async fn tick(worker: Worker, registry: Registry) {
         let now = Instant::now();
         worker.clock.set(now);
         worker.pulse.beat();
-        late.observe(now.saturating_duration_since(due.into_std()));
+        let lateness = now.saturating_duration_since(due.into_std());
+        late.observe(lateness);
+        if lateness > STOOD {
+            continue;
+        }
         let _stage = worker.pulse.enter(Stage::Sweep);
         worker.connections.sweep();
         connections.set(i64::try_from(worker.connections.count()).unwrap_or(i64::MAX));

@@ -113,3 +113,16 @@ fn a_handshake_that_takes_too_long_is_given_up() {
     server.wait_for("weir_connections_handshakes_failed_total{listener=\"test\"}", 1);
     assert_eq!(server.drain(LONG).cut, 0);
 }
+
+#[test]
+fn an_encrypted_answer_must_be_taken_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let tls = ServerTls::new(&certificate(dir.path()), &[]).unwrap();
+    let timeouts = Timeouts { write: Duration::from_millis(200).into(), ..Timeouts::default() };
+    let server = serve(&tls, &timeouts);
+    let mut client = connect(&server, None, true).unwrap();
+    client.write_all(b"w\n").unwrap();
+    client.flush().unwrap();
+    server.wait_for("weir_connections_slow_total{listener=\"test\",phase=\"write\"}", 1);
+    assert_eq!(server.drain(LONG).cut, 0);
+}

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::io::Read as _;
 use std::time::{Duration, Instant};
 
 use common::{LONG, Server, read_to_close, round_trip, send};
@@ -104,6 +105,25 @@ fn a_busy_client_is_never_closed_for_being_slow() {
     while Instant::now() < end {
         round_trip(&mut client, b"again\n");
         std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn clients_are_not_blamed_for_a_worker_that_stood_still() {
+    let timeouts = Timeouts { header: Duration::from_millis(500).into(), ..Timeouts::default() };
+    let server = Server::start(1, 100, &timeouts, |endpoint| endpoint);
+    let mut clients: Vec<_> = (0..50).map(|_| server.connect()).collect();
+    server.wait_for(ACCEPTED, 50);
+    clients.iter_mut().for_each(|client| send(client, b"half a "));
+    std::thread::sleep(Duration::from_millis(50));
+    let mut guilty = server.connect();
+    send(&mut guilty, b"stand still\n");
+    std::thread::sleep(Duration::from_millis(200));
+    clients.iter_mut().for_each(|client| send(client, b"line\n"));
+    for client in &mut clients {
+        let mut line = [0; 12];
+        client.read_exact(&mut line).unwrap();
+        assert_eq!(&line, b"half a line\n");
     }
 }
 

@@ -78,7 +78,7 @@ impl Server {
 }
 
 /// Sends each line back, with its phases as a front end would say them. Before a line `w` comes
-/// back there is a lot to read; `b` begins a body; `p` is a fault.
+/// back there is a lot to read; `b` begins a body; `p` is a fault; `s` makes the worker stand.
 async fn echo(mut stream: Stream, drain: flow::drain::Drain) {
     let progress = stream.progress().clone();
     let mut line = Vec::new();
@@ -95,6 +95,7 @@ async fn echo(mut stream: Stream, drain: flow::drain::Drain) {
         progress.serving();
         match line[0] {
             b'p' => panic!("asked to"),
+            b's' => std::thread::sleep(Duration::from_secs(1)),
             b'b' => {
                 progress.body();
                 line.clear();
