@@ -37,6 +37,16 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// Whether they can be used, without using them.
+    ///
+    /// # Errors
+    /// The level can not be read.
+    pub fn validate(&self) -> Result<(), LogError> {
+        targets(&self.level).map(drop)
+    }
+}
+
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -249,7 +259,8 @@ mod tests {
     #[test]
     fn a_misspelt_level_is_an_error() {
         for level in ["loud", "", "info,influx", "influx=loud", "info;warn"] {
-            assert!(super::targets(level).is_err(), "{level}");
+            let settings = Settings { level: level.to_owned(), format: Format::Auto };
+            assert!(settings.validate().is_err(), "{level}");
         }
         for level in ["off", "WARN", " info , influx = debug", "influx=debug"] {
             assert!(super::targets(level).is_ok(), "{level}");
