@@ -1,2 +1,27 @@
-//! Weir as its users meet it: real servers, real clients, faults.
-fn main() {}
+//! Weir as its users meet it: real servers and clients, fakes that misbehave, and faults of the
+//! disk and the process. Each test is named for what the user sees. A program that is missing fails
+//! its test; `make test` installs what Debian has.
+
+mod accounts;
+mod answers;
+mod backend_faults;
+mod catalogue;
+mod clients;
+mod command_line;
+mod disk_faults;
+mod failover;
+mod hostile_clients;
+mod kill;
+mod odd_lines;
+mod operation;
+mod other_backends;
+mod poison;
+mod queries;
+mod scene;
+mod space;
+mod stamp;
+mod statements;
+mod tls;
+mod udp;
+mod users;
+mod watched;

@@ -1,0 +1,53 @@
+//! Every accepted point is accounted for, at any time.
+
+use std::thread;
+use std::time::Duration;
+
+use rig::fake::Mode;
+use rig::load::{self, Plan};
+use rig::wait;
+
+use crate::scene::{Scene, single_points};
+
+#[test]
+fn accepted_is_delivered_and_dead_lettered_and_dropped_and_waiting_at_any_time() {
+    let scene = Scene::with_b(|setup| setup, "timeout = \"200ms\"\nbatch-points = 50");
+    let plan = Plan::rate(scene.weir.http, 500.0, Duration::from_secs(6));
+    let running = thread::spawn(move || load::run(&plan, single_points("db")));
+    let faults = [
+        Mode::Hang,
+        Mode::Accept,
+        Mode::error(500, "no"),
+        Mode::Conflict("h3 ".to_owned()),
+        Mode::Reset,
+        Mode::Accept,
+    ];
+    for (at, fault) in faults.into_iter().enumerate() {
+        scene.b.set(fault);
+        wait::until("a part of the load has been taken", wait::LONG, || {
+            let accounts = scene.weir.accounts();
+            for account in &accounts {
+                assert!(account.adds_up(), "{account:?}");
+            }
+            let scrape = scene.weir.metrics();
+            for backend in ["a", "b"] {
+                let of = |name: &str| scrape.sum(name, &[("backend", backend)]);
+                let accepted = of("weir_influx_backend_points_accepted_total");
+                let gone = of("weir_influx_backend_points_delivered_total")
+                    + of("weir_influx_backend_points_dead_lettered_total")
+                    + of("weir_influx_backend_points_dropped_total");
+                let waiting = of("weir_influx_backend_points_waiting");
+                assert_eq!(accepted, gone + waiting, "in one scrape, of {backend}");
+            }
+            accounts.iter().all(|account| account.accepted >= 500 * (at as u64 + 1))
+        });
+    }
+    let report = running.join().unwrap();
+    assert_eq!(report.count(204), 3_000, "{:?}", report.statuses);
+    scene.weir.wait_delivered();
+    for account in scene.weir.accounts() {
+        assert_eq!(account.accepted, 3_000, "{account:?}");
+        assert_eq!(account.delivered + account.dead_lettered, 3_000, "{account:?}");
+    }
+    assert_eq!(scene.a.distinct(), 3_000);
+}

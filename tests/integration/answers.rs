@@ -1,0 +1,103 @@
+//! One table of requests, sent to a real InfluxDB and to Weir in front of another: status, headers
+//! that matter and bodies are compared. Where Weir differs on purpose the table says why.
+
+mod table;
+
+use rig::http::{Connection, Message, Request};
+use rig::influxd::Influxd;
+use rig::wait;
+use rig::weir::Setup;
+
+use table::{Expected, Row};
+
+/// Headers whose value must be the same.
+const SAME: [&str; 6] = [
+    "content-type",
+    "x-influxdb-error",
+    "www-authenticate",
+    "access-control-allow-origin",
+    "access-control-allow-methods",
+    "access-control-allow-headers",
+];
+/// Headers that must be on both or on neither.
+const PRESENT: [&str; 4] = ["x-influxdb-version", "x-influxdb-build", "request-id", "x-request-id"];
+
+/// What is compared of an answer.
+fn shown(answer: &Message) -> String {
+    let mut text = format!("{}\n", answer.status());
+    for name in SAME {
+        if let Some(value) = answer.header(name) {
+            text.push_str(&format!("{name}: {value}\n"));
+        }
+    }
+    for name in PRESENT {
+        text.push_str(&format!("{name} is there: {}\n", answer.header(name).is_some()));
+    }
+    text.push_str(&answer.text());
+    text
+}
+
+fn ask(address: std::net::SocketAddr, request: &Request) -> Message {
+    Connection::open(address).unwrap().send(request).unwrap_or_default()
+}
+
+/// Compares one row; gives what is wrong.
+fn compare(row: &Row, theirs: &Message, ours: &Message) -> Option<String> {
+    let name = format!("{} {} {:?}", row.request.method, row.request.target, row.request.headers);
+    match &row.expected {
+        Expected::Same => {
+            let (theirs, ours) = (shown(theirs), shown(ours));
+            (theirs != ours).then(|| format!("{name}\n-- InfluxDB\n{theirs}\n-- Weir\n{ours}"))
+        }
+        Expected::SameStatus(reason) => (theirs.status() != ours.status()).then(|| {
+            let (theirs, ours) = (theirs.status(), ours.status());
+            format!("{name}: {theirs} and {ours}; only the status must agree: {reason}")
+        }),
+        Expected::Instead { status, contains, reason } => {
+            let good = ours.status() == *status && shown(ours).contains(contains);
+            (!good).then(|| {
+                format!("{name}: not {status} with {contains:?} ({reason})\n{}", shown(ours))
+            })
+        }
+    }
+}
+
+#[test]
+fn every_request_is_answered_as_influxdb_answers_it() {
+    let (reference, backend) = (Influxd::start(), Influxd::start());
+    for server in [&reference, &backend] {
+        server.create("db");
+        let policy = "CREATE RETENTION POLICY \"p\" ON \"db\" DURATION INF REPLICATION 1";
+        server.ask(policy, &[]);
+    }
+    // Its version is part of every answer's headers and of /ping.
+    let weir = Setup::new().influx("version = \"1.8.10\"").backend("a", &backend.url()).start();
+    wait::until("the catalogue is known", wait::LONG, || {
+        weir.write("nowhere", "m v=1").status() == 404
+    });
+    let mut wrong = Vec::new();
+    for row in table::rows() {
+        let theirs = ask(reference.address, &row.request);
+        let ours = ask(weir.http, &row.request);
+        wrong.extend(compare(&row, &theirs, &ours));
+        // What was written is to be there when it is read.
+        weir.wait_delivered();
+    }
+    let count = wrong.len();
+    assert!(wrong.is_empty(), "{count} rows differ\n\n{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn a_request_id_is_echoed() {
+    let scene = crate::scene::Scene::new();
+    for name in ["Request-Id", "X-Request-Id"] {
+        let request = Request::get("/ping").header(name, "my-own-id");
+        let answer = scene.weir.send(&request);
+        assert_eq!(answer.header("request-id"), Some("my-own-id"), "{name}");
+        assert_eq!(answer.header("x-request-id"), Some("my-own-id"), "{name}");
+    }
+    let ids: Vec<_> = (0..3)
+        .map(|_| scene.weir.send(&Request::get("/ping")).header("request-id").map(str::to_owned))
+        .collect();
+    assert!(ids[0] != ids[1] && ids[1] != ids[2], "{ids:?}");
+}

@@ -1,0 +1,83 @@
+//! Real clients, each by the script of its folder in `tests/clients`. A script writes ten points
+//! `clients,name=<folder> v=<0..9>` and reads them back through Weir; here they are counted on the
+//! backend.
+
+use std::process::Command;
+
+use rig::influxd::Influxd;
+use rig::weir::Setup;
+use rig::{places, wait};
+
+#[track_caller]
+fn run(folder: &str) {
+    let server = Influxd::start();
+    server.create("clients");
+    let weir = Setup::new()
+        .backend("a", &server.url())
+        .table("[[influx.udp]]\nlisten = \"{udp}\"\ndatabase = \"clients\"")
+        .start();
+    let script = places::root().join("tests/clients").join(folder).join("run.sh");
+    let output = Command::new("bash")
+        .arg(&script)
+        .env("WEIR_HOST", weir.http.ip().to_string())
+        .env("WEIR_PORT", weir.http.port().to_string())
+        .env("WEIR_UDP_PORT", weir.udp.port().to_string())
+        .env("WEIR_DIR", weir.dir())
+        .output()
+        .expect("bash can be started");
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (said(&output.stdout), said(&output.stderr));
+    assert!(output.status.success(), "{folder}: {}\n{out}\n{err}", output.status);
+    println!("{out}");
+    wait::until("the points are on the backend", wait::LONG, || {
+        let q = format!("SELECT count(v) FROM clients WHERE \"name\" = '{folder}'");
+        let answer = server.ask(&q, &[("db", "clients")]);
+        answer["results"][0]["series"][0]["values"][0][1].as_u64().is_some_and(|n| n >= 10)
+    });
+}
+
+#[test]
+fn the_influx_cli() {
+    places::need("influx");
+    run("influx-cli");
+}
+
+#[test]
+fn collectd() {
+    places::need("collectd");
+    run("collectd");
+}
+
+#[test]
+fn influxdb_for_python() {
+    places::need("python3");
+    run("python-influxdb");
+}
+
+#[test]
+fn influxdb_client_for_python() {
+    places::need("python3");
+    run("python-influxdb-client");
+}
+
+#[test]
+fn influxdb_client_for_node() {
+    places::need("npm");
+    run("node-influxdb-client");
+}
+
+#[test]
+fn the_jmeter_backend_listeners_format() {
+    places::need("curl");
+    run("jmeter");
+}
+
+/// Telegraf is in no Debian release, so it is tried where its owner has put it on the `PATH`.
+#[test]
+fn telegraf_where_it_is_on_the_path() {
+    if places::find("telegraf").is_none() {
+        println!("telegraf is not on the PATH: not tried");
+        return;
+    }
+    run("telegraf");
+}

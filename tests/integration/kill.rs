@@ -1,0 +1,74 @@
+//! `kill -9` of Weir under load.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use rig::load::{self, Plan, Report};
+use rig::status::Account;
+use rig::wait;
+
+use crate::scene::{Scene, point, single_points};
+
+/// How often by default; `WEIR_TEST_KILLS` sets the full hundred.
+const KILLS: u32 = 5;
+
+fn kills() -> u32 {
+    std::env::var("WEIR_TEST_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS)
+}
+
+/// Kills and starts Weir again and again while clients write; gives what they heard.
+fn killed_under_load(scene: &mut Scene) -> Report {
+    let plan = Plan::closed(scene.weir.http, 16, Duration::from_secs(3600));
+    let stop = plan.stop.clone();
+    let running = thread::spawn(move || load::run(&plan, single_points("db")));
+    for _ in 0..kills() {
+        let moment = f64::from(rand::random_range(20..2_000));
+        wait::until("some more points are taken", wait::LONG, || {
+            scene.weir.metrics().sum("weir_influx_points_accepted_total", &[]) >= moment
+        });
+        scene.weir.kill();
+        scene.weir.start_again();
+    }
+    wait::until("writes go on after the last start", wait::LONG, || {
+        scene.weir.metrics().sum("weir_influx_points_accepted_total", &[]) > 100.0
+    });
+    stop.store(true, Ordering::Relaxed);
+    running.join().unwrap()
+}
+
+#[test]
+fn weir_is_killed_again_and_again_and_no_acknowledged_point_is_lost() {
+    let mut scene = Scene::new();
+    let report = killed_under_load(&mut scene);
+    scene.weir.wait_delivered();
+    let sent: HashSet<String> = (0..report.sent).map(|n| point(n).trim_end().to_owned()).collect();
+    for fake in [&scene.a, &scene.b] {
+        let lines: HashSet<String> = fake.lines().into_iter().collect();
+        let lost = report.acknowledged.iter().filter(|n| !lines.contains(point(**n).trim_end()));
+        assert_eq!(lost.count(), 0, "of {} acknowledged", report.acknowledged.len());
+        let altered: Vec<_> = lines.difference(&sent).take(3).collect();
+        assert!(altered.is_empty(), "nothing arrives that was not sent: {altered:?}");
+    }
+    assert!(scene.weir.accounts().iter().all(Account::adds_up), "{:?}", scene.weir.accounts());
+}
+
+#[test]
+fn weir_is_killed_while_a_backend_is_away_and_the_backlog_is_still_there() {
+    let mut scene = Scene::new();
+    scene.b.take_down();
+    scene.write_one_by_one(0, 300);
+    scene.weir.kill();
+    scene.weir.start_again();
+    scene.write_one_by_one(300, 100);
+    assert_eq!(scene.weir.account("b").waiting, 400);
+    scene.b.bring_up();
+    scene.weir.wait_delivered();
+    crate::scene::assert_points(&scene.b, 0, 400);
+    crate::scene::assert_points(&scene.a, 0, 400);
+    // In the order of one connection's writes, as new points never overtake the backlog.
+    let order: Vec<String> = scene.b.lines();
+    let expected: Vec<String> = (0..400).map(|n| point(n).trim_end().to_owned()).collect();
+    assert!(order == expected, "in the order they were written");
+}

@@ -1,0 +1,124 @@
+//! Points that a backend will never take: they go to the dead letters with its own words, and
+//! everything else goes on.
+
+use rig::fake::{Event, Mode};
+use rig::status::Account;
+
+use crate::scene::{Scene, point};
+
+const POISON: &str = "poison";
+
+/// Four hundred points, every fiftieth of which a backend can't take.
+fn write_some_poison(scene: &Scene) -> (usize, usize) {
+    let mut poisoned = 0;
+    for batch in 0..4 {
+        let lines: String = (0..100)
+            .map(|n| match n % 50 {
+                7 => {
+                    poisoned += 1;
+                    format!("{POISON} v=\"{batch}\" {}\n", 1_600_000_000_000_000_000_u64 + n)
+                }
+                _ => point(batch * 100 + n),
+            })
+            .collect();
+        scene.weir.must_write("db", &lines);
+    }
+    (400 - poisoned, poisoned)
+}
+
+#[track_caller]
+fn check(scene: &Scene, good: usize, poisoned: usize) {
+    scene.weir.wait_delivered();
+    assert_eq!(scene.a.distinct(), good + poisoned, "the other backend took all");
+    assert_eq!(scene.b.distinct(), good, "every good point arrives");
+    assert!(!scene.b.lines().iter().any(|line| line.contains(POISON)));
+    let b = scene.weir.account("b");
+    assert_eq!(b.dead_lettered, poisoned as u64, "{b:?}");
+    assert_eq!(b.delivered, good as u64, "{b:?}");
+    assert!(scene.weir.accounts().iter().all(Account::adds_up));
+    let listed = scene.weir.must_run(&["dead-letters", "list"]);
+    assert!(listed.contains('b') && listed.contains(&poisoned.to_string()), "{listed}");
+    let shown = scene.weir.must_run(&["dead-letters", "show", "b"]);
+    assert_eq!(shown.matches(&format!("{POISON} v=")).count(), poisoned, "{shown}");
+}
+
+#[test]
+fn a_field_type_conflict_in_every_batch_holds_up_nobody() {
+    let scene = Scene::new();
+    scene.b.set(Mode::Conflict(POISON.to_owned()));
+    let (good, poisoned) = write_some_poison(&scene);
+    check(&scene, good, poisoned);
+    let shown = scene.weir.must_run(&["dead-letters", "show", "b"]);
+    assert!(shown.contains("field type conflict"), "in the backend's own words: {shown}");
+}
+
+#[test]
+fn a_point_that_makes_a_backend_answer_500_holds_up_nobody() {
+    let scene = Scene::new();
+    scene.b.set(Mode::Chokes(POISON.to_owned()));
+    let (good, poisoned) = write_some_poison(&scene);
+    check(&scene, good, poisoned);
+}
+
+#[test]
+fn a_point_that_hangs_a_backend_holds_up_nobody() {
+    let scene = Scene::with_b(|setup| setup, "timeout = \"200ms\"");
+    scene.b.set(Mode::HangsOn(POISON.to_owned()));
+    let (good, poisoned) = write_some_poison(&scene);
+    check(&scene, good, poisoned);
+}
+
+#[test]
+fn points_that_are_all_too_old_are_dead_letters_at_once() {
+    let scene = Scene::new();
+    let words = "partial write: points beyond retention policy dropped=100";
+    scene.b.set(Mode::error(400, words));
+    scene.weir.must_write("db", &crate::scene::points(0, 100));
+    scene.weir.wait_delivered();
+    assert_eq!(scene.weir.account("b").dead_lettered, 100);
+    assert!(scene.b.requests() < 10, "{} requests, not a search", scene.b.requests());
+}
+
+#[test]
+fn dead_letters_can_be_sent_again_or_dropped() {
+    let scene = Scene::new();
+    scene.b.set(Mode::Conflict(POISON.to_owned()));
+    let (good, poisoned) = write_some_poison(&scene);
+    check(&scene, good, poisoned);
+
+    scene.weir.must_run(&["dead-letters", "replay", "b", "--all"]);
+    let listed = scene.weir.must_run(&["dead-letters", "list"]);
+    assert!(listed.contains(&poisoned.to_string()), "what is refused again stays: {listed}");
+
+    scene.b.set(Mode::Accept);
+    scene.weir.must_run(&["dead-letters", "replay", "b", "--all"]);
+    assert_eq!(scene.b.distinct(), good + poisoned, "what was put right arrives");
+    let shown = scene.weir.must_run(&["dead-letters", "show", "b"]);
+    assert!(!shown.contains(&format!("{POISON} v=")), "and is no dead letter any more: {shown}");
+
+    scene.b.set(Mode::Conflict(POISON.to_owned()));
+    scene.weir.must_write("db", &format!("{POISON} v=\"again\" 1\n"));
+    scene.weir.wait_delivered();
+    scene.weir.must_run(&["dead-letters", "drop", "b", "--all"]);
+    let shown = scene.weir.must_run(&["dead-letters", "show", "b"]);
+    assert!(!shown.contains(POISON), "{shown}");
+}
+
+#[test]
+fn a_full_file_of_dead_letters_stops_the_backend_and_loses_nothing() {
+    let scene = Scene::with_b(|setup| setup, "dead-letters-max = \"4KiB\"\ntimeout = \"500ms\"");
+    scene.b.set(Mode::Conflict(POISON.to_owned()));
+    for n in 0..100 {
+        scene.weir.must_write("db", &format!("{POISON} v=\"{n}\" {n}\n"));
+    }
+    rig::wait::until("the status says why it stopped", rig::wait::LONG, || {
+        scene.weir.account("b").last_error.contains("dead letters")
+    });
+    let b = scene.weir.account("b");
+    assert!(b.waiting > 0 && b.adds_up(), "{b:?}");
+    scene.weir.must_run(&["dead-letters", "drop", "b", "--all"]);
+    scene.b.set(Mode::Accept);
+    scene.weir.wait_delivered();
+    let events = scene.b.events();
+    assert!(events.iter().any(|event| matches!(event, Event::Write { .. })), "{events:?}");
+}

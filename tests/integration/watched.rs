@@ -1,0 +1,83 @@
+//! What an operator sees: metrics, readiness, profiles and the log.
+
+use std::process::Command;
+
+use rig::fake::Mode;
+use rig::wait;
+use rig::{http, places};
+
+use crate::scene::Scene;
+
+#[test]
+fn every_metric_has_its_help_and_its_name_follows_the_rule() {
+    let scene = Scene::new();
+    scene.write_one_by_one(0, 10);
+    scene.weir.wait_delivered();
+    let scrape = scene.weir.metrics();
+    assert!(scrape.samples.len() > 20);
+    for sample in &scrape.samples {
+        let name = &sample.name;
+        let family = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+        let helped = |name: &str| scrape.helped.iter().any(|helped| helped == name);
+        assert!(helped(name) || family.is_some_and(helped), "{name} has no help");
+        assert!(name.starts_with("weir_") || name.starts_with("process_"), "{name}");
+    }
+    assert_eq!(scrape.sum("weir_influx_points_accepted_total", &[]), 10.0);
+    let stages = ["parse", "journal", "all"];
+    for stage in stages {
+        let count = scrape.sum("weir_influx_write_seconds_count", &[("stage", stage)]);
+        assert_eq!(count, 10.0, "{stage}");
+    }
+}
+
+#[test]
+fn the_admin_port_answers_health_and_readiness() {
+    let scene = Scene::new();
+    for (target, status) in [("/health", 200), ("/ready", 200), ("/", 200), ("/nothing", 404)] {
+        assert_eq!(scene.weir.ask_admin(target).status(), status, "{target}");
+    }
+    let post = http::Request::post("/metrics", "x");
+    assert_eq!(http::send(scene.weir.admin, &post).unwrap().status(), 405);
+}
+
+#[test]
+fn a_profile_can_be_read_by_go_tool_pprof() {
+    let scene = Scene::new();
+    let admin = scene.weir.admin;
+    let profile = std::thread::spawn(move || {
+        let request = http::Request::get("/debug/pprof/profile?seconds=2");
+        http::send(admin, &request).unwrap()
+    });
+    while !profile.is_finished() {
+        scene.write_one_by_one(0, 50);
+    }
+    let profile = profile.join().unwrap();
+    assert_eq!(profile.status(), 200, "{}", profile.text());
+    assert_eq!(profile.body[..2], [0x1f, 0x8b], "gzip, as pprof has it");
+    let Some(go) = places::find("go") else {
+        println!("go is absent: the profile was not read by go tool pprof");
+        return;
+    };
+    let dir = places::directory();
+    let file = dir.path().join("profile.pb.gz");
+    std::fs::write(&file, &profile.body).unwrap();
+    let output = Command::new(go).args(["tool", "pprof", "-top"]).arg(&file).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("flat%"), "{said}");
+}
+
+#[test]
+fn an_error_that_repeats_is_logged_once_and_then_counted() {
+    let scene = Scene::new();
+    scene.b.set(Mode::error(500, "engine is closed"));
+    scene.write_one_by_one(0, 10);
+    wait::until("it was tried often", wait::LONG, || scene.b.requests() > 6);
+    let log = scene.weir.log();
+    let lines = log.lines().filter(|line| line.contains("engine is closed")).count();
+    assert!((1..=3).contains(&lines), "{lines} lines:\n{log}");
+    for line in log.lines() {
+        let json: Result<serde_json::Value, _> = serde_json::from_str(line);
+        assert!(json.is_ok(), "a line is a document: {line}");
+    }
+}
