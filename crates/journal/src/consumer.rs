@@ -1,8 +1,16 @@
 //! Getting records out, at least once and in order.
 
-use crate::chunk::Chunk;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use crate::chunk::{Chunk, Span};
+use crate::core::{Core, lock, now_ns};
 use crate::error::ConsumeError;
-use crate::position::Position;
+use crate::ledger::{Cursor, Step};
+use crate::position::{Counts, Position};
+use crate::reader::{self, Item, Limit, Place};
 use crate::status::{Backlog, CursorStatus};
 
 /// Where a new cursor begins.
@@ -30,26 +38,169 @@ pub struct Done {
 }
 
 /// One reader with a persisted cursor; used by one task at a time.
+///
+/// What was handed out and not committed stays in memory, so a consumer should not run far ahead
+/// of its commits.
 #[derive(Debug)]
-pub struct Consumer {}
+pub struct Consumer {
+    core: Arc<Core>,
+    name: String,
+    released: Arc<Notify>,
+    /// Where the next chunk begins.
+    place: Place,
+    /// What was handed out, or is known to be lost, and is not committed.
+    outstanding: VecDeque<Item>,
+}
+
+enum Attempt {
+    Ready(Chunk),
+    Wait,
+    Disk(Limit),
+}
 
 impl Consumer {
+    /// Takes up a cursor of the ledger, which the caller has marked as in use.
+    pub(crate) fn new(core: Arc<Core>, name: &str, cursor: &Cursor) -> Consumer {
+        Consumer {
+            core,
+            name: name.to_owned(),
+            released: cursor.released.clone(),
+            place: place_of(cursor),
+            outstanding: VecDeque::new(),
+        }
+    }
+
     /// The cursor's name.
     pub fn name(&self) -> &str {
-        todo!()
+        &self.name
     }
 
     /// The next records after those handed out before, at least one and at most about `bytes_max`
     /// bytes. Waits until the `ack` condition of a record holds. Dropping the future loses nothing.
     pub async fn next(&mut self, bytes_max: usize) -> Result<Chunk, ConsumeError> {
-        todo!()
+        loop {
+            let limit = match self.attempt(bytes_max)? {
+                Attempt::Ready(chunk) => return Ok(chunk),
+                Attempt::Wait => {
+                    self.released.notified().await;
+                    continue;
+                }
+                Attempt::Disk(limit) => limit,
+            };
+            let (core, place) = (self.core.clone(), self.place);
+            let read =
+                tokio::task::spawn_blocking(move || reader::read(&core, place, limit, bytes_max));
+            // A join error means that the runtime is being shut down.
+            let (items, next) = read.await.map_err(|_| ConsumeError::Closed)??;
+            if self.was_overtaken(place)? {
+                continue;
+            }
+            self.place = next;
+            let spans = items.iter().filter_map(|item| match item {
+                Item::Span(span) => Some(span.clone()),
+                Item::Lost(_) => None,
+            });
+            let chunk = Chunk { spans: spans.collect() };
+            self.outstanding.extend(items);
+            self.pass_losses();
+            if !chunk.spans.is_empty() {
+                return Ok(chunk);
+            }
+        }
+    }
+
+    /// The next chunk if it is in memory.
+    fn attempt(&mut self, bytes_max: usize) -> Result<Attempt, ConsumeError> {
+        self.was_overtaken(self.place)?;
+        let ledger = lock(&self.core.ledger);
+        if self.place.position >= ledger.released_end {
+            if ledger.finished {
+                return Err(ConsumeError::Closed);
+            }
+            return Ok(Attempt::Wait);
+        }
+        let limit = Limit { end: ledger.released_end, counts: ledger.counts };
+        let spans = ledger.tail.read(self.place.position, bytes_max);
+        drop(ledger);
+        let Some(last) = spans.as_ref().and_then(|spans| spans.last()) else {
+            return Ok(Attempt::Disk(limit));
+        };
+        self.place = Place { position: last.end(), group: group_at_end(last), counts: last.after };
+        let chunk = Chunk { spans: spans.unwrap_or_default() };
+        self.outstanding.extend(chunk.spans.iter().cloned().map(Item::Span));
+        Ok(Attempt::Ready(chunk))
+    }
+
+    /// Whether `drop-oldest` has moved the cursor past a place: what was read there may be the
+    /// leavings of a recycled segment. Reading then goes on at the cursor.
+    fn was_overtaken(&mut self, place: Place) -> Result<bool, ConsumeError> {
+        let ledger = lock(&self.core.ledger);
+        let Some(cursor) = ledger.cursors.get(&self.name) else {
+            return Err(ConsumeError::Forgotten { name: self.name.clone() });
+        };
+        if cursor.account.position <= place.position {
+            return Ok(false);
+        }
+        self.place = place_of(cursor);
+        self.outstanding.clear();
+        Ok(true)
     }
 
     /// Moves the cursor to `up_to`, the end of a record that was handed out: it and everything
     /// before it is done. Persisted within about a tenth of a second, never before it is synced.
     /// A place before the cursor changes nothing.
     pub fn commit(&mut self, up_to: Position, done: Done) {
-        todo!()
+        let mut step: Option<Step> = None;
+        let mut lost = Counts::default();
+        while let Some(item) = self.outstanding.pop_front() {
+            match item {
+                // Losses are passed with what is before them.
+                Item::Lost(loss) => {
+                    lost = lost + (loss.after - loss.before);
+                    let written_at = step.as_ref().map_or(0, |step| step.written_at);
+                    step = Some(step_to(loss.to, loss.group, written_at, loss.after));
+                }
+                Item::Span(span) if span.end() <= up_to => {
+                    let (end, group) = (span.end(), group_at_end(&span));
+                    step = Some(step_to(end, group, span.written_at, span.after));
+                }
+                Item::Span(span) => {
+                    let mut rest = span.clone();
+                    if rest.skip_to(up_to) && rest.position > span.position {
+                        let at = rest.position;
+                        step = Some(step_to(at, rest.group, rest.written_at, rest.before));
+                    }
+                    self.outstanding.push_front(Item::Span(rest));
+                    break;
+                }
+            }
+        }
+        if let Some(mut step) = step {
+            (step.done, step.lost) = (done, lost);
+            if let Some(Item::Span(next)) = self.outstanding.front() {
+                step.oldest = next.written_at;
+            }
+            self.advance(&step);
+        }
+    }
+
+    /// Moves the cursor over losses that nothing handed out is before.
+    fn pass_losses(&mut self) {
+        if matches!(self.outstanding.front(), Some(Item::Lost(_))) {
+            let cursor = self.position();
+            self.commit(cursor, Done::default());
+        }
+    }
+
+    fn advance(&self, step: &Step) {
+        let mut evicted = Vec::new();
+        let mut ledger = lock(&self.core.ledger);
+        if let Some(cursor) = ledger.cursors.get_mut(&self.name) {
+            cursor.advance(step);
+        }
+        ledger.trim_tail(&mut evicted);
+        drop(ledger);
+        self.core.recycle_groups(evicted);
     }
 
     /// As [`commit`](Consumer::commit), and waits until the cursor is persisted.
@@ -58,26 +209,98 @@ impl Consumer {
         up_to: Position,
         done: Done,
     ) -> Result<(), ConsumeError> {
-        todo!()
+        self.commit(up_to, done);
+        let core = self.core.clone();
+        let target = match lock(&core.ledger).cursors.get_mut(&self.name) {
+            Some(cursor) => {
+                cursor.urgent = true;
+                cursor.changes
+            }
+            None => 0,
+        };
+        core.keeper.wake();
+        loop {
+            let persisted = core.persisted.notified();
+            tokio::pin!(persisted);
+            // Registered before looking, so that no persisting in between is missed.
+            persisted.as_mut().enable();
+            match lock(&core.ledger).cursors.get(&self.name) {
+                Some(cursor) if cursor.persisted >= target => return Ok(()),
+                Some(_) => {}
+                None => {
+                    return Err(ConsumeError::Forgotten { name: self.name.clone() });
+                }
+            }
+            if core.gate.poisoned().is_some() {
+                return Err(ConsumeError::Poisoned { name: self.name.clone() });
+            }
+            persisted.await;
+        }
     }
 
     /// Hands out again what is not committed.
     pub fn rewind_to_cursor(&mut self) {
-        todo!()
+        self.outstanding.clear();
+        if let Some(cursor) = lock(&self.core.ledger).cursors.get(&self.name) {
+            self.place = place_of(cursor);
+        }
     }
 
     /// The cursor: everything before it is done.
     pub fn position(&self) -> Position {
-        todo!()
+        let ledger = lock(&self.core.ledger);
+        let cursor = ledger.cursors.get(&self.name);
+        cursor.map_or(self.place.position, |cursor| cursor.account.position)
     }
 
     /// What was released and not committed.
     pub fn backlog(&self) -> Backlog {
-        todo!()
+        let now = now_ns();
+        let ledger = lock(&self.core.ledger);
+        let cursor = ledger.cursors.get(&self.name);
+        cursor.map_or_else(Backlog::default, |cursor| ledger.waiting(cursor, now))
     }
 
     /// The whole account of the cursor.
     pub fn status(&self) -> CursorStatus {
-        todo!()
+        let now = now_ns();
+        let ledger = lock(&self.core.ledger);
+        let cursor = ledger.cursors.get(&self.name);
+        let status = cursor.map(|cursor| ledger.status(&self.name, cursor, now));
+        status
+            .unwrap_or_else(|| CursorStatus { name: self.name.clone(), ..CursorStatus::default() })
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        if let Some(cursor) = lock(&self.core.ledger).cursors.get_mut(&self.name) {
+            cursor.in_use = false;
+        }
+    }
+}
+
+fn place_of(cursor: &Cursor) -> Place {
+    Place {
+        position: cursor.account.position,
+        group: cursor.account.group,
+        counts: cursor.account.counts,
+    }
+}
+
+/// Where the header is of the group that the end of a span is in.
+fn group_at_end(span: &Span) -> Position {
+    if span.end() == span.group_end { span.group_end } else { span.group }
+}
+
+fn step_to(position: Position, group: Position, written_at: u64, counts: Counts) -> Step {
+    Step {
+        position,
+        group,
+        written_at,
+        oldest: written_at,
+        counts,
+        done: Done::default(),
+        lost: Counts::default(),
     }
 }

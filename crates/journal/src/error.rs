@@ -51,6 +51,16 @@ impl FileError {
         let path = path.to_owned();
         move |source| FileError { doing, path, source }
     }
+
+    /// Whether there was no room, which may go away by itself.
+    pub(crate) fn is_full(&self) -> bool {
+        crate::disk::is_full(&self.source)
+    }
+
+    /// Whether a sync failed, which must never be tried again.
+    pub(crate) fn is_failed_sync(&self) -> bool {
+        self.doing == "sync"
+    }
 }
 
 /// Why a record was not taken. Nothing of it will be written.

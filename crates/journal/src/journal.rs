@@ -1,37 +1,115 @@
 //! The journal as one thing: opening, its parts, closing.
 
+use std::fs::File;
+use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use watch::metrics::Registry;
 
-use crate::appender::Appender;
+use crate::appender::{self, Appender};
 use crate::consumer::{Consumer, Start};
-use crate::error::{AppendAndWaitError, CursorError, OpenError};
+use crate::core::{Core, lock, now_ns};
+use crate::cursor::{Account, CURSORS_MAX, CursorFile, NAME_MAX};
+use crate::disk::Disk;
+use crate::error::{AppendAndWaitError, CursorError, FileError, OpenError};
+use crate::gate::Room;
+use crate::inlet::{Inlet, Placed};
+use crate::ledger::{Cursor, Ledger};
+use crate::open::{self, Opened};
 use crate::position::Position;
+use crate::record::Label;
 use crate::recovery::Recovery;
-use crate::settings::Settings;
+use crate::settings::{Ack, Settings};
 use crate::status::{CursorStatus, Status};
+use crate::writer::Writer;
+use crate::{instruments, keeper, syncer, waiters};
+
+/// Enough for the journal's threads, which call nothing deep.
+const STACK_LEN: usize = 256 << 10;
 
 /// An open journal. Clones are the same journal; it is closed by [`close`](Journal::close) or with
 /// the last clone.
 #[derive(Debug, Clone)]
-pub struct Journal {}
+pub struct Journal {
+    running: Arc<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    core: Arc<Core>,
+    /// The inlet of everything that is no worker; in `memory` of all workers too, because an
+    /// acknowledged write must come before any write begun after its acknowledgement.
+    shared: Arc<Inlet>,
+    stop: Arc<AtomicBool>,
+    threads: Mutex<Threads>,
+}
+
+#[derive(Debug)]
+struct Threads {
+    writer: Option<JoinHandle<()>>,
+    others: Vec<JoinHandle<()>>,
+    /// Holds the directory for this process.
+    held: Option<File>,
+}
 
 impl Journal {
     /// Opens the journal in `settings.dir`, or makes it. Takes the directory for this process,
     /// recovers what is there and says what it found.
     pub fn open(settings: Settings, registry: &Registry) -> Result<(Journal, Recovery), OpenError> {
-        todo!()
+        let disk = Disk::default();
+        #[cfg(feature = "faults")]
+        disk.faults().watch(settings.dir.join("fail-syncs"));
+        Journal::open_on(disk, settings, registry)
+    }
+
+    /// As [`open`](Journal::open), on a disk that can be made to fail.
+    #[cfg(any(test, feature = "faults"))]
+    #[doc(hidden)]
+    pub fn open_with_faults(
+        settings: Settings,
+        registry: &Registry,
+        faults: crate::faults::Faults,
+    ) -> Result<(Journal, Recovery), OpenError> {
+        Journal::open_on(Disk::new(faults), settings, registry)
+    }
+
+    fn open_on(
+        disk: Disk,
+        settings: Settings,
+        registry: &Registry,
+    ) -> Result<(Journal, Recovery), OpenError> {
+        let Opened { core, recovery, held } = open::open(settings, registry, disk)?;
+        instruments::register(registry, Arc::downgrade(&core));
+        let shared = Arc::new(Inlet::default());
+        lock(&core.inlets).push(shared.clone());
+        let running = Running {
+            shared,
+            stop: Arc::default(),
+            threads: Mutex::new(Threads { writer: None, others: Vec::new(), held: Some(held) }),
+            core,
+        };
+        running.start().map_err(FileError::of("start the threads of", &running.core.dir))?;
+        let running = Arc::new(running);
+        Ok((Journal { running }, recovery))
     }
 
     /// A way into the journal for one worker.
     pub fn appender(&self) -> Appender {
-        todo!()
+        let core = &self.running.core;
+        if core.settings.ack == Ack::Memory {
+            return Appender::new(core.clone(), self.running.shared.clone(), false);
+        }
+        let inlet = Arc::new(Inlet::default());
+        lock(&core.inlets).push(inlet.clone());
+        Appender::new(core.clone(), inlet, true)
     }
 
-    /// Takes one record from any task and waits until it is acknowledged; gives its position.
-    /// For the few records that do not come from a worker: it crosses threads.
+    /// Takes one record from any task and waits until it is acknowledged, in `memory` until it is
+    /// written; gives its position. For the few records that do not come from a worker.
     pub async fn append_from_anywhere(
         &self,
         kind: u8,
@@ -39,48 +117,239 @@ impl Journal {
         control: bool,
         payload: &[&[u8]],
     ) -> Result<Position, AppendAndWaitError> {
-        todo!()
+        let (core, inlet) = (&self.running.core, &self.running.shared);
+        let label = Label { kind, items, control };
+        let placed: Placed = Arc::new(AtomicU64::new(0));
+        let number = appender::append(core, inlet, label, payload, Some(&placed))?;
+        waiters::wait(core, inlet, number).await?;
+        Ok(Position(placed.load(Ordering::Acquire)))
     }
 
     /// Opens the cursor of this name where it was left, or makes one at `start`. The cursor is
     /// on disk when this returns. Blocks on the disk for a moment.
     pub fn consumer(&self, name: &str, start: Start) -> Result<Consumer, CursorError> {
-        todo!()
+        if name.is_empty() || name.len() > NAME_MAX {
+            return Err(CursorError::Name { name: name.to_owned() });
+        }
+        let core = &self.running.core;
+        let _chores = lock(&core.chores);
+        let mut ledger = lock(&core.ledger);
+        if let Some(cursor) = ledger.cursors.get_mut(name) {
+            if cursor.in_use {
+                return Err(CursorError::InUse { name: name.to_owned() });
+            }
+            cursor.in_use = true;
+            return Ok(Consumer::new(core.clone(), name, cursor));
+        }
+        if ledger.cursors.len() >= CURSORS_MAX {
+            return Err(CursorError::TooMany);
+        }
+        let account = match start {
+            Start::End => end(&ledger),
+            Start::Oldest => open::oldest(&core.shelf, &ledger),
+        };
+        drop(ledger);
+        make_cursor(core, name, account)
     }
 
     /// The account of every cursor, all of the same moment.
     pub fn cursors(&self) -> Vec<CursorStatus> {
-        todo!()
+        let now = now_ns();
+        let ledger = lock(&self.running.core.ledger);
+        let cursors = ledger.cursors.iter();
+        cursors.map(|(name, cursor)| ledger.status(name, cursor, now)).collect()
     }
 
     /// Cursors with a backlog that are not in `names`: their records would never be delivered.
     pub fn unclaimed(&self, names: &[&str]) -> Vec<CursorStatus> {
-        todo!()
+        let mut cursors = self.cursors();
+        cursors.retain(|cursor| !names.contains(&cursor.name.as_str()) && has_backlog(cursor));
+        cursors
     }
 
     /// Removes cursors that have no backlog and are not in `names`; gives the names removed.
     pub fn forget_finished(&self, names: &[&str]) -> Result<Vec<String>, CursorError> {
-        todo!()
+        let mut cursors = self.cursors();
+        cursors.retain(|cursor| !names.contains(&cursor.name.as_str()) && !has_backlog(cursor));
+        let gone = cursors.into_iter().map(|cursor| cursor.name);
+        gone.map(|name| self.forget(&name).map(|status| status.name)).collect()
     }
 
     /// Removes a cursor that no consumer has, with its backlog; gives its last account.
     pub fn forget(&self, name: &str) -> Result<CursorStatus, CursorError> {
-        todo!()
+        let core = &self.running.core;
+        let _chores = lock(&core.chores);
+        let now = now_ns();
+        let mut ledger = lock(&core.ledger);
+        let Some(cursor) = ledger.cursors.get(name) else {
+            return Err(CursorError::Unknown { name: name.to_owned(), known: known(&ledger) });
+        };
+        if cursor.in_use {
+            return Err(CursorError::InUse { name: name.to_owned() });
+        }
+        let status = ledger.status(name, cursor, now);
+        ledger.cursors.remove(name);
+        drop(ledger);
+        let mut files = lock(&core.cursor_files);
+        if let Some(at) = files.iter().position(|(known, _)| known == name) {
+            let (_, file) = files.swap_remove(at);
+            let path = file.path();
+            core.disk.remove(path).map_err(FileError::of("remove", path))?;
+            core.disk.sync_dir(&core.dir).map_err(FileError::of("sync", &core.dir))?;
+        }
+        Ok(status)
     }
 
     /// The state of the whole journal.
     pub fn status(&self) -> Status {
-        todo!()
+        status(&self.running.core)
     }
 
     /// Refuses new records, writes and syncs what was taken, persists the cursors and stops the
     /// threads. A second call waits for the first.
     pub async fn close(&self) {
-        todo!()
+        let running = self.running.clone();
+        // A join error means that the runtime is being shut down: dropping then closes.
+        let _ = tokio::task::spawn_blocking(move || running.shut_down()).await;
+    }
+}
+
+/// Writes a new cursor's file and takes it into the ledger. The caller holds the chores.
+fn make_cursor(core: &Arc<Core>, name: &str, account: Account) -> Result<Consumer, CursorError> {
+    if core.gate.poisoned().is_some() {
+        return Err(CursorError::Poisoned);
+    }
+    if lock(&core.ledger).synced_end < account.position {
+        // No cursor is persisted past the synced end.
+        syncer::flush(core);
+        if core.gate.poisoned().is_some() {
+            return Err(CursorError::Poisoned);
+        }
+    }
+    let file = CursorFile::create(&core.disk, &core.dir, name, &account)?;
+    lock(&core.cursor_files).push((name.to_owned(), file));
+    let mut ledger = lock(&core.ledger);
+    let mut cursor = Cursor::new(account, true);
+    if cursor.account.counts.bytes < ledger.counts.bytes {
+        // Not known more exactly without reading the record.
+        cursor.oldest = Some(now_ns());
+    }
+    let consumer = Consumer::new(core.clone(), name, &cursor);
+    ledger.cursors.insert(name.to_owned(), cursor);
+    Ok(consumer)
+}
+
+fn end(ledger: &Ledger) -> Account {
+    Account {
+        position: ledger.released_end,
+        group: ledger.released_end,
+        counts: ledger.counts,
+        start: ledger.counts,
+        ..Account::default()
+    }
+}
+
+fn has_backlog(cursor: &CursorStatus) -> bool {
+    cursor.waiting.bytes > 0
+}
+
+fn known(ledger: &Ledger) -> String {
+    let names: Vec<&str> = ledger.cursors.keys().map(String::as_str).collect();
+    if names.is_empty() {
+        return "none".to_owned();
+    }
+    names.join(", ")
+}
+
+/// The state of the whole journal.
+pub(crate) fn status(core: &Core) -> Status {
+    let files = core.shelf.files();
+    let (bytes_used, segments) = (files.bytes(core.segment_len()), files.count());
+    drop(files);
+    let rates = *lock(&core.rates);
+    let ledger = lock(&core.ledger);
+    let waiting = ledger.cursors.values().map(|c| ledger.counts - c.account.counts);
+    let held = waiting.map(|counts| counts.bytes).max().unwrap_or(0);
+    let bytes_max = core.settings.max_size.bytes();
+    // One segment is being written and one is ready before any is full of backlog.
+    let free = bytes_max.saturating_sub(held + 2 * core.segment_len());
+    let until_full = (rates.growth >= 1.0)
+        .then(|| Duration::try_from_secs_f64(free as f64 / rates.growth).ok())
+        .flatten();
+    let room = core.gate.room();
+    Status {
+        ack: core.settings.ack,
+        when_full: core.settings.when_full,
+        poisoned: core.gate.poisoned().map(str::to_owned),
+        full: room == Room::Full,
+        disk_full: room == Room::DiskFull,
+        bytes_used,
+        bytes_max,
+        segments,
+        pending_bytes: core.gate.pending(),
+        tail_bytes: ledger.tail.bytes() as u64,
+        written_end: ledger.released_end,
+        synced_end: ledger.synced_end,
+        released_end: ledger.released_end,
+        accepted: ledger.counts,
+        appended_bytes_per_second: rates.appended,
+        bytes_per_second: rates.growth,
+        until_full,
+        damage: ledger.damage.clone(),
+    }
+}
+
+impl Running {
+    fn start(&self) -> io::Result<()> {
+        let thread =
+            |name: &str| std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_LEN);
+        let mut threads = lock(&self.threads);
+        let writer = Writer::new(self.core.clone());
+        threads.writer = Some(thread("weir-journal").spawn(move || writer.run())?);
+        let (core, stop) = (self.core.clone(), self.stop.clone());
+        let keep = thread("weir-keeper").spawn(move || keeper::run(&core, &stop))?;
+        threads.others.push(keep);
+        if !self.core.is_durable() {
+            let (core, stop) = (self.core.clone(), self.stop.clone());
+            // Joined last to first: cursors are persisted after the last sync.
+            let sync = thread("weir-syncer").spawn(move || syncer::run(&core, &stop))?;
+            threads.others.push(sync);
+        }
+        Ok(())
+    }
+
+    fn shut_down(&self) {
+        // Held to the end, so that a second call returns when the journal is closed.
+        let mut threads = lock(&self.threads);
+        let core = &self.core;
+        core.gate.close();
+        core.shelf.announce();
+        core.writer.wake();
+        if let Some(writer) = threads.writer.take() {
+            let _ = writer.join();
+        }
+        if !core.is_durable() && core.gate.poisoned().is_none() {
+            // Before the housekeeping thread persists the cursors a last time.
+            syncer::flush(core);
+        }
+        self.stop.store(true, Ordering::Release);
+        core.syncer.wake();
+        core.keeper.wake();
+        for thread in threads.others.drain(..) {
+            let _ = thread.join();
+        }
+        threads.held = None;
+        core.persisted.notify_waiters();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shut_down();
     }
 }
 
 /// Removes a cursor from a journal that no process has open; gives its last account.
 pub fn forget(dir: &Path, name: &str) -> Result<CursorStatus, CursorError> {
-    todo!()
+    crate::inspect::forget(dir, name)
 }

@@ -6,21 +6,47 @@
 //! tell their clients. Each backend's [`Consumer`] then gets the records in order, from memory or
 //! from the segment files, and moves its persisted cursor as they are done with. Segments behind
 //! all cursors are used again.
-#![allow(unused, clippy::todo, dead_code)]
-
 mod appender;
 mod chunk;
 mod consumer;
+mod core;
 mod cursor;
+mod directory;
+mod disk;
 mod error;
+#[cfg(any(test, feature = "faults"))]
+#[doc(hidden)]
+pub mod faults;
+#[cfg(not(any(test, feature = "faults")))]
+#[path = "faults_off.rs"]
+mod faults;
+mod gate;
 mod group;
+mod identity;
+mod inlet;
 pub mod inspect;
+mod instruments;
 mod journal;
+mod keeper;
+mod ledger;
+mod open;
 mod position;
+mod prepare;
+mod reader;
+mod record;
 mod recovery;
+mod scan;
+#[cfg(test)]
+mod scenarios;
 mod segment;
 mod settings;
+mod shelf;
 mod status;
+mod syncer;
+mod tail;
+mod waiters;
+mod window;
+mod writer;
 
 pub use appender::{Appender, Ticket};
 pub use chunk::{Chunk, Record};

@@ -77,7 +77,7 @@ pub struct Backlog {
 
 /// What became of everything a cursor has to account for. At any time, over restarts too:
 /// `accepted = delivered + dead_lettered + dropped + dropped_oldest + dropped_damaged + waiting`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct CursorStatus {
     /// The consumer's name.
     pub name: String,

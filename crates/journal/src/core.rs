@@ -1,0 +1,252 @@
+//! What the threads and handles of one journal share.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::Notify;
+
+use crate::cursor::CursorFile;
+use crate::disk::Disk;
+use crate::gate::{Gate, Room};
+use crate::inlet::Inlet;
+use crate::instruments::Instruments;
+use crate::ledger::Ledger;
+use crate::segment::Segment;
+use crate::settings::{Ack, Settings};
+use crate::shelf::{Next, Shelf};
+use crate::tail::TailGroup;
+
+/// How much memory of groups that are done is kept to be used again.
+const POOL_BYTES_MAX: usize = 16 << 20;
+
+/// Locks a mutex. A panic of another thread is no reason to stop: nothing behind these locks is
+/// left half changed, because nothing between locking and unlocking can panic.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The wall clock, in nanoseconds since 1970.
+pub(crate) fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Wakes one thread, and costs nothing while that thread is at work.
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    asleep: AtomicBool,
+    thread: OnceLock<Thread>,
+}
+
+impl Bell {
+    /// Called by the thread that is to be woken, before it sleeps for the first time.
+    pub fn attach(&self) {
+        let _ = self.thread.set(std::thread::current());
+    }
+
+    /// Wakes the thread if it sleeps, or keeps it from falling asleep.
+    pub fn ring(&self) {
+        if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
+            if let Some(thread) = self.thread.get() {
+                thread.unpark();
+            }
+        }
+    }
+
+    /// Wakes the thread, or makes its next sleep end at once; for what is rare.
+    pub fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// Sleeps until rung or for `at_most`, unless there is something to do: what `awake` looks
+    /// at is behind a lock that those who ring hold before ringing.
+    pub fn sleep(&self, at_most: Option<Duration>, awake: impl FnOnce() -> bool) {
+        self.asleep.store(true, Ordering::SeqCst);
+        if !awake() {
+            match at_most {
+                Some(at_most) => std::thread::park_timeout(at_most),
+                None => std::thread::park(),
+            }
+        }
+        self.asleep.store(false, Ordering::SeqCst);
+    }
+}
+
+/// One journal.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub settings: Settings,
+    pub dir: PathBuf,
+    pub salt: u32,
+    pub disk: Disk,
+    /// Held while cursors come and go, and while segments are given free because of them.
+    pub chores: Mutex<()>,
+    pub gate: Gate,
+    pub metrics: Instruments,
+    pub inlets: Mutex<Vec<Arc<Inlet>>>,
+    pub ledger: Mutex<Ledger>,
+    pub shelf: Shelf,
+    /// Segments written since they were last synced, in the modes that sync in the background.
+    pub unsynced: Mutex<Vec<Arc<Segment>>>,
+    /// Cursor files by name.
+    pub cursor_files: Mutex<Vec<(String, CursorFile)>>,
+    pub writer: Bell,
+    pub syncer: Bell,
+    pub keeper: Bell,
+    /// Woken when a cursor has been persisted.
+    pub persisted: Notify,
+    /// How fast it fills, kept by the housekeeping thread.
+    pub rates: Mutex<crate::keeper::Rates>,
+    pool: Mutex<Vec<Vec<u8>>>,
+    /// Bytes of records the active segment has room for.
+    left: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl Core {
+    #[expect(clippy::too_many_arguments, reason = "made in one place, each part by recovery")]
+    pub fn new(
+        settings: Settings,
+        salt: u32,
+        disk: Disk,
+        metrics: Instruments,
+        ledger: Ledger,
+        shelf: Shelf,
+        cursor_files: Vec<(String, CursorFile)>,
+    ) -> Core {
+        Core {
+            dir: settings.dir.clone(),
+            settings,
+            salt,
+            disk,
+            chores: Mutex::default(),
+            gate: Gate::new(),
+            metrics,
+            inlets: Mutex::default(),
+            ledger: Mutex::new(ledger),
+            shelf,
+            unsynced: Mutex::default(),
+            cursor_files: Mutex::new(cursor_files),
+            writer: Bell::default(),
+            syncer: Bell::default(),
+            keeper: Bell::default(),
+            persisted: Notify::new(),
+            rates: Mutex::default(),
+            pool: Mutex::default(),
+            left: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    pub fn is_durable(&self) -> bool {
+        self.settings.ack == Ack::Durable
+    }
+
+    /// The length of a whole segment's file.
+    pub fn segment_len(&self) -> u64 {
+        crate::segment::HEADER_LEN + self.settings.segment_capacity()
+    }
+
+    /// Says how much may be appended before the next group is taken: what fits into a group, but
+    /// no more than is left of the active segment while no further one can be had. The journal
+    /// thread says how much is left.
+    pub fn refresh_limit(&self, left: Option<u64>) {
+        // Under the shelf's lock, so that the journal and the housekeeping thread agree.
+        let files = self.shelf.files();
+        if let Some(left) = left {
+            self.left.store(left, Ordering::Relaxed);
+        }
+        let room = match files.next {
+            Next::Refused(room) => room,
+            Next::Wanted | Next::Ready(_) => Room::Yes,
+        };
+        let mut limit = self.settings.group_capacity();
+        if room != Room::Yes {
+            limit = limit.min(self.left.load(Ordering::Relaxed));
+        }
+        self.gate.set_room(room);
+        self.gate.set_limit(limit);
+    }
+
+    /// Ends all acknowledgements for ever.
+    pub fn poison(&self, reason: &str) {
+        if !self.gate.poison(reason.to_owned()) {
+            return;
+        }
+        tracing::error!(
+            reason,
+            dir = %self.dir.display(),
+            "the journal is poisoned: nothing is acknowledged any more; check the disk and restart"
+        );
+        self.shelf.announce();
+        self.writer.wake();
+        self.wake_all_pumps();
+        self.persisted.notify_waiters();
+    }
+
+    /// Lets every waiter look at the state of the journal.
+    pub fn wake_all_pumps(&self) {
+        for inlet in lock(&self.inlets).iter() {
+            inlet.pump.notify_one();
+        }
+    }
+
+    /// Whether the journal thread has ended: what is not acknowledged now never will be.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    pub fn set_stopped(&self) {
+        self.stopped.store(true, Ordering::Release);
+        let mut ledger = lock(&self.ledger);
+        ledger.finished = true;
+        for cursor in ledger.cursors.values() {
+            cursor.released.notify_one();
+        }
+        drop(ledger);
+        self.wake_all_pumps();
+    }
+
+    /// An empty buffer, used before if there is one.
+    pub fn buffer(&self) -> Vec<u8> {
+        lock(&self.pool).pop().unwrap_or_default()
+    }
+
+    /// Takes a buffer back.
+    pub fn recycle(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        let mut pool = lock(&self.pool);
+        let kept: usize = pool.iter().map(Vec::capacity).sum();
+        if kept + buffer.capacity() <= POOL_BYTES_MAX && pool.len() < 64 {
+            pool.push(buffer);
+        }
+    }
+
+    /// Takes back the buffers of groups nobody reads any more.
+    pub fn recycle_groups(&self, groups: Vec<TailGroup>) {
+        for piece in groups.into_iter().flat_map(|group| group.pieces) {
+            if let Some(buffer) = Arc::into_inner(piece.bytes) {
+                // Small ones are not worth a place in the pool.
+                if buffer.capacity() >= 4096 {
+                    self.recycle(buffer);
+                }
+            }
+        }
+    }
+
+    /// Gives memory back that is only kept to be quick.
+    pub fn shrink(&self) {
+        *lock(&self.pool) = Vec::new();
+        for inlet in lock(&self.inlets).iter() {
+            let mut open = inlet.open();
+            if open.records == 0 {
+                open.bytes = Vec::new();
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What is released, and the accounts of all cursors, behind one lock so that every account is
+//! of the same moment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use crate::chunk::Loss;
+use crate::consumer::Done;
+use crate::cursor::Account;
+use crate::position::{Counts, Position};
+use crate::status::{Backlog, CursorStatus, Damage};
+use crate::tail::{Tail, TailGroup};
+
+/// How many damaged places are remembered.
+const DAMAGE_MAX: usize = 100;
+
+/// The ends of the journal and the cursors.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// The end of what consumers may see.
+    pub released_end: Position,
+    /// What came before `released_end`.
+    pub counts: Counts,
+    /// The end of what is synced.
+    pub synced_end: Position,
+    pub tail: Tail,
+    pub cursors: BTreeMap<String, Cursor>,
+    pub damage: Vec<Damage>,
+    /// Nothing more will be released.
+    pub finished: bool,
+}
+
+/// A cursor in memory.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    pub account: Account,
+    /// When the oldest waiting record was written, or somewhat earlier.
+    pub oldest: Option<u64>,
+    /// Counts the changes of the account.
+    pub changes: u64,
+    /// The change that is on the disk, and its position.
+    pub persisted: u64,
+    pub persisted_position: Position,
+    pub in_use: bool,
+    /// Somebody waits for the cursor to be persisted, so it is not left for later.
+    pub urgent: bool,
+    /// Woken when something is released.
+    pub released: Arc<Notify>,
+}
+
+/// A step of a cursor, computed by its consumer from the records it has read.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub position: Position,
+    pub group: Position,
+    pub written_at: u64,
+    /// When the first record after `position` was written, or somewhat earlier.
+    pub oldest: u64,
+    pub counts: Counts,
+    pub done: Done,
+    /// What was lost by damage on the way.
+    pub lost: Counts,
+}
+
+impl Cursor {
+    pub fn new(account: Account, in_use: bool) -> Cursor {
+        Cursor {
+            persisted_position: account.position,
+            oldest: None,
+            account,
+            changes: 0,
+            persisted: 0,
+            in_use,
+            urgent: false,
+            released: Arc::new(Notify::new()),
+        }
+    }
+
+    /// Moves forward. A step to where the cursor is already or has passed changes nothing.
+    pub fn advance(&mut self, step: &Step) {
+        let account = &mut self.account;
+        if step.position <= account.position {
+            return;
+        }
+        let passed = step.counts - account.counts;
+        let lost = step.lost.items.min(passed.items);
+        let mut left = passed.items - lost;
+        // In the order in which a surplus is kept: dead letters are on the disk and stay true.
+        let mut take = |claimed: u64| {
+            let taken = claimed.min(left);
+            left -= taken;
+            taken
+        };
+        account.dead_lettered += take(step.done.dead_lettered);
+        account.dropped += take(step.done.dropped);
+        account.delivered += take(step.done.delivered);
+        account.dropped += left;
+        account.dropped_damaged += lost;
+        account.dropped_controls += step.lost.controls.min(passed.controls);
+        account.position = step.position;
+        account.group = step.group;
+        account.written_at = step.written_at;
+        account.counts = account.counts.max(step.counts);
+        self.oldest = self.oldest.map(|oldest| oldest.max(step.oldest));
+        self.changes += 1;
+    }
+
+    /// Gives up everything before a place, for `drop-oldest`. Gives what was given up.
+    pub fn drop_to(&mut self, position: Position, counts: Counts) -> Counts {
+        let account = &mut self.account;
+        if position <= account.position {
+            return Counts::default();
+        }
+        let given_up = counts - account.counts;
+        account.dropped_oldest += given_up.items;
+        account.dropped_controls += given_up.controls;
+        account.position = position;
+        account.group = position;
+        account.counts = account.counts.max(counts);
+        self.changes += 1;
+        given_up
+    }
+}
+
+impl Ledger {
+    /// Makes everything up to the end of a group visible. Gives back memory to be used again.
+    pub fn release(
+        &mut self,
+        group: TailGroup,
+        after: Counts,
+        evicted: &mut Vec<TailGroup>,
+        wake: &mut Vec<Arc<Notify>>,
+    ) {
+        for cursor in self.cursors.values_mut() {
+            if cursor.oldest.is_none() || cursor.account.counts.bytes >= self.counts.bytes {
+                cursor.oldest = Some(group.written_at);
+            }
+            if cursor.in_use {
+                wake.push(cursor.released.clone());
+            }
+        }
+        self.released_end = group.end;
+        self.counts = after;
+        if self.cursors.is_empty() {
+            evicted.push(group);
+        } else {
+            self.tail.push(group, evicted);
+        }
+    }
+
+    /// Lets the tail go of groups that every cursor has passed.
+    pub fn trim_tail(&mut self, evicted: &mut Vec<TailGroup>) {
+        let positions = self.cursors.values().map(|cursor| cursor.account.position);
+        let before = positions.min().unwrap_or(self.released_end);
+        self.tail.release(before, evicted);
+    }
+
+    pub fn waiting(&self, cursor: &Cursor, now: u64) -> Backlog {
+        let waiting = self.counts - cursor.account.counts;
+        let oldest = cursor.oldest.filter(|_| waiting.bytes > 0);
+        Backlog {
+            items: waiting.items,
+            controls: waiting.controls,
+            bytes: waiting.bytes,
+            oldest_age: oldest.map(|at| std::time::Duration::from_nanos(now.saturating_sub(at))),
+        }
+    }
+
+    pub fn status(&self, name: &str, cursor: &Cursor, now: u64) -> CursorStatus {
+        let account = &cursor.account;
+        CursorStatus {
+            name: name.to_owned(),
+            position: account.position,
+            persisted: cursor.persisted_position,
+            in_use: cursor.in_use,
+            accepted: (self.counts - account.start).items,
+            delivered: account.delivered,
+            dead_lettered: account.dead_lettered,
+            dropped: account.dropped,
+            dropped_oldest: account.dropped_oldest,
+            dropped_damaged: account.dropped_damaged,
+            dropped_controls: account.dropped_controls,
+            waiting: self.waiting(cursor, now),
+        }
+    }
+
+    /// Remembers a damaged place; whether it was not known yet.
+    pub fn note_damage(&mut self, loss: &Loss, place: &str) -> bool {
+        let known = |damage: &&Damage| damage.from <= loss.from && loss.to <= damage.to;
+        if self.damage.iter().find(known).is_some() {
+            return false;
+        }
+        if self.damage.len() < DAMAGE_MAX {
+            self.damage.push(Damage {
+                from: loss.from,
+                to: loss.to,
+                place: place.to_owned(),
+                lost: loss.after - loss.before,
+            });
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cursor, Step};
+    use crate::consumer::Done;
+    use crate::cursor::Account;
+    use crate::position::{Counts, Position};
+
+    fn items(items: u64) -> Counts {
+        Counts { items, controls: items / 10, bytes: items * 20 }
+    }
+
+    fn step(position: u64, delivered: u64) -> Step {
+        Step {
+            position: Position(position),
+            group: Position(position),
+            written_at: 0,
+            oldest: 0,
+            counts: items(position),
+            done: Done { delivered, ..Done::default() },
+            lost: Counts::default(),
+        }
+    }
+
+    fn accounted(cursor: &Cursor) -> u64 {
+        let a = &cursor.account;
+        a.delivered + a.dead_lettered + a.dropped + a.dropped_oldest + a.dropped_damaged
+    }
+
+    #[test]
+    fn a_late_completion_never_moves_a_cursor_back() {
+        let mut cursor = Cursor::new(Account::default(), true);
+        cursor.drop_to(Position(50), items(50));
+        cursor.advance(&step(30, 30));
+        assert_eq!(cursor.account.position, Position(50));
+        assert_eq!(cursor.account.delivered, 0);
+        cursor.advance(&step(80, 80));
+        assert_eq!((cursor.account.delivered, cursor.account.dropped_oldest), (30, 50));
+        assert_eq!(cursor.account.dropped_controls, 5);
+        assert_eq!(accounted(&cursor), 80);
+    }
+
+    #[test]
+    fn what_a_consumer_does_not_account_for_is_dropped() {
+        let mut cursor = Cursor::new(Account::default(), true);
+        cursor.advance(&step(10, 7));
+        assert_eq!((cursor.account.delivered, cursor.account.dropped), (7, 3));
+        assert_eq!(accounted(&cursor), 10);
+    }
+}

@@ -1,0 +1,337 @@
+//! The journal thread: takes what all workers have appended as one group, writes it, syncs it,
+//! and says so. It never waits for more to come: a group is what came while the last was written.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::core::{Core, lock, now_ns};
+use crate::disk::{self, ZEROS};
+use crate::gate::Room;
+use crate::group::{self, Header};
+use crate::inlet::{Inlet, Open};
+use crate::position::{Counts, Position};
+use crate::segment::{self, First, Segment};
+use crate::shelf::Next;
+use crate::tail::{Piece, TailGroup};
+
+/// How long a group that finds no room waits between two attempts to write it.
+const ROOM_RETRY: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// The state of the journal thread.
+pub(crate) struct Writer {
+    core: Arc<Core>,
+    active: Option<Arc<Segment>>,
+    /// Where the next group goes.
+    end: Position,
+    /// The end of the group before.
+    previous_end: Position,
+    counts: Counts,
+    synced_end: Position,
+}
+
+/// What one worker had appended.
+struct Taken {
+    inlet: Arc<Inlet>,
+    open: Open,
+}
+
+/// Why a group was not written.
+enum Failure {
+    /// There will be no more room: the journal is closed meanwhile.
+    Closed,
+    /// The disk failed; nothing can be acknowledged any more.
+    Disk(&'static str, io::Error),
+}
+
+impl Writer {
+    /// Begins after what was recovered: with a new segment.
+    pub fn new(core: Arc<Core>) -> Writer {
+        let ledger = lock(&core.ledger);
+        let (end, counts, synced_end) = (ledger.released_end, ledger.counts, ledger.synced_end);
+        drop(ledger);
+        Writer { core, active: None, end, previous_end: end, counts, synced_end }
+    }
+
+    /// Works until the journal is closed and everything taken is written.
+    pub fn run(mut self) {
+        let core = self.core.clone();
+        core.writer.attach();
+        self.refresh_limit();
+        loop {
+            // Read before the buffers: whoever comes into a buffer after this sees it closed.
+            let closed = core.gate.is_closed();
+            let group = self.take();
+            if core.gate.poisoned().is_some() {
+                if closed {
+                    break;
+                }
+                core.writer.sleep(None, || core.gate.is_closed());
+                continue;
+            }
+            if !group.is_empty() {
+                match self.commit(group) {
+                    Ok(()) => {}
+                    Err(Failure::Closed) => break,
+                    Err(Failure::Disk(doing, error)) => {
+                        core.poison(&format!("could not {doing} a group: {error}"));
+                    }
+                }
+            } else if closed {
+                break;
+            } else {
+                core.writer.sleep(None, || {
+                    core.gate.is_closed() || core.gate.poisoned().is_some() || has_open(&core)
+                });
+            }
+        }
+        core.set_stopped();
+    }
+
+    /// Swaps every worker's buffer for an empty one. All are locked at once, so that the group has
+    /// everything that was appended before one moment.
+    fn take(&self) -> Vec<Taken> {
+        let inlets = lock(&self.core.inlets);
+        let mut opens: Vec<_> = inlets.iter().map(|inlet| (inlet, inlet.open())).collect();
+        let mut group = Vec::new();
+        for (inlet, open) in opens.iter_mut().filter(|(_, open)| open.records > 0) {
+            let empty = Open { bytes: self.core.buffer(), last: open.last, ..Open::default() };
+            group.push(Taken {
+                inlet: Arc::clone(inlet),
+                open: std::mem::replace(&mut **open, empty),
+            });
+        }
+        group
+    }
+
+    fn commit(&mut self, group: Vec<Taken>) -> Result<(), Failure> {
+        let len: usize = group.iter().map(|taken| taken.open.bytes.len()).sum();
+        let needed = (group::HEADER_LEN + len) as u64;
+        let segment = self.segment_with_room(needed)?;
+        let header = self.header(&group, len);
+        self.end = header.end();
+        self.refresh_limit();
+        self.core.gate.release(len as u64);
+        let written = Instant::now();
+        self.write(&segment, &header, &group)?;
+        self.core.metrics.write.observe(written.elapsed());
+        if self.core.is_durable() {
+            let synced = Instant::now();
+            self.core.disk.sync(&segment.file).map_err(|error| Failure::Disk("sync", error))?;
+            self.core.metrics.sync.observe(synced.elapsed());
+            self.synced_end = header.end();
+        }
+        self.previous_end = header.end();
+        self.counts = header.after();
+        self.publish(&header, group);
+        Ok(())
+    }
+
+    fn header(&self, group: &[Taken], len: usize) -> Header {
+        let synced_end = if self.core.is_durable() {
+            self.synced_end
+        } else {
+            lock(&self.core.ledger).synced_end
+        };
+        let mut header = Header {
+            // A group fits into a segment, and a segment's length has 31 bits.
+            len: u32::try_from(len).unwrap_or(u32::MAX),
+            records: 0,
+            controls: 0,
+            chain: 0,
+            position: self.end,
+            previous_end: self.previous_end,
+            synced_end,
+            written_at: now_ns(),
+            items: 0,
+            before: self.counts,
+        };
+        for Taken { open, .. } in group {
+            header.records += open.records;
+            header.controls += open.controls;
+            header.items += open.items;
+            header.chain = group::join(header.chain, open.chain, open.records);
+        }
+        header
+    }
+
+    /// Writes a group and zeros up to the end of its last page: whole pages are never read from
+    /// the disk first, and recovery finds no leavings of a recycled segment right behind.
+    fn write(&self, segment: &Segment, header: &Header, group: &[Taken]) -> Result<(), Failure> {
+        let head = header.encode(self.core.salt);
+        let end = segment.offset(header.end());
+        let padding = end.next_multiple_of(segment::HEADER_LEN) - end;
+        let mut parts: Vec<&[u8]> = Vec::with_capacity(group.len() + 2);
+        parts.push(&head);
+        parts.extend(group.iter().map(|taken| taken.open.bytes.as_slice()));
+        parts.push(&ZEROS[..padding as usize]);
+        let offset = segment.offset(header.position);
+        loop {
+            match self.core.disk.write_all(&segment.file, &parts, offset) {
+                Ok(()) => break,
+                Err(error) if disk::is_full(&error) => self.wait_for_disk(&error)?,
+                Err(error) => return Err(Failure::Disk("write", error)),
+            }
+        }
+        self.unstick();
+        Ok(())
+    }
+
+    /// Waits a moment because the disk took no more, with everyone who waits told so.
+    fn wait_for_disk(&self, error: &io::Error) -> Result<(), Failure> {
+        if self.core.gate.is_closed() {
+            return Err(Failure::Closed);
+        }
+        if self.core.gate.room() != Room::DiskFull {
+            tracing::error!(%error, "the disk with the journal is full: writes are refused");
+        }
+        self.core.gate.set_room(Room::DiskFull);
+        self.core.gate.set_limit(0);
+        self.stick(Room::DiskFull);
+        self.core.writer.sleep(Some(ROOM_RETRY), || self.core.gate.is_closed());
+        Ok(())
+    }
+
+    fn stick(&self, room: Room) {
+        self.core.gate.set_stuck(room);
+        self.core.wake_all_pumps();
+    }
+
+    fn unstick(&self) {
+        if self.core.gate.refusal().is_some() {
+            self.core.gate.set_stuck(Room::Yes);
+            tracing::info!("the journal has room again: writes are taken");
+            self.refresh_limit();
+        }
+    }
+
+    /// The segment the next group goes to; another one when the active has no room for it.
+    fn segment_with_room(&mut self, needed: u64) -> Result<Arc<Segment>, Failure> {
+        if let Some(active) = &self.active {
+            if self.end.after(needed) <= active.end() {
+                return Ok(active.clone());
+            }
+        }
+        let next = self.next_segment()?;
+        self.unstick();
+        self.end = next.base;
+        self.active = Some(next.clone());
+        Ok(next)
+    }
+
+    /// Puts the prepared segment to use and has another one prepared.
+    fn next_segment(&self) -> Result<Arc<Segment>, Failure> {
+        let mut files = self.core.shelf.files();
+        loop {
+            match std::mem::replace(&mut files.next, Next::Wanted) {
+                Next::Ready(segment) => {
+                    // Where the segment before ends is known only now, and what gives segments
+                    // free needs to know it.
+                    let _ = segment.first.set(First {
+                        position: segment.base,
+                        previous_end: self.previous_end,
+                        before: self.counts,
+                    });
+                    let segment = Arc::new(segment);
+                    files.segments.insert(segment.base, segment.clone());
+                    drop(files);
+                    if !self.core.is_durable() {
+                        lock(&self.core.unsynced).push(segment.clone());
+                    }
+                    self.core.keeper.wake();
+                    return Ok(segment);
+                }
+                Next::Refused(room) => {
+                    files.next = Next::Refused(room);
+                    self.stick(room);
+                }
+                Next::Wanted => self.core.keeper.wake(),
+            }
+            if self.core.gate.is_closed() && !matches!(files.next, Next::Wanted) {
+                return Err(Failure::Closed);
+            }
+            if let Some(reason) = self.core.gate.poisoned() {
+                return Err(Failure::Disk("place", io::Error::other(reason.to_owned())));
+            }
+            files = self.core.shelf.wait(files);
+        }
+    }
+
+    /// Says how much may be appended before the next group is taken: all that fits into a group,
+    /// but no more than has a place when no further segment can be had.
+    fn refresh_limit(&self) {
+        let left = self.active.as_ref().map_or(0, |s| s.end().since(self.end));
+        let left = left.saturating_sub(group::HEADER_LEN as u64);
+        self.core.refresh_limit(Some(left));
+    }
+
+    /// Makes the group visible and wakes each worker once.
+    fn publish(&self, header: &Header, group: Vec<Taken>) {
+        self.count(header, &group);
+        let mut pieces = Vec::with_capacity(group.len());
+        let mut done = Vec::with_capacity(group.len());
+        let (mut position, mut before) = (header.body(), header.before);
+        for Taken { inlet, mut open } in group {
+            for (offset, placed) in open.placing.drain(..) {
+                let at = position.after(offset as u64);
+                placed.store(at.0, std::sync::atomic::Ordering::Release);
+            }
+            let len = open.bytes.len() as u64;
+            let after = before
+                + Counts { items: open.items, controls: u64::from(open.controls), bytes: len };
+            pieces.push(Piece { position, before, after, bytes: Arc::new(self.fit(open.bytes)) });
+            (position, before) = (position.after(len), after);
+            done.push((inlet, open.last));
+        }
+        let released = TailGroup {
+            position: header.position,
+            previous_end: header.previous_end,
+            end: header.end(),
+            written_at: header.written_at,
+            pieces,
+        };
+        let (mut evicted, mut wake) = (Vec::new(), Vec::new());
+        let mut ledger = lock(&self.core.ledger);
+        if self.core.is_durable() {
+            ledger.synced_end = header.end();
+        }
+        ledger.release(released, header.after(), &mut evicted, &mut wake);
+        drop(ledger);
+        for (inlet, last) in done {
+            inlet.acknowledge(last);
+        }
+        for consumer in wake {
+            consumer.notify_one();
+        }
+        self.core.recycle_groups(evicted);
+    }
+
+    /// The records in a buffer not much larger than they are: the memory tail is limited by what
+    /// its buffers take, and a large one is wanted back for the next group.
+    fn fit(&self, bytes: Vec<u8>) -> Vec<u8> {
+        if bytes.capacity() <= 2 * bytes.len() {
+            return bytes;
+        }
+        let fitting = bytes.as_slice().to_vec();
+        self.core.recycle(bytes);
+        fitting
+    }
+
+    fn count(&self, header: &Header, group: &[Taken]) {
+        let metrics = &self.core.metrics;
+        metrics.groups.inc();
+        metrics.records.add(u64::from(header.records));
+        metrics.items.add(header.items);
+        metrics.controls.add(u64::from(header.controls));
+        metrics.bytes.add(u64::from(header.len));
+        if let Some(since) = group.iter().filter_map(|taken| taken.open.since).min() {
+            metrics.wait.observe(since.elapsed());
+        }
+    }
+}
+
+/// Whether any worker has appended since its buffer was taken.
+fn has_open(core: &Core) -> bool {
+    let inlets = lock(&core.inlets);
+    inlets.iter().any(|inlet| inlet.open().records > 0)
+}
