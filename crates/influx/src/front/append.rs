@@ -1,0 +1,101 @@
+//! From points to an acknowledged record, and from the journal's refusals to answers.
+
+use ::http::StatusCode;
+use journal::{AckError, AppendAndWaitError, AppendError};
+use wire::influxql::Change;
+
+use super::answer::{self, Answer};
+use super::{Front, Gateway, POINTS_KEPT_MAX};
+use crate::record;
+
+impl Front {
+    /// Appends the worker's prepared points and waits for the acknowledgement.
+    pub(super) async fn append_points(&self, db: &str, rp: &str, count: u32) -> Result<(), Answer> {
+        let ticket = {
+            let mut points = self.points.borrow_mut();
+            let ticket = self.append_unacknowledged(db, rp, &points, count)?;
+            if points.capacity() > POINTS_KEPT_MAX {
+                *points = Vec::new();
+            }
+            ticket
+        };
+        self.acknowledged(ticket).await
+    }
+
+    /// Appends points without waiting.
+    pub(super) fn append_unacknowledged(
+        &self,
+        db: &str,
+        rp: &str,
+        points: &[u8],
+        count: u32,
+    ) -> Result<journal::Ticket, Answer> {
+        let mut header = self.header.borrow_mut();
+        header.clear();
+        record::put_points_header(&mut header, db, rp).map_err(|e| bad_request(&e.to_string()))?;
+        let payload: [&[u8]; 2] = [&header, points];
+        self.appender
+            .append(record::KIND_POINTS, count, false, &payload)
+            .map_err(|error| self.gateway.append_refused(&error))
+    }
+
+    async fn acknowledged(&self, ticket: journal::Ticket) -> Result<(), Answer> {
+        let acknowledged = self.appender.acknowledged(ticket).await;
+        acknowledged.map_err(|error| self.gateway.unacknowledged(&error))
+    }
+}
+
+impl Gateway {
+    /// Puts a statement that changes something into the journal; gives its place among the writes
+    /// once it is acknowledged. All names that it makes or drops are in force from then on.
+    pub(super) async fn append_statement(
+        &self,
+        statement: &record::Statement<'_>,
+        change: &Change,
+    ) -> Result<(), Answer> {
+        let mut payload = Vec::new();
+        record::put_statement(&mut payload, statement).map_err(|e| bad_request(&e.to_string()))?;
+        let appended =
+            self.journal.append_from_anywhere(record::KIND_STATEMENT, 0, true, &[&payload]).await;
+        let position = appended.map_err(|error| match error {
+            AppendAndWaitError::Append(error) => self.append_refused(&error),
+            AppendAndWaitError::Ack(error) => self.unacknowledged(&error),
+        })?;
+        self.catalogue.apply(position, change);
+        Ok(())
+    }
+
+    fn unacknowledged(&self, error: &AckError) -> Answer {
+        let refused = &self.metrics.refused;
+        match error {
+            AckError::Timeout => refused.timeout.inc(),
+            AckError::Full => refused.full.inc(),
+            AckError::DiskFull => refused.disk_full.inc(),
+            AckError::Poisoned | AckError::Closed => refused.poisoned.inc(),
+        }
+        answer::unavailable(&error.to_string(), 1)
+    }
+
+    fn append_refused(&self, error: &AppendError) -> Answer {
+        let refused = &self.metrics.refused;
+        let (counter, seconds) = match error {
+            AppendError::Busy => {
+                refused.busy.inc();
+                return answer::throttled();
+            }
+            AppendError::TooLarge { .. } => {
+                refused.too_large.inc();
+                return answer::error(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large");
+            }
+            AppendError::Full => (&refused.full, 5),
+            AppendError::DiskFull => (&refused.disk_full, 5),
+            AppendError::Poisoned | AppendError::Closed => (&refused.poisoned, 30),
+        };
+        counter.inc();
+        answer::unavailable(&error.to_string(), seconds)
+    }
+}
+
+fn bad_request(message: &str) -> Answer {
+    answer::error(StatusCode::BAD_REQUEST, message)
+}

@@ -1,0 +1,333 @@
+//! Who a client is and what it may do. Weir authenticates clients itself; backends see only the
+//! credentials of their own section.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use argon2::{Argon2, PasswordHash, PasswordVerifier};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, StatusCode};
+use sha2::{Digest, Sha256};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+use super::answer::{self, Answer};
+use crate::settings::UserSettings;
+
+/// Verified credentials that are remembered; past that the memory starts anew.
+const REMEMBERED_MAX: usize = 4096;
+/// Password hashes computed at once: each takes 19 MiB and some ten milliseconds of a core, so
+/// that guessing cannot starve the rest.
+const HASHING_MAX: usize = 2;
+
+/// One user of the file.
+#[derive(Debug)]
+pub struct User {
+    /// Its name.
+    pub name: String,
+    /// May run every statement.
+    pub admin: bool,
+    password: String,
+    read: Vec<String>,
+    write: Vec<String>,
+}
+
+impl User {
+    /// Whether this user may write to `db`.
+    pub fn may_write(&self, db: &str) -> bool {
+        self.admin || granted(&self.write, db)
+    }
+
+    /// Whether this user may read from `db`.
+    pub fn may_read(&self, db: &str) -> bool {
+        self.admin || granted(&self.read, db)
+    }
+}
+
+fn granted(databases: &[String], db: &str) -> bool {
+    databases.iter().any(|d| d == "*" || d == db)
+}
+
+/// What a request shows of who sends it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Credentials<'a> {
+    /// A name and a password.
+    Password(Cow<'a, str>, Cow<'a, str>),
+    /// A JSON web token.
+    Bearer(&'a str),
+}
+
+/// Reads credentials in InfluxDB's order: `u` and `p`, `Bearer`, `Token user:pass`, Basic
+/// (`services/httpd/handler.go`, `parseCredentials`).
+pub fn credentials<'a>(
+    user: Cow<'a, str>,
+    password: Cow<'a, str>,
+    headers: &'a HeaderMap,
+) -> Option<Credentials<'a>> {
+    if !user.is_empty() && !password.is_empty() {
+        return Some(Credentials::Password(user, password));
+    }
+    let header = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, rest) = header.split_once(' ')?;
+    let pair = |text: &'a str| {
+        let (user, password) = text.split_once(':')?;
+        Some(Credentials::Password(user.into(), password.into()))
+    };
+    match scheme {
+        "Bearer" => Some(Credentials::Bearer(rest)),
+        "Token" => pair(rest),
+        _ if scheme.eq_ignore_ascii_case("basic") => {
+            let text = String::from_utf8(BASE64_STANDARD.decode(rest).ok()?).ok()?;
+            let (user, password) = text.split_once(':')?;
+            Some(Credentials::Password(user.to_owned().into(), password.to_owned().into()))
+        }
+        _ => None,
+    }
+}
+
+/// The users in force and the credentials found good since they came into force.
+struct InForce {
+    users: HashMap<String, Arc<User>>,
+    token_secret: Option<String>,
+    remembered: ArcSwap<HashMap<[u8; 32], Arc<User>>>,
+}
+
+/// Checks credentials. With no users in the file everybody may do everything.
+pub struct Authenticator {
+    in_force: ArcSwap<InForce>,
+    hashing: Arc<Semaphore>,
+    /// Keys the digests of remembered credentials, so that they mean nothing elsewhere.
+    salt: [u8; 32],
+    control: Handle,
+}
+
+impl Authenticator {
+    /// An authenticator that hashes passwords on `control`.
+    pub fn new(users: &[UserSettings], token_secret: Option<String>, control: Handle) -> Self {
+        Self {
+            in_force: ArcSwap::from_pointee(InForce::new(users, token_secret)),
+            hashing: Arc::new(Semaphore::new(HASHING_MAX)),
+            salt: rand::random(),
+            control,
+        }
+    }
+
+    /// Puts other users in force; what was verified before is forgotten.
+    pub fn replace(&self, users: &[UserSettings], token_secret: Option<String>) {
+        self.in_force.store(Arc::new(InForce::new(users, token_secret)));
+    }
+
+    /// Whether requests need no credentials.
+    pub fn is_open(&self) -> bool {
+        self.in_force.load().users.is_empty()
+    }
+
+    /// The user behind the credentials.
+    ///
+    /// # Errors
+    /// The 401 to answer, in InfluxDB's words.
+    pub async fn authenticate(
+        &self,
+        credentials: Option<Credentials<'_>>,
+    ) -> Result<Arc<User>, Answer> {
+        match credentials {
+            None => Err(refused("unable to parse authentication credentials")),
+            Some(Credentials::Bearer(token)) => {
+                self.in_force.load().bearer(token).map_err(|why| refused(&why))
+            }
+            Some(Credentials::Password(user, _)) if user.is_empty() => {
+                Err(refused("username required"))
+            }
+            Some(Credentials::Password(user, password)) => {
+                self.password(&user, &password).await.ok_or_else(|| refused("authorization failed"))
+            }
+        }
+    }
+
+    async fn password(&self, name: &str, password: &str) -> Option<Arc<User>> {
+        let in_force = self.in_force.load_full();
+        let key = self.digest(name, password);
+        if let Some(user) = in_force.remembered.load().get(&key) {
+            return Some(user.clone());
+        }
+        let user = in_force.users.get(name)?.clone();
+        let _turn = self.hashing.acquire().await.ok()?;
+        let (hash, tried) = (user.password.clone(), password.to_owned());
+        let verify = move || {
+            PasswordHash::new(&hash).is_ok_and(|hash| {
+                Argon2::default().verify_password(tried.as_bytes(), &hash).is_ok()
+            })
+        };
+        if !self.control.spawn_blocking(verify).await.unwrap_or(false) {
+            return None;
+        }
+        in_force.remembered.rcu(|known| {
+            let full = known.len() >= REMEMBERED_MAX;
+            let mut known = if full { HashMap::new() } else { HashMap::clone(known) };
+            known.insert(key, user.clone());
+            known
+        });
+        Some(user)
+    }
+
+    fn digest(&self, name: &str, password: &str) -> [u8; 32] {
+        let mut digest = Sha256::new();
+        digest.update(self.salt);
+        digest.update((name.len() as u64).to_le_bytes());
+        digest.update(name);
+        digest.update(password);
+        digest.finalize().into()
+    }
+}
+
+impl InForce {
+    fn new(users: &[UserSettings], token_secret: Option<String>) -> Self {
+        let user = |s: &UserSettings| {
+            let user = User {
+                name: s.name.clone(),
+                admin: s.admin,
+                password: s.password.clone(),
+                read: s.read.clone(),
+                write: s.write.clone(),
+            };
+            (s.name.clone(), Arc::new(user))
+        };
+        Self {
+            users: users.iter().map(user).collect(),
+            token_secret,
+            remembered: ArcSwap::default(),
+        }
+    }
+
+    /// The user that a token signed with the shared secret names. HMAC only, and `exp` must be
+    /// there, as in InfluxDB.
+    fn bearer(&self, token: &str) -> Result<Arc<User>, String> {
+        use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
+
+        #[derive(serde::Deserialize)]
+        struct Claims {
+            username: Option<String>,
+        }
+        let secret = self.token_secret.as_ref().ok_or("bearer auth disabled")?;
+        let key = DecodingKey::from_secret(secret.as_bytes());
+        let mut rules = Validation::new(Algorithm::HS256);
+        rules.algorithms = vec![Algorithm::HS256, Algorithm::HS384, Algorithm::HS512];
+        rules.leeway = 0;
+        rules.validate_aud = false;
+        let claims = decode::<Claims>(token, &key, &rules).map_err(|e| token_error(&e))?.claims;
+        match claims.username.as_deref() {
+            None => Err("username in token must be a string".to_owned()),
+            Some("") => Err("token must contain a username".to_owned()),
+            Some(name) => self.users.get(name).cloned().ok_or_else(|| "user not found".to_owned()),
+        }
+    }
+}
+
+fn token_error(error: &jsonwebtoken::errors::Error) -> String {
+    use jsonwebtoken::errors::ErrorKind;
+    match error.kind() {
+        ErrorKind::ExpiredSignature => "Token is expired".to_owned(),
+        ErrorKind::InvalidSignature => "signature is invalid".to_owned(),
+        ErrorKind::MissingRequiredClaim(claim) if claim == "exp" => {
+            "token expiration required".to_owned()
+        }
+        _ => format!("invalid token: {error}"),
+    }
+}
+
+fn refused(why: &str) -> Answer {
+    answer::error(StatusCode::UNAUTHORIZED, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use argon2::password_hash::{PasswordHasher, SaltString};
+
+    use super::*;
+
+    fn hashed(password: &str) -> String {
+        let salt = SaltString::encode_b64(b"saltsaltsalt").unwrap();
+        let cheap = argon2::Params::new(64, 1, 1, None).unwrap();
+        Argon2::new(Default::default(), Default::default(), cheap)
+            .hash_password(password.as_bytes(), &salt)
+            .unwrap()
+            .to_string()
+    }
+
+    fn users() -> Vec<UserSettings> {
+        vec![UserSettings {
+            name: "ann".into(),
+            password: hashed("secret"),
+            admin: false,
+            read: vec!["*".into()],
+            write: vec!["metrics".into()],
+        }]
+    }
+
+    fn pair<'a>(user: &'a str, password: &'a str) -> Option<Credentials<'a>> {
+        Some(Credentials::Password(user.into(), password.into()))
+    }
+
+    #[test]
+    fn credentials_are_found_in_influxdbs_order() {
+        let with = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, value.parse().unwrap());
+            headers
+        };
+        let basic = with("Basic YTpiOmM=");
+        assert_eq!(credentials("u".into(), "p".into(), &basic), pair("u", "p"));
+        assert_eq!(credentials("u".into(), "".into(), &basic), pair("a", "b:c"));
+        assert_eq!(credentials("".into(), "".into(), &with("Token a:b")), pair("a", "b"));
+        let bearer = with("Bearer x.y.z");
+        let found = credentials("".into(), "".into(), &bearer);
+        assert_eq!(found, Some(Credentials::Bearer("x.y.z")));
+        for bad in ["Basic !", "Token ab", "Nothing", "Digest a:b"] {
+            assert_eq!(credentials("".into(), "".into(), &with(bad)), None, "{bad}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_good_password_is_remembered_and_forgotten_on_reload() {
+        let auth = Authenticator::new(&users(), None, Handle::current());
+        assert!(!auth.is_open());
+        for _ in 0..2 {
+            let user = auth.authenticate(pair("ann", "secret")).await.unwrap();
+            assert!(user.may_write("metrics") && !user.may_write("other") && user.may_read("x"));
+        }
+        assert_eq!(auth.in_force.load().remembered.load().len(), 1);
+        assert!(auth.authenticate(pair("ann", "wrong")).await.is_err());
+        assert!(auth.authenticate(pair("bob", "secret")).await.is_err());
+        assert!(auth.authenticate(None).await.is_err());
+        auth.replace(&[], None);
+        assert!(auth.is_open());
+        assert!(auth.authenticate(pair("ann", "secret")).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn tokens_need_the_secret_a_user_and_an_expiry() {
+        use jsonwebtoken::{EncodingKey, Header, encode};
+        let token = |claims: serde_json::Value, secret: &str| {
+            let key = EncodingKey::from_secret(secret.as_bytes());
+            encode(&Header::default(), &claims, &key).unwrap()
+        };
+        let auth = Authenticator::new(&users(), Some("s".into()), Handle::current());
+        let far = 4_000_000_000_u64;
+        let good = token(serde_json::json!({"username": "ann", "exp": far}), "s");
+        assert_eq!(auth.authenticate(Some(Credentials::Bearer(&good))).await.unwrap().name, "ann");
+        for bad in [
+            token(serde_json::json!({"username": "ann", "exp": far}), "other"),
+            token(serde_json::json!({"username": "ann", "exp": 1}), "s"),
+            token(serde_json::json!({"username": "ann"}), "s"),
+            token(serde_json::json!({"username": "bob", "exp": far}), "s"),
+            token(serde_json::json!({"exp": far}), "s"),
+            "garbage".to_owned(),
+        ] {
+            assert!(auth.authenticate(Some(Credentials::Bearer(&bad))).await.is_err());
+        }
+    }
+}

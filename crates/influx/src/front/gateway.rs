@@ -1,0 +1,270 @@
+//! The whole gateway as the program sees it: opened, bound, run on each worker, reloaded, drained.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
+use flow::limit::Limit;
+use flow::tls::{ServerTls, TlsError};
+use flow::{tcp, udp};
+use http::HeaderValue;
+use journal::Journal;
+use serde::Serialize;
+use tokio::runtime::Handle;
+use watch::metrics::Registry;
+
+use super::auth::Authenticator;
+use super::body::Limits;
+use super::metrics::Metrics;
+use super::settings::{Settings, SettingsError};
+use super::udp::Receiver;
+use super::{Front, http as connection};
+use crate::backends::{BackendStatus, Backends};
+use crate::catalogue::{Catalogue, Lookup};
+use crate::delivery::StartError;
+
+/// What one more connection than `max-connections` hears.
+const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
+    Content-Type: application/json\r\nContent-Length: 33\r\nConnection: close\r\n\r\n\
+    {\"error\":\"too many connections\"}\n";
+
+/// Why the gateway could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The settings cannot work.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// A certificate or key cannot be used.
+    #[error("influx.tls: {0}")]
+    Tls(#[from] TlsError),
+    /// A backend's delivery could not be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+/// The settings a request reads, in the form it needs them; replaced by a reload.
+pub(super) struct Live {
+    pub settings: Settings,
+    pub limits: Limits,
+    pub version: HeaderValue,
+}
+
+impl Live {
+    fn new(settings: Settings) -> Result<Self, SettingsError> {
+        settings.validate()?;
+        let version = HeaderValue::from_str(&settings.version).map_err(|_| SettingsError {
+            at: "version".to_owned(),
+            what: "cannot be sent in a header".to_owned(),
+        })?;
+        Ok(Self { limits: settings.limits(), version, settings })
+    }
+}
+
+/// The InfluxDB gateway of one process.
+pub struct Gateway {
+    live: ArcSwap<Live>,
+    pub(super) journal: Journal,
+    pub(super) catalogue: Arc<Catalogue>,
+    pub(super) backends: Arc<Backends>,
+    pub(super) auth: Authenticator,
+    pub(super) metrics: Metrics,
+    http: tcp::Endpoint,
+    udp: udp::Endpoint,
+    tls: Option<ServerTls>,
+    connections: Limit,
+}
+
+/// All sockets of the gateway, bound and not yet served.
+pub struct Listeners {
+    http: Vec<Vec<tcp::Listener>>,
+    udp: Vec<Vec<udp::Socket>>,
+    addresses: Addresses,
+}
+
+/// Where the gateway listens.
+#[derive(Debug, Clone, Serialize)]
+pub struct Addresses {
+    /// HTTP, or HTTPS with `tls`.
+    pub http: Vec<SocketAddr>,
+    /// UDP.
+    pub udp: Vec<SocketAddr>,
+}
+
+/// What `weir status` shows of the gateway.
+#[derive(Debug, Serialize)]
+pub struct Status {
+    /// Each backend.
+    pub backends: Vec<BackendStatus>,
+    /// Points acknowledged since the start.
+    pub points_accepted: u64,
+    /// Connections open now.
+    pub connections: usize,
+}
+
+impl Gateway {
+    /// Opens the gateway: the catalogue is read from `dir`, each backend's delivery starts.
+    ///
+    /// # Errors
+    /// What in the settings or on the disk stands in the way.
+    pub fn open(
+        settings: Settings,
+        journal: Journal,
+        dir: &Path,
+        registry: &Registry,
+        control: Handle,
+    ) -> Result<Arc<Self>, OpenError> {
+        let live = Live::new(settings)?;
+        let settings = &live.settings;
+        let protocols = ["http/1.1"];
+        let tls = settings.tls.as_ref().map(|tls| ServerTls::new(tls, &protocols)).transpose()?;
+        let connections = Limit::new(settings.max_connections);
+        let http = tcp::Endpoint::new("influx", connections.clone(), &settings.timeouts, registry)
+            .with_tls(tls.clone())
+            .with_refusal(TOO_MANY);
+        let (backends, catalogue) =
+            Backends::start(&settings.backend, &journal, dir, registry, &control)?;
+        let secret = settings.token_secret()?;
+        Ok(Arc::new(Self {
+            auth: Authenticator::new(&settings.user, secret, control),
+            metrics: Metrics::new(registry),
+            udp: udp::Endpoint::new("influx", registry),
+            live: ArcSwap::from_pointee(live),
+            journal,
+            catalogue,
+            backends,
+            http,
+            tls,
+            connections,
+        }))
+    }
+
+    /// Opens every socket, one a worker for each address, so that a port that is taken is an
+    /// error of the start.
+    ///
+    /// # Errors
+    /// The first address that cannot be had.
+    pub fn bind(&self, workers: usize) -> Result<Listeners, tcp::BindError> {
+        let settings = &self.live().settings;
+        let mut listeners = Listeners {
+            http: (0..workers).map(|_| Vec::new()).collect(),
+            udp: (0..workers).map(|_| Vec::new()).collect(),
+            addresses: Addresses { http: Vec::new(), udp: Vec::new() },
+        };
+        for address in &settings.listen {
+            let bound = tcp::bind(*address, workers)?;
+            listeners.addresses.http.extend(bound.first().map(tcp::Listener::address));
+            listeners.http.iter_mut().zip(bound).for_each(|(of, one)| of.push(one));
+        }
+        for port in &settings.udp {
+            let bound = udp::bind(port.listen, workers, port.receive_buffer.len())?;
+            listeners.addresses.udp.extend(bound.first().map(udp::Socket::address));
+            listeners.udp.iter_mut().zip(bound).for_each(|(of, one)| of.push(one));
+        }
+        Ok(listeners)
+    }
+
+    /// Serves one worker's share of the sockets until the worker drains.
+    pub async fn run_worker(self: Arc<Self>, share: Share, worker: flow::Worker) {
+        let front = Rc::new(Front::new(self.clone(), worker.clone(), self.journal.appender()));
+        let mut serving = tokio::task::JoinSet::new();
+        for listener in share.http {
+            let (endpoint, worker, front) = (self.http.clone(), worker.clone(), front.clone());
+            serving.spawn_local(async move {
+                let serve = move |stream, peer| connection::serve(front.clone(), stream, peer);
+                endpoint.serve(listener, &worker, serve).await
+            });
+        }
+        let ports = self.live().settings.udp.clone();
+        for (socket, port) in share.udp.into_iter().zip(ports) {
+            let (endpoint, worker) = (self.udp.clone(), worker.clone());
+            let mut receiver = Receiver::new(front.clone(), port);
+            serving
+                .spawn_local(async move { endpoint.serve(socket, &worker, &mut receiver).await });
+        }
+        while let Some(ended) = serving.join_next().await {
+            if let Ok(Err(error)) = ended {
+                tracing::error!(%error, worker = worker.index, "a listener cannot be served");
+            }
+        }
+    }
+
+    /// Whether writes are taken; what stands in the way otherwise.
+    ///
+    /// # Errors
+    /// Why a load balancer should send nothing here.
+    pub fn ready(&self) -> Result<(), String> {
+        let status = self.journal.status();
+        match status.poisoned {
+            Some(why) => Err(format!("the journal is poisoned: {why}")),
+            None if status.disk_full => Err("the journal's disk is full".to_owned()),
+            None if status.full => Err("the journal has reached max-size".to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    /// The state of the gateway.
+    pub fn status(&self) -> Status {
+        Status {
+            backends: self.backends.status(),
+            points_accepted: self.metrics.accepted.get(),
+            connections: self.connections.used(),
+        }
+    }
+
+    /// Puts in force what can change while connections are served: users, the token secret, the
+    /// stamp, body limits, the connection limit, certificates and the backends' credentials.
+    /// Gives the keys that differ and need a restart.
+    ///
+    /// # Errors
+    /// What is wrong with the new settings; the former ones stay in force.
+    pub fn reload(&self, settings: Settings) -> Result<Vec<String>, OpenError> {
+        let live = Live::new(settings)?;
+        let secret = live.settings.token_secret()?;
+        if let (Some(tls), true) = (&self.tls, live.settings.tls.is_some()) {
+            tls.reload()?;
+        }
+        let mut fixed = self.live().settings.needs_restart(&live.settings);
+        fixed.extend(self.backends.reload(&live.settings.backend));
+        self.auth.replace(&live.settings.user, secret);
+        self.connections.set_max(live.settings.max_connections);
+        self.live.store(Arc::new(live));
+        Ok(fixed)
+    }
+
+    /// Stops the deliveries after the batches under way, with their cursors persisted.
+    pub async fn drain(&self) {
+        self.backends.stop().await;
+    }
+
+    pub(super) fn live(&self) -> Guard<Arc<Live>> {
+        self.live.load()
+    }
+
+    /// Where a write to `db` and `rp` goes, asking the backends afresh about a name that is not
+    /// known.
+    pub(super) async fn resolve(&self, db: &str, rp: &str) -> Lookup {
+        let live = self.live();
+        let rp = if rp.is_empty() { &live.settings.default_retention_policy } else { rp };
+        self.catalogue.resolve(db, rp).await
+    }
+}
+
+/// One worker's share of the sockets.
+pub struct Share {
+    http: Vec<tcp::Listener>,
+    udp: Vec<udp::Socket>,
+}
+
+impl Listeners {
+    /// Where the gateway listens.
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
+    /// The share of each worker, in their order.
+    pub fn shares(self) -> impl Iterator<Item = Share> {
+        self.http.into_iter().zip(self.udp).map(|(http, udp)| Share { http, udp })
+    }
+}

@@ -1,0 +1,125 @@
+//! One HTTP connection: its limits, its requests in turn, and the way of each to its handler.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use flow::progress::Progress;
+use flow::stream::Stream;
+use http::header::{ALLOW, HeaderName, HeaderValue, ORIGIN};
+use http::request::Parts;
+use http::{Method, Request, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+
+use super::Front;
+use super::answer::{self, Answer};
+use super::request_id::RequestIds;
+use super::stamp::Stamp;
+use super::{ping, query, write};
+
+const VERSION: HeaderName = HeaderName::from_static("x-influxdb-version");
+const BUILD: HeaderName = HeaderName::from_static("x-influxdb-build");
+/// What clients take for the open-source server, as opposed to `ENT`.
+const OSS: HeaderValue = HeaderValue::from_static("OSS");
+/// Header fields of one request; past that hyper answers 431.
+const HEADERS_MAX: usize = 100;
+
+/// What a request may need to know of its connection.
+pub struct Connection {
+    /// The tags that go on its points.
+    pub stamp: Stamp,
+    /// Where it is said what the connection does, so that a slow client is cut off.
+    pub progress: Progress,
+}
+
+/// Serves a connection until the client or the drain ends it.
+pub async fn serve(front: Rc<Front>, stream: Stream, peer: SocketAddr) {
+    let live = front.gateway.live();
+    let connection = Rc::new(Connection {
+        stamp: Stamp::of(&live.settings.stamp, peer),
+        progress: stream.progress().clone(),
+    });
+    let service = {
+        let front = front.clone();
+        service_fn(move |request| {
+            let (front, connection) = (front.clone(), connection.clone());
+            async move { Ok::<_, Infallible>(respond(&front, &connection, request).await) }
+        })
+    };
+    let mut server = http1::Builder::new();
+    server
+        .half_close(true)
+        .pipeline_flush(true)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(live.settings.max_header_size.len());
+    drop(live);
+    let serving = server.serve_connection(TokioIo::new(stream), service);
+    let mut serving = std::pin::pin!(serving);
+    let ended = tokio::select! {
+        ended = serving.as_mut() => ended,
+        () = front.worker.drain.started() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        // A client that goes or talks nonsense is its own affair; hyper has answered 400 or 431.
+        tracing::debug!(%peer, %error, "connection ended early");
+    }
+}
+
+/// The whole way of a request: handler, then the headers that every answer has.
+async fn respond(front: &Front, connection: &Connection, request: Request<Incoming>) -> Answer {
+    let (head, body) = request.into_parts();
+    connection.progress.body();
+    let id = front.ids.of(&head.headers);
+    let mut answer = route(front, connection, &head, body).await;
+    connection.progress.idle();
+    let headers = answer.headers_mut();
+    headers.insert(VERSION, front.gateway.live().version.clone());
+    headers.insert(BUILD, OSS);
+    RequestIds::put(headers, id);
+    if let Some(origin) = head.headers.get(ORIGIN).filter(|o| !o.is_empty()) {
+        answer::allow_origin(headers, origin.clone());
+    }
+    front.gateway.metrics.answered(answer.status());
+    answer
+}
+
+async fn route(front: &Front, connection: &Connection, head: &Parts, body: Incoming) -> Answer {
+    match (&head.method, head.uri.path()) {
+        (&Method::POST, "/write") => {
+            write::serve(front, connection, write::Api::V1, head, body).await
+        }
+        (&Method::POST, "/api/v2/write") => {
+            write::serve(front, connection, write::Api::V2, head, body).await
+        }
+        (&Method::GET | &Method::POST, "/query") => {
+            query::serve(front, connection, head, body).await
+        }
+        (&Method::GET | &Method::HEAD, "/ping") => ping::ping(front, head),
+        (&Method::GET | &Method::HEAD, "/status") => answer::empty(StatusCode::NO_CONTENT),
+        (&Method::GET, "/health") => ping::health(front),
+        (&Method::GET | &Method::HEAD, "/ready") => ping::ready(front),
+        (&Method::OPTIONS, "/write" | "/query") => answer::empty(StatusCode::OK),
+        (&Method::POST, "/api/v2/query") => answer::text(
+            StatusCode::FORBIDDEN,
+            &b"Flux query service disabled. Weir forwards InfluxQL only, at /query.\n"[..],
+        ),
+        (_, "/write") => wrong_method("OPTIONS, POST"),
+        (_, "/query") => wrong_method("GET, OPTIONS, POST"),
+        (_, "/api/v2/write" | "/api/v2/query") => wrong_method("POST"),
+        (_, "/ping" | "/status" | "/ready") => wrong_method("GET, HEAD"),
+        (_, "/health") => wrong_method("GET"),
+        _ => answer::text(StatusCode::NOT_FOUND, &b"404 page not found\n"[..]),
+    }
+}
+
+fn wrong_method(allowed: &'static str) -> Answer {
+    let mut answer = answer::text(StatusCode::METHOD_NOT_ALLOWED, &b"Method Not Allowed\n"[..]);
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    answer
+}

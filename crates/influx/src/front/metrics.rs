@@ -1,0 +1,130 @@
+//! What the front end counts.
+
+use std::time::{Duration, Instant};
+
+use http::StatusCode;
+use watch::metrics::{Counter, Histogram, Registry};
+use wire::line::Outcome;
+
+/// The statuses that are counted each by itself; all others count as `other`.
+const STATUSES: [u16; 12] = [200, 204, 400, 401, 403, 404, 405, 413, 500, 503, 429, 0];
+
+/// The front end's instruments, shared by all workers.
+pub struct Metrics {
+    answers: [Counter; STATUSES.len()],
+    /// Points that are in the journal and were, or will be, acknowledged.
+    pub accepted: Counter,
+    bad_lines: Counter,
+    /// Writes that were refused for want of room, by what was wanting.
+    pub refused: Refused,
+    /// What became of datagrams.
+    pub datagrams: Datagrams,
+    queries_failed: Counter,
+    parse: Histogram,
+    journal: Histogram,
+    write: Histogram,
+}
+
+/// Why a write that was good was not taken.
+pub struct Refused {
+    /// The journal's memory bound.
+    pub busy: Counter,
+    /// The journal's `max-size`.
+    pub full: Counter,
+    /// No room on the disk.
+    pub disk_full: Counter,
+    /// A flush failed; nothing is acknowledged any more.
+    pub poisoned: Counter,
+    /// No acknowledgement within `ack-timeout`.
+    pub timeout: Counter,
+    /// A record larger than the journal takes.
+    pub too_large: Counter,
+}
+
+/// What became of datagrams.
+pub struct Datagrams {
+    /// In the journal.
+    pub taken: Counter,
+    /// Dropped whole for a bad line.
+    pub bad: Counter,
+    /// Dropped because the journal did not take them.
+    pub refused: Counter,
+}
+
+impl Metrics {
+    /// Registers everything, so that a scrape shows zeros before the first request.
+    pub fn new(registry: &Registry) -> Self {
+        let counter = |name, help, labels: &[(&str, &str)]| registry.counter(name, help, labels);
+        let answer = |status: u16| {
+            let code = if status == 0 { "other".to_owned() } else { status.to_string() };
+            let help = "Answers of the InfluxDB front end, by status code.";
+            counter("weir_influx_answers_total", help, &[("code", &code)])
+        };
+        let refused = |reason| {
+            let help = "Good writes that were answered with 503 or 413 for want of room.";
+            counter("weir_influx_writes_refused_total", help, &[("reason", reason)])
+        };
+        let datagram = |outcome| {
+            let help = "UDP datagrams by what became of them.";
+            counter("weir_influx_datagrams_total", help, &[("outcome", outcome)])
+        };
+        let stage = |stage| {
+            let help = "Time of a write by stage: parse, journal (append to acknowledgement), all.";
+            registry.histogram("weir_influx_write_seconds", help, &[("stage", stage)])
+        };
+        Self {
+            answers: STATUSES.map(answer),
+            accepted: counter("weir_influx_points_accepted_total", "Points acknowledged.", &[]),
+            bad_lines: counter("weir_influx_lines_bad_total", "Lines no point was made of.", &[]),
+            refused: Refused {
+                busy: refused("busy"),
+                full: refused("full"),
+                disk_full: refused("disk-full"),
+                poisoned: refused("poisoned"),
+                timeout: refused("timeout"),
+                too_large: refused("too-large"),
+            },
+            datagrams: Datagrams {
+                taken: datagram("taken"),
+                bad: datagram("bad"),
+                refused: datagram("refused"),
+            },
+            queries_failed: counter(
+                "weir_influx_queries_failed_total",
+                "Queries that no backend answered.",
+                &[],
+            ),
+            parse: stage("parse"),
+            journal: stage("journal"),
+            write: stage("all"),
+        }
+    }
+
+    /// Counts an answer.
+    pub fn answered(&self, status: StatusCode) {
+        let last = STATUSES.len() - 1;
+        let at = STATUSES.iter().position(|&s| s == status.as_u16()).unwrap_or(last);
+        self.answers[at].inc();
+    }
+
+    /// Notes how long parsing took and what it found.
+    pub fn parsed(&self, took: Duration, outcome: &Outcome) {
+        self.parse.observe(took);
+        if outcome.bad > 0 {
+            self.bad_lines.add(u64::from(outcome.bad));
+        }
+    }
+
+    /// Notes an acknowledged write.
+    pub fn acknowledged(&self, begun: Instant, parsed: Instant, points: u32) {
+        let now = Instant::now();
+        self.journal.observe(now - parsed);
+        self.write.observe(now - begun);
+        self.accepted.add(u64::from(points));
+    }
+
+    /// Counts a query that no backend answered.
+    pub fn query_failed(&self) {
+        self.queries_failed.inc();
+    }
+}

@@ -1,0 +1,72 @@
+//! The id that every answer carries: the client's own, or one made here.
+
+use std::cell::Cell;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+
+/// Makes request ids on one worker: UUID-shaped, unique in the process and all but surely beyond.
+pub struct RequestIds {
+    /// The random half, drawn once.
+    node: u64,
+    count: Cell<u64>,
+}
+
+impl RequestIds {
+    /// A source with a random node of its own.
+    pub fn new() -> Self {
+        Self { node: rand::random(), count: Cell::new(u64::from(rand::random::<u32>())) }
+    }
+
+    /// The id of a request: `X-Request-Id`, else `Request-Id`, else a new one
+    /// (`services/httpd/handler.go`, `requestID`).
+    pub fn of(&self, request: &HeaderMap) -> HeaderValue {
+        let given = |name| request.get(name).filter(|v: &&HeaderValue| !v.is_empty());
+        given(X_REQUEST_ID).or_else(|| given(REQUEST_ID)).cloned().unwrap_or_else(|| self.make())
+    }
+
+    fn make(&self) -> HeaderValue {
+        let count = self.count.get().wrapping_add(1);
+        self.count.set(count);
+        let mut text = *b"00000000-0000-1000-8000-000000000000";
+        hex(&mut text[0..8], count & 0xffff_ffff);
+        hex(&mut text[9..13], (count >> 32) & 0xffff);
+        hex(&mut text[15..18], self.node >> 52);
+        hex(&mut text[20..23], (self.node >> 40) & 0xfff);
+        hex(&mut text[24..36], self.node & 0xff_ffff_ffff);
+        HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static("0"))
+    }
+
+    /// Puts both headers on an answer.
+    pub fn put(headers: &mut HeaderMap, id: HeaderValue) {
+        headers.insert(X_REQUEST_ID, id.clone());
+        headers.insert(REQUEST_ID, id);
+    }
+}
+
+fn hex(out: &mut [u8], mut value: u64) {
+    for digit in out.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(value & 15) as usize];
+        value >>= 4;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_made_where_the_client_gave_none() {
+        let ids = RequestIds::new();
+        let (a, b) = (ids.of(&HeaderMap::new()), ids.of(&HeaderMap::new()));
+        assert_ne!(a, b);
+        assert_eq!(a.len(), 36);
+        let mut headers = HeaderMap::new();
+        headers.insert(REQUEST_ID, HeaderValue::from_static("second"));
+        assert_eq!(ids.of(&headers), "second");
+        headers.insert(X_REQUEST_ID, HeaderValue::from_static("first"));
+        assert_eq!(ids.of(&headers), "first");
+    }
+}

@@ -1,0 +1,269 @@
+//! The `[influx]` table of the configuration: what the front end takes, from whom and how much.
+//! Each field's comment is its entry in the reference.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use flow::progress::Timeouts;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use watch::units::Size;
+use wire::line::{Precision, StampTag};
+
+use super::body::Limits;
+use crate::settings::{BackendSettings, Secret};
+
+/// `[influx]`: the InfluxDB gateway.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Settings {
+    /// Where HTTP is taken: one address or a list of them.
+    #[serde(deserialize_with = "one_or_many")]
+    #[schemars(with = "OneOrMany")]
+    pub listen: Vec<SocketAddr>,
+    /// A certificate and its key: with it every HTTP listener speaks TLS only.
+    pub tls: Option<flow::tls::Settings>,
+    /// Where line protocol is taken over UDP.
+    pub udp: Vec<UdpSettings>,
+    /// Tags to add to each point from its connection. `"peer"` stands for the client's address,
+    /// `"peer-port"` for address and port (which makes new series with every connection), anything
+    /// else for itself. A point that has the tag keeps its own. A change applies to new connections.
+    pub stamp: BTreeMap<String, String>,
+    /// The retention policy of writes that name none; empty is the database's default policy.
+    pub default_retention_policy: String,
+    /// Accept the `u` suffix of unsigned integers, as an InfluxDB built with `uint64` does.
+    pub unsigned_integers: bool,
+    /// The version that `/ping` and `X-Influxdb-Version` report. Clients parse it to find out what
+    /// the server can do.
+    pub version: String,
+    /// The largest body, on the wire. Above it 413.
+    pub max_body_size: Size,
+    /// The largest body after decompression. Above it 413.
+    pub max_decompressed_size: Size,
+    /// The largest request head. Above it 431.
+    pub max_header_size: Size,
+    /// Connections at once, all listeners together. One more hears 503 and is closed.
+    pub max_connections: usize,
+    /// How long clients may take.
+    pub timeouts: Timeouts,
+    /// The secret that JSON web tokens (`Authorization: Bearer`) are signed with; without it they
+    /// are refused.
+    pub token_secret: Secret,
+    /// A file whose first line is the token secret; read at start and at each reload.
+    pub token_secret_file: Option<PathBuf>,
+    /// Who may write and query. Without any entry everybody may.
+    pub user: Vec<UserSettings>,
+    /// The servers every write is delivered to, each a complete copy. At least one is needed.
+    pub backend: Vec<BackendSettings>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 8086))],
+            tls: None,
+            udp: Vec::new(),
+            stamp: BTreeMap::new(),
+            default_retention_policy: String::new(),
+            unsigned_integers: false,
+            version: "1.8.10".to_owned(),
+            max_body_size: Size::from_bytes(25_000_000),
+            max_decompressed_size: Size::from_bytes(100_000_000),
+            max_header_size: Size::from_kib(64),
+            max_connections: 20_000,
+            timeouts: Timeouts::default(),
+            token_secret: Secret::default(),
+            token_secret_file: None,
+            user: Vec::new(),
+            backend: Vec::new(),
+        }
+    }
+}
+
+/// `[[influx.udp]]`: line protocol over UDP, without any answer to the sender.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct UdpSettings {
+    /// The address to listen on.
+    pub listen: SocketAddr,
+    /// The database of all points; created where it is missing.
+    pub database: String,
+    /// The retention policy of all points; empty is the database's default.
+    pub retention_policy: String,
+    /// The unit of the timestamps: n, u, ms, s, m or h.
+    pub precision: String,
+    /// The socket's receive buffer; `0` leaves the system's default.
+    pub receive_buffer: Size,
+}
+
+impl Default for UdpSettings {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8089)),
+            database: "udp".to_owned(),
+            retention_policy: String::new(),
+            precision: "n".to_owned(),
+            receive_buffer: Size::from_mib(4),
+        }
+    }
+}
+
+/// `[[influx.user]]`: one who may write or query.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct UserSettings {
+    /// The name.
+    pub name: String,
+    /// The password's argon2 hash, as `weir hash-password` prints it.
+    #[serde(skip_serializing)]
+    pub password: String,
+    /// May run every statement, in every database.
+    #[serde(default)]
+    pub admin: bool,
+    /// The databases this user may read; `"*"` is all of them.
+    #[serde(default = "all")]
+    pub read: Vec<String>,
+    /// The databases this user may write to; `"*"` is all of them.
+    #[serde(default = "all")]
+    pub write: Vec<String>,
+}
+
+impl std::fmt::Debug for UserSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UserSettings")
+            .field("name", &self.name)
+            .field("admin", &self.admin)
+            .field("read", &self.read)
+            .field("write", &self.write)
+            .finish_non_exhaustive()
+    }
+}
+
+fn all() -> Vec<String> {
+    vec!["*".to_owned()]
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "the schema's shape; the values are read by one_or_many")]
+enum OneOrMany {
+    One(SocketAddr),
+    Many(Vec<SocketAddr>),
+}
+
+fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<SocketAddr>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "an address as \"127.0.0.1:8086\" or a list of them")]
+    enum Addresses {
+        One(SocketAddr),
+        Many(Vec<SocketAddr>),
+    }
+    Ok(match Addresses::deserialize(from)? {
+        Addresses::One(address) => vec![address],
+        Addresses::Many(addresses) => addresses,
+    })
+}
+
+/// What is wrong with the front end's settings: where, and what to write instead.
+#[derive(Debug, thiserror::Error)]
+#[error("influx.{at}: {what}")]
+pub struct SettingsError {
+    /// The key.
+    pub at: String,
+    /// What is wrong and what to write instead.
+    pub what: String,
+}
+
+impl Settings {
+    /// How large bodies may be.
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            body_max: self.max_body_size.len(),
+            decompressed_max: self.max_decompressed_size.len(),
+        }
+    }
+
+    /// The secret of JSON web tokens, read from its file where one is named.
+    pub(super) fn token_secret(&self) -> Result<Option<String>, SettingsError> {
+        let Some(path) = &self.token_secret_file else {
+            let given = (!self.token_secret.is_empty()).then(|| self.token_secret.reveal());
+            return Ok(given.map(str::to_owned));
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| SettingsError {
+            at: "token-secret-file".to_owned(),
+            what: format!("{} cannot be read: {error}", path.display()),
+        })?;
+        Ok(text.lines().next().map(str::to_owned))
+    }
+
+    /// The keys that differ from `new` and are only read at a start.
+    pub(super) fn needs_restart(&self, new: &Self) -> Vec<String> {
+        let keys = [
+            ("listen", self.listen != new.listen),
+            ("tls", self.tls != new.tls),
+            ("udp", self.udp != new.udp),
+            ("timeouts", self.timeouts != new.timeouts),
+        ];
+        let differing = keys.iter().filter(|(_, differs)| *differs);
+        differing.map(|(key, _)| format!("influx.{key}")).collect()
+    }
+
+    /// Checks what the types cannot.
+    ///
+    /// # Errors
+    /// The first thing found wrong.
+    pub fn validate(&self) -> Result<(), SettingsError> {
+        let wrong = |at: &str, what: String| Err(SettingsError { at: at.to_owned(), what });
+        if self.listen.is_empty() {
+            return wrong("listen", "needs at least one address".to_owned());
+        }
+        let positive = [
+            ("max-body-size", self.max_body_size.bytes()),
+            ("max-decompressed-size", self.max_decompressed_size.bytes()),
+            ("max-connections", self.max_connections as u64),
+        ];
+        if let Some((key, _)) = positive.iter().find(|(_, value)| *value == 0) {
+            return wrong(key, "must not be 0".to_owned());
+        }
+        if self.max_header_size.bytes() < 8192 {
+            return wrong("max-header-size", "must be at least 8KiB".to_owned());
+        }
+        if self.max_decompressed_size.bytes() > u64::from(u32::MAX) / 2 {
+            return wrong("max-decompressed-size", "must be at most 2GiB".to_owned());
+        }
+        for (key, value) in &self.stamp {
+            if let Err(error) = StampTag::new(key, value) {
+                return wrong("stamp", format!("{key} = {value:?}: {error}"));
+            }
+        }
+        for udp in &self.udp {
+            if udp.database.is_empty() {
+                return wrong("udp", "database must not be empty".to_owned());
+            }
+            if Precision::parse_v1(&udp.precision).is_none() {
+                let what = format!("precision {:?} is none of n, u, ms, s, m, h", udp.precision);
+                return wrong("udp", what);
+            }
+        }
+        self.validate_users()
+    }
+
+    fn validate_users(&self) -> Result<(), SettingsError> {
+        let mut names = std::collections::HashSet::new();
+        for user in &self.user {
+            let at = format!("user {:?}", user.name);
+            let what = if user.name.is_empty() {
+                "name must not be empty"
+            } else if !names.insert(&user.name) {
+                "is there twice"
+            } else if argon2::PasswordHash::new(&user.password).is_err() {
+                "password must be a hash; `weir hash-password` makes one"
+            } else {
+                continue;
+            };
+            return Err(SettingsError { at, what: what.to_owned() });
+        }
+        Ok(())
+    }
+}

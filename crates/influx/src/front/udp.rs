@@ -1,0 +1,165 @@
+//! Line protocol over UDP, as InfluxDB takes it: no answer, so what is lost is counted.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use wire::influxql::{self, Change};
+use wire::line::{self, Precision};
+
+use super::Front;
+use super::settings::UdpSettings;
+use super::stamp::Stamp;
+use crate::catalogue::Lookup;
+use crate::record;
+
+/// Points gathered before they are appended, also when more datagrams wait.
+const GATHERED_MAX: usize = 1 << 20;
+
+/// Gathers that wait at once for a database to be made; what comes beyond is refused.
+const CREATING_MAX: usize = 16;
+
+/// Takes the datagrams of one UDP port on one worker.
+pub struct Receiver {
+    port: Rc<Port>,
+    precision: Precision,
+    stamp: Stamp,
+    /// What to stamp anew for each sender; `None` where the stamp is the same for all.
+    stamp_by_peer: Option<BTreeMap<String, String>>,
+    gathered: Gathered,
+}
+
+/// What a task that makes the database needs too.
+struct Port {
+    front: Rc<Front>,
+    settings: UdpSettings,
+    creating: tokio::sync::Mutex<()>,
+}
+
+/// Points of several datagrams.
+#[derive(Default)]
+struct Gathered {
+    bytes: Vec<u8>,
+    points: u32,
+    datagrams: u64,
+}
+
+impl Receiver {
+    /// A receiver that has gathered nothing.
+    pub fn new(front: Rc<Front>, settings: UdpSettings) -> Self {
+        let stamp = front.gateway.live().settings.stamp.clone();
+        let by_peer = stamp.values().any(|value| matches!(&**value, "peer" | "peer-port"));
+        Self {
+            precision: Precision::parse_v1(&settings.precision).unwrap_or(Precision::Nanosecond),
+            stamp: Stamp::of(&stamp, settings.listen),
+            stamp_by_peer: by_peer.then_some(stamp),
+            port: Rc::new(Port { front, settings, creating: tokio::sync::Mutex::default() }),
+            gathered: Gathered::default(),
+        }
+    }
+
+    /// Appends what was gathered as one record; makes the database first where it is missing, as
+    /// InfluxDB does.
+    fn append(&mut self) {
+        if self.gathered.points == 0 {
+            return;
+        }
+        let port = &self.port;
+        match port.lookup() {
+            Lookup::Policy(policy) => {
+                port.append(&policy, &self.gathered);
+                self.gathered.clear();
+            }
+            Lookup::NoDatabase if Rc::strong_count(port) <= CREATING_MAX => {
+                let (port, gathered) = (port.clone(), std::mem::take(&mut self.gathered));
+                tokio::task::spawn_local(async move { port.create_and_append(&gathered).await });
+            }
+            Lookup::NoDatabase | Lookup::NoPolicy => {
+                port.refuse(&self.gathered);
+                self.gathered.clear();
+            }
+        }
+    }
+}
+
+impl Gathered {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.points = 0;
+        self.datagrams = 0;
+    }
+}
+
+impl Port {
+    fn lookup(&self) -> Lookup {
+        let settings = &self.settings;
+        self.front.gateway.catalogue.lookup(&settings.database, &settings.retention_policy)
+    }
+
+    fn append(&self, policy: &str, gathered: &Gathered) {
+        let (db, points) = (&self.settings.database, gathered.points);
+        match self.front.append_unacknowledged(db, policy, &gathered.bytes, points) {
+            Err(_) => self.refuse(gathered),
+            Ok(_nobody_waits) => {
+                self.front.gateway.metrics.datagrams.taken.add(gathered.datagrams);
+                self.front.gateway.metrics.accepted.add(u64::from(points));
+            }
+        }
+    }
+
+    fn refuse(&self, gathered: &Gathered) {
+        self.front.gateway.metrics.datagrams.refused.add(gathered.datagrams);
+    }
+
+    async fn create_and_append(&self, gathered: &Gathered) {
+        let one_at_a_time = self.creating.lock().await;
+        if self.lookup() == Lookup::NoDatabase {
+            let db = &self.settings.database;
+            let text = format!("CREATE DATABASE {}", influxql::quote_identifier(db));
+            let id = rand::random();
+            let create = record::Statement { id, db: "", rp: "", params: "", text: &text };
+            let change = Change::CreateDatabase { name: db.clone(), policy: None };
+            if self.front.gateway.append_statement(&create, &change).await.is_err() {
+                return self.refuse(gathered);
+            }
+        }
+        drop(one_at_a_time);
+        match self.lookup() {
+            Lookup::Policy(policy) => self.append(&policy, gathered),
+            Lookup::NoDatabase | Lookup::NoPolicy => self.refuse(gathered),
+        }
+    }
+}
+
+impl flow::udp::Receive for Receiver {
+    /// A datagram with a bad line is dropped whole (`services/udp/service.go`, `parser`).
+    fn datagram(&mut self, bytes: &[u8], peer: SocketAddr) {
+        if let Some(stamp) = &self.stamp_by_peer {
+            self.stamp = Stamp::of(stamp, peer);
+        }
+        let gateway = &self.port.front.gateway;
+        let before = self.gathered.bytes.len();
+        let options = line::Options {
+            precision: self.precision,
+            now_ns: super::now_ns(),
+            stamp: self.stamp.tags(),
+            unsigned: gateway.live().settings.unsigned_integers,
+        };
+        let outcome = line::normalise(bytes, &options, &mut self.gathered.bytes);
+        if let Some(error) = outcome.error {
+            self.gathered.bytes.truncate(before);
+            gateway.metrics.datagrams.bad.inc();
+            tracing::debug!(%peer, error, "a datagram was dropped: bad line protocol");
+            return;
+        }
+        self.gathered.points += outcome.points;
+        self.gathered.datagrams += 1;
+        if self.gathered.bytes.len() >= GATHERED_MAX {
+            self.append();
+        }
+    }
+
+    fn pause(&mut self) {
+        self.append();
+    }
+}

@@ -1,0 +1,157 @@
+//! `/write` and `/api/v2/write`: from a request to a journal record, and to 204 once it is safe.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::StatusCode;
+use http::request::Parts;
+use hyper::body::Incoming;
+use watch::watchdog::Stage;
+use wire::line::{self, Precision};
+
+use super::answer::{self, Answer};
+use super::auth;
+use super::http::Connection;
+use super::parameters::{self, WriteParameters};
+use super::{Front, body};
+use crate::catalogue::Lookup;
+
+/// Which of InfluxDB's write endpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Api {
+    /// `/write`.
+    V1,
+    /// `/api/v2/write`, as InfluxDB 1.8 maps it.
+    V2,
+}
+
+/// Answers a write.
+pub async fn serve(
+    front: &Front,
+    connection: &Connection,
+    api: Api,
+    head: &Parts,
+    body: Incoming,
+) -> Answer {
+    let parameters = WriteParameters::parse(head.uri.query().unwrap_or_default());
+    let write = Write { front, connection, api, head, parameters };
+    write.answer(body).await.unwrap_or_else(|refusal| refusal)
+}
+
+struct Write<'a> {
+    front: &'a Front,
+    connection: &'a Connection,
+    api: Api,
+    head: &'a Parts,
+    parameters: WriteParameters<'a>,
+}
+
+impl Write<'_> {
+    /// The checks stand in InfluxDB's order, so that a request with several faults hears of the
+    /// same one from both.
+    async fn answer(&self, body: Incoming) -> Result<Answer, Answer> {
+        let gateway = &self.front.gateway;
+        let user = self.user().await?;
+        let precision = self.precision()?;
+        let (db, rp) = self.target()?;
+        let policy = self.policy(db, rp).await?;
+        if let Some(user) = user.filter(|user| !user.may_write(db)) {
+            let name = &user.name;
+            let message = format!("{name:?} user is not authorized to write to database {db:?}");
+            return Err(answer::error(StatusCode::FORBIDDEN, &message));
+        }
+        let live = gateway.live();
+        let body = body::read(&self.head.headers, body, live.limits).await?;
+        self.connection.progress.serving();
+
+        let begun = Instant::now();
+        let outcome = self.parse(&body, precision, live.settings.unsigned_integers);
+        drop(body);
+        let parsed = Instant::now();
+        gateway.metrics.parsed(parsed - begun, &outcome);
+        if outcome.points + outcome.dropped == 0 {
+            return verdict(&outcome);
+        }
+        self.consistency()?;
+        let Some(policy) = policy else {
+            let message = format!("retention policy not found: {rp}");
+            return Err(answer::error(StatusCode::INTERNAL_SERVER_ERROR, &message));
+        };
+        if outcome.points > 0 {
+            self.front.append_points(db, &policy, outcome.points).await?;
+            gateway.metrics.acknowledged(begun, parsed, outcome.points);
+        }
+        verdict(&outcome)
+    }
+
+    /// The policy to journal; `None` where the database has none of that name.
+    async fn policy(&self, db: &str, rp: &str) -> Result<Option<Arc<str>>, Answer> {
+        match self.front.gateway.resolve(db, rp).await {
+            Lookup::Policy(policy) => Ok(Some(policy)),
+            Lookup::NoPolicy => Ok(None),
+            Lookup::NoDatabase => {
+                let message = format!("database not found: {db:?}");
+                Err(answer::error(StatusCode::NOT_FOUND, &message))
+            }
+        }
+    }
+
+    /// Leaves the points in the worker's buffer, which nobody else uses before they are appended.
+    fn parse(&self, body: &[u8], precision: Precision, unsigned: bool) -> line::Outcome {
+        let _stage = self.front.worker.pulse.enter(Stage::Parse);
+        let mut points = self.front.points.borrow_mut();
+        points.clear();
+        let stamp = self.connection.stamp.tags();
+        let options = line::Options { precision, now_ns: super::now_ns(), stamp, unsigned };
+        line::normalise(body, &options, &mut points)
+    }
+
+    async fn user(&self) -> Result<Option<Arc<auth::User>>, Answer> {
+        let auth = &self.front.gateway.auth;
+        if auth.is_open() {
+            return Ok(None);
+        }
+        let (user, password) = (self.parameters.user.clone(), self.parameters.password.clone());
+        let shown = auth::credentials(user, password, &self.head.headers);
+        auth.authenticate(shown).await.map(Some)
+    }
+
+    fn precision(&self) -> Result<Precision, Answer> {
+        let text = &*self.parameters.precision;
+        let (known, allowed) = match self.api {
+            Api::V1 => (Precision::parse_v1(text), "n, u, ms, s, m or h"),
+            Api::V2 => (Precision::parse_v2(text), "ns, us, ms or s"),
+        };
+        known.ok_or_else(|| {
+            let message = format!("invalid precision {text:?} (use {allowed})");
+            answer::error(StatusCode::BAD_REQUEST, &message)
+        })
+    }
+
+    fn target(&self) -> Result<(&str, &str), Answer> {
+        match self.api {
+            Api::V1 if self.parameters.db.is_empty() => {
+                Err(answer::error(StatusCode::BAD_REQUEST, "database is required"))
+            }
+            Api::V1 => Ok((&self.parameters.db, &self.parameters.rp)),
+            Api::V2 => parameters::bucket(&self.parameters.bucket)
+                .map_err(|why| answer::error(StatusCode::NOT_FOUND, &why)),
+        }
+    }
+
+    /// Checked for its form only: how many copies there are is for the file to say.
+    fn consistency(&self) -> Result<(), Answer> {
+        match &*self.parameters.consistency.to_ascii_lowercase() {
+            "" | "any" | "one" | "quorum" | "all" => Ok(()),
+            _ => Err(answer::error(StatusCode::BAD_REQUEST, "invalid consistency level")),
+        }
+    }
+}
+
+/// 204, or InfluxDB's 400 where a line was bad or dropped.
+fn verdict(outcome: &line::Outcome) -> Result<Answer, Answer> {
+    match outcome.refusal() {
+        None => Ok(answer::empty(StatusCode::NO_CONTENT)),
+        Some(why) => Err(answer::error(StatusCode::BAD_REQUEST, &why)),
+    }
+}
