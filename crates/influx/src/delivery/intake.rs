@@ -1,16 +1,22 @@
 //! Taking records from the journal: windows of points up to the next statement.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
+use bytes::Bytes;
 use journal::{Chunk, ConsumeError, Consumer, Position};
 use tokio::time::{Instant, timeout_at};
 use watch::metrics::Counter;
 
 use super::batch::{Limits, Window};
-use crate::record::{Record, Statement};
+use crate::record::{Points, Record, Statement};
 
 /// Bytes asked of the journal at once.
 const CHUNK_BYTES: usize = 512 * 1024;
+/// Bytes of records that are held in the search for a canary.
+const AHEAD_BYTES_MAX: u64 = 4 << 20;
+/// Chunks held in the search; they may hold one record each.
+const AHEAD_CHUNKS_MAX: usize = 4096;
 
 /// What to do next.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,21 +48,21 @@ pub struct OwnedStatement {
     pub text: String,
 }
 
-/// A consumer, and what of its last chunk has not been taken yet.
+/// A consumer, and what it has handed out and was not taken yet.
 #[derive(Debug)]
 pub struct Intake {
     consumer: Consumer,
-    chunk: Chunk,
-    /// Records of `chunk` that were taken.
+    /// More than one only after a search for a canary.
+    chunks: VecDeque<Chunk>,
+    /// Records of the first chunk that were taken.
     taken: usize,
-    left: bool,
     unreadable: Counter,
 }
 
 impl Intake {
     /// Takes records from `consumer`; counts those that cannot be read in `unreadable`.
     pub fn new(consumer: Consumer, unreadable: Counter) -> Self {
-        Self { consumer, chunk: Chunk::default(), taken: 0, left: false, unreadable }
+        Self { consumer, chunks: VecDeque::new(), taken: 0, unreadable }
     }
 
     /// The journal's side, to commit.
@@ -78,10 +84,12 @@ impl Intake {
     ) -> Result<Next, ConsumeError> {
         let mut end = None;
         loop {
-            if self.left
-                && let Some(next) = self.take(window, limits)
-            {
-                return Ok(next);
+            while let Some(chunk) = self.chunks.front().cloned() {
+                if let Some(next) = self.take(&chunk, window, limits) {
+                    return Ok(next);
+                }
+                self.chunks.pop_front();
+                self.taken = 0;
             }
             if window.is_full(limits) {
                 return Ok(Next::Window);
@@ -95,13 +103,13 @@ impl Intake {
                     Err(_) => return Ok(Next::Window),
                 }
             };
-            (self.chunk, self.taken, self.left) = (chunk, 0, true);
+            self.chunks.push_back(chunk);
         }
     }
 
-    /// Takes what is left of the chunk; gives what stops that before its end.
-    fn take(&mut self, window: &mut Window, limits: Limits) -> Option<Next> {
-        for record in self.chunk.records().skip(self.taken) {
+    /// Takes what is left of the first chunk; gives what stops that before its end.
+    fn take(&mut self, chunk: &Chunk, window: &mut Window, limits: Limits) -> Option<Next> {
+        for record in chunk.records().skip(self.taken) {
             match Record::read(record.kind, record.payload) {
                 Ok(Record::Points(points)) => {
                     if window.is_full(limits) || !window.push(&record, &points, limits) {
@@ -122,38 +130,66 @@ impl Intake {
             }
             self.taken += 1;
         }
-        (self.chunk, self.taken, self.left) = (Chunk::default(), 0, false);
         None
     }
 
-    /// Finds a point for `db` and `rp` beyond the window that `wanted` takes, before any statement.
-    /// Waits for `patience` when nothing is there yet.
+    /// Finds a point beyond the window that `wanted` takes: one of `db` and `rp`, or of others once
+    /// enough has been searched. It may lie beyond a statement: it is sent again in its place.
+    /// Waits for `patience` for new records.
     pub async fn look_ahead(
         &mut self,
         db: &str,
         rp: &str,
         patience: Duration,
         wanted: impl Fn(&[u8]) -> bool,
-    ) -> Option<Vec<u8>> {
-        if !self.left {
-            let next = tokio::time::timeout(patience, self.consumer.next(CHUNK_BYTES)).await;
-            let Ok(Ok(chunk)) = next else { return None };
-            (self.chunk, self.taken, self.left) = (chunk, 0, true);
+    ) -> Option<Found> {
+        let same = |points: &Points<'_>| points.db == db && points.rp == rp;
+        if let Some(found) = self.search(|points| same(points), &wanted) {
+            return Some(found);
         }
-        for record in self.chunk.records().skip(self.taken) {
-            match Record::read(record.kind, record.payload) {
-                Ok(Record::Points(points)) if points.db == db && points.rp == rp => {
-                    let found = wire::line::points(points.lines).find(|line| wanted(line));
-                    if let Some(line) = found {
-                        return Some(line.to_vec());
-                    }
+        let held: u64 = self.chunks.iter().map(Chunk::bytes).sum();
+        if held >= AHEAD_BYTES_MAX || self.chunks.len() >= AHEAD_CHUNKS_MAX {
+            return self.search(|_| true, &wanted);
+        }
+        let next = tokio::time::timeout(patience, self.consumer.next(CHUNK_BYTES)).await;
+        let Ok(Ok(chunk)) = next else { return None };
+        self.chunks.push_back(chunk);
+        self.search(same, &wanted)
+    }
+
+    fn search(
+        &self,
+        of: impl Fn(&Points<'_>) -> bool,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> Option<Found> {
+        let mut taken = self.taken;
+        for chunk in &self.chunks {
+            for record in chunk.records().skip(std::mem::take(&mut taken)) {
+                let Ok(Record::Points(points)) = Record::read(record.kind, record.payload) else {
+                    continue;
+                };
+                let mut lines = wire::line::points(points.lines);
+                if of(&points)
+                    && let Some(line) = lines.find(|line| wanted(line))
+                {
+                    let (db, rp) = (points.db.to_owned(), points.rp.to_owned());
+                    return Some(Found { db, rp, line: Bytes::copy_from_slice(line) });
                 }
-                Ok(Record::Statement(_)) => return None,
-                _ => {}
             }
         }
         None
     }
+}
+
+/// A point found ahead of its turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The database.
+    pub db: String,
+    /// The retention policy.
+    pub rp: String,
+    /// The point.
+    pub line: Bytes,
 }
 
 fn owned(record: &journal::Record<'_>, statement: &Statement<'_>) -> OwnedStatement {

@@ -9,7 +9,7 @@ use super::answer::Refusal;
 use super::batch::{Batch, Piece, Point};
 use super::dead_letters::{DeadLetters, LetterError};
 use super::halving::{Halving, Outcome, Poison, Step};
-use super::intake::Intake;
+use super::intake::{Found, Intake};
 use super::letter::{Id, Letter};
 use super::sender::{Interrupted, Sender, Verdict};
 use super::suspects::suspects;
@@ -32,7 +32,7 @@ pub struct Settled {
 #[derive(Debug, Default)]
 struct Canaries {
     beside: Option<u32>,
-    lines: Vec<Bytes>,
+    found: Vec<Found>,
     /// The one in use; it stays while it is accepted.
     next: usize,
 }
@@ -198,16 +198,16 @@ impl Trouble<'_> {
         sender: &mut Sender,
         intake: &mut Intake,
     ) -> Result<Outcome, Interrupted> {
-        if self.canaries.beside != Some(beside) || self.canaries.lines.is_empty() {
-            let lines = self.find_canaries(beside, intake).await;
-            self.canaries = Canaries { beside: Some(beside), lines, next: 0 };
+        if self.canaries.beside != Some(beside) || self.canaries.found.is_empty() {
+            let found = self.find_canaries(beside, intake).await;
+            self.canaries = Canaries { beside: Some(beside), found, next: 0 };
         }
-        let count = self.canaries.lines.len();
+        let count = self.canaries.found.len();
         if count == 0 {
             return Ok(Outcome::NoCanary);
         }
-        let line = self.canaries.lines[self.canaries.next % count].clone();
-        let verdict = sender.send(&self.batch.db, &self.batch.rp, &line, 1).await?;
+        let Found { db, rp, line } = self.canaries.found[self.canaries.next % count].clone();
+        let verdict = sender.send(&db, &rp, &line, 1).await?;
         if verdict != Verdict::Accepted {
             self.canaries.next += 1;
         }
@@ -222,21 +222,22 @@ impl Trouble<'_> {
     /// Points of other series. Those behind `beside` are sent again in their turn, so that sending one
     /// before it does no harm; of those before it only the one accepted last, which nothing has
     /// overwritten since.
-    async fn find_canaries(&self, beside: u32, intake: &mut Intake) -> Vec<Bytes> {
+    async fn find_canaries(&self, beside: u32, intake: &mut Intake) -> Vec<Found> {
         let failing = wire::line::series(self.line(beside));
         let other = |line: &[u8]| wire::line::series(line) != failing;
+        let (db, rp) = (&self.batch.db, &self.batch.rp);
+        let here = |line: Bytes| Found { db: db.clone(), rp: rp.clone(), line };
         let behind = self.points.iter().skip(beside as usize + 1);
         let behind = behind.map(|point| self.piece.body.slice(point.range()));
-        let mut lines: Vec<Bytes> = behind.filter(|line| other(line)).take(CANARIES_MAX).collect();
+        let behind = behind.filter(|line| other(line)).take(CANARIES_MAX);
+        let mut found: Vec<Found> = behind.map(here).collect();
         if let Some(last) = self.last_accepted.filter(|last| other(self.line(*last))) {
-            lines.push(Bytes::copy_from_slice(self.line(last)));
+            found.push(here(Bytes::copy_from_slice(self.line(last))));
         }
-        if lines.is_empty() {
-            let (db, rp) = (&self.batch.db, &self.batch.rp);
-            let found = intake.look_ahead(db, rp, CANARY_PATIENCE, other).await;
-            lines.extend(found.map(Bytes::from));
+        if found.is_empty() {
+            found.extend(intake.look_ahead(db, rp, CANARY_PATIENCE, other).await);
         }
-        lines
+        found
     }
 }
 

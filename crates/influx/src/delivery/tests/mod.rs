@@ -1,1 +1,8 @@
-//! Deliveries against fake servers.
+//! Deliveries from a real journal to fake servers that behave as badly as real ones do.
+
+mod fake;
+mod ills;
+mod kinds;
+mod poison;
+mod rig;
+mod statements;

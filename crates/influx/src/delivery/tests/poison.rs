@@ -1,0 +1,190 @@
+//! Points that a backend never takes.
+
+use std::sync::{Arc, Mutex};
+
+use super::fake::{Act, Fake, Seen, ok, refuse};
+use super::rig::{Rig, Store, backend, lines, number};
+use crate::backends::Phase;
+use crate::delivery::dead_letters::{self, Selection};
+use crate::delivery::replay::{Replayed, replay};
+use crate::settings::BackendSettings;
+use watch::units::Size;
+
+/// InfluxDB's way with a type conflict: the good points are stored, the bad ones counted.
+fn conflict_at(
+    store: &Store,
+    is_bad: impl Fn(u32) -> bool + Send + 'static,
+) -> impl FnMut(&Seen) -> Act + Send + 'static {
+    let store = store.clone();
+    move |seen| {
+        if !seen.is_write() {
+            return ok();
+        }
+        let (bad, good): (Vec<_>, Vec<_>) =
+            seen.lines().into_iter().partition(|line| is_bad(number(line)));
+        store.put(good);
+        if bad.is_empty() {
+            return ok();
+        }
+        let reason = "field type conflict: input field \"v\" on measurement \"m\" is type string, \
+                      already exists as type float";
+        refuse(400, &format!("partial write: {reason} dropped={}", bad.len()))
+    }
+}
+
+#[tokio::test]
+async fn a_poison_point_in_every_batch_stops_nothing_but_itself() {
+    let store = Store::default();
+    let fake = Fake::start(conflict_at(&store, |n| n % 50 == 7)).await;
+    let rig = Rig::start(&[BackendSettings { batch_points: 50, ..backend("a", &fake) }]).await;
+    for from in (0..1_000).step_by(10) {
+        rig.write("d", "r", &lines(from, from + 10)).await;
+    }
+    rig.settled("a").await;
+    let good: Vec<u32> = (0..1_000).filter(|n| n % 50 != 7).collect();
+    assert_eq!(store.last_arrivals(), good);
+    let letters = rig.letters("a");
+    let bad: Vec<u32> =
+        letters.iter().map(|letter| number(std::str::from_utf8(&letter.line).unwrap())).collect();
+    assert_eq!(bad, (0..1_000).filter(|n| n % 50 == 7).collect::<Vec<_>>());
+    let first = &letters[0];
+    assert_eq!((first.db.as_str(), first.rp.as_str(), first.id.index), ("d", "r", 7));
+    assert!(first.reason.starts_with("partial write: field type conflict"));
+    let cursor = rig.status("a").cursor.unwrap();
+    assert_eq!((cursor.delivered, cursor.dead_lettered), (980, 20));
+}
+
+#[tokio::test]
+async fn a_point_that_makes_the_server_fail_is_found_while_others_are_accepted() {
+    for ill in [500, 0, 1] {
+        let store = Store::default();
+        let stored = store.clone();
+        let fake = Fake::start(move |seen| {
+            if seen.is_write() && seen.lines().iter().any(|line| number(line) == 13) {
+                return match ill {
+                    0 => Act::Hang,
+                    1 => Act::Reset,
+                    status => refuse(status, "runtime error: index out of range"),
+                };
+            }
+            stored.all()(seen)
+        })
+        .await;
+        let timeout = watch::units::Duration::from_millis(40);
+        let rig = Rig::start(&[BackendSettings { timeout, ..backend("a", &fake) }]).await;
+        rig.write("d", "r", &lines(0, 40)).await;
+        rig.settled("a").await;
+        let good: Vec<u32> = (0..40).filter(|n| *n != 13).collect();
+        assert_eq!(store.last_arrivals(), good, "{ill}");
+        assert_eq!(rig.letters("a").len(), 1, "{ill}");
+    }
+}
+
+#[tokio::test]
+async fn a_failing_point_that_is_alone_waits_for_another_series() {
+    let store = Store::default();
+    let stored = store.clone();
+    let fake = Fake::start(move |seen| {
+        if seen.is_write() && seen.lines().iter().any(|line| number(line) == 0) {
+            return refuse(500, "runtime error");
+        }
+        stored.all()(seen)
+    })
+    .await;
+    let rig = Rig::start(&[backend("a", &fake)]).await;
+    rig.write("d", "r", &lines(0, 1)).await;
+    rig.until("a", "retrying", |status| status.state == Phase::Retrying).await;
+    // Points of the same series, or of another database, prove nothing.
+    rig.write("d", "r", &lines(4, 5)).await;
+    rig.write("e", "r", &lines(5, 6)).await;
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    assert!(rig.letters("a").is_empty());
+    rig.write("d", "r", &lines(1, 2)).await;
+    rig.settled("a").await;
+    assert_eq!(rig.letters("a").len(), 1);
+    assert_eq!(store.last_arrivals().len(), 3);
+}
+
+#[tokio::test]
+async fn a_batch_that_is_dropped_whole_costs_one_request() {
+    let store = Store::default();
+    let fake = Fake::start(conflict_at(&store, |_| true)).await;
+    let rig = Rig::start(&[backend("a", &fake)]).await;
+    rig.write("d", "r", &lines(0, 500)).await;
+    rig.settled("a").await;
+    assert_eq!(rig.letters("a").len(), 500);
+    assert_eq!(fake.writes().len(), 1);
+}
+
+#[tokio::test]
+async fn when_the_dead_letters_are_full_the_backend_stops_until_there_is_room() {
+    let store = Store::default();
+    let fake = Fake::start(conflict_at(&store, |n| n < 10)).await;
+    let small =
+        BackendSettings { dead_letters_max: Size::from_bytes(1_500), ..backend("a", &fake) };
+    let rig = Rig::start(&[small]).await;
+    rig.write("d", "r", &lines(0, 5)).await;
+    rig.settled("a").await;
+    rig.write("d", "r", &lines(5, 20)).await;
+    rig.until("a", "full", |status| {
+        let full = status.reason.as_deref().is_some_and(|reason| reason.contains("is full"));
+        status.state == Phase::Stopped && full
+    })
+    .await;
+    assert_eq!(rig.letters("a").len(), 5);
+    dead_letters::drop(&rig.letters_dir(), "a", &Selection::All).unwrap();
+    rig.settled("a").await;
+    assert_eq!(rig.letters("a").len(), 5);
+    assert_eq!(store.last_arrivals(), (10..20).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_poison_point_is_kept_once_though_it_comes_again_after_a_restart() {
+    let count = Arc::new(Mutex::new(0));
+    let store = Store::default();
+    let mut conflict = conflict_at(&store, |n| n == 3);
+    let fake = Fake::start(move |seen| {
+        if seen.is_write() && seen.lines().iter().any(|line| number(line) > 3) {
+            // What follows the poison hangs, so that the cursor stays before it.
+            *count.lock().unwrap() += 1;
+            if seen.lines().len() < 8 {
+                return Act::Hang;
+            }
+        }
+        conflict(seen)
+    })
+    .await;
+    let rig = Rig::start(&[backend("a", &fake)]).await;
+    rig.write("d", "r", &lines(0, 8)).await;
+    while rig.letters("a").is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    assert_eq!(rig.status("a").cursor.unwrap().dead_lettered, 0);
+    let dir = rig.stop().await;
+    fake.behave(conflict_at(&store, |n| n == 3));
+    let rig = Rig::start_in(dir, &[backend("a", &fake)]).await;
+    rig.settled("a").await;
+    assert_eq!(rig.letters("a").len(), 1);
+    let cursor = rig.status("a").cursor.unwrap();
+    assert_eq!((cursor.delivered, cursor.dead_lettered), (7, 1));
+}
+
+#[tokio::test]
+async fn letters_are_sent_again_once_the_cause_is_set_right() {
+    let store = Store::default();
+    let fake = Fake::start(conflict_at(&store, |n| n % 2 == 0)).await;
+    let settings = backend("a", &fake);
+    let rig = Rig::start(std::slice::from_ref(&settings)).await;
+    rig.write("d", "r", &lines(0, 20)).await;
+    rig.settled("a").await;
+    assert_eq!(rig.letters("a").len(), 10);
+    fake.behave(conflict_at(&store, |n| n == 6));
+    let dir = rig.letters_dir();
+    let replayed = replay(&dir, &settings, &Selection::All).await.unwrap();
+    assert_eq!(replayed, Replayed { delivered: 9, refused: 1 });
+    assert_eq!(rig.letters("a").len(), 1);
+    fake.behave(|_| refuse(500, "down"));
+    let failed = replay(&dir, &settings, &Selection::All).await.unwrap_err();
+    assert!(failed.to_string().contains("down"), "{failed}");
+    assert_eq!(rig.letters("a").len(), 1);
+}
