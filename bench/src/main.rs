@@ -1,87 +1,124 @@
-//! Weir beside its peers: the same load, the same machine, the same run.
+//! Weir beside its peers, in one run: the figures Weir has to reach, each with how to repeat it.
 //!
-//! Nothing here fails for being slow. A row is void when its client was saturated, when an answer
-//! was not 204, or when an acknowledged point did not reach every sink; what was measured is
-//! printed all the same.
+//! It measures and judges; it tunes nothing. A peer that is absent is named as absent, a row in
+//! which anything but 204 was answered has failed, and one with a saturated client is void.
 
-mod cpu;
-mod disk;
-mod latency;
-mod memory;
+mod load;
+mod measure;
 mod peers;
 mod report;
+mod rows;
 mod sink;
-mod subject;
-mod throughput;
-mod wrk;
+mod stand;
 
+use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
-/// Weir beside its peers, as Markdown tables.
-#[derive(Parser)]
+use report::{Row, Table};
+
+/// What can go wrong with a whole row.
+pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// Measures Weir beside nginx, InfluxDB, vmagent and, where they are on the PATH, influxdb-relay,
+/// influx-proxy and Telegraf.
+#[derive(Debug, Parser)]
+#[command(name = "weir-bench", max_term_width = 100)]
 struct Arguments {
-    /// Only these rows, by name; see the names in the printed tables.
-    #[arg(long, value_delimiter = ',')]
-    only: Vec<String>,
-    /// Short runs: shows that everything works, not how fast it is.
+    /// Only these rows; all of them when absent
+    #[arg(long, value_enum)]
+    only: Vec<Name>,
+    /// Seconds instead of minutes: for a look, not for a figure
     #[arg(long)]
     quick: bool,
-    /// Rounds of which the median counts.
+    /// Rounds in which the peers take turns; the median counts
     #[arg(long)]
     rounds: Option<usize>,
     #[command(subcommand)]
-    role: Option<Role>,
+    command: Option<Command>,
 }
 
-#[derive(Subcommand)]
-enum Role {
-    /// Answers every write with 204 and counts lines (used by the rows themselves).
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The backend that answers 204 at once and counts lines; a process of its own
     #[command(hide = true)]
-    Sink {
-        /// Where to listen.
-        address: std::net::SocketAddr,
-    },
+    Sink { address: std::net::SocketAddr },
 }
 
-/// How long and how often to measure.
+/// The rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Name {
+    /// Requests a second and CPU time of single-point writes at 512 connections
+    Requests,
+    /// Requests a second at 64 connections, beside the relays
+    Relays,
+    /// Lines a second in bodies of 5,000 lines
+    Lines,
+    /// Memory at rest and with a backlog of a million points
+    Memory,
+    /// p99 of acks with one backend hung, over all healthy
+    Hung,
+    /// p99.9 of acks while dd writes to the same disk
+    Disk,
+}
+
+/// How long and how often.
 #[derive(Debug, Clone, Copy)]
-struct Effort {
-    rounds: usize,
-    seconds: Duration,
-    quick: bool,
+pub struct Scale {
+    /// Of one measurement.
+    pub duration: Duration,
+    /// In which the peers take turns.
+    pub rounds: usize,
+    /// Pairs of runs whose ratio is taken.
+    pub pairs: usize,
+    /// What dd writes.
+    pub dd_mib: u64,
 }
 
-/// A row's name and what measures it.
-type Row = (&'static str, fn(Effort));
-
-const ROWS: [Row; 6] = [
-    ("throughput-512", |effort| throughput::single_points(512, effort)),
-    ("throughput-64", |effort| throughput::single_points(64, effort)),
-    ("lines", throughput::large_bodies),
-    ("memory", memory::measure),
-    ("hung", latency::one_backend_hung),
-    ("disk", disk::busy),
-];
-
-fn main() {
-    let arguments = Arguments::parse();
-    if let Some(Role::Sink { address }) = arguments.role {
-        sink::serve(address);
-        return;
-    }
-    let effort = Effort {
-        rounds: arguments.rounds.unwrap_or(if arguments.quick { 1 } else { 5 }),
-        seconds: Duration::from_secs(if arguments.quick { 2 } else { 8 }),
-        quick: arguments.quick,
-    };
-    rig::places::raise_open_files();
-    report::machine();
-    for (name, measure) in ROWS {
-        if arguments.only.is_empty() || arguments.only.iter().any(|only| only == name) {
-            report::heading(name);
-            measure(effort);
+impl Scale {
+    fn of(arguments: &Arguments) -> Self {
+        let (seconds, rounds, pairs, dd_mib) =
+            if arguments.quick { (3, 1, 1, 1_024) } else { (10, 3, 5, 10_240) };
+        Self {
+            duration: Duration::from_secs(seconds),
+            rounds: arguments.rounds.unwrap_or(rounds),
+            pairs,
+            dd_mib,
         }
     }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some(Command::Sink { address }) = arguments.command {
+        return match sink::run(address) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("sink on {address}: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let scale = Scale::of(&arguments);
+    let wanted = |name| arguments.only.is_empty() || arguments.only.contains(&name);
+    let all: [(Name, fn(&Scale) -> Outcome<Vec<Row>>); 6] = [
+        (Name::Requests, rows::requests::measure),
+        (Name::Relays, rows::relays::measure),
+        (Name::Lines, rows::lines::measure),
+        (Name::Memory, rows::memory::measure),
+        (Name::Hung, rows::hung::measure),
+        (Name::Disk, rows::disk::measure),
+    ];
+    println!("{}", stand::machine());
+    let mut table = Table::default();
+    for (name, measure) in all.into_iter().filter(|(name, _)| wanted(*name)) {
+        eprintln!("measuring {name:?} ...");
+        match measure(&scale) {
+            Ok(rows) => table.extend(rows),
+            Err(error) => table.extend([Row::failed(&format!("{name:?}"), &error.to_string())]),
+        }
+    }
+    println!("{table}");
+    if table.all_reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

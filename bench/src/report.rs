@@ -1,55 +1,130 @@
-//! What is printed.
+//! The table that is printed.
 
-/// The machine, since only ratios carry over to another.
-pub fn machine() {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let cpus = read("/proc/cpuinfo");
-    let model = cpus.lines().find_map(|l| l.strip_prefix("model name\t: ")).unwrap_or("?");
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let kernel = read("/proc/sys/kernel/osrelease");
-    println!(
-        "{cores} cores of {model}, Linux {}, load {}",
-        kernel.trim(),
-        read("/proc/loadavg").trim()
-    );
+use std::fmt;
+
+/// What became of a figure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is what it has to be.
+    Reached,
+    /// It is not.
+    Missed,
+    /// There is nothing to compare with, and why.
+    NoPeer(String),
+    /// The measurement means nothing, and why.
+    Void(String),
+    /// Something went wrong, and what.
+    Failed(String),
+    /// Printed beside the others; nothing is asked of it.
+    Beside,
 }
 
-/// The beginning of a row's section.
-pub fn heading(name: &str) {
-    println!("\n### {name}\n");
-}
-
-/// A table's head.
-pub fn head(columns: &[&str]) {
-    println!("| {} |", columns.join(" | "));
-    println!("|{}", "---|".repeat(columns.len()));
-}
-
-/// A table's line.
-pub fn line(cells: &[String]) {
-    println!("| {} |", cells.join(" | "));
-}
-
-/// The median, for an even count the lower of the middle two; NaN of nothing.
-pub fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// A ratio beside what it is to reach.
-pub fn ratio(what: &str, value: f64, to_reach: &str) {
-    println!("\n**{what}: {value:.2}** (to reach: {to_reach})");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::median;
-
-    #[test]
-    fn medians() {
-        assert!(median(&[]).is_nan());
-        assert!((median(&[3.0, 1.0, 2.0]) - 2.0).abs() < f64::EPSILON);
-        assert!((median(&[4.0, 1.0, 2.0, 3.0]) - 2.0).abs() < f64::EPSILON);
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reached => f.write_str("reached"),
+            Self::Missed => f.write_str("MISSED"),
+            Self::NoPeer(why) => write!(f, "no peer: {why}"),
+            Self::Void(why) => write!(f, "VOID: {why}"),
+            Self::Failed(why) => write!(f, "FAILED: {why}"),
+            Self::Beside => f.write_str("-"),
+        }
     }
+}
+
+/// One figure.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// What it is.
+    pub figure: String,
+    /// What was measured, with its parts.
+    pub measured: String,
+    /// What it has to be.
+    pub to_reach: String,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// Client CPU, disk, backlog and whatever else is worth a word.
+    pub notes: Vec<String>,
+    /// The commands.
+    pub repeat: String,
+}
+
+impl Row {
+    /// A row that could not be measured.
+    pub fn failed(figure: &str, why: &str) -> Self {
+        Self {
+            figure: figure.to_owned(),
+            measured: "-".to_owned(),
+            to_reach: "-".to_owned(),
+            verdict: Verdict::Failed(why.replace('\n', " ")),
+            notes: Vec::new(),
+            repeat: String::new(),
+        }
+    }
+
+    /// The same with what makes it worthless instead of its verdict, where there is anything.
+    #[must_use]
+    pub fn unless(mut self, worthless: Option<Verdict>) -> Self {
+        if let Some(verdict) = worthless {
+            self.verdict = verdict;
+        }
+        self
+    }
+}
+
+/// Whether a figure that should be at least `least` is.
+pub fn at_least(measured: f64, least: f64) -> Verdict {
+    if measured >= least { Verdict::Reached } else { Verdict::Missed }
+}
+
+/// Whether a figure that should be at most `most` is.
+pub fn at_most(measured: f64, most: f64) -> Verdict {
+    if measured <= most { Verdict::Reached } else { Verdict::Missed }
+}
+
+/// All rows, as Markdown.
+#[derive(Debug, Default)]
+pub struct Table(Vec<Row>);
+
+impl Table {
+    /// Adds rows.
+    pub fn extend(&mut self, rows: impl IntoIterator<Item = Row>) {
+        self.0.extend(rows);
+    }
+
+    /// Whether nothing was missed, void or failed.
+    pub fn all_reached(&self) -> bool {
+        let bad = |row: &Row| {
+            matches!(row.verdict, Verdict::Missed | Verdict::Void(_) | Verdict::Failed(_))
+        };
+        !self.0.iter().any(bad)
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "| figure | measured | to reach | verdict |")?;
+        writeln!(f, "|---|---|---|---|")?;
+        for row in &self.0 {
+            let Row { figure, measured, to_reach, verdict, .. } = row;
+            writeln!(f, "| {figure} | {measured} | {to_reach} | {verdict} |")?;
+        }
+        for row in self.0.iter().filter(|row| !row.notes.is_empty() || !row.repeat.is_empty()) {
+            writeln!(f, "\n**{}**", row.figure)?;
+            for note in &row.notes {
+                writeln!(f, "- {note}")?;
+            }
+            if !row.repeat.is_empty() {
+                writeln!(f, "- to repeat: `{}`", row.repeat)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The middle of some figures; 0 of none.
+pub fn median(figures: &[f64]) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
 }

@@ -1,106 +1,119 @@
-//! A backend that costs next to nothing: every write is answered with 204 at once, and its lines
-//! are counted. A process of its own, so that its CPU time is not Weir's nor the client's.
+//! The backend that costs next to nothing: reads, counts lines, answers 204. A process of its own,
+//! so that its CPU time is nobody else's.
+//!
+//! `GET /count` gives the lines so far, `GET /hang` makes it accept and never answer, `GET /accept`
+//! ends that. Anything it does not know it answers as the tests' fake does.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
-use rig::http::Request;
-use rig::process::Process;
+use rig::http::Message;
 
-/// A sink's process.
-pub struct Sink {
-    /// Where it listens.
-    pub address: SocketAddr,
-    process: Process,
+/// What is read at once; the longest head that is understood.
+const BUFFER_BYTES: usize = 256 << 10;
+/// The database it has.
+pub const DATABASE: &str = "bench";
+
+#[derive(Default)]
+struct State {
+    lines: AtomicU64,
+    hangs: AtomicBool,
 }
 
-impl Sink {
-    /// Starts a sink.
-    pub fn start() -> Self {
-        let address = rig::places::free_address();
-        let me = std::env::current_exe().expect("a running program has a path");
-        let mut command = Command::new(me);
-        command.arg("sink").arg(address.to_string());
-        let log = std::env::temp_dir().join("weir-bench-sink.log");
-        let mut process = Process::start("sink", &mut command, &log);
-        process.wait_ready(|| TcpStream::connect(address).is_ok());
-        Self { address, process }
+/// Serves for ever.
+///
+/// # Errors
+/// When the address is taken.
+pub fn run(address: SocketAddr) -> io::Result<()> {
+    let state = Arc::new(State::default());
+    for stream in TcpListener::bind(address)?.incoming() {
+        let (state, stream) = (state.clone(), stream?);
+        // A connection that breaks is its client's affair.
+        thread::spawn(move || drop(serve(stream, &state)));
     }
-
-    /// Its address for a backend's `url`.
-    pub fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
-    /// Its process id.
-    pub fn id(&self) -> u32 {
-        self.process.id()
-    }
-
-    /// Lines it has taken so far.
-    pub fn lines(&self) -> u64 {
-        let answer = rig::http::send(self.address, &Request::get("/count"));
-        answer.ok().and_then(|answer| answer.text().trim().parse().ok()).unwrap_or(0)
-    }
+    Ok(())
 }
 
-/// Serves until killed, a thread a connection.
-pub fn serve(address: SocketAddr) {
-    let listener = TcpListener::bind(address).expect("a free address");
-    let lines = Arc::new(AtomicU64::new(0));
-    for stream in listener.incoming().flatten() {
-        let lines = Arc::clone(&lines);
-        std::thread::spawn(move || connection(&stream, &lines));
-    }
-}
-
-fn connection(stream: &TcpStream, lines: &AtomicU64) -> Option<()> {
-    stream.set_nodelay(true).ok()?;
-    let mut reader = BufReader::with_capacity(256 << 10, stream);
-    let mut writer = stream;
-    let mut line = String::new();
-    let mut chunk = vec![0; 256 << 10];
+fn serve(mut stream: TcpStream, state: &State) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut filled = 0;
     loop {
-        line.clear();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        let counting = line.starts_with("GET /count");
-        let mut length = 0_usize;
+        let Some(end) = memchr::memmem::find(&buffer[..filled], b"\r\n\r\n") else {
+            filled += read(&mut stream, &mut buffer[filled..])?;
+            continue;
+        };
+        let (head, begun) = (String::from_utf8_lossy(&buffer[..end]).into_owned(), end + 4);
+        let target = head.split(' ').nth(1).unwrap_or_default().to_owned();
+        let mut left = length(&head);
+        let is_query = target.starts_with("/query");
+        let mut body = Vec::new();
+        let mut lines = 0;
+        let mut from = begun;
         loop {
-            line.clear();
-            reader.read_line(&mut line).ok()?;
-            let field = line.trim_end();
-            if field.is_empty() {
+            let take = left.min(filled - from);
+            let part = &buffer[from..from + take];
+            if is_query {
+                body.extend_from_slice(part);
+            } else {
+                lines += memchr::memchr_iter(b'\n', part).count() as u64;
+            }
+            left -= take;
+            from += take;
+            if left == 0 {
                 break;
             }
-            if let Some((name, value)) = field.split_once(':')
-                && name.eq_ignore_ascii_case("content-length")
-            {
-                length = value.trim().parse().ok()?;
-            }
+            filled = read(&mut stream, &mut buffer)?;
+            from = 0;
         }
-        while length > 0 {
-            let part = length.min(chunk.len());
-            reader.read_exact(&mut chunk[..part]).ok()?;
-            lines.fetch_add(newlines(&chunk[..part]), Ordering::Relaxed);
-            length -= part;
-        }
-        if counting {
-            let count = lines.load(Ordering::Relaxed).to_string();
-            let length = count.len();
-            write!(writer, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{count}").ok()?;
-        } else {
-            writer.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").ok()?;
-        }
+        buffer.copy_within(from..filled, 0);
+        filled -= from;
+        let answer = answer(state, &head, &target, body, lines);
+        stream.write_all(&answer)?;
     }
 }
 
-/// Counted in runs of bytes, which the compiler turns into vector instructions.
-fn newlines(bytes: &[u8]) -> u64 {
-    let run = |run: &[u8]| u64::from(run.iter().map(|&b| u8::from(b == b'\n')).sum::<u8>());
-    bytes.chunks(255).map(run).sum()
+fn read(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    match stream.read(buffer)? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        count => Ok(count),
+    }
+}
+
+fn length(head: &str) -> usize {
+    let value = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+    });
+    value.unwrap_or(0)
+}
+
+fn answer(state: &State, head: &str, target: &str, body: Vec<u8>, lines: u64) -> Vec<u8> {
+    let text = |text: String| {
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len()).into_bytes()
+    };
+    match target.split('?').next().unwrap_or_default() {
+        "/count" => text(state.lines.load(Ordering::SeqCst).to_string()),
+        "/hang" | "/accept" => {
+            state.hangs.store(target == "/hang", Ordering::SeqCst);
+            text(String::new())
+        }
+        "/query" | "/ping" => {
+            let start = head.lines().next().unwrap_or_default().to_owned();
+            let request = Message { start, headers: Vec::new(), body };
+            rig::fake::accepted(&[DATABASE, "_internal"], &request)
+        }
+        _ => {
+            while state.hangs.load(Ordering::SeqCst) {
+                // The client gives up long before anybody waits for this.
+                thread::park_timeout(Duration::from_millis(50));
+            }
+            state.lines.fetch_add(lines, Ordering::SeqCst);
+            b"HTTP/1.1 204 No Content\r\n\r\n".to_vec()
+        }
+    }
 }

@@ -23,7 +23,7 @@ pub fn with_sinks(ack: &str) -> (Weir, [Sink; 2]) {
 
 /// One worker with nothing behind it yet.
 pub fn setup(ack: &str) -> Setup {
-    Setup::new().top("workers = 1\nlog.level = \"warn\"").journal(&format!("ack = {ack:?}"))
+    Setup::new().journal(&format!("ack = {ack:?}"))
 }
 
 /// The process id of a running Weir.

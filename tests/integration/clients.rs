@@ -1,6 +1,6 @@
 //! Real clients, each by the script of its folder in `tests/clients`. A script writes ten points
-//! `clients,name=<folder> v=<0..9>` and reads them back through Weir; here they are counted on the
-//! backend.
+//! `clients,name=<folder> v=<0..9>` where the client lets it choose, and reads them back through
+//! Weir; here they are counted on the backend.
 
 use std::process::Command;
 
@@ -10,11 +10,16 @@ use rig::{places, wait};
 
 #[track_caller]
 fn run(folder: &str) {
+    run_and_count(folder, &format!("SELECT count(v) FROM clients WHERE \"name\" = '{folder}'"));
+}
+
+#[track_caller]
+fn run_and_count(folder: &str, count: &str) {
     let server = Influxd::start();
     server.create("clients");
     let weir = Setup::new()
         .backend("a", &server.url())
-        .table("[[influx.udp]]\nlisten = \"{udp}\"\ndatabase = \"clients\"")
+        .table("[[influx.udp]]\nlisten = \"{udp}\"\ndatabase = \"clients\"\nprecision = \"ms\"")
         .start();
     let script = places::root().join("tests/clients").join(folder).join("run.sh");
     let output = Command::new("bash")
@@ -30,8 +35,7 @@ fn run(folder: &str) {
     assert!(output.status.success(), "{folder}: {}\n{out}\n{err}", output.status);
     println!("{out}");
     wait::until("the points are on the backend", wait::LONG, || {
-        let q = format!("SELECT count(v) FROM clients WHERE \"name\" = '{folder}'");
-        let answer = server.ask(&q, &[("db", "clients")]);
+        let answer = server.ask(count, &[("db", "clients")]);
         answer["results"][0]["series"][0]["values"][0][1].as_u64().is_some_and(|n| n >= 10)
     });
 }
@@ -45,7 +49,7 @@ fn the_influx_cli() {
 #[test]
 fn collectd() {
     places::need("collectd");
-    run("collectd");
+    run_and_count("collectd", "SELECT count(shortterm) FROM load WHERE host = 'collectd'");
 }
 
 #[test]

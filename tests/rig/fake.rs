@@ -108,6 +108,19 @@ struct Shared {
 }
 
 impl Shared {
+    fn new(name: &str, databases: &[&str]) -> Self {
+        let policies = || BTreeSet::from(["autogen".to_owned()]);
+        let kept = Kept {
+            writes: Mode::Accept,
+            queries: Mode::Accept,
+            databases: databases.iter().map(|db| ((*db).to_owned(), policies())).collect(),
+            events: Vec::new(),
+            requests: 0,
+            sizes: Vec::new(),
+        };
+        Self { name: name.to_owned(), kept: Mutex::new(kept), up: AtomicBool::new(false) }
+    }
+
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -140,20 +153,7 @@ impl Fake {
     }
 
     fn start_over(name: &str, databases: &[&str], certificate: Option<tls::Certificate>) -> Self {
-        let policies = || BTreeSet::from(["autogen".to_owned()]);
-        let kept = Kept {
-            writes: Mode::Accept,
-            queries: Mode::Accept,
-            databases: databases.iter().map(|db| ((*db).to_owned(), policies())).collect(),
-            events: Vec::new(),
-            requests: 0,
-            sizes: Vec::new(),
-        };
-        let shared = Arc::new(Shared {
-            name: name.to_owned(),
-            kept: Mutex::new(kept),
-            up: AtomicBool::new(false),
-        });
+        let shared = Arc::new(Shared::new(name, databases));
         let address = places::free_address();
         let mut fake = Self { address, shared, certificate, acceptor: None };
         fake.bring_up();
@@ -255,6 +255,16 @@ impl Fake {
 impl Drop for Fake {
     fn drop(&mut self) {
         self.take_down();
+    }
+}
+
+/// What a fake that accepts everything for these databases answers: for a server that only wants
+/// to count what it is sent.
+pub fn accepted(databases: &[&str], request: &crate::http::Message) -> Vec<u8> {
+    let shared = Shared::new("sink", databases);
+    match answer::decide(&shared, request) {
+        Reply::Bytes(bytes) | Reply::Later(bytes, _) => bytes,
+        Reply::Never | Reply::Reset => Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 # /api/v2/write with bucket "db/rp" and token "user:password", /health, synchronous and batching.
 set -euo pipefail
 python3 -m venv "$WEIR_DIR/venv"
-"$WEIR_DIR/venv/bin/pip" install --quiet --disable-pip-version-check 'influxdb-client==1.49.0'
+"$WEIR_DIR/venv/bin/pip" install --quiet --disable-pip-version-check 'influxdb-client==1.50.0'
 "$WEIR_DIR/venv/bin/python" - <<'END'
 import os
 from influxdb_client import InfluxDBClient, Point, WritePrecision, WriteOptions

@@ -1,0 +1,116 @@
+//! wrk, with single-point writes of 60 bytes whose times are all different.
+
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rig::http::{self, Request};
+use rig::places;
+
+use crate::Outcome;
+use crate::measure;
+use crate::report::Verdict;
+use crate::sink::DATABASE;
+
+/// Bytes of one line with its newline.
+pub const LINE_BYTES: usize = 60;
+/// A client that was busier than this may have been the bottleneck.
+const CLIENT_CPU_MAX: f64 = 0.95;
+
+/// One line, whose time is `number` and the run's.
+pub fn line(run: u32, number: u64) -> String {
+    format!("cpu,host=srv01 usage=12.500,idle=87.500 1{run:04}{number:014}\n")
+}
+
+/// wrk's script: the head never changes, so that a request is one concatenation.
+fn script(run: u32) -> String {
+    let sample = line(run, 0);
+    let prefix = &sample[..sample.len() - 15];
+    format!(
+        "local count = 0\n\
+         local head = 'POST /write?db={DATABASE} HTTP/1.1\\r\\nHost: bench\\r\\n\
+         Content-Length: {LINE_BYTES}\\r\\n\\r\\n{prefix}'\n\
+         request = function()\n\
+         \u{20} count = count + 1\n\
+         \u{20} return head .. string.format('%014d\\n', count)\n\
+         end\n"
+    )
+}
+
+/// What came of a run of wrk.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Requests answered.
+    pub requests: u64,
+    /// Requests answered a second.
+    pub per_second: f64,
+    /// wrk's CPU time over the time it ran: 1 is a whole core, and it has one thread.
+    pub client_cpu: f64,
+    /// What makes the run worthless.
+    pub worthless: Option<Verdict>,
+    /// The command.
+    pub command: String,
+}
+
+/// Runs wrk with one thread against `address`. Each `run` number gives other times.
+///
+/// # Errors
+/// When wrk is missing or can't be understood.
+pub fn wrk(address: SocketAddr, connections: usize, duration: Duration, run: u32) -> Outcome<Run> {
+    let first = Request::post(&format!("/write?db={DATABASE}"), line(run, 0));
+    let answer = http::send(address, &first)?;
+    let dir = places::directory();
+    let lua = dir.path().join("single-points.lua");
+    std::fs::write(&lua, script(run))?;
+    let seconds = duration.as_secs();
+    let url = format!("http://{address}");
+    let connections = connections.to_string();
+    let args = ["-t1", "-c", &connections, "-d", &format!("{seconds}s"), "--timeout", "30s"];
+    let child = Command::new(places::need("wrk"))
+        .args(args)
+        .arg("-s")
+        .arg(&lua)
+        .arg(&url)
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let begun = Instant::now();
+    let mut cpu = 0.0;
+    // Its CPU time is gone with it, so that it is read shortly before the end.
+    while begun.elapsed() + Duration::from_millis(200) < duration {
+        std::thread::sleep(Duration::from_millis(50));
+        cpu = measure::cpu(child.id()).as_secs_f64() / begun.elapsed().as_secs_f64();
+    }
+    let output = child.wait_with_output()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let per_second = said.lines().find_map(|line| number(line.strip_prefix("Requests/sec:")?));
+    let requests = said.lines().find_map(|line| {
+        let (count, _) = line.split_once(" requests in ")?;
+        number(count)
+    });
+    let (Some(per_second), Some(requests)) = (per_second, requests) else {
+        return Err(format!("wrk said {said:?}").into());
+    };
+    let bad = said.lines().find(|l| l.contains("Non-2xx") || l.contains("Socket errors"));
+    let worthless = match (bad, answer.status()) {
+        (Some(bad), _) => Some(Verdict::Failed(bad.trim().to_owned())),
+        (None, 204) if cpu > CLIENT_CPU_MAX => {
+            Some(Verdict::Void(format!("wrk used {:.0} % of its core", cpu * 100.0)))
+        }
+        (None, 204) => None,
+        (None, status) => Some(Verdict::Failed(format!("answered {status}"))),
+    };
+    let command = format!("wrk -t1 -c{connections} -d{seconds}s -s single-points.lua {url}");
+    Ok(Run { requests: requests as u64, per_second, client_cpu: cpu, worthless, command })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LINE_BYTES, line};
+
+    #[test]
+    fn a_line_has_sixty_bytes() {
+        assert_eq!(line(0, 0).len(), LINE_BYTES);
+        assert_eq!(line(9_999, 99_999_999_999_999).len(), LINE_BYTES);
+    }
+}

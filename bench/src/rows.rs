@@ -1,0 +1,8 @@
+//! The rows of the table, one idea each.
+
+pub mod disk;
+pub mod hung;
+pub mod lines;
+pub mod memory;
+pub mod relays;
+pub mod requests;

@@ -1,0 +1,190 @@
+//! Acks at 10,000 a second while dd writes to the same disk: `durable` beside a bare
+//! write+fdatasync at the same rate, `written` beside itself in quiet.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use rig::load::{self, Plan, Report};
+use rig::places;
+
+use crate::load::{LINE_BYTES, line};
+use crate::report::{Row, Verdict, at_most};
+use crate::sink::DATABASE;
+use crate::stand::Stand;
+use crate::{Outcome, Scale};
+
+const RATE: f64 = 10_000.0;
+/// Preallocated for the probe, as a journal's segments are.
+const PROBE_BYTES: u64 = 256 << 20;
+
+/// dd to a file of its own; it syncs at its end.
+struct Dd {
+    child: Child,
+    begun: Instant,
+    mib: u64,
+    _dir: tempfile::TempDir,
+}
+
+impl Dd {
+    fn start(mib: u64) -> Outcome<Self> {
+        let dir = places::directory();
+        let to = dir.path().join("dd");
+        let child = Command::new("dd")
+            .args(["if=/dev/zero", "bs=1M", "conv=fdatasync"])
+            .arg(format!("count={mib}"))
+            .arg(format!("of={}", to.display()))
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Self { child, begun: Instant::now(), mib, _dir: dir })
+    }
+
+    /// Waits for its end; gives MB a second.
+    fn finish(&mut self) -> Outcome<f64> {
+        self.child.wait()?;
+        Ok(self.mib as f64 * 1.048_576 / self.begun.elapsed().as_secs_f64())
+    }
+}
+
+/// Runs `measured` while dd writes, until dd has ended. Gives dd's MB a second too.
+fn beside_dd<T: Send>(
+    scale: &Scale,
+    measured: impl FnOnce(Arc<AtomicBool>) -> T + Send,
+) -> Outcome<(T, f64)> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut dd = Dd::start(scale.dd_mib)?;
+    let result = thread::scope(|scope| {
+        let running = scope.spawn({
+            let stop = stop.clone();
+            move || measured(stop)
+        });
+        let speed = dd.finish();
+        stop.store(true, Ordering::SeqCst);
+        let result = running.join().map_err(|_| "the measuring thread panicked")?;
+        Outcome::Ok((result, speed?))
+    });
+    settle_disk();
+    result
+}
+
+/// Waits until what dd left in the page cache is on the disk, so that the next run has it quiet.
+fn settle_disk() {
+    let _ = Command::new("sync").status();
+}
+
+/// The bare probe: whatever is due is written together and synced, as a journal without anything
+/// around it would. Gives microseconds from the intended time.
+fn probe(dir: &Path, stop: &AtomicBool) -> std::io::Result<Histogram<u64>> {
+    use std::os::unix::fs::FileExt;
+    let file = File::create(dir.join("probe"))?;
+    let zeros = vec![0; 1 << 20];
+    for mib in 0..PROBE_BYTES >> 20 {
+        file.write_all_at(&zeros, mib << 20)?;
+    }
+    file.sync_all()?;
+    let mut histogram =
+        Histogram::new_with_bounds(1, 120_000_000, 3).map_err(std::io::Error::other)?;
+    let intended = |number: u64| Duration::from_secs_f64(number as f64 / RATE);
+    let (begun, mut next, mut at) = (Instant::now(), 0, 0);
+    while !stop.load(Ordering::SeqCst) {
+        let now = begun.elapsed();
+        let due = (next..).take_while(|number| intended(*number) <= now).count() as u64;
+        if due == 0 {
+            thread::sleep(intended(next).saturating_sub(now));
+            continue;
+        }
+        let bytes = vec![b'x'; due as usize * LINE_BYTES];
+        if at + bytes.len() as u64 > PROBE_BYTES {
+            at = 0;
+        }
+        file.write_all_at(&bytes, at)?;
+        file.sync_data()?;
+        at += (bytes.len() as u64).next_multiple_of(4096);
+        let done = begun.elapsed();
+        for number in next..next + due {
+            let took = done.saturating_sub(intended(number)).as_micros();
+            histogram.saturating_record(u64::try_from(took).unwrap_or(u64::MAX));
+        }
+        next += due;
+    }
+    Ok(histogram)
+}
+
+fn run(stand: &Stand, stop: Arc<AtomicBool>, longest: Duration, number: u32) -> Report {
+    let target = format!("/write?db={DATABASE}");
+    let plan = Plan { stop, ..Plan::rate(stand.weir.http, RATE, longest) };
+    load::run(&plan, |n, out| load::put_post(out, &target, line(number, n).as_bytes()))
+}
+
+fn failed(reports: &[&Report]) -> Option<Verdict> {
+    let bad = reports.iter().find(|report| report.count(204) != report.sent)?;
+    Some(Verdict::Failed(format!("answers: {:?}", bad.statuses)))
+}
+
+fn p999_ms(histogram: &Histogram<u64>) -> f64 {
+    histogram.value_at_quantile(0.999) as f64 / 1e3
+}
+
+/// The rows.
+///
+/// # Errors
+/// When anything can't be started, or an acknowledged point is missing.
+pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
+    Ok(vec![durable(scale)?, written(scale)?])
+}
+
+const LONGEST: Duration = Duration::from_secs(600);
+
+fn durable(scale: &Scale) -> Outcome<Row> {
+    let stand = Stand::start("durable")?;
+    let dir = places::directory();
+    let (bare, dd_bare) = beside_dd(scale, |stop| probe(dir.path(), &stop))?;
+    let bare = bare?;
+    let (report, dd_weir) = beside_dd(scale, |stop| run(&stand, stop, LONGEST, 1))?;
+    stand.settle()?;
+    let (bare_ms, weir_ms) = (p999_ms(&bare), p999_ms(&report.latency));
+    let ratio = weir_ms / bare_ms;
+    let row = Row {
+        figure: "p99.9 of acks under dd: durable / bare write+fdatasync".to_owned(),
+        measured: format!("{ratio:.2}"),
+        to_reach: "2, beyond 1.2".to_owned(),
+        verdict: at_most(ratio, 2.0),
+        notes: vec![format!(
+            "bare {bare_ms:.1} ms (dd {dd_bare:.0} MB/s), Weir {weir_ms:.1} ms (dd {dd_weir:.0} \
+             MB/s), dd of {} MiB each, from the intended time, 10,000/s",
+            scale.dd_mib
+        )],
+        repeat: "make bench ARGS=\"--only disk\"".to_owned(),
+    };
+    Ok(row.unless(failed(&[&report])))
+}
+
+fn written(scale: &Scale) -> Outcome<Row> {
+    let stand = Stand::start("written")?;
+    run(&stand, Arc::default(), scale.duration, 1);
+    stand.settle()?;
+    let quiet = run(&stand, Arc::default(), scale.duration, 2);
+    stand.settle()?;
+    let (loud, dd) = beside_dd(scale, |stop| run(&stand, stop, LONGEST, 3))?;
+    stand.settle()?;
+    let (quiet_ms, loud_ms) = (p999_ms(&quiet.latency), p999_ms(&loud.latency));
+    let ratio = loud_ms / quiet_ms;
+    let row = Row {
+        figure: "p99.9 of acks under dd: written / quiet".to_owned(),
+        measured: format!("{ratio:.2}"),
+        to_reach: "5, beyond 2".to_owned(),
+        verdict: at_most(ratio, 5.0),
+        notes: vec![format!(
+            "quiet {quiet_ms:.2} ms, under dd {loud_ms:.2} ms (dd {dd:.0} MB/s, {} MiB), from the \
+             intended time, 10,000/s",
+            scale.dd_mib
+        )],
+        repeat: "make bench ARGS=\"--only disk\"".to_owned(),
+    };
+    Ok(row.unless(failed(&[&quiet, &loud])))
+}

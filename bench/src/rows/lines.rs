@@ -1,0 +1,72 @@
+//! Bodies of 5,000 lines, as fast as they are acknowledged.
+
+use rig::load::{self, Plan};
+
+use crate::load::{LINE_BYTES, line};
+use crate::measure::Usage;
+use crate::report::{Row, Verdict, at_least, median};
+use crate::sink::DATABASE;
+use crate::stand::{self, BACKLOG_MAX, Stand};
+use crate::{Outcome, Scale};
+
+const LINES: u64 = 5_000;
+const CONNECTIONS: usize = 8;
+/// Bodies made beforehand, so that the client only copies.
+const BODIES: u64 = 32;
+
+/// Requests with prepared bodies, head included.
+pub fn requests() -> Vec<Vec<u8>> {
+    let target = format!("/write?db={DATABASE}");
+    let body = |body: u64| (0..LINES).map(|n| line(0, body * LINES + n)).collect::<String>();
+    let request = |number| {
+        let mut out = Vec::new();
+        load::put_post(&mut out, &target, body(number).as_bytes());
+        out
+    };
+    (0..BODIES).map(request).collect()
+}
+
+/// The row.
+///
+/// # Errors
+/// When anything can't be started, or an acknowledged point is missing.
+pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
+    let mut stand = Stand::start("durable")?;
+    let requests = requests();
+    let (mut per_second, mut client, mut disk) = (Vec::new(), Vec::new(), Vec::new());
+    let mut failed = None;
+    for _ in 0..scale.rounds {
+        let (usage, own) = (Usage::begin(stand.id()), Usage::begin(std::process::id()));
+        let plan = Plan::closed(stand.weir.http, CONNECTIONS, scale.duration);
+        let report = load::run(&plan, |number, out| {
+            out.extend_from_slice(&requests[(number % BODIES) as usize]);
+        });
+        let seconds = report.elapsed.as_secs_f64();
+        client.push(own.cpu().as_secs_f64() / seconds);
+        disk.push(usage.disk_mb_per_second());
+        per_second.push((report.count(204) * LINES) as f64 / seconds);
+        if report.count(204) != report.sent {
+            failed = Some(Verdict::Failed(format!("answers: {:?}", report.statuses)));
+        }
+        let backlog = stand.settle()?;
+        if backlog > BACKLOG_MAX {
+            failed = Some(Verdict::Failed(format!("{backlog:?} of backlog at the end")));
+        }
+    }
+    let accepted = stand::accepted(&stand.weir);
+    let measured = median(&per_second);
+    let row = Row {
+        figure: "lines/s in bodies of 5,000 lines, one worker, durable".to_owned(),
+        measured: format!("{:.2} M", measured / 1e6),
+        to_reach: "2 M, beyond 4 M".to_owned(),
+        verdict: at_least(measured, 2e6),
+        notes: vec![
+            format!("{CONNECTIONS} connections, lines of {LINE_BYTES} bytes, gzip off"),
+            format!("disk {:.0} MB/s", median(&disk)),
+            format!("client {:.0} % of a core", median(&client) * 100.0),
+            format!("{accepted} points, both sinks have all"),
+        ],
+        repeat: "make bench ARGS=\"--only lines\"".to_owned(),
+    };
+    Ok(vec![row.unless(failed)])
+}

@@ -1,0 +1,67 @@
+//! Memory: at rest, and with a million points waiting on disk for both backends.
+
+use std::time::Duration;
+
+use rig::load::{self, Plan};
+use rig::wait;
+
+use crate::measure::anonymous_mib;
+use crate::report::{Row, Verdict, at_most};
+use crate::rows::lines;
+use crate::stand::{self, Sink, Stand};
+use crate::{Outcome, Scale};
+
+const POINTS: u64 = 1_000_000;
+const LINES: u64 = 5_000;
+
+/// The rows.
+///
+/// # Errors
+/// When anything can't be started, or the backlog can't be made.
+pub fn measure(_: &Scale) -> Outcome<Vec<Row>> {
+    let mut stand = Stand::start("durable")?;
+    let pid = stand.id();
+    let rest = anonymous_mib(pid);
+    let addresses = stand.sinks.each_ref().map(|sink| sink.address);
+    // Moved out and ended, so that nothing listens there.
+    let Stand { sinks, weir } = stand;
+    drop(sinks);
+    let requests = lines::requests();
+    let plan = Plan::closed(weir.http, 1, Duration::from_secs(600));
+    let stop = plan.stop.clone();
+    let report = load::run(&plan, |number, out| {
+        if number + 1 == POINTS / LINES {
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+        out.extend_from_slice(&requests[number as usize % requests.len()]);
+    });
+    wait::until("a million points wait", wait::LONG, || {
+        weir.accounts().iter().all(|account| account.waiting >= POINTS)
+    });
+    let loaded = anonymous_mib(pid);
+    let failed = (report.count(204) != report.sent)
+        .then(|| Verdict::Failed(format!("answers: {:?}", report.statuses)));
+    let [a, b] = addresses;
+    let sinks = [Sink::start_at(a)?, Sink::start_at(b)?];
+    let stand = Stand { sinks, weir };
+    let took = stand.settle()?;
+    let after = anonymous_mib(pid);
+    let accepted = stand::accepted(&stand.weir);
+    let row = |figure: &str, mib: f64, most: f64| Row {
+        figure: figure.to_owned(),
+        measured: format!("{mib:.1} MiB"),
+        to_reach: format!("{most:.0} MiB"),
+        verdict: at_most(mib, most),
+        notes: Vec::new(),
+        repeat: format!(
+            "grep RssAnon /proc/$(pgrep -x weir)/status; make bench ARGS=\"--only memory\""
+        ),
+    };
+    let at_rest = row("memory (RssAnon) at rest", rest, 30.0);
+    let mut with_backlog = row("memory (RssAnon) with 1 M points of backlog on disk", loaded, 60.0);
+    with_backlog.notes.push(format!(
+        "both backends away; afterwards {accepted} points were delivered to both in {took:?}, and \
+         memory was {after:.1} MiB"
+    ));
+    Ok(vec![at_rest, with_backlog.unless(failed)])
+}

@@ -1,0 +1,150 @@
+//! Single-point writes at 512 connections: requests a second beside nginx and InfluxDB, and CPU
+//! time a request beside vmagent. The peers take turns, so that the machine's moods meet them all.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::load::{self, Run};
+use crate::measure::Usage;
+use crate::peers::{self, Peer};
+use crate::report::{Row, Verdict, at_least, at_most, median};
+use crate::stand::{self, BACKLOG_MAX, RealStand, Stand};
+use crate::{Outcome, Scale};
+
+const CONNECTIONS: usize = 512;
+
+/// What was seen of one server over all rounds.
+#[derive(Default)]
+struct Seen {
+    per_second: Vec<f64>,
+    /// Microseconds of CPU time a request.
+    cpu_us: Vec<f64>,
+    client_cpu: Vec<f64>,
+    disk: Vec<f64>,
+    worthless: Option<Verdict>,
+    command: String,
+}
+
+impl Seen {
+    fn note(&mut self, run: Run, usage: &Usage) {
+        self.per_second.push(run.per_second);
+        self.cpu_us.push(usage.cpu().as_secs_f64() * 1e6 / run.requests.max(1) as f64);
+        self.client_cpu.push(run.client_cpu);
+        self.disk.push(usage.disk_mb_per_second());
+        self.worthless = self.worthless.take().or(run.worthless);
+        self.command = run.command;
+    }
+
+    fn line(&self, name: &str) -> String {
+        format!(
+            "{name}: {:.0} requests/s, {:.1} us CPU a request, disk {:.1} MB/s, client {:.0} % of \
+             a core (medians of {})",
+            median(&self.per_second),
+            median(&self.cpu_us),
+            median(&self.disk),
+            median(&self.client_cpu) * 100.0,
+            self.per_second.len()
+        )
+    }
+}
+
+/// Measures a peer once.
+fn once(seen: &mut Seen, address: SocketAddr, pid: u32, scale: &Scale, run: u32) -> Outcome<()> {
+    let usage = Usage::begin(pid);
+    let run = load::wrk(address, CONNECTIONS, scale.duration, run)?;
+    seen.note(run, &usage);
+    Ok(())
+}
+
+/// Measures Weir once; its CPU time includes the delivery of everything.
+fn weir(seen: &mut Seen, stand: &mut Stand, scale: &Scale, run: u32) -> Outcome<Duration> {
+    let usage = Usage::begin(stand.id());
+    let before = stand::accepted(&stand.weir);
+    let run = load::wrk(stand.weir.http, CONNECTIONS, scale.duration, run)?;
+    let backlog = stand.settle()?;
+    let taken = stand::accepted(&stand.weir) - before;
+    if taken < run.requests {
+        return Err(format!("{} requests were 204, {taken} accepted", run.requests).into());
+    }
+    seen.note(run, &usage);
+    if backlog > BACKLOG_MAX {
+        seen.worthless = Some(Verdict::Failed(format!("{backlog:?} of backlog at the end")));
+    }
+    Ok(backlog)
+}
+
+/// The rows.
+///
+/// # Errors
+/// When anything can't be started, or an acknowledged point is missing.
+pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
+    let peers: [Peer; 3] = [peers::nginx()?, peers::influxdb()?, peers::vmagent()?];
+    let mut stand = Stand::start("durable")?;
+    let (mut ours, mut theirs) = (Seen::default(), [(); 3].map(|()| Seen::default()));
+    let mut backlog = Duration::ZERO;
+    for round in 0..scale.rounds as u32 {
+        for (peer, seen) in peers.iter().zip(&mut theirs) {
+            once(seen, peer.address, peer.id(), scale, round)?;
+        }
+        backlog = backlog.max(weir(&mut ours, &mut stand, scale, round)?);
+    }
+    let [nginx, influxdb, vmagent] = &theirs;
+    let mut notes: Vec<String> =
+        peers.iter().zip(&theirs).map(|(peer, seen)| seen.line(peer.name)).collect();
+    notes.push(ours.line("Weir, durable, two sinks"));
+    notes.push(format!("Weir's backlog at the end: {backlog:?} at most; both sinks have all"));
+    let row = |figure: &str, measured: f64, to_reach: &str, verdict, other: &Seen| {
+        let worthless = ours.worthless.clone().or_else(|| other.worthless.clone());
+        Row {
+            figure: figure.to_owned(),
+            measured: format!("{measured:.2}"),
+            to_reach: to_reach.to_owned(),
+            verdict,
+            notes: Vec::new(),
+            repeat: String::new(),
+        }
+        .unless(worthless)
+    };
+    let ratio = |other: &Seen| median(&ours.per_second) / median(&other.per_second);
+    let (to_nginx, to_influxdb) = (ratio(nginx), ratio(influxdb));
+    let cpu = median(&ours.cpu_us) / median(&vmagent.cpu_us);
+    let mut first = row(
+        "req/s at 512 connections / nginx 204",
+        to_nginx,
+        "0.8, beyond 1.0",
+        at_least(to_nginx, 0.8),
+        nginx,
+    );
+    first.notes = notes;
+    first.repeat = ours.command.clone();
+    let mut rows = vec![first];
+    let to_reach = "4, beyond 6";
+    let verdict = at_least(to_influxdb, 4.0);
+    let figure = "req/s at 512 connections / InfluxDB direct";
+    rows.push(row(figure, to_influxdb, to_reach, verdict, influxdb));
+    let figure = "CPU time a request, delivery included / vmagent";
+    rows.push(row(figure, cpu, "0.5, beyond 0.35", at_most(cpu, 0.5), vmagent));
+    drop((peers, stand));
+    rows.push(with_real_servers(scale)?);
+    Ok(rows)
+}
+
+/// The same with two real servers behind, which share the two cores.
+fn with_real_servers(scale: &Scale) -> Outcome<Row> {
+    let stand = RealStand::start();
+    let run = load::wrk(stand.weir.http, CONNECTIONS, scale.duration, 0)?;
+    let backlog = stand.settle()?;
+    Ok(Row {
+        figure: "req/s at 512 connections, two real InfluxDB behind".to_owned(),
+        measured: format!("{:.0}", run.per_second),
+        to_reach: "-".to_owned(),
+        verdict: Verdict::Beside,
+        notes: vec![format!(
+            "both servers have exactly the acknowledged points; the backlog at the end took \
+             {backlog:?}; client {:.0} % of a core",
+            run.client_cpu * 100.0
+        )],
+        repeat: run.command,
+    }
+    .unless(run.worthless))
+}

@@ -1,0 +1,180 @@
+//! Weir and what stands behind it while it is measured.
+
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rig::http::{self, Request};
+use rig::influxd::Influxd;
+use rig::places;
+use rig::process::Process;
+use rig::weir::{Setup, Weir};
+use tempfile::TempDir;
+
+use crate::Outcome;
+use crate::sink::DATABASE;
+
+/// How long a backlog may take at the end.
+pub const BACKLOG_MAX: Duration = Duration::from_secs(1);
+
+/// The sink as a process.
+pub struct Sink {
+    _process: Process,
+    /// Where it listens.
+    pub address: SocketAddr,
+    _dir: TempDir,
+}
+
+impl Sink {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// When this program can't be found.
+    pub fn start() -> Outcome<Self> {
+        let address = places::free_address();
+        Self::start_at(address)
+    }
+
+    /// Starts one where another was.
+    ///
+    /// # Errors
+    /// When this program can't be found.
+    pub fn start_at(address: SocketAddr) -> Outcome<Self> {
+        let dir = places::directory();
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("sink").arg(address.to_string());
+        let mut process = Process::start("sink", &mut command, &dir.path().join("log"));
+        let count = Request::get("/count");
+        process.wait_ready(|| http::send(address, &count).is_ok());
+        Ok(Self { _process: process, address, _dir: dir })
+    }
+
+    /// Its lines so far.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn count(&self) -> Outcome<u64> {
+        Ok(http::send(self.address, &Request::get("/count"))?.text().parse()?)
+    }
+
+    /// Makes it accept and never answer, or ends that.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn hang(&self, hang: bool) -> Outcome<()> {
+        let target = if hang { "/hang" } else { "/accept" };
+        http::send(self.address, &Request::get(target))?;
+        Ok(())
+    }
+
+    /// As a backend's address.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+/// Weir with one worker in front of two sinks.
+pub struct Stand {
+    /// The sinks.
+    pub sinks: [Sink; 2],
+    /// Weir.
+    pub weir: Weir,
+}
+
+impl Stand {
+    /// Starts all three.
+    ///
+    /// # Errors
+    /// When a sink can't be started.
+    pub fn start(ack: &str) -> Outcome<Self> {
+        let sinks = [Sink::start()?, Sink::start()?];
+        let weir = Setup::new()
+            .top("workers = 1")
+            .journal(&format!("ack = \"{ack}\""))
+            .backend_with("a", &sinks[0].url(), "timeout = \"10s\"")
+            .backend_with("b", &sinks[1].url(), "timeout = \"10s\"")
+            .start();
+        Ok(Self { sinks, weir })
+    }
+
+    /// Weir's process id.
+    pub fn id(&mut self) -> u32 {
+        self.weir.running().id()
+    }
+
+    /// Waits until both sinks have everything.
+    ///
+    /// # Errors
+    /// When that takes too long, or when what arrived is not what was acknowledged.
+    pub fn settle(&self) -> Outcome<Duration> {
+        let took = drained(&self.weir);
+        let accepted = accepted(&self.weir);
+        for (sink, account) in self.sinks.iter().zip(self.weir.accounts()) {
+            let count = sink.count()?;
+            if count < accepted || account.dead_lettered + account.dropped > 0 {
+                let name = account.name;
+                return Err(format!("{name} has {count} of {accepted} acknowledged points").into());
+            }
+        }
+        Ok(took)
+    }
+}
+
+/// Weir with one worker in front of two real servers.
+pub struct RealStand {
+    servers: [Influxd; 2],
+    /// Weir.
+    pub weir: Weir,
+}
+
+impl RealStand {
+    /// Starts all three.
+    pub fn start() -> Self {
+        let servers = [Influxd::start(), Influxd::start()];
+        servers.iter().for_each(|server| server.create(DATABASE));
+        let weir = Setup::new()
+            .top("workers = 1")
+            .backend_with("a", &servers[0].url(), "timeout = \"10s\"")
+            .backend_with("b", &servers[1].url(), "timeout = \"10s\"")
+            .start();
+        Self { servers, weir }
+    }
+
+    /// Waits until both have everything; gives how long that took.
+    ///
+    /// # Errors
+    /// When what arrived is not what was acknowledged.
+    pub fn settle(&self) -> Outcome<Duration> {
+        let took = drained(&self.weir);
+        let accepted = accepted(&self.weir);
+        for server in &self.servers {
+            let count = server.count(DATABASE, "cpu", "idle");
+            if count != accepted {
+                return Err(format!("InfluxDB has {count} of {accepted} points").into());
+            }
+        }
+        Ok(took)
+    }
+}
+
+/// Points acknowledged since Weir started.
+pub fn accepted(weir: &Weir) -> u64 {
+    weir.metrics().sum("weir_influx_points_accepted_total", &[]) as u64
+}
+
+/// Waits until nothing waits for any backend; gives how long that took.
+fn drained(weir: &Weir) -> Duration {
+    let begun = Instant::now();
+    weir.wait_delivered();
+    begun.elapsed()
+}
+
+/// The machine, in a line.
+pub fn machine() -> String {
+    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("unknown processor", |(_, model)| model);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{cores} cores of {model}, Linux {}, all on one machine\n", kernel.trim())
+}
