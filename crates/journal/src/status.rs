@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::position::{Counts, Position};
 use crate::settings::{Ack, WhenFull};
@@ -44,9 +44,15 @@ pub struct Status {
     /// below when consumers keep up.
     pub bytes_per_second: f64,
     /// How long until the journal is full at `bytes_per_second`; absent when it does not grow.
+    #[serde(rename = "until_full_seconds", serialize_with = "in_seconds")]
     pub until_full: Option<Duration>,
     /// Damaged places found since the journal was opened, the first hundred of them.
     pub damage: Vec<Damage>,
+}
+
+/// A span as one number, which is what readers of JSON expect.
+fn in_seconds<S: Serializer>(span: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    span.map(|span| span.as_secs_f64()).serialize(serializer)
 }
 
 /// A place of the journal that could not be read.
@@ -72,6 +78,7 @@ pub struct Backlog {
     /// Bytes of records that were released and not yet committed.
     pub bytes: u64,
     /// How long ago the oldest of them was accepted; never too short, by up to one group too long.
+    #[serde(rename = "oldest_age_seconds", serialize_with = "in_seconds")]
     pub oldest_age: Option<Duration>,
 }
 
