@@ -71,7 +71,7 @@ impl Default for Settings {
             max_body_size: Size::from_bytes(25_000_000),
             max_decompressed_size: Size::from_bytes(100_000_000),
             max_header_size: Size::from_kib(64),
-            max_connections: 20_000,
+            max_connections: 16_384,
             timeouts: Timeouts::default(),
             token_secret: Secret::default(),
             token_secret_file: None,
