@@ -1,1 +1,29 @@
-fn main() {}
+//! `weir`: a gateway that takes many small writes and hands on few large ones.
+//!
+//! This crate is the program and nothing else: the command line, the configuration, the assembly
+//! of the other crates into one process, and the port an operator asks. It never touches a
+//! point, a record or a protocol; those belong to `influx`, `journal` and `wire`.
+//! The path through it: [`cli`] names the command, [`config`] reads and checks the file,
+//! [`serve`] builds the process and takes it apart again.
+
+mod admin;
+mod check;
+mod cli;
+mod config;
+mod dead_letters;
+mod exit;
+mod journal_commands;
+mod password;
+mod serve;
+mod status;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    exit::report(cli::Weir::parse().run(&mut std::io::stdout().lock()))
+}

@@ -1,0 +1,138 @@
+//! `weir check`: what `weir serve` would do, in words, without doing it and without secrets.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use influx::settings::BackendSettings;
+use journal::{Ack, WhenFull};
+
+use crate::cli::ConfigFile;
+use crate::config::{self, Loaded, Settings};
+use crate::exit::{DONE, Failure};
+
+/// Reads the configuration and prints the plan and the warnings.
+pub fn run(wanted: &ConfigFile, out: &mut dyn Write) -> Result<u8, Failure> {
+    let loaded = config::load(wanted)?;
+    out.write_all(render(&loaded)?.as_bytes())?;
+    Ok(DONE)
+}
+
+fn render(loaded: &Loaded) -> io::Result<String> {
+    let file = loaded.file.as_deref().unwrap_or(Path::new("The default")).display();
+    let mut text = Vec::new();
+    writeln!(text, "{file} can be used. `weir serve` would")?;
+    for (what, how) in plan(&loaded.settings) {
+        writeln!(text, "  {what:<14} {how}")?;
+    }
+    for warning in &loaded.warnings {
+        writeln!(text, "warning: {warning}")?;
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// One line per fact; a fact that goes on has no word of its own.
+fn plan(settings: &Settings) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    let mut under = |word: &'static str, facts: Vec<String>| {
+        let words = std::iter::once(word).chain(std::iter::repeat(""));
+        lines.extend(words.zip(facts));
+    };
+    under("listen", listeners(settings));
+    under("let in", users(settings));
+    under("stamp", stamps(settings));
+    under("acknowledge", vec![acknowledgement(settings.journal.ack).to_owned()]);
+    under("keep", kept(settings));
+    under("deliver to", settings.influx.backend.iter().map(backend).collect());
+    under("run", vec![format!("{} workers", settings.worker_count())]);
+    lines
+}
+
+fn listeners(settings: &Settings) -> Vec<String> {
+    let influx = &settings.influx;
+    let scheme = if influx.tls.is_some() { "https" } else { "http" };
+    let http =
+        influx.listen.iter().map(|address| format!("on {scheme}://{address} for InfluxDB clients"));
+    let udp = influx.udp.iter().map(|udp| {
+        let policy = match udp.retention_policy.as_str() {
+            "" => String::new(),
+            policy => format!(".{policy:?}"),
+        };
+        format!("on udp://{} for line protocol into {:?}{policy}", udp.listen, udp.database)
+    });
+    let admin = match settings.admin.address() {
+        Ok(Some(address)) => format!("on http://{address} for /metrics, /ready and `weir status`"),
+        _ => "on no admin port: admin.listen is empty".to_owned(),
+    };
+    http.chain(udp).chain([admin]).collect()
+}
+
+fn users(settings: &Settings) -> Vec<String> {
+    let users = &settings.influx.user;
+    if users.is_empty() {
+        return vec!["everybody: there is no [[influx.user]]".to_owned()];
+    }
+    let rights = |names: &[String]| match names {
+        [] => "nothing".to_owned(),
+        names if names.iter().any(|name| name == "*") => "every database".to_owned(),
+        names => names.join(", "),
+    };
+    let described = users.iter().map(|user| {
+        let name = &user.name;
+        if user.admin {
+            return format!("{name}, for everything");
+        }
+        format!("{name}, to read {}, to write {}", rights(&user.read), rights(&user.write))
+    });
+    described.collect()
+}
+
+fn stamps(settings: &Settings) -> Vec<String> {
+    let stamps = settings.influx.stamp.iter();
+    stamps
+        .map(|(tag, value)| match value.as_str() {
+            "peer" => format!("each point with {tag} = the client's address"),
+            "peer-port" => format!("each point with {tag} = the client's address and port"),
+            value => format!("each point with {tag} = {value:?}"),
+        })
+        .collect()
+}
+
+fn acknowledgement(ack: Ack) -> &'static str {
+    match ack {
+        Ack::Durable => "a write once it is synced to the disk (ack = \"durable\")",
+        Ack::Written => {
+            "a write once the system has it; a crash of the machine loses up to one \
+             flush-interval (ack = \"written\")"
+        }
+        Ack::Memory => {
+            "a write once it is in memory; a crash loses up to one flush-interval \
+             (ack = \"memory\")"
+        }
+    }
+}
+
+fn kept(settings: &Settings) -> Vec<String> {
+    let journal = &settings.journal;
+    // Only for the eye: a directory that can't be made absolute is shown as it is written.
+    let dir = std::path::absolute(&journal.dir).unwrap_or_else(|_| journal.dir.clone());
+    let then = match journal.when_full {
+        WhenFull::Reject => "refuse writes with 503",
+        WhenFull::DropOldest => "drop the oldest, even if a backend has not had it",
+    };
+    vec![
+        format!("what a backend has not had yet in {}", dir.display()),
+        format!("up to {} of it, then {then}", journal.max_size),
+    ]
+}
+
+fn backend(settings: &BackendSettings) -> String {
+    let BackendSettings { name, url, user, .. } = settings;
+    let kind = serde_json::to_value(settings.kind).unwrap_or_default();
+    let kind = kind.as_str().unwrap_or_default();
+    let login = match (user.as_str(), settings.token.is_empty() && settings.token_file.is_none()) {
+        ("", true) => String::new(),
+        ("", false) => ", with a token".to_owned(),
+        (user, _) => format!(", as {user}"),
+    };
+    format!("{name} at {url} ({kind}{login}), up to {} points a batch", settings.batch_points)
+}

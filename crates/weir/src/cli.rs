@@ -1,0 +1,108 @@
+//! The command line: what can be asked and in which words.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::exit::{DONE, Failure};
+use crate::{check, dead_letters, journal_commands, password, serve, status};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0   done
+  1   failed; standard error says what to do
+  2   the command line is wrong
+  3   done, and what was found is bad (a damaged journal, a gateway that is not ready)
+  78  the configuration is wrong";
+
+/// A gateway in front of InfluxDB: takes many small writes, keeps them on disk, and hands on few
+/// large ones to every backend.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version)]
+#[command(after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Weir {
+    /// What to do.
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the gateway until SIGTERM or SIGINT
+    #[command(after_help = "\
+Examples:
+  weir serve --config /etc/weir/weir.toml
+  kill -HUP PID    reloads users, stamp, TLS certificates and the log level; the log says what
+                   needs a restart
+  kill -TERM PID   stops listening, answers what was begun, and ends")]
+    Serve {
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Read the configuration and print what `weir serve` would do with it
+    #[command(after_help = "\
+Examples:
+  weir check --config /etc/weir/weir.toml
+  weir check && systemctl reload weir")]
+    Check {
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Ask a running gateway how it is: backends, backlog, dead letters, room in the journal
+    #[command(after_help = "\
+Examples:
+  weir status
+  weir status --admin 10.0.0.5:8088
+  weir status --json | jq '.influx.backends[].cursor.waiting'")]
+    Status(status::Command),
+    /// Look into a journal, or make it forget a backend
+    #[command(subcommand)]
+    Journal(journal_commands::Command),
+    /// Points that a backend refused for good, with its own words
+    #[command(subcommand)]
+    DeadLetters(dead_letters::Command),
+    /// Read a password from standard input and print the hash that goes into [[influx.user]]
+    #[command(after_help = "\
+Examples:
+  weir hash-password                 asks on a terminal
+  pass show weir/jmeter | weir hash-password")]
+    HashPassword,
+    /// Print a completion script for a shell
+    #[command(after_help = "\
+Examples:
+  weir completions bash > /usr/share/bash-completion/completions/weir
+  weir completions zsh  > /usr/share/zsh/site-functions/_weir
+  weir completions fish > ~/.config/fish/completions/weir.fish")]
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+}
+
+/// Where the configuration is.
+#[derive(Debug, Clone, Args)]
+pub struct ConfigFile {
+    /// The configuration; without it ./weir.toml, else /etc/weir/weir.toml
+    #[arg(long, short, value_name = "FILE", env = "WEIR_CONFIG", hide_env_values = true)]
+    pub config: Option<PathBuf>,
+}
+
+impl Weir {
+    /// Does what was asked; the answer goes to `out`, the result is the exit code.
+    pub fn run(self, out: &mut dyn Write) -> Result<u8, Failure> {
+        match self.command {
+            Command::Serve { config } => serve::run(&config),
+            Command::Check { config } => check::run(&config, out),
+            Command::Status(command) => status::run(&command, out),
+            Command::Journal(command) => journal_commands::run(command, out),
+            Command::DeadLetters(command) => dead_letters::run(command, out),
+            Command::HashPassword => password::run(out),
+            Command::Completions { shell } => {
+                clap_complete::generate(shell, &mut Self::command(), "weir", &mut &mut *out);
+                Ok(DONE)
+            }
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The configuration: one TOML file, read, held against its schema, and checked as a whole.
+
+#[cfg(test)]
+mod tests;
+mod unknown;
+mod validate;
+
+use std::fmt;
+use std::num::NonZeroU16;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toml::de::DeTable;
+use watch::units::Duration;
+
+use crate::admin;
+use crate::cli::ConfigFile;
+
+/// Where the configuration is looked for when the command line names none.
+const PLACES: [&str; 2] = ["weir.toml", "/etc/weir/weir.toml"];
+
+/// What `weir serve` needs at least; shown where a backend is missing.
+pub const EXAMPLE: &str = r#"    [influx]
+    listen = "127.0.0.1:8086"
+
+    [[influx.backend]]
+    name = "a"
+    url = "http://10.0.0.1:8086"
+
+    [[influx.backend]]
+    name = "b"
+    url = "http://10.0.0.2:8086""#;
+
+/// The configuration file. Durations are written `500ms` or `1m30s`, sizes `64MiB` or `10GiB`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Settings {
+    /// Worker threads: each has its own connections and its own listening sockets. One per core
+    /// when absent. Needs a restart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<NonZeroU16>,
+    /// How long a stop waits for requests that were begun before it. Needs a restart.
+    pub drain_timeout: Duration,
+    /// A worker whose loop stands still for longer is reported with what it was doing, and
+    /// counted in `weir_worker_stalls_total`. Needs a restart.
+    pub stall_limit: Duration,
+    /// `[journal]`: where writes are kept until every backend has them. Needs a restart.
+    pub journal: journal::Settings,
+    /// `[influx]`: the InfluxDB gateway.
+    pub influx: influx::settings::Settings,
+    /// `[admin]`: the port an operator and a load balancer ask. Needs a restart.
+    pub admin: admin::Settings,
+    /// `[log]`: what is written to standard error.
+    pub log: watch::log::Settings,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            workers: None,
+            drain_timeout: Duration::from_secs(30),
+            stall_limit: Duration::from_millis(500),
+            journal: journal::Settings::default(),
+            influx: influx::settings::Settings::default(),
+            admin: admin::Settings::default(),
+            log: watch::log::Settings::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// The number of workers: what is set, else one per core this process may run on.
+    pub fn worker_count(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.workers.map_or_else(cores, |count| usize::from(count.get()))
+    }
+
+    /// Where catalogue and dead letters are kept: below the journal, so that one directory holds
+    /// all that must survive.
+    pub fn influx_dir(&self) -> PathBuf {
+        self.journal.dir.join("influx")
+    }
+}
+
+/// A configuration that can be used.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The file it came from; `None` when there was none and the defaults hold.
+    pub file: Option<PathBuf>,
+    /// What it says.
+    pub settings: Settings,
+    /// What is allowed and still worth a word, each naming its remedy.
+    pub warnings: Vec<String>,
+}
+
+/// One thing that is wrong with a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The line of the file, from one, where it is known.
+    pub line: Option<usize>,
+    /// What is wrong there and what to write instead.
+    pub what: String,
+}
+
+impl From<String> for Problem {
+    fn from(what: String) -> Self {
+        Self { line: None, what }
+    }
+}
+
+/// Why a configuration can't be used.
+#[derive(Debug)]
+pub enum ConfigError {
+    /// The file can't be read.
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The file says something that can't be done.
+    Wrong {
+        /// The file; `None` when there was none.
+        file: Option<PathBuf>,
+        /// Everything found wrong.
+        problems: Vec<Problem>,
+    },
+}
+
+impl std::error::Error for ConfigError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable { source, .. } => Some(source),
+            Self::Wrong { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { file, source } => {
+                let file = file.display();
+                write!(
+                    f,
+                    "can't read the configuration {file}: {source}; name another with --config"
+                )
+            }
+            Self::Wrong { file, problems } => {
+                match file {
+                    Some(file) => write!(f, "{} can't be used:", file.display())?,
+                    None => {
+                        let [here, there] = PLACES;
+                        write!(f, "no configuration ({here} and {there} are absent):")?;
+                    }
+                }
+                for Problem { line, what } in problems {
+                    match line {
+                        Some(line) => write!(f, "\n  line {line}: {what}")?,
+                        None => write!(f, "\n  {what}")?,
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Reads and checks the configuration the command line names.
+///
+/// # Errors
+/// The file can't be read, or says something that can't be done; everything found is named.
+pub fn load(wanted: &ConfigFile) -> Result<Loaded, ConfigError> {
+    let file = place(wanted);
+    let wrong = |problems| ConfigError::Wrong { file: file.clone(), problems };
+    let text = match &file {
+        Some(path) => read(path)?,
+        None => String::new(),
+    };
+    let settings = parse(&text).map_err(wrong)?;
+    let mut found = validate::validate(&settings);
+    if !found.problems.is_empty() {
+        return Err(wrong(found.problems));
+    }
+    if let Some(path) = &file {
+        found.warnings.extend(validate::readable_by_others(path, &settings));
+    }
+    Ok(Loaded { file, settings, warnings: found.warnings })
+}
+
+/// Reads the configuration as [`load`] does, without asking whether a gateway could run with it:
+/// for commands that only need to know where the journal or the admin port is.
+///
+/// # Errors
+/// The file can't be read or isn't a configuration.
+pub fn load_places(wanted: &ConfigFile) -> Result<Settings, ConfigError> {
+    let file = place(wanted);
+    let text = match &file {
+        Some(path) => read(path)?,
+        None => String::new(),
+    };
+    parse(&text).map_err(|problems| ConfigError::Wrong { file, problems })
+}
+
+fn place(wanted: &ConfigFile) -> Option<PathBuf> {
+    let usual = || PLACES.iter().map(PathBuf::from).find(|path| path.exists());
+    wanted.config.clone().or_else(usual)
+}
+
+fn read(path: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path)
+        .map_err(|source| ConfigError::Unreadable { file: path.to_owned(), source })
+}
+
+/// The settings `text` means, or everything that keeps it from meaning any.
+pub fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
+    let document = DeTable::parse(text).map_err(|error| vec![described(&error, text)])?;
+    let schema = schemars::schema_for!(Settings).to_value();
+    let unknown = unknown::keys(document.get_ref(), &schema, text);
+    if !unknown.is_empty() {
+        return Err(unknown);
+    }
+    toml::from_str(text).map_err(|error| vec![described(&error, text)])
+}
+
+/// The parser's words with the line and the key they are about, and never a secret's value.
+fn described(error: &toml::de::Error, text: &str) -> Problem {
+    let said = error.message().lines().collect::<Vec<_>>().join(", ");
+    let Some(span) = error.span() else {
+        return Problem { line: None, what: said };
+    };
+    let line = line_of(text, span.start);
+    let written = text.lines().nth(line - 1).unwrap_or_default().trim();
+    let subject = written.split('=').next().unwrap_or_default().trim();
+    let secret = ["password", "token", "secret"].iter().any(|word| subject.contains(word));
+    let what = match (subject, secret) {
+        ("", _) => said,
+        (_, true) => format!("{subject}: can't be read; write text in quotes"),
+        (_, false) => format!("{subject}: {said}"),
+    };
+    Problem { line: Some(line), what }
+}
+
+/// The line, from one, of the byte at `offset`.
+fn line_of(text: &str, offset: usize) -> usize {
+    let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
+    before.iter().filter(|byte| **byte == b'\n').count() + 1
+}

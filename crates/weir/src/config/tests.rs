@@ -1,0 +1,178 @@
+//! What an operator hears about a configuration that can't be used, word for word.
+
+use super::{ConfigError, parse, validate::validate};
+
+/// What `weir check` says about `text` below the file's name; warnings after problems.
+fn said(text: &str) -> String {
+    let (problems, warnings) = match parse(text) {
+        Ok(settings) => {
+            let found = validate(&settings);
+            (found.problems, found.warnings)
+        }
+        Err(problems) => (problems, Vec::new()),
+    };
+    let error = ConfigError::Wrong { file: Some("weir.toml".into()), problems };
+    let lines = error.to_string();
+    let lines = lines.lines().skip(1).map(|line| line.trim_start().to_owned());
+    lines
+        .chain(warnings.into_iter().map(|word| format!("warning: {word}")))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+const BACKEND: &str = "[[influx.backend]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n";
+
+#[test]
+fn unknown_keys_are_named_with_their_place_and_the_nearest_key() {
+    let golden = [
+        (
+            "worker = 2",
+            "line 1: the top of the file has no key \"worker\"; did you mean \"workers\"?",
+        ),
+        (
+            "\n[journal]\nmax_size = \"1GiB\"",
+            "line 3: [journal] has no key \"max_size\"; did you mean \"max-size\"?",
+        ),
+        (
+            "[influx]\n[[influx.backend]]\nname = \"a\"\n[[influx.backend]]\nulr = \"http://h\"",
+            "line 5: [[influx.backend]] number 2 has no key \"ulr\"; did you mean \"url\"?",
+        ),
+        (
+            "[influx]\ntls = { cert = \"a.pem\", key = \"a.key\" }",
+            "line 2: [influx.tls] has no key \"cert\"; did you mean \"certificate\"?",
+        ),
+        ("[admin]\nzzz = 1", "line 2: [admin] has no key \"zzz\"; it has listen"),
+        (
+            "[journl]\ndir = \"x\"\n[log]\nlevle = \"info\"",
+            "line 1: the top of the file has no key \"journl\"; did you mean \"journal\"?\n\
+             line 4: [log] has no key \"levle\"; did you mean \"level\"?",
+        ),
+    ];
+    for (text, expected) in golden {
+        assert_eq!(said(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn any_tag_may_be_stamped() {
+    let text = format!("[influx.stamp]\nanything = \"peer\"\n{BACKEND}");
+    assert_eq!(said(&text), "");
+}
+
+#[test]
+fn values_of_the_wrong_kind_are_named_with_their_line() {
+    let golden = [
+        (
+            "[journal]\nack-timeout = 5",
+            "line 2: ack-timeout: invalid type: integer `5`, expected a string",
+        ),
+        (
+            "[journal]\nack-timeout = \"5\"",
+            "line 2: ack-timeout: \"5\" has no known unit; use one of ns, us, ms, s, m, h, d",
+        ),
+        (
+            "[journal]\nmax-size = \"10gb\"",
+            "line 2: max-size: \"10gb\" has no known unit; use one of B, kB, KiB, MB, MiB, GB, GiB, \
+             TB, TiB",
+        ),
+        (
+            "[journal]\nack = \"durably\"",
+            "line 2: ack: unknown variant `durably`, expected one of `durable`, `written`, `memory`",
+        ),
+        ("[[influx.backend]]\nname = \"a\"", "line 1: [[influx.backend]]: missing field `url`"),
+        ("[influx\nlisten = 1", "line 1: [influx: unclosed table, expected `]`"),
+    ];
+    for (text, expected) in golden {
+        assert_eq!(said(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_secret_is_not_repeated_in_an_error() {
+    let text = "[[influx.backend]]\nname = \"a\"\nurl = \"http://h\"\npassword = 271828";
+    assert_eq!(said(text), "line 4: password: can't be read; write text in quotes");
+}
+
+#[test]
+fn without_a_backend_the_error_shows_one() {
+    let heard = said("");
+    assert!(heard.starts_with("there is no [[influx.backend]]"), "{heard}");
+    assert!(heard.contains("url = \"http://10.0.0.1:8086\""), "{heard}");
+}
+
+#[test]
+fn what_can_not_work_together_is_found() {
+    let golden = [
+        (
+            format!("{BACKEND}{BACKEND}"),
+            "influx.backend \"a\" is there twice; the name tells their cursors and dead letters \
+             apart\n\
+             warning: influx.backend \"a\" and \"a\" have the same url: every write reaches that \
+             server twice",
+        ),
+        (
+            format!("[admin]\nlisten = \"127.0.0.1:8086\"\n{BACKEND}"),
+            "influx.listen and admin.listen are both 127.0.0.1:8086; move one of them",
+        ),
+        (
+            format!("[admin]\nlisten = \"localhost\"\n{BACKEND}"),
+            "admin.listen = \"localhost\" is no address; write \"127.0.0.1:8088\" or \"\"",
+        ),
+        (
+            format!("{BACKEND}password-file = \"/does/not/exist\"\n"),
+            "influx.backend \"a\" password-file = \"/does/not/exist\" can't be read: No such file or \
+             directory (os error 2)",
+        ),
+        (
+            format!("drain-timeout = \"0\"\n{BACKEND}"),
+            "drain-timeout must not be 0; requests that were begun would be cut off",
+        ),
+    ];
+    for (text, expected) in golden {
+        assert_eq!(said(&text), expected, "{text}");
+    }
+}
+
+#[test]
+fn what_strangers_could_do_is_a_warning() {
+    let user = "[[influx.user]]\nname = \"u\"\npassword = \"$argon2id$v=19$m=8,t=1,p=1$AAAAAAAAAAA$\
+                AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\"\n";
+    let golden = [
+        (
+            format!("[influx]\nlisten = \"0.0.0.0:8086\"\n{BACKEND}"),
+            "influx.listen 0.0.0.0:8086 is not loopback and there is no [[influx.user]]",
+        ),
+        (
+            format!("[influx]\nlisten = [\"127.0.0.1:1\", \"[::]:8086\"]\n{user}{BACKEND}"),
+            "influx.listen [::]:8086 is not loopback and there is no [influx.tls]",
+        ),
+        (
+            format!("[admin]\nlisten = \"0.0.0.0:8088\"\n{BACKEND}"),
+            "admin.listen 0.0.0.0:8088 is not loopback",
+        ),
+        (
+            "[[influx.backend]]\nname = \"a\"\nurl = \"http://10.0.0.1\"\nuser = \"w\"".to_owned(),
+            "influx.backend \"a\": its credentials cross the network in clear text",
+        ),
+        (
+            format!("{BACKEND}insecure-skip-verify = true"),
+            "influx.backend \"a\": insecure-skip-verify lets anyone",
+        ),
+    ];
+    for (text, expected) in golden {
+        let heard = said(&text);
+        let warning = heard.strip_prefix("warning: ").unwrap_or_else(|| panic!("{heard}"));
+        assert!(warning.starts_with(expected), "{heard}");
+        assert_eq!(heard.lines().count(), 1, "{heard}");
+    }
+}
+
+#[test]
+fn the_packaged_configuration_can_be_used() {
+    assert_eq!(said(include_str!("../../../../packaging/weir.toml")), "");
+}
+
+#[test]
+fn the_example_in_the_error_can_be_used() {
+    assert_eq!(said(super::EXAMPLE), "");
+}

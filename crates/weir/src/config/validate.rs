@@ -1,0 +1,210 @@
+//! The configuration as a whole: what no single setting can tell.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::{EXAMPLE, Problem, Settings};
+
+/// What was found: problems keep Weir from starting, warnings don't.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// What can't work.
+    pub problems: Vec<Problem>,
+    /// What works and is still worth a word.
+    pub warnings: Vec<String>,
+}
+
+impl Found {
+    fn wrong(&mut self, what: impl ToString) {
+        self.problems.push(what.to_string().into());
+    }
+
+    fn doubtful(&mut self, what: String) {
+        self.warnings.push(what);
+    }
+}
+
+/// Everything wrong or doubtful about `settings`.
+pub fn validate(settings: &Settings) -> Found {
+    let mut found = Found::default();
+    for checked in [
+        settings.journal.validate().map_err(|error| error.to_string()),
+        settings.influx.validate().map_err(|error| error.to_string()),
+        settings.admin.address().map(|_| ()),
+        settings.log.validate().map_err(|error| error.to_string()),
+    ] {
+        if let Err(what) = checked {
+            found.wrong(what);
+        }
+    }
+    if settings.drain_timeout.get().is_zero() {
+        found.wrong("drain-timeout must not be 0; requests that were begun would be cut off");
+    }
+    if settings.stall_limit.get().is_zero() {
+        found.wrong("stall-limit must not be 0; write \"500ms\"");
+    }
+    backends(settings, &mut found);
+    addresses(settings, &mut found);
+    files(settings, &mut found);
+    exposure(settings, &mut found);
+    found
+}
+
+fn backends(settings: &Settings, found: &mut Found) {
+    let backends = &settings.influx.backend;
+    if backends.is_empty() {
+        found.wrong(format!(
+            "there is no [[influx.backend]], so writes would have nowhere to go; the least is\n\n\
+             {EXAMPLE}\n"
+        ));
+    }
+    let mut urls = BTreeMap::new();
+    let mut names = BTreeMap::new();
+    for backend in backends {
+        if let Err(error) = backend.validate() {
+            found.wrong(error);
+        }
+        if names.insert(&backend.name, ()).is_some() {
+            found.wrong(format!(
+                "influx.backend {:?} is there twice; the name tells their cursors and dead \
+                 letters apart",
+                backend.name
+            ));
+        }
+        let url = backend.url.trim_end_matches('/').to_ascii_lowercase();
+        if let Some(other) = urls.insert(url, &backend.name) {
+            found.doubtful(format!(
+                "influx.backend {:?} and {other:?} have the same url: every write reaches that \
+                 server twice",
+                backend.name
+            ));
+        }
+        if backend.insecure_skip_verify {
+            found.doubtful(format!(
+                "influx.backend {:?}: insecure-skip-verify lets anyone on the path read and alter \
+                 the data; give `ca` instead",
+                backend.name
+            ));
+        }
+    }
+}
+
+/// No two sockets can have one port. Port 0 is any free one.
+fn addresses(settings: &Settings, found: &mut Found) {
+    let mut taken = BTreeMap::new();
+    let admin = settings.admin.address().ok().flatten().map(|address| ("admin.listen", address));
+    let http = settings.influx.listen.iter().map(|address| ("influx.listen", *address));
+    for (key, address) in admin.into_iter().chain(http).filter(|(_, at)| at.port() != 0) {
+        if let Some(other) = taken.insert(address, key) {
+            found.wrong(format!("{key} and {other} are both {address}; move one of them"));
+        }
+    }
+    let mut taken = BTreeMap::new();
+    for udp in settings.influx.udp.iter().filter(|udp| udp.listen.port() != 0) {
+        if taken.insert(udp.listen, ()).is_some() {
+            found.wrong(format!("two [[influx.udp]] listen on {}; move one of them", udp.listen));
+        }
+    }
+}
+
+/// Files that are named must be there now, not when the first connection needs them.
+fn files(settings: &Settings, found: &mut Found) {
+    let mut named = Vec::new();
+    let influx = &settings.influx;
+    if let Some(tls) = &influx.tls {
+        named.push(("influx.tls.certificate".to_owned(), &tls.certificate));
+        named.push(("influx.tls.key".to_owned(), &tls.key));
+    }
+    if let Some(file) = &influx.token_secret_file {
+        named.push(("influx.token-secret-file".to_owned(), file));
+    }
+    for backend in &influx.backend {
+        let keys = [
+            ("password-file", &backend.password_file),
+            ("token-file", &backend.token_file),
+            ("ca", &backend.ca),
+        ];
+        for (key, file) in keys {
+            if let Some(file) = file {
+                named.push((format!("influx.backend {:?} {key}", backend.name), file));
+            }
+        }
+    }
+    for (key, file) in named {
+        if let Err(error) = File::open(file) {
+            let file = file.display();
+            found.wrong(format!("{key} = \"{file}\" can't be read: {error}"));
+        }
+    }
+}
+
+/// What strangers could read or do.
+fn exposure(settings: &Settings, found: &mut Found) {
+    let influx = &settings.influx;
+    let http = influx.listen.iter().filter(|address| !address.ip().is_loopback());
+    let udp = influx.udp.iter().filter(|udp| !udp.listen.ip().is_loopback());
+    for address in http {
+        if influx.user.is_empty() {
+            found.doubtful(format!(
+                "influx.listen {address} is not loopback and there is no [[influx.user]]: whoever \
+                 reaches it may write, read and drop databases"
+            ));
+        } else if influx.tls.is_none() {
+            found.doubtful(format!(
+                "influx.listen {address} is not loopback and there is no [influx.tls]: passwords \
+                 cross the network in clear text"
+            ));
+        }
+    }
+    for udp in udp.filter(|_| !influx.user.is_empty()) {
+        found.doubtful(format!(
+            "[[influx.udp]] {} is not loopback: UDP knows no users, so whoever reaches it may \
+             write to {:?}",
+            udp.listen, udp.database
+        ));
+    }
+    if let Ok(Some(address)) = settings.admin.address()
+        && !address.ip().is_loopback()
+    {
+        found.doubtful(format!(
+            "admin.listen {address} is not loopback: whoever reaches it sees the state and can \
+             take CPU profiles"
+        ));
+    }
+    for backend in &influx.backend {
+        let secret =
+            !backend.user.is_empty() || !backend.token.is_empty() || backend.token_file.is_some();
+        if secret && backend.url.starts_with("http://") && !is_loopback(&backend.url) {
+            found.doubtful(format!(
+                "influx.backend {:?}: its credentials cross the network in clear text; use https",
+                backend.name
+            ));
+        }
+    }
+}
+
+fn is_loopback(url: &str) -> bool {
+    let Ok(uri) = url.parse::<http::Uri>() else {
+        return false;
+    };
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// A word about secrets in a configuration that every user of the machine can read.
+pub fn readable_by_others(file: &Path, settings: &Settings) -> Option<String> {
+    const OTHERS_READ: u32 = 0o004;
+    let influx = &settings.influx;
+    let in_backends =
+        |secret: fn(&influx::settings::BackendSettings) -> bool| influx.backend.iter().any(secret);
+    let holds_secrets = !influx.token_secret.is_empty()
+        || in_backends(|backend| !backend.password.is_empty() || !backend.token.is_empty());
+    let open = fs::metadata(file).is_ok_and(|metadata| metadata.mode() & OTHERS_READ != 0);
+    (holds_secrets && open).then(|| {
+        let file = file.display();
+        format!("{file} holds secrets and every user can read it; chmod 640, or use *-file keys")
+    })
+}

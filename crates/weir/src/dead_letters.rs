@@ -1,0 +1,206 @@
+//! `weir dead-letters`: what a backend refused for good, to look at, send again or give up.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::{ArgGroup, Args, Subcommand};
+use influx::delivery::dead_letters::{self as letters, Id, Letter, Selection, Summary};
+use influx::delivery::replay;
+use influx::settings::BackendSettings;
+
+use crate::cli::ConfigFile;
+use crate::config::{self, Settings};
+use crate::exit::{BAD_NEWS, DONE, Failure};
+use crate::words::{self, count, seconds};
+
+/// What can be done with dead letters.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// How many there are of each backend, and since when
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Show a backend's dead letters: each point's id, the backend's words, and the line
+    #[command(after_help = "\
+Examples:
+  weir dead-letters show a
+  weir dead-letters show a --json | jq -r .reason | sort | uniq -c")]
+    Show {
+        /// The backend's name
+        backend: String,
+        /// Print each as a line of JSON
+        #[arg(long)]
+        json: bool,
+        /// At most this many
+        #[arg(long, value_name = "COUNT")]
+        limit: Option<usize>,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Send them to their backend again; what it takes is removed, what it refuses stays
+    #[command(after_help = "\
+Examples:
+  weir dead-letters replay a --all
+  weir dead-letters replay a 40960:0 40960:7")]
+    Replay {
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Give them up
+    #[command(after_help = "\
+Examples:
+  weir dead-letters drop a 40960:0
+  weir dead-letters drop a --all")]
+    Drop {
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// Where the dead letters are.
+#[derive(Debug, Args)]
+pub struct Place {
+    /// The journal's directory; without it the configuration says
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigFile,
+}
+
+/// Which dead letters of a backend.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("letters").args(["ids", "all"]).required(true)))]
+pub struct Which {
+    /// The backend's name
+    backend: String,
+    /// The ids, as `weir dead-letters show` prints them
+    ids: Vec<Id>,
+    /// All of them
+    #[arg(long)]
+    all: bool,
+}
+
+impl Which {
+    fn selection(&self) -> Selection {
+        if self.all {
+            return Selection::All;
+        }
+        Selection::These(self.ids.iter().copied().collect::<HashSet<_>>())
+    }
+}
+
+impl Place {
+    fn dir(&self) -> Result<PathBuf, Failure> {
+        let mut settings = match &self.dir {
+            Some(_) => Settings::default(),
+            None => config::load_places(&self.config)?,
+        };
+        if let Some(dir) = &self.dir {
+            settings.journal.dir.clone_from(dir);
+        }
+        Ok(letters::dir_of(&settings.influx_dir()))
+    }
+}
+
+/// Does what was asked of the dead letters.
+pub fn run(command: Command, out: &mut dyn Write) -> Result<u8, Failure> {
+    match command {
+        Command::List { json, place } => {
+            let summaries = letters::list(&place.dir()?).map_err(Failure::other)?;
+            list(&summaries, json, out)?;
+            Ok(DONE)
+        }
+        Command::Show { backend, json, limit, place } => {
+            let all = letters::read(&place.dir()?, &backend).map_err(Failure::other)?;
+            for letter in all.take(limit.unwrap_or(usize::MAX)) {
+                show(&letter.map_err(Failure::other)?, json, out)?;
+            }
+            Ok(DONE)
+        }
+        Command::Replay { which, config } => send_again(&which, &config, out),
+        Command::Drop { which, place } => {
+            let dir = place.dir()?;
+            let dropped = letters::drop(&dir, &which.backend, &which.selection());
+            let dropped = dropped.map_err(Failure::other)?;
+            writeln!(out, "dropped {dropped} dead letters of {}", which.backend)?;
+            Ok(DONE)
+        }
+    }
+}
+
+fn list(summaries: &[Summary], json: bool, out: &mut dyn Write) -> io::Result<()> {
+    if json {
+        return writeln!(out, "{}", serde_json::to_string(summaries).map_err(io::Error::other)?);
+    }
+    if summaries.iter().all(|summary| summary.letters + summary.damaged == 0) {
+        return writeln!(out, "there are no dead letters");
+    }
+    for Summary { backend, letters, damaged, bytes, oldest_ns, .. } in summaries {
+        write!(out, "{backend}: {} dead letters, {}", count(*letters), words::bytes(*bytes))?;
+        if let Some(oldest) = oldest_ns {
+            let age = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_nanos(*oldest));
+            write!(out, ", the oldest {} ago", seconds(age.unwrap_or_default().as_secs_f64()))?;
+        }
+        if *damaged > 0 {
+            write!(out, ", {damaged} lines that can't be read")?;
+        }
+        writeln!(out, "; `weir dead-letters show {backend}` says why")?;
+    }
+    Ok(())
+}
+
+fn show(letter: &Letter, json: bool, out: &mut dyn Write) -> io::Result<()> {
+    if json {
+        return writeln!(out, "{}", serde_json::to_string(letter).map_err(io::Error::other)?);
+    }
+    let Letter { id, db, rp, reason, line, .. } = letter;
+    let policy = if rp.is_empty() { String::new() } else { format!(".{rp}") };
+    let (reason, line) = (harmless(reason), harmless(&String::from_utf8_lossy(line)));
+    writeln!(out, "{id} {db}{policy}: {reason}\n    {line}")
+}
+
+/// A point may hold anything, and a terminal would do what control characters say.
+fn harmless(text: &str) -> String {
+    let mut shown = String::new();
+    for c in text.chars() {
+        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
+}
+
+fn send_again(which: &Which, config: &ConfigFile, out: &mut dyn Write) -> Result<u8, Failure> {
+    let settings = config::load(config)?.settings;
+    let backend = named(&settings, &which.backend)?;
+    let dir = letters::dir_of(&settings.influx_dir());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::other(format!("can't begin: {error}")))?;
+    let replayed = runtime
+        .block_on(replay::replay(&dir, backend, &which.selection()))
+        .map_err(Failure::other)?;
+    writeln!(
+        out,
+        "{} has taken {} points; {} it refuses again and they stay",
+        backend.name, replayed.delivered, replayed.refused
+    )?;
+    Ok(if replayed.refused == 0 { DONE } else { BAD_NEWS })
+}
+
+fn named<'a>(settings: &'a Settings, name: &str) -> Result<&'a BackendSettings, Failure> {
+    let backends = &settings.influx.backend;
+    backends.iter().find(|backend| backend.name == name).ok_or_else(|| {
+        let known: Vec<_> = backends.iter().map(|backend| backend.name.as_str()).collect();
+        Failure::other(format!("there is no backend {name:?}; there is {}", known.join(", ")))
+    })
+}

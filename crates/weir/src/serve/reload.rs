@@ -1,0 +1,72 @@
+//! SIGHUP: what can change while connections are open, and what can't.
+
+use influx::Gateway;
+
+use crate::cli::ConfigFile;
+use crate::config::{self, Settings};
+
+/// Reads the configuration again and puts into effect what can be. A configuration that can't be
+/// used changes nothing. Returns what is in force from now on, to compare with the next time.
+pub fn reload(
+    wanted: &ConfigFile,
+    running: Settings,
+    gateway: &Gateway,
+    log: &watch::log::Handle,
+) -> Settings {
+    let loaded = match config::load(wanted) {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            tracing::error!(%error, "the configuration was not reloaded; the former one stays");
+            return running;
+        }
+    };
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    let wanted = loaded.settings;
+    let fixed = fixed(&running, &wanted).into_iter().map(str::to_owned);
+    let fixed = match gateway.reload(wanted.influx.clone()) {
+        Ok(in_influx) => fixed.chain(in_influx).collect::<Vec<_>>(),
+        Err(error) => {
+            tracing::error!(%error, "[influx] was not reloaded; the former one stays");
+            return running;
+        }
+    };
+    for key in fixed {
+        tracing::warn!("{key} has changed in the file; that needs a restart");
+    }
+    if let Err(error) = log.set_level(&wanted.log.level) {
+        tracing::error!(%error, "the log level stays as it was");
+    }
+    tracing::info!("the configuration was reloaded");
+    // What needs a restart stays as it runs, so that it is named again until there was one.
+    let log = watch::log::Settings { level: wanted.log.level, ..running.log };
+    Settings { influx: wanted.influx, log, ..running }
+}
+
+/// The keys that differ and have no effect before a restart.
+fn fixed(running: &Settings, wanted: &Settings) -> Vec<&'static str> {
+    let differ = [
+        ("workers", running.workers != wanted.workers),
+        ("drain-timeout", running.drain_timeout != wanted.drain_timeout),
+        ("stall-limit", running.stall_limit != wanted.stall_limit),
+        ("[journal]", running.journal != wanted.journal),
+        ("[admin]", running.admin != wanted.admin),
+        ("log.format", running.log.format != wanted.log.format),
+    ];
+    differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fixed;
+    use crate::config::parse;
+
+    #[test]
+    fn what_needs_a_restart_is_named() {
+        let running = parse("").unwrap();
+        let wanted = "workers = 3\n[journal]\nack = \"memory\"\n[log]\nlevel = \"debug\"";
+        assert_eq!(fixed(&running, &parse(wanted).unwrap()), ["workers", "[journal]"]);
+        assert!(fixed(&running, &running).is_empty());
+    }
+}

@@ -1,0 +1,259 @@
+//! The answer of the admin port's `/status`, and how a person sees it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::words::{bytes, count, seconds};
+
+/// How much of a backend's words is shown; `--json` has the rest.
+const REASON_CHARS_MAX: usize = 120;
+
+/// What the process says of itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Process {
+    /// The version of Weir.
+    pub version: String,
+    /// The process id.
+    pub pid: u32,
+    /// Seconds since it started.
+    pub uptime_seconds: f64,
+    /// Worker threads.
+    pub workers: usize,
+}
+
+/// Whether writes are taken.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Ready {
+    /// Whether they are.
+    pub yes: bool,
+    /// Why not.
+    pub reason: Option<String>,
+}
+
+/// The part of `/status` that is shown.
+#[derive(Debug, Deserialize)]
+pub struct Status {
+    process: Process,
+    /// Whether writes are taken.
+    pub ready: Ready,
+    journal: Journal,
+    influx: Influx,
+}
+
+#[derive(Debug, Deserialize)]
+struct Journal {
+    ack: String,
+    when_full: String,
+    poisoned: Option<String>,
+    full: bool,
+    disk_full: bool,
+    bytes_used: u64,
+    bytes_max: u64,
+    until_full_seconds: Option<f64>,
+    #[serde(default)]
+    damage: Vec<Damage>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Damage {
+    place: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Influx {
+    backends: Vec<Backend>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Backend {
+    name: String,
+    state: String,
+    /// Why it is retrying or stopped.
+    reason: Option<String>,
+    /// Absent until the delivery has begun.
+    cursor: Option<Cursor>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Cursor {
+    delivered: u64,
+    dead_lettered: u64,
+    dropped: u64,
+    dropped_oldest: u64,
+    dropped_damaged: u64,
+    waiting: Waiting,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Waiting {
+    items: u64,
+    bytes: u64,
+    oldest_age_seconds: Option<f64>,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Process { version, pid, uptime_seconds, workers } = &self.process;
+        let up = seconds(*uptime_seconds);
+        writeln!(f, "weir {version}, pid {pid}, up {up}, {workers} workers")?;
+        match &self.ready.reason {
+            None => writeln!(f, "ready    writes are taken")?,
+            Some(reason) => writeln!(f, "NOT READY: {reason}")?,
+        }
+        writeln!(f, "{}", self.journal)?;
+        self.influx.fmt(f)
+    }
+}
+
+impl fmt::Display for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let used = bytes(self.bytes_used);
+        let most = bytes(self.bytes_max);
+        write!(f, "journal  {}, {used} of {most}", self.ack)?;
+        match (&self.poisoned, self.disk_full, self.full, self.until_full_seconds) {
+            (Some(why), ..) => write!(f, "; POISONED: {why}")?,
+            (_, true, ..) => write!(f, "; THE DISK IS FULL")?,
+            (_, _, true, _) => write!(f, "; FULL, when-full = \"{}\"", self.when_full)?,
+            (.., Some(span)) => write!(f, "; full in {} at the present rate", seconds(span))?,
+            (.., None) => write!(f, "; not growing")?,
+        }
+        for Damage { place } in &self.damage {
+            write!(f, "\n         DAMAGED: {place}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Influx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const HEAD: [&str; 8] = [
+            "backend",
+            "state",
+            "points waiting",
+            "bytes",
+            "oldest",
+            "delivered",
+            "dead-lettered",
+            "dropped",
+        ];
+        let rows: Vec<[String; 8]> = self.backends.iter().map(Backend::row).collect();
+        let widths: [usize; 8] = std::array::from_fn(|column| {
+            let cells = rows.iter().map(|row| row[column].chars().count());
+            cells.chain([HEAD[column].len()]).max().unwrap_or_default()
+        });
+        writeln!(f)?;
+        line(f, &HEAD.map(str::to_owned), &widths)?;
+        for (backend, row) in self.backends.iter().zip(&rows) {
+            line(f, row, &widths)?;
+            if let Some(reason) = &backend.reason {
+                let mut words: String = reason.chars().take(REASON_CHARS_MAX).collect();
+                if words.len() < reason.len() {
+                    words.push_str(" ...");
+                }
+                writeln!(f, "  {}", words.replace('\n', " "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Backend {
+    fn row(&self) -> [String; 8] {
+        let none = Cursor::default();
+        let cursor = self.cursor.as_ref().unwrap_or(&none);
+        let Cursor { delivered, dead_lettered, waiting, .. } = cursor;
+        let Cursor { dropped, dropped_oldest, dropped_damaged, .. } = cursor;
+        [
+            self.name.clone(),
+            self.state.clone(),
+            count(waiting.items),
+            bytes(waiting.bytes),
+            waiting.oldest_age_seconds.map_or_else(|| "-".to_owned(), seconds),
+            count(*delivered),
+            count(*dead_lettered),
+            count(dropped + dropped_oldest + dropped_damaged),
+        ]
+    }
+}
+
+/// Names to the left, numbers to the right.
+fn line(f: &mut fmt::Formatter<'_>, cells: &[String; 8], widths: &[usize; 8]) -> fmt::Result {
+    let mut text = String::new();
+    for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        if column > 0 {
+            text.push_str("  ");
+        }
+        let padding = " ".repeat(width - cell.chars().count());
+        match column {
+            0 | 1 => text.extend([cell.as_str(), &padding]),
+            _ => text.extend([padding.as_str(), cell]),
+        }
+    }
+    writeln!(f, "{}", text.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Status;
+    use serde_json::json;
+
+    fn status() -> serde_json::Value {
+        let cursor = |delivered: u64, waiting: u64| {
+            json!({
+                "delivered": delivered, "dead_lettered": 12, "dropped": 0, "dropped_oldest": 1,
+                "dropped_damaged": 2,
+                "waiting": {
+                    "items": waiting, "bytes": waiting * 60,
+                    "oldest_age_seconds": (waiting > 0).then_some(123.4),
+                },
+            })
+        };
+        json!({
+            "process": { "version": "0.1.0", "pid": 42, "uptime_seconds": 97_200.0, "workers": 2 },
+            "ready": { "yes": true, "reason": null },
+            "journal": {
+                "ack": "durable", "when_full": "reject", "poisoned": null, "full": false,
+                "disk_full": false, "bytes_used": 1_288_490_189_u64, "bytes_max": 10_u64 << 30,
+                "until_full_seconds": 11_520.0, "damage": [],
+            },
+            "influx": { "backends": [
+                { "name": "a", "state": "delivering", "reason": null, "cursor": cursor(5_000_000, 0) },
+                {
+                    "name": "old-server", "state": "retrying", "cursor": cursor(3_765_433, 1_234_567),
+                    "reason": "can't connect to 10.0.0.2:8086: Connection refused",
+                },
+            ] },
+        })
+    }
+
+    #[test]
+    fn a_backlog_is_seen_in_points_bytes_and_seconds() {
+        let status: Status = serde_json::from_value(status()).unwrap();
+        assert_eq!(status.to_string(), include_str!("../../tests/golden/status.txt"));
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_journal_is_loud() {
+        for (key, value, shown) in [
+            ("poisoned", json!("fdatasync failed"), "POISONED: fdatasync failed"),
+            ("disk_full", json!(true), "THE DISK IS FULL"),
+            ("full", json!(true), "FULL, when-full = \"reject\""),
+            ("until_full_seconds", json!(null), "not growing"),
+            ("damage", json!([{ "place": "0000.log at 4096" }]), "DAMAGED: 0000.log at 4096"),
+        ] {
+            let mut document = status();
+            document["journal"][key] = value;
+            let status: Status = serde_json::from_value(document).unwrap();
+            assert!(status.to_string().contains(shown), "{status}");
+        }
+    }
+
+    #[test]
+    fn why_it_is_not_ready_is_the_first_thing_said() {
+        let mut document = status();
+        document["ready"] = json!({ "yes": false, "reason": "the journal is full" });
+        let status: Status = serde_json::from_value(document).unwrap();
+        assert_eq!(status.to_string().lines().nth(1), Some("NOT READY: the journal is full"));
+    }
+}

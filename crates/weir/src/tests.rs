@@ -1,0 +1,3 @@
+//! Tests of the program as a whole; those of one part stand beside it.
+
+mod reference;

@@ -1,0 +1,180 @@
+//! The program as it is called: what it prints, where, and its exit code.
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+struct Called {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+/// Calls `weir` in `dir`, without any of the caller's own configuration.
+fn weir_in(dir: &Path, words: &[&str], input: &str) -> Called {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(words)
+        .current_dir(dir)
+        .env_remove("WEIR_CONFIG")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Called { code: status.code().unwrap(), out: text(stdout), err: text(stderr) }
+}
+
+fn weir(words: &[&str]) -> Called {
+    weir_in(tempfile::tempdir().unwrap().path(), words, "")
+}
+
+/// A directory with `text` as its weir.toml.
+fn configured(text: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("weir.toml");
+    std::fs::write(&file, text).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    dir
+}
+
+const USABLE: &str = r#"
+[journal]
+dir = "journal"
+ack = "written"
+when-full = "drop-oldest"
+
+[influx]
+listen = ["127.0.0.1:9096", "0.0.0.0:9097"]
+stamp = { instance = "peer", site = "lab" }
+
+[[influx.udp]]
+listen = "127.0.0.1:8089"
+
+[[influx.backend]]
+name = "a"
+url = "http://127.0.0.1:18086"
+user = "weir"
+password = "hunter2"
+
+[[influx.backend]]
+name = "b"
+url = "https://b.example.net"
+kind = "influxdb2"
+token = "s3cret"
+"#;
+
+#[test]
+fn the_version_is_told() {
+    let called = weir(&["--version"]);
+    assert_eq!((called.code, called.out.as_str()), (0, "weir 0.1.0\n"));
+}
+
+#[test]
+fn a_wrong_command_line_shows_the_right_one() {
+    let called = weir(&["server"]);
+    assert_eq!(called.code, 2);
+    assert!(called.err.contains("'serve'"), "{}", called.err);
+}
+
+#[test]
+fn serve_without_backends_shows_an_example() {
+    let called = weir(&["serve"]);
+    assert_eq!(called.code, 78);
+    assert!(called.err.contains("[[influx.backend]]"), "{}", called.err);
+    assert!(called.err.contains("url = \"http://10.0.0.1:8086\""), "{}", called.err);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let called = weir(&["serve", "--config", "nowhere.toml"]);
+    assert_eq!(called.code, 78);
+    assert!(called.err.contains("nowhere.toml: No such file"), "{}", called.err);
+}
+
+#[test]
+fn check_says_what_serve_would_do_without_secrets() {
+    let dir = configured(USABLE);
+    let called = weir_in(dir.path(), &["check"], "");
+    assert_eq!((called.code, called.err.as_str()), (0, ""));
+    let dir = dir.path().canonicalize().unwrap();
+    let plan = called.out.replace(&*dir.to_string_lossy(), "DIR");
+    let workers = plan.lines().find(|line| line.trim_start().starts_with("run ")).unwrap();
+    let plan = plan.replace(workers, "  run            N workers");
+    assert_eq!(plan, include_str!("golden/check.txt"));
+    assert!(!plan.contains("hunter2") && !plan.contains("s3cret"), "{plan}");
+}
+
+#[test]
+fn check_names_what_is_wrong_with_its_line() {
+    let dir = configured("[journal]\nmax_size = \"1GiB\"\n");
+    let called = weir_in(dir.path(), &["check"], "");
+    assert_eq!((called.code, called.out.as_str()), (78, ""));
+    assert_eq!(
+        called.err,
+        "weir: weir.toml can't be used:\n  \
+         line 2: [journal] has no key \"max_size\"; did you mean \"max-size\"?\n"
+    );
+}
+
+#[test]
+fn status_says_that_nobody_answers() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let called = weir(&["status", "--admin", &port.to_string()]);
+    assert_eq!(called.code, 1);
+    assert!(called.err.contains(&format!("weir: {port} can't be asked: ")), "{}", called.err);
+    assert!(called.err.contains("is `weir serve` running"), "{}", called.err);
+}
+
+#[test]
+fn a_password_is_hashed_from_standard_input() {
+    let dir = tempfile::tempdir().unwrap();
+    let called = weir_in(dir.path(), &["hash-password"], "correct horse\n");
+    assert_eq!((called.code, called.err.as_str()), (0, ""));
+    assert!(called.out.starts_with("$argon2id$v=19$"), "{}", called.out);
+    let called = weir_in(dir.path(), &["hash-password"], "\n");
+    assert_eq!(called.code, 1);
+    assert!(called.err.contains("the password is empty"), "{}", called.err);
+}
+
+#[test]
+fn completions_are_there_for_each_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        let called = weir(&["completions", shell]);
+        assert_eq!(called.code, 0);
+        assert!(called.out.contains("dead-letters"), "{shell}");
+    }
+}
+
+#[test]
+fn a_journal_that_is_not_there_is_an_error() {
+    for command in ["inspect", "verify"] {
+        let called = weir(&["journal", command, "nowhere"]);
+        assert_eq!(called.code, 1, "{}", called.out);
+        assert!(called.err.contains("nowhere"), "{}", called.err);
+    }
+}
+
+#[test]
+fn no_dead_letters_is_good_news() {
+    let called = weir(&["dead-letters", "list"]);
+    assert_eq!((called.code, called.out.as_str()), (0, "there are no dead letters\n"));
+    let called = weir(&["dead-letters", "show", "a"]);
+    assert_eq!(called.code, 1);
+    assert!(called.err.contains("no dead letters of a backend \"a\""), "{}", called.err);
+}
+
+#[test]
+fn dropping_dead_letters_needs_to_be_told_which() {
+    let called = weir(&["dead-letters", "drop", "a"]);
+    assert_eq!(called.code, 2);
+    assert!(called.err.contains("--all"), "{}", called.err);
+    let called = weir(&["dead-letters", "drop", "a", "seven"]);
+    assert_eq!(called.code, 2);
+    assert!(called.err.contains("4096:0"), "{}", called.err);
+}

@@ -1,0 +1,133 @@
+//! `docs/metrics.md` is made from what a running Weir shows at `/metrics`; `make docs` writes it.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
+
+mod running;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use running::{ALONE, Running, request};
+
+const HEAD: &str = "\
+# Metrics
+
+<!-- Made from a running Weir's own help texts by `make docs`. -->
+
+`/metrics` on the admin port, in Prometheus' text format. Counters begin at 0 with each start, but for
+those of `weir_influx_backend_*_points_total`, which are kept on disk: for each backend
+
+    accepted = delivered + dead-lettered + dropped + waiting
+
+holds at any time and over restarts. Times are in seconds, sizes in bytes. [operating.md](operating.md)
+says which to alert on.
+";
+
+/// Those that a healthy Weir does not show yet: their first event makes them.
+const RARE: [(&str, &str, &str, &str); 2] = [
+    (
+        "weir_worker_stall_seconds",
+        "histogram",
+        "worker",
+        "How long a worker's loop stood still, once it turned again.",
+    ),
+    (
+        "weir_worker_stalls_total",
+        "counter",
+        "stage, worker",
+        "Times a worker's loop stood still for longer than the limit, by what it did.",
+    ),
+];
+
+/// One family of `/metrics`.
+#[derive(Default)]
+struct Family {
+    kind: String,
+    help: String,
+    labels: BTreeSet<String>,
+}
+
+fn families(text: &str) -> BTreeMap<String, Family> {
+    let mut families: BTreeMap<String, Family> = BTreeMap::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').unwrap();
+            families.entry(name.to_owned()).or_default().help = help.to_owned();
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            families.entry(name.to_owned()).or_default().kind = kind.to_owned();
+        } else if let Some((sample, labels)) = line.split_once('{') {
+            let parts = ["_bucket", "_sum", "_count"];
+            let base = parts.iter().find_map(|part| sample.strip_suffix(part));
+            let name = base.filter(|base| families.contains_key(*base)).unwrap_or(sample);
+            let labels = labels.split_once('}').unwrap().0;
+            let names = labels.split("\",").filter_map(|pair| pair.split_once('='));
+            let names = names.map(|(name, _)| name.to_owned()).filter(|name| name != "le");
+            families.get_mut(name).unwrap().labels.extend(names);
+        }
+    }
+    for (name, kind, labels, help) in RARE {
+        let labels = labels.split(", ").map(str::to_owned).collect();
+        families.insert(name.into(), Family { kind: kind.into(), help: help.into(), labels });
+    }
+    families
+}
+
+fn shown() -> BTreeMap<String, Family> {
+    let dir = tempfile::tempdir().unwrap();
+    let text = format!("{ALONE}[[influx.udp]]\nlisten = \"127.0.0.1:0\"\n");
+    let running = Running::start(dir.path(), &text);
+    assert_eq!(running.write("cpu v=1 1"), 204);
+    assert_eq!(running.write("nonsense"), 400);
+    assert_eq!(request(&running.http, "GET /query?q=SHOW+DATABASES", "").0, 503);
+    families(&running.ask("/metrics").1)
+}
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+}
+
+#[test]
+fn every_metric_is_in_the_reference() {
+    let families = shown();
+    let mut text = HEAD.to_owned();
+    let mut group = String::new();
+    for (name, Family { kind, help, labels }) in &families {
+        let parts = if name.starts_with("process_") { 1 } else { 2 };
+        let this = name.split('_').take(parts).collect::<Vec<_>>().join("_");
+        if this != group {
+            text += &format!(
+                "\n## `{this}`\n| metric | kind | labels | meaning |\n|---|---|---|---|\n"
+            );
+            group = this;
+        }
+        let labels = labels.iter().cloned().collect::<Vec<_>>().join(", ");
+        assert!(!help.is_empty(), "{name} has no help text");
+        text += &format!("| `{name}` | {kind} | {labels} | {} |\n", help.replace('|', "\\|"));
+    }
+    let file = docs().join("metrics.md");
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&file, &text).unwrap();
+    }
+    let written = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(written == text, "docs/metrics.md is not what Weir shows; run `make docs`");
+}
+
+#[test]
+fn metrics_that_the_documents_name_exist() {
+    let families = shown();
+    let words = |text: &str| -> Vec<String> {
+        let part = |c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        text.split(part).filter(|word| word.starts_with("weir_")).map(str::to_owned).collect()
+    };
+    let mut files = vec![docs().join("../README.md"), docs().join("../ARCHITECTURE.md")];
+    files.extend(std::fs::read_dir(docs()).unwrap().map(|entry| entry.unwrap().path()));
+    for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "md")) {
+        for word in words(&std::fs::read_to_string(file).unwrap_or_default()) {
+            // A name that ends so is the beginning of several, or a package's file name.
+            if word.ends_with('_') {
+                continue;
+            }
+            assert!(families.contains_key(&word), "{} names {word}", file.display());
+        }
+    }
+}

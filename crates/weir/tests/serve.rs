@@ -1,0 +1,119 @@
+//! The life of `weir serve` as its operator sees it: start, reload, stop, and what stands in the
+//! way. What it does for clients is tested with real servers in `tests/`.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
+
+mod running;
+
+use std::path::Path;
+use std::process::Command;
+
+use running::{ALONE, Running, call};
+use rustix::process::Signal;
+
+/// What `weir serve` says and answers when it can't start.
+fn refused(dir: &Path, text: &str) -> (Option<i32>, String) {
+    let (mut child, log) = call(dir, text);
+    let code = child.wait().unwrap().code();
+    (code, log.into_iter().collect::<Vec<_>>().join("\n"))
+}
+
+fn weir(dir: &Path, words: &[&str]) -> (Option<i32>, String) {
+    let called =
+        Command::new(env!("CARGO_BIN_EXE_weir")).args(words).current_dir(dir).output().unwrap();
+    let text = [called.stdout, called.stderr].concat();
+    (called.status.code(), String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn a_write_is_kept_while_the_backend_is_away_and_status_shows_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = Running::start(dir.path(), ALONE);
+    assert_eq!(running.ask("/ready").0, 200);
+    assert_eq!(running.write("cpu v=1 1\ncpu v=2 2\n"), 204);
+    let cursor = running.status()["influx"]["backends"][0]["cursor"].clone();
+    assert_eq!((&cursor["accepted"], &cursor["waiting"]["items"]), (&2.into(), &2.into()));
+
+    let (code, shown) = weir(dir.path(), &["status", "--admin", &running.admin]);
+    assert_eq!(code, Some(0), "{shown}");
+    let row = shown.lines().find(|line| line.starts_with("a ")).unwrap();
+    assert_eq!(row.split_whitespace().nth(2), Some("2"), "{shown}");
+}
+
+#[test]
+fn a_stop_is_orderly_and_the_next_start_knows_what_waits() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = Running::start(dir.path(), ALONE);
+    assert_eq!(running.write("cpu v=1 1"), 204);
+    running.signal(Signal::TERM);
+    running.logged("stopped");
+    assert_eq!(running.ended(), Some(0));
+
+    let running = Running::start(dir.path(), ALONE);
+    let cursor = running.status()["influx"]["backends"][0]["cursor"].clone();
+    assert_eq!((&cursor["accepted"], &cursor["waiting"]["items"]), (&1.into(), &1.into()));
+}
+
+#[test]
+fn a_backend_with_a_backlog_can_not_be_removed_by_mistake() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = Running::start(dir.path(), ALONE);
+    assert_eq!(running.write("cpu v=1 1"), 204);
+    running.signal(Signal::INT);
+    assert_eq!(running.ended(), Some(0));
+
+    let renamed = ALONE.replace("name = \"a\"", "name = \"b\"");
+    let (code, said) = refused(dir.path(), &renamed);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("1 points wait for backend \"a\""), "{said}");
+    assert!(said.contains("weir journal forget a"), "{said}");
+
+    let (code, said) = weir(dir.path(), &["journal", "forget", "a"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("forgot a: 1 points"), "{said}");
+    Running::start(dir.path(), &renamed);
+}
+
+#[test]
+fn a_reload_says_what_needs_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = Running::start(dir.path(), ALONE);
+    let changed = ALONE.replace("workers = 1", "workers = 2");
+    std::fs::write(dir.path().join("weir.toml"), changed).unwrap();
+    running.signal(Signal::HUP);
+    running.logged("workers has changed in the file; that needs a restart");
+    running.logged("the configuration was reloaded");
+
+    std::fs::write(dir.path().join("weir.toml"), "wrokers = 3").unwrap();
+    running.signal(Signal::HUP);
+    let line = running.logged("the configuration was not reloaded; the former one stays");
+    assert!(
+        line["error"].to_string().contains("did you mean \\\"workers\\\""),
+        "{}",
+        line["error"]
+    );
+    assert_eq!(running.ask("/ready").0, 200);
+}
+
+#[test]
+fn two_can_not_have_one_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let _running = Running::start(dir.path(), ALONE);
+    let (code, said) = refused(dir.path(), ALONE);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("in use by another process"), "{said}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    for key in ["[influx]\nlisten", "[admin]\nlisten"] {
+        let dir = tempfile::tempdir().unwrap();
+        let free = format!("{key} = \"127.0.0.1:0\"");
+        let text = ALONE.replace(&free, &format!("{key} = \"{address}\""));
+        let (code, said) = refused(dir.path(), &text);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains(&address.to_string()), "{said}");
+        assert!(said.contains("in use"), "{said}");
+    }
+}
