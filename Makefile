@@ -46,7 +46,7 @@ fuzz:
 	@scripts/fuzz $(FUZZ_SECONDS)
 
 docs:
-	UPDATE=1 $(CARGO) test --package weir --bins reference
+	UPDATE=1 $(CARGO) test --package weir --bins --test metrics reference
 
 deb:
 	$(CARGO) deb --package weir
