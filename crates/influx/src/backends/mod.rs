@@ -30,14 +30,18 @@ const CAUGHT_UP: Duration = Duration::from_secs(1);
 /// How long a statement about users may take on each backend.
 const EVERYWHERE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a request under way may still take when deliveries end.
+const STOP_GRACE: Duration = Duration::from_secs(3);
+
 /// One backend.
 #[derive(Debug)]
 pub struct Backend {
     settings: BackendSettings,
-    /// For writes, statements and `SHOW`.
+    /// For the delivery alone. A connection is driven by the runtime that opened it, so that whatever
+    /// workers ask must not share these: batches would be written on a worker's thread.
     delivery: Arc<Client>,
-    /// For queries of clients, so that none of them waits for a connection of the delivery's.
-    queries: Client,
+    /// For queries of clients and everything else that workers ask.
+    queries: Arc<Client>,
     breaker: Breaker,
     standing: Standing,
 }
@@ -76,7 +80,7 @@ impl Backend {
         Ok(Self {
             settings: settings.clone(),
             delivery: Arc::new(Client::new(settings)?),
-            queries: Client::new(settings)?,
+            queries: Arc::new(Client::new(settings)?),
             breaker: Breaker::new(&settings.name, health::Settings::default(), registry),
             standing: Standing::new(&settings.name, registry),
         })
@@ -95,6 +99,11 @@ impl Backend {
     /// The client of its delivery.
     pub fn client(&self) -> &Arc<Client> {
         &self.delivery
+    }
+
+    /// The client of queries, which workers may use.
+    pub fn queries(&self) -> &Arc<Client> {
+        &self.queries
     }
 
     /// Whether it answers.
@@ -285,7 +294,7 @@ impl Backends {
     /// When a backend cannot be reached; none has then been asked. When one gave no answer.
     pub async fn run_everywhere(&self, text: &str, db: &str) -> Result<Bytes, EverywhereError> {
         let asked = || self.list.iter().filter(|backend| backend.settings.kind.has_catalogue());
-        let pings = join_all(asked().map(|backend| backend.delivery.ping())).await;
+        let pings = join_all(asked().map(|backend| backend.queries.ping())).await;
         let unreachable: Vec<String> = asked()
             .zip(pings)
             .filter(|(_, ping)| ping.is_err())
@@ -295,7 +304,7 @@ impl Backends {
             return Err(EverywhereError::Unreachable(unreachable));
         }
         let form = [("q", text), ("db", db)];
-        let run = asked().map(|backend| backend.delivery.ask(&form, EVERYWHERE_TIMEOUT));
+        let run = asked().map(|backend| backend.queries.ask(&form, EVERYWHERE_TIMEOUT));
         let mut answer = Bytes::from_static(b"{\"results\":[]}\n");
         let mut refused = false;
         for (backend, said) in asked().zip(join_all(run).await) {
@@ -329,18 +338,22 @@ impl Backends {
         restart
     }
 
-    /// Ends the deliveries: each finishes the request it has under way, if that takes no longer than
-    /// its timeout, and leaves the rest in the journal.
+    /// Ends the deliveries: each may finish the request it has under way, if that takes no longer than
+    /// a few seconds; the rest stays in the journal.
     pub async fn stop(&self) {
         self.drain.trigger();
         let tasks = {
             let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::take(&mut *tasks)
         };
-        for task in tasks {
+        let end = |mut task: JoinHandle<()>| async move {
             // A task that panicked has said so; there is nothing left to stop.
-            let _ = task.await;
-        }
+            if tokio::time::timeout(STOP_GRACE, &mut task).await.is_err() {
+                task.abort();
+                let _ = task.await;
+            }
+        };
+        join_all(tasks.into_iter().map(end)).await;
     }
 
     /// Sees whether backends that fail, or of which nothing is heard otherwise, answer `/ping`.

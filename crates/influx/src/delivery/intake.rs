@@ -99,8 +99,9 @@ impl Intake {
             } else {
                 let end = *end.get_or_insert_with(|| Instant::now() + linger);
                 match timeout_at(end, self.consumer.next(CHUNK_BYTES)).await {
-                    Ok(chunk) => chunk?,
-                    Err(_) => return Ok(Next::Window),
+                    Ok(Ok(chunk)) => chunk,
+                    // What went wrong comes again once the window is delivered.
+                    Ok(Err(_)) | Err(_) => return Ok(Next::Window),
                 }
             };
             self.chunks.push_back(chunk);

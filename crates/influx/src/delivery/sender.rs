@@ -147,9 +147,9 @@ impl Sender {
                 return Ok(Some(Verdict::Failed(words)));
             }
             Err(error @ (Broken::Timeout(_) | Broken::Lost(_))) => {
-                if matches!(error, Broken::Timeout(_)) {
-                    self.sizing.too_much(points, bytes);
-                }
+                // A server that refuses a large body early may reset the connection before its answer
+                // is read, so that this can be a 413 as well.
+                self.sizing.too_much(points, bytes);
                 let words = error.to_string();
                 self.retry_after(&words, None).await?;
                 return Ok(Some(Verdict::Failed(words)));

@@ -80,7 +80,7 @@ impl Backends {
     ) -> Result<(Arc<Self>, Arc<Catalogue>), StartError> {
         let backends = Arc::new(Self::new(settings, journal, registry)?);
         let asked = backends.all().iter().filter(|one| one.settings().kind.has_catalogue());
-        let asked = asked.map(|one| (one.name().to_owned(), Arc::clone(one.client())));
+        let asked = asked.map(|one| (one.name().to_owned(), Arc::clone(one.queries())));
         let catalogue = Arc::new(Catalogue::open(dir, asked)?);
         let mut tasks = Vec::new();
         for backend in backends.all() {

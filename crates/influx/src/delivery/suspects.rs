@@ -4,7 +4,7 @@
 use super::answer::Refusal;
 
 /// The points of `lines` that `refusal` means, by their place; empty when its words do not tell, or when
-/// their number is not the number dropped.
+/// they would be more than were dropped.
 pub fn suspects(refusal: &Refusal, lines: &[&[u8]]) -> Vec<u32> {
     if !refusal.lines.is_empty() {
         return refusal.lines.clone();
@@ -17,7 +17,8 @@ pub fn suspects(refusal: &Refusal, lines: &[&[u8]]) -> Vec<u32> {
         None if refusal.words.contains("points beyond retention policy") => oldest(lines, dropped),
         None => return Vec::new(),
     };
-    if found.len() as u64 == dropped { found } else { Vec::new() }
+    // Fewer are right, too: the words name one conflict, and the next answer will name the next.
+    if found.len() as u64 <= dropped { found } else { Vec::new() }
 }
 
 /// `field type conflict: input field "f" on measurement "m" is type float, already exists as type
@@ -26,15 +27,17 @@ pub fn suspects(refusal: &Refusal, lines: &[&[u8]]) -> Vec<u32> {
 struct Conflict<'a> {
     field: &'a str,
     measurement: &'a str,
-    given: &'a str,
+    /// The type the field has already; every other conflicts with it, not only the one named.
+    existing: &'a str,
 }
 
 fn conflict(words: &str) -> Option<Conflict<'_>> {
     let (_, rest) = words.split_once("input field \"")?;
     let (field, rest) = rest.split_once("\" on measurement \"")?;
     let (measurement, rest) = rest.split_once("\" is type ")?;
-    let (given, _) = rest.split_once(',')?;
-    Some(Conflict { field, measurement, given })
+    let (_, rest) = rest.split_once(", already exists as type ")?;
+    let existing = rest.split(' ').next()?;
+    Some(Conflict { field, measurement, existing })
 }
 
 impl Conflict<'_> {
@@ -49,7 +52,7 @@ impl Conflict<'_> {
                 return false;
             }
             let fields = line.get(series.len() + 1..).unwrap_or_default();
-            has_field_of(fields, &field, self.given)
+            has_other_type(fields, &field, self.existing)
         };
         let places = (0_u32..).zip(lines).filter(|(_, line)| meant(line));
         places.map(|(place, _)| place).collect()
@@ -67,11 +70,11 @@ fn escaped(name: &str, special: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whether `fields` has `key=` with a value of the type InfluxDB calls `given`.
-fn has_field_of(fields: &[u8], key: &[u8], given: &str) -> bool {
+/// Whether `fields` has `key=` with a value of another type than InfluxDB calls `existing`.
+fn has_other_type(fields: &[u8], key: &[u8], existing: &str) -> bool {
     let starts = memchr::memmem::find_iter(fields, key);
     let mut begun = starts.filter(|at| *at == 0 || fields[at - 1] == b',');
-    begun.any(|at| type_of(&fields[at + key.len()..]) == given)
+    begun.any(|at| type_of(&fields[at + key.len()..]) != existing)
 }
 
 fn type_of(value: &[u8]) -> &'static str {
@@ -117,7 +120,7 @@ mod tests {
                             \"m,n\" is type float, already exists as type integer dropped=2";
 
     #[test]
-    fn a_type_conflict_means_the_points_with_that_field_and_type() {
+    fn a_type_conflict_means_the_points_with_that_field_and_another_type() {
         let lines: [&[u8]; 7] = [
             b"m\\,n,t=1 v\\ w=1 1\n",
             b"m\\,n,t=1 v\\ w=1i 1\n",
@@ -127,8 +130,9 @@ mod tests {
             b"m\\,n v\\ w=\"1\" 1\n",
             b"m\\,n,v\\ w=1 z=1 1\n",
         ];
-        assert_eq!(suspects(&refusal(CONFLICT, 2), &lines), [0, 2]);
-        assert!(suspects(&refusal(CONFLICT, 3), &lines).is_empty());
+        assert_eq!(suspects(&refusal(CONFLICT, 3), &lines), [0, 2, 5]);
+        assert_eq!(suspects(&refusal(CONFLICT, 4), &lines), [0, 2, 5]);
+        assert!(suspects(&refusal(CONFLICT, 2), &lines).is_empty());
     }
 
     #[test]
