@@ -5,8 +5,6 @@ mod lexer;
 mod parser;
 mod reader;
 mod rewrite;
-#[cfg(test)]
-mod tests;
 mod time;
 mod token;
 
@@ -136,3 +134,6 @@ pub fn quote_identifier(name: &str) -> String {
 pub fn quote_string(text: &str) -> String {
     rewrite::quote(text, '\'')
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,8 +10,6 @@ mod point;
 mod precision;
 mod stamp;
 mod tags;
-#[cfg(test)]
-mod tests;
 
 pub use precision::Precision;
 pub use stamp::{StampError, StampTag};
@@ -83,3 +81,6 @@ pub fn points(normalised: &[u8]) -> impl Iterator<Item = &[u8]> {
 pub fn series(point: &[u8]) -> &[u8] {
     frame::series(point)
 }
+
+#[cfg(test)]
+mod tests;
