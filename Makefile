@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Seconds per fuzz target.
 FUZZ_SECONDS ?= 60
-# Arguments for the benchmark, as ARGS="--row single-point --pairs 1".
+# Arguments for the benchmark, as ARGS="--only lines --quick".
 ARGS ?=
 
 .PHONY: help run test check fmt bench fuzz docs deb image clean
