@@ -1,4 +1,5 @@
-//! What the InfluxDB gateway writes into the journal: points, and statements that change something.
+//! What the InfluxDB gateway writes into the journal: points, and statements that change
+//! something.
 //!
 //! A record's header holds names by length, so that the points or the statement follow as they are
 //! and are copied once. All integers are little endian.
@@ -6,7 +7,7 @@
 //! | kind | payload |
 //! |---|---|
 //! | 1, points | db length u16, db, policy length u16, policy, normalised line protocol |
-//! | 2, statement | id u64, db length u16, db, policy length u16, policy, parameters length u32, parameters, text |
+//! | 2, statement | id u64, then db and policy as above, parameters length u32, parameters, text |
 
 /// The journal's record kind of points.
 pub const KIND_POINTS: u8 = 1;
@@ -154,6 +155,7 @@ fn text(bytes: &[u8]) -> Result<&str, RecordError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
     use proptest::prelude::{any, proptest};
 
     proptest! {
@@ -175,7 +177,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_panic(kind in 0_u8..4, payload in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn no_bytes_panic(kind in 0_u8..4, payload in vec(any::<u8>(), 0..64)) {
             let _ = Record::read(kind, &payload);
         }
     }

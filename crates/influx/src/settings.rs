@@ -110,7 +110,8 @@ pub struct BackendSettings {
     /// A PEM file of certificate authorities to trust instead of the system's.
     #[serde(default)]
     pub ca: Option<PathBuf>,
-    /// Accept any certificate of this backend. Anyone on the path can then read and alter the data.
+    /// Accept any certificate of this backend. Anyone on the path can then read and alter the
+    /// data.
     #[serde(default)]
     pub insecure_skip_verify: bool,
     /// How long a batch may take from the first byte sent to the last byte of the answer. A batch
@@ -129,11 +130,12 @@ pub struct BackendSettings {
     /// How long the first point of a batch waits for company while no other batch is under way.
     #[serde(default = "default_linger")]
     pub linger: Duration,
-    /// Compress batches. Costs about 10 ns a byte of CPU time in Weir; worth it over a slow network.
+    /// Compress batches. Costs about 10 ns a byte of CPU time in Weir; worth it over a slow
+    /// network.
     #[serde(default)]
     pub gzip: bool,
-    /// Points a second at most while the backend catches up (its backlog is older than 2 s), so that
-    /// the backlog does not knock over a server that has just come back. 0 is without limit.
+    /// Points a second at most while the backend catches up (its backlog is older than 2 s), so
+    /// that the backlog does not knock over a server that has just come back. 0 is without limit.
     #[serde(default)]
     pub catch_up_rate: u64,
     /// Create a database or retention policy that is missing here. When off, the backend stops

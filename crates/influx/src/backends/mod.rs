@@ -37,8 +37,8 @@ const STOP_GRACE: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub struct Backend {
     settings: BackendSettings,
-    /// For the delivery alone. A connection is driven by the runtime that opened it, so that whatever
-    /// workers ask must not share these: batches would be written on a worker's thread.
+    /// For the delivery alone. A connection is driven by the runtime that opened it, so that
+    /// whatever workers ask must not share these: batches would be written on a worker's thread.
     delivery: Arc<Client>,
     /// For queries of clients and everything else that workers ask.
     queries: Arc<Client>,
@@ -201,7 +201,8 @@ pub enum EverywhereError {
          kept for later; not reachable: {}", .0.join(", ")
     )]
     Unreachable(Vec<String>),
-    /// A backend could be reached and then gave no answer: it may or may not have run the statement.
+    /// A backend could be reached and then gave no answer: it may or may not have run the
+    /// statement.
     #[error(
         "the statement may not have run on backend {backend}: {error}; run it again when it answers"
     )]
@@ -286,9 +287,9 @@ impl Backends {
         self.waiting.tell(id, backend, ran);
     }
 
-    /// Runs a statement about users on all backends at once, without the journal, and gives the body
-    /// of one answer: of one that refused it, if any did. Backends that know no such statements are
-    /// left out.
+    /// Runs a statement about users on all backends at once, without the journal, and gives the
+    /// body of one answer: of one that refused it, if any did. Backends that know no such
+    /// statements are left out.
     ///
     /// # Errors
     /// When a backend cannot be reached; none has then been asked. When one gave no answer.
@@ -319,7 +320,8 @@ impl Backends {
         Ok(answer)
     }
 
-    /// Reads password and token files again; gives the settings that need a restart to take effect.
+    /// Reads password and token files again; gives the settings that need a restart to take
+    /// effect.
     pub fn reload(&self, settings: &[BackendSettings]) -> Vec<String> {
         let mut restart = Vec::new();
         for backend in &self.list {
@@ -338,8 +340,8 @@ impl Backends {
         restart
     }
 
-    /// Ends the deliveries: each may finish the request it has under way, if that takes no longer than
-    /// a few seconds; the rest stays in the journal.
+    /// Ends the deliveries: each may finish the request it has under way, if that takes no longer
+    /// than a few seconds; the rest stays in the journal.
     pub async fn stop(&self) {
         self.drain.trigger();
         let tasks = {

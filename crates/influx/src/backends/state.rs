@@ -58,7 +58,8 @@ struct Words {
 pub struct Standing {
     backend: String,
     phase: AtomicU8,
-    /// When the oldest point was accepted that is on its way, in nanoseconds since 1970; 0 for none.
+    /// When the oldest point was accepted that is on its way, in nanoseconds since 1970; 0 for
+    /// none.
     oldest_ns: AtomicU64,
     words: Mutex<Words>,
     stopped: Gauge,

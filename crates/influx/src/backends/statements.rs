@@ -47,8 +47,8 @@ pub struct StatementReport {
 }
 
 impl StatementReport {
-    /// The answer for the client: of a backend that refused the statement, if any did; `None` while no
-    /// backend has answered.
+    /// The answer for the client: of a backend that refused the statement, if any did; `None`
+    /// while no backend has answered.
     pub fn document(&self) -> Option<Bytes> {
         let answers = || {
             self.ran.iter().filter_map(|(_, ran)| match ran {

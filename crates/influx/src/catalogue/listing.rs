@@ -94,8 +94,9 @@ impl Listing {
         }
     }
 
-    /// The statements that make `db`, with the policies known here, on a backend that lacks it; with
-    /// `rp`, that policy even if nothing is known about it. Each may be run where it has run before.
+    /// The statements that make `db`, with the policies known here, on a backend that lacks
+    /// it; with `rp`, that policy even if nothing is known about it. Each may run where it has run
+    /// before.
     pub fn creation(&self, db: &str, rp: &str) -> Vec<String> {
         let unknown = Policies::default();
         let known = self.databases.get(db).unwrap_or(&unknown);

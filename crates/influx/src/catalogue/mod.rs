@@ -1,8 +1,9 @@
 //! Which databases and retention policies there are: the union of what the backends list.
 //!
-//! A statement takes effect here when the journal has it, not when the slowest backend has run it. So
-//! each backend's listing is seen through the statements that it has still to run; a database that was
-//! dropped stays dropped though a lagging backend lists it yet, and a new one is known at once.
+//! A statement takes effect here when the journal has it, not when the slowest backend has run it.
+//! So each backend's listing is seen through the statements that it has still to run; a database
+//! that was dropped stays dropped though a lagging backend lists it yet, and a new one is known at
+//! once.
 
 mod ask;
 mod file;
@@ -63,8 +64,8 @@ impl Snapshot {
         self.known
     }
 
-    /// The policy for a write to `db`, where `rp` empty means the default. Does not allocate when the
-    /// names are known.
+    /// The policy for a write to `db`, where `rp` empty means the default. Does not allocate when
+    /// the names are known.
     pub fn lookup(&self, db: &str, rp: &str) -> Lookup {
         if !self.known {
             return Lookup::Policy(rp.into());

@@ -1,12 +1,13 @@
 //! What a backend's answer to a batch means. Pure: bytes in, meaning out.
 //!
-//! The message decides before the status, because InfluxDB answers a missing retention policy, which
-//! no retry can cure, with 500, and a missing database with the 404 that a wrong path gives too.
-//! Messages are compared from their beginning only: behind it they quote what a client wrote.
+//! The message decides before the status, because InfluxDB answers a missing retention policy,
+//! which no retry can cure, with 500, and a missing database with the 404 that a wrong path gives
+//! too. Messages are compared from their beginning only: behind it they quote what a client wrote.
 //!
 //! Sources: InfluxDB 1.8 `services/httpd/handler.go` (`serveWrite`), `tsdb/shard.go`
 //! (`PartialWriteError`) and `errors.go`; InfluxDB 2.7 `http/write_handler.go`,
-//! `http/legacy/write_handler.go` and `tenant/error_bucket.go`; InfluxDB 3 `influxdb3_server/src/http.rs`.
+//! `http/legacy/write_handler.go` and `tenant/error_bucket.go`; InfluxDB 3
+//! `influxdb3_server/src/http.rs`.
 
 use std::time::{Duration, SystemTime};
 
@@ -41,7 +42,8 @@ pub enum Missing {
     Policy,
     /// The bucket (2.x).
     Bucket,
-    /// The mapping of a database to a bucket on the 1.x path of a 2.x server; Weir cannot create it.
+    /// The mapping of a database to a bucket on the 1.x path of a 2.x server; Weir cannot create
+    /// it.
     Mapping,
 }
 
@@ -50,7 +52,8 @@ pub enum Missing {
 pub struct Refusal {
     /// The backend's words.
     pub words: String,
-    /// How many points were dropped, where the backend says so. The others may or may not be stored.
+    /// How many points were dropped, where the backend says so. The others may or may not be
+    /// stored.
     pub dropped: Option<u64>,
     /// Which lines were refused, counted from 0, where the backend says so (InfluxDB 3).
     pub lines: Vec<u32>,

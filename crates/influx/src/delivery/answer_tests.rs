@@ -128,15 +128,15 @@ fn influxdb_2() {
         ),
         (
             413,
-            "{\"code\":\"request too large\",\"message\":\"unable to read data: points batch is too \
-             large\"}"
+            "{\"code\":\"request too large\",\"message\":\"unable to read data: points batch \
+             is too large\"}"
                 .into(),
             Answer::TooLarge("unable to read data: points batch is too large".into()),
         ),
         (
             500,
-            "{\"code\":\"internal error\",\"message\":\"unexpected error writing points to database: \
-             timeout\"}"
+            "{\"code\":\"internal error\",\"message\":\"unexpected error writing points to \
+             database: timeout\"}"
                 .into(),
             Answer::Overloaded("unexpected error writing points to database: timeout".into()),
         ),

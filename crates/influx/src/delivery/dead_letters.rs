@@ -1,9 +1,9 @@
 //! Points that a backend can never store, kept with the backend's words until someone decides.
 //!
-//! One file a backend, `NAME.jsonl`: a line of JSON each, so that `grep` and `jq` read it. A letter is
-//! known by its record's position and the point's index in it, so that a point that comes again after
-//! a restart is not kept twice. Whoever touches a file holds a lock on `NAME.lock` meanwhile; the
-//! command line may therefore drop letters while Weir runs.
+//! One file a backend, `NAME.jsonl`: a line of JSON each, so that `grep` and `jq` read it. A
+//! letter is known by its record's position and the point's index in it, so that a point that
+//! comes again after a restart is not kept twice. Whoever touches a file holds a lock on
+//! `NAME.lock` meanwhile; the command line may therefore drop letters while Weir runs.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};

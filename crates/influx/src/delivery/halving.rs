@@ -1,15 +1,16 @@
 //! Finding the points that a backend refuses among those it takes. Pure: no clock, no socket.
 //!
-//! A refused part is sent again in halves, first half first, so that the good points arrive in their
-//! order and each bad one ends alone. With `k` bad points among `n` that takes about `2 k log2 n` sends.
+//! A refused part is sent again in halves, first half first, so that the good points arrive in
+//! their order and each bad one ends alone. With `k` bad points among `n` that takes about
+//! `2 k log2 n` sends.
 //!
 //! Two things make it quicker and surer:
-//! - **Suspects.** Where the backend's words tell which points they mean, those are sent alone as a
-//!   *probe*. If the backend drops all of them, the rest goes out whole. If not, the guess was wrong
-//!   and everything is sent again in its order, so that the order of arrival is right in the end.
-//! - **Canary.** A failure (5xx, timeout, reset) may be the backend's fault or a point's. A point that
-//!   fails alone is poison only if the backend accepts another series beside it, and that not once but
-//!   [`ROUNDS`] times in turn. A backend that fails at everything never makes poison.
+//! - **Suspects.** Where the backend's words tell which points they mean, those are sent alone as
+//!   a *probe*. If the backend drops all of them, the rest goes out whole. If not, the guess was
+//!   wrong and everything is sent again in its order, so that the order is right in the end.
+//! - **Canary.** A failure (5xx, timeout, reset) may be the backend's fault or a point's. A point
+//!   that fails alone is poison only if the backend accepts another series beside it, and that not
+//!   once but [`ROUNDS`] times in turn. A backend that fails at everything never makes poison.
 
 /// Failures of the same part after which it is halved.
 pub const FAILURES_BEFORE_HALVING: u8 = 2;

@@ -98,7 +98,9 @@ proptest! {
     }
 
     #[test]
-    fn a_backend_that_fails_at_everything_makes_no_poison(count in 1_u32..40, tries in 0_usize..400) {
+    fn a_backend_that_fails_at_everything_makes_no_poison(
+        count in 1_u32..40, tries in 0_usize..400,
+    ) {
         let mut halving = Halving::new(count);
         for _ in 0..tries {
             assert_eq!(halving.settle(Outcome::Failed("down".into())), []);

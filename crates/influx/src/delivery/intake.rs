@@ -134,9 +134,9 @@ impl Intake {
         None
     }
 
-    /// Finds a point beyond the window that `wanted` takes: one of `db` and `rp`, or of others once
-    /// enough has been searched. It may lie beyond a statement: it is sent again in its place.
-    /// Waits for `patience` for new records.
+    /// Finds a point beyond the window that `wanted` takes: one of `db` and `rp`, or of others
+    /// once enough has been searched. It may lie beyond a statement: it is sent again in its
+    /// place. Waits for `patience` for new records.
     pub async fn look_ahead(
         &mut self,
         db: &str,

@@ -1,9 +1,10 @@
 //! Delivering what the journal holds to each backend, independently of the others.
 //!
-//! It never loses a point, never reorders those of one backend, and never asks what a point means as
-//! long as it is accepted. The one path: [`intake`] fills a [`batch`] window up to the next statement;
-//! [`settle`] sends each piece and, where the backend refuses it, finds the poison by [`halving`];
-//! [`sender`] deals with a backend that is down, busy, locked or lacks a database; then the cursor moves.
+//! It never loses a point, never reorders those of one backend, and never asks what a point means
+//! as long as it is accepted. The one path: [`intake`] fills a [`batch`] window up to the next
+//! statement; [`settle`] sends each piece and, where the backend refuses it, finds the poison by
+//! [`halving`]; [`sender`] deals with a backend that is down, busy, locked or lacks a database;
+//! then the cursor moves.
 
 pub mod answer;
 pub mod batch;

@@ -1,4 +1,5 @@
-//! Sending dead letters to their backend once more, after whatever made it refuse them was set right.
+//! Sending dead letters to their backend once more, after whatever made it refuse them was set
+//! right.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -52,8 +53,8 @@ pub enum ReplayError {
     },
 }
 
-/// Sends the letters meant by `selection` to `backend` and removes those that it stores. May run while
-/// Weir does. A letter holds an old point: it overwrites a newer one of the same identity.
+/// Sends the letters meant by `selection` to `backend` and removes those that it stores. May run
+/// while Weir does. A letter holds an old point: it overwrites a newer one of the same identity.
 ///
 /// # Errors
 /// When there are no letters, or the backend does not answer as it should.

@@ -1,6 +1,6 @@
-//! One request to one backend, sent until its answer says something about the points. Everything that
-//! is the backend's own trouble is dealt with here: it is waited for, what is missing is created, and
-//! what only a person can set right stops the delivery with a message.
+//! One request to one backend, sent until its answer says something about the points. Everything
+//! that is the backend's own trouble is dealt with here: it is waited for, what is missing is
+//! created, and what only a person can set right stops the delivery with a message.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -147,8 +147,8 @@ impl Sender {
                 return Ok(Some(Verdict::Failed(words)));
             }
             Err(error @ (Broken::Timeout(_) | Broken::Lost(_))) => {
-                // A server that refuses a large body early may reset the connection before its answer
-                // is read, so that this can be a 413 as well.
+                // A server that refuses a large body early may reset the connection before its
+                // answer is read, so that this can be a 413 as well.
                 self.sizing.too_much(points, bytes);
                 let words = error.to_string();
                 self.retry_after(&words, None).await?;
@@ -244,7 +244,8 @@ impl Sender {
         }
     }
 
-    /// Runs the statements that make a database as the other backends have it; gives why it failed.
+    /// Runs the statements that make a database as the other backends have it; gives why it
+    /// failed.
     async fn create(&self, db: &str, rp: &str) -> Result<Option<String>, Broken> {
         let statements = self.catalogue.snapshot().creation(db, rp);
         let timeout = self.backend.settings().statement_timeout.get();

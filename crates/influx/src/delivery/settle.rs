@@ -219,9 +219,9 @@ impl Trouble<'_> {
         })
     }
 
-    /// Points of other series. Those behind `beside` are sent again in their turn, so that sending one
-    /// before it does no harm; of those before it only the one accepted last, which nothing has
-    /// overwritten since.
+    /// Points of other series. Those behind `beside` are sent again in their turn, so that sending
+    /// one before it does no harm; of those before it only the one accepted last, which nothing
+    /// has overwritten since.
     async fn find_canaries(&self, beside: u32, intake: &mut Intake) -> Vec<Found> {
         let failing = wire::line::series(self.line(beside));
         let other = |line: &[u8]| wire::line::series(line) != failing;

@@ -1,4 +1,5 @@
-//! How large batches are: as large as configured, unless the backend shows that it takes less. Pure.
+//! How large batches are: as large as configured, unless the backend shows that it takes less.
+//! Pure.
 
 use super::batch::Limits;
 
@@ -25,8 +26,8 @@ impl Sizing {
         self.now
     }
 
-    /// A request of so many bytes was too large (413). The ceiling goes well below it, since creeping
-    /// up to the true limit would provoke another 413 each time.
+    /// A request of so many bytes was too large (413). The ceiling goes well below it, since
+    /// creeping up to the true limit would provoke another 413 each time.
     pub fn too_large(&mut self, bytes: usize) {
         self.ceiling = self.ceiling.min(bytes - bytes / 4).max(BYTES_MIN);
         self.now.bytes = self.now.bytes.min(bytes / 2).max(BYTES_MIN);

@@ -52,7 +52,8 @@ pub enum StartError {
 }
 
 impl Backends {
-    /// Starts one delivery a backend on `control`, with the catalogue and the dead letters in `dir`.
+    /// Starts one delivery a backend on `control`, with the catalogue and the dead letters in
+    /// `dir`.
     ///
     /// # Errors
     /// When a backend's files, cursor or dead letters cannot be used.
@@ -165,7 +166,7 @@ fn encode(journal: &Journal, encoder: &mut Encoder) {
         };
         counter(
             "weir_influx_backend_accepted_points_total",
-            "Points accepted for a backend; the sum of delivered, dead-lettered, dropped and waiting.",
+            "Points accepted for a backend: delivered, dead-lettered, dropped and waiting ones.",
             cursor.accepted,
         );
         counter(

@@ -10,9 +10,9 @@ use crate::backends::Ran;
 /// server fail would hold back all points behind it for ever.
 const FAILURES_MAX: u32 = 8;
 
-/// Runs a statement until it is executed or refused. What InfluxDB says to it is final: it is told to
-/// whoever waits, counted and logged. Running it a second time, as after a crash, does no harm, since
-/// everything that followed it is delivered again as well.
+/// Runs a statement until it is executed or refused. What InfluxDB says to it is final: it is told
+/// to whoever waits, counted and logged. Running it a second time, as after a crash, does no harm,
+/// since everything that followed it is delivered again as well.
 ///
 /// # Errors
 /// When the delivery is to end before.
@@ -89,7 +89,8 @@ fn judge(said: Whole) -> Said {
         401 | 403 => Said::Denied(words(&said)),
         408 | 425 | 429 | 503 => Said::Busy(words(&said)),
         500..=599 => Said::Failed(words(&said)),
-        // A 400 is InfluxDB's for what it cannot parse; anything else cannot be cured by trying again.
+        // A 400 is InfluxDB's for what it cannot parse; anything else cannot be cured by trying
+        // again.
         _ => Said::Final(Ran::Failed(words(&said))),
     }
 }

@@ -1,10 +1,11 @@
 //! Which points of a refused part the backend's words mean. A guess that is proved by sending the
-//! suspects alone, see [`super::halving`]; it spares a mixed batch from being halved to the last point.
+//! suspects alone, see [`super::halving`]; it spares a mixed batch from being halved to the last
+//! point.
 
 use super::answer::Refusal;
 
-/// The points of `lines` that `refusal` means, by their place; empty when its words do not tell, or when
-/// they would be more than were dropped.
+/// The points of `lines` that `refusal` means, by their place; empty when its words do not tell,
+/// or when they would be more than were dropped.
 pub fn suspects(refusal: &Refusal, lines: &[&[u8]]) -> Vec<u32> {
     if !refusal.lines.is_empty() {
         return refusal.lines.clone();
@@ -110,6 +111,7 @@ fn oldest(lines: &[&[u8]], count: u64) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
     use proptest::prelude::{any, proptest};
 
     fn refusal(words: &str, dropped: u64) -> Refusal {
@@ -146,7 +148,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_words_and_no_lines_panic(words in ".{0,80}", dropped in any::<u64>(),
-                lines in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..5)) {
+                lines in vec(vec(any::<u8>(), 0..40), 0..5)) {
             let lines: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
             suspects(&refusal(&words, dropped), &lines);
             suspects(&refusal(CONFLICT, dropped), &lines);

@@ -1,4 +1,5 @@
-//! Backends that are ill: everything arrives once they are well, and nothing becomes a dead letter.
+//! Backends that are ill: everything arrives once they are well, and nothing becomes a dead
+//! letter.
 
 use std::time::{Duration, Instant};
 
