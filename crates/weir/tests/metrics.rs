@@ -121,7 +121,11 @@ fn metrics_that_the_documents_name_exist() {
     };
     let mut files = vec![docs().join("../README.md"), docs().join("../ARCHITECTURE.md")];
     files.extend(std::fs::read_dir(docs()).unwrap().map(|entry| entry.unwrap().path()));
-    for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "md")) {
+    // The reference itself has them all, and headings that are the beginning of several.
+    files.retain(|file| {
+        file.extension().is_some_and(|e| e == "md") && !file.ends_with("metrics.md")
+    });
+    for file in &files {
         for word in words(&std::fs::read_to_string(file).unwrap_or_default()) {
             // A name that ends so is the beginning of several, or a package's file name.
             if word.ends_with('_') {

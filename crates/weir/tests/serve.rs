@@ -4,11 +4,12 @@
 
 mod running;
 
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use running::{ALONE, Running, call};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// What `weir serve` says and answers when it can't start.
 fn refused(dir: &Path, text: &str) -> (Option<i32>, String) {
@@ -116,4 +117,39 @@ fn a_port_that_is_taken_is_named() {
         assert!(said.contains(&address.to_string()), "{said}");
         assert!(said.contains("in use"), "{said}");
     }
+}
+
+#[test]
+fn the_service_manager_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = UnixDatagram::bind(dir.path().join("notify")).unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let told = |words: &str| {
+        let mut buffer = [0; 4096];
+        loop {
+            let length = socket.recv(&mut buffer).unwrap_or_else(|e| panic!("{words}: {e}"));
+            let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            if text.lines().any(|line| line == words) {
+                return text;
+            }
+        }
+    };
+    // The watchdog's variables name the process they are for, which `exec` keeps.
+    let script = "NOTIFY_SOCKET=$PWD/notify WATCHDOG_USEC=300000 WATCHDOG_PID=$$ exec \"$0\" serve";
+    std::fs::write(dir.path().join("weir.toml"), ALONE).unwrap();
+    let mut child = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_weir")])
+        .current_dir(dir.path())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let signal = |signal| kill_process(Pid::from_child(&child), signal).unwrap();
+    told("READY=1");
+    told("WATCHDOG=1");
+    signal(Signal::HUP);
+    assert!(told("RELOADING=1").contains("MONOTONIC_USEC="));
+    told("READY=1");
+    signal(Signal::TERM);
+    told("STOPPING=1");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }

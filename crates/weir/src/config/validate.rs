@@ -133,10 +133,30 @@ fn files(settings: &Settings, found: &mut Found) {
             }
         }
     }
+    let before = found.problems.len();
     for (key, file) in named {
         if let Err(error) = File::open(file) {
             let file = file.display();
             found.wrong(format!("{key} = \"{file}\" can't be read: {error}"));
+        }
+    }
+    if found.problems.len() == before {
+        certificates(settings, found);
+    }
+}
+
+/// Whether certificates are such, and fit their keys.
+fn certificates(settings: &Settings, found: &mut Found) {
+    if let Some(tls) = &settings.influx.tls
+        && let Err(error) = flow::tls::ServerTls::new(tls, &[])
+    {
+        found.wrong(format!("influx.tls: {error}"));
+    }
+    for backend in &settings.influx.backend {
+        if let Some(ca) = &backend.ca
+            && let Err(error) = flow::tls::client_config(Some(ca), false)
+        {
+            found.wrong(format!("influx.backend {:?} ca: {error}", backend.name));
         }
     }
 }

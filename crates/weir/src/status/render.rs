@@ -8,6 +8,8 @@ use crate::words::{bytes, count, seconds};
 
 /// How much of a backend's words is shown; `--json` has the rest.
 const REASON_CHARS_MAX: usize = 120;
+/// A journal that is full in more than these seconds, a year, grows by the noise of one segment.
+const FULL_IN_MAX: f64 = 365.0 * 86_400.0;
 
 /// What the process says of itself.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -62,6 +64,8 @@ struct Damage {
 
 #[derive(Debug, Deserialize)]
 struct Influx {
+    connections: u64,
+    points_accepted: u64,
     backends: Vec<Backend>,
 }
 
@@ -98,7 +102,12 @@ impl fmt::Display for Status {
         let up = seconds(*uptime_seconds);
         writeln!(f, "weir {version}, pid {pid}, up {up}, {workers} workers")?;
         match &self.ready.reason {
-            None => writeln!(f, "ready    writes are taken")?,
+            None => writeln!(
+                f,
+                "ready    {} connections, {} points acknowledged since the start",
+                count(self.influx.connections),
+                count(self.influx.points_accepted)
+            )?,
             Some(reason) => writeln!(f, "NOT READY: {reason}")?,
         }
         writeln!(f, "{}", self.journal)?;
@@ -115,8 +124,10 @@ impl fmt::Display for Journal {
             (Some(why), ..) => write!(f, "; POISONED: {why}")?,
             (_, true, ..) => write!(f, "; THE DISK IS FULL")?,
             (_, _, true, _) => write!(f, "; FULL, when-full = \"{}\"", self.when_full)?,
-            (.., Some(span)) => write!(f, "; full in {} at the present rate", seconds(span))?,
-            (.., None) => write!(f, "; not growing")?,
+            (.., Some(span)) if span < FULL_IN_MAX => {
+                write!(f, "; full in {} at the present rate", seconds(span))?;
+            }
+            _ => write!(f, "; not growing")?,
         }
         for Damage { place } in &self.damage {
             write!(f, "\n         DAMAGED: {place}")?;
@@ -217,7 +228,7 @@ mod tests {
                 "disk_full": false, "bytes_used": 1_288_490_189_u64, "bytes_max": 10_u64 << 30,
                 "until_full_seconds": 11_520.0, "damage": [],
             },
-            "influx": { "backends": [
+            "influx": { "connections": 512, "points_accepted": 5_000_000, "backends": [
                 { "name": "a", "state": "delivering", "reason": null, "cursor": cursor(5_000_000, 0) },
                 {
                     "name": "old-server", "state": "retrying", "cursor": cursor(3_765_433, 1_234_567),
@@ -240,6 +251,7 @@ mod tests {
             ("disk_full", json!(true), "THE DISK IS FULL"),
             ("full", json!(true), "FULL, when-full = \"reject\""),
             ("until_full_seconds", json!(null), "not growing"),
+            ("until_full_seconds", json!(1e9), "not growing"),
             ("damage", json!([{ "place": "0000.log at 4096" }]), "DAMAGED: 0000.log at 4096"),
         ] {
             let mut document = status();
