@@ -24,7 +24,7 @@ type Told = (String, Ran);
 /// Who waits for which statement.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    tickets: Mutex<HashMap<u64, mpsc::UnboundedSender<Told>>>,
+    tickets: Mutex<HashMap<u64, mpsc::Sender<Told>>>,
 }
 
 impl Waiting {
@@ -32,7 +32,7 @@ impl Waiting {
         let tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ticket) = tickets.get(&id) {
             // Whoever waited may have gone away just now.
-            let _ = ticket.send((backend.to_owned(), ran.clone()));
+            let _ = ticket.try_send((backend.to_owned(), ran.clone()));
         }
     }
 }
@@ -75,13 +75,14 @@ pub fn error_in(body: &[u8]) -> Option<String> {
 pub struct StatementTicket {
     id: u64,
     waiting: Arc<Waiting>,
-    told: mpsc::UnboundedReceiver<Told>,
+    told: mpsc::Receiver<Told>,
     backends: Vec<String>,
 }
 
 impl StatementTicket {
     pub(super) fn new(waiting: &Arc<Waiting>, backends: Vec<String>) -> Self {
-        let (tell, told) = mpsc::unbounded_channel();
+        // Each backend runs a statement once between two starts.
+        let (tell, told) = mpsc::channel(backends.len().max(1));
         let mut tickets = waiting.tickets.lock().unwrap_or_else(PoisonError::into_inner);
         // Ids of earlier runs are still in the journal, so they are drawn and not counted.
         let mut id = rand::random();
