@@ -34,13 +34,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const PROFILE_SECONDS: u64 = 30;
 /// The longest span that can be profiled.
 const PROFILE_SECONDS_MAX: u64 = 300;
-/// Samples a second of CPU time: not a divisor of common timers' rates, so as not to beat with them.
+/// Samples a second of CPU time: no divisor of common timers' rates, so as not to beat with them.
 const PROFILE_HZ: u32 = 99;
 
 const PATHS: &str = "\
 /metrics                          for Prometheus\n\
 /health                           200 while the process answers\n\
-/ready                            200 while writes are taken, else 503 and why; for load balancers\n\
+/ready                            200 while writes are taken, else 503; for load balancers\n\
 /status                           what `weir status` shows, as JSON\n\
 /debug/pprof/profile?seconds=30   a CPU profile for `go tool pprof`\n";
 

@@ -163,8 +163,8 @@ async fn bind_admin(settings: &Settings) -> Result<Option<TcpListener>, Failure>
 
 fn unbound(key: &str, address: SocketAddr, error: &std::io::Error) -> Failure {
     Failure::other(format!(
-        "{key} = \"{address}\" can't be had: {error}; is another Weir running? `ss -ltnp` shows who \
-         has it"
+        "{key} = \"{address}\" can't be had: {error}; is another Weir running? `ss -ltnp` shows \
+         who has it"
     ))
 }
 

@@ -13,13 +13,13 @@ const HEAD: &str = "\
 
 <!-- Made from a running Weir's own help texts by `make docs`. -->
 
-`/metrics` on the admin port, in Prometheus' text format. Counters begin at 0 with each start, but for
-those of `weir_influx_backend_*_points_total`, which are kept on disk: for each backend
+`/metrics` on the admin port, in Prometheus' text format. Counters begin at 0 with each start, but
+for those of `weir_influx_backend_*_points_total`, which are kept on disk: for each backend
 
     accepted = delivered + dead-lettered + dropped + waiting
 
-holds at any time and over restarts. Times are in seconds, sizes in bytes. [operating.md](operating.md)
-says which to alert on.
+holds at any time and over restarts. Times are in seconds, sizes in bytes.
+[operating.md](operating.md) says which to alert on.
 ";
 
 /// Those that a healthy Weir does not show yet: their first event makes them.

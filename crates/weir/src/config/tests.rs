@@ -72,12 +72,13 @@ fn values_of_the_wrong_kind_are_named_with_their_line() {
         ),
         (
             "[journal]\nmax-size = \"10gb\"",
-            "line 2: max-size: \"10gb\" has no known unit; use one of B, kB, KiB, MB, MiB, GB, GiB, \
-             TB, TiB",
+            "line 2: max-size: \"10gb\" has no known unit; use one of B, kB, KiB, MB, MiB, \
+             GB, GiB, TB, TiB",
         ),
         (
             "[journal]\nack = \"durably\"",
-            "line 2: ack: unknown variant `durably`, expected one of `durable`, `written`, `memory`",
+            "line 2: ack: unknown variant `durably`, expected one of `durable`, `written`, \
+             `memory`",
         ),
         ("[[influx.backend]]\nname = \"a\"", "line 1: [[influx.backend]]: missing field `url`"),
         ("[influx\nlisten = 1", "line 1: [influx: unclosed table, expected `]`"),
@@ -120,8 +121,8 @@ fn what_can_not_work_together_is_found() {
         ),
         (
             format!("{BACKEND}password-file = \"/does/not/exist\"\n"),
-            "influx.backend \"a\" password-file = \"/does/not/exist\" can't be read: No such file or \
-             directory (os error 2)",
+            "influx.backend \"a\" password-file = \"/does/not/exist\" can't be read: No such \
+             file or directory (os error 2)",
         ),
         (
             format!("drain-timeout = \"0\"\n{BACKEND}"),

@@ -229,9 +229,13 @@ mod tests {
                 "until_full_seconds": 11_520.0, "damage": [],
             },
             "influx": { "connections": 512, "points_accepted": 5_000_000, "backends": [
-                { "name": "a", "state": "delivering", "reason": null, "cursor": cursor(5_000_000, 0) },
                 {
-                    "name": "old-server", "state": "retrying", "cursor": cursor(3_765_433, 1_234_567),
+                    "name": "a", "state": "delivering", "reason": null,
+                    "cursor": cursor(5_000_000, 0),
+                },
+                {
+                    "name": "old-server", "state": "retrying",
+                    "cursor": cursor(3_765_433, 1_234_567),
                     "reason": "can't connect to 10.0.0.2:8086: Connection refused",
                 },
             ] },

@@ -13,12 +13,13 @@ const HEAD: &str = "\
 
 One TOML file, `weir.toml`. `weir check` reads it and says what `weir serve` would do with it; an
 unknown key is an error that names the nearest known one. Durations are written `500ms` or `1m30s`,
-sizes `64MiB` or `10GiB`. Secrets are better kept in files of their own, which the `*-file` keys name.
+sizes `64MiB` or `10GiB`. Secrets are better kept in files of their own, which the `*-file` keys
+name.
 
-SIGHUP (`systemctl reload weir`) reads the file again. Users, the token secret, `stamp`, the limits of
-bodies and of connections, certificates, the backends' credentials and `log.level` change at once. The
-rest needs a restart, and the log names what has changed and does. A file that can't be used changes
-nothing.
+SIGHUP (`systemctl reload weir`) reads the file again. Users, the token secret, `stamp`, the limits
+of bodies and of connections, certificates, the backends' credentials and `log.level` change at
+once. The rest needs a restart, and the log names what has changed and does. A file that can't be
+used changes nothing.
 ";
 
 #[test]
