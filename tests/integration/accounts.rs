@@ -31,13 +31,16 @@ fn accepted_is_delivered_and_dead_lettered_and_dropped_and_waiting_at_any_time()
             }
             let scrape = scene.weir.metrics();
             for backend in ["a", "b"] {
-                let of = |name: &str| scrape.sum(name, &[("backend", backend)]);
-                let accepted = of("weir_influx_backend_points_accepted_total");
-                let gone = of("weir_influx_backend_points_delivered_total")
-                    + of("weir_influx_backend_points_dead_lettered_total")
-                    + of("weir_influx_backend_points_dropped_total");
-                let waiting = of("weir_influx_backend_points_waiting");
-                assert_eq!(accepted, gone + waiting, "in one scrape, of {backend}");
+                let of = |what: &str| {
+                    let name = format!("weir_influx_backend_{what}");
+                    assert!(scrape.has(&name), "{name}");
+                    scrape.sum(&name, &[("backend", backend)])
+                };
+                let gone = of("delivered_points_total")
+                    + of("dead_lettered_points_total")
+                    + of("dropped_points_total");
+                let waiting = of("waiting_points");
+                assert_eq!(of("accepted_points_total"), gone + waiting, "of {backend}, at once");
             }
             accounts.iter().all(|account| account.accepted >= 500 * (at as u64 + 1))
         });

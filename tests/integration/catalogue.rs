@@ -11,9 +11,7 @@ use crate::scene::{Scene, assert_points, point};
 #[test]
 fn an_unknown_database_is_a_404_as_influxdb_says_it() {
     let scene = Scene::new();
-    wait::until("the catalogue is known", wait::LONG, || {
-        scene.weir.write("nowhere", &point(0)).status() == 404
-    });
+    scene.weir.wait_catalogue();
     let answer = scene.weir.write("nowhere", &point(0));
     assert_eq!(answer.text(), "{\"error\":\"database not found: \\\"nowhere\\\"\"}\n");
     let answer = scene.weir.send(&Request::post("/write?db=db&rp=none", point(0)));
@@ -36,9 +34,7 @@ fn before_any_backend_was_ever_reached_every_name_is_taken() {
 fn a_database_created_behind_weirs_back_is_found_before_the_404() {
     let a = Fake::start("a", &["db"]);
     let weir = Setup::new().backend("a", &a.url()).start();
-    wait::until("the catalogue is known", wait::LONG, || {
-        weir.write("late", &point(0)).status() == 404
-    });
+    weir.wait_catalogue();
     let create = Request::query("CREATE DATABASE \"late\"", &[]);
     assert_eq!(rig::http::send(a.address, &create).unwrap().status(), 200);
     // Asked for at most once a second, and then known.
@@ -51,9 +47,7 @@ fn a_database_created_behind_weirs_back_is_found_before_the_404() {
 fn the_catalogue_is_the_union_and_survives_a_restart_without_backends() {
     let (mut a, mut b) = (Fake::start("a", &["one"]), Fake::start("b", &["two"]));
     let mut weir = Setup::new().backend("a", &a.url()).backend("b", &b.url()).start();
-    wait::until("the catalogue is known", wait::LONG, || {
-        weir.write("three", &point(0)).status() == 404
-    });
+    weir.wait_catalogue();
     weir.must_write("one", &point(1));
     weir.must_write("two", &point(2));
     weir.wait_delivered();

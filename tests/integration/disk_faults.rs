@@ -123,13 +123,15 @@ fn a_read_only_directory_is_an_error_that_says_what_to_do() {
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains(place.to_str().unwrap()), "{log}");
 
+    // Root may write whatever the permissions say, but not to a file system that is read-only.
     let dir = places::directory();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o555)).unwrap();
-    let _mount = rustix::process::geteuid().is_root().then(|| Mount::read_only(dir.path()));
+    let mount = rustix::process::geteuid().is_root().then(|| Mount::read_only(dir.path()));
     let weir = Setup::new().backend("a", &a.url()).journal_dir(dir.path().join("j")).prepare();
     let (code, log) = weir.start_in_vain();
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains(dir.path().to_str().unwrap()), "{log}");
+    drop(mount);
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
 }
 

@@ -3,8 +3,8 @@
 
 use rig::http::{Message, Request};
 use rig::influxd::Influxd;
+use rig::places;
 use rig::weir::Setup;
-use rig::{places, wait};
 
 /// Times this close to now were given by a server and differ between two of them.
 const NOW_WITHIN_NS: i64 = 3_600_000_000_000;
@@ -106,15 +106,18 @@ fn odd_lines_are_answered_and_stored_as_by_influxdb() {
     create_all(&reference, cases.len());
     create_all(&backend, cases.len());
     let weir = Setup::new().backend("a", &backend.url()).start();
-    wait::until("the catalogue is known", wait::LONG, || {
-        weir.write("nowhere", "m v=1").status() == 404
-    });
+    weir.wait_catalogue();
     let mut wrong = Vec::new();
     let mut comparable = Vec::new();
     for (number, case) in cases.iter().enumerate() {
         let target = format!("/write?db=odd{number}&precision={}", case.precision);
         let request = Request::post(&target, case.body.clone());
-        let (theirs, ours) = (said(&reference.send(&request)), said(&weir.send(&request)));
+        let theirs = reference.send(&request);
+        if theirs.status() == 500 {
+            // 1.6.7 panics; nothing is proven by making Weir's backend do so too.
+            continue;
+        }
+        let (theirs, ours) = (said(&theirs), said(&weir.send(&request)));
         let shown = String::from_utf8_lossy(&case.body[..case.body.len().min(120)]).into_owned();
         if theirs != *case.older.as_ref().unwrap_or(&case.answer) {
             wrong.push(format!("{shown:?}: InfluxDB answers {theirs:?}"));

@@ -158,9 +158,8 @@ fn a_catching_up_backend_is_not_knocked_over() {
     scene.b.take_down();
     scene.weir.must_write("db", &points(0, 5_000));
     wait::until("the backlog is old enough to be one", wait::LONG, || {
-        let behind = scene.weir.ask_admin("/status").json();
-        let age = &behind["influx"]["backends"][1]["cursor"]["waiting"]["oldest_age_seconds"];
-        age.as_f64().is_some_and(|seconds| seconds > 2.5)
+        let scrape = scene.weir.metrics();
+        scrape.sum("weir_influx_backend_waiting_age_seconds", &[("backend", "b")]) > 2.5
     });
     scene.b.bring_up();
     let begun = std::time::Instant::now();

@@ -3,6 +3,7 @@
 
 use rig::fake::{Event, Mode};
 use rig::status::Account;
+use rig::wait;
 
 use crate::scene::{Scene, point};
 
@@ -69,6 +70,18 @@ fn a_point_that_hangs_a_backend_holds_up_nobody() {
 }
 
 #[test]
+fn a_point_alone_in_its_database_that_makes_a_backend_answer_500_holds_up_nobody() {
+    let scene = Scene::new();
+    scene.b.set(Mode::Chokes(POISON.to_owned()));
+    scene.weir.must_write("db", &format!("{POISON} v=1 1\n"));
+    wait::until("it was tried alone", wait::LONG, || scene.b.requests() >= 2);
+    scene.write_one_by_one(0, 10);
+    scene.weir.wait_delivered();
+    crate::scene::assert_points(&scene.b, 0, 10);
+    assert_eq!(scene.weir.account("b").dead_lettered, 1);
+}
+
+#[test]
 fn points_that_are_all_too_old_are_dead_letters_at_once() {
     let scene = Scene::new();
     let words = "partial write: points beyond retention policy dropped=100";
@@ -86,7 +99,8 @@ fn dead_letters_can_be_sent_again_or_dropped() {
     let (good, poisoned) = write_some_poison(&scene);
     check(&scene, good, poisoned);
 
-    scene.weir.must_run(&["dead-letters", "replay", "b", "--all"]);
+    let replay = scene.weir.command(&["dead-letters", "replay", "b", "--all"]);
+    assert_eq!(replay.status.code(), Some(3), "done, and what was found is bad");
     let listed = scene.weir.must_run(&["dead-letters", "list"]);
     assert!(listed.contains(&poisoned.to_string()), "what is refused again stays: {listed}");
 
@@ -112,7 +126,7 @@ fn a_full_file_of_dead_letters_stops_the_backend_and_loses_nothing() {
         scene.weir.must_write("db", &format!("{POISON} v=\"{n}\" {n}\n"));
     }
     rig::wait::until("the status says why it stopped", rig::wait::LONG, || {
-        scene.weir.account("b").last_error.contains("dead letters")
+        scene.weir.account("b").last_error.contains("dead-letters")
     });
     let b = scene.weir.account("b");
     assert!(b.waiting > 0 && b.adds_up(), "{b:?}");

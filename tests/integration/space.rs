@@ -29,8 +29,13 @@ fn fill(scene: &Scene, mut done: impl FnMut(u16) -> bool) -> u64 {
 fn a_full_journal_refuses_until_the_backend_has_caught_up() {
     let scene = Scene::with(|setup| setup.journal(SMALL));
     scene.b.set(Mode::error(503, "away"));
-    let taken = fill(&scene, |status| status == 503);
-    let answer = scene.weir.write("db", &points(taken, 1));
+    let mut taken = fill(&scene, |status| status == 503);
+    // A single point may still find room where five hundred did not.
+    let answer = wait::value("a single point is refused", wait::LONG, || {
+        let answer = scene.weir.write("db", &points(taken, 1));
+        taken += u64::from(answer.status() == 204);
+        (answer.status() != 204).then_some(answer)
+    });
     assert_eq!(answer.status(), 503);
     assert!(answer.header("retry-after").is_some() && answer.text().contains("error"));
     let status = String::from_utf8(scene.weir.command(&["status"]).stdout).unwrap();
@@ -63,12 +68,13 @@ fn drop_oldest_drops_only_what_the_slow_backend_lacks_and_counts_it() {
     let (a, b) = (scene.weir.account("a"), scene.weir.account("b"));
     assert_eq!((a.dropped, a.delivered), (0, taken));
     assert!(b.adds_up() && b.accepted == taken, "{b:?}");
-    assert!(scene.weir.log().contains("drop"), "the log says so");
+    assert!(scene.weir.log().contains("given up"), "the log says so");
     scene.b.set(Mode::Accept);
     scene.weir.wait_delivered();
     let b = scene.weir.account("b");
     assert_eq!(b.delivered + b.dropped, taken, "{b:?}");
-    assert_eq!(scene.b.distinct() as u64, b.delivered);
+    // A batch that was under way when its points were given up may have arrived all the same.
+    assert!(scene.b.distinct() as u64 >= b.delivered, "{b:?}");
     assert_points(&scene.a, 0, taken);
     let newest = points(taken - 1, 1);
     assert!(scene.b.lines().iter().any(|line| line == newest.trim_end()), "the newest are kept");

@@ -154,13 +154,15 @@ impl Connection {
         self.stream.flush()
     }
 
-    /// Sends a request and reads its answer.
+    /// Sends a request and reads its answer, which may come before all of the request was sent.
     ///
     /// # Errors
     /// As the stream's, and `UnexpectedEof` where the answer breaks off.
     pub fn send(&mut self, request: &Request) -> io::Result<Message> {
-        self.push(&request.encode())?;
-        self.answer(request.method == "HEAD")
+        let pushed = self.push(&request.encode());
+        let answer = self.answer(request.method == "HEAD");
+        pushed.or_else(|error| answer.as_ref().map(|_| ()).map_err(|_| error))?;
+        answer
     }
 
     /// Reads one answer.

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Output};
-use std::time::Duration;
 
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -274,6 +273,17 @@ impl Weir {
         assert_eq!(answer.status(), 204, "{}", answer.text());
     }
 
+    /// Waits until it knows which databases there are, and writes nothing.
+    ///
+    /// # Panics
+    /// When it does not find out.
+    #[track_caller]
+    pub fn wait_catalogue(&self) {
+        wait::until("the catalogue is known", wait::LONG, || {
+            self.write("nowhere", "").status() == 404
+        });
+    }
+
     /// Runs a statement.
     ///
     /// # Panics
@@ -349,6 +359,3 @@ impl Weir {
         text
     }
 }
-
-/// As long as a backend's failures are retried in tests, at most.
-pub const RETRIED: Duration = Duration::from_secs(30);
