@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use rustix::fs::Mode;
+use rustix::process::umask;
 
 use crate::exit::{DONE, Failure};
 use crate::{check, dead_letters, journal_commands, password, serve, status};
@@ -92,6 +94,8 @@ pub struct ConfigFile {
 impl Weir {
     /// Does what was asked; the answer goes to `out`, the result is the exit code.
     pub fn run(self, out: &mut dyn Write) -> Result<u8, Failure> {
+        // Points are nobody else's business: journal and dead letters are for this user alone.
+        umask(Mode::RWXG | Mode::RWXO);
         match self.command {
             Command::Serve { config } => serve::run(&config),
             Command::Check { config } => check::run(&config, out),

@@ -63,6 +63,6 @@ pub fn run(command: Command, out: &mut dyn Write) -> Result<u8, Failure> {
 }
 
 fn print(report: &Report, out: &mut dyn Write) -> Result<u8, Failure> {
-    write!(out, "{report}")?;
+    writeln!(out, "{report}")?;
     Ok(if report.is_intact() { DONE } else { BAD_NEWS })
 }

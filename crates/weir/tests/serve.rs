@@ -4,6 +4,7 @@
 
 mod running;
 
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -52,6 +53,21 @@ fn a_stop_is_orderly_and_the_next_start_knows_what_waits() {
     let running = Running::start(dir.path(), ALONE);
     let cursor = running.status()["influx"]["backends"][0]["cursor"].clone();
     assert_eq!((&cursor["accepted"], &cursor["waiting"]["items"]), (&1.into(), &1.into()));
+}
+
+#[test]
+fn nobody_else_reads_what_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = Running::start(dir.path(), ALONE);
+    assert_eq!(running.write("cpu v=1 1"), 204);
+    let mut waiting = vec![dir.path().join("journal")];
+    while let Some(path) = waiting.pop() {
+        let metadata = std::fs::metadata(&path).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o077, 0, "{}", path.display());
+        if metadata.is_dir() {
+            waiting.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
 }
 
 #[test]
