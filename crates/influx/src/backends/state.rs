@@ -119,6 +119,14 @@ impl Standing {
         self.oldest_ns.store(written_at_ns, Ordering::Relaxed);
     }
 
+    /// Nothing waits any more.
+    pub fn caught_up(&self) {
+        self.set_oldest(0);
+        if self.phase.load(Ordering::Relaxed) == Phase::CatchingUp as u8 {
+            self.enter(Phase::Delivering, None);
+        }
+    }
+
     /// Something was delivered.
     pub fn delivered(&self, catching_up: bool) {
         let phase = if catching_up { Phase::CatchingUp } else { Phase::Delivering };

@@ -54,7 +54,7 @@ impl Task {
             if went == Err(Interrupted) {
                 return;
             }
-            self.set_oldest_when_caught_up();
+            self.note_when_caught_up();
         }
     }
 
@@ -121,9 +121,9 @@ impl Task {
     }
 
     /// While there is a backlog the last known age stays until the next window has its own.
-    fn set_oldest_when_caught_up(&mut self) {
+    fn note_when_caught_up(&mut self) {
         if self.intake.consumer().backlog().items == 0 {
-            self.sender.backend.standing().set_oldest(0);
+            self.sender.backend.standing().caught_up();
         }
     }
 }

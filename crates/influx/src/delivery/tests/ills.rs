@@ -188,6 +188,18 @@ async fn what_was_not_settled_is_delivered_after_a_restart() {
 }
 
 #[tokio::test]
+async fn a_backend_that_has_caught_up_is_not_called_catching_up() {
+    let fake = Fake::start(|_| refuse(500, "down")).await;
+    let rig = Rig::start(&[backend("a", &fake)]).await;
+    rig.write("d", "r", &lines(0, 10)).await;
+    rig.until("a", "behind", |status| status.behind_seconds > 2.1).await;
+    fake.behave(Store::default().all());
+    rig.settled("a").await;
+    rig.until("a", "delivering", |status| status.state == Phase::Delivering).await;
+    assert!(rig.backends.all()[0].behind().is_none());
+}
+
+#[tokio::test]
 async fn a_backlog_goes_out_in_large_batches_and_new_points_wait_for_company() {
     let fake = Fake::start(|_| refuse(500, "down")).await;
     let settings = BackendSettings {
