@@ -192,6 +192,8 @@ async fn a_backend_that_has_caught_up_is_not_called_catching_up() {
     let fake = Fake::start(|_| refuse(500, "down")).await;
     let rig = Rig::start(&[backend("a", &fake)]).await;
     rig.write("d", "r", &lines(0, 10)).await;
+    rig.until("a", "retrying", |status| status.state == Phase::Retrying).await;
+    rig.write("d", "r", &lines(10, 20)).await;
     rig.until("a", "behind", |status| status.behind_seconds > 2.1).await;
     fake.behave(Store::default().all());
     rig.settled("a").await;
