@@ -204,3 +204,47 @@ fn named<'a>(settings: &'a Settings, name: &str) -> Result<&'a BackendSettings, 
         Failure::other(format!("there is no backend {name:?}; there is {}", known.join(", ")))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Id, Letter, Summary, list, show};
+
+    fn text(print: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
+        let mut out = Vec::new();
+        print(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_point_can_not_speak_to_the_terminal() {
+        let letter = Letter {
+            id: Id { position: 4096, index: 7 },
+            time_ns: 0,
+            db: "db".to_owned(),
+            rp: "week".to_owned(),
+            reason: "field type conflict".to_owned(),
+            line: b"cpu v=\"\x1b[2J\xff\" 1".to_vec(),
+        };
+        assert_eq!(
+            text(|out| show(&letter, false, out)),
+            "4096:7 db.week: field type conflict\n    cpu v=\"\\u{1b}[2J\u{fffd}\" 1\n"
+        );
+    }
+
+    #[test]
+    fn the_list_says_where_to_look() {
+        let summary = Summary {
+            backend: "a".to_owned(),
+            letters: 1200,
+            bytes: 2048,
+            damaged: 1,
+            ..Summary::default()
+        };
+        assert_eq!(
+            text(|out| list(&[summary], false, out)),
+            "a: 1,200 dead letters, 2.0 KiB, 1 lines that can't be read; \
+             `weir dead-letters show a` says why\n"
+        );
+        assert_eq!(text(|out| list(&[], false, out)), "there are no dead letters\n");
+    }
+}
