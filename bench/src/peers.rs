@@ -1,6 +1,7 @@
 //! What Weir is measured beside.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Command;
 
 use rig::http::{self, Request};
@@ -36,7 +37,7 @@ impl Peer {
         name: &'static str,
         program: &str,
         sinks: Vec<Sink>,
-        configure: impl FnOnce(&mut Command, &std::path::Path, SocketAddr, &[Sink]) -> Outcome<()>,
+        configure: impl FnOnce(&mut Command, &Path, SocketAddr, &[Sink]) -> Outcome<()>,
     ) -> Outcome<Self> {
         let (dir, address) = (places::directory(), places::free_address());
         let mut command = Command::new(places::need(program));
@@ -56,7 +57,7 @@ pub fn nginx() -> Outcome<Peer> {
     Peer::start("nginx 204", "nginx", Vec::new(), |command, dir, address, _| {
         let at = dir.display();
         let configuration = format!(
-            "daemon off; worker_processes 1; pid {at}/pid; error_log {at}/error;\n\
+            "daemon off; master_process off; worker_processes 1; pid {at}/pid; error_log {at}/error;\n\
              events {{ worker_connections 4096; }}\n\
              http {{ access_log off; keepalive_requests 1000000000; client_body_temp_path {at}/b;\n\
              proxy_temp_path {at}/p; fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u;\n\
@@ -103,34 +104,70 @@ pub fn vmagent() -> Outcome<Peer> {
     })
 }
 
-/// influxdb-relay in front of two sinks; nothing where it is not on the `PATH`.
+/// The relays that are found on the `PATH`, each in front of two sinks of its own.
 ///
 /// # Errors
-/// When a sink can't be started or the configuration can't be written.
-pub fn relay() -> Outcome<Option<Peer>> {
-    if places::find("influxdb-relay").is_none() {
-        return Ok(None);
-    }
-    let sinks = vec![Sink::start()?, Sink::start()?];
-    let started =
-        Peer::start("influxdb-relay", "influxdb-relay", sinks, |command, dir, at, sinks| {
-            let outputs: Vec<String> = sinks
-                .iter()
-                .map(|sink| {
-                    let Sink { address, .. } = sink;
-                    format!("{{ name = \"{address}\", location = \"http://{address}/write\" }}")
-                })
-                .collect();
-            let text = format!(
-                "[[http]]\nname = \"bench\"\nbind-addr = \"{at}\"\noutput = [{}]\n",
-                outputs.join(", ")
-            );
-            let file = dir.join("relay.toml");
-            std::fs::write(&file, text)?;
-            command.arg("-config").arg(file);
+/// When a sink can't be started or a configuration can't be written.
+pub fn relays() -> Outcome<Vec<Peer>> {
+    let all: [(&'static str, Configuration); 3] =
+        [("influxdb-relay", relay), ("influx-proxy", influx_proxy), ("telegraf", telegraf)];
+    let mut found = Vec::new();
+    for (name, configuration) in all {
+        if places::find(name).is_none() {
+            continue;
+        }
+        let sinks = vec![Sink::start()?, Sink::start()?];
+        found.push(Peer::start(name, name, sinks, |command, dir, at, sinks| {
+            let [a, b] = sinks else { return Err("two sinks".into()) };
+            let file = dir
+                .join(format!("{name}.{}", if name == "influx-proxy" { "json" } else { "toml" }));
+            std::fs::write(&file, configuration(dir, at, [a.address, b.address]))?;
+            command.arg(if name == "telegraf" { "--config" } else { "-config" }).arg(file);
+            command.current_dir(dir);
             Ok(())
-        });
-    started.map(Some)
+        })?);
+    }
+    Ok(found)
+}
+
+/// A relay's configuration: its directory, its address, its backends.
+type Configuration = fn(&Path, SocketAddr, [SocketAddr; 2]) -> String;
+
+fn relay(_: &Path, at: SocketAddr, backends: [SocketAddr; 2]) -> String {
+    let output = |to| format!("{{ name = \"{to}\", location = \"http://{to}/write\" }}");
+    let outputs = backends.map(output).join(", ");
+    format!("[[http]]\nname = \"bench\"\nbind-addr = \"{at}\"\noutput = [{outputs}]\n")
+}
+
+fn influx_proxy(dir: &Path, at: SocketAddr, backends: [SocketAddr; 2]) -> String {
+    let circle = |to: SocketAddr| {
+        serde_json::json!({
+            "name": format!("circle-{to}"),
+            "backends": [{ "name": to.to_string(), "url": format!("http://{to}") }],
+        })
+    };
+    serde_json::json!({
+        "circles": backends.map(circle),
+        "listen_addr": at.to_string(),
+        "data_dir": dir.join("data"),
+        "flush_size": 10_000,
+        "flush_time": 1,
+    })
+    .to_string()
+}
+
+fn telegraf(_: &Path, at: SocketAddr, backends: [SocketAddr; 2]) -> String {
+    let output = |to| {
+        format!(
+            "[[outputs.influxdb]]\nurls = [\"http://{to}\"]\ndatabase = \"{DATABASE}\"\n\
+             skip_database_creation = true\n"
+        )
+    };
+    format!(
+        "[agent]\nomit_hostname = true\n[[inputs.influxdb_listener]]\n\
+         service_address = \"{at}\"\n{}",
+        backends.map(output).join("")
+    )
 }
 
 /// Those of the optional peers which are not on the `PATH`.

@@ -20,6 +20,8 @@ use crate::stand::Stand;
 use crate::{Outcome, Scale};
 
 const RATE: f64 = 10_000.0;
+/// Enough that the schedule is kept while answers take 25 ms.
+const CONNECTIONS: usize = 256;
 /// Preallocated for the probe, as a journal's segments are.
 const PROBE_BYTES: u64 = 256 << 20;
 
@@ -117,7 +119,8 @@ fn probe(dir: &Path, stop: &AtomicBool) -> std::io::Result<Histogram<u64>> {
 
 fn run(stand: &Stand, stop: Arc<AtomicBool>, longest: Duration, number: u32) -> Report {
     let target = format!("/write?db={DATABASE}");
-    let plan = Plan { stop, ..Plan::rate(stand.weir.http, RATE, longest) };
+    let plan =
+        Plan { stop, connections: CONNECTIONS, ..Plan::rate(stand.weir.http, RATE, longest) };
     load::run(&plan, |n, out| load::put_post(out, &target, line(number, n).as_bytes()))
 }
 

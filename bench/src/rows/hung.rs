@@ -11,11 +11,14 @@ use crate::stand::Stand;
 use crate::{Outcome, Scale};
 
 const RATE: f64 = 10_000.0;
+/// Enough that the schedule is kept while answers take 25 ms.
+const CONNECTIONS: usize = 256;
 
 /// Single points at [`RATE`] with times that no other run has.
 fn run(stand: &Stand, scale: &Scale, number: u32) -> Report {
     let target = format!("/write?db={DATABASE}");
-    let plan = Plan::rate(stand.weir.http, RATE, scale.duration);
+    let plan =
+        Plan { connections: CONNECTIONS, ..Plan::rate(stand.weir.http, RATE, scale.duration) };
     load::run(&plan, |n, out| load::put_post(out, &target, line(number, n).as_bytes()))
 }
 

@@ -13,38 +13,53 @@ const CONNECTIONS: usize = 64;
 /// # Errors
 /// When anything can't be started, or an acknowledged point is missing.
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
-    let relay = peers::relay()?;
+    let relays = peers::relays()?;
     let stand = Stand::start("durable")?;
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    let (mut worthless, mut command, mut client) = (None, String::new(), Vec::new());
+    let (mut ours, mut client, mut command) = (Vec::new(), Vec::new(), String::new());
+    let mut theirs: Vec<Vec<f64>> = relays.iter().map(|_| Vec::new()).collect();
+    let mut worthless: Vec<Option<Verdict>> = vec![None; relays.len() + 1];
     for round in 0..scale.rounds as u32 {
-        if let Some(relay) = &relay {
+        for (at, relay) in relays.iter().enumerate() {
             let run = load::wrk(relay.address, CONNECTIONS, scale.duration, round)?;
-            theirs.push(run.per_second);
-            worthless = worthless.or(run.worthless);
+            theirs[at].push(run.per_second);
+            worthless[at] = worthless[at].take().or(run.worthless);
         }
         let run = load::wrk(stand.weir.http, CONNECTIONS, scale.duration, round)?;
         stand.settle()?;
         ours.push(run.per_second);
         client.push(run.client_cpu);
-        worthless = worthless.or(run.worthless);
+        worthless[relays.len()] = worthless[relays.len()].take().or(run.worthless);
         command = run.command;
     }
+    let own = worthless.pop().flatten();
     let (weir, absent) = (median(&ours), peers::absent());
-    let (measured, verdict) = match &relay {
-        Some(_) => {
-            let ratio = weir / median(&theirs);
-            (format!("{ratio:.1}"), at_least(ratio, 10.0))
-        }
-        None => {
-            let why = "influxdb-relay is not on the PATH".to_owned();
-            (format!("Weir {weir:.0} req/s"), Verdict::NoPeer(why))
-        }
-    };
-    let mut notes = vec![format!("client {:.0} % of a core", median(&client) * 100.0)];
+    let mut notes = vec![format!(
+        "Weir {weir:.0} requests/s, durable; client {:.0} % of a core",
+        median(&client) * 100.0
+    )];
+    for ((relay, seen), worthless) in relays.iter().zip(&theirs).zip(&worthless) {
+        let their = median(seen);
+        let bad = worthless.as_ref().map_or(String::new(), |why| format!(" ({why})"));
+        notes.push(format!(
+            "{} {their:.0} requests/s, Weir {:.1} times{bad}",
+            relay.name,
+            weir / their
+        ));
+    }
     if !absent.is_empty() {
         notes.push(format!("absent: {}", absent.join(", ")));
     }
+    let relay = relays.iter().position(|relay| relay.name == "influxdb-relay");
+    let (measured, verdict, theirs) = match relay {
+        Some(at) => {
+            let ratio = weir / median(&theirs[at]);
+            (format!("{ratio:.1}"), at_least(ratio, 10.0), worthless[at].clone())
+        }
+        None => {
+            let why = "influxdb-relay is not on the PATH".to_owned();
+            (format!("Weir {weir:.0} req/s"), Verdict::NoPeer(why), None)
+        }
+    };
     let row = Row {
         figure: "req/s at 64 connections / influxdb-relay with two backends".to_owned(),
         measured,
@@ -53,5 +68,5 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         notes,
         repeat: command,
     };
-    Ok(vec![row.unless(worthless)])
+    Ok(vec![row.unless(own.or(theirs))])
 }
