@@ -6,8 +6,11 @@ use std::io::{self, IoSlice};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 const PAGE: u64 = 4096;
+/// A test that fails while syncs wait must come to its end.
+const HELD_MAX: Duration = Duration::from_secs(20);
 /// Linux: the device could not do it, and there is no room.
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
@@ -54,9 +57,9 @@ impl Faults {
         self.0.changed.notify_all();
     }
 
-    /// Every sync fails from now on.
-    pub fn fail_syncs(&self) {
-        self.change_plan(|plan| plan.fail_syncs = true);
+    /// Whether syncs fail.
+    pub fn fail_syncs(&self, fail: bool) {
+        self.change_plan(|plan| plan.fail_syncs = fail);
     }
 
     /// Whether there is room for new segments.
@@ -158,8 +161,10 @@ impl Faults {
     pub(crate) fn sync(&self, _: &File) -> io::Result<()> {
         let mut plan = self.plan();
         plan.syncs_held += 1;
-        while plan.hold_syncs {
-            plan = self.0.changed.wait(plan).unwrap_or_else(PoisonError::into_inner);
+        let until = Instant::now() + HELD_MAX;
+        while plan.hold_syncs && Instant::now() < until {
+            let waited = self.0.changed.wait_timeout(plan, HELD_MAX);
+            (plan, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
         plan.syncs_held -= 1;
         plan.alive()?;

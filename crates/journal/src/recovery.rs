@@ -155,7 +155,7 @@ fn newest(
         synced_end = headers.fold(synced_end, Position::max);
         any |= !entries.is_empty();
         scanned.push((index, entries));
-        if any && segment.base <= synced_end {
+        if any && segment.base < synced_end {
             break;
         }
     }
@@ -172,7 +172,9 @@ impl Search<'_> {
             Some(end) => end,
             // The segments before are not looked at: their end is as the first group says.
             None if header.position == base => (header.previous_end, header.before),
-            None => (base, header.before),
+            // Nothing before it is looked at, so nothing is known of what was lost there.
+            None if base < self.synced_end => (base, header.before),
+            None => (base, Counts::default()),
         };
         self.end = Some((end, counts));
         if header.previous_end != end {

@@ -21,6 +21,8 @@ const PERIODS: u64 = 8;
 pub(crate) struct Waiters {
     queue: VecDeque<Waiter>,
     period: u64,
+    /// The pump's timer rests.
+    idle: bool,
 }
 
 #[derive(Debug)]
@@ -107,6 +109,9 @@ fn poll(
     }
     let registered = waiters.register(number, context.waker());
     since.get_or_insert(registered);
+    if std::mem::take(&mut waiters.idle) {
+        inlet.pump.notify_one();
+    }
     drop(waiters);
     // Looked at again after registering: the journal thread may have come in between.
     if inlet.acknowledged() >= number {
@@ -157,8 +162,8 @@ async fn pump(core: Arc<Core>, inlet: Arc<Inlet>) {
     let mut tick = tokio::time::interval(period.max(Duration::from_millis(1)));
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut ready = Vec::new();
+    let mut idle = false;
     loop {
-        let idle = lock(&inlet.waiters).queue.is_empty();
         let ticked = tokio::select! {
             biased;
             () = inlet.pump.notified() => false,
@@ -169,6 +174,10 @@ async fn pump(core: Arc<Core>, inlet: Arc<Inlet>) {
         if ticked {
             waiters.tick(&mut ready);
         }
+        // No timer runs when a whole period has passed without anyone waiting; the next one to
+        // come then wakes the pump.
+        idle = waiters.queue.is_empty() && (ticked || idle);
+        waiters.idle = idle;
         let over = core.is_stopped() || core.gate.poisoned().is_some();
         if over || core.gate.refusal().is_some() {
             waiters.take_up_to(u64::MAX, &mut ready);

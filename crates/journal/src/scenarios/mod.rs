@@ -1,6 +1,10 @@
 //! Whole journals on a disk that can be made to fail: one file per kind of trouble.
 
 mod cursors;
+mod damage;
+mod modes;
+mod power;
+mod space;
 
 use std::time::Duration;
 
@@ -90,10 +94,15 @@ pub(crate) async fn put(journal: &Journal, n: u64) -> Result<Position, AppendAnd
     journal.append_from_anywhere(1, 1, false, &[&payload(n)]).await
 }
 
-/// Appends all numbers, each in a group of its own.
+/// Appends all numbers, a few to a group.
 pub(crate) async fn put_all(journal: &Journal, numbers: std::ops::Range<u64>) {
-    for n in numbers {
-        put(journal, n).await.unwrap();
+    let appender = journal.appender();
+    let mut numbers = numbers.peekable();
+    while numbers.peek().is_some() {
+        let tickets: Vec<_> = numbers.by_ref().take(40).map(|n| append(&appender, n)).collect();
+        for ticket in tickets {
+            appender.acknowledged(ticket).await.unwrap();
+        }
     }
 }
 
