@@ -77,6 +77,7 @@ pub fn wrk(address: SocketAddr, connections: usize, duration: Duration, run: u32
     let mut cpu = 0.0;
     // Its CPU time is gone with it, so that it is read shortly before the end.
     while begun.elapsed() + Duration::from_millis(200) < duration {
+        // A look at the clock of another process, in a program that has nothing else to do.
         std::thread::sleep(Duration::from_millis(50));
         cpu = measure::cpu(child.id()).as_secs_f64() / begun.elapsed().as_secs_f64();
     }

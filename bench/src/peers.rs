@@ -57,7 +57,8 @@ pub fn nginx() -> Outcome<Peer> {
     Peer::start("nginx 204", "nginx", Vec::new(), |command, dir, address, _| {
         let at = dir.display();
         let configuration = format!(
-            "daemon off; master_process off; worker_processes 1; pid {at}/pid; error_log {at}/error;\n\
+            "daemon off; master_process off; worker_processes 1;\n\
+             pid {at}/pid; error_log {at}/error;\n\
              events {{ worker_connections 4096; }}\n\
              http {{ access_log off; keepalive_requests 1000000000; client_body_temp_path {at}/b;\n\
              proxy_temp_path {at}/p; fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u;\n\

@@ -211,3 +211,31 @@ fn a_full_disk_refuses_writes_goes_on_delivering_and_recovers_by_itself() {
     assert_points(&scene.b, 0, taken + 1);
     assert!(scene.weir.accounts().iter().all(Account::adds_up));
 }
+
+#[test]
+fn a_sync_that_fails_once_ends_all_acknowledgements_until_a_restart() {
+    let mut scene = Scene::with(Setup::with_faults);
+    scene.write_one_by_one(0, 50);
+    let switch = scene.weir.journal_dir().join("fail-syncs");
+    fs::write(&switch, "").unwrap();
+    let answer = scene.weir.write("db", &point(1_000));
+    assert_eq!(answer.status(), 503, "{}", answer.text());
+    fs::remove_file(&switch).unwrap();
+    for n in 1_001..1_010 {
+        let answer = scene.weir.write("db", &point(n));
+        assert_eq!(answer.status(), 503, "a failed sync is never tried again: {}", answer.text());
+    }
+    let ready = scene.weir.ask_admin("/ready");
+    assert_eq!(ready.status(), 503);
+    assert!(ready.text().contains("sync"), "in words: {}", ready.text());
+    let status = String::from_utf8(scene.weir.command(&["status"]).stdout).unwrap();
+    assert!(status.contains("POISONED"), "{status}");
+    assert!(scene.weir.log().contains("\"ERROR\""), "{}", scene.weir.log());
+    scene.weir.kill();
+    scene.weir.start_again();
+    scene.write_one_by_one(50, 50);
+    scene.weir.wait_delivered();
+    let lines = scene.a.lines();
+    let lost = (0..100).filter(|n| !lines.iter().any(|line| line == point(*n).trim_end()));
+    assert_eq!(lost.count(), 0, "what was acknowledged before and after is there");
+}

@@ -1,5 +1,5 @@
-//! HTTP/1.1 as simply as it can be spoken, so that a test decides every byte: a blocking client, and
-//! the reading of messages that the fakes use too.
+//! HTTP/1.1 as simply as it can be spoken, so that a test decides every byte: a blocking client,
+//! and the reading of messages that the fakes use too.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,10 +1,11 @@
 //! What the integration tests and the benchmark stand on: Weir itself, real servers and fakes as
-//! processes and threads that end with the value that stands for them; a small blocking HTTP client;
-//! a load generator; and waiting for a condition with a deadline.
+//! processes and threads that end with the value that stands for them; a small blocking HTTP
+//! client; a load generator; and waiting for a condition with a deadline.
 //!
-//! It never sleeps to synchronise and never skips what is missing: it fails and says what to install.
-//! The path through it: [`fake::Fake`] or [`influxd::Influxd`] as backends, [`weir::Setup`] to start
-//! Weir in front of them, [`load::run`] or [`http::send`] to drive it, [`wait::until`] to see it through.
+//! It never sleeps to synchronise and never skips what is missing: it fails and says what to
+//! install. The path through it: [`fake::Fake`] or [`influxd::Influxd`] as backends,
+//! [`weir::Setup`] to start Weir in front of them, [`load::run`] or [`http::send`] to drive it,
+//! [`wait::until`] to see it through.
 
 pub mod fake;
 pub mod http;

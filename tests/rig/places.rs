@@ -45,12 +45,35 @@ pub fn need(program: &str) -> PathBuf {
 /// # Panics
 /// When it can't be built.
 pub fn weir() -> PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| std::env::var_os("WEIR_BIN").map_or_else(build, PathBuf::from)).clone()
+    std::env::var_os("WEIR_BIN").map_or_else(|| built().plain.clone(), PathBuf::from)
 }
 
-/// `cargo test` builds no program of another package, so this asks for it.
-fn build() -> PathBuf {
+/// The same with a disk that can be made to fail: `WEIR_FAULTS_BIN`, or built likewise.
+///
+/// # Panics
+/// When it can't be built.
+pub fn weir_with_faults() -> PathBuf {
+    std::env::var_os("WEIR_FAULTS_BIN").map_or_else(|| built().faults.clone(), PathBuf::from)
+}
+
+struct Built {
+    plain: PathBuf,
+    faults: PathBuf,
+}
+
+/// `cargo test` builds no program of another package, so this asks for both, once. The plain one
+/// comes last, because cargo gives both the same place.
+fn built() -> &'static Built {
+    static BUILT: OnceLock<Built> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let faults = build(&["--features", "journal/faults"]);
+        let kept = faults.with_file_name("weir-with-faults");
+        std::fs::copy(&faults, &kept).expect("a program can be copied");
+        Built { plain: build(&[]), faults: kept }
+    })
+}
+
+fn build(features: &[&str]) -> PathBuf {
     let exe = std::env::current_exe().expect("a running program has a path");
     let mut profile = exe.parent().expect("a program lies in a directory");
     if profile.ends_with("deps") {
@@ -59,7 +82,7 @@ fn build() -> PathBuf {
     let target = profile.parent().expect("a profile lies in the target directory");
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["build", "--quiet", "--package", "weir", "--target-dir"]).arg(target);
-    command.current_dir(root());
+    command.args(features).current_dir(root());
     if profile.ends_with("release") {
         command.arg("--release");
     }

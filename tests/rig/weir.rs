@@ -25,6 +25,7 @@ pub struct Setup {
     rest: String,
     journal_dir: Option<PathBuf>,
     tls: bool,
+    faults: bool,
 }
 
 impl Setup {
@@ -51,6 +52,13 @@ impl Setup {
     #[must_use]
     pub fn journal_dir(mut self, dir: PathBuf) -> Self {
         self.journal_dir = Some(dir);
+        self
+    }
+
+    /// Uses a Weir whose syncs fail while the file `fail-syncs` is in the journal's directory.
+    #[must_use]
+    pub fn with_faults(mut self) -> Self {
+        self.faults = true;
         self
     }
 
@@ -176,7 +184,8 @@ impl Weir {
     }
 
     fn spawn(&self) -> Process {
-        let mut command = Command::new(places::weir());
+        let program = if self.setup.faults { places::weir_with_faults() } else { places::weir() };
+        let mut command = Command::new(program);
         command.arg("serve").arg("--config").arg(self.config());
         Process::start("weir", &mut command, &self.dir.path().join("log"))
     }

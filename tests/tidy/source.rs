@@ -28,7 +28,9 @@ impl Source {
             let path = source.path.display().to_string();
             let ours = path.starts_with("crates/") || path.starts_with("bench/");
             let stem = source.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let test = stem == "tests" || stem.ends_with("_tests") || path.contains("/tests/");
+            let test = stem == "tests"
+                || stem.ends_with("_tests")
+                || ["/tests/", "/scenarios", "/examples/"].iter().any(|part| path.contains(part));
             ours && !test
         });
         all

@@ -97,6 +97,7 @@ fn probe(dir: &Path, stop: &AtomicBool) -> std::io::Result<Histogram<u64>> {
         let now = begun.elapsed();
         let due = (next..).take_while(|number| intended(*number) <= now).count() as u64;
         if due == 0 {
+            // The schedule itself; the probe has a thread of its own.
             thread::sleep(intended(next).saturating_sub(now));
             continue;
         }

@@ -211,9 +211,8 @@ fn reads() -> Vec<Row> {
 }
 
 fn multipart(q: &str) -> Request {
-    let body = format!(
-        "--X\r\nContent-Disposition: form-data; name=\"q\"; filename=\"q.txt\"\r\n\r\n{q}\r\n--X--\r\n"
-    );
+    let disposition = "Content-Disposition: form-data; name=\"q\"; filename=\"q.txt\"";
+    let body = format!("--X\r\n{disposition}\r\n\r\n{q}\r\n--X--\r\n");
     Request::post("/query", body).header("Content-Type", "multipart/form-data; boundary=X")
 }
 
