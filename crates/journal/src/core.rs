@@ -50,9 +50,7 @@ impl Bell {
     /// Wakes the thread if it sleeps, or keeps it from falling asleep.
     pub fn ring(&self) {
         if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
-            if let Some(thread) = self.thread.get() {
-                thread.unpark();
-            }
+            self.wake();
         }
     }
 
@@ -109,7 +107,6 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    #[expect(clippy::too_many_arguments, reason = "made in one place, each part by recovery")]
     pub fn new(
         settings: Settings,
         salt: u32,

@@ -265,7 +265,8 @@ impl fmt::Display for Utc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0 / 1_000_000_000;
         let (mut days, seconds) = (seconds / 86_400, seconds % 86_400);
-        let is_leap = |y: u64| y % 4 == 0 && (y % 100 != 0 || y % 400 == 0);
+        let is_leap =
+            |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
         let mut year = 1970;
         while days >= 365 + u64::from(is_leap(year)) {
             days -= 365 + u64::from(is_leap(year));

@@ -207,10 +207,9 @@ impl Writer {
 
     /// The segment the next group goes to; another one when the active has no room for it.
     fn segment_with_room(&mut self, needed: u64) -> Result<Arc<Segment>, Failure> {
-        if let Some(active) = &self.active {
-            if self.end.after(needed) <= active.end() {
-                return Ok(active.clone());
-            }
+        let end = self.end.after(needed);
+        if let Some(active) = self.active.as_ref().filter(|active| end <= active.end()) {
+            return Ok(active.clone());
         }
         let next = self.next_segment()?;
         self.unstick();

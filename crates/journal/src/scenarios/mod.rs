@@ -2,6 +2,7 @@
 
 mod cursors;
 mod damage;
+mod format;
 mod modes;
 mod power;
 mod space;
