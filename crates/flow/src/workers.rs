@@ -76,6 +76,7 @@ impl Workers {
         B: FnOnce(Worker) -> F + Clone + Send + 'static,
         F: Future<Output = ()> + 'static,
     {
+        // One message a worker, at its end: that is the bound.
         let (report, ended) = mpsc::unbounded_channel();
         let mut workers = Self {
             threads: Vec::with_capacity(count),

@@ -1,13 +1,13 @@
 //! The InfluxDB gateway: takes writes as InfluxDB 1.x does, acknowledges them from the journal, and
 //! delivers them to any number of backends, each at its own pace.
 //!
-//! It keeps no points but in the journal, never sends a client's credentials to a backend, and never
-//! lets one backend wait for another.
+//! It keeps no points but in the journal, never sends a client's credentials to a backend, and
+//! never lets one backend wait for another.
 //!
-//! The one path: [`Gateway`] serves a worker's connections (`front`), a write becomes a [`record`] of
-//! the journal and is answered once that is acknowledged; a task for each backend (`delivery`) reads
-//! the journal at its own cursor, sends batches and judges the answers; the [`catalogue`] is what all
-//! of them know of databases and retention policies.
+//! The one path: [`Gateway`] serves a worker's connections (`front`), a write becomes a [`record`]
+//! of the journal and is answered once that is acknowledged; a task for each backend (`delivery`)
+//! reads the journal at its own cursor, sends batches and judges the answers; the [`catalogue`] is
+//! what all of them know of databases and retention policies.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod backends;

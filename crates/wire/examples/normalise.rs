@@ -1,5 +1,5 @@
 //! How long the normaliser takes a line: `cargo run --release -p weir-wire --example normalise`.
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, reason = "what it is for")]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -38,7 +38,8 @@ fn main() -> Result<(), StampError> {
         ("200 bytes, 5 tags, 6 fields", &plain, |n| {
             format!(
                 "request,app=shop,host=web{:02},method=GET,path=/cart,status=200 min=0.25,max=17.5,\
-                 mean=1.625,count={n:05}i,ok=true,who=\"a visitor of the shop\" 17000000000{n:08}\n",
+                 mean=1.625,count={n:05}i,ok=true,who=\"a visitor of the shop\" \
+                 17000000000{n:08}\n",
                 n % 100
             )
         }),

@@ -28,7 +28,8 @@ pub struct Settings {
     pub udp: Vec<UdpSettings>,
     /// Tags to add to each point from its connection. `"peer"` stands for the client's address,
     /// `"peer-port"` for address and port (which makes new series with every connection), anything
-    /// else for itself. A point that has the tag keeps its own. A change applies to new connections.
+    /// else for itself. A point that has the tag keeps its own. A change applies to new
+    /// connections.
     pub stamp: BTreeMap<String, String>,
     /// The retention policy of writes that name none; empty is the database's default policy.
     pub default_retention_policy: String,

@@ -64,6 +64,7 @@ impl Writer {
                 return;
             }
             message = back;
+            // The caller asked to be held up, until a deadline, before the process ends.
             std::thread::sleep(Duration::from_millis(5));
         }
         let left = deadline.saturating_duration_since(Instant::now());

@@ -27,7 +27,8 @@ impl From<f64> for Value {
     }
 }
 
-/// Takes metrics that are computed at a scrape; see [`Registry::collect`](super::Registry::collect).
+/// Takes metrics that are computed at a scrape; see
+/// [`Registry::collect`](super::Registry::collect).
 #[derive(Default)]
 pub struct Encoder {
     families: BTreeMap<String, Gathered>,
