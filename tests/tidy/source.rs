@@ -67,9 +67,8 @@ impl Source {
 fn function_name(line: &str) -> Option<&str> {
     let (before, after) = line.split_once("fn ")?;
     let modifiers = ["pub", "async", "const", "extern", "\"C\""];
-    let only = before
-        .split_whitespace()
-        .all(|word| modifiers.iter().any(|modifier| word == *modifier) || word.starts_with("pub("));
+    let only =
+        before.split_whitespace().all(|word| modifiers.contains(&word) || word.starts_with("pub("));
     let name = after.split(['(', '<']).next()?;
     (only && line.contains('(') && !line.trim_end().ends_with("}")).then_some(name)
 }
