@@ -89,6 +89,9 @@ impl Scale {
     }
 }
 
+/// Measures some rows.
+type Measure = fn(&Scale) -> Outcome<Vec<Row>>;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if let Some(Command::Sink { address }) = arguments.command {
@@ -102,7 +105,7 @@ fn main() -> ExitCode {
     }
     let scale = Scale::of(&arguments);
     let wanted = |name| arguments.only.is_empty() || arguments.only.contains(&name);
-    let all: [(Name, fn(&Scale) -> Outcome<Vec<Row>>); 6] = [
+    let all: [(Name, Measure); 6] = [
         (Name::Requests, rows::requests::measure),
         (Name::Relays, rows::relays::measure),
         (Name::Lines, rows::lines::measure),

@@ -154,14 +154,14 @@ struct Mount(PathBuf);
 
 impl Mount {
     fn tmpfs(at: &Path, size: &str) -> Self {
-        Self::mount(at, &["-t", "tmpfs", "-o", &format!("size={size}"), "weir-test"])
+        Self::mounted(at, &["-t", "tmpfs", "-o", &format!("size={size}"), "weir-test"])
     }
 
     fn read_only(at: &Path) -> Self {
-        Self::mount(at, &["-t", "tmpfs", "-o", "ro", "weir-test"])
+        Self::mounted(at, &["-t", "tmpfs", "-o", "ro", "weir-test"])
     }
 
-    fn mount(at: &Path, how: &[&str]) -> Self {
+    fn mounted(at: &Path, how: &[&str]) -> Self {
         let status = Command::new(places::need("mount")).args(how).arg(at).status().unwrap();
         assert!(status.success(), "mount needs root and the right to mount: {status}");
         Self(at.to_owned())
