@@ -135,8 +135,8 @@ impl Directory {
     }
 
     /// Segments that others say were before them and that are not there, and headers that cannot
-    /// be read.
-    pub fn damage(&self, salt: u32) -> Result<Vec<Damage>, FileError> {
+    /// be read, in a journal that ends at `end`.
+    pub fn damage(&self, salt: u32, end: Position) -> Result<Vec<Damage>, FileError> {
         let mut damage = Vec::new();
         for Shelved { segment, header } in &self.segments {
             if header.is_none() {
@@ -155,12 +155,12 @@ impl Directory {
                 damage.push(missing(&earlier.segment, &later.segment, salt)?);
             }
         }
-        damage.extend(self.missing_oldest());
+        damage.extend(self.missing_oldest(end));
         Ok(damage)
     }
 
     /// The segment a cursor still needs that is older than all there are.
-    fn missing_oldest(&self) -> Option<Damage> {
+    fn missing_oldest(&self, end: Position) -> Option<Damage> {
         let oldest = self.segments.iter().find_map(|s| s.segment.first.get())?;
         let wanted = self.cursors.iter().filter_map(|(_, loaded)| match loaded {
             Loaded::Whole(_, account) => Some((account.position, account.counts)),
@@ -168,7 +168,9 @@ impl Directory {
         });
         let (position, counts) = wanted.min_by_key(|(position, _)| *position)?;
         let base = self.segments.first()?.segment.base;
-        (position < base && position != oldest.previous_end).then(|| Damage {
+        let missing = position < base && position != oldest.previous_end;
+        // What is cut off at the end was never promised to be there.
+        (missing && oldest.position < end).then(|| Damage {
             from: position,
             to: oldest.position,
             place: format!("the segment with position {position} is missing"),

@@ -89,7 +89,7 @@ pub(crate) fn report(
     salt: u32,
 ) -> Result<Recovery, OpenError> {
     let mut damage = findings.damage.clone();
-    for missing in directory.damage(salt)? {
+    for missing in directory.damage(salt, findings.end)? {
         // The same place may have been found from its groups, which tell more.
         let same = damage.iter_mut().find(|d| d.to == missing.to && d.from == missing.from);
         match same {

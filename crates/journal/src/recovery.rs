@@ -168,18 +168,19 @@ impl Search<'_> {
     fn keeps(&mut self, index: usize, entry: &Entry) -> Result<bool, FileError> {
         let header = &entry.header;
         let base = self.segments[index].base;
+        let known = self.end.is_some();
         let (end, counts) = match self.end {
             Some(end) => end,
             // The segments before are not looked at: their end is as the first group says.
             None if header.position == base => (header.previous_end, header.before),
             // Nothing before it is looked at, so nothing is known of what was lost there.
             None if base < self.synced_end => (base, header.before),
-            None => (base, Counts::default()),
+            None => (self.synced_end, Counts::default()),
         };
         self.end = Some((end, counts));
         if header.previous_end != end {
             if end >= self.synced_end {
-                self.cut(end);
+                self.cut(if known { end } else { end.max(base) });
                 return Ok(false);
             }
             self.report(end, header.position, header.before - counts);
