@@ -12,7 +12,7 @@
 //!   that fails alone is poison only if the backend accepts another series beside it, and that not
 //!   once but [`ROUNDS`] times in turn. A backend that fails at everything never makes poison.
 
-/// Failures of the same part after which it is halved.
+/// Failures of a batch after which it is halved; its halves have failed once already.
 pub const FAILURES_BEFORE_HALVING: u8 = 2;
 /// How often a point has to fail while another series is accepted before it counts as poison. A
 /// backend that fails at random at half of all requests would reach it once in 65,536 points.
@@ -78,11 +78,13 @@ struct Part {
     whole: Option<Vec<u32>>,
     /// Whether a guess about this part has been wrong already.
     guessed: bool,
+    /// Whether it has been sent before.
+    sent: bool,
 }
 
 impl Part {
     fn of(points: Vec<u32>, guessed: bool) -> Self {
-        Self { points, failures: 0, rounds: 0, canary: None, whole: None, guessed }
+        Self { points, failures: 0, rounds: 0, canary: None, whole: None, guessed, sent: false }
     }
 }
 
@@ -109,6 +111,12 @@ impl Halving {
             Some(part) if part.canary.is_some() => Step::Canary { beside: part.points[0] },
             Some(part) => Step::Send(&part.points),
         }
+    }
+
+    /// Whether the part to send is another one than the last: the search goes on, which is no
+    /// reason to wait longer than after a first failure.
+    pub fn is_fresh(&self) -> bool {
+        self.parts.last().is_some_and(|part| !part.sent)
     }
 
     /// Points delivered so far.
@@ -169,10 +177,11 @@ impl Halving {
         if let Some(whole) = part.whole.take() {
             return self.guessed_wrong(whole);
         }
+        let failures = part.failures.min(FAILURES_BEFORE_HALVING - 1);
         let second = part.points.split_off(part.points.len() / 2);
         for points in [second, part.points] {
             if !points.is_empty() {
-                self.parts.push(Part::of(points, part.guessed));
+                self.parts.push(Part { failures, ..Part::of(points, part.guessed) });
             }
         }
     }
@@ -180,6 +189,7 @@ impl Halving {
     /// `words` where the points may be to blame.
     fn failed(&mut self, mut part: Part, words: Option<String>) {
         part.failures = part.failures.saturating_add(1);
+        part.sent = true;
         if part.points.len() == 1 {
             let due = part.failures >= FAILURES_BEFORE_HALVING || part.rounds > 0;
             part.canary = words.filter(|_| due);

@@ -79,7 +79,12 @@ pub async fn settle(
     loop {
         let verdict = match trouble.halving.step() {
             Step::Finished => break,
-            Step::Send(_) => trouble.send_part(sender).await?,
+            Step::Send(_) => {
+                if trouble.halving.is_fresh() {
+                    sender.at_ease();
+                }
+                trouble.send_part(sender).await?
+            }
             Step::Canary { beside } => {
                 let outcome = trouble.canary(beside, sender, intake).await?;
                 trouble.keep(outcome, sender, letters).await?;
