@@ -11,20 +11,24 @@ use rig::weir::Setup;
 
 use crate::scene::single_points;
 
-const RATE: u64 = 2_000;
-const SECONDS: u64 = 10;
+/// What the environment says, or the bounded form's number.
+fn number(variable: &str, bounded: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(bounded)
+}
 
-/// 10,000 a second for 60 s by hand: `RATE` and `SECONDS` are the only difference.
+/// The full form by hand: `WEIR_TEST_RATE=10000 WEIR_TEST_SECONDS=60`.
 #[test]
 fn a_server_is_killed_and_started_again_and_no_client_notices() {
+    let rate = number("WEIR_TEST_RATE", 2_000);
+    let seconds = number("WEIR_TEST_SECONDS", 10);
     let (a, mut b) = (Influxd::start(), Influxd::start());
     a.create("load");
     b.create("load");
     let weir = Setup::new().backend("a", &a.url()).backend("b", &b.url()).start();
-    let plan = Plan::rate(weir.http, RATE as f64, Duration::from_secs(SECONDS));
+    let plan = Plan::rate(weir.http, rate as f64, Duration::from_secs(seconds));
     let running = thread::spawn(move || load::run(&plan, single_points("load")));
 
-    let all = RATE * SECONDS;
+    let all = rate * seconds;
     let accepted = |part: u64| {
         wait::until("a part of the load has been taken", wait::LONG, || {
             weir.metrics().sum("weir_influx_points_accepted_total", &[]) as u64 >= all * part / 10
