@@ -10,9 +10,9 @@ pub fn cpu(pid: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name, in parentheses, may hold spaces.
     let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    let fields: Vec<u64> = rest.split(' ').filter_map(|field| field.parse().ok()).collect();
-    // The state is no number, so that field 14, utime, is the eleventh of these.
-    let ticks = fields.get(10).copied().unwrap_or(0) + fields.get(11).copied().unwrap_or(0);
+    // Field 3, the state, is the first of these; utime and stime are fields 14 and 15. Some of
+    // those between are negative for a process without a terminal.
+    let ticks: u64 = rest.split(' ').skip(11).take(2).filter_map(|f| f.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND)
 }
 
