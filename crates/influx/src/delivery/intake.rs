@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use journal::{Chunk, ConsumeError, Consumer, Position};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use watch::metrics::Counter;
 
 use super::batch::{Limits, Window};
@@ -59,6 +59,10 @@ pub struct Intake {
     unreadable: Counter,
 }
 
+/// Naps in which the wait for company is spent. The journal has a group ready several times in each
+/// millisecond; to wake for every one of them costs more than what it brings.
+const NAPS: u32 = 4;
+
 impl Intake {
     /// Takes records from `consumer`; counts those that cannot be read in `unreadable`.
     pub fn new(consumer: Consumer, unreadable: Counter) -> Self {
@@ -98,6 +102,9 @@ impl Intake {
                 self.consumer.next(CHUNK_BYTES).await?
             } else {
                 let end = *end.get_or_insert_with(|| Instant::now() + linger);
+                if self.consumer.backlog().items <= window.points() {
+                    sleep_until(end.min(Instant::now() + linger / NAPS)).await;
+                }
                 match timeout_at(end, self.consumer.next(CHUNK_BYTES)).await {
                     Ok(Ok(chunk)) => chunk,
                     // What went wrong comes again once the window is delivered.
