@@ -155,7 +155,8 @@ fn durable(scale: &Scale) -> Outcome<Row> {
         let (bare_ms, weir_ms) = (p999_ms(&bare?), p999_ms(&report.latency));
         ratios.push(weir_ms / bare_ms);
         notes.push(format!(
-            "bare {bare_ms:.1} ms (dd {dd_bare:.0} MB/s), Weir {weir_ms:.1} ms (dd {dd_weir:.0} MB/s)"
+            "bare {bare_ms:.1} ms (dd {dd_bare:.0} MB/s), Weir {weir_ms:.1} ms (dd {dd_weir:.0} \
+             MB/s)"
         ));
         bad = bad.or(failed(&[&report]));
     }
