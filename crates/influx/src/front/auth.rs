@@ -54,7 +54,7 @@ fn granted(databases: &[String], db: &str) -> bool {
 
 /// What a request shows of who sends it.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Credentials<'a> {
+enum Credentials<'a> {
     /// A name and a password.
     Password(Cow<'a, str>, Cow<'a, str>),
     /// A JSON web token.
@@ -63,7 +63,7 @@ pub enum Credentials<'a> {
 
 /// Reads credentials in InfluxDB's order: `u` and `p`, `Bearer`, `Token user:pass`, Basic
 /// (`services/httpd/handler.go`, `parseCredentials`).
-pub fn credentials<'a>(
+fn credentials<'a>(
     user: Cow<'a, str>,
     password: Cow<'a, str>,
     headers: &'a HeaderMap,
@@ -121,8 +121,24 @@ impl Authenticator {
         self.in_force.store(Arc::new(InForce::new(users, token_secret)));
     }
 
+    /// The user behind what a request shows of itself; `None` where requests need no credentials.
+    ///
+    /// # Errors
+    /// The 401 to answer, in InfluxDB's words.
+    pub async fn user<'a>(
+        &self,
+        user: Cow<'a, str>,
+        password: Cow<'a, str>,
+        headers: &'a HeaderMap,
+    ) -> Result<Option<Arc<User>>, Answer> {
+        if self.is_open() {
+            return Ok(None);
+        }
+        self.authenticate(credentials(user, password, headers)).await.map(Some)
+    }
+
     /// Whether requests need no credentials.
-    pub fn is_open(&self) -> bool {
+    fn is_open(&self) -> bool {
         self.in_force.load().users.is_empty()
     }
 
@@ -130,7 +146,7 @@ impl Authenticator {
     ///
     /// # Errors
     /// The 401 to answer, in InfluxDB's words.
-    pub async fn authenticate(
+    async fn authenticate(
         &self,
         credentials: Option<Credentials<'_>>,
     ) -> Result<Arc<User>, Answer> {

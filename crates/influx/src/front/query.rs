@@ -1,7 +1,6 @@
 //! `/query`: statements that read go to a backend as they are, statements that change something
 //! become records of the journal and run on every backend at their place among the writes.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 use wire::influxql::{self, Change, Kind, Statement};
 
 use super::answer::{self, Answer, Content};
-use super::auth::{self, User};
+use super::auth::User;
 use super::http::Connection;
 use super::parameters::Parameters;
 use super::results::{self, Results};
@@ -26,6 +25,8 @@ const STATEMENT_WAIT: Duration = Duration::from_secs(5);
 const JOINED_RESULT_MAX: usize = 64 << 20;
 /// Says how far behind the backend is that answered.
 const BEHIND: HeaderName = HeaderName::from_static("x-weir-behind");
+/// InfluxDB's words, where it refused.
+const ERROR: HeaderName = HeaderName::from_static("x-influxdb-error");
 /// Names the backend that answered.
 const BACKEND: HeaderName = HeaderName::from_static("x-weir-backend");
 
@@ -83,7 +84,9 @@ struct Request<'a> {
 
 impl Request<'_> {
     async fn answer(&self) -> Result<Answer, Answer> {
-        let user = self.user().await?;
+        let (name, password) = (self.parameters.get("u"), self.parameters.get("p"));
+        let auth = &self.front.gateway.auth;
+        let user = auth.user(name.into(), password.into(), &self.head.headers).await?;
         let q = self.parameters.get("q").trim();
         if q.is_empty() {
             return Err(bad_request("missing required parameter \"q\""));
@@ -109,16 +112,6 @@ impl Request<'_> {
         }
         let pretty = self.parameters.get("pretty") == "true";
         Ok(answer::json(StatusCode::OK, results.render(pretty)))
-    }
-
-    async fn user(&self) -> Result<Option<Arc<User>>, Answer> {
-        let auth = &self.front.gateway.auth;
-        if auth.is_open() {
-            return Ok(None);
-        }
-        let (name, password) = (self.parameters.get("u"), self.parameters.get("p"));
-        let shown = auth::credentials(name.into(), password.into(), &self.head.headers);
-        auth.authenticate(shown).await.map(Some)
     }
 
     /// Reading needs the right to read, deleting the right to write, all else an administrator
@@ -239,14 +232,10 @@ fn passed_on(response: http::Response<Incoming>, backend: &crate::backends::Back
     let mut answer = answer::empty(head.status);
     *answer.body_mut() = Content::Passed(incoming);
     let headers = answer.headers_mut();
-    for name in [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::RETRY_AFTER] {
+    let passed = [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::RETRY_AFTER, ERROR];
+    for name in passed {
         if let Some(value) = head.headers.get(&name) {
             headers.insert(name, value.clone());
-        }
-    }
-    for name in ["x-influxdb-error"] {
-        if let Some(value) = head.headers.get(name) {
-            headers.insert(HeaderName::from_static(name), value.clone());
         }
     }
     if let Ok(name) = HeaderValue::from_str(backend.name()) {

@@ -10,7 +10,6 @@ use watch::watchdog::Stage;
 use wire::line::{self, Precision};
 
 use super::answer::{self, Answer};
-use super::auth;
 use super::http::Connection;
 use super::parameters::{self, WriteParameters};
 use super::{Front, body};
@@ -51,7 +50,8 @@ impl Write<'_> {
     /// same one from both.
     async fn answer(&self, body: Incoming) -> Result<Answer, Answer> {
         let gateway = &self.front.gateway;
-        let user = self.user().await?;
+        let (name, password) = (&self.parameters.user, &self.parameters.password);
+        let user = gateway.auth.user(name.clone(), password.clone(), &self.head.headers).await?;
         let precision = self.precision()?;
         let (db, rp) = self.target()?;
         let policy = self.policy(db, rp).await?;
@@ -104,16 +104,6 @@ impl Write<'_> {
         let stamp = self.connection.stamp.tags();
         let options = line::Options { precision, now_ns: super::now_ns(), stamp, unsigned };
         line::normalise(body, &options, &mut points)
-    }
-
-    async fn user(&self) -> Result<Option<Arc<auth::User>>, Answer> {
-        let auth = &self.front.gateway.auth;
-        if auth.is_open() {
-            return Ok(None);
-        }
-        let (user, password) = (self.parameters.user.clone(), self.parameters.password.clone());
-        let shown = auth::credentials(user, password, &self.head.headers);
-        auth.authenticate(shown).await.map(Some)
     }
 
     fn precision(&self) -> Result<Precision, Answer> {
