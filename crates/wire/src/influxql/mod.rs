@@ -1,5 +1,6 @@
 //! InfluxQL as far as a gateway must know it: where one statement ends, and what it does.
 
+pub mod ast;
 mod databases;
 mod lexer;
 mod parser;

@@ -1,0 +1,1 @@
+//! Parquet files: writing, reading, and what is known of them.

@@ -1,0 +1,24 @@
+//! The embedded time-series store: what the journal holds, in a form that can be queried.
+//!
+//! It has no log of its own: the journal is. It speaks no protocol but InfluxQL and opens no
+//! socket.
+//!
+//! The one path: records of the journal are applied in their order ([`Store::apply_points`]) to
+//! memtables; a flush writes these as Parquet files and switches the manifest to them by one
+//! rename, together with the journal position they reach. A query takes a [`Snapshot`], scans
+//! memtables and files as one ([`PolicyView::scan`]), and [`query`] makes series of it.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod catalogue;
+pub mod file;
+pub mod manifest;
+pub mod memtable;
+pub mod query;
+pub mod scan;
+pub mod schema;
+pub mod series;
+mod snapshot;
+mod store;
+
+pub use snapshot::{NameError, PolicyView, Snapshot};
+pub use store::Store;

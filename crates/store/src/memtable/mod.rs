@@ -1,0 +1,1 @@
+//! Points not yet in files.

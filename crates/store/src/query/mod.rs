@@ -1,0 +1,3 @@
+//! InfluxQL, executed.
+
+pub mod results;

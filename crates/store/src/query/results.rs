@@ -1,0 +1,61 @@
+//! What a statement answers, before it is JSON or CSV.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// One value of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// No value.
+    Null,
+    /// A float.
+    Float(f64),
+    /// An integer.
+    Integer(i64),
+    /// An unsigned integer.
+    Unsigned(u64),
+    /// A string.
+    String(Arc<str>),
+    /// A boolean.
+    Boolean(bool),
+    /// A time, nanoseconds since 1970; shown as RFC 3339 or in the epoch asked for.
+    Time(i64),
+}
+
+/// A table of the answer: all rows of one series, or as many of them as a chunk holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rows {
+    /// The measurement; empty where there is none.
+    pub name: String,
+    /// The tags grouped by.
+    pub tags: Vec<(String, String)>,
+    /// The columns' names.
+    pub columns: Arc<[String]>,
+    /// The rows, each as long as `columns`.
+    pub values: Vec<Vec<Value>>,
+    /// Whether the next `Rows` go on with the same series.
+    pub partial: bool,
+}
+
+/// A message beside a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// `warning` or `info`.
+    pub level: &'static str,
+    /// The text.
+    pub text: String,
+}
+
+/// Where the results of one statement go, as they come. `Break` is the end: the client has gone,
+/// or a limit is reached.
+pub trait Sink {
+    /// Takes rows.
+    fn rows(&mut self, rows: Rows) -> ControlFlow<()>;
+    /// Takes a message, before the first rows.
+    fn message(&mut self, message: Message);
+}
+
+/// Why a statement has no result; displays as InfluxDB words it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct QueryError(pub String);

@@ -1,0 +1,95 @@
+//! What the executor asks of the store, and what it gets: the meeting point of storage and query.
+
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use arrow_buffer::ScalarBuffer;
+
+use crate::series::SeriesId;
+
+/// A span of time in nanoseconds since 1970, both ends inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TimeRange {
+    /// The first nanosecond.
+    pub min: i64,
+    /// The last nanosecond.
+    pub max: i64,
+}
+
+impl TimeRange {
+    /// All times.
+    pub const ALL: Self = Self { min: i64::MIN, max: i64::MAX };
+
+    /// Whether nothing is inside.
+    pub fn is_empty(self) -> bool {
+        self.min > self.max
+    }
+
+    /// What is in both.
+    pub fn intersect(self, other: Self) -> Self {
+        Self { min: self.min.max(other.min), max: self.max.min(other.max) }
+    }
+
+    /// Whether `time` is inside.
+    pub fn contains(self, time: i64) -> bool {
+        self.min <= time && time <= self.max
+    }
+}
+
+/// A condition on the tags of a series. An absent tag equals the empty string.
+#[derive(Clone, Debug)]
+pub enum TagPredicate {
+    /// Every series.
+    All,
+    /// `key = 'value'`.
+    Equal(String, String),
+    /// `key != 'value'`.
+    NotEqual(String, String),
+    /// `key =~ /regex/`.
+    Match(String, Arc<regex::bytes::Regex>),
+    /// `key !~ /regex/`.
+    NotMatch(String, Arc<regex::bytes::Regex>),
+    /// Both.
+    And(Box<TagPredicate>, Box<TagPredicate>),
+    /// Either.
+    Or(Box<TagPredicate>, Box<TagPredicate>),
+}
+
+/// What a scan reads of the series it is given.
+#[derive(Clone, Debug)]
+pub struct ScanRequest {
+    /// The measurement.
+    pub measurement: String,
+    /// Only points of these times.
+    pub time: TimeRange,
+    /// The fields, in the order of [`Chunk::columns`]. Names that are no fields give `None`. A
+    /// point that has none of them is left out; no fields at all give the times of all points.
+    pub fields: Vec<String>,
+    /// Newest first, within each series.
+    pub descending: bool,
+}
+
+/// Points of one series, sorted by time, one for each time.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// Which series.
+    pub series: SeriesId,
+    /// The times; never empty.
+    pub times: ScalarBuffer<i64>,
+    /// A column for each field asked for: `Float64Array`, `Int64Array`, `UInt64Array`,
+    /// `BooleanArray` or `StringArray`, as long as `times`; `None` when all are null.
+    pub columns: Vec<Option<ArrayRef>>,
+}
+
+/// Why a scan broke off.
+#[derive(Debug, thiserror::Error)]
+pub enum ScanError {
+    /// A file cannot be read.
+    #[error("store file {file}: {what}")]
+    File {
+        /// Its name.
+        file: String,
+        /// What is wrong.
+        what: String,
+    },
+}

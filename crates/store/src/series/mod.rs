@@ -1,0 +1,24 @@
+//! Which series there are: the dictionary of a policy and its index by tags.
+
+use std::sync::Arc;
+
+/// A series within its policy; never used again for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SeriesId(pub u32);
+
+/// A series with its name.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// Its number in its policy.
+    pub id: SeriesId,
+    /// Tags sorted by key, unescaped.
+    pub tags: Arc<[(Arc<str>, Arc<str>)]>,
+}
+
+impl Series {
+    /// The value of a tag; empty where it is absent.
+    pub fn tag(&self, key: &str) -> &str {
+        let at = self.tags.binary_search_by(|(known, _)| (**known).cmp(key));
+        at.map_or("", |at| &self.tags[at].1)
+    }
+}
