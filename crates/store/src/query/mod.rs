@@ -1,3 +1,4 @@
 //! InfluxQL, executed.
 
+pub mod context;
 pub mod results;
