@@ -11,6 +11,7 @@ use crate::error::ConsumeError;
 use crate::ledger::{Cursor, Step};
 use crate::position::{Counts, Position};
 use crate::reader::{self, Item, Limit, Place};
+use crate::settled::{Pin, Settled};
 use crate::status::{Backlog, CursorStatus};
 
 /// Where a new cursor begins.
@@ -37,10 +38,22 @@ pub struct Done {
     pub dropped: u64,
 }
 
+impl std::ops::Add for Done {
+    type Output = Done;
+
+    fn add(self, other: Done) -> Done {
+        Done {
+            delivered: self.delivered.saturating_add(other.delivered),
+            dead_lettered: self.dead_lettered.saturating_add(other.dead_lettered),
+            dropped: self.dropped.saturating_add(other.dropped),
+        }
+    }
+}
+
 /// One reader with a persisted cursor; used by one task at a time.
 ///
-/// What was handed out and not committed stays in memory, so a consumer should not run far ahead
-/// of its commits.
+/// What was handed out and neither committed nor settled stays in memory, so a consumer should not
+/// run far ahead of that.
 #[derive(Debug)]
 pub struct Consumer {
     core: Arc<Core>,
@@ -50,6 +63,8 @@ pub struct Consumer {
     place: Place,
     /// What was handed out, or is known to be lost, and is not committed.
     outstanding: VecDeque<Item>,
+    /// What comes before that, is done, and is not committed.
+    settled: Settled,
 }
 
 enum Attempt {
@@ -67,6 +82,7 @@ impl Consumer {
             released: cursor.released.clone(),
             place: place_of(cursor),
             outstanding: VecDeque::new(),
+            settled: Settled::default(),
         }
     }
 
@@ -143,6 +159,7 @@ impl Consumer {
         }
         self.place = place_of(cursor);
         self.outstanding.clear();
+        self.settled.clear();
         Ok(true)
     }
 
@@ -150,6 +167,60 @@ impl Consumer {
     /// before it is done. Persisted within about a tenth of a second, never before it is synced.
     /// A place before the cursor changes nothing.
     pub fn commit(&mut self, up_to: Position, done: Done) {
+        let settled = self.settled.take(up_to);
+        let passed = self.pass(up_to, done);
+        if let Some(step) = join(settled, passed) {
+            self.advance(&step);
+        }
+    }
+
+    /// Remembers what became of everything up to `up_to`, the end of a record that was handed
+    /// out, and lets go of its bytes. It counts as done in the account from now on, but the cursor
+    /// stays until [`commit_settled`](Consumer::commit_settled), and after a restart all of it
+    /// comes again.
+    pub fn settle(&mut self, up_to: Position, done: Done) {
+        let Some(step) = self.pass(up_to, done) else {
+            return;
+        };
+        let mut evicted = Vec::new();
+        let mut ledger = lock(&self.core.ledger);
+        if let Some(cursor) = ledger.cursors.get_mut(&self.name) {
+            cursor.settle(&step);
+        }
+        ledger.trim_tail(&mut evicted);
+        drop(ledger);
+        self.core.recycle_groups(evicted);
+        self.settled.push(step);
+    }
+
+    /// Moves the cursor to `up_to`, or to somewhat before it: of what is settled only a place
+    /// every 64 KiB or so is remembered.
+    pub fn commit_settled(&mut self, up_to: Position) {
+        if let Some(step) = self.settled.take(up_to) {
+            self.advance(&step);
+        }
+    }
+
+    /// From now on nothing but this consumer moves the cursor: at `max-size` a journal that drops
+    /// the oldest refuses records instead, and asks for the cursor to be moved.
+    pub fn pin(&mut self) -> Arc<Pin> {
+        let mut ledger = lock(&self.core.ledger);
+        let counts = ledger.counts;
+        let Some(cursor) = ledger.cursors.get_mut(&self.name) else {
+            return Arc::default();
+        };
+        let pin = cursor.pin.get_or_insert_default().clone();
+        pin.set_ahead((counts - cursor.account.counts).bytes);
+        pin
+    }
+
+    /// Where the next record is: everything before it was handed out, or is lost by damage.
+    pub fn place(&self) -> Position {
+        self.place.position
+    }
+
+    /// Takes what is handed out up to a place off the outstanding, as one step.
+    fn pass(&mut self, up_to: Position, done: Done) -> Option<Step> {
         let mut step: Option<Step> = None;
         let mut lost = Counts::default();
         while let Some(item) = self.outstanding.pop_front() {
@@ -175,28 +246,40 @@ impl Consumer {
                 }
             }
         }
-        if let Some(mut step) = step {
-            (step.done, step.lost) = (done, lost);
-            if let Some(Item::Span(next)) = self.outstanding.front() {
-                step.oldest = next.written_at;
-            }
-            self.advance(&step);
+        let mut step = step?;
+        (step.done, step.lost) = (done, lost);
+        if let Some(Item::Span(next)) = self.outstanding.front() {
+            step.oldest = next.written_at;
         }
+        Some(step)
     }
 
     /// Moves the cursor over losses that nothing handed out is before.
     fn pass_losses(&mut self) {
         if matches!(self.outstanding.front(), Some(Item::Lost(_))) {
             let cursor = self.position();
-            self.commit(cursor, Done::default());
+            if self.settled.is_empty() && !self.is_pinned() {
+                self.commit(cursor, Done::default());
+            } else {
+                self.settle(cursor, Done::default());
+            }
         }
+    }
+
+    fn is_pinned(&self) -> bool {
+        let ledger = lock(&self.core.ledger);
+        ledger.cursors.get(&self.name).is_some_and(|cursor| cursor.pin.is_some())
     }
 
     fn advance(&self, step: &Step) {
         let mut evicted = Vec::new();
         let mut ledger = lock(&self.core.ledger);
+        let counts = ledger.counts;
         if let Some(cursor) = ledger.cursors.get_mut(&self.name) {
             cursor.advance(step);
+            if let Some(pin) = &cursor.pin {
+                pin.set_ahead((counts - cursor.account.counts).bytes);
+            }
         }
         ledger.trim_tail(&mut evicted);
         drop(ledger);
@@ -241,7 +324,9 @@ impl Consumer {
     /// Hands out again what is not committed.
     pub fn rewind_to_cursor(&mut self) {
         self.outstanding.clear();
-        if let Some(cursor) = lock(&self.core.ledger).cursors.get(&self.name) {
+        self.settled.clear();
+        if let Some(cursor) = lock(&self.core.ledger).cursors.get_mut(&self.name) {
+            cursor.ahead = None;
             self.place = place_of(cursor);
         }
     }
@@ -276,7 +361,19 @@ impl Drop for Consumer {
     fn drop(&mut self) {
         if let Some(cursor) = lock(&self.core.ledger).cursors.get_mut(&self.name) {
             cursor.in_use = false;
+            (cursor.ahead, cursor.pin) = (None, None);
         }
+    }
+}
+
+/// Two steps as one, where there are two.
+fn join(first: Option<Step>, next: Option<Step>) -> Option<Step> {
+    match (first, next) {
+        (Some(mut first), Some(next)) => {
+            first.join(next);
+            Some(first)
+        }
+        (first, next) => first.or(next),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::consumer::{Consumer, Start};
 use crate::core::{Core, lock, now_ns};
 use crate::cursor::{Account, CURSORS_MAX, CursorFile, NAME_MAX};
 use crate::disk::Disk;
-use crate::error::{AppendAndWaitError, CursorError, FileError, OpenError};
+use crate::error::{AckError, AppendAndWaitError, CursorError, FileError, OpenError};
 use crate::gate::Room;
 use crate::inlet::{Inlet, Placed};
 use crate::ledger::{Cursor, Ledger};
@@ -60,10 +60,20 @@ impl Journal {
     /// Opens the journal in `settings.dir`, or makes it. Takes the directory for this process,
     /// recovers what is there and says what it found.
     pub fn open(settings: Settings, registry: &Registry) -> Result<(Journal, Recovery), OpenError> {
+        Journal::open_past(settings, registry, Position::ZERO)
+    }
+
+    /// As [`open`](Journal::open); new records get positions from `floor` on, also where the
+    /// journal itself knows of none: for those who keep positions longer than it.
+    pub fn open_past(
+        settings: Settings,
+        registry: &Registry,
+        floor: Position,
+    ) -> Result<(Journal, Recovery), OpenError> {
         let disk = Disk::default();
         #[cfg(feature = "faults")]
         disk.faults().watch(settings.dir.join("fail-syncs"));
-        Journal::open_on(disk, settings, registry)
+        Journal::open_on(disk, settings, registry, floor)
     }
 
     /// As [`open`](Journal::open), on a disk that can be made to fail.
@@ -74,15 +84,16 @@ impl Journal {
         registry: &Registry,
         faults: crate::faults::Faults,
     ) -> Result<(Journal, Recovery), OpenError> {
-        Journal::open_on(Disk::new(faults), settings, registry)
+        Journal::open_on(Disk::new(faults), settings, registry, Position::ZERO)
     }
 
     fn open_on(
         disk: Disk,
         settings: Settings,
         registry: &Registry,
+        floor: Position,
     ) -> Result<(Journal, Recovery), OpenError> {
-        let Opened { core, recovery, held } = open::open(settings, registry, disk)?;
+        let Opened { core, recovery, held } = open::open(settings, registry, disk, floor)?;
         instruments::register(registry, Arc::downgrade(&core));
         let shared = Arc::new(Inlet::default());
         lock(&core.inlets).push(shared.clone());
@@ -123,6 +134,17 @@ impl Journal {
         let number = appender::append(core, inlet, label, payload, Some(&placed))?;
         waiters::wait(core, inlet, number).await?;
         Ok(Position(placed.load(Ordering::Acquire)))
+    }
+
+    /// The end of everything that is acknowledged by now: a consumer that has come so far has seen
+    /// it. In `memory` this waits until what is acknowledged is written, too.
+    pub async fn acknowledged_end(&self) -> Result<Position, AckError> {
+        let (core, inlet) = (&self.running.core, &self.running.shared);
+        if core.settings.ack == Ack::Memory {
+            let last = inlet.open().last;
+            waiters::wait(core, inlet, last).await?;
+        }
+        Ok(lock(&core.ledger).released_end)
     }
 
     /// Opens the cursor of this name where it was left, or makes one at `start`. The cursor is

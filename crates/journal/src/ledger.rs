@@ -10,6 +10,7 @@ use crate::chunk::Loss;
 use crate::consumer::Done;
 use crate::cursor::Account;
 use crate::position::{Counts, Position};
+use crate::settled::Pin;
 use crate::status::{Backlog, CursorStatus, Damage};
 use crate::tail::{Tail, TailGroup};
 
@@ -48,6 +49,10 @@ pub(crate) struct Cursor {
     pub urgent: bool,
     /// Woken when something is released.
     pub released: Arc<Notify>,
+    /// The account as it will be once what the consumer has settled is committed.
+    pub ahead: Option<Account>,
+    /// Only its consumer moves it.
+    pub pin: Option<Arc<Pin>>,
 }
 
 /// A step of a cursor, computed by its consumer from the records it has read.
@@ -64,6 +69,43 @@ pub(crate) struct Step {
     pub lost: Counts,
 }
 
+impl Step {
+    /// Goes on with the step that follows.
+    pub fn join(&mut self, next: Step) {
+        let (done, lost) = (self.done + next.done, self.lost + next.lost);
+        *self = Step { done, lost, ..next };
+    }
+}
+
+impl Account {
+    /// Moves forward; whether it did. A step to where it is already or has passed changes nothing.
+    fn advance(&mut self, step: &Step) -> bool {
+        if step.position <= self.position {
+            return false;
+        }
+        let passed = step.counts - self.counts;
+        let lost = step.lost.items.min(passed.items);
+        let mut left = passed.items - lost;
+        // In the order in which a surplus is kept: dead letters are on the disk and stay true.
+        let mut take = |claimed: u64| {
+            let taken = claimed.min(left);
+            left -= taken;
+            taken
+        };
+        self.dead_lettered += take(step.done.dead_lettered);
+        self.dropped += take(step.done.dropped);
+        self.delivered += take(step.done.delivered);
+        self.dropped += left;
+        self.dropped_damaged += lost;
+        self.dropped_controls += step.lost.controls.min(passed.controls);
+        self.position = step.position;
+        self.group = step.group;
+        self.written_at = step.written_at;
+        self.counts = self.counts.max(step.counts);
+        true
+    }
+}
+
 impl Cursor {
     pub fn new(account: Account, in_use: bool) -> Cursor {
         Cursor {
@@ -75,36 +117,33 @@ impl Cursor {
             in_use,
             urgent: false,
             released: Arc::new(Notify::new()),
+            ahead: None,
+            pin: None,
         }
     }
 
     /// Moves forward. A step to where the cursor is already or has passed changes nothing.
     pub fn advance(&mut self, step: &Step) {
-        let account = &mut self.account;
-        if step.position <= account.position {
+        if !self.account.advance(step) {
             return;
         }
-        let passed = step.counts - account.counts;
-        let lost = step.lost.items.min(passed.items);
-        let mut left = passed.items - lost;
-        // In the order in which a surplus is kept: dead letters are on the disk and stay true.
-        let mut take = |claimed: u64| {
-            let taken = claimed.min(left);
-            left -= taken;
-            taken
-        };
-        account.dead_lettered += take(step.done.dead_lettered);
-        account.dropped += take(step.done.dropped);
-        account.delivered += take(step.done.delivered);
-        account.dropped += left;
-        account.dropped_damaged += lost;
-        account.dropped_controls += step.lost.controls.min(passed.controls);
-        account.position = step.position;
-        account.group = step.group;
-        account.written_at = step.written_at;
-        account.counts = account.counts.max(step.counts);
+        if self.ahead.as_ref().is_some_and(|ahead| ahead.position <= step.position) {
+            self.ahead = None;
+        }
         self.oldest = self.oldest.map(|oldest| oldest.max(step.oldest));
         self.changes += 1;
+    }
+
+    /// Takes a step that is committed later.
+    pub fn settle(&mut self, step: &Step) {
+        if self.ahead.get_or_insert_with(|| self.account.clone()).advance(step) {
+            self.oldest = self.oldest.map(|oldest| oldest.max(step.oldest));
+        }
+    }
+
+    /// The account with everything that is settled.
+    pub fn seen(&self) -> &Account {
+        self.ahead.as_ref().unwrap_or(&self.account)
     }
 
     /// Gives up everything before a place, for `drop-oldest`. Gives what was given up.
@@ -134,8 +173,11 @@ impl Ledger {
         wake: &mut Vec<Arc<Notify>>,
     ) {
         for cursor in self.cursors.values_mut() {
-            if cursor.oldest.is_none() || cursor.account.counts.bytes >= self.counts.bytes {
+            if cursor.oldest.is_none() || cursor.seen().counts.bytes >= self.counts.bytes {
                 cursor.oldest = Some(group.written_at);
+            }
+            if let Some(pin) = &cursor.pin {
+                pin.set_ahead((after - cursor.account.counts).bytes);
             }
             if cursor.in_use {
                 wake.push(cursor.released.clone());
@@ -152,13 +194,13 @@ impl Ledger {
 
     /// Lets the tail go of groups that every cursor has passed.
     pub fn trim_tail(&mut self, evicted: &mut Vec<TailGroup>) {
-        let positions = self.cursors.values().map(|cursor| cursor.account.position);
+        let positions = self.cursors.values().map(|cursor| cursor.seen().position);
         let before = positions.min().unwrap_or(self.released_end);
         self.tail.release(before, evicted);
     }
 
     pub fn waiting(&self, cursor: &Cursor, now: u64) -> Backlog {
-        let waiting = self.counts - cursor.account.counts;
+        let waiting = self.counts - cursor.seen().counts;
         let oldest = cursor.oldest.filter(|_| waiting.bytes > 0);
         Backlog {
             items: waiting.items,
@@ -169,10 +211,10 @@ impl Ledger {
     }
 
     pub fn status(&self, name: &str, cursor: &Cursor, now: u64) -> CursorStatus {
-        let account = &cursor.account;
+        let account = cursor.seen();
         CursorStatus {
             name: name.to_owned(),
-            position: account.position,
+            position: cursor.account.position,
             persisted: cursor.persisted_position,
             in_use: cursor.in_use,
             accepted: (self.counts - account.start).items,

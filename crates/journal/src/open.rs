@@ -36,6 +36,7 @@ pub(crate) fn open(
     settings: Settings,
     registry: &Registry,
     disk: Disk,
+    floor: Position,
 ) -> Result<Opened, OpenError> {
     settings.validate()?;
     let dir = settings.dir.clone();
@@ -48,7 +49,8 @@ pub(crate) fn open(
         directory.segments.iter().map(|shelved| shelved.segment.clone()).collect();
     let findings = recovery::recover(&segments, salt, directory.evidence())?;
     let recovery = report(&directory, &findings, salt)?;
-    let files = settle(&disk, &directory, &findings, &settings)?;
+    let mut files = settle(&disk, &directory, &findings, &settings)?;
+    files.floor = files.floor.max(floor);
     let shelf = Shelf::new(files);
     let mut ledger = Ledger {
         released_end: findings.end,

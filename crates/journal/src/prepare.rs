@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use crate::core::{Core, lock};
 use crate::error::FileError;
 use crate::gate::Room;
+use crate::ledger::Cursor;
 use crate::position::Position;
 use crate::segment::{self, Header, Segment};
 use crate::shelf::{Files, Next};
@@ -89,7 +90,23 @@ fn spare(core: &Core) -> Result<Option<(PathBuf, File)>, FileError> {
         }
         drop(files);
         if core.settings.when_full == crate::WhenFull::Reject || !drop_oldest(core)? {
+            ask_pinned(core);
             return Ok(None);
+        }
+    }
+}
+
+/// Asks the consumers that alone move their cursors to do so: the oldest segment is theirs.
+fn ask_pinned(core: &Core) {
+    let files = core.shelf.files();
+    let oldest = files.segments.keys().next().and_then(|base| files.data_end(*base));
+    drop(files);
+    let Some(end) = oldest else {
+        return;
+    };
+    for cursor in lock(&core.ledger).cursors.values() {
+        if let Some(pin) = cursor.pin.as_ref().filter(|_| cursor.persisted_position < end) {
+            pin.want();
         }
     }
 }
@@ -164,6 +181,10 @@ fn drop_oldest(core: &Core) -> Result<bool, FileError> {
     }
     let mut ledger = lock(&core.ledger);
     if ledger.synced_end < to {
+        return Ok(false);
+    }
+    let pinned = |cursor: &Cursor| cursor.pin.is_some() && cursor.account.position < to;
+    if ledger.cursors.values().any(pinned) {
         return Ok(false);
     }
     let mut moved = Vec::new();

@@ -4,6 +4,7 @@ mod cursors;
 mod damage;
 mod format;
 mod modes;
+mod pinned;
 mod power;
 mod space;
 
