@@ -264,6 +264,9 @@ pub enum Dimension {
         /// Where the windows begin.
         offset: TimeOffset,
     },
+    /// Anything else, `time()` of a form other than the above included: mostly an error, for
+    /// whoever runs the query to word.
+    Other(Expr),
 }
 
 /// The second argument of `time()`.

@@ -43,10 +43,58 @@ impl<'a> Lexer<'a> {
     pub(super) fn next(&mut self) -> Token<'a> {
         let unended = self.skip_blanks();
         let start = self.at;
-        let kind = if unended { self.broken(TokenKind::BadComment) } else { self.scan() };
-        let text = &self.text[start..self.at];
+        let divides = self.divides();
+        let kind = if unended { self.broken(TokenKind::BadComment) } else { self.scan(divides) };
         self.note(kind);
-        Token { kind, text, start, in_sources: self.in_sources }
+        self.token_from(start, kind)
+    }
+
+    /// The next token, be it blanks or a comment, for a reader who knows what a slash is: here
+    /// it divides.
+    pub(super) fn piece(&mut self) -> Token<'a> {
+        let start = self.at;
+        let kind = match (self.byte(0), self.byte(1)) {
+            (Some(b' ' | b'\t' | b'\n' | b'\r'), _) => {
+                let rest = self.rest();
+                self.at += rest.len() - rest.trim_start_matches([' ', '\t', '\n', '\r']).len();
+                TokenKind::Blank
+            }
+            (Some(b'-'), Some(b'-')) => {
+                let line = self.rest().find(['\n', '\r']);
+                self.at += line.unwrap_or(self.rest().len());
+                self.at += match (self.byte(0), self.byte(1)) {
+                    (Some(b'\r'), Some(b'\n')) => 2,
+                    (Some(_), _) => 1,
+                    (None, _) => 0,
+                };
+                TokenKind::Comment
+            }
+            (Some(b'/'), Some(b'*')) => match self.rest()[2..].find("*/") {
+                Some(len) => {
+                    self.at += len + 4;
+                    TokenKind::Comment
+                }
+                None => self.broken(TokenKind::BadComment),
+            },
+            _ => self.scan(true),
+        };
+        self.token_from(start, kind)
+    }
+
+    /// The regular expression that begins at the slash it stands before.
+    pub(super) fn regex_piece(&mut self) -> Token<'a> {
+        let start = self.at;
+        let kind = self.scan(false);
+        self.token_from(start, kind)
+    }
+
+    /// The character that the next token begins with.
+    pub(super) fn peek_char(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn token_from(&self, start: usize, kind: TokenKind) -> Token<'a> {
+        Token { kind, text: &self.text[start..self.at], start, in_sources: self.in_sources }
     }
 
     fn rest(&self) -> &'a str {
@@ -82,7 +130,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn scan(&mut self) -> TokenKind {
+    fn scan(&mut self, divides: bool) -> TokenKind {
         let Some(first) = self.byte(0) else { return TokenKind::End };
         match first {
             b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'"' => self.word(),
@@ -96,7 +144,7 @@ impl<'a> Lexer<'a> {
                     _ => TokenKind::Param,
                 }
             }
-            b'/' if !self.divides() => self.regex(),
+            b'/' if !divides => self.regex(),
             _ => self.symbol(),
         }
     }

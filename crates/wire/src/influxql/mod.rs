@@ -2,12 +2,16 @@
 
 pub mod ast;
 mod databases;
+mod display;
 mod lexer;
 mod parser;
 mod reader;
 mod rewrite;
 mod time;
 mod token;
+mod tree;
+
+pub use tree::{Param, Params, ParamsError};
 
 /// One statement of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +115,18 @@ impl Statement<'_> {
 /// behind which InfluxDB would silently stop reading, is an error too.
 pub fn split(text: &str) -> Result<Vec<Statement<'_>>, ParseError> {
     parser::statements(text)
+}
+
+/// Reads a query into its statements, as trees, with its parameters in place.
+///
+/// What InfluxDB finds only when it runs a statement is not looked for: whether a function
+/// exists, what `GROUP BY` needs, whether there is such a time zone.
+///
+/// # Errors
+/// When the text is no InfluxQL, worded and placed as InfluxDB does; also when it is nested
+/// deeper than this parser goes, or holds a NUL.
+pub fn parse(text: &str, params: &Params) -> Result<Vec<ast::Statement>, ParseError> {
+    tree::parse(text, params)
 }
 
 /// The statement with every `now()` replaced by a quoted RFC 3339 time, so that each backend

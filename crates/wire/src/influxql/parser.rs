@@ -8,13 +8,13 @@ use super::token::TokenKind;
 use super::{Change, Kind, Statement};
 
 /// What a query's statements may begin with, in InfluxDB's order.
-const VERBS: [&str; 11] = [
+pub(super) const VERBS: [&str; 11] = [
     "SELECT", "DELETE", "SHOW", "CREATE", "DROP", "EXPLAIN", "GRANT", "REVOKE", "ALTER", "SET",
     "KILL",
 ];
 
 /// What `SHOW` can show.
-const SHOWN: [&str; 16] = [
+pub(super) const SHOWN: [&str; 16] = [
     "CONTINUOUS",
     "DATABASES",
     "DIAGNOSTICS",
@@ -31,6 +31,22 @@ const SHOWN: [&str; 16] = [
     "SUBSCRIPTIONS",
     "TAG",
     "USERS",
+];
+
+/// What can be created.
+pub(super) const CREATED: [&str; 5] =
+    ["CONTINUOUS", "DATABASE", "USER", "RETENTION", "SUBSCRIPTION"];
+
+/// What can be dropped.
+pub(super) const DROPPED: [&str; 8] = [
+    "CONTINUOUS",
+    "DATABASE",
+    "MEASUREMENT",
+    "RETENTION",
+    "SERIES",
+    "SHARD",
+    "SUBSCRIPTION",
+    "USER",
 ];
 
 /// All statements of a text (`ParseQuery`).
@@ -105,7 +121,7 @@ fn show(reader: &mut Reader<'_>) -> Result<Kind> {
 }
 
 fn create(reader: &mut Reader<'_>) -> Result<Kind> {
-    match reader.one_of(&["CONTINUOUS", "DATABASE", "USER", "RETENTION", "SUBSCRIPTION"])? {
+    match reader.one_of(&CREATED)? {
         "DATABASE" => create_database(reader),
         "RETENTION" => create_policy(reader),
         "USER" => create_user(reader),
@@ -199,16 +215,7 @@ fn alter(reader: &mut Reader<'_>) -> Result<Kind> {
 }
 
 fn drop_what(reader: &mut Reader<'_>) -> Result<Kind> {
-    let what = reader.one_of(&[
-        "CONTINUOUS",
-        "DATABASE",
-        "MEASUREMENT",
-        "RETENTION",
-        "SERIES",
-        "SHARD",
-        "SUBSCRIPTION",
-        "USER",
-    ])?;
+    let what = reader.one_of(&DROPPED)?;
     match what {
         "DATABASE" => {
             let name = reader.name()?;

@@ -131,11 +131,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn unexpected(&self, found: &Token<'_>, expected: &[&str]) -> ParseError {
-        let shown = found.shown();
-        let most = FOUND_BYTES_MAX.min(shown.len());
-        let cut = (0..=most).rev().find(|&at| shown.is_char_boundary(at));
-        let shown = &shown[..cut.unwrap_or(0)];
-        self.wrong(found, &format!("found {shown}, expected {}", expected.join(", ")))
+        self.wrong(found, &unexpected(&found.shown(), expected))
     }
 
     /// Places the message as InfluxDB's scanner counts: a string stands at the character before
@@ -155,12 +151,8 @@ impl<'a> Reader<'a> {
     }
 
     fn wrong_at(&self, at: usize, too_far: usize, why: &str) -> ParseError {
-        let before = &self.text[..at];
-        let newlines = before.matches('\n').count();
-        let returns = before.matches('\r').count() - before.matches("\r\n").count();
-        let line = before.rfind(['\n', '\r']).map_or(before, |at| &before[at + 1..]);
-        let char = line.chars().count() + 1 + too_far;
-        ParseError(format!("{why} at line {}, char {char}", newlines + returns + 1))
+        let (line, char) = place(self.text, at);
+        ParseError(format!("{why} at line {line}, char {}", char + too_far))
     }
 
     /// InfluxDB takes a NUL for the end of the text or of a comment, or for a blank.
@@ -170,6 +162,22 @@ impl<'a> Reader<'a> {
             None => Ok(()),
         }
     }
+}
+
+/// What was found, and what should have been.
+pub(super) fn unexpected(shown: &str, expected: &[&str]) -> String {
+    let most = FOUND_BYTES_MAX.min(shown.len());
+    let cut = (0..=most).rev().find(|&at| shown.is_char_boundary(at));
+    format!("found {}, expected {}", &shown[..cut.unwrap_or(0)], expected.join(", "))
+}
+
+/// Line and character of a byte of the text, counted from 1; a carriage return ends a line too.
+pub(super) fn place(text: &str, at: usize) -> (usize, usize) {
+    let before = &text[..at];
+    let newlines = before.matches('\n').count();
+    let returns = before.matches('\r').count() - before.matches("\r\n").count();
+    let line = before.rfind(['\n', '\r']).map_or(before, |at| &before[at + 1..]);
+    (newlines + returns + 1, line.chars().count() + 1)
 }
 
 /// `1d12h`: digits and a unit, any number of times.

@@ -40,6 +40,10 @@ pub(super) enum TokenKind {
     BadComment,
     /// A character that no token starts with.
     Illegal,
+    /// Blanks, to those who ask for them.
+    Blank,
+    /// A comment, to those who ask for it.
+    Comment,
     /// The end of the text.
     End,
 }
@@ -102,7 +106,7 @@ impl<'a> Token<'a> {
             TokenKind::Symbol(symbol) => return Cow::Borrowed(symbol),
             TokenKind::End => return Cow::Borrowed("EOF"),
             TokenKind::BadComment => return Cow::Borrowed("ILLEGAL"),
-            TokenKind::BadRegex => return Cow::Borrowed(""),
+            TokenKind::BadRegex | TokenKind::Comment => return Cow::Borrowed(""),
             TokenKind::BadEscape => {
                 let escape = self.text.rfind('\\').unwrap_or(0);
                 return Cow::Borrowed(&self.text[escape..]);
@@ -115,6 +119,7 @@ impl<'a> Token<'a> {
             | TokenKind::Integer
             | TokenKind::Number
             | TokenKind::Duration
+            | TokenKind::Blank
             | TokenKind::Illegal => return Cow::Borrowed(self.text),
         };
         let value = self.value();
