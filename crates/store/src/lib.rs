@@ -10,15 +10,25 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod catalogue;
+mod checker;
+mod data;
 pub mod file;
 pub mod manifest;
-pub mod memtable;
+mod memtable;
+mod partition;
 pub mod query;
 pub mod scan;
 pub mod schema;
 pub mod series;
+mod settings;
 mod snapshot;
 mod store;
+mod view;
 
-pub use snapshot::{NameError, PolicyView, Snapshot};
-pub use store::Store;
+pub use settings::{MEMORY_MIN, Settings, SettingsError};
+pub use snapshot::{NameError, Snapshot};
+pub use store::{Applied, OpenError, Store};
+pub use view::{PolicyView, Scan};
+
+#[cfg(test)]
+pub(crate) use store::testing;

@@ -1,7 +1,14 @@
 //! The types of fields.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use wire::line::Value;
+
 /// The type of a field, fixed by the first point that has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum FieldType {
     /// `1.5`.
     Float,
@@ -26,4 +33,56 @@ impl FieldType {
             Self::Boolean => "boolean",
         }
     }
+
+    /// The type of a value.
+    #[inline]
+    pub fn of(value: Value<'_>) -> Self {
+        match value {
+            Value::Float(_) => Self::Float,
+            Value::Integer(_) => Self::Integer,
+            Value::Unsigned(_) => Self::Unsigned,
+            Value::String(_) => Self::String,
+            Value::Boolean(_) => Self::Boolean,
+        }
+    }
+}
+
+/// The fields of one measurement, numbered as they came.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FieldSet {
+    list: Vec<(Arc<str>, FieldType)>,
+    numbers: HashMap<Arc<str>, u32>,
+}
+
+impl FieldSet {
+    /// Number and type of a field.
+    pub(crate) fn find(&self, name: &str) -> Option<(u32, FieldType)> {
+        let number = *self.numbers.get(name)?;
+        Some((number, self.list.get(number as usize)?.1))
+    }
+
+    /// Adds a field that is not there yet; returns its number.
+    pub(crate) fn add(&mut self, name: &str, of: FieldType) -> u32 {
+        // Each field takes a name in a line; 2^32 of them would not fit any memory.
+        let number = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
+        let name: Arc<str> = name.into();
+        self.list.push((Arc::clone(&name), of));
+        self.numbers.insert(name, number);
+        number
+    }
+
+    /// All fields by number.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, FieldType)> {
+        self.list.iter().map(|(name, of)| (&**name, *of))
+    }
+}
+
+/// InfluxDB's words for a value of another type than its field has.
+pub(crate) fn conflict(field: &str, measurement: &str, is: FieldType, known: FieldType) -> String {
+    format!(
+        "field type conflict: input field \"{field}\" on measurement \"{measurement}\" is type \
+         {}, already exists as type {}",
+        is.name(),
+        known.name()
+    )
 }

@@ -1,6 +1,14 @@
 //! Which series there are: the dictionary of a policy and its index by tags.
 
+mod index;
+mod interner;
+mod known;
+mod matching;
+
 use std::sync::Arc;
+
+pub(crate) use index::SeriesIndex;
+pub(crate) use known::{Known, KnownSeries};
 
 /// A series within its policy; never used again for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,10 +8,15 @@ mod normaliser;
 mod number;
 mod point;
 mod precision;
+mod read;
 mod stamp;
 mod tags;
 
 pub use precision::Precision;
+pub use read::{
+    Field, Fields, Point, Value, measurement, read, tag_pairs, unescape_name, unescape_string,
+    unescape_tag,
+};
 pub use stamp::{StampError, StampTag};
 
 /// How [`normalise`] is to treat a body.

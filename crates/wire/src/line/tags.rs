@@ -74,6 +74,11 @@ fn tag_value_end(line: &[u8], start: usize) -> Result<usize, Fault<'static>> {
 
 /// The escaped tag keys of `key`, a measurement with its tags that has been found well-formed.
 pub(super) fn tag_keys(key: &[u8]) -> impl Iterator<Item = &[u8]> {
+    tags(key).map(|(key, _)| key)
+}
+
+/// The escaped tags of `key`, likewise.
+pub(super) fn tags(key: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut at = measurement_end_in(key);
     std::iter::from_fn(move || {
         let start = at + 1;
@@ -81,8 +86,9 @@ pub(super) fn tag_keys(key: &[u8]) -> impl Iterator<Item = &[u8]> {
             return None;
         }
         let end = find_unescaped(key, start, b'=');
-        at = find_unescaped(key, (end + 1).min(key.len()), b',');
-        Some(&key[start..end])
+        let value = (end + 1).min(key.len());
+        at = find_unescaped(key, value, b',');
+        Some((&key[start..end], &key[value..at]))
     })
 }
 

@@ -1,0 +1,139 @@
+//! One retention policy at one moment.
+
+mod memory;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLockReadGuard};
+
+pub use scan::Scan;
+
+use crate::data::{MeasurementData, PolicyData};
+use crate::memtable::Memtable;
+use crate::scan::{ScanRequest, TagPredicate, TimeRange};
+use crate::schema::FieldType;
+use crate::series::{Series, SeriesId, SeriesIndex};
+
+/// The data of one retention policy at one moment.
+#[derive(Clone, Debug)]
+pub struct PolicyView {
+    data: Arc<PolicyData>,
+}
+
+impl PolicyView {
+    pub(crate) fn new(data: Arc<PolicyData>) -> Self {
+        Self { data }
+    }
+
+    fn index(&self) -> RwLockReadGuard<'_, SeriesIndex> {
+        self.data.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn number(&self, measurement: &str) -> Option<u32> {
+        self.index().measurement(measurement)
+    }
+
+    fn measurement(&self, measurement: &str) -> Option<&Arc<MeasurementData>> {
+        self.data.measurements.get(self.number(measurement)? as usize)
+    }
+
+    /// Its measurements, sorted.
+    pub fn measurements(&self) -> Vec<String> {
+        let known = self.data.measurements.len();
+        let index = self.index();
+        let names = index.names().filter(|(_, number)| (*number as usize) < known);
+        names.map(|(name, _)| name.to_string()).collect()
+    }
+
+    /// The fields of a measurement and their types.
+    pub fn fields(&self, measurement: &str) -> BTreeMap<String, FieldType> {
+        let of = self.measurement(measurement);
+        let fields = of.iter().flat_map(|measurement| measurement.fields.iter());
+        fields.map(|(name, of)| (name.to_owned(), of)).collect()
+    }
+
+    /// The tag keys of a measurement, sorted.
+    pub fn tag_keys(&self, measurement: &str) -> Vec<String> {
+        let index = self.index();
+        index.measurement(measurement).map(|of| index.tag_keys(of)).unwrap_or_default()
+    }
+
+    /// The values of a tag, sorted, over the series that match.
+    pub fn tag_values(&self, measurement: &str, key: &str, of: &TagPredicate) -> Vec<String> {
+        let index = self.index();
+        let Some(measurement) = index.measurement(measurement) else { return Vec::new() };
+        index.tag_values(measurement, self.data.series_bound, key, of)
+    }
+
+    /// The series of a measurement that match, sorted by their tags' key=value bytes.
+    pub fn series(&self, measurement: &str, matching: &TagPredicate) -> Vec<Series> {
+        let index = self.index();
+        let Some(measurement) = index.measurement(measurement) else { return Vec::new() };
+        index.in_order(measurement, self.data.series_bound, matching)
+    }
+
+    /// How many series match.
+    pub fn series_count(&self, measurement: &str, matching: &TagPredicate) -> usize {
+        let index = self.index();
+        let Some(measurement) = index.measurement(measurement) else { return 0 };
+        index.count(measurement, self.data.series_bound, matching)
+    }
+
+    /// All memtables of a measurement that may have points within `range`, the older ones of a
+    /// partition first.
+    fn memtables(
+        &self,
+        measurement: &str,
+        range: TimeRange,
+    ) -> impl Iterator<Item = (TimeRange, &Arc<Memtable>)> {
+        let of = self.measurement(measurement);
+        let all = of.into_iter().flat_map(|of| of.frozen.values().chain(of.live.values()));
+        all.filter_map(move |memtable| Some((memtable.extent()?, memtable)))
+            .filter(move |(extent, _)| !extent.intersect(range).is_empty())
+    }
+
+    /// The time from the first to the last point of a measurement there may be within `range`;
+    /// wider than the truth rather than narrower. `None` where there is none.
+    pub fn extent(&self, measurement: &str, range: TimeRange) -> Option<TimeRange> {
+        let extents = self.memtables(measurement, range).map(|(extent, _)| extent.intersect(range));
+        extents.reduce(|a, b| TimeRange { min: a.min.min(b.min), max: a.max.max(b.max) })
+    }
+
+    /// Cuts a range into at most `parts` neighbouring ones that cost about the same to scan; for
+    /// the use of several cores on few series.
+    pub fn split(&self, measurement: &str, range: TimeRange, parts: usize) -> Vec<TimeRange> {
+        let mut weights: Vec<(i64, usize)> = Vec::new();
+        for (_, memtable) in self.memtables(measurement, range) {
+            let within = memtable.blocks().filter(|b| !b.extent().intersect(range).is_empty());
+            weights.extend(within.map(|block| (block.extent().min.max(range.min), block.rows())));
+        }
+        cut(range, weights, parts)
+    }
+
+    /// The points of some series, in the order in which they are given (which should be that of
+    /// [`PolicyView::series`]), each by time. Lazy: nothing is read that is not asked for.
+    pub fn scan(&self, series: &[SeriesId], request: &ScanRequest) -> Scan {
+        Scan::new(self, series, request)
+    }
+}
+
+/// Cuts `range` where pieces begin (time, weight), so that the parts weigh about the same.
+fn cut(range: TimeRange, mut pieces: Vec<(i64, usize)>, parts: usize) -> Vec<TimeRange> {
+    pieces.sort_unstable();
+    let total: usize = pieces.iter().map(|piece| piece.1).sum();
+    let parts = parts.max(1);
+    let mut cuts = vec![range.min];
+    let mut sum = 0;
+    for (start, weight) in pieces {
+        let wanted = cuts.len() * total / parts;
+        let last = cuts.last().copied().unwrap_or(range.min);
+        if cuts.len() < parts && sum >= wanted && wanted > 0 && start > last {
+            cuts.push(start);
+        }
+        sum += weight;
+    }
+    let ends = cuts.iter().skip(1).map(|cut| cut - 1).chain([range.max]);
+    cuts.iter().zip(ends).map(|(&min, max)| TimeRange { min, max }).collect()
+}
