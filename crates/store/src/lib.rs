@@ -12,6 +12,12 @@
 pub mod catalogue;
 mod checker;
 mod data;
+pub mod disk;
+#[cfg(any(test, feature = "faults"))]
+pub mod faults;
+#[cfg(not(any(test, feature = "faults")))]
+#[path = "faults_off.rs"]
+pub mod faults;
 pub mod file;
 pub mod manifest;
 mod memtable;
@@ -24,6 +30,7 @@ mod settings;
 mod snapshot;
 mod store;
 mod view;
+pub mod tombstone;
 
 pub use settings::{MEMORY_MIN, Settings, SettingsError};
 pub use snapshot::{NameError, Snapshot};

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_buffer::ScalarBuffer;
+use serde::{Deserialize, Serialize};
 
 use crate::series::SeriesId;
 
 /// A span of time in nanoseconds since 1970, both ends inside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TimeRange {
     /// The first nanosecond.
     pub min: i64,
