@@ -29,8 +29,8 @@ pub mod series;
 mod settings;
 mod snapshot;
 mod store;
-mod view;
 pub mod tombstone;
+mod view;
 
 pub use settings::{MEMORY_MIN, Settings, SettingsError};
 pub use snapshot::{NameError, Snapshot};

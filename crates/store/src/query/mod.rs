@@ -1,4 +1,6 @@
 //! InfluxQL, executed.
 
+pub mod condition;
 pub mod context;
+pub mod regex;
 pub mod results;

@@ -1,0 +1,278 @@
+//! The rest of a condition, for one measurement: what its series decide, and what its rows.
+
+use std::sync::Arc;
+
+use ::regex::bytes::Regex;
+use wire::influxql::ast::{Cast, Expr, Op};
+
+use super::super::regex;
+use super::super::results::QueryError;
+use super::rows::{Row, RowFilter as Rows, Tree};
+use crate::scan::TagPredicate;
+use crate::series::Series;
+
+pub use super::rows::RowFilter;
+
+/// A condition without time, for the series and rows of one measurement.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// Holds for every series that can have a matching row, and for some that have none.
+    pub tags: TagPredicate,
+    /// The fields that [`RowFilter::keep`] wants to see, in its order; empty where tags decide.
+    pub fields: Vec<String>,
+    /// `None` where `tags` says it all.
+    node: Option<Node>,
+}
+
+impl Filter {
+    /// Compiles what [`super::split`] left over. A name is a field where its cast says so, or
+    /// where nothing is said and `is_field` does; every other one is a tag, present or not.
+    ///
+    /// # Errors
+    /// When a regular expression is none, or calls a function that is not for rows.
+    pub fn new(rest: Option<&Expr>, is_field: &dyn Fn(&str) -> bool) -> Result<Self, QueryError> {
+        Self::of("", rest, is_field)
+    }
+
+    /// The same with the name of the measurement, which `_name` is compared with.
+    ///
+    /// # Errors
+    /// As [`Filter::new`].
+    pub fn of(
+        measurement: &str,
+        rest: Option<&Expr>,
+        is_field: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, QueryError> {
+        let mut compiler = Compiler { measurement, is_field, fields: Vec::new() };
+        let node = rest.map_or(Ok(Node::Constant(true)), |rest| compiler.node(rest))?;
+        let tags = node.predicate();
+        let node = if node.is_predicate() { None } else { Some(node) };
+        Ok(Self { tags, fields: compiler.fields, node })
+    }
+
+    /// What is left to ask of the rows of a series.
+    pub fn series(&self, series: &Series) -> RowFilter {
+        self.node.as_ref().map_or(Rows::All, |node| node.series(series))
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    Constant(bool),
+    /// What an index of tags can answer.
+    Tag(TagPredicate),
+    /// `tag = other_tag`: only where both are there; and its opposite.
+    SameTag(String, String, bool),
+    /// What needs a row; with whether it names tags, too.
+    Row(Arc<Tree>, bool),
+    And(Box<Node>, Box<Node>),
+    Or(Box<Node>, Box<Node>),
+}
+
+/// No series has a tag that is two things.
+fn nothing() -> TagPredicate {
+    let (key, value) = (String::new(), "x".to_owned());
+    let equal = TagPredicate::Equal(key.clone(), value.clone());
+    TagPredicate::And(Box::new(equal), Box::new(TagPredicate::NotEqual(key, value)))
+}
+
+impl Node {
+    fn predicate(&self) -> TagPredicate {
+        match self {
+            Self::Constant(false) => nothing(),
+            Self::Constant(true) | Self::SameTag(..) | Self::Row(..) => TagPredicate::All,
+            Self::Tag(predicate) => predicate.clone(),
+            Self::And(left, right) => match (left.predicate(), right.predicate()) {
+                (TagPredicate::All, one) | (one, TagPredicate::All) => one,
+                (left, right) => TagPredicate::And(Box::new(left), Box::new(right)),
+            },
+            Self::Or(left, right) => match (left.predicate(), right.predicate()) {
+                (TagPredicate::All, _) | (_, TagPredicate::All) => TagPredicate::All,
+                (left, right) => TagPredicate::Or(Box::new(left), Box::new(right)),
+            },
+        }
+    }
+
+    /// Whether [`Node::predicate`] is as narrow as this.
+    fn is_predicate(&self) -> bool {
+        match self {
+            Self::Constant(_) | Self::Tag(_) => true,
+            Self::SameTag(..) | Self::Row(..) => false,
+            Self::And(left, right) | Self::Or(left, right) => {
+                left.is_predicate() && right.is_predicate()
+            }
+        }
+    }
+
+    fn series(&self, series: &Series) -> Rows {
+        let constant = |yes| if yes { Rows::All } else { Rows::None };
+        match self {
+            Self::Constant(yes) => constant(*yes),
+            Self::Tag(predicate) => constant(matches(predicate, series)),
+            Self::SameTag(left, right, equal) => {
+                let (left, right) = (series.tag(left), series.tag(right));
+                constant((!left.is_empty() && left == right) == *equal)
+            }
+            Self::Row(tree, false) => Rows::Some(Arc::clone(tree)),
+            Self::Row(tree, true) => Rows::Some(Arc::new(tree.with_tags(series))),
+            Self::And(left, right) => match (left.series(series), right.series(series)) {
+                (Rows::None, _) | (_, Rows::None) => Rows::None,
+                (Rows::All, one) | (one, Rows::All) => one,
+                (Rows::Some(left), Rows::Some(right)) => {
+                    Rows::Some(Arc::new(Tree::And(left, right)))
+                }
+            },
+            Self::Or(left, right) => match (left.series(series), right.series(series)) {
+                (Rows::All, _) | (_, Rows::All) => Rows::All,
+                (Rows::None, one) | (one, Rows::None) => one,
+                (Rows::Some(left), Rows::Some(right)) => {
+                    Rows::Some(Arc::new(Tree::Or(left, right)))
+                }
+            },
+        }
+    }
+}
+
+/// Whether a predicate holds for a series.
+fn matches(predicate: &TagPredicate, series: &Series) -> bool {
+    match predicate {
+        TagPredicate::All => true,
+        TagPredicate::Equal(key, value) => series.tag(key) == value,
+        TagPredicate::NotEqual(key, value) => series.tag(key) != value,
+        TagPredicate::Match(key, regex) => regex.is_match(series.tag(key).as_bytes()),
+        TagPredicate::NotMatch(key, regex) => !regex.is_match(series.tag(key).as_bytes()),
+        TagPredicate::And(left, right) => matches(left, series) && matches(right, series),
+        TagPredicate::Or(left, right) => matches(left, series) || matches(right, series),
+    }
+}
+
+struct Compiler<'a> {
+    measurement: &'a str,
+    is_field: &'a dyn Fn(&str) -> bool,
+    fields: Vec<String>,
+}
+
+impl Compiler<'_> {
+    fn node(&mut self, expr: &Expr) -> Result<Node, QueryError> {
+        match expr {
+            Expr::Binary { op: Op::And, left, right } => {
+                Ok(Node::And(Box::new(self.node(left)?), Box::new(self.node(right)?)))
+            }
+            Expr::Binary { op: Op::Or, left, right } => {
+                Ok(Node::Or(Box::new(self.node(left)?), Box::new(self.node(right)?)))
+            }
+            Expr::Binary { op, left, right } => self.comparison(*op, left, right),
+            Expr::Paren(inner) => self.node(inner),
+            Expr::Boolean(value) => Ok(Node::Constant(*value)),
+            _ => Ok(Node::Constant(false)),
+        }
+    }
+
+    /// A comparison that the index can answer, or one for the rows (`idsForExpr`).
+    fn comparison(&mut self, op: Op, left: &Expr, right: &Expr) -> Result<Node, QueryError> {
+        let calculated = |expr: &Expr| matches!(expr, Expr::Binary { .. });
+        let (name, other) = match (left, right) {
+            _ if calculated(left) || calculated(right) => return self.row(op, left, right),
+            (Expr::Reference { name, cast }, other) | (other, Expr::Reference { name, cast }) => {
+                if name != "_name" && self.names_a_field(name, *cast) {
+                    return self.row(op, left, right);
+                }
+                (name, other)
+            }
+            _ => return self.row(op, left, right),
+        };
+        if name == "_name" {
+            return self.of_measurement(op, other);
+        }
+        let key = name.clone();
+        match (op, other) {
+            (_, Expr::Reference { name, cast }) if self.names_a_field(name, *cast) => {
+                self.row(op, left, right)
+            }
+            (Op::Equal, Expr::String(v)) => Ok(Node::Tag(TagPredicate::Equal(key, v.clone()))),
+            (Op::NotEqual, Expr::String(v)) => {
+                Ok(Node::Tag(TagPredicate::NotEqual(key, v.clone())))
+            }
+            (Op::EqualRegex, Expr::Regex(r)) => {
+                Ok(Node::Tag(TagPredicate::Match(key, regex::compile(&r.0)?)))
+            }
+            (Op::NotEqualRegex, Expr::Regex(r)) => {
+                Ok(Node::Tag(TagPredicate::NotMatch(key, regex::compile(&r.0)?)))
+            }
+            (Op::Equal | Op::NotEqual, Expr::Reference { name, .. }) => {
+                Ok(Node::SameTag(key, name.clone(), op == Op::Equal))
+            }
+            // InfluxDB's index knows no order of tags, and finds nothing.
+            (_, Expr::String(_) | Expr::Regex(_) | Expr::Reference { .. }) => {
+                Ok(Node::Constant(false))
+            }
+            _ => self.row(op, left, right),
+        }
+    }
+
+    fn of_measurement(&self, op: Op, other: &Expr) -> Result<Node, QueryError> {
+        let name = self.measurement;
+        let yes = match (op, other) {
+            (Op::Equal, Expr::String(text)) => name == text,
+            (Op::NotEqual, Expr::String(text)) => name != text,
+            (Op::EqualRegex, Expr::Regex(r)) => regex::compile(&r.0)?.is_match(name.as_bytes()),
+            (Op::NotEqualRegex, Expr::Regex(r)) => !regex::compile(&r.0)?.is_match(name.as_bytes()),
+            _ => false,
+        };
+        Ok(Node::Constant(yes))
+    }
+
+    fn names_a_field(&self, name: &str, cast: Option<Cast>) -> bool {
+        match cast {
+            Some(Cast::Tag) => false,
+            Some(_) => true,
+            None => (self.is_field)(name),
+        }
+    }
+
+    fn row(&mut self, op: Op, left: &Expr, right: &Expr) -> Result<Node, QueryError> {
+        let mut names_tags = false;
+        let left = Box::new(self.operand(left, &mut names_tags)?);
+        let right = Box::new(self.operand(right, &mut names_tags)?);
+        Ok(Node::Row(Arc::new(Tree::Row(Row::Binary(op, left, right))), names_tags))
+    }
+
+    fn operand(&mut self, expr: &Expr, names_tags: &mut bool) -> Result<Row, QueryError> {
+        Ok(match expr {
+            Expr::Reference { name, cast } => {
+                if !self.names_a_field(name, *cast) {
+                    *names_tags = true;
+                    return Ok(Row::Tag(name.clone()));
+                }
+                let known = self.fields.iter().position(|field| field == name);
+                Row::Column(known.unwrap_or_else(|| {
+                    self.fields.push(name.clone());
+                    self.fields.len() - 1
+                }))
+            }
+            Expr::Binary { op, left, right } => {
+                let left = Box::new(self.operand(left, names_tags)?);
+                Row::Binary(*op, left, Box::new(self.operand(right, names_tags)?))
+            }
+            Expr::Paren(inner) => self.operand(inner, names_tags)?,
+            Expr::Number(value) => Row::Float(*value),
+            Expr::Integer(value) => Row::Integer(*value),
+            Expr::Unsigned(value) => Row::Unsigned(*value),
+            Expr::Boolean(value) => Row::Boolean(*value),
+            Expr::String(text) => Row::String(Arc::from(text.as_str())),
+            Expr::Regex(regex) => Row::Regex(compiled(&regex.0)?),
+            Expr::Call { name, arguments } => {
+                let mut inner = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    inner.push(self.operand(argument, names_tags)?);
+                }
+                Row::Call(name.clone(), inner)
+            }
+            _ => Row::Null,
+        })
+    }
+}
+
+fn compiled(pattern: &str) -> Result<Arc<Regex>, QueryError> {
+    regex::compile(pattern)
+}
