@@ -11,6 +11,7 @@ mod command_line;
 mod disk_faults;
 mod failover;
 mod hostile_clients;
+mod influxql;
 mod kill;
 mod odd_lines;
 mod operation;

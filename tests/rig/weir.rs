@@ -26,6 +26,7 @@ pub struct Setup {
     journal_dir: Option<PathBuf>,
     tls: bool,
     faults: bool,
+    store: bool,
 }
 
 impl Setup {
@@ -97,6 +98,14 @@ impl Setup {
         self
     }
 
+    /// Adds the embedded store as a backend, below Weir's own directory.
+    #[must_use]
+    pub fn embedded(mut self) -> Self {
+        let _ = writeln!(self.backends, "[[influx.backend]]\nname = \"store\"\nembedded = true");
+        self.store = true;
+        self
+    }
+
     /// Starts Weir and waits until it takes writes.
     ///
     /// # Panics
@@ -158,6 +167,8 @@ impl Weir {
             self.admin,
             self.http
         );
+        let store = format!("\n[store]\ndir = {:?}\n", self.dir.path().join("store"));
+        let text = if self.setup.store { text + &store } else { text };
         let text = text.replace("{udp}", &self.udp.to_string());
         std::fs::write(self.config(), text).expect("the configuration can be written");
     }

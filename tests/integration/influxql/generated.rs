@@ -1,0 +1,1 @@
+//! Data and queries made by chance, from fixed seeds.
