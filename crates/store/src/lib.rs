@@ -11,6 +11,7 @@
 
 pub mod catalogue;
 mod checker;
+mod claims;
 mod data;
 pub mod disk;
 #[cfg(any(test, feature = "faults"))]
@@ -32,6 +33,7 @@ mod store;
 pub mod tombstone;
 mod view;
 
+pub use checker::{Checked, Checker};
 pub use settings::{MEMORY_MIN, Settings, SettingsError};
 pub use snapshot::{NameError, Snapshot};
 pub use store::{Applied, OpenError, Store};

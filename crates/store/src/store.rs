@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 
 use crate::catalogue::Catalogue;
-use crate::checker::Claims;
+use crate::claims::Claims;
 use crate::data::State;
 use crate::settings::{Settings, SettingsError};
 use crate::snapshot::Snapshot;

@@ -9,6 +9,7 @@ use wire::line::{Field, Fields, Value};
 
 use super::Store;
 use crate::catalogue::Ids;
+use crate::claims::Claims;
 use crate::data::{MeasurementData, PolicyData};
 use crate::partition::Partitions;
 use crate::schema::{FieldSet, FieldType, conflict};
@@ -84,7 +85,7 @@ impl Store {
                 applier.refresh(policy);
                 let mut fields = Vec::new();
                 for record in wire::line::points(lines) {
-                    match applier.point(policy, record, &mut fields) {
+                    match applier.point(&self.claims, policy, record, &mut fields) {
                         Ok(more) => {
                             applied.points += 1;
                             bytes += more;
@@ -128,6 +129,7 @@ impl PolicyApplier {
     #[inline]
     fn point<'a>(
         &mut self,
+        claims: &Claims,
         policy: &mut PolicyData,
         record: &'a [u8],
         fields: &mut Vec<Numbered<'a>>,
@@ -154,7 +156,13 @@ impl PolicyApplier {
         let measurement = Arc::make_mut(&mut policy.measurements[number]);
         if !self.shapes[number].match_all(point.fields, fields) {
             fields.clear();
-            self.shapes[number].learn(measurement, point.series, point.fields, fields)?;
+            let added =
+                self.shapes[number].learn(measurement, point.series, point.fields, fields)?;
+            if added {
+                let name = name_of(wire::line::measurement(point.series));
+                let claims = claims.measurement(policy.ids.policy, &name);
+                claims.set(measurement.fields.iter());
+            }
         }
         let start = self.partitions.start(point.time_ns);
         Ok(push(measurement, start, known.series, point.time_ns, fields))
@@ -213,7 +221,8 @@ impl Shape {
         count > 0
     }
 
-    /// Numbers the fields of a line one by one, adding those that are new.
+    /// Numbers the fields of a line one by one, adding those that are new. Returns whether there
+    /// were such.
     #[cold]
     fn learn<'a>(
         &mut self,
@@ -221,10 +230,7 @@ impl Shape {
         series: &[u8],
         line: Fields<'a>,
         fields: &mut Vec<Numbered<'a>>,
-    ) -> Result<(), Cow<'static, str>> {
-        let name_of = |name: &[u8]| -> String {
-            String::from_utf8_lossy(&wire::line::unescape_name(name)).into_owned()
-        };
+    ) -> Result<bool, Cow<'static, str>> {
         let mut new: FieldSet = FieldSet::default();
         for Field { name, value } in line {
             let (name, of) = (name_of(name), FieldType::of(value));
@@ -235,7 +241,9 @@ impl Shape {
                     return Err(conflict(&name, &measurement, of, known).into());
                 }
                 Some(_) => {}
-                None => drop(new.add(&name, of)),
+                None => {
+                    new.add(&name, of);
+                }
             }
         }
         self.fields.clear();
@@ -248,6 +256,11 @@ impl Shape {
             self.fields.push((name.into(), number, of));
             fields.push((number, of, value));
         }
-        if fields.is_empty() { Err("the line has no fields".into()) } else { Ok(()) }
+        let added = new.iter().next().is_some();
+        if fields.is_empty() { Err("the line has no fields".into()) } else { Ok(added) }
     }
+}
+
+fn name_of(name: &[u8]) -> String {
+    String::from_utf8_lossy(&wire::line::unescape_name(name)).into_owned()
 }
