@@ -1,0 +1,298 @@
+//! The types of values, for code that is the same for several.
+
+use std::cmp::Ordering;
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::column::Column;
+use crate::query::results::Value;
+
+/// A string that an accumulator keeps.
+pub type Text = Arc<str>;
+
+/// A type of values.
+pub trait Element: Clone + Debug + Send + Sync + 'static {
+    /// How a column gives it.
+    type Ref<'a>: Copy + Debug;
+    /// What equal values have in common, to be hashed.
+    type Key: std::hash::Hash + Eq + Clone + Debug + Send + Sync;
+
+    /// Calls `take` with each valid row's number and value.
+    fn each<'a>(column: &Column<'a>, rows: Range<usize>, take: impl FnMut(usize, Self::Ref<'a>));
+    /// Keeps it.
+    fn own(value: Self::Ref<'_>) -> Self;
+    /// As a column gives it.
+    fn lend(&self) -> Self::Ref<'_>;
+    /// Which of two is less; NaN is neither.
+    fn compare(a: Self::Ref<'_>, b: Self::Ref<'_>) -> Option<Ordering>;
+    /// As a result.
+    fn value(&self) -> Value;
+    /// For a set of values.
+    fn key(value: Self::Ref<'_>) -> Self::Key;
+    /// Bytes behind a pointer.
+    fn heap(&self) -> usize {
+        0
+    }
+    /// The best row of a run by `compare`, the first one of several; for selectors.
+    fn extreme<'a>(_column: &Column<'a>, _rows: Range<usize>, _least: bool) -> Option<usize> {
+        None
+    }
+}
+
+/// A type of numbers.
+pub trait Number: Element + Copy + PartialOrd {
+    /// The values of a column of this type.
+    fn slice<'a>(column: &Column<'a>) -> Option<&'a [Self]>;
+    /// Another number, cast.
+    fn cast(value: &Value) -> Option<Self>;
+    /// As a float.
+    fn float(self) -> f64;
+    /// Zero.
+    fn zero() -> Self;
+    /// The sum; whole numbers wrap.
+    fn plus(self, other: Self) -> Self;
+    /// The difference; whole numbers wrap.
+    fn minus(self, other: Self) -> Self;
+    /// The sum of many.
+    fn total(values: &[Self]) -> Self;
+}
+
+macro_rules! number {
+    ($type:ty, $value:ident, $column:ident, $key:ty, $tokey:expr) => {
+        impl Element for $type {
+            type Ref<'a> = $type;
+            type Key = $key;
+
+            fn each<'a>(
+                column: &Column<'a>,
+                rows: Range<usize>,
+                mut take: impl FnMut(usize, Self::Ref<'a>),
+            ) {
+                if let Column::$column(values, _) = column {
+                    column.valid_runs(rows, |run| {
+                        let start = run.start;
+                        for (at, value) in values[run].iter().enumerate() {
+                            take(start + at, *value);
+                        }
+                    });
+                } else {
+                    column.valid_runs(rows, |run| {
+                        for at in run {
+                            if let Some(value) = <$type>::cast(&column.value(at)) {
+                                take(at, value);
+                            }
+                        }
+                    });
+                }
+            }
+            fn own(value: $type) -> Self {
+                value
+            }
+            fn lend(&self) -> $type {
+                *self
+            }
+            fn compare(a: $type, b: $type) -> Option<Ordering> {
+                a.partial_cmp(&b)
+            }
+            fn value(&self) -> Value {
+                Value::$value(*self)
+            }
+            fn key(value: $type) -> $key {
+                $tokey(value)
+            }
+            fn extreme<'a>(column: &Column<'a>, rows: Range<usize>, least: bool) -> Option<usize> {
+                let Column::$column(values, _) = column else { return None };
+                let values = values.get(rows.clone())?;
+                let best = if least {
+                    extreme(values, |a, b| a < b)
+                } else {
+                    extreme(values, |a, b| a > b)
+                };
+                let best = best?;
+                Some(rows.start + values.iter().position(|value| *value == best).unwrap_or(0))
+            }
+        }
+    };
+}
+
+number!(f64, Float, Float, u64, |value: f64| if value == 0.0 { 0 } else { value.to_bits() });
+number!(i64, Integer, Integer, i64, |value| value);
+number!(u64, Unsigned, Unsigned, u64, |value| value);
+
+/// The best of a slice, in lanes so that it is vectorised.
+fn extreme<T: Copy>(values: &[T], better: impl Fn(T, T) -> bool + Copy) -> Option<T> {
+    const LANES: usize = 16;
+    let first = *values.first()?;
+    let mut lanes = [first; LANES];
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane = if better(*value, *lane) { *value } else { *lane };
+        }
+    }
+    let all = lanes.iter().chain(rest);
+    Some(all.fold(first, |best, value| if better(*value, best) { *value } else { best }))
+}
+
+macro_rules! total {
+    ($type:ty, $plus:expr) => {
+        fn total(values: &[$type]) -> $type {
+            // Eight sums at once: float additions are not reordered otherwise.
+            let mut lanes = [<$type>::zero(); 8];
+            let (chunks, rest) = values.as_chunks::<8>();
+            for chunk in chunks {
+                for (lane, value) in lanes.iter_mut().zip(chunk) {
+                    *lane = $plus(*lane, *value);
+                }
+            }
+            let sum = rest.iter().fold(<$type>::zero(), |sum, value| $plus(sum, *value));
+            lanes.iter().fold(sum, |sum, value| $plus(sum, *value))
+        }
+    };
+}
+
+impl Number for f64 {
+    fn slice<'a>(column: &Column<'a>) -> Option<&'a [Self]> {
+        if let Column::Float(values, _) = column { Some(values) } else { None }
+    }
+    fn cast(value: &Value) -> Option<Self> {
+        match value {
+            Value::Float(v) => Some(*v),
+            Value::Integer(v) => Some(*v as Self),
+            Value::Unsigned(v) => Some(*v as Self),
+            _ => None,
+        }
+    }
+    fn float(self) -> f64 {
+        self
+    }
+    fn zero() -> Self {
+        0.0
+    }
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+    fn minus(self, other: Self) -> Self {
+        self - other
+    }
+    total!(f64, |a: f64, b: f64| a + b);
+}
+
+impl Number for i64 {
+    fn slice<'a>(column: &Column<'a>) -> Option<&'a [Self]> {
+        if let Column::Integer(values, _) = column { Some(values) } else { None }
+    }
+    fn cast(value: &Value) -> Option<Self> {
+        match value {
+            Value::Float(v) => Some(*v as Self),
+            Value::Integer(v) => Some(*v),
+            Value::Unsigned(v) => Some(*v as Self),
+            _ => None,
+        }
+    }
+    fn float(self) -> f64 {
+        self as f64
+    }
+    fn zero() -> Self {
+        0
+    }
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+    fn minus(self, other: Self) -> Self {
+        self.wrapping_sub(other)
+    }
+    total!(i64, i64::wrapping_add);
+}
+
+impl Number for u64 {
+    fn slice<'a>(column: &Column<'a>) -> Option<&'a [Self]> {
+        if let Column::Unsigned(values, _) = column { Some(values) } else { None }
+    }
+    fn cast(value: &Value) -> Option<Self> {
+        match value {
+            Value::Float(v) if *v < 0.0 => Some(*v as i64 as Self),
+            Value::Float(v) => Some(*v as Self),
+            Value::Integer(v) => Some(*v as Self),
+            Value::Unsigned(v) => Some(*v),
+            _ => None,
+        }
+    }
+    fn float(self) -> f64 {
+        self as f64
+    }
+    fn zero() -> Self {
+        0
+    }
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+    fn minus(self, other: Self) -> Self {
+        self.wrapping_sub(other)
+    }
+    total!(u64, u64::wrapping_add);
+}
+
+impl Element for Text {
+    type Ref<'a> = &'a str;
+    type Key = Text;
+
+    fn each<'a>(
+        column: &Column<'a>,
+        rows: Range<usize>,
+        mut take: impl FnMut(usize, Self::Ref<'a>),
+    ) {
+        if let Column::String(array) = column {
+            column.valid_runs(rows, |run| run.for_each(|at| take(at, array.value(at))));
+        }
+    }
+    fn own(value: &str) -> Self {
+        Arc::from(value)
+    }
+    fn lend(&self) -> &str {
+        self
+    }
+    fn compare(a: &str, b: &str) -> Option<Ordering> {
+        Some(a.cmp(b))
+    }
+    fn value(&self) -> Value {
+        Value::String(Arc::clone(self))
+    }
+    fn key(value: &str) -> Text {
+        Arc::from(value)
+    }
+    fn heap(&self) -> usize {
+        self.len() + 16
+    }
+}
+
+impl Element for bool {
+    type Ref<'a> = bool;
+    type Key = bool;
+
+    fn each<'a>(
+        column: &Column<'a>,
+        rows: Range<usize>,
+        mut take: impl FnMut(usize, Self::Ref<'a>),
+    ) {
+        if let Column::Boolean(array) = column {
+            column.valid_runs(rows, |run| run.for_each(|at| take(at, array.value(at))));
+        }
+    }
+    fn own(value: bool) -> Self {
+        value
+    }
+    fn lend(&self) -> bool {
+        *self
+    }
+    fn compare(a: bool, b: bool) -> Option<Ordering> {
+        Some(a.cmp(&b))
+    }
+    fn value(&self) -> Value {
+        Value::Boolean(*self)
+    }
+    fn key(value: bool) -> bool {
+        value
+    }
+}
