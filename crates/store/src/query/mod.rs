@@ -7,5 +7,6 @@ pub mod fill;
 pub mod functions;
 pub mod regex;
 pub mod results;
+pub mod select;
 pub mod timezone;
 pub mod window;

@@ -1,0 +1,271 @@
+//! Where the points of each group come from: series of measurements, and rows of sub-queries.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use wire::influxql::ast::Cast;
+
+use super::frame::Frame;
+use super::inner;
+use super::plan::Column;
+use super::prepare::{Input, Prepared};
+use super::types;
+use crate::query::condition::{Filter, RowFilter};
+use crate::query::context::Context;
+use crate::query::results::QueryError;
+use crate::scan::{Chunk, TimeRange};
+use crate::series::Series;
+use crate::view::PolicyView;
+
+/// Where a column of the statement is found in a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// A field: the place in the chunks.
+    Field(usize),
+    /// A tag, null where it is absent.
+    Tag(String),
+    /// A tag by which a sub-query groups, empty where it is absent.
+    Dimension(String),
+    /// Nowhere.
+    Null,
+}
+
+/// A measurement that is read.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    /// The data.
+    pub(super) view: PolicyView,
+    /// The measurement.
+    pub(super) name: Arc<str>,
+    /// The fields to be scanned: those of the statement, then those of its condition.
+    pub(super) fields: Vec<String>,
+    /// Where the columns of the statement are.
+    pub(super) bound: Vec<Bound>,
+    /// Where the fields of the condition are.
+    pub(super) conditions: Vec<usize>,
+}
+
+/// The rows of one group of a sub-query.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    /// Its tags, in the form of a series.
+    pub(super) series: Series,
+    /// Its rows.
+    pub(super) chunks: Vec<Chunk>,
+    /// Where the columns of the statement are.
+    pub(super) bound: Arc<[Bound]>,
+    /// Where the fields of the condition are.
+    pub(super) conditions: Arc<[usize]>,
+}
+
+/// Where points come from.
+#[derive(Clone, Debug)]
+pub(super) enum Origin {
+    /// A series of the table at this place.
+    Series(usize, Series),
+    /// Rows that are there already.
+    Held(Arc<Held>),
+}
+
+/// One source of points.
+#[derive(Clone, Debug)]
+pub(super) struct Feed {
+    /// Where they come from.
+    pub(super) origin: Origin,
+    /// Which of them are wanted.
+    pub(super) rows: RowFilter,
+    /// The place among all feeds: those of a table are in the order of its series.
+    pub(super) order: usize,
+}
+
+/// A measurement with the values of the tags that are grouped by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    /// The measurement.
+    pub(super) name: Arc<str>,
+    /// The values, empty for tags that are absent.
+    pub(super) values: Box<[Arc<str>]>,
+}
+
+/// All that a statement reads.
+#[derive(Debug, Default)]
+pub(super) struct Feeds {
+    /// The measurements.
+    pub(super) tables: Vec<Table>,
+    /// The sources of each group, those of one table in the order of its series.
+    pub(super) groups: BTreeMap<Key, Vec<Feed>>,
+    count: usize,
+}
+
+impl Feeds {
+    /// Finds what the columns of a statement are read from.
+    ///
+    /// # Errors
+    /// When there are more series than may be read, or a sub-query fails.
+    pub(super) fn find(
+        frame: &Frame<'_>,
+        columns: &[Column],
+        range: TimeRange,
+        context: &Context,
+    ) -> Result<Self, QueryError> {
+        let mut found = Self::default();
+        let mut series = 0;
+        for source in &frame.of.sources {
+            match source {
+                Input::Measurements { view, names } => {
+                    for name in names {
+                        series += found.add_table(frame, columns, view, name)?;
+                        let limit = context.limits.max_select_series;
+                        if limit > 0 && series as u64 > limit {
+                            let over = limit.saturating_add(1);
+                            let text =
+                                format!("max-select-series limit exceeded: ({over}/{limit})");
+                            return Err(QueryError(text));
+                        }
+                    }
+                }
+                Input::Subquery(inner) => {
+                    found.add_subquery(frame, columns, inner, range, context)?;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Adds the series of a measurement; gives their number.
+    fn add_table(
+        &mut self,
+        frame: &Frame<'_>,
+        columns: &[Column],
+        view: &PolicyView,
+        name: &str,
+    ) -> Result<usize, QueryError> {
+        let known = view.fields(name);
+        let mut fields = Vec::new();
+        let bound: Vec<Bound> = columns
+            .iter()
+            .map(|column| match column.of {
+                Some(Cast::Tag) => Bound::Tag(column.name.clone()),
+                of => match known.get(&column.name) {
+                    Some(field) if fits(types::of_field(*field), of) => {
+                        Bound::Field(place(&mut fields, &column.name))
+                    }
+                    _ => Bound::Null,
+                },
+            })
+            .collect();
+        if !bound.iter().any(|bound| matches!(bound, Bound::Field(_))) {
+            return Ok(0);
+        }
+        let condition = frame.of.select.condition.as_ref();
+        let filter = Filter::new(condition, &|name| known.contains_key(name))?;
+        let conditions = filter.fields.iter().map(|name| place(&mut fields, name)).collect();
+
+        let mut series = Vec::new();
+        for one in view.series(name, &filter.tags) {
+            let rows = filter.series(&one);
+            if !matches!(rows, RowFilter::None) {
+                series.push((one, rows));
+            }
+        }
+        limit_series(frame, &mut series);
+        let count = series.len();
+        let (table, name) = (self.tables.len(), Arc::<str>::from(name));
+        for (one, rows) in series {
+            let key = Key { name: Arc::clone(&name), values: values(&one, &frame.tags) };
+            self.add(key, Origin::Series(table, one), rows);
+        }
+        let view = view.clone();
+        self.tables.push(Table { view, name, fields, bound, conditions });
+        Ok(count)
+    }
+
+    /// Runs a sub-query and adds its rows.
+    fn add_subquery(
+        &mut self,
+        frame: &Frame<'_>,
+        columns: &[Column],
+        of: &Prepared,
+        range: TimeRange,
+        context: &Context,
+    ) -> Result<(), QueryError> {
+        let names = inner::column_places(of);
+        let bound: Arc<[Bound]> = columns
+            .iter()
+            .map(|column| match names.iter().find(|(name, _)| *name == column.name) {
+                Some((_, at)) => Bound::Field(*at),
+                None if of.dimensions.contains(&column.name) => {
+                    Bound::Dimension(column.name.clone())
+                }
+                None => Bound::Null,
+            })
+            .collect();
+        let is_column = |wanted: &str| names.iter().any(|(name, _)| name == wanted);
+        let filter = Filter::new(frame.of.select.condition.as_ref(), &is_column)?;
+        let at = |wanted: &String| names.iter().find(|(name, _)| name == wanted);
+        let conditions: Arc<[usize]> =
+            filter.fields.iter().filter_map(at).map(|(_, at)| *at).collect();
+
+        let inner = frame.inner(of, range, context.now_ns);
+        inner::collect(&inner, context, &mut |name, series, chunks| {
+            let rows = filter.series(&series);
+            if matches!(rows, RowFilter::None) {
+                return Ok(());
+            }
+            let key = Key { name, values: values(&series, &frame.tags) };
+            let (bound, conditions) = (Arc::clone(&bound), Arc::clone(&conditions));
+            let held = Arc::new(Held { series, chunks, bound, conditions });
+            self.add(key, Origin::Held(held), rows);
+            Ok(())
+        })
+    }
+
+    fn add(&mut self, key: Key, origin: Origin, rows: RowFilter) {
+        let feed = Feed { origin, rows, order: self.count };
+        self.count += 1;
+        self.groups.entry(key).or_default().push(feed);
+    }
+}
+
+/// Whether a field can be read as a type: numbers as each other.
+fn fits(field: Cast, of: types::Type) -> bool {
+    let number = |of| matches!(of, Cast::Float | Cast::Integer | Cast::Unsigned);
+    match of {
+        None => false,
+        Some(Cast::AnyField) => true,
+        Some(of) => of == field || (number(of) && number(field)),
+    }
+}
+
+/// The place of a name in a list, to which it is added where it is missing.
+fn place(names: &mut Vec<String>, name: &str) -> usize {
+    names.iter().position(|known| known == name).unwrap_or_else(|| {
+        names.push(name.to_owned());
+        names.len() - 1
+    })
+}
+
+/// The values of some tags of a series.
+fn values(series: &Series, tags: &[String]) -> Box<[Arc<str>]> {
+    let empty: Arc<str> = Arc::from("");
+    let value = |key: &String| {
+        let at = series.tags.binary_search_by(|(known, _)| (**known).cmp(key));
+        let found = at.ok().and_then(|at| series.tags.get(at));
+        found.map_or_else(|| Arc::clone(&empty), |(_, value)| Arc::clone(value))
+    };
+    tags.iter().map(value).collect()
+}
+
+/// `SLIMIT` and `SOFFSET`: whole groups of the answer, of each measurement.
+fn limit_series(frame: &Frame<'_>, series: &mut Vec<(Series, RowFilter)>) {
+    let (limit, offset) = (frame.series_limit, frame.series_offset);
+    if limit == 0 && offset == 0 {
+        return;
+    }
+    let groups = series.iter().map(|(one, _)| values(one, &frame.outer_tags));
+    let groups: BTreeSet<Box<[Arc<str>]>> = groups.collect();
+    let skip = usize::try_from(offset).unwrap_or(usize::MAX);
+    let take = usize::try_from(limit).unwrap_or(usize::MAX);
+    let kept: BTreeSet<Box<[Arc<str>]>> = groups.into_iter().skip(skip).take(take).collect();
+    series.retain(|(one, _)| kept.contains(&values(one, &frame.outer_tags)));
+}

@@ -1,0 +1,121 @@
+//! What a statement is evaluated with: for the outermost one what is written, for a sub-query
+//! also what it takes over from the statements around it.
+
+use wire::influxql::ast::{Fill, Select};
+
+use super::compile::Interval;
+use super::prepare::Prepared;
+use crate::query::context::Context;
+use crate::query::results::QueryError;
+use crate::query::window::{MAX_TIME, Windows};
+use crate::scan::TimeRange;
+
+/// A statement with what surrounds it (`IteratorOptions` in InfluxDB's `query/iterator.go`).
+#[derive(Clone, Debug)]
+pub(super) struct Frame<'a> {
+    /// The statement.
+    pub(super) of: &'a Prepared,
+    /// Its times.
+    pub(super) range: TimeRange,
+    /// Its windows.
+    pub(super) interval: Interval,
+    /// The tags by which the answer is grouped, sorted.
+    pub(super) outer_tags: Vec<String>,
+    /// The tags by which this statement groups, sorted: the same, or more of them.
+    pub(super) tags: Vec<String>,
+    /// What gaps are filled with.
+    pub(super) fill: Fill,
+    /// `SLIMIT`; 0 is without.
+    pub(super) series_limit: u64,
+    /// `SOFFSET`.
+    pub(super) series_offset: u64,
+}
+
+impl<'a> Frame<'a> {
+    /// The outermost statement.
+    ///
+    /// # Errors
+    /// When it has more windows than it may.
+    pub(super) fn outermost(of: &'a Prepared, context: &Context) -> Result<Self, QueryError> {
+        let tags = sorted(of.dimensions.clone());
+        let fill = match of.select.fill {
+            // Nulls are not written.
+            Fill::Null if of.select.target.is_some() => Fill::None,
+            fill => fill,
+        };
+        let frame = Self {
+            of,
+            range: of.time,
+            interval: of.interval,
+            outer_tags: tags.clone(),
+            tags,
+            fill,
+            series_limit: of.select.series_limit,
+            series_offset: of.select.series_offset,
+        };
+        frame.windows(frame.range).limit(context.limits.max_select_buckets)?;
+        Ok(frame)
+    }
+
+    /// A sub-query, of which the one around it wants some times.
+    pub(super) fn inner(&self, of: &'a Prepared, range: TimeRange, now_ns: i64) -> Self {
+        let mut range = of.time.intersect(range);
+        let own = of
+            .select
+            .dimensions
+            .iter()
+            .any(|one| matches!(one, wire::influxql::ast::Dimension::Time { .. }));
+        if own && range.max == MAX_TIME {
+            range.max = now_ns;
+        }
+        let fill = match of.select.fill {
+            Fill::Null if !is_raw(&of.select) => Fill::None,
+            fill => fill,
+        };
+        let tags = self.tags.iter().chain(&of.dimensions).cloned().collect();
+        Self {
+            of,
+            range,
+            interval: if own { of.interval } else { self.interval },
+            outer_tags: self.outer_tags.clone(),
+            tags: sorted(tags),
+            fill,
+            series_limit: of.select.series_limit.saturating_add(self.series_limit),
+            series_offset: of.select.series_offset.saturating_add(self.series_offset),
+        }
+    }
+
+    /// The windows over some times.
+    pub(super) fn windows(&self, range: TimeRange) -> Windows {
+        let Interval { duration, offset } = self.interval;
+        Windows::new(duration, offset, self.of.zone.clone(), range)
+    }
+
+    /// Whether the newest comes first.
+    pub(super) fn descending(&self) -> bool {
+        self.of.select.descending
+    }
+
+    /// Whether the answer is written somewhere.
+    pub(super) fn is_into(&self) -> bool {
+        self.of.select.target.is_some()
+    }
+}
+
+/// Whether no function is called.
+fn is_raw(select: &Select) -> bool {
+    let mut raw = true;
+    for field in &select.fields {
+        super::expressions::walk(&field.expr, &mut |inner| {
+            raw &= !matches!(inner, wire::influxql::ast::Expr::Call { .. });
+            true
+        });
+    }
+    raw
+}
+
+fn sorted(mut tags: Vec<String>) -> Vec<String> {
+    tags.sort();
+    tags.dedup();
+    tags
+}

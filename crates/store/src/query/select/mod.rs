@@ -1,0 +1,66 @@
+//! `SELECT`: from the statement to rows.
+//!
+//! The one path: [`compile`] finds out whether the statement is sound and what its times and
+//! windows are; [`prepare`] gives its names their types and expands `*`; [`plan`] turns calls
+//! into steps; [`execute`] finds the series of each group ([`feeds`]), reads their chunks
+//! ([`batch`]) into the windows of the functions ([`slots`]) or merges them by time ([`merged`]),
+//! and makes rows of what comes out ([`rows`]). A sub-query's rows are read like a series
+//! ([`inner`]).
+
+mod batch;
+mod calls;
+mod compile;
+mod dimensions;
+mod emit;
+mod execute;
+mod expressions;
+mod feeds;
+mod frame;
+mod heap;
+mod inner;
+mod into;
+mod merged;
+mod plan;
+mod points;
+mod prepare;
+mod rows;
+mod slots;
+mod types;
+
+#[cfg(test)]
+mod tests;
+
+use wire::influxql::ast::Select;
+
+use super::context::Context;
+use super::results::{QueryError, Sink};
+use crate::snapshot::Snapshot;
+use emit::Emitter;
+use frame::Frame;
+
+/// Executes a `SELECT` on what a snapshot holds; its rows go to the sink as they come.
+///
+/// # Errors
+/// What InfluxDB would answer, in its words; rows may have gone out before.
+pub fn run(
+    snapshot: &Snapshot,
+    select: &Select,
+    context: &Context,
+    sink: &mut dyn Sink,
+) -> Result<(), QueryError> {
+    for measurement in compile::measurements(select) {
+        let (db, _) = prepare::place(measurement, context)?;
+        snapshot.policies(db).map_err(|error| QueryError(error.to_string()))?;
+    }
+    let compiled = compile::compile(select, context.now_ns)?;
+    let prepared = prepare::prepare(snapshot, &compiled, context)?;
+    let frame = Frame::outermost(&prepared, context)?;
+    context.cancel.next_select();
+    match &prepared.select.target {
+        Some(target) => into::write(&frame, target, context, sink),
+        None => {
+            let mut emitter = Emitter::new(&frame, context, sink);
+            execute::execute(&frame, context, &mut |key, rows| emitter.group(key, rows))
+        }
+    }
+}

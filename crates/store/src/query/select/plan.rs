@@ -1,0 +1,326 @@
+//! What is read of the sources and what is done with it: the calls of a statement as steps.
+
+use wire::influxql::ast::{Cast, Expr, Fill};
+
+use super::expressions::{is_math, is_selector, ranking_columns};
+use super::frame::Frame;
+use super::types::{self, Type, Types};
+use crate::query::expr::{Compiled, Division};
+use crate::query::fill::Filling;
+use crate::query::functions::aggregate::{Aggregate, Kind};
+use crate::query::functions::call::{Call, Setting};
+use crate::query::functions::transform::Transform;
+use crate::query::results::QueryError;
+use crate::scan::TimeRange;
+use crate::schema::FieldType;
+
+/// A tag or field that is read.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Column {
+    /// Its name.
+    pub(super) name: String,
+    /// Its type, [`Cast::Tag`] for tags.
+    pub(super) of: Type,
+}
+
+impl Column {
+    /// The type of its values.
+    pub(super) fn kind(&self) -> Option<FieldType> {
+        match self.of? {
+            Cast::Float => Some(FieldType::Float),
+            Cast::Integer => Some(FieldType::Integer),
+            Cast::Unsigned => Some(FieldType::Unsigned),
+            Cast::String | Cast::Tag => Some(FieldType::String),
+            Cast::Boolean => Some(FieldType::Boolean),
+            Cast::AnyField => None,
+        }
+    }
+}
+
+/// What a call does with the points it reads, before any further step.
+#[derive(Clone, Debug)]
+pub(super) enum Base {
+    /// One value of each window, or some.
+    Aggregate(Aggregate),
+    /// The best point for each combination of some tags, and of these the best.
+    Ranking {
+        /// `max()` or `min()`.
+        pick: Aggregate,
+        /// `top()` or `bottom()`.
+        rank: Aggregate,
+        /// The tags.
+        tags: Vec<String>,
+    },
+    /// The area under the points.
+    Integral {
+        /// Nanoseconds of its unit.
+        unit_ns: i64,
+        /// The type of its argument.
+        kind: FieldType,
+    },
+    /// The points as they are.
+    Points,
+}
+
+/// What is done with the points of a group afterwards.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// Points get the times of their windows.
+    Interval,
+    /// Windows without points are filled.
+    Fill(Filling, TimeRange),
+    /// Each point is made from those before it.
+    Transform(Transform),
+}
+
+/// A call.
+#[derive(Clone, Debug)]
+pub(super) struct CallPlan {
+    /// The place of the column it reads.
+    pub(super) column: usize,
+    /// What it does with its points.
+    pub(super) base: Base,
+    /// What is done then.
+    pub(super) steps: Vec<Step>,
+    /// The times it reads.
+    pub(super) range: TimeRange,
+    /// The type of its values.
+    pub(super) kind: FieldType,
+}
+
+/// How a column of the answer is made.
+#[derive(Clone, Debug)]
+pub(super) enum Output {
+    /// It is the value of this number.
+    Value(usize),
+    /// It is computed from them.
+    Computed(Compiled),
+}
+
+/// A statement in steps.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plan {
+    /// What is read.
+    pub(super) columns: Vec<Column>,
+    /// The calls; `None` are those of a column that is nowhere.
+    pub(super) calls: Vec<Option<CallPlan>>,
+    /// The places of the columns that are selected beside a call, or without one.
+    pub(super) beside: Vec<usize>,
+    /// How each column of the answer but the time is made of the calls and then of `beside`.
+    pub(super) outputs: Vec<Output>,
+    /// The types of the calls and of `beside`.
+    pub(super) kinds: Vec<Option<FieldType>>,
+}
+
+impl Plan {
+    /// Plans a statement.
+    ///
+    /// # Errors
+    /// When a function does not take the type of its argument.
+    pub(super) fn of(frame: &Frame<'_>) -> Result<Self, QueryError> {
+        let mut calls: Vec<&Expr> = Vec::new();
+        let mut beside: Vec<&Expr> = Vec::new();
+        let mut wanted: Vec<&Expr> = Vec::new();
+        for field in &frame.of.select.fields {
+            wanted.push(&field.expr);
+            if !frame.is_into() {
+                wanted.extend(ranking_columns(&field.expr));
+            }
+        }
+        wanted.iter().for_each(|expr| gather(expr, &mut calls, &mut beside));
+        beside.sort_by_key(|expr| match expr {
+            Expr::Reference { name, cast } => (name.clone(), types::order(*cast)),
+            _ => (String::new(), 0),
+        });
+
+        let mut plan = Self::default();
+        let selector = match calls.as_slice() {
+            [Expr::Call { name, .. }] => is_selector(name),
+            _ => false,
+        };
+        for call in &calls {
+            let planned = plan.call(call, frame, selector)?;
+            plan.kinds.push(planned.as_ref().map(|call| call.kind));
+            plan.calls.push(planned);
+        }
+        for expr in &beside {
+            let at = plan.column(expr);
+            plan.beside.push(at);
+            plan.kinds.push(plan.columns.get(at).and_then(Column::kind));
+        }
+        let symbol = |expr: &Expr| {
+            let call = calls.iter().position(|call| *call == expr);
+            let other = || beside.iter().position(|one| *one == expr).map(|at| calls.len() + at);
+            call.or_else(other)
+        };
+        let output = |expr: &&Expr| match symbol(expr) {
+            Some(at) => Ok(Output::Value(at)),
+            None => {
+                let mut symbol = |expr: &Expr| symbol(expr);
+                Compiled::new(expr, &mut symbol, Division::Float).map(Output::Computed)
+            }
+        };
+        plan.outputs = wanted.iter().map(output).collect::<Result<_, _>>()?;
+        Ok(plan)
+    }
+
+    /// Whether no function of several points is called.
+    pub(super) fn is_raw(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// The place of a column, which is added where it is missing.
+    fn column(&mut self, expr: &Expr) -> usize {
+        let column = match expr {
+            Expr::Reference { name, cast } => Column { name: name.clone(), of: *cast },
+            _ => Column { name: String::new(), of: None },
+        };
+        self.columns.iter().position(|known| *known == column).unwrap_or_else(|| {
+            self.columns.push(column);
+            self.columns.len() - 1
+        })
+    }
+
+    fn call(
+        &mut self,
+        expr: &Expr,
+        frame: &Frame<'_>,
+        selector: bool,
+    ) -> Result<Option<CallPlan>, QueryError> {
+        // A call whose type is not known is left out, even where it could count nothing.
+        let known = Types { of_name: &|_| Ok(None), math: true };
+        if known.of(expr)?.is_none() {
+            return Ok(None);
+        }
+        self.steps(expr, frame, frame.range, selector)
+    }
+
+    /// The steps of a call, those of the calls within it first.
+    fn steps(
+        &mut self,
+        expr: &Expr,
+        frame: &Frame<'_>,
+        range: TimeRange,
+        selector: bool,
+    ) -> Result<Option<CallPlan>, QueryError> {
+        let Expr::Call { name, arguments } = expr else { return Ok(None) };
+        let duration = frame.interval.duration;
+        let at = Setting { windows: duration != 0, inherited: true, wildcards: true, limit: 0 };
+        let first = arguments.first();
+        match Call::compile(name, arguments, &at)? {
+            Call::Aggregate(kind) => {
+                let argument = match first {
+                    Some(Expr::Call { arguments, .. }) => arguments.first(),
+                    argument => argument,
+                };
+                let Some((column, kind_in)) = argument.and_then(|one| self.read(one)) else {
+                    return Ok(None);
+                };
+                let aggregate = Aggregate::new(kind, kind_in, frame.descending())?;
+                let tags = ranking_columns(expr);
+                let base = if tags.is_empty() {
+                    Base::Aggregate(aggregate)
+                } else {
+                    let pick = if matches!(kind, Kind::Top(_)) { Kind::Max } else { Kind::Min };
+                    let pick = Aggregate::new(pick, kind_in, frame.descending())?;
+                    Base::Ranking { pick, rank: aggregate, tags: names(tags) }
+                };
+                let steps = aggregate_steps(&aggregate, frame, range, selector);
+                let kind = aggregate.output();
+                Ok(Some(CallPlan { column, base, steps, range, kind }))
+            }
+            Call::Integral { unit_ns } => {
+                let Some((column, kind)) = first.and_then(|one| self.read(one)) else {
+                    return Ok(None);
+                };
+                let base = Base::Integral { unit_ns, kind };
+                let kind = FieldType::Float;
+                Ok(Some(CallPlan { column, base, steps: Vec::new(), range, kind }))
+            }
+            Call::Transform(kind) => {
+                let range = earlier(range, duration * kind.extra_windows(), frame.descending());
+                let inner = match first {
+                    Some(inner @ Expr::Call { .. }) => self.steps(inner, frame, range, selector)?,
+                    Some(one) => self.read(one).map(|(column, kind)| {
+                        let (base, steps) = (Base::Points, Vec::new());
+                        CallPlan { column, base, steps, range, kind }
+                    }),
+                    None => None,
+                };
+                let Some(mut plan) = inner else { return Ok(None) };
+                let interval = Some(duration).filter(|interval| *interval > 0);
+                let transform = Transform::new(kind, plan.kind, interval, frame.descending())?;
+                plan.kind = transform.output();
+                plan.steps.push(Step::Transform(transform));
+                Ok(Some(plan))
+            }
+        }
+    }
+
+    /// The place and type of an argument that is known somewhere.
+    fn read(&mut self, expr: &Expr) -> Option<(usize, FieldType)> {
+        let at = self.column(expr);
+        let kind = self.columns.get(at).and_then(Column::kind)?;
+        Some((at, kind))
+    }
+}
+
+/// What follows an aggregate or selector.
+fn aggregate_steps(
+    aggregate: &Aggregate,
+    frame: &Frame<'_>,
+    range: TimeRange,
+    selector: bool,
+) -> Vec<Step> {
+    let windows = frame.interval.duration != 0;
+    match aggregate.kind() {
+        Kind::Top(_) | Kind::Bottom(_) | Kind::Sample(_) => return Vec::new(),
+        Kind::Distinct => return vec![Step::Interval],
+        _ if selector && !windows => return Vec::new(),
+        _ => {}
+    }
+    let mut steps = vec![Step::Interval];
+    if windows && frame.fill != Fill::None {
+        let count = matches!(aggregate.kind(), Kind::Count | Kind::CountDistinct);
+        let filling = Filling { fill: frame.fill, count, kind: aggregate.output() };
+        steps.push(Step::Fill(filling, range));
+    }
+    steps
+}
+
+/// A span with a bit more on the side where it begins.
+fn earlier(range: TimeRange, by: i64, descending: bool) -> TimeRange {
+    use crate::query::window::{MAX_TIME, MIN_TIME};
+    if descending {
+        let max = range.max.saturating_add(by).min(MAX_TIME);
+        TimeRange { max, ..range }
+    } else {
+        let min = range.min.saturating_sub(by).max(MIN_TIME);
+        TimeRange { min, ..range }
+    }
+}
+
+fn names(references: &[Expr]) -> Vec<String> {
+    let name = |expr: &Expr| match expr {
+        Expr::Reference { name, .. } => Some(name.clone()),
+        _ => None,
+    };
+    references.iter().filter_map(name).collect()
+}
+
+/// The calls and the references beside them, each once.
+fn gather<'a>(expr: &'a Expr, calls: &mut Vec<&'a Expr>, beside: &mut Vec<&'a Expr>) {
+    match expr {
+        Expr::Reference { .. } if !beside.contains(&expr) => beside.push(expr),
+        Expr::Call { name, arguments } if is_math(name) => {
+            arguments.iter().for_each(|inner| gather(inner, calls, beside));
+        }
+        Expr::Call { .. } if !calls.contains(&expr) => calls.push(expr),
+        Expr::Binary { left, right, .. } => {
+            gather(left, calls, beside);
+            gather(right, calls, beside);
+        }
+        Expr::Paren(inner) => gather(inner, calls, beside),
+        _ => {}
+    }
+}

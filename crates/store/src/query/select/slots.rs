@@ -1,0 +1,326 @@
+//! What functions have seen of the windows of a group.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::batch::Batch;
+use super::feeds::Feed;
+use super::plan::{Base, CallPlan};
+use super::points::Point;
+use crate::query::functions::Column;
+use crate::query::functions::aggregate::{self, Accumulator, Aggregate, Kind};
+use crate::query::results::Value;
+use crate::query::window::Windows;
+
+/// Bytes that a window of a call takes, about.
+const SLOT_BYTES: usize = 160;
+
+/// Which values of columns beside a selector must be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    /// None are selected.
+    None,
+    /// Those of the point that a window holds.
+    One,
+    /// Those of all points, until it is known which are chosen.
+    All,
+}
+
+/// The calls of a statement that work on windows, of the same times.
+#[derive(Clone, Debug)]
+pub(super) struct Windowed {
+    calls: Vec<(usize, CallPlan)>,
+    columns: Vec<usize>,
+    beside: Beside,
+    /// The windows.
+    pub(super) windows: Windows,
+}
+
+/// One window of a group.
+#[derive(Debug)]
+struct Slot {
+    calls: Vec<Accumulator>,
+    chosen: Option<Arc<[Value]>>,
+    ranked: BTreeMap<Box<[Arc<str>]>, (Accumulator, Option<Arc<[Value]>>)>,
+}
+
+/// The windows of some groups, as one task found them.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    groups: BTreeMap<usize, BTreeMap<i64, Slot>>,
+    /// What stood beside the points, by the tokens given to them.
+    rows: Vec<Vec<Arc<[Value]>>>,
+    task: usize,
+}
+
+impl Windowed {
+    /// For calls (with their places) and the columns beside them.
+    pub(super) fn new(
+        calls: Vec<(usize, CallPlan)>,
+        columns: Vec<usize>,
+        windows: Windows,
+    ) -> Self {
+        let beside = match calls.as_slice() {
+            _ if columns.is_empty() => Beside::None,
+            [(_, CallPlan { base: Base::Aggregate(one), .. })]
+                if one.kind().is_many() || matches!(one.kind(), Kind::Percentile(_)) =>
+            {
+                Beside::All
+            }
+            _ => Beside::One,
+        };
+        Self { calls, columns, beside, windows }
+    }
+
+    /// Whether there is no call.
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    fn slot(&self) -> Slot {
+        let start = |(_, call): &(usize, CallPlan)| match &call.base {
+            Base::Aggregate(aggregate) => Some(aggregate.start()),
+            _ => None,
+        };
+        let calls = self.calls.iter().filter_map(start).collect();
+        Slot { calls, chosen: None, ranked: BTreeMap::new() }
+    }
+
+    /// Takes a batch of a group; gives the bytes that are held for it in addition, about.
+    pub(super) fn take(
+        &self,
+        slots: &mut Slots,
+        group: usize,
+        feed: &Feed,
+        batch: &Batch,
+    ) -> usize {
+        let arrays: Vec<_> = self.calls.iter().map(|(_, call)| batch.array(call.column)).collect();
+        let columns: Vec<Option<Column<'_>>> =
+            arrays.iter().map(|array| Column::of(array.as_deref()?)).collect();
+        let collects = self.calls.iter().any(|(_, call)| collects(&call.base));
+        let mut bytes = if collects { batch.times.len() * 24 } else { 0 };
+        let Slots { groups, rows, task } = slots;
+        let windows = groups.entry(group).or_default();
+        for (window, run) in self.windows.runs(&batch.times) {
+            let mut made = false;
+            let slot = windows.entry(window.start).or_insert_with(|| {
+                made = true;
+                self.slot()
+            });
+            if made {
+                bytes += SLOT_BYTES * self.calls.len();
+            }
+            if let [(_, CallPlan { base: Base::Ranking { pick, tags, .. }, .. })] =
+                self.calls.as_slice()
+            {
+                if let Some(Some(column)) = columns.first() {
+                    self.rank(slot, pick, tags, feed, batch, column, run);
+                }
+                continue;
+            }
+            let token = match self.beside {
+                Beside::All => {
+                    bytes += run.len() * (24 + 32 * self.columns.len());
+                    self.keep(rows, *task, batch, run.clone())
+                }
+                _ => 0,
+            };
+            for (at, column) in columns.iter().enumerate() {
+                let (Some(column), Some(call)) = (column, slot.calls.get_mut(at)) else { continue };
+                let row = call.update(&batch.times, column, run.clone(), token);
+                if let (Beside::One, Some(row)) = (self.beside, row) {
+                    slot.chosen = Some(self.beside_row(batch, row));
+                }
+            }
+        }
+        bytes
+    }
+
+    /// Keeps what stands beside some rows; gives the token of the batch's row 0.
+    fn keep(
+        &self,
+        rows: &mut Vec<Vec<Arc<[Value]>>>,
+        task: usize,
+        batch: &Batch,
+        run: std::ops::Range<usize>,
+    ) -> u64 {
+        if rows.is_empty() {
+            rows.push(Vec::new());
+        }
+        let first = run.start;
+        let Some(kept) = rows.first_mut() else { return 0 };
+        let base = token(task, kept.len());
+        kept.extend(run.map(|row| self.beside_row(batch, row)));
+        base.wrapping_sub(first as u64)
+    }
+
+    fn beside_row(&self, batch: &Batch, row: usize) -> Arc<[Value]> {
+        let value = |at: &usize| batch.columns.get(*at).map_or(Value::Null, |one| one.value(row));
+        self.columns.iter().map(value).collect()
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all of it is needed for one run of rows")]
+    fn rank(
+        &self,
+        slot: &mut Slot,
+        pick: &Aggregate,
+        tags: &[String],
+        feed: &Feed,
+        batch: &Batch,
+        column: &Column<'_>,
+        run: std::ops::Range<usize>,
+    ) {
+        let key = tags.iter().map(|tag| Arc::from(feed.tags().tag(tag))).collect();
+        let (held, chosen) = slot.ranked.entry(key).or_insert_with(|| (pick.start(), None));
+        if let Some(row) = held.update(&batch.times, column, run, 0)
+            && self.beside == Beside::One
+        {
+            *chosen = Some(self.beside_row(batch, row));
+        }
+    }
+
+    /// The points of each call for a group, with the places of the calls; windows in the order of
+    /// the answer.
+    pub(super) fn finish(
+        &self,
+        slots: &mut Slots,
+        group: usize,
+        descending: bool,
+    ) -> Vec<(usize, Vec<Point>)> {
+        let mut windows: Vec<(i64, Slot)> =
+            slots.groups.remove(&group).unwrap_or_default().into_iter().collect();
+        if descending {
+            windows.reverse();
+        }
+        let mut answer: Vec<(usize, Vec<Point>)> =
+            self.calls.iter().map(|(at, _)| (*at, Vec::with_capacity(windows.len()))).collect();
+        let mut found = Vec::new();
+        for (start, slot) in windows {
+            if let [(_, CallPlan { base: Base::Ranking { rank, .. }, .. })] = self.calls.as_slice()
+            {
+                if let Some((_, points)) = answer.first_mut() {
+                    ranked(slot, rank, points);
+                }
+                continue;
+            }
+            for (call, (_, points)) in slot.calls.into_iter().zip(&mut answer) {
+                call.finish(&mut found);
+                for aggregate::Point { time, value, token } in found.drain(..) {
+                    let beside = match self.beside {
+                        Beside::None => None,
+                        Beside::One => slot.chosen.clone(),
+                        Beside::All => slots.row(token),
+                    };
+                    points.push(Point { time: time.unwrap_or(start), value, beside });
+                }
+            }
+        }
+        answer
+    }
+}
+
+/// Whether the points themselves are held until the end.
+fn collects(base: &Base) -> bool {
+    let kind = match base {
+        Base::Aggregate(aggregate) => aggregate.kind(),
+        _ => return false,
+    };
+    matches!(
+        kind,
+        Kind::Median
+            | Kind::Mode
+            | Kind::Percentile(_)
+            | Kind::Stddev
+            | Kind::Distinct
+            | Kind::CountDistinct
+    )
+}
+
+/// The best of the points of each combination of tags.
+fn ranked(slot: Slot, rank: &Aggregate, points: &mut Vec<Point>) {
+    let mut best = rank.start();
+    let mut rows = Vec::new();
+    let mut found = Vec::new();
+    for (_, (pick, chosen)) in slot.ranked {
+        pick.finish(&mut found);
+        for point in found.drain(..) {
+            best.push(point.time.unwrap_or_default(), &point.value, rows.len() as u64);
+            rows.push(chosen.clone());
+        }
+    }
+    best.finish(&mut found);
+    for aggregate::Point { time, value, token } in found {
+        let row = usize::try_from(token).ok().and_then(|at| rows.get(at).cloned()).flatten();
+        points.push(Point { time: time.unwrap_or_default(), value, beside: row });
+    }
+}
+
+/// Tokens of different tasks are different.
+fn token(task: usize, row: usize) -> u64 {
+    ((task as u64) << 40) + row as u64
+}
+
+impl Slots {
+    /// Of the task with this number.
+    pub(super) fn of_task(task: usize) -> Self {
+        Self { task, ..Self::default() }
+    }
+
+    fn row(&self, token: u64) -> Option<Arc<[Value]>> {
+        let task = usize::try_from(token >> 40).ok()?;
+        let row = usize::try_from(token & ((1 << 40) - 1)).ok()?;
+        self.rows.get(task)?.get(row).cloned()
+    }
+
+    /// Takes over what the next tasks have found, in their order.
+    pub(super) fn join(tasks: Vec<Self>) -> Self {
+        let mut all = Self::default();
+        for mut task in tasks {
+            all.rows.push(task.rows.pop().unwrap_or_default());
+            for (group, windows) in task.groups {
+                match all.groups.entry(group) {
+                    std::collections::btree_map::Entry::Vacant(free) => {
+                        free.insert(windows);
+                    }
+                    std::collections::btree_map::Entry::Occupied(mut known) => {
+                        let known = known.get_mut();
+                        for (start, slot) in windows {
+                            match known.entry(start) {
+                                std::collections::btree_map::Entry::Vacant(free) => {
+                                    free.insert(slot);
+                                }
+                                std::collections::btree_map::Entry::Occupied(mut held) => {
+                                    held.get_mut().merge(slot);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        all
+    }
+}
+
+impl Slot {
+    fn merge(&mut self, later: Self) {
+        for (call, other) in self.calls.iter_mut().zip(later.calls) {
+            if call.merge(other) {
+                self.chosen.clone_from(&later.chosen);
+            }
+        }
+        for (key, (other, chosen)) in later.ranked {
+            match self.ranked.entry(key) {
+                std::collections::btree_map::Entry::Vacant(free) => {
+                    free.insert((other, chosen));
+                }
+                std::collections::btree_map::Entry::Occupied(mut held) => {
+                    let (call, row) = held.get_mut();
+                    if call.merge(other) {
+                        *row = chosen;
+                    }
+                }
+            }
+        }
+    }
+}
