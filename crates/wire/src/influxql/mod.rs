@@ -3,6 +3,7 @@
 pub mod ast;
 mod databases;
 mod display;
+mod duration;
 mod lexer;
 mod parser;
 mod reader;

@@ -21,6 +21,13 @@ pub(super) fn rfc3339(time_ns: i64) -> String {
     )
 }
 
+/// The same without the zeros at the end of its fraction, as Go's `RFC3339Nano` writes it.
+pub(super) fn rfc3339_short(time_ns: i64) -> String {
+    let long = rfc3339(time_ns);
+    let short = long.trim_end_matches('Z').trim_end_matches('0');
+    format!("{}Z", short.strip_suffix('.').unwrap_or(short))
+}
+
 /// Year, month and day of the Gregorian calendar, from days since the epoch.
 ///
 /// Years are counted from March, so that the leap day comes last.
@@ -48,6 +55,9 @@ mod tests {
         assert_eq!(rfc3339(-1), "1969-12-31T23:59:59.999999999Z");
         assert_eq!(rfc3339(951_782_400_000_000_000), "2000-02-29T00:00:00.000000000Z");
         assert_eq!(rfc3339(1_709_210_096_000_000_789), "2024-02-29T12:34:56.000000789Z");
+        assert_eq!(rfc3339_short(1_000_000_000), "1970-01-01T00:00:01Z");
+        assert_eq!(rfc3339_short(1_200_000_000), "1970-01-01T00:00:01.2Z");
+        assert_eq!(rfc3339_short(0), "1970-01-01T00:00:00Z");
         assert_eq!(rfc3339(i64::MAX), "2262-04-11T23:47:16.854775807Z");
         assert_eq!(rfc3339(i64::MIN), "1677-09-21T00:12:43.145224192Z");
     }

@@ -79,7 +79,8 @@ impl<'a> Token<'a> {
             Some(quote) => &self.text[quote..],
             None => return Cow::Borrowed(self.text),
         };
-        let closed = quoted.len() > 1 && quoted.ends_with(&quoted[..1]);
+        let whole = self.kind != TokenKind::BadString;
+        let closed = whole && quoted.len() > 1 && quoted.ends_with(&quoted[..1]);
         let inner = &quoted[1..quoted.len() - usize::from(closed)];
         if !inner.contains('\\') {
             return Cow::Borrowed(inner);

@@ -1,8 +1,9 @@
 //! Continuous queries and subscriptions (`influxql/parser.go`): read to their end and not kept.
 
 use super::select::Target;
-use super::{Parser, duration, unplaced};
+use super::{Parser, unplaced};
 use crate::influxql::ast::{Dimension, Expr, Select, Statement};
+use crate::influxql::duration;
 use crate::influxql::reader::Result;
 use crate::influxql::token::TokenKind;
 
@@ -36,7 +37,10 @@ impl Parser<'_> {
             return Err(self.unexpected(&last, &expected));
         }
         self.expect("END")?;
-        let least_ns = every_ns.max(interval.unwrap_or(0));
+        let least_ns = match interval {
+            Ok(interval_ns) => every_ns.max(interval_ns),
+            Err(why) => return unplaced(why),
+        };
         if horizon_ns != 0 && horizon_ns < least_ns {
             return unplaced(&format!(
                 "FOR duration must be >= GROUP BY time duration: must be a minimum of {}, got {}",
@@ -103,10 +107,12 @@ fn interval_ns(select: &Select) -> std::result::Result<i64, &'static str> {
         match dimension {
             Dimension::Time { interval_ns, .. } => return Ok(*interval_ns),
             Dimension::Other(Expr::Call { name, arguments }) if name == "time" => {
-                return match arguments.first() {
-                    None => Err("time dimension expected one argument"),
-                    Some(Expr::Duration(interval_ns)) => Ok(*interval_ns),
-                    Some(_) => Err("time dimension must have one duration argument"),
+                return match arguments.as_slice() {
+                    [Expr::Duration(interval_ns)] | [Expr::Duration(interval_ns), _] => {
+                        Ok(*interval_ns)
+                    }
+                    [_] | [_, _] => Err("time dimension must have duration argument"),
+                    _ => Err("time dimension expected 1 or 2 arguments"),
                 };
             }
             _ => {}

@@ -1,12 +1,9 @@
 //! Expressions (`ParseExpr` of `influxql/parser.go`).
 
-use super::{Parser, at_start, duration, unplaced};
-use crate::influxql::ParseError;
-use crate::influxql::ast::{Cast, Expr, Op, Regex, WildcardKind};
-use crate::influxql::quote_identifier;
+use super::{Parser, unplaced};
+use crate::influxql::ast::{Cast, Expr, Op, WildcardKind};
 use crate::influxql::reader::Result;
 use crate::influxql::token::TokenKind;
-use crate::influxql::tree::scanner::Piece;
 
 /// Levels of an expression's tree: whoever walks it recurses as deep.
 const DEPTH_MAX: u32 = 400;
@@ -142,45 +139,6 @@ impl Parser<'_> {
         }
     }
 
-    fn literal(&self, first: Piece<'_>) -> Result<Expr> {
-        Ok(match first.kind {
-            TokenKind::Text => Expr::String(first.value.into_owned()),
-            TokenKind::Number => match first.value.parse::<f64>() {
-                Ok(value) if value.is_finite() => Expr::Number(value),
-                _ => return Err(self.wrong(&first, "unable to parse number")),
-            },
-            TokenKind::Integer => match (first.value.parse(), first.value.parse()) {
-                (Ok(value), _) => Expr::Integer(value),
-                (_, Ok(value)) => Expr::Unsigned(value),
-                _ => return Err(self.wrong(&first, "unable to parse integer")),
-            },
-            TokenKind::Keyword("TRUE") => Expr::Boolean(true),
-            TokenKind::Keyword("FALSE") => Expr::Boolean(false),
-            TokenKind::Duration => {
-                Expr::Duration(duration::parse(&first.value).map_err(ParseError)?)
-            }
-            TokenKind::Regex => Expr::Regex(self.compiled(&first)?),
-            TokenKind::Param => return self.unbound(&first.value),
-            _ => {
-                let expected = ["identifier", "string", "number", "bool"];
-                return Err(self.unexpected(&first, &expected));
-            }
-        })
-    }
-
-    /// A parameter that no token took the place of.
-    fn unbound(&self, written: &str) -> Result<Expr> {
-        use super::params::Param;
-        let name = written.strip_prefix('$').unwrap_or(written);
-        if name.is_empty() {
-            return unplaced("empty bound parameter");
-        }
-        match self.scanner.param(name) {
-            Some(Param::Invalid(why)) => unplaced(why),
-            _ => unplaced(&format!("missing parameter: {name}")),
-        }
-    }
-
     /// A call, if its parenthesis follows at once; else a reference.
     fn named(&mut self, name: &str) -> Result<Tree> {
         if self.scanner.scan().is("(") {
@@ -311,70 +269,6 @@ impl Parser<'_> {
             }
         };
         Ok(Expr::Reference { name, cast: Some(cast) })
-    }
-
-    /// Names with dots between them, without blanks (`parseSegmentedIdents`).
-    ///
-    /// A dot before a regular expression or a colon is taken, and what follows left to others.
-    pub(super) fn segments(&mut self) -> Result<Vec<String>> {
-        let mut names = vec![self.ident()?];
-        loop {
-            if !self.scanner.scan().is(".") {
-                self.unscan();
-                break;
-            }
-            match self.scanner.peek_char() {
-                Some('/' | ':') => break,
-                Some('.') => names.push(String::new()),
-                _ => names.push(self.ident()?),
-            }
-        }
-        if names.len() > 3 {
-            let quoted: Vec<_> = names.iter().map(|name| quote_identifier(name)).collect();
-            return at_start(&format!("too many segments in {}", quoted.join(".")));
-        }
-        Ok(names)
-    }
-
-    /// A regular expression, if that is next (`parseRegex`).
-    pub(super) fn regex(&mut self) -> Result<Option<Regex>> {
-        if matches!(self.scanner.peek_char(), Some(' ' | '\t' | '\n' | '\r')) {
-            self.skip_blanks();
-        }
-        match self.scanner.peek_char() {
-            Some('$') => {
-                let bound = self.scanner.scan();
-                self.unscan();
-                if bound.kind != TokenKind::Regex {
-                    return Ok(None);
-                }
-            }
-            Some('/') => {}
-            _ => return Ok(None),
-        }
-        let found = self.scanner.scan_regex();
-        match found.kind {
-            TokenKind::Regex => self.compiled(&found).map(Some),
-            TokenKind::BadRegex => Err(self.wrong(&found, "bad regex: ")),
-            TokenKind::BadEscape => {
-                Err(self.wrong(&found, &format!("bad escape: {}", found.value)))
-            }
-            _ => Err(self.unexpected(&found, &["regex"])),
-        }
-    }
-
-    pub(super) fn needed_regex(&mut self) -> Result<Regex> {
-        match self.regex()? {
-            Some(regex) => Ok(regex),
-            None => {
-                let next = self.take();
-                Err(self.unexpected(&next, &["regex"]))
-            }
-        }
-    }
-
-    fn compiled(&self, found: &Piece<'_>) -> Result<Regex> {
-        Ok(Regex(found.value.clone().into_owned()))
     }
 }
 

@@ -4,10 +4,11 @@
 //! decided by what was read and taken back before.
 
 mod continuous;
-mod duration;
 mod expression;
+mod literal;
 mod params;
 mod policies;
+mod regex;
 mod scanner;
 mod select;
 mod show;
@@ -17,6 +18,7 @@ mod users;
 
 use super::ParseError;
 use super::ast::Statement;
+use super::duration;
 use super::reader::Result;
 use super::token::TokenKind;
 pub use params::{Param, Params, ParamsError};
@@ -27,7 +29,8 @@ const NESTING_MAX: u32 = 100;
 
 /// See [`parse`](super::parse).
 pub(super) fn parse(text: &str, params: &Params) -> Result<Vec<Statement>> {
-    let mut parser = Parser { scanner: Scanner::new(text, params), nesting: 0 };
+    // InfluxDB trims before it counts characters.
+    let mut parser = Parser { scanner: Scanner::new(text.trim(), params), nesting: 0 };
     parser.scanner.refuse_nul()?;
     parser.query()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::duration;
+use crate::influxql::duration;
 use crate::influxql::token::TokenKind;
 
 /// What a request binds to the names that its query writes as `$name`.

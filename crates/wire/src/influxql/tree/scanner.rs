@@ -177,10 +177,10 @@ impl<'a> Scanner<'a> {
             TokenKind::Blank => {
                 self.end.read();
             }
-            TokenKind::Comment if !token.text.ends_with(['\n', '\r']) => {
-                if token.text.starts_with("--") {
-                    self.end.read();
-                }
+            TokenKind::Comment
+                if token.text.starts_with("--") && !token.text.ends_with(['\n', '\r']) =>
+            {
+                self.end.read();
             }
             TokenKind::Integer | TokenKind::Number | TokenKind::Duration => self.end.look(),
             TokenKind::Symbol("." | "-" | "/" | "=" | ">" | "<" | ":") => self.end.look(),
@@ -218,6 +218,9 @@ fn value<'a>(token: &Token<'a>) -> Cow<'a, str> {
     match token.kind {
         TokenKind::Keyword(_) | TokenKind::Symbol(_) | TokenKind::End => Cow::Borrowed(""),
         TokenKind::Comment | TokenKind::BadComment | TokenKind::BadRegex => Cow::Borrowed(""),
+        TokenKind::BadString if token.text.starts_with('$') => {
+            Cow::Owned(format!("${}", token.value()))
+        }
         TokenKind::Ident | TokenKind::Text | TokenKind::BadString => token.value(),
         TokenKind::Param => Cow::Owned(format!("${}", token.value().trim_start_matches('$'))),
         TokenKind::Number => Cow::Borrowed(token.text.strip_suffix('.').unwrap_or(token.text)),
@@ -230,8 +233,12 @@ fn value<'a>(token: &Token<'a>) -> Cow<'a, str> {
         }
         TokenKind::BadEscape => {
             let escape = &token.text[token.text.rfind('\\').unwrap_or(0)..];
-            // Behind the end InfluxDB finds a NUL.
-            if escape.len() == 1 { Cow::Borrowed("\\\0") } else { Cow::Borrowed(escape) }
+            match escape {
+                // Behind the end InfluxDB finds a NUL.
+                "\\" => Cow::Borrowed("\\\0"),
+                "\\\r" => Cow::Borrowed("\\\n"),
+                _ => Cow::Borrowed(escape),
+            }
         }
         TokenKind::Blank | TokenKind::Integer | TokenKind::Duration | TokenKind::Illegal => {
             Cow::Borrowed(token.text)
