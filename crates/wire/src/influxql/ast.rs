@@ -3,6 +3,10 @@
 //! Names are as written, unquoted. Nothing is resolved: whether `host` is a tag or a field is for
 //! whoever knows the schema.
 
+mod expression;
+
+pub use expression::{Cast, Expr, Op, WildcardKind};
+
 /// One statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
@@ -309,106 +313,4 @@ pub enum MeasurementName {
     Regex(Regex),
     /// `:MEASUREMENT`, of `INTO`: the name of each source.
     Same,
-}
-
-/// An expression.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Expr {
-    /// A name with the type said behind `::`.
-    Reference {
-        /// The tag or field.
-        name: String,
-        /// `::float` and so on.
-        cast: Option<Cast>,
-    },
-    /// `*`, `*::field`, `*::tag`.
-    Wildcard(Option<WildcardKind>),
-    /// `/regex/`.
-    Regex(Regex),
-    /// `name(arguments)`; the name in lower case.
-    Call {
-        /// The function.
-        name: String,
-        /// Its arguments.
-        arguments: Vec<Expr>,
-    },
-    /// `left op right`.
-    Binary {
-        /// Which operation.
-        op: Op,
-        /// Left.
-        left: Box<Expr>,
-        /// Right.
-        right: Box<Expr>,
-    },
-    /// `( ... )`.
-    Paren(Box<Expr>),
-    /// `DISTINCT field`, without brackets.
-    Distinct(String),
-    /// A number with a point.
-    Number(f64),
-    /// A whole number.
-    Integer(i64),
-    /// A whole number past int64.
-    Unsigned(u64),
-    /// `'text'`; what looks like a time is for the reader to see.
-    String(String),
-    /// `true`, `false`.
-    Boolean(bool),
-    /// `1h30m`, nanoseconds.
-    Duration(i64),
-    /// A bound parameter or rewritten `now()`: nanoseconds since 1970.
-    Time(i64),
-}
-
-/// `::type`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cast {
-    /// `::float`.
-    Float,
-    /// `::integer`.
-    Integer,
-    /// `::unsigned`.
-    Unsigned,
-    /// `::string`.
-    String,
-    /// `::boolean`.
-    Boolean,
-    /// `::tag`.
-    Tag,
-    /// `::field`.
-    AnyField,
-}
-
-/// `*::tag` or `*::field`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WildcardKind {
-    /// Tags only.
-    Tag,
-    /// Fields only.
-    Field,
-}
-
-/// Operations, those that bind tighter last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "each says what it is")]
-pub enum Op {
-    Or,
-    And,
-    Equal,
-    NotEqual,
-    EqualRegex,
-    NotEqualRegex,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    Add,
-    Subtract,
-    BitwiseOr,
-    BitwiseXor,
-    Multiply,
-    Divide,
-    Modulo,
-    BitwiseAnd,
 }
