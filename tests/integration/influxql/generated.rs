@@ -1,1 +1,116 @@
-//! Data and queries made by chance, from fixed seeds.
+//! Data and queries made by chance, from fixed seeds: each seed is a schema, its writes and some
+//! queries over them.
+//!
+//! `INFLUXQL_SECONDS` says for how long (60), `INFLUXQL_SEED` plays one seed only. What differs is
+//! shown with the few lines of data that are needed for it.
+
+mod conditions;
+mod data;
+mod grammar;
+
+use std::time::{Duration, Instant};
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use super::script::{Action, Step};
+use super::sides::Pair;
+use data::World;
+
+/// Queries for each schema.
+const QUERIES: usize = 60;
+/// Differences after which it stops.
+const SHOWN_MAX: usize = 8;
+/// Databases made to find out which lines are needed for one difference.
+const TRIES_MAX: usize = 60;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+/// A query's shape, by which differences of one cause are told from others: names and numbers are
+/// left out.
+fn cause(what: &str) -> String {
+    let first = what.lines().next().unwrap_or_default();
+    let calls = first.split(['(', ' ', ',']).filter(|word| grammar::WORDS.contains(word));
+    calls.collect::<Vec<_>>().join(" ")
+}
+
+/// The lines that are needed for `step` to be answered differently, or near it.
+fn needed(pair: &Pair, mut lines: Vec<String>, step: &Step) -> (Vec<String>, Option<String>) {
+    let (mut tries, mut part, mut last) = (0, lines.len().div_ceil(2), None);
+    while part > 0 && tries < TRIES_MAX {
+        let mut at = 0;
+        while at < lines.len() && tries < TRIES_MAX {
+            let mut fewer = lines.clone();
+            fewer.drain(at..(at + part).min(lines.len()));
+            tries += 1;
+            let wrong = differs(pair, &fewer, step, tries);
+            if wrong.is_some() {
+                (lines, last) = (fewer, wrong);
+            } else {
+                at += part;
+            }
+        }
+        part /= 2;
+    }
+    (lines, last)
+}
+
+/// Whether it is answered differently over these lines.
+fn differs(pair: &Pair, lines: &[String], step: &Step, number: usize) -> Option<String> {
+    let db = format!("fewer{number}");
+    pair.create(&db);
+    let write = Action::Write { lines: lines.concat(), parameters: String::new() };
+    let wrote = Step { db: db.clone(), action: write, ..step.clone() };
+    pair.compare(&wrote);
+    let wrong = pair.compare(&Step { db: db.clone(), ..step.clone() });
+    pair.compare(&Step::query(&format!("DROP DATABASE {db}")));
+    wrong
+}
+
+/// Plays one seed; gives the first difference of each cause.
+fn play(pair: &Pair, seed: u64, causes: &mut Vec<String>) -> Vec<String> {
+    let mut chance = StdRng::seed_from_u64(seed);
+    let world = World::made(&mut chance);
+    let db = format!("seed{seed}");
+    pair.create(&db);
+    let mut found = Vec::new();
+    for lines in world.requests(&mut chance) {
+        let action = Action::Write { lines: lines.concat(), parameters: String::new() };
+        let step = Step { db: db.clone(), action, ..Step::query("") };
+        found.extend(pair.compare(&step).map(|what| format!("seed {seed}, {what}")));
+    }
+    for _ in 0..QUERIES {
+        let step = Step { db: db.clone(), ..grammar::query(&mut chance, &world) };
+        let Some(what) = pair.compare(&step) else { continue };
+        let cause = cause(&what);
+        if causes.contains(&cause) {
+            continue;
+        }
+        causes.push(cause);
+        let (lines, fewer) = needed(pair, world.lines.clone(), &step);
+        let what = fewer.unwrap_or(what);
+        let count = lines.len();
+        let shown = lines[..count.min(12)].concat();
+        found.push(format!("seed {seed}, {what}\n  over {count} lines:\n{shown}"));
+    }
+    pair.compare(&Step::query(&format!("DROP DATABASE {db}")));
+    found
+}
+
+#[test]
+fn what_chance_writes_and_asks_is_answered_as_by_influxdb() {
+    let limit = Duration::from_secs(number("INFLUXQL_SECONDS").unwrap_or(60));
+    let only = number("INFLUXQL_SEED");
+    let (pair, begun) = (Pair::start(), Instant::now());
+    let (mut found, mut causes) = (Vec::new(), Vec::new());
+    for seed in only.unwrap_or(1).. {
+        found.extend(play(&pair, seed, &mut causes));
+        if begun.elapsed() > limit || only.is_some() || found.len() >= SHOWN_MAX {
+            break;
+        }
+    }
+    drop(pair);
+    assert!(found.is_empty(), "{} differences\n\n{}", found.len(), found.join("\n\n"));
+}
