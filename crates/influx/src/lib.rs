@@ -13,6 +13,7 @@
 pub mod backends;
 pub mod catalogue;
 pub mod delivery;
+pub mod embedded;
 mod front;
 pub mod record;
 pub mod settings;

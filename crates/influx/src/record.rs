@@ -8,11 +8,17 @@
 //! |---|---|
 //! | 1, points | db length u16, db, policy length u16, policy, normalised line protocol |
 //! | 2, statement | id u64, then db and policy as above, parameters length u32, parameters, text |
+//! | 3, points | id of the database u64, id of the policy u64, then as 1; for the embedded store |
+
+use store::catalogue::Ids;
 
 /// The journal's record kind of points.
 pub const KIND_POINTS: u8 = 1;
 /// The journal's record kind of a statement.
 pub const KIND_STATEMENT: u8 = 2;
+/// The journal's record kind of points whose names were resolved by the embedded store, so that
+/// they never come to be of a database made later under the same name.
+pub const KIND_RESOLVED_POINTS: u8 = 3;
 
 /// A name is longer than a record can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +46,8 @@ pub struct Points<'a> {
     pub db: &'a str,
     /// The retention policy; empty is the backend's default.
     pub rp: &'a str,
+    /// What the names stood for in the embedded store, where there was one.
+    pub ids: Option<Ids>,
     /// Normalised line protocol in nanoseconds, see `wire::line::normalise`.
     pub lines: &'a [u8],
 }
@@ -69,14 +77,24 @@ pub enum Record<'a> {
 }
 
 /// Appends the header of a record of points to `out`; the lines follow as the payload's next part.
+/// Gives the record's kind.
 ///
 /// # Errors
 /// When a name does not fit; `out` is then unchanged.
-pub fn put_points_header(out: &mut Vec<u8>, db: &str, rp: &str) -> Result<(), NameTooLong> {
+pub fn put_points_header(
+    out: &mut Vec<u8>,
+    db: &str,
+    rp: &str,
+    ids: Option<Ids>,
+) -> Result<u8, NameTooLong> {
     let (db_len, rp_len) = (short_len(db)?, short_len(rp)?);
+    if let Some(Ids { db, policy }) = ids {
+        out.extend_from_slice(&db.to_le_bytes());
+        out.extend_from_slice(&policy.to_le_bytes());
+    }
     put_name(out, db, db_len);
     put_name(out, rp, rp_len);
-    Ok(())
+    Ok(if ids.is_some() { KIND_RESOLVED_POINTS } else { KIND_POINTS })
 }
 
 /// Appends the whole payload of a statement to `out`.
@@ -112,10 +130,16 @@ impl<'a> Record<'a> {
     pub fn read(kind: u8, payload: &'a [u8]) -> Result<Self, RecordError> {
         let mut rest = payload;
         match kind {
-            KIND_POINTS => {
+            KIND_POINTS | KIND_RESOLVED_POINTS => {
+                let ids = if kind == KIND_POINTS {
+                    None
+                } else {
+                    let db = u64::from_le_bytes(*take_array(&mut rest)?);
+                    Some(Ids { db, policy: u64::from_le_bytes(*take_array(&mut rest)?) })
+                };
                 let db = name(&mut rest)?;
                 let rp = name(&mut rest)?;
-                Ok(Self::Points(Points { db, rp, lines: rest }))
+                Ok(Self::Points(Points { db, rp, ids, lines: rest }))
             }
             KIND_STATEMENT => {
                 let id = u64::from_le_bytes(*take_array(&mut rest)?);
@@ -168,16 +192,18 @@ mod tests {
             let read = Record::read(KIND_STATEMENT, &payload).unwrap();
             assert_eq!(read, Record::Statement(statement));
 
-            payload.clear();
-            put_points_header(&mut payload, &db, &rp).unwrap();
-            payload.extend_from_slice(text.as_bytes());
-            let read = Record::read(KIND_POINTS, &payload).unwrap();
-            let lines = text.as_bytes();
-            assert_eq!(read, Record::Points(Points { db: &db, rp: &rp, lines }));
+            for ids in [None, Some(Ids { db: id, policy: 7 })] {
+                payload.clear();
+                let kind = put_points_header(&mut payload, &db, &rp, ids).unwrap();
+                payload.extend_from_slice(text.as_bytes());
+                let read = Record::read(kind, &payload).unwrap();
+                let lines = text.as_bytes();
+                assert_eq!(read, Record::Points(Points { db: &db, rp: &rp, ids, lines }));
+            }
         }
 
         #[test]
-        fn no_bytes_panic(kind in 0_u8..4, payload in vec(any::<u8>(), 0..64)) {
+        fn no_bytes_panic(kind in 0_u8..5, payload in vec(any::<u8>(), 0..64)) {
             let _ = Record::read(kind, &payload);
         }
     }
@@ -186,7 +212,7 @@ mod tests {
     fn a_name_that_does_not_fit_leaves_nothing_behind() {
         let mut out = Vec::new();
         let long = "x".repeat(65_536);
-        assert_eq!(put_points_header(&mut out, "db", &long), Err(NameTooLong));
+        assert_eq!(put_points_header(&mut out, "db", &long, None), Err(NameTooLong));
         assert!(out.is_empty());
     }
 }

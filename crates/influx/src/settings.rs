@@ -58,6 +58,15 @@ pub enum BackendKind {
 }
 
 impl BackendKind {
+    /// The name as it is written in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Influxdb => "influxdb",
+            Self::Influxdb2 => "influxdb2",
+            Self::VictoriaMetrics => "victoria-metrics",
+        }
+    }
+
     /// Whether the backend can be asked which databases and retention policies it has, and
     /// executes InfluxQL statements that change something.
     pub fn has_catalogue(self) -> bool {
@@ -76,7 +85,7 @@ pub enum Start {
     Oldest,
 }
 
-/// `[[influx.backend]]`: one server that receives every write.
+/// `[[influx.backend]]`: one server that receives every write, or the store within Weir.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct BackendSettings {
@@ -84,8 +93,13 @@ pub struct BackendSettings {
     /// the dead letters are kept under it; see `weir journal forget` before renaming one.
     pub name: String,
     /// Where the backend listens, as `http://10.0.0.1:8086`, without credentials. A path is put
-    /// before `/write` and `/query`.
+    /// before `/write` and `/query`. Needed unless `embedded` is set.
+    #[serde(default)]
     pub url: String,
+    /// The backend is the time-series store within this process, see `[store]`: it has no `url`
+    /// and none of the keys that are about a connection. One backend at most can be embedded.
+    #[serde(default)]
+    pub embedded: bool,
     /// The protocol: `influxdb` (1.x), `influxdb2` (2.x and 3) or `victoria-metrics`.
     #[serde(default)]
     pub kind: BackendKind,
@@ -195,6 +209,7 @@ impl BackendSettings {
         Self {
             name: name.to_owned(),
             url: url.to_owned(),
+            embedded: false,
             kind: BackendKind::default(),
             user: String::new(),
             password: Secret::default(),
@@ -217,6 +232,11 @@ impl BackendSettings {
         }
     }
 
+    /// The store within this process.
+    pub fn embedded(name: &str) -> Self {
+        Self { embedded: true, ..Self::new(name, "") }
+    }
+
     /// Checks what the types cannot: the name, the address and that limits are not zero.
     ///
     /// # Errors
@@ -230,6 +250,12 @@ impl BackendSettings {
         }
         if self.name.starts_with('.') {
             return wrong("name must not begin with '.'");
+        }
+        if self.embedded {
+            return self.validate_embedded();
+        }
+        if self.url.is_empty() {
+            return wrong("url is missing; write url = \"http://host:8086\" or embedded = true");
         }
         let Ok(uri) = self.url.parse::<http::Uri>() else {
             return wrong("url cannot be read; write http://host:8086");
@@ -261,6 +287,21 @@ impl BackendSettings {
         }
         Ok(())
     }
+
+    /// Nothing that is about a connection may be said of the embedded store.
+    fn validate_embedded(&self) -> Result<(), BackendError> {
+        let plain = Self {
+            start: self.start,
+            dead_letters_max: self.dead_letters_max,
+            ..Self::embedded(&self.name)
+        };
+        if *self == plain {
+            return Ok(());
+        }
+        let what = "embedded = true goes with name, start and dead-letters-max only: the store is \
+                    within Weir, so there is no url, kind, user or batch";
+        Err(BackendError { name: self.name.clone(), what: what.to_owned() })
+    }
 }
 
 #[cfg(test)]
@@ -286,6 +327,11 @@ mod tests {
             let refused = BackendSettings { url: url.into(), ..good.clone() }.validate();
             assert!(refused.is_err(), "{url}");
         }
+        let embedded = BackendSettings::embedded("a");
+        embedded.validate().unwrap();
+        assert!(BackendSettings { url: "http://h".into(), ..embedded.clone() }.validate().is_err());
+        assert!(BackendSettings { gzip: true, ..embedded }.validate().is_err());
+        assert!(BackendSettings::new("a", "").validate().is_err());
         assert!(BackendSettings { batch_points: 0, ..good.clone() }.validate().is_err());
         assert!(BackendSettings { kind: BackendKind::Influxdb2, ..good }.validate().is_err());
     }

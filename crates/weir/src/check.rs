@@ -1,7 +1,7 @@
 //! `weir check`: what `weir serve` would do, in words, without doing it and without secrets.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use influx::settings::BackendSettings;
 use journal::{Ack, WhenFull};
@@ -39,10 +39,11 @@ fn plan(settings: &Settings) -> Vec<(&'static str, String)> {
     };
     under("listen", listeners(settings));
     under("let in", users(settings));
+    under("create", created(settings));
     under("stamp", stamps(settings));
     under("acknowledge", vec![acknowledgement(settings.journal.ack).to_owned()]);
     under("keep", kept(settings));
-    under("deliver to", settings.influx.backend.iter().map(backend).collect());
+    under("deliver to", settings.influx.backend.iter().map(|of| backend(of, settings)).collect());
     under("run", vec![format!("{} workers", settings.worker_count())]);
     lines
 }
@@ -86,6 +87,11 @@ fn users(settings: &Settings) -> Vec<String> {
     described.collect()
 }
 
+fn created(settings: &Settings) -> Vec<String> {
+    let created = "each database that a write names and that is not there".to_owned();
+    if settings.influx.auto_create_database { vec![created] } else { Vec::new() }
+}
+
 fn stamps(settings: &Settings) -> Vec<String> {
     let stamps = settings.influx.stamp.iter();
     stamps
@@ -111,10 +117,14 @@ fn acknowledgement(ack: Ack) -> &'static str {
     }
 }
 
+/// Only for the eye: a directory that can't be made absolute is shown as it is written.
+fn absolute(dir: &Path) -> PathBuf {
+    std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned())
+}
+
 fn kept(settings: &Settings) -> Vec<String> {
     let journal = &settings.journal;
-    // Only for the eye: a directory that can't be made absolute is shown as it is written.
-    let dir = std::path::absolute(&journal.dir).unwrap_or_else(|_| journal.dir.clone());
+    let dir = absolute(&journal.dir);
     let then = match journal.when_full {
         WhenFull::Reject => "refuse writes with 503",
         WhenFull::DropOldest => "drop the oldest, even if a backend has not had it",
@@ -125,7 +135,15 @@ fn kept(settings: &Settings) -> Vec<String> {
     ]
 }
 
-fn backend(settings: &BackendSettings) -> String {
+fn backend(settings: &BackendSettings, all: &Settings) -> String {
+    if settings.embedded {
+        let (name, memory) = (&settings.name, all.store.memory);
+        let dir = absolute(&all.store.dir);
+        return format!(
+            "{name}, the store within Weir, in {}, after at most {memory} in memory",
+            dir.display()
+        );
+    }
     let BackendSettings { name, url, user, .. } = settings;
     let kind = serde_json::to_value(settings.kind).unwrap_or_default();
     let kind = kind.as_str().unwrap_or_default();

@@ -9,6 +9,7 @@ use std::fmt;
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
+use influx::settings::BackendSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::de::DeTable;
@@ -20,17 +21,8 @@ use crate::cli::ConfigFile;
 /// Where the configuration is looked for when the command line names none.
 const PLACES: [&str; 2] = ["weir.toml", "/etc/weir/weir.toml"];
 
-/// What `weir serve` needs at least; shown where a backend is missing.
-pub const EXAMPLE: &str = r#"    [influx]
-    listen = "127.0.0.1:8086"
-
-    [[influx.backend]]
-    name = "a"
-    url = "http://10.0.0.1:8086"
-
-    [[influx.backend]]
-    name = "b"
-    url = "http://10.0.0.2:8086""#;
+/// The backend there is where the configuration names none: the store within Weir.
+pub const EMBEDDED: &str = "store";
 
 /// The configuration file. Durations are written `500ms` or `1m30s`, sizes `64MiB` or `10GiB`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -47,6 +39,9 @@ pub struct Settings {
     pub stall_limit: Duration,
     /// `[journal]`: where writes are kept until every backend has them. Needs a restart.
     pub journal: journal::Settings,
+    /// `[store]`: the time-series store within Weir, which the backend with `embedded = true`
+    /// is. Needs a restart.
+    pub store: store::Settings,
     /// `[influx]`: the InfluxDB gateway.
     pub influx: influx::settings::Settings,
     /// `[admin]`: the port an operator and a load balancer ask. Needs a restart.
@@ -62,6 +57,7 @@ impl Default for Settings {
             drain_timeout: Duration::from_secs(30),
             stall_limit: Duration::from_millis(500),
             journal: journal::Settings::default(),
+            store: store::Settings::default(),
             influx: influx::settings::Settings::default(),
             admin: admin::Settings::default(),
             log: watch::log::Settings::default(),
@@ -74,6 +70,21 @@ impl Settings {
     pub fn worker_count(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         self.workers.map_or_else(cores, |count| usize::from(count.get()))
+    }
+
+    /// Whether points are kept within Weir.
+    pub fn has_store(&self) -> bool {
+        self.influx.backend.iter().any(|backend| backend.embedded)
+    }
+
+    /// What holds where nothing is said: without a backend the store within Weir, and without a
+    /// file at all databases that make themselves.
+    fn complete(mut self, file: Option<&Path>) -> Self {
+        if self.influx.backend.is_empty() {
+            self.influx.backend.push(BackendSettings::embedded(EMBEDDED));
+        }
+        self.influx.auto_create_database |= file.is_none();
+        self
     }
 
     /// Where catalogue and dead letters are kept: below the journal, so that one directory holds
@@ -178,7 +189,7 @@ pub fn load(wanted: &ConfigFile) -> Result<Loaded, ConfigError> {
         Some(path) => read(path)?,
         None => String::new(),
     };
-    let settings = parse(&text).map_err(wrong)?;
+    let settings = parse(&text).map_err(wrong)?.complete(file.as_deref());
     let mut found = validate::validate(&settings);
     if !found.problems.is_empty() {
         return Err(wrong(found.problems));
@@ -200,7 +211,10 @@ pub fn load_places(wanted: &ConfigFile) -> Result<Settings, ConfigError> {
         Some(path) => read(path)?,
         None => String::new(),
     };
-    parse(&text).map_err(|problems| ConfigError::Wrong { file, problems })
+    match parse(&text) {
+        Ok(settings) => Ok(settings.complete(file.as_deref())),
+        Err(problems) => Err(ConfigError::Wrong { file, problems }),
+    }
 }
 
 fn place(wanted: &ConfigFile) -> Option<PathBuf> {

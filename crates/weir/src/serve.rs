@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use flow::{Worker, Workers};
 use influx::{Addresses, Gateway};
-use journal::Journal;
+use journal::{Journal, Position};
+use store::Store;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle, Runtime};
 use watch::metrics::Registry;
@@ -59,8 +60,10 @@ async fn live(
         .map_err(|error| Failure::other(format!("signals can't be listened for: {error}")))?;
 
     let admin = bind_admin(&settings).await?;
-    let journal = open_journal(&settings, &registry)?;
-    let gateway = open_gateway(&settings, &journal, &registry)?;
+    let store = open_store(&settings, &registry)?;
+    let floor = store.as_ref().map_or(Position::ZERO, |store| Position(store.position()));
+    let journal = open_journal(&settings, floor, &registry)?;
+    let gateway = open_gateway(&settings, store.as_ref(), &journal, &registry)?;
     let (mut workers, addresses) = start_workers(&settings, &gateway, &registry)?;
     let watchdog = start_watchdog(&settings, &workers, &registry)?;
     let state =
@@ -168,10 +171,28 @@ fn unbound(key: &str, address: SocketAddr, error: &std::io::Error) -> Failure {
     ))
 }
 
+/// Opens the store within the process where the configuration has one.
+fn open_store(settings: &Settings, registry: &Registry) -> Result<Option<Arc<Store>>, Failure> {
+    if !settings.has_store() {
+        return Ok(None);
+    }
+    let store = Store::open(settings.store.clone(), registry).map_err(Failure::other)?;
+    let dir = settings.store.dir.display();
+    tracing::info!(%dir, position = store.position(), "the store is open");
+    Ok(Some(store))
+}
+
 /// Opens the journal, says what was found in it, and refuses to leave a backlog behind whose
 /// backend is not in the configuration any more.
-fn open_journal(settings: &Settings, registry: &Registry) -> Result<Journal, Failure> {
-    let opened = Journal::open(settings.journal.clone(), registry);
+///
+/// Positions go on behind `floor`, also where the journal itself was lost: the store takes what
+/// comes before for something it has.
+fn open_journal(
+    settings: &Settings,
+    floor: Position,
+    registry: &Registry,
+) -> Result<Journal, Failure> {
+    let opened = Journal::open_past(settings.journal.clone(), registry, floor);
     let (journal, recovery) = opened.map_err(Failure::other)?;
     if recovery.is_clean() {
         tracing::info!("the journal is open: {recovery}");
@@ -194,11 +215,12 @@ fn open_journal(settings: &Settings, registry: &Registry) -> Result<Journal, Fai
 
 fn open_gateway(
     settings: &Settings,
+    store: Option<&Arc<Store>>,
     journal: &Journal,
     registry: &Registry,
 ) -> Result<Arc<Gateway>, Failure> {
     let (influx, dir) = (settings.influx.clone(), settings.influx_dir());
-    Gateway::open(influx, journal.clone(), &dir, registry, Handle::current())
+    Gateway::open(influx, store, journal.clone(), &dir, registry, Handle::current())
         .map_err(Failure::other)
 }
 

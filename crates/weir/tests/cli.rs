@@ -83,11 +83,19 @@ fn a_wrong_command_line_shows_the_right_one() {
 }
 
 #[test]
-fn serve_without_backends_shows_an_example() {
-    let called = weir(&["serve"]);
-    assert_eq!(called.code, 78);
-    assert!(called.err.contains("[[influx.backend]]"), "{}", called.err);
-    assert!(called.err.contains("url = \"http://10.0.0.1:8086\""), "{}", called.err);
+fn without_a_file_it_would_keep_everything_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let called = weir_in(dir.path(), &["check"], "");
+    assert_eq!((called.code, called.err.as_str()), (0, ""));
+    for plan in [
+        "The default can be used",
+        "on http://127.0.0.1:8086 for InfluxDB clients",
+        "each database that a write names and that is not there",
+        "store, the store within Weir, in ",
+        "/weir-data/store, after at most 64MiB in memory",
+    ] {
+        assert!(called.out.contains(plan), "{plan}: {}", called.out);
+    }
 }
 
 #[test]

@@ -5,8 +5,8 @@ mod state;
 mod statements;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use flow::drain::Drain;
@@ -23,6 +23,7 @@ pub use self::state::{Phase, Standing};
 use self::statements::Waiting;
 pub use self::statements::{Ran, StatementReport, StatementTicket, error_in};
 use crate::delivery::client::{Broken, Client, ClientError};
+use crate::embedded::Embedded;
 use crate::settings::{BackendKind, BackendSettings};
 
 /// A backend whose oldest waiting point is younger than this counts as caught up.
@@ -51,10 +52,10 @@ pub struct Backend {
 pub struct BackendStatus {
     /// The backend's name.
     pub name: String,
-    /// Its address, without credentials.
+    /// Its address, without credentials; empty for the embedded store.
     pub url: String,
-    /// The protocol it speaks.
-    pub kind: BackendKind,
+    /// The protocol it speaks; `embedded` for the embedded store.
+    pub kind: &'static str,
     /// What its delivery is doing.
     pub state: Phase,
     /// Why it is stopped or retrying, in the backend's words.
@@ -168,27 +169,40 @@ impl Backend {
     }
 
     fn status(&self, cursors: &[CursorStatus]) -> BackendStatus {
-        let cursor = cursors.iter().find(|cursor| cursor.name == self.settings.name);
-        let error = self.standing.last_error().or_else(|| {
+        let failure = || {
             let failure = self.breaker.last_failure()?;
             Some((failure.reason.to_string(), failure.at))
-        });
-        let since_1970 = |at: std::time::SystemTime| {
-            at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
         };
-        let (phase, reason) = self.standing.phase();
-        BackendStatus {
-            name: self.settings.name.clone(),
-            url: self.settings.url.clone(),
-            kind: self.settings.kind,
-            state: phase,
-            reason,
-            breaker: self.breaker.state().name(),
-            behind_seconds: self.standing.behind().as_secs_f64(),
-            last_error_at: error.as_ref().map(|(_, at)| since_1970(*at)),
-            last_error: error.map(|(words, _)| words),
-            cursor: cursor.cloned(),
-        }
+        let mut status = status_of(&self.settings, &self.standing, cursors, failure);
+        status.breaker = self.breaker.state().name();
+        status
+    }
+}
+
+/// What the standing and the cursor of a backend tell; `failure` is asked where its delivery has
+/// nothing to complain of.
+fn status_of(
+    settings: &BackendSettings,
+    standing: &Standing,
+    cursors: &[CursorStatus],
+    failure: impl FnOnce() -> Option<(String, SystemTime)>,
+) -> BackendStatus {
+    let error = standing.last_error().or_else(failure);
+    let since_1970 = |at: SystemTime| {
+        at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+    };
+    let (phase, reason) = standing.phase();
+    BackendStatus {
+        name: settings.name.clone(),
+        url: settings.url.clone(),
+        kind: if settings.embedded { "embedded" } else { settings.kind.name() },
+        state: phase,
+        reason,
+        breaker: health::State::Closed.name(),
+        behind_seconds: standing.behind().as_secs_f64(),
+        last_error_at: error.as_ref().map(|(_, at)| since_1970(*at)),
+        last_error: error.map(|(words, _)| words),
+        cursor: cursors.iter().find(|cursor| cursor.name == settings.name).cloned(),
     }
 }
 
@@ -217,7 +231,11 @@ pub enum EverywhereError {
 /// All backends.
 #[derive(Debug)]
 pub struct Backends {
+    /// All but the embedded one.
     list: Vec<Arc<Backend>>,
+    embedded: OnceLock<Arc<Embedded>>,
+    /// All names, in the configuration's order.
+    names: Vec<String>,
     journal: Journal,
     waiting: Arc<Waiting>,
     /// Whose turn it is among equal candidates.
@@ -237,12 +255,16 @@ impl Backends {
         journal: &Journal,
         registry: &Registry,
     ) -> Result<Self, ClientError> {
+        let names = settings.iter().map(|settings| settings.name.clone()).collect();
         let list: Result<Vec<_>, _> = settings
             .iter()
+            .filter(|settings| !settings.embedded)
             .map(|settings| Backend::new(settings, registry).map(Arc::new))
             .collect();
         Ok(Self {
             list: list?,
+            embedded: OnceLock::new(),
+            names,
             journal: journal.clone(),
             waiting: Arc::default(),
             turn: AtomicUsize::new(0),
@@ -251,7 +273,17 @@ impl Backends {
         })
     }
 
-    /// Every backend, in the configuration's order.
+    /// The store within this process, where there is one.
+    pub fn embedded(&self) -> Option<&Arc<Embedded>> {
+        self.embedded.get()
+    }
+
+    pub(crate) fn set_embedded(&self, embedded: &Arc<Embedded>) {
+        // There is one start.
+        let _ = self.embedded.set(Arc::clone(embedded));
+    }
+
+    /// Every backend but the embedded one, in the configuration's order.
     pub fn all(&self) -> &[Arc<Backend>] {
         &self.list
     }
@@ -272,14 +304,20 @@ impl Backends {
     /// Every backend with the account of its points.
     pub fn status(&self) -> Vec<BackendStatus> {
         let cursors = self.journal.cursors();
-        self.list.iter().map(|backend| backend.status(&cursors)).collect()
+        let status = |name: &String| {
+            if let Some(one) = self.embedded().filter(|one| one.name() == name) {
+                return Some(status_of(one.settings(), one.standing(), &cursors, || None));
+            }
+            let backend = self.list.iter().find(|backend| backend.name() == name)?;
+            Some(backend.status(&cursors))
+        };
+        self.names.iter().filter_map(status).collect()
     }
 
     /// Begins to wait for a statement: its id goes into the journal's record. Call this before the
     /// record is appended, so that no result is missed.
     pub fn statement(&self) -> StatementTicket {
-        let names = self.list.iter().map(|backend| backend.name().to_owned()).collect();
-        StatementTicket::new(&self.waiting, names)
+        StatementTicket::new(&self.waiting, self.names.clone())
     }
 
     /// Tells whoever waits for a statement what came of it on a backend.
@@ -333,9 +371,13 @@ impl Backends {
                 restart.push(format!("influx.backend {:?}", backend.name()));
             }
         }
-        let added = settings
-            .iter()
-            .filter(|settings| !self.list.iter().any(|backend| backend.name() == settings.name));
+        if let Some(embedded) = self.embedded() {
+            let now = settings.iter().find(|settings| settings.name == embedded.name());
+            if now != Some(embedded.settings()) {
+                restart.push(format!("influx.backend {:?}", embedded.name()));
+            }
+        }
+        let added = settings.iter().filter(|settings| !self.names.contains(&settings.name));
         restart.extend(added.map(|settings| format!("influx.backend {:?}", settings.name)));
         restart
     }

@@ -67,7 +67,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    pub(super) fn new(backend: &str, registry: &Registry) -> Self {
+    pub(crate) fn new(backend: &str, registry: &Registry) -> Self {
         let labels = [("backend", backend)];
         Self {
             backend: backend.to_owned(),

@@ -100,11 +100,23 @@ impl StatementTicket {
     }
 
     /// Waits until every backend is done with the statement, or `limit` is over.
-    pub async fn wait(mut self, limit: Duration) -> StatementReport {
-        let end = Instant::now() + limit;
+    pub async fn wait(self, limit: Duration) -> StatementReport {
+        self.wait_for(None, limit, limit).await
+    }
+
+    /// As [`wait`](Self::wait); for the backend `patient` the limit is another.
+    pub async fn wait_for(
+        mut self,
+        patient: Option<&str>,
+        patience: Duration,
+        limit: Duration,
+    ) -> StatementReport {
+        let begun = Instant::now();
         let mut following = std::mem::take(&mut self.backends);
         let mut ran: Vec<Told> = Vec::with_capacity(following.len());
         while !following.is_empty() {
+            let patiently = patient.is_some_and(|name| following.iter().any(|f| f == name));
+            let end = begun + if patiently { patience } else { limit };
             let Ok(Some(told)) = timeout_at(end, self.told.recv()).await else { break };
             if let Some(at) = following.iter().position(|name| *name == told.0) {
                 following.remove(at);

@@ -161,6 +161,15 @@ impl Catalogue {
         Ok(catalogue)
     }
 
+    /// Takes part in what is known by a listing of the caller's own, see
+    /// [`listed`](Self::listed), instead of being asked.
+    pub fn add(&self, backend: &str, listing: Listing) {
+        let mut inner = self.lock();
+        let view = View { listing: Some(listing), executed: Position::ZERO };
+        inner.views.insert(backend.to_owned(), view);
+        self.publish(&inner);
+    }
+
     /// The catalogue as it is now; cheap, and without a lock.
     pub fn snapshot(&self) -> Guard<Arc<Snapshot>> {
         self.snapshot.load()
@@ -209,7 +218,7 @@ impl Catalogue {
     }
 
     /// Takes a backend's listing, unless it ran a statement since `executed`, when it was asked.
-    fn listed(&self, backend: &str, executed: Position, listing: Listing) -> bool {
+    pub(crate) fn listed(&self, backend: &str, executed: Position, listing: Listing) -> bool {
         let mut inner = self.lock();
         let Some(view) = inner.views.get_mut(backend) else { return false };
         if view.executed != executed {

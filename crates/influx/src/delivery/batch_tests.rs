@@ -35,7 +35,7 @@ proptest! {
         for (at, (key, items)) in records.iter().enumerate() {
             let (at, db) = (at as u64, key.to_string());
             let lines = lines(at, *items);
-            let points = Points { db: &db, rp: "rp", lines: &lines };
+            let points = Points { db: &db, rp: "rp", ids: None, lines: &lines };
             prop_assert!(window.push(&record(at, *items), &points, WIDE));
             expected[usize::from(*key)].extend((0..*items).map(|index| (Position(at), index)));
         }
@@ -73,7 +73,7 @@ proptest! {
         let (mut window, mut taken) = (Window::default(), 0);
         for (at, (key, items)) in records.iter().enumerate() {
             let lines = lines(at as u64, *items);
-            let points = Points { db: if *key { "a" } else { "b" }, rp: "", lines: &lines };
+            let points = Points { db: if *key { "a" } else { "b" }, rp: "", ids: None, lines: &lines };
             if window.is_full(limits) || !window.push(&record(at as u64, *items), &points, limits) {
                 break;
             }
@@ -91,13 +91,21 @@ proptest! {
 fn a_cleared_window_starts_anew_and_keeps_its_buffers() {
     let mut window = Window::default();
     let lines = lines(0, 10);
-    assert!(window.push(&record(0, 10), &Points { db: "a", rp: "", lines: &lines }, WIDE));
+    assert!(window.push(
+        &record(0, 10),
+        &Points { db: "a", rp: "", ids: None, lines: &lines },
+        WIDE
+    ));
     let body = window.batches()[0].take_body();
     let place = body.as_ptr();
     window.batches()[0].restore(body);
     window.clear();
     assert!(window.is_empty() && window.batches().is_empty() && window.points() == 0);
-    assert!(window.push(&record(5, 10), &Points { db: "b", rp: "r", lines: &lines }, WIDE));
+    assert!(window.push(
+        &record(5, 10),
+        &Points { db: "b", rp: "r", ids: None, lines: &lines },
+        WIDE
+    ));
     let batch = &mut window.batches()[0];
     assert_eq!((batch.db.as_str(), batch.rp.as_str(), batch.points()), ("b", "r", 10));
     assert_eq!(batch.take_body().as_ptr(), place);
@@ -107,7 +115,7 @@ fn a_cleared_window_starts_anew_and_keeps_its_buffers() {
 fn an_ordinary_batch_is_one_piece() {
     let mut window = Window::default();
     for at in 0..100 {
-        let points = Points { db: "a", rp: "", lines: b"m v=1 1\n" };
+        let points = Points { db: "a", rp: "", ids: None, lines: b"m v=1 1\n" };
         assert!(window.push(&record(at, 1), &points, WIDE));
     }
     let batch = &mut window.batches()[0];

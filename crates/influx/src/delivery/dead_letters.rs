@@ -318,6 +318,11 @@ impl DeadLetters {
         Ok(())
     }
 
+    /// How many letters there are of the record at `position`, which is not before the cursor.
+    pub fn of(&self, position: u64) -> u64 {
+        self.recent.iter().filter(|id| id.position == position).count() as u64
+    }
+
     /// Forgets the letters before `cursor`: they cannot come again.
     pub fn committed(&mut self, cursor: u64) {
         if !self.recent.is_empty() {

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use flow::rate::RateLimit;
-use journal::{CursorError, Journal, Position};
+use journal::{Consumer, CursorError, Journal, Position};
+use store::Store;
 use tokio::runtime::Handle;
 use watch::metrics::{Encoder, Registry};
 
@@ -19,6 +20,7 @@ use super::sizing::Sizing;
 use super::task::Task;
 use crate::backends::{Backend, Backends};
 use crate::catalogue::{Catalogue, CatalogueError};
+use crate::embedded::{Embedded, Feed};
 use crate::settings::{BackendSettings, Start};
 
 /// How often a backend that nothing is heard of is pinged.
@@ -59,12 +61,14 @@ impl Backends {
     /// When a backend's files, cursor or dead letters cannot be used.
     pub fn start(
         settings: &[BackendSettings],
+        store: Option<&Arc<Store>>,
         journal: &Journal,
         dir: &Path,
         registry: &Registry,
         control: &Handle,
     ) -> Result<(Arc<Self>, Arc<Catalogue>), StartError> {
-        Self::start_at(settings, journal, dir, registry, control, Pace::default())
+        let place = Place { journal, dir, registry, control };
+        Self::start_in(settings, store, &place, Pace::default())
     }
 
     /// As [`Backends::start`], with other waits; for tests.
@@ -79,15 +83,30 @@ impl Backends {
         control: &Handle,
         pace: Pace,
     ) -> Result<(Arc<Self>, Arc<Catalogue>), StartError> {
+        Self::start_in(settings, None, &Place { journal, dir, registry, control }, pace)
+    }
+
+    fn start_in(
+        settings: &[BackendSettings],
+        store: Option<&Arc<Store>>,
+        place: &Place<'_>,
+        pace: Pace,
+    ) -> Result<(Arc<Self>, Arc<Catalogue>), StartError> {
+        let Place { journal, dir, registry, control } = *place;
         let backends = Arc::new(Self::new(settings, journal, registry)?);
         let asked = backends.all().iter().filter(|one| one.settings().kind.has_catalogue());
         let asked = asked.map(|one| (one.name().to_owned(), Arc::clone(one.queries())));
         let catalogue = Arc::new(Catalogue::open(dir, asked)?);
+        let embedded = settings.iter().find(|settings| settings.embedded).zip(store);
+        let feed =
+            embedded.map(|(settings, store)| backends.feed(settings, store, &catalogue, place));
+        let feed = feed.transpose()?;
         let mut tasks = Vec::new();
         for backend in backends.all() {
             tasks.push(backends.task(backend, &catalogue, journal, dir, registry, pace)?);
         }
         let mut running: Vec<_> = tasks.into_iter().map(|task| control.spawn(task.run())).collect();
+        running.extend(feed.map(|feed| control.spawn_blocking(move || feed.run())));
         let fresh = Arc::clone(&catalogue);
         let drain = backends.drain.clone();
         running.push(control.spawn(async move { fresh.keep_fresh(drain).await }));
@@ -96,6 +115,35 @@ impl Backends {
         let accounts = journal.clone();
         registry.collect(move |encoder| encode(&accounts, encoder));
         Ok((backends, catalogue))
+    }
+
+    /// The embedded store behind its cursor, known to all and not fed yet.
+    fn feed(
+        self: &Arc<Self>,
+        settings: &BackendSettings,
+        store: &Arc<Store>,
+        catalogue: &Arc<Catalogue>,
+        place: &Place<'_>,
+    ) -> Result<Feed, StartError> {
+        let Place { journal, dir, registry, control } = *place;
+        let name = settings.name.as_str();
+        let mut consumer = open_cursor(settings, journal)?;
+        let embedded = Embedded::new(settings, store, &mut consumer, journal, registry);
+        self.set_embedded(&embedded);
+        let cursor = consumer.position();
+        catalogue.add(name, embedded.listing());
+        catalogue.executed(name, Position(cursor.0.saturating_sub(1)));
+        let letters = open_letters(settings, dir, cursor)?;
+        Ok(Feed::new(
+            embedded,
+            consumer,
+            letters,
+            registry,
+            Arc::clone(self),
+            Arc::clone(catalogue),
+            journal,
+            control.clone(),
+        ))
     }
 
     fn task(
@@ -108,17 +156,9 @@ impl Backends {
         pace: Pace,
     ) -> Result<Task, StartError> {
         let (settings, name) = (backend.settings(), backend.name());
-        let start = match settings.start {
-            Start::End => journal::Start::End,
-            Start::Oldest => journal::Start::Oldest,
-        };
-        let consumer = journal.consumer(name, start);
-        let consumer =
-            consumer.map_err(|source| StartError::Cursor { backend: name.into(), source })?;
+        let consumer = open_cursor(settings, journal)?;
         let cursor = consumer.position();
-        let letters_max = settings.dead_letters_max.bytes();
-        let letters = DeadLetters::open(&dir_of(dir), name, letters_max, cursor.0)
-            .map_err(|source| StartError::Letters { backend: name.into(), source })?;
+        let letters = open_letters(settings, dir, cursor)?;
         // The record at the cursor has not been executed, everything before it has.
         catalogue.executed(name, Position(cursor.0.saturating_sub(1)));
         let limits =
@@ -144,6 +184,34 @@ impl Backends {
             drain: self.drain.clone(),
         })
     }
+}
+
+/// What all deliveries work with.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    journal: &'a Journal,
+    dir: &'a Path,
+    registry: &'a Registry,
+    control: &'a Handle,
+}
+
+fn open_cursor(settings: &BackendSettings, journal: &Journal) -> Result<Consumer, StartError> {
+    let start = match settings.start {
+        Start::End => journal::Start::End,
+        Start::Oldest => journal::Start::Oldest,
+    };
+    let consumer = journal.consumer(&settings.name, start);
+    consumer.map_err(|source| StartError::Cursor { backend: settings.name.clone(), source })
+}
+
+fn open_letters(
+    settings: &BackendSettings,
+    dir: &Path,
+    cursor: Position,
+) -> Result<DeadLetters, StartError> {
+    let (name, letters_max) = (&settings.name, settings.dead_letters_max.bytes());
+    DeadLetters::open(&dir_of(dir), name, letters_max, cursor.0)
+        .map_err(|source| StartError::Letters { backend: name.clone(), source })
 }
 
 async fn ping(backends: Arc<Backends>) {

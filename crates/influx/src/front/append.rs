@@ -5,15 +5,30 @@ use journal::{AckError, AppendAndWaitError, AppendError};
 use wire::influxql::Change;
 
 use super::answer::{self, Answer};
+use super::destination::Destination;
 use super::{Front, Gateway, POINTS_KEPT_MAX};
 use crate::record;
 
 impl Front {
     /// Appends the worker's prepared points and waits for the acknowledgement.
-    pub(super) async fn append_points(&self, db: &str, rp: &str, count: u32) -> Result<(), Answer> {
+    pub(super) async fn append_points(
+        &self,
+        db: &str,
+        to: &Destination,
+        count: u32,
+    ) -> Result<(), Answer> {
+        if let Some(embedded) = self.gateway.backends.embedded().filter(|one| !one.has_room()) {
+            // Other requests use the worker's buffer meanwhile.
+            let mine = std::mem::take(&mut *self.points.borrow_mut());
+            embedded.room().await.map_err(|behind| {
+                self.gateway.metrics.refused.behind.inc();
+                answer::unavailable(&behind.to_string(), 1)
+            })?;
+            *self.points.borrow_mut() = mine;
+        }
         let ticket = {
             let mut points = self.points.borrow_mut();
-            let ticket = self.append_unacknowledged(db, rp, &points, count)?;
+            let ticket = self.append_unacknowledged(db, to, &points, count)?;
             if points.capacity() > POINTS_KEPT_MAX {
                 *points = Vec::new();
             }
@@ -26,17 +41,33 @@ impl Front {
     pub(super) fn append_unacknowledged(
         &self,
         db: &str,
-        rp: &str,
+        to: &Destination,
         points: &[u8],
         count: u32,
     ) -> Result<journal::Ticket, Answer> {
         let mut header = self.header.borrow_mut();
         header.clear();
-        record::put_points_header(&mut header, db, rp).map_err(|e| bad_request(&e.to_string()))?;
+        let ids = to.target.map(|target| target.ids);
+        let kind = record::put_points_header(&mut header, db, &to.policy, ids)
+            .map_err(|e| bad_request(&e.to_string()))?;
         let payload: [&[u8]; 2] = [&header, points];
         self.appender
-            .append(record::KIND_POINTS, count, false, &payload)
+            .append(kind, count, false, &payload)
             .map_err(|error| self.gateway.append_refused(&error))
+    }
+
+    /// Takes from `points` what the embedded store would refuse: values of another type than their
+    /// field has, and points that are older than their policy keeps. Gives how many points are
+    /// left, and why the first of the others is not.
+    pub(super) fn check(
+        &self,
+        to: &Destination,
+        points: &mut Vec<u8>,
+    ) -> Option<crate::embedded::unchecked::Checked> {
+        let (checker, target) = self.checker.as_ref().zip(to.target)?;
+        let checked = checker.borrow_mut().check(target.ids, points, super::now_ns());
+        self.gateway.metrics.points_refused.add(u64::from(checked.dropped));
+        Some(checked)
     }
 
     async fn acknowledged(&self, ticket: journal::Ticket) -> Result<(), Answer> {

@@ -12,6 +12,7 @@ use flow::{tcp, udp};
 use http::HeaderValue;
 use journal::Journal;
 use serde::Serialize;
+use store::Store;
 use tokio::runtime::Handle;
 use watch::metrics::Registry;
 
@@ -22,7 +23,7 @@ use super::settings::{Settings, SettingsError};
 use super::udp::Receiver;
 use super::{Front, http as connection};
 use crate::backends::{BackendStatus, Backends};
-use crate::catalogue::{Catalogue, Lookup};
+use crate::catalogue::Catalogue;
 use crate::delivery::StartError;
 
 /// What one more connection than `max-connections` hears.
@@ -74,6 +75,8 @@ pub struct Gateway {
     udp: udp::Endpoint,
     tls: Option<ServerTls>,
     connections: Limit,
+    /// Held while a database is made for a write, so that it is made once.
+    pub(super) creating: tokio::sync::Mutex<()>,
 }
 
 /// All sockets of the gateway, bound and not yet served.
@@ -104,12 +107,14 @@ pub struct Status {
 }
 
 impl Gateway {
-    /// Opens the gateway: the catalogue is read from `dir`, each backend's delivery starts.
+    /// Opens the gateway: the catalogue is read from `dir`, each backend's delivery starts, that to
+    /// `store` under the name of the embedded backend.
     ///
     /// # Errors
     /// What in the settings or on the disk stands in the way.
     pub fn open(
         settings: Settings,
+        store: Option<&Arc<Store>>,
         journal: Journal,
         dir: &Path,
         registry: &Registry,
@@ -124,7 +129,7 @@ impl Gateway {
             .with_tls(tls.clone())
             .with_refusal(TOO_MANY);
         let (backends, catalogue) =
-            Backends::start(&settings.backend, &journal, dir, registry, &control)?;
+            Backends::start(&settings.backend, store, &journal, dir, registry, &control)?;
         let secret = settings.token_secret()?;
         Ok(Arc::new(Self {
             auth: Authenticator::new(&settings.user, secret, control),
@@ -137,6 +142,7 @@ impl Gateway {
             http,
             tls,
             connections,
+            creating: tokio::sync::Mutex::default(),
         }))
     }
 
@@ -200,7 +206,10 @@ impl Gateway {
             Some(why) => Err(format!("the journal is poisoned: {why}")),
             None if status.disk_full => Err("the journal's disk is full".to_owned()),
             None if status.full => Err("the journal has reached max-size".to_owned()),
-            None => Ok(()),
+            None => match self.backends.embedded() {
+                Some(embedded) => embedded.started().map_err(|starting| starting.to_string()),
+                None => Ok(()),
+            },
         }
     }
 
@@ -240,14 +249,6 @@ impl Gateway {
 
     pub(super) fn live(&self) -> Guard<Arc<Live>> {
         self.live.load()
-    }
-
-    /// Where a write to `db` and `rp` goes, asking the backends afresh about a name that is not
-    /// known.
-    pub(super) async fn resolve(&self, db: &str, rp: &str) -> Lookup {
-        let live = self.live();
-        let rp = if rp.is_empty() { &live.settings.default_retention_policy } else { rp };
-        self.catalogue.resolve(db, rp).await
     }
 }
 

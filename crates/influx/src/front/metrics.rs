@@ -15,6 +15,8 @@ pub struct Metrics {
     /// Points that are in the journal and were, or will be, acknowledged.
     pub accepted: Counter,
     bad_lines: Counter,
+    /// Points the embedded store would not take, refused before the journal has them.
+    pub points_refused: Counter,
     /// Writes that were refused for want of room, by what was wanting.
     pub refused: Refused,
     /// What became of datagrams.
@@ -39,6 +41,8 @@ pub struct Refused {
     pub timeout: Counter,
     /// A record larger than the journal takes.
     pub too_large: Counter,
+    /// The embedded store is too far behind the journal.
+    pub behind: Counter,
 }
 
 /// What became of datagrams.
@@ -75,6 +79,11 @@ impl Metrics {
         Self {
             answers: STATUSES.map(answer),
             accepted: counter("weir_influx_points_accepted_total", "Points acknowledged.", &[]),
+            points_refused: counter(
+                "weir_influx_points_refused_total",
+                "Points of another type than their field, or older than their policy keeps.",
+                &[],
+            ),
             bad_lines: counter("weir_influx_lines_bad_total", "Lines no point was made of.", &[]),
             refused: Refused {
                 busy: refused("busy"),
@@ -83,6 +92,7 @@ impl Metrics {
                 poisoned: refused("poisoned"),
                 timeout: refused("timeout"),
                 too_large: refused("too-large"),
+                behind: refused("behind"),
             },
             datagrams: Datagrams {
                 taken: datagram("taken"),

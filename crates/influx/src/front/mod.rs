@@ -7,6 +7,7 @@ mod answer;
 mod append;
 mod auth;
 mod body;
+mod destination;
 mod gateway;
 mod http;
 mod metrics;
@@ -37,6 +38,8 @@ struct Front {
     points: RefCell<Vec<u8>>,
     /// The same for the record's header.
     header: RefCell<Vec<u8>>,
+    /// What the embedded store can refuse before the journal has it.
+    checker: Option<RefCell<crate::embedded::unchecked::Checker>>,
 }
 
 /// A points buffer that has grown past this is given back after use, so that a few large bodies
@@ -45,7 +48,11 @@ const POINTS_KEPT_MAX: usize = 1 << 20;
 
 impl Front {
     fn new(gateway: Arc<Gateway>, worker: flow::Worker, appender: journal::Appender) -> Self {
+        let checker = gateway.backends.embedded().map(|embedded| {
+            RefCell::new(crate::embedded::unchecked::Checker::new(Arc::clone(embedded.store())))
+        });
         Self {
+            checker,
             gateway,
             worker,
             appender,

@@ -33,6 +33,9 @@ pub struct Settings {
     pub stamp: BTreeMap<String, String>,
     /// The retention policy of writes that name none; empty is the database's default policy.
     pub default_retention_policy: String,
+    /// Create a database that a write names and that is not there. When off, such a write hears
+    /// 404 as from InfluxDB. On where there is no configuration file at all.
+    pub auto_create_database: bool,
     /// Accept the `u` suffix of unsigned integers, as an InfluxDB built with `uint64` does.
     pub unsigned_integers: bool,
     /// The version that `/ping` and `X-Influxdb-Version` report. Clients parse it to find out what
@@ -55,7 +58,8 @@ pub struct Settings {
     pub token_secret_file: Option<PathBuf>,
     /// Who may write and query. Without any entry everybody may.
     pub user: Vec<UserSettings>,
-    /// The servers every write is delivered to, each a complete copy. At least one is needed.
+    /// What every write is delivered to, each a complete copy: servers, and the store within Weir.
+    /// Without any entry that store alone, as `name = "store"` and `embedded = true`.
     pub backend: Vec<BackendSettings>,
 }
 
@@ -67,6 +71,7 @@ impl Default for Settings {
             udp: Vec::new(),
             stamp: BTreeMap::new(),
             default_retention_policy: String::new(),
+            auto_create_database: false,
             unsigned_integers: false,
             version: "1.8.10".to_owned(),
             max_body_size: Size::from_bytes(25_000_000),

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use wire::influxql::{self, Change};
 use wire::line::{self, Precision};
 
 use super::Front;
+use super::answer::Answer;
+use super::destination::{Destination, Resolved, create_database};
 use super::settings::UdpSettings;
 use super::stamp::Stamp;
-use crate::catalogue::Lookup;
-use crate::record;
 
 /// Points gathered before they are appended, also when more datagrams wait.
 const GATHERED_MAX: usize = 1 << 20;
@@ -66,15 +65,15 @@ impl Receiver {
         }
         let port = &self.port;
         match port.lookup() {
-            Lookup::Policy(policy) => {
-                port.append(&policy, &self.gathered);
+            Ok(Resolved::To(destination)) => {
+                port.append(&destination, &mut self.gathered);
                 self.gathered.clear();
             }
-            Lookup::NoDatabase if Rc::strong_count(port) <= CREATING_MAX => {
+            Ok(Resolved::NoDatabase) if Rc::strong_count(port) <= CREATING_MAX => {
                 let (port, gathered) = (port.clone(), std::mem::take(&mut self.gathered));
-                tokio::task::spawn_local(async move { port.create_and_append(&gathered).await });
+                tokio::task::spawn_local(async move { port.create_and_append(gathered).await });
             }
-            Lookup::NoDatabase | Lookup::NoPolicy => {
+            _ => {
                 port.refuse(&self.gathered);
                 self.gathered.clear();
             }
@@ -91,14 +90,25 @@ impl Gathered {
 }
 
 impl Port {
-    fn lookup(&self) -> Lookup {
+    fn lookup(&self) -> Result<Resolved, Answer> {
         let settings = &self.settings;
-        self.front.gateway.catalogue.lookup(&settings.database, &settings.retention_policy)
+        self.front.gateway.lookup(&settings.database, &settings.retention_policy)
     }
 
-    fn append(&self, policy: &str, gathered: &Gathered) {
+    fn append(&self, to: &Destination, gathered: &mut Gathered) {
+        let gateway = &self.front.gateway;
+        if gateway.backends.embedded().is_some_and(|embedded| !embedded.has_room()) {
+            gateway.metrics.refused.behind.inc();
+            return self.refuse(gathered);
+        }
+        if let Some(checked) = self.front.check(to, &mut gathered.bytes) {
+            gathered.points = checked.kept;
+        }
         let (db, points) = (&self.settings.database, gathered.points);
-        match self.front.append_unacknowledged(db, policy, &gathered.bytes, points) {
+        if points == 0 {
+            return gateway.metrics.datagrams.taken.add(gathered.datagrams);
+        }
+        match self.front.append_unacknowledged(db, to, &gathered.bytes, points) {
             Err(_) => self.refuse(gathered),
             Ok(_nobody_waits) => {
                 self.front.gateway.metrics.datagrams.taken.add(gathered.datagrams);
@@ -111,22 +121,18 @@ impl Port {
         self.front.gateway.metrics.datagrams.refused.add(gathered.datagrams);
     }
 
-    async fn create_and_append(&self, gathered: &Gathered) {
+    async fn create_and_append(&self, mut gathered: Gathered) {
         let one_at_a_time = self.creating.lock().await;
-        if self.lookup() == Lookup::NoDatabase {
-            let db = &self.settings.database;
-            let text = format!("CREATE DATABASE {}", influxql::quote_identifier(db));
-            let id = rand::random();
-            let create = record::Statement { id, db: "", rp: "", params: "", text: &text };
-            let change = Change::CreateDatabase { name: db.clone(), policy: None };
-            if self.front.gateway.append_statement(&create, &change).await.is_err() {
-                return self.refuse(gathered);
+        if matches!(self.lookup(), Ok(Resolved::NoDatabase)) {
+            let create = create_database(&self.settings.database);
+            if self.front.gateway.make(&create).await.is_err() {
+                return self.refuse(&gathered);
             }
         }
         drop(one_at_a_time);
         match self.lookup() {
-            Lookup::Policy(policy) => self.append(&policy, gathered),
-            Lookup::NoDatabase | Lookup::NoPolicy => self.refuse(gathered),
+            Ok(Resolved::To(to)) => self.append(&to, &mut gathered),
+            _ => self.refuse(&gathered),
         }
     }
 }

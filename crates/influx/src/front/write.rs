@@ -1,6 +1,5 @@
 //! `/write` and `/api/v2/write`: from a request to a journal record, and to 204 once it is safe.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use http::StatusCode;
@@ -10,10 +9,10 @@ use watch::watchdog::Stage;
 use wire::line::{self, Precision};
 
 use super::answer::{self, Answer};
+use super::destination::{Destination, Resolved};
 use super::http::Connection;
 use super::parameters::{self, WriteParameters};
 use super::{Front, body};
-use crate::catalogue::Lookup;
 
 /// Which of InfluxDB's write endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +53,7 @@ impl Write<'_> {
         let user = gateway.auth.user(name.clone(), password.clone(), &self.head.headers).await?;
         let precision = self.precision()?;
         let (db, rp) = self.target()?;
-        let policy = self.policy(db, rp).await?;
+        let destination = self.destination(db, rp).await?;
         if let Some(user) = user.filter(|user| !user.may_write(db)) {
             let name = &user.name;
             let message = format!("{name:?} user is not authorized to write to database {db:?}");
@@ -65,7 +64,7 @@ impl Write<'_> {
         self.connection.progress.serving();
 
         let begun = Instant::now();
-        let outcome = self.parse(&body, precision, live.settings.unsigned_integers);
+        let mut outcome = self.parse(&body, precision, live.settings.unsigned_integers);
         drop(body);
         let parsed = Instant::now();
         gateway.metrics.parsed(parsed - begun, &outcome);
@@ -73,23 +72,37 @@ impl Write<'_> {
             return verdict(&outcome);
         }
         self.consistency()?;
-        let Some(policy) = policy else {
+        let Some(destination) = destination else {
             let message = format!("retention policy not found: {rp}");
             return Err(answer::error(StatusCode::INTERNAL_SERVER_ERROR, &message));
         };
+        self.check(&destination, &mut outcome);
         if outcome.points > 0 {
-            self.front.append_points(db, &policy, outcome.points).await?;
+            self.front.append_points(db, &destination, outcome.points).await?;
             gateway.metrics.acknowledged(begun, parsed, outcome.points);
         }
         verdict(&outcome)
     }
 
-    /// The policy to journal; `None` where the database has none of that name.
-    async fn policy(&self, db: &str, rp: &str) -> Result<Option<Arc<str>>, Answer> {
-        match self.front.gateway.resolve(db, rp).await {
-            Lookup::Policy(policy) => Ok(Some(policy)),
-            Lookup::NoPolicy => Ok(None),
-            Lookup::NoDatabase => {
+    /// Takes out what the embedded store would refuse: InfluxDB drops such a point whole and says
+    /// so, before the lines it could not read.
+    fn check(&self, destination: &Destination, outcome: &mut line::Outcome) {
+        let mut points = self.front.points.borrow_mut();
+        if let Some(checked) = self.front.check(destination, &mut points)
+            && checked.dropped > 0
+        {
+            outcome.points = checked.kept;
+            outcome.dropped += checked.dropped;
+            outcome.reason = checked.reason.or(outcome.reason.take());
+        }
+    }
+
+    /// Where the points go; `None` where the database has no policy of that name.
+    async fn destination(&self, db: &str, rp: &str) -> Result<Option<Destination>, Answer> {
+        match self.front.gateway.resolve(db, rp).await? {
+            Resolved::To(destination) => Ok(Some(destination)),
+            Resolved::NoPolicy => Ok(None),
+            Resolved::NoDatabase => {
                 let message = format!("database not found: {db:?}");
                 Err(answer::error(StatusCode::NOT_FOUND, &message))
             }

@@ -80,7 +80,7 @@ fn values_of_the_wrong_kind_are_named_with_their_line() {
             "line 2: ack: unknown variant `durably`, expected one of `durable`, `written`, \
              `memory`",
         ),
-        ("[[influx.backend]]\nname = \"a\"", "line 1: [[influx.backend]]: missing field `url`"),
+        ("[[influx.backend]]\nurl = \"h\"", "line 1: [[influx.backend]]: missing field `name`"),
         ("[influx\nlisten = 1", "line 1: [influx: unclosed table, expected `]`"),
     ];
     for (text, expected) in golden {
@@ -95,10 +95,15 @@ fn a_secret_is_not_repeated_in_an_error() {
 }
 
 #[test]
-fn without_a_backend_the_error_shows_one() {
-    let heard = said("");
-    assert!(heard.starts_with("there is no [[influx.backend]]"), "{heard}");
-    assert!(heard.contains("url = \"http://10.0.0.1:8086\""), "{heard}");
+fn without_a_backend_there_is_the_store() {
+    for file in [None, Some("weir.toml".as_ref())] {
+        let settings = parse("").unwrap().complete(file);
+        let [store] = &settings.influx.backend[..] else { panic!("{settings:?}") };
+        assert!(store.embedded && store.name == "store", "{store:?}");
+        assert_eq!(settings.influx.auto_create_database, file.is_none());
+    }
+    let settings = parse(BACKEND).unwrap().complete(None);
+    assert!(!settings.has_store());
 }
 
 #[test]
@@ -123,6 +128,17 @@ fn what_can_not_work_together_is_found() {
             format!("{BACKEND}password-file = \"/does/not/exist\"\n"),
             "influx.backend \"a\" password-file = \"/does/not/exist\" can't be read: No such \
              file or directory (os error 2)",
+        ),
+        (
+            "[[influx.backend]]\nname = \"a\"".to_owned(),
+            "influx.backend \"a\": url is missing; write url = \"http://host:8086\" or embedded = \
+             true",
+        ),
+        (
+            ["a", "b"]
+                .map(|name| format!("[[influx.backend]]\nname = \"{name}\"\nembedded = true"))
+                .join("\n"),
+            "more than one [[influx.backend]] is embedded; there is one [store]",
         ),
         (
             format!("drain-timeout = \"0\"\n{BACKEND}"),
@@ -175,5 +191,29 @@ fn the_packaged_configuration_can_be_used() {
 
 #[test]
 fn the_example_in_the_error_can_be_used() {
-    assert_eq!(said(super::EXAMPLE), "");
+    let text = refused_store(&tempfile::tempdir().unwrap());
+    let lines = text.lines().filter(|line| line.starts_with("    "));
+    let example = lines.collect::<Vec<_>>().join("\n");
+    assert_eq!(said(&example), "");
+    assert!(parse(&example).unwrap().has_store(), "{example}");
+}
+
+/// What is said of a store with something in it that no backend is.
+fn refused_store(dir: &tempfile::TempDir) -> String {
+    std::fs::write(dir.path().join("manifest"), "").unwrap();
+    let text = format!("[store]\ndir = {:?}\n{BACKEND}", dir.path());
+    let found = validate(&parse(&text).unwrap());
+    let problem = found.problems.into_iter().next().unwrap();
+    problem.what
+}
+
+#[test]
+fn points_in_a_store_are_not_left_out_of_sight() {
+    let dir = tempfile::tempdir().unwrap();
+    let problem = refused_store(&dir);
+    assert!(problem.contains(&*dir.path().to_string_lossy()), "{problem}");
+    assert!(problem.contains("embedded = true"), "{problem}");
+    std::fs::remove_file(dir.path().join("manifest")).unwrap();
+    let text = format!("[store]\ndir = {:?}\n{BACKEND}", dir.path());
+    assert_eq!(said(&text), "");
 }

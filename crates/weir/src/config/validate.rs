@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::{EXAMPLE, Problem, Settings};
+use super::{EMBEDDED, Problem, Settings};
 
 /// What was found: problems keep Weir from starting, warnings don't.
 #[derive(Debug, Default)]
@@ -33,6 +33,7 @@ pub fn validate(settings: &Settings) -> Found {
     for checked in [
         settings.journal.validate().map_err(|error| error.to_string()),
         settings.influx.validate().map_err(|error| error.to_string()),
+        settings.store.validate().map_err(|error| error.to_string()),
         settings.admin.address().map(|_| ()),
         settings.log.validate().map_err(|error| error.to_string()),
     ] {
@@ -47,6 +48,7 @@ pub fn validate(settings: &Settings) -> Found {
         found.wrong("stall-limit must not be 0; write \"500ms\"");
     }
     backends(settings, &mut found);
+    store(settings, &mut found);
     addresses(settings, &mut found);
     files(settings, &mut found);
     exposure(settings, &mut found);
@@ -55,11 +57,8 @@ pub fn validate(settings: &Settings) -> Found {
 
 fn backends(settings: &Settings, found: &mut Found) {
     let backends = &settings.influx.backend;
-    if backends.is_empty() {
-        found.wrong(format!(
-            "there is no [[influx.backend]], so writes would have nowhere to go; the least is\n\n\
-             {EXAMPLE}\n"
-        ));
+    if backends.iter().filter(|backend| backend.embedded).count() > 1 {
+        found.wrong("more than one [[influx.backend]] is embedded; there is one [store]");
     }
     let mut urls = BTreeMap::new();
     let mut names = BTreeMap::new();
@@ -75,7 +74,9 @@ fn backends(settings: &Settings, found: &mut Found) {
             ));
         }
         let url = backend.url.trim_end_matches('/').to_ascii_lowercase();
-        if let Some(other) = urls.insert(url, &backend.name) {
+        if !backend.embedded
+            && let Some(other) = urls.insert(url, &backend.name)
+        {
             found.doubtful(format!(
                 "influx.backend {:?} and {other:?} have the same url: every write reaches that \
                  server twice",
@@ -89,6 +90,22 @@ fn backends(settings: &Settings, found: &mut Found) {
                 backend.name
             ));
         }
+    }
+}
+
+/// Points that were kept within Weir are not to be out of sight without a word.
+fn store(settings: &Settings, found: &mut Found) {
+    let dir = &settings.store.dir;
+    if !settings.has_store() && !store::Store::is_empty_dir(dir) {
+        let dir = dir.display();
+        found.wrong(format!(
+            "there are points in the store in {dir}, and no backend in the configuration is that \
+             store; add\n\n    [[influx.backend]]\n    name = \"{EMBEDDED}\"\n    embedded = \
+             true\n\nor move {dir} away"
+        ));
+    }
+    if settings.has_store() && *dir == settings.journal.dir {
+        found.wrong("store.dir and journal.dir are the same; each needs a directory of its own");
     }
 }
 

@@ -51,6 +51,7 @@ fn fixed(running: &Settings, wanted: &Settings) -> Vec<&'static str> {
         ("drain-timeout", running.drain_timeout != wanted.drain_timeout),
         ("stall-limit", running.stall_limit != wanted.stall_limit),
         ("[journal]", running.journal != wanted.journal),
+        ("[store]", running.store != wanted.store),
         ("[admin]", running.admin != wanted.admin),
         ("log.format", running.log.format != wanted.log.format),
     ];

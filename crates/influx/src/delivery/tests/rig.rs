@@ -77,7 +77,7 @@ impl Rig {
     /// One record of these lines; gives its position.
     pub async fn write(&self, db: &str, rp: &str, lines: &[String]) -> Position {
         let mut header = Vec::new();
-        record::put_points_header(&mut header, db, rp).unwrap();
+        record::put_points_header(&mut header, db, rp, None).unwrap();
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         let count = u32::try_from(lines.len()).unwrap();
         let payload = [header.as_slice(), text.as_bytes()];

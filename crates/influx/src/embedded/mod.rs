@@ -1,0 +1,179 @@
+//! The store within this process as a backend among the others: fed from the journal at its own
+//! pace, asked by `/query`, and bound to what the journal keeps for it.
+
+mod feed;
+mod room;
+pub(crate) mod unchecked;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use journal::{Pin, Position};
+use store::Store;
+use store::catalogue::Target;
+use tokio::sync::Notify;
+
+pub(crate) use self::feed::Feed;
+use crate::backends::Standing;
+use crate::catalogue::{Listing, Policies, Policy};
+use crate::settings::BackendSettings;
+
+/// How long a request waits for the journal's records to reach the store, before it hears 503.
+const REACH_WAIT: Duration = Duration::from_secs(30);
+
+/// The embedded store with its delivery.
+#[derive(Debug)]
+pub struct Embedded {
+    settings: BackendSettings,
+    store: Arc<Store>,
+    standing: Standing,
+    pin: Arc<Pin>,
+    /// Everything before this place of the journal is in the store.
+    reached: tokio::sync::watch::Sender<u64>,
+    /// Where the journal ended when it was opened: what comes before is replayed.
+    replay_end: u64,
+    /// Who waits for `reached`; the delivery takes its time where nobody does.
+    waiting: AtomicUsize,
+    hurry: Notify,
+}
+
+/// The store cannot answer yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the store is starting: it reads what was acknowledged before; try again in a moment")]
+pub struct Starting;
+
+/// What the store knows of the names of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Named {
+    /// It has both. The policy's name is the one the default stands for, too.
+    Both(Arc<str>, Target),
+    /// It has no such database.
+    NoDatabase,
+    /// The database has no such policy.
+    NoPolicy,
+}
+
+impl Embedded {
+    /// The backend's name.
+    pub fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &BackendSettings {
+        &self.settings
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// What its delivery is doing.
+    pub fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Whether everything is in the store that was acknowledged before the start.
+    ///
+    /// # Errors
+    /// While that is not so: neither names nor points are all known.
+    pub fn started(&self) -> Result<(), Starting> {
+        if *self.reached.borrow() >= self.replay_end { Ok(()) } else { Err(Starting) }
+    }
+
+    /// Waits until everything before `end` of the journal is in the store.
+    ///
+    /// # Errors
+    /// When that takes too long.
+    pub async fn reach(&self, end: Position) -> Result<(), Starting> {
+        let mut reached = self.reached.subscribe();
+        if *reached.borrow_and_update() >= end.0 {
+            return Ok(());
+        }
+        let _waiting = Waiting::new(self);
+        let wait = reached.wait_for(|reached| *reached >= end.0);
+        match tokio::time::timeout(REACH_WAIT, wait).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Starting),
+        }
+    }
+
+    /// What the store knows of a database and a policy; an empty policy is the default one.
+    pub fn lookup(&self, db: &str, rp: &str) -> Named {
+        let catalogue = self.store.catalogue();
+        let Some(database) = catalogue.database(db) else { return Named::NoDatabase };
+        let (policy, target) = (database.policy(Some(rp)), catalogue.resolve(db, rp));
+        match (policy, target) {
+            (Some(policy), Some(target)) => Named::Both(policy.name.as_str().into(), target),
+            _ => Named::NoPolicy,
+        }
+    }
+
+    /// The store's databases as the other backends list theirs.
+    pub fn listing(&self) -> Listing {
+        let catalogue = self.store.catalogue();
+        let listed = |database: &store::catalogue::Database| {
+            let mut policies = Policies { default: String::new(), policies: BTreeMap::new() };
+            for policy in &database.policies {
+                if policy.default {
+                    policies.default.clone_from(&policy.name);
+                }
+                let described = Policy {
+                    duration: go_duration(policy.duration_ns),
+                    shard_duration: go_duration(policy.partition_ns),
+                    replicas: policy.replication,
+                };
+                policies.policies.insert(policy.name.clone(), described);
+            }
+            policies
+        };
+        let databases = catalogue.databases.iter();
+        Listing { databases: databases.map(|(name, db)| (name.clone(), listed(db))).collect() }
+    }
+}
+
+/// Counts as waiting for as long as it lives.
+struct Waiting<'a>(&'a Embedded);
+
+impl<'a> Waiting<'a> {
+    fn new(embedded: &'a Embedded) -> Self {
+        embedded.waiting.fetch_add(1, Ordering::AcqRel);
+        embedded.hurry.notify_one();
+        Self(embedded)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A duration as Go prints it, `168h0m0s`, which is how InfluxDB lists it.
+fn go_duration(ns: i64) -> String {
+    let seconds = ns / 1_000_000_000;
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let mut text = String::new();
+    if hours > 0 {
+        let _ = write!(text, "{hours}h");
+    }
+    if hours > 0 || minutes > 0 {
+        let _ = write!(text, "{minutes}m");
+    }
+    let _ = write!(text, "{seconds}s");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn durations_are_as_go_prints_them() {
+        for (seconds, text) in [(0, "0s"), (90, "1m30s"), (604_800, "168h0m0s")] {
+            assert_eq!(super::go_duration(seconds * 1_000_000_000), text);
+        }
+    }
+}
