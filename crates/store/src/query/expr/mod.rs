@@ -13,7 +13,7 @@ use wire::influxql::ast::{Expr, Op};
 use super::functions::Math;
 use super::regex;
 use super::results::{QueryError, Value};
-pub use scalar::cast;
+pub use scalar::{cast, operate};
 pub use types::{Type, type_of};
 pub use vector::cast_array;
 

@@ -38,6 +38,11 @@ pub(super) fn eval(node: &Node, slots: &[Value], division: Division) -> Value {
     }
 }
 
+/// An operation on two values, but matching a regular expression.
+pub fn operate(op: Op, left: &Value, right: &Value, division: Division) -> Value {
+    binary(op, left, right, division)
+}
+
 pub(super) fn binary(op: Op, left: &Value, right: &Value, division: Division) -> Value {
     use Value::{Boolean, Float, Integer, Null, String, Unsigned};
     let result = match (left, right) {
