@@ -12,6 +12,7 @@ mod disk_faults;
 mod failover;
 mod hostile_clients;
 mod influxql;
+mod influxql_parse;
 mod kill;
 mod odd_lines;
 mod operation;

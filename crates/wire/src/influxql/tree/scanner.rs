@@ -240,6 +240,9 @@ fn value<'a>(token: &Token<'a>) -> Cow<'a, str> {
                 _ => Cow::Borrowed(escape),
             }
         }
+        TokenKind::Blank if token.text.contains('\r') => {
+            Cow::Owned(token.text.replace("\r\n", "\n").replace('\r', "\n"))
+        }
         TokenKind::Blank | TokenKind::Integer | TokenKind::Duration | TokenKind::Illegal => {
             Cow::Borrowed(token.text)
         }
