@@ -61,6 +61,16 @@ enum Name {
     Hung,
     /// p99.9 of acks while dd writes to the same disk
     Disk,
+    /// Rows a second into the embedded store, in batches of 30 and of 5,000, and memory meanwhile
+    StoreLoad,
+    /// The store's answers beside InfluxDB's, before and after overwriting and a DELETE
+    StoreQueries,
+    /// Bytes on disk of numeric data, and windows of it by host
+    StoreDisk,
+    /// A million series: load, query, restart, memory
+    StoreSeries,
+    /// A million rows over ten years
+    StoreDecade,
 }
 
 /// How long and how often.
@@ -74,17 +84,20 @@ pub struct Scale {
     pub pairs: usize,
     /// What dd writes.
     pub dd_mib: u64,
+    /// Of the rows for the store, one in so many.
+    pub one_in: u64,
 }
 
 impl Scale {
     fn of(arguments: &Arguments) -> Self {
-        let (seconds, rounds, pairs, dd_mib) =
-            if arguments.quick { (3, 1, 1, 1_024) } else { (10, 3, 5, 10_240) };
+        let (seconds, rounds, pairs, dd_mib, one_in) =
+            if arguments.quick { (3, 1, 1, 1_024, 20) } else { (10, 3, 5, 10_240, 1) };
         Self {
             duration: Duration::from_secs(seconds),
             rounds: arguments.rounds.unwrap_or(rounds),
             pairs,
             dd_mib,
+            one_in,
         }
     }
 }
@@ -105,13 +118,18 @@ fn main() -> ExitCode {
     }
     let scale = Scale::of(&arguments);
     let wanted = |name| arguments.only.is_empty() || arguments.only.contains(&name);
-    let all: [(Name, Measure); 6] = [
+    let all: [(Name, Measure); 11] = [
         (Name::Requests, rows::requests::measure),
         (Name::Relays, rows::relays::measure),
         (Name::Lines, rows::lines::measure),
         (Name::Memory, rows::memory::measure),
         (Name::Hung, rows::hung::measure),
         (Name::Disk, rows::disk::measure),
+        (Name::StoreLoad, rows::store::load::measure),
+        (Name::StoreQueries, rows::store::queries::measure),
+        (Name::StoreDisk, rows::store::disk::measure),
+        (Name::StoreSeries, rows::store::series::measure),
+        (Name::StoreDecade, rows::store::decade::measure),
     ];
     println!("{}", stand::machine());
     let mut table = Table::default();

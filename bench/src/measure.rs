@@ -1,5 +1,11 @@
 //! What the kernel says of a process and of the disk.
 
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Clock ticks a second in `/proc`: fixed by the kernel's interface for user space (proc(5)).
@@ -56,4 +62,62 @@ impl Usage {
         let bytes = written_bytes(self.pid).saturating_sub(self.written);
         bytes as f64 / 1e6 / self.at.elapsed().as_secs_f64()
     }
+}
+
+/// The most memory a process has had while this watched it.
+pub struct Peak {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<f64>,
+}
+
+impl Peak {
+    /// Watches from now on.
+    pub fn begin(pid: u32) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = thread::spawn(move || {
+            let mut most: f64 = 0.0;
+            while !stopped.load(Ordering::Relaxed) {
+                most = most.max(anonymous_mib(pid));
+                // A look at another process now and then, on a thread of its own.
+                thread::sleep(Duration::from_millis(20));
+            }
+            most
+        });
+        Self { stop, thread }
+    }
+
+    /// MiB that are no file's.
+    pub fn end_mib(self) -> f64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or(f64::NAN)
+    }
+}
+
+/// Bytes that a directory takes on the disk, as blocks.
+pub fn disk_bytes(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let bytes = entries.map(|entry| match entry.metadata() {
+        Ok(data) if data.is_dir() => disk_bytes(&entry.path()),
+        Ok(data) => data.blocks() * 512,
+        // Files come and go while they are counted.
+        Err(_) => 0,
+    });
+    bytes.sum()
+}
+
+/// MB a second that the disk takes in pieces of 1 MiB, each synced.
+///
+/// # Errors
+/// As the disk's.
+pub fn synced_mb_per_second(dir: &Path) -> io::Result<f64> {
+    const PIECES: u64 = 64;
+    let file = std::fs::File::create(dir.join("probe"))?;
+    let piece = vec![b'x'; 1 << 20];
+    let begun = Instant::now();
+    for _ in 0..PIECES {
+        io::Write::write_all(&mut &file, &piece)?;
+        file.sync_data()?;
+    }
+    Ok(PIECES as f64 * 1.048_576 / begun.elapsed().as_secs_f64())
 }

@@ -6,3 +6,4 @@ pub mod lines;
 pub mod memory;
 pub mod relays;
 pub mod requests;
+pub mod store;

@@ -1,6 +1,7 @@
 //! A real InfluxDB 1.x server.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -90,6 +91,11 @@ impl Influxd {
     /// Its id while it runs.
     pub fn id(&self) -> Option<u32> {
         self.process.as_ref().map(Process::id)
+    }
+
+    /// Where its data is.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// As a backend's `url`.

@@ -26,7 +26,7 @@ pub struct Setup {
     journal_dir: Option<PathBuf>,
     tls: bool,
     faults: bool,
-    store: bool,
+    store: Option<String>,
 }
 
 impl Setup {
@@ -102,7 +102,14 @@ impl Setup {
     #[must_use]
     pub fn embedded(mut self) -> Self {
         let _ = writeln!(self.backends, "[[influx.backend]]\nname = \"store\"\nembedded = true");
-        self.store = true;
+        self.store.get_or_insert_default();
+        self
+    }
+
+    /// Adds lines to `[store]`.
+    #[must_use]
+    pub fn store(mut self, lines: &str) -> Self {
+        let _ = writeln!(self.store.get_or_insert_default(), "{lines}");
         self
     }
 
@@ -167,8 +174,10 @@ impl Weir {
             self.admin,
             self.http
         );
-        let store = format!("\n[store]\ndir = {:?}\n", self.dir.path().join("store"));
-        let text = if self.setup.store { text + &store } else { text };
+        let dir = self.dir.path().join("store");
+        let store = self.setup.store.as_ref();
+        let store = store.map(|lines| format!("\n[store]\ndir = {dir:?}\n{lines}\n"));
+        let text = text + &store.unwrap_or_default();
         let text = text.replace("{udp}", &self.udp.to_string());
         std::fs::write(self.config(), text).expect("the configuration can be written");
     }

@@ -1,0 +1,130 @@
+//! Numbers of a hundred hosts: bytes on disk once all is flushed and compacted, and windows by host.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::measure::disk_bytes;
+use crate::report::{Row, at_least, at_most};
+use crate::{Outcome, Scale};
+
+use super::bodies::{Bodies, START_NS};
+use super::queries::ratio;
+use super::{Client, influxdb, load, weir};
+
+const HOSTS: u64 = 100;
+const FIELDS: usize = 10;
+const EVERY_SECONDS: u64 = 10;
+const DAY_SECONDS: u64 = 86_400;
+/// How long nothing may change on the disk until it is taken for finished.
+const QUIET: Duration = Duration::from_secs(15);
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// InfluxDB compacts fully what has been left alone for four hours; here for seconds.
+const SOON: [(&str, &str); 2] = [
+    ("INFLUXDB_DATA_CACHE_SNAPSHOT_WRITE_COLD_DURATION", "3s"),
+    ("INFLUXDB_DATA_COMPACT_FULL_WRITE_COLD_DURATION", "5s"),
+];
+
+/// Fields that walk: half are integers, half floats of two decimals.
+struct Walk {
+    chance: StdRng,
+    values: Vec<[i64; FIELDS]>,
+}
+
+impl Walk {
+    fn new() -> Self {
+        let values = vec![[5_000; FIELDS]; HOSTS as usize];
+        Self { chance: StdRng::seed_from_u64(11), values }
+    }
+
+    fn put(&mut self, number: u64, out: &mut Vec<u8>) {
+        let (host, step) = (number % HOSTS, number / HOSTS);
+        // Writing to memory does not fail.
+        let _ = write!(out, "node,host=host{host:03},region=r{} ", host % 4);
+        for at in 0..FIELDS {
+            let value = &mut self.values[host as usize][at];
+            *value = (*value + self.chance.random_range(-50..=50)).clamp(0, 10_000);
+            let comma = if at == 0 { "" } else { "," };
+            let _ = match at % 2 {
+                0 => write!(out, "{comma}f{at}={}.{:02}", *value / 100, *value % 100),
+                _ => write!(out, "{comma}f{at}={value}i"),
+            };
+        }
+        let _ = writeln!(out, " {}", START_NS + step * EVERY_SECONDS * 1_000_000_000);
+    }
+}
+
+/// Waits until nothing changes any more; gives the bytes.
+fn settled_bytes(dir: &Path) -> u64 {
+    let begun = Instant::now();
+    let (mut bytes, mut since) = (disk_bytes(dir), Instant::now());
+    while since.elapsed() < QUIET && begun.elapsed() < LONGEST {
+        // A look at a directory now and then, in a program that has nothing else to do.
+        std::thread::sleep(Duration::from_millis(500));
+        let now = disk_bytes(dir);
+        if now != bytes {
+            (bytes, since) = (now, Instant::now());
+        }
+    }
+    bytes
+}
+
+/// The rows.
+///
+/// # Errors
+/// When anything can't be started, or rows are missing.
+pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
+    let rows = HOSTS * DAY_SECONDS / EVERY_SECONDS / scale.one_in;
+    let mut walk = Walk::new();
+    let bodies = Bodies::of(rows, 5_000, |number, out| walk.put(number, out));
+    let server = influxdb(&SOON);
+    let mut weir = weir("flush-interval = \"5s\"")?;
+    let count = "SELECT count(f0) FROM node";
+    load((server.address, server.id().unwrap_or(0)), &bodies, count, rows)?;
+    let pid = weir.running().id();
+    load((weir.http, pid), &bodies, count, rows)?;
+    let theirs_bytes = settled_bytes(server.dir());
+    let (store, journal) = (weir.dir().join("store"), weir.journal_dir());
+    let ours_bytes = settled_bytes(&store);
+    let share = ours_bytes as f64 / theirs_bytes as f64;
+    let per_value = |bytes: u64| bytes as f64 / (rows * FIELDS as u64) as f64;
+    let disk = Row {
+        figure: "bytes on disk for the numeric data / InfluxDB".to_owned(),
+        measured: format!("{share:.2}"),
+        to_reach: "1.0, beyond 0.6".to_owned(),
+        verdict: at_most(share, 1.0),
+        notes: vec![
+            format!(
+                "{HOSTS} hosts, {FIELDS} fields, every {EVERY_SECONDS} s, {rows} rows, flushed \
+                 and compacted"
+            ),
+            format!("InfluxDB {theirs_bytes}, {:.2} a value", per_value(theirs_bytes)),
+            format!("Weir's store {ours_bytes}, {:.2} a value", per_value(ours_bytes)),
+            format!("Weir's journal keeps {} to use again", disk_bytes(&journal)),
+        ],
+        repeat: "make bench ARGS=\"--only store-disk\"".to_owned(),
+    };
+    let seconds = rows / HOSTS * EVERY_SECONDS;
+    let from = START_NS + seconds / 3 * 1_000_000_000;
+    let to = from + (6 * 3_600).min(seconds / 2) * 1_000_000_000;
+    let q = format!(
+        "SELECT mean(f0) FROM node WHERE time >= {from} AND time < {to} GROUP BY time(1m), host"
+    );
+    let (mut theirs, mut ours) = (Client::open(server.address)?, Client::open(weir.http)?);
+    let windows = match ratio(&mut theirs, &mut ours, &q) {
+        Ok((ratio, note)) => Row {
+            figure: "mean over 6 h by time(1m) and host, InfluxDB's time / ours".to_owned(),
+            measured: format!("{ratio:.1}"),
+            to_reach: "5, beyond 20".to_owned(),
+            verdict: at_least(ratio, 5.0),
+            notes: vec![note],
+            repeat: "make bench ARGS=\"--only store-disk\"".to_owned(),
+        },
+        Err(error) => Row::failed("mean over 6 h by time(1m) and host", &error.to_string()),
+    };
+    Ok(vec![disk, windows])
+}

@@ -1,0 +1,156 @@
+//! Queries over the field report's rows, beside InfluxDB's answers: kept-alive, warm, the median of
+//! 20, no cache; then once more after a hundredth was written again and some was deleted.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rig::wait;
+
+use crate::report::{Row, Verdict, at_least, median};
+use crate::{Outcome, Scale};
+
+use super::bodies::{self, Bodies, REPORT_STEP_NS, ReportRow, START_NS};
+use super::{Client, disk_note, influxdb, load, weir};
+
+const COUNT: &str = "SELECT count(int) FROM stress";
+const TIMES: usize = 20;
+const WARM: usize = 3;
+/// Rows of the field report's two ranges.
+const RANGES: [u64; 2] = [236_400, 7_202];
+
+/// A figure: its queries, of which the worst counts, and what it has to be.
+struct Figure {
+    name: &'static str,
+    queries: Vec<String>,
+    least: f64,
+    to_reach: &'static str,
+}
+
+fn figures(rows: u64) -> Vec<Figure> {
+    let range = |count: u64| {
+        let from = START_NS + rows / 3 * REPORT_STEP_NS;
+        format!("time >= {from} AND time < {}", from + count.min(rows / 2) * REPORT_STEP_NS)
+    };
+    let ranged = RANGES.into_iter().flat_map(|count| {
+        ["max", "count"]
+            .map(|call| format!("SELECT {call}(int) FROM stress WHERE {}", range(count)))
+    });
+    vec![
+        Figure {
+            name: "select max(int) over all rows, InfluxDB's time / ours",
+            queries: vec!["SELECT max(int) FROM stress".to_owned()],
+            least: 10.0,
+            to_reach: "10, beyond 40",
+        },
+        Figure {
+            name: "max and count of 236,400 and of 7,202 rows, likewise",
+            queries: ranged.collect(),
+            least: 3.0,
+            to_reach: "3, beyond 10",
+        },
+        Figure {
+            name: "select * limit 1000, likewise",
+            queries: vec!["SELECT * FROM stress LIMIT 1000".to_owned()],
+            least: 1.0,
+            to_reach: "1, beyond 3",
+        },
+    ]
+}
+
+/// The answer and the median time in milliseconds.
+pub fn timed(client: &mut Client, q: &str) -> Outcome<(String, f64)> {
+    let mut answer = String::new();
+    let mut all = Vec::new();
+    for n in 0..WARM + TIMES {
+        let (text, took) = client.ask(q)?;
+        answer = text;
+        if n >= WARM {
+            all.push(took.as_secs_f64() * 1e3);
+        }
+    }
+    Ok((answer, median(&all)))
+}
+
+/// How many times longer InfluxDB takes, with a note; the answers must be the same.
+pub fn ratio(theirs: &mut Client, ours: &mut Client, q: &str) -> Outcome<(f64, String)> {
+    let (their_answer, their_ms) = timed(theirs, q)?;
+    let (our_answer, our_ms) = timed(ours, q)?;
+    if their_answer != our_answer {
+        let cut = |text: &str| text.chars().take(300).collect::<String>();
+        let (theirs, ours) = (cut(&their_answer), cut(&our_answer));
+        return Err(format!("{q}: InfluxDB answers {theirs}, Weir {ours}").into());
+    }
+    let ratio = their_ms / our_ms;
+    let note = format!("`{q}`: InfluxDB {their_ms:.2} ms, Weir {our_ms:.2} ms, {ratio:.1}");
+    Ok((ratio, note))
+}
+
+fn measured(theirs: &mut Client, ours: &mut Client, rows: u64, when: &str) -> Vec<Row> {
+    let mut table = Vec::new();
+    for figure in figures(rows) {
+        let (mut worst, mut notes, mut failed) = (f64::INFINITY, Vec::new(), None);
+        for q in &figure.queries {
+            match ratio(theirs, ours, q) {
+                Ok((ratio, note)) => {
+                    worst = worst.min(ratio);
+                    notes.push(note);
+                }
+                Err(error) => failed = Some(Verdict::Failed(error.to_string())),
+            }
+        }
+        let row = Row {
+            figure: format!("{}{when}", figure.name),
+            measured: format!("{worst:.1}"),
+            to_reach: figure.to_reach.to_owned(),
+            verdict: at_least(worst, figure.least),
+            notes,
+            repeat: "make bench ARGS=\"--only store-queries\"".to_owned(),
+        };
+        table.push(row.unless(failed));
+    }
+    table
+}
+
+/// Writes a hundredth again, with other integers, and deletes a thousandth.
+fn change(address: SocketAddr, pid: u32, rows: u64) -> Outcome<()> {
+    let mut row = ReportRow::new();
+    let again = Bodies::of(rows / 100, 5_000, |n, out| row.put(n * 100, 1, out));
+    load((address, pid), &again, COUNT, rows)?;
+    let from = START_NS + rows / 2 * REPORT_STEP_NS;
+    let to = from + rows / 1_000 * REPORT_STEP_NS;
+    let delete = format!("DELETE FROM stress WHERE time >= {from} AND time < {to}");
+    let mut client = Client::open(address)?;
+    client.ask(&delete)?;
+    let left = rows - rows / 1_000;
+    wait::until("the rows are deleted", Duration::from_secs(60), || {
+        client.count(COUNT).is_ok_and(|count| count == left)
+    });
+    Ok(())
+}
+
+/// The rows.
+///
+/// # Errors
+/// When anything can't be started, or rows are missing.
+pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
+    let rows = bodies::REPORT_ROWS / scale.one_in;
+    let bodies = bodies::report(rows, 5_000);
+    let server = influxdb(&[]);
+    let mut weir = weir("")?;
+    let (their_pid, our_pid) = (server.id().unwrap_or(0), weir.running().id());
+    load((server.address, their_pid), &bodies, COUNT, rows)?;
+    load((weir.http, our_pid), &bodies, COUNT, rows)?;
+    drop(bodies);
+    super::settled(&[their_pid, our_pid]);
+    let (mut theirs, mut ours) = (Client::open(server.address)?, Client::open(weir.http)?);
+    let mut table = measured(&mut theirs, &mut ours, rows, "");
+    change(server.address, their_pid, rows)?;
+    change(weir.http, our_pid, rows)?;
+    super::settled(&[their_pid, our_pid]);
+    let when = ", after overwriting 1 % and a DELETE";
+    table.extend(measured(&mut theirs, &mut ours, rows, when));
+    if let Some(row) = table.first_mut() {
+        row.notes.push(format!("{rows} rows, answers compared; {}", disk_note()?));
+    }
+    Ok(table)
+}
