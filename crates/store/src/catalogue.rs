@@ -40,7 +40,9 @@ pub struct Catalogue {
 }
 
 /// Which database and policy a record is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Ids {
     /// The database's id.
     pub db: u64,

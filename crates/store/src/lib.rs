@@ -9,9 +9,11 @@
 //! memtables and files as one ([`PolicyView::scan`]), and [`query`] makes series of it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod archive;
 pub mod catalogue;
 mod checker;
 mod claims;
+pub mod compaction;
 mod data;
 pub mod disk;
 #[cfg(any(test, feature = "faults"))]
@@ -27,12 +29,14 @@ pub mod query;
 pub mod scan;
 pub mod schema;
 pub mod series;
+pub mod series_log;
 mod settings;
 mod snapshot;
 mod store;
 pub mod tombstone;
 mod view;
 
+pub use archive::{Archive, PolicyVersion, Version};
 pub use checker::{Checked, Checker};
 pub use settings::{MEMORY_MIN, Settings, SettingsError};
 pub use snapshot::{NameError, Snapshot};

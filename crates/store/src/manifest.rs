@@ -1,1 +1,219 @@
 //! Which files the store consists of, and how far they reach in the journal.
+//!
+//! One line of magic, format version, CRC-32C and length, then JSON. It is written under another
+//! name and renamed, so that there is always exactly one; its position is the store's only cursor.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::{Catalogue, Ids};
+use crate::disk::Disk;
+use crate::file::FileInfo;
+use crate::schema::FieldType;
+use crate::series_log::SeriesMark;
+use crate::tombstone::Tombstone;
+
+/// The format this program writes; it reads this one.
+pub const FORMAT: u32 = 1;
+const MAGIC: &str = "weir-store-manifest";
+/// The file's name in the store's directory.
+pub const NAME: &str = "manifest";
+const NEW_NAME: &str = "manifest.new";
+
+/// The types of the fields of each measurement.
+pub type Schema = BTreeMap<String, BTreeMap<String, FieldType>>;
+
+/// What the store consists of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Everything the journal brought up to here is in the files.
+    pub position: u64,
+    /// The number of the next file.
+    pub next_file: u64,
+    /// Databases and retention policies.
+    pub catalogue: Catalogue,
+    /// The retention policies' data, by their ids.
+    pub policies: BTreeMap<u64, PolicyEntry>,
+}
+
+/// What a retention policy consists of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyEntry {
+    /// The ids of the policy and its database.
+    pub ids: Ids,
+    /// The types of the fields of each measurement.
+    pub schema: Schema,
+    /// How much of the series log counts.
+    pub series: SeriesMark,
+    /// The files.
+    pub files: Vec<FileInfo>,
+    /// What was deleted, as far as there are older files.
+    pub tombstones: Vec<Tombstone>,
+    /// Files that can't be read and were set aside.
+    pub damaged: Vec<DamagedFile>,
+}
+
+/// A file that can't be read; it was renamed to its name and `.damaged`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DamagedFile {
+    /// What was known of it.
+    pub info: FileInfo,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// Why the manifest can't be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// The file system says no.
+    #[error("can't {what} {}: {source}", path.display())]
+    Io {
+        /// What was being done.
+        what: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// What the file system says.
+        source: std::io::Error,
+    },
+    /// It is not what was written.
+    #[error(
+        "{} is damaged: {what}; restore it from a backup of the whole directory, or move the \
+         directory away to begin with an empty store", path.display()
+    )]
+    Damaged {
+        /// The manifest.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A later program wrote it.
+    #[error("{} has format {found}; this program reads format {FORMAT}", path.display())]
+    Format {
+        /// The manifest.
+        path: PathBuf,
+        /// The version in it.
+        found: u32,
+    },
+    /// There are files but no manifest.
+    #[error("{} holds files of a store but no manifest; nothing was changed", dir.display())]
+    Missing {
+        /// The store's directory.
+        dir: PathBuf,
+    },
+    /// Another process has the store.
+    #[error("{} is in use by another process", dir.display())]
+    InUse {
+        /// The store's directory.
+        dir: PathBuf,
+    },
+    /// An earlier change ended in the middle: which of two manifests the disk has is not known.
+    #[error("the store's manifest could not be made durable; restart to go on")]
+    Uncertain,
+}
+
+impl ManifestError {
+    pub(crate) fn of<'a>(
+        what: &'static str,
+        path: &'a Path,
+    ) -> impl Fn(std::io::Error) -> Self + 'a {
+        move |source| Self::Io { what, path: path.to_owned(), source }
+    }
+
+    /// Whether there is no room on the disk; that may go away by itself.
+    pub fn is_full(&self) -> bool {
+        use std::io::ErrorKind;
+        matches!(self, Self::Io { source, .. }
+            if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+    }
+}
+
+impl Manifest {
+    /// Reads the manifest of a store. `None` where there is none.
+    ///
+    /// # Errors
+    /// When it can't be read, or is damaged or of another format.
+    pub fn read(dir: &Path) -> Result<Option<Self>, ManifestError> {
+        let path = dir.join(NAME);
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(ManifestError::of("read", &path)(error)),
+        };
+        Self::decode(&bytes, &path).map(Some)
+    }
+
+    fn decode(bytes: &[u8], path: &Path) -> Result<Self, ManifestError> {
+        let damaged =
+            |what: &str| ManifestError::Damaged { path: path.to_owned(), what: what.to_owned() };
+        let line = bytes.iter().position(|byte| *byte == b'\n');
+        let (header, rest) = line
+            .and_then(|at| bytes.split_at_checked(at + 1))
+            .ok_or_else(|| damaged("it has no first line"))?;
+        let header =
+            std::str::from_utf8(header).map_err(|_| damaged("its first line is no text"))?;
+        let words: Vec<&str> = header.split_whitespace().collect();
+        let [MAGIC, format, crc, len] = *words else {
+            return Err(damaged("its first line is not that of a manifest"));
+        };
+        let format: u32 = format.parse().map_err(|_| damaged("its format is no number"))?;
+        if format != FORMAT {
+            return Err(ManifestError::Format { path: path.to_owned(), found: format });
+        }
+        if len.parse() != Ok(rest.len()) {
+            return Err(damaged("it is not as long as it was"));
+        }
+        if u32::from_str_radix(crc, 16) != Ok(crc32c::crc32c(rest)) {
+            return Err(damaged("its checksum is wrong"));
+        }
+        serde_json::from_slice(rest).map_err(|error| damaged(&error.to_string()))
+    }
+
+    fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
+        let body = serde_json::to_vec(self)?;
+        let crc = crc32c::crc32c(&body);
+        let mut bytes = format!("{MAGIC} {FORMAT} {crc:08x} {}\n", body.len()).into_bytes();
+        bytes.extend_from_slice(&body);
+        Ok(bytes)
+    }
+
+    /// Makes this the manifest of the store. When this fails, the old one still is; only after
+    /// [`ManifestError::Uncertain`] it is not known which of both.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn write(&self, disk: &Disk, dir: &Path) -> Result<(), ManifestError> {
+        let (path, new) = (dir.join(NAME), dir.join(NEW_NAME));
+        let bytes =
+            self.encode().map_err(|error| ManifestError::of("write", &new)(error.into()))?;
+        let written = disk.create(&new).and_then(|mut file| {
+            file.write_all(&bytes)?;
+            file.sync()
+        });
+        let renamed = written
+            .map_err(ManifestError::of("write", &new))
+            .and_then(|()| disk.rename(&new, &path).map_err(ManifestError::of("rename", &new)));
+        if let Err(error) = renamed {
+            let _ = disk.remove(&new);
+            return Err(error);
+        }
+        disk.sync_dir(dir).map_err(|error| {
+            tracing::error!(%error, "the store's directory could not be synced");
+            ManifestError::Uncertain
+        })
+    }
+
+    /// The number of a new file.
+    pub fn take_number(&mut self) -> u64 {
+        self.next_file += 1;
+        self.next_file
+    }
+}
+
+/// Removes what an unfinished write left.
+pub(crate) fn remove_unfinished(disk: &Disk, dir: &Path) -> Result<(), ManifestError> {
+    let new = dir.join(NEW_NAME);
+    if new.exists() { disk.remove(&new).map_err(ManifestError::of("remove", &new)) } else { Ok(()) }
+}

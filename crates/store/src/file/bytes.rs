@@ -31,6 +31,11 @@ impl Encoder {
         self.0.extend_from_slice(text.as_bytes());
     }
 
+    /// How many bytes there are so far.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The bytes.
     pub fn finish(self) -> Vec<u8> {
         self.0

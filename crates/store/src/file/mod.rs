@@ -5,18 +5,19 @@
 //! make sense of it. Beside it lies a [`sidecar`] with what a scan wants to know first: which rows
 //! are whose, and when.
 
-mod bytes;
+pub(crate) mod bytes;
 mod cache;
 mod checked;
 mod encoding;
 pub mod merge;
 mod open;
 mod plan;
+mod rebuild;
 pub(crate) mod rows;
 mod scan;
 mod sidecar;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod times;
 mod writer;
 
@@ -30,6 +31,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::cache::OpenFiles;
 pub use self::open::{StoredFile, Verified};
+pub use self::rebuild::{read_series, rebuild_sidecar};
 pub use self::scan::FileScan;
 pub use self::writer::{FileSpec, FileWriter, SortedColumns, write};
 use crate::scan::TimeRange;
@@ -43,6 +45,9 @@ pub type Tags = Arc<[(Arc<str>, Arc<str>)]>;
 pub trait Names: Send + Sync {
     /// The tags of a series; `None` where it is not known.
     fn tags(&self, series: SeriesId) -> Option<Tags>;
+
+    /// The number of a series; `None` where it is not known.
+    fn id(&self, measurement: &str, tags: &Tags) -> Option<SeriesId>;
 }
 
 /// What the manifest knows of a file.
@@ -64,6 +69,8 @@ pub struct FileInfo {
     pub time: TimeRange,
     /// Bytes of the Parquet file.
     pub bytes: u64,
+    /// CRC-32C of the whole Parquet file.
+    pub crc: u32,
     /// Bytes of the sidecar.
     pub sidecar_bytes: u64,
 }

@@ -217,6 +217,20 @@ impl Opened {
         named.collect()
     }
 
+    /// About how many bytes of memory a row of some columns takes.
+    pub fn row_bytes(&self, columns: &[usize]) -> usize {
+        let mut bytes = 0_i64;
+        for group in self.metadata.metadata().row_groups() {
+            for chunk in columns.iter().filter_map(|at| group.columns().get(*at)) {
+                // Values of a dictionary are few in the file and many in memory.
+                let texts = chunk.unencoded_byte_array_data_bytes().unwrap_or(0);
+                let numbers = group.num_rows().saturating_mul(8);
+                bytes = bytes.saturating_add(texts.saturating_add(numbers));
+            }
+        }
+        usize::try_from(bytes).unwrap_or(usize::MAX) / (self.sidecar().rows as usize).max(1)
+    }
+
     /// A reader of some columns and some rows of some row groups.
     pub fn reader(
         &self,
@@ -238,8 +252,8 @@ impl Opened {
     }
 }
 
-/// The parts a Parquet file is read in, and their checksums.
-pub(crate) fn read_pages(file: &File, path: &Path) -> Result<Vec<Page>, FileError> {
+/// The parts a Parquet file is read in and their checksums, and that of the whole file.
+pub(crate) fn read_pages(file: &File, path: &Path) -> Result<(Vec<Page>, u32), FileError> {
     let failed = |error: ParquetError| FileError::damaged(path)(&error.to_string());
     let mut reader = ParquetMetaDataReader::new()
         .with_column_index_policy(PageIndexPolicy::Skip)
@@ -251,6 +265,7 @@ pub(crate) fn read_pages(file: &File, path: &Path) -> Result<Vec<Page>, FileErro
     starts.insert(0, 0);
     starts.dedup();
     let mut pages = Vec::with_capacity(starts.len());
+    let mut crc = 0;
     for (at, start) in starts.iter().enumerate() {
         let end = starts.get(at + 1).copied().unwrap_or(of);
         let too_long = || FileError::damaged(path)("it has a page that is too long");
@@ -258,8 +273,9 @@ pub(crate) fn read_pages(file: &File, path: &Path) -> Result<Vec<Page>, FileErro
         let bytes = checked::read_at(file, *start, len as usize);
         let bytes = bytes.map_err(FileError::of("read", path))?;
         pages.push(Page { offset: *start, len, crc: crc32c::crc32c(&bytes) });
+        crc = crc32c::crc32c_append(crc, &bytes);
     }
-    Ok(pages)
+    Ok((pages, crc))
 }
 
 /// Where the pages begin, and last where they all end.

@@ -57,8 +57,12 @@ impl Planner {
         Self { series, time, is_descending, next_rank: 0, near: 0, rest: None, rows_max }
     }
 
-    /// The next group; `None` at the end.
-    pub fn next(&mut self, sidecar: &Sidecar) -> Option<Group> {
+    /// The next group, of at most `batch_rows` rows where it is turned around in memory; `None` at
+    /// the end.
+    pub fn next(&mut self, sidecar: &Sidecar, batch_rows: u32) -> Option<Group> {
+        if self.is_descending {
+            self.rows_max = self.rows_max.min(batch_rows);
+        }
         let mut group = Group::default();
         let mut end = 0;
         while let Some(mut piece) = self.rest.take().or_else(|| self.find(sidecar)) {

@@ -21,6 +21,10 @@ use crate::tombstone::Active;
 /// Rows of a chunk at most.
 pub(crate) const CHUNK_ROWS: u32 = 1 << 16;
 
+/// Bytes of a chunk, about: rows of many columns or of long texts come in shorter chunks.
+const CHUNK_BYTES: usize = 4 << 20;
+const CHUNK_ROWS_MIN: usize = 256;
+
 /// The points of some series of one file, in the order of the series asked for, each by time.
 pub struct FileScan {
     file: Arc<StoredFile>,
@@ -47,6 +51,8 @@ struct Layout {
     columns: Vec<usize>,
     /// For each field asked for, which of `columns` it is.
     fields: Vec<Option<usize>>,
+    /// Rows read at once.
+    batch_rows: u32,
 }
 
 /// A group being read.
@@ -122,7 +128,7 @@ impl FileScan {
         loop {
             let mut reading = match self.reading.take() {
                 Some(reading) => reading,
-                None => match self.planner.next(layout.opened.sidecar()) {
+                None => match self.planner.next(layout.opened.sidecar(), layout.batch_rows) {
                     Some(group) => self.begin(layout, group)?,
                     None => return Ok(None),
                 },
@@ -148,7 +154,7 @@ impl FileScan {
         } else {
             let opened = &layout.opened;
             let (groups, rows) = group.selection(opened.sidecar(), &opened.group_starts);
-            let batch_rows = group.rows.min(CHUNK_ROWS) as usize;
+            let batch_rows = group.rows.min(layout.batch_rows) as usize;
             let reader = opened.reader(&columns, groups, rows, batch_rows);
             Some(reader.map_err(|error| self.file.failed(&error))?)
         };
@@ -278,6 +284,8 @@ impl Layout {
         columns.dedup();
         let at = |name| columns.binary_search(&wanted(name)?).ok();
         let fields = fields.iter().map(at).collect();
-        Self { columns, fields, opened: opened.clone() }
+        let rows = CHUNK_BYTES / opened.row_bytes(&columns).max(1);
+        let batch_rows = rows.clamp(CHUNK_ROWS_MIN, CHUNK_ROWS as usize) as u32;
+        Self { columns, fields, batch_rows, opened: opened.clone() }
     }
 }

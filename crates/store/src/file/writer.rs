@@ -24,6 +24,8 @@ use crate::series::{Series, SeriesId};
 
 /// Rows handed to the encoder at once.
 const BATCH_ROWS: usize = 1 << 16;
+/// Bytes handed to the encoder at once, about.
+const BATCH_BYTES: usize = 8 << 20;
 
 /// What a new file is to be.
 #[derive(Clone, Debug)]
@@ -149,6 +151,7 @@ struct Waiting {
     runs: Vec<(Tags, usize)>,
     /// Pieces of each field.
     fields: Vec<Vec<ArrayRef>>,
+    bytes: usize,
 }
 
 impl std::fmt::Debug for FileWriter {
@@ -199,13 +202,14 @@ impl FileWriter {
             let column =
                 column.filter(|c| c.len() == times.len() && c.data_type() == &arrow_type(*of));
             let column = column.map_or_else(|| nulls(*of, times.len()), Arc::clone);
+            self.waiting.bytes += column.to_data().get_slice_memory_size().unwrap_or(0);
             if let Some(pieces) = self.waiting.fields.get_mut(at) {
                 pieces.push(column);
             }
         }
         self.waiting.times.extend_from_slice(times);
         self.waiting.runs.push((series.tags.clone(), times.len()));
-        if self.waiting.times.len() >= BATCH_ROWS {
+        if self.waiting.times.len() >= BATCH_ROWS || self.waiting.bytes >= BATCH_BYTES {
             self.encode_waiting()?;
         }
         Ok(())
@@ -300,7 +304,8 @@ impl FileWriter {
         let file = encoder.into_inner().map_err(FileError::encode(&self.path))?;
         file.sync().map_err(FileError::of("sync", &self.path))?;
         self.sidecar.bytes = file.bytes();
-        self.sidecar.pages = read_pages(&file.file, &self.path)?;
+        let (pages, crc) = read_pages(&file.file, &self.path)?;
+        self.sidecar.pages = pages;
         let info = FileInfo {
             number: self.spec.number,
             measurement: self.spec.measurement.clone(),
@@ -310,6 +315,7 @@ impl FileWriter {
             rows: u64::from(self.sidecar.rows),
             time: self.time,
             bytes: file.bytes(),
+            crc,
             sidecar_bytes: write_sidecar(&self.disk, &self.path, &self.sidecar)?,
         };
         let new = new_path(&self.path);
