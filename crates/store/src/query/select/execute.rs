@@ -13,12 +13,16 @@ use super::points::{Point, follow};
 use super::rows::{Scanner, limited};
 use super::slots::{Slots, Windowed};
 use crate::query::context::{Cancel, Context};
+use crate::query::functions::aggregate::{Aggregate, Kind};
 use crate::query::functions::integral::Integral;
-use crate::query::results::QueryError;
+use crate::query::results::{QueryError, Value};
 use crate::scan::TimeRange;
 
 /// Groups that are computed at once.
 const GROUPS_AT_ONCE: usize = 8192;
+/// Groups of one series each of which the first or last points are looked for one by one; the
+/// points of more of them are all read together.
+const EDGES: usize = 1024;
 /// Series for which a thread is worth its while.
 const SERIES_PER_TASK: usize = 8;
 
@@ -94,16 +98,20 @@ fn passes(frame: &Frame<'_>, plan: &Plan, context: &Context) -> Result<Vec<Pass>
         }
     }
     let pass = |range: TimeRange| {
+        let feeds = Feeds::find(frame, &plan.columns, range, context)?;
+        let many = feeds.groups.len() > EDGES && feeds.groups.len() == feeds.len();
         let of_range = plan.calls.iter().enumerate().filter_map(|(at, call)| {
-            let call = call.as_ref().filter(|call| call.range == range)?;
-            Some((at, call.clone()))
+            let mut call = call.clone().filter(|call| call.range == range)?;
+            if let (true, Base::Edge(aggregate)) = (many, &call.base) {
+                call.base = Base::Aggregate(*aggregate);
+            }
+            Some((at, call))
         });
         let windows = |(_, call): &(usize, CallPlan)| {
             matches!(call.base, Base::Aggregate(_) | Base::Ranking { .. })
         };
         let (windowed, sequential): (Vec<_>, Vec<_>) = of_range.partition(windows);
         let windowed = Windowed::new(windowed, plan.beside.clone(), frame.windows(range));
-        let feeds = Feeds::find(frame, &plan.columns, range, context)?;
         Ok(Pass { range, feeds, windowed, sequential })
     };
     ranges.into_iter().map(pass).collect()
@@ -272,16 +280,51 @@ fn sequential_of(
         tables: &pass.feeds.tables,
         range: pass.range,
         descending: frame.descending(),
-        beside: &[],
+        beside: &plan.beside,
         context,
     };
-    let _ = plan;
     let mut answer = Vec::with_capacity(pass.sequential.len());
     for (at, call) in &pass.sequential {
-        let rows = merged(feeds, reading);
-        answer.push((*at, one_after_another(frame, call, rows)?));
+        let points = match &call.base {
+            Base::Edge(aggregate) => edge(plan, call, aggregate, feeds, reading)?,
+            _ => one_after_another(frame, call, merged(feeds, reading))?,
+        };
+        answer.push((*at, points));
     }
     Ok(answer)
+}
+
+/// The first or last point.
+fn edge(
+    plan: &Plan,
+    call: &CallPlan,
+    aggregate: &Aggregate,
+    feeds: &[Feed],
+    reading: Reading<'_>,
+) -> Result<Vec<Point>, QueryError> {
+    let last = aggregate.kind() == Kind::Last;
+    let of_series = feeds.iter().all(|feed| matches!(feed.origin, Origin::Series(..)));
+    let mut held = aggregate.start();
+    let mut chosen: Option<Point> = None;
+    let mut rows_seen = 0;
+    for row in merged(feeds, Reading { descending: last, ..reading }) {
+        let (time, values) = row?;
+        let Some(value) = values.get(call.column).filter(|value| **value != Value::Null) else {
+            continue;
+        };
+        rows_seen += 1;
+        if held.push(time, value, 0) {
+            let of = |at: &usize| values.get(*at).cloned().unwrap_or(Value::Null);
+            let beside = Some(plan.beside.iter().map(of).collect());
+            chosen = Some(Point { time, value: value.clone(), beside });
+        }
+        // InfluxDB's limit of one lets two points through, of which the greater one counts where
+        // they have the same time.
+        if of_series && rows_seen == 2 {
+            break;
+        }
+    }
+    Ok(chosen.into_iter().collect())
 }
 
 fn one_after_another(
@@ -297,7 +340,7 @@ fn one_after_another(
             let value = if at < values.len() {
                 values.swap_remove(at)
             } else {
-                crate::query::results::Value::Null
+                Value::Null
             };
             (time, value)
         })
@@ -319,7 +362,7 @@ fn one_after_another(
         _ => {
             for row in values {
                 let (time, value) = row?;
-                if value != crate::query::results::Value::Null {
+                if value != Value::Null {
                     add((time, value));
                 }
             }

@@ -132,6 +132,11 @@ impl Feeds {
         Ok(found)
     }
 
+    /// How many feeds there are.
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
     /// Adds the series of a measurement; gives their number.
     fn add_table(
         &mut self,
@@ -262,10 +267,18 @@ fn limit_series(frame: &Frame<'_>, series: &mut Vec<(Series, RowFilter)>) {
     if limit == 0 && offset == 0 {
         return;
     }
-    let groups = series.iter().map(|(one, _)| values(one, &frame.outer_tags));
-    let groups: BTreeSet<Box<[Arc<str>]>> = groups.collect();
+    let groups = series.iter().map(|(one, _)| group_name(one, &frame.outer_tags));
+    let groups: BTreeSet<String> = groups.collect();
     let skip = usize::try_from(offset).unwrap_or(usize::MAX);
     let take = usize::try_from(limit).unwrap_or(usize::MAX);
-    let kept: BTreeSet<Box<[Arc<str>]>> = groups.into_iter().skip(skip).take(take).collect();
-    series.retain(|(one, _)| kept.contains(&values(one, &frame.outer_tags)));
+    let kept: BTreeSet<String> = groups.into_iter().skip(skip).take(take).collect();
+    series.retain(|(one, _)| kept.contains(&group_name(one, &frame.outer_tags)));
+}
+
+/// By this name InfluxDB orders groups where it counts them: the keys of the tags that are there,
+/// then their values.
+fn group_name(series: &Series, tags: &[String]) -> String {
+    let there = || tags.iter().filter(|tag| !series.tag(tag).is_empty());
+    let keys = there().map(String::as_str);
+    keys.chain(there().map(|tag| series.tag(tag))).collect::<Vec<_>>().join("|")
 }

@@ -41,13 +41,39 @@ pub(super) fn merged<'a>(feeds: &'a [Feed], reading: Reading<'a>) -> Rows<'a> {
     if reading.descending {
         feeds.reverse();
     }
+    // Each source of the statement is a sequence of its own before they are joined.
+    let mut parts: Vec<(Option<usize>, Vec<&Feed>)> = Vec::new();
+    for feed in feeds {
+        let table = match feed.origin {
+            Origin::Series(table, _) => Some(table),
+            Origin::Held(_) => None,
+        };
+        match parts.iter_mut().find(|(known, _)| *known == table) {
+            Some((_, part)) => part.push(feed),
+            None => parts.push((table, vec![feed])),
+        }
+    }
+    let mut parts = parts.into_iter().map(|(_, part)| of_source(part, reading));
+    match (parts.next(), parts.len()) {
+        (Some(one), 0) => one,
+        (first, _) => side_by_side(first.into_iter().chain(parts).collect(), reading),
+    }
+}
+
+/// The rows of the feeds of one source of the statement.
+fn of_source<'a>(feeds: Vec<&'a Feed>, reading: Reading<'a>) -> Rows<'a> {
     match feeds.as_slice() {
         [one] => Box::new(Source::open(one, reading)),
         few if few.len() <= SIDE_BY_SIDE => {
-            Box::new(SideBySide { heap: None, feeds, reading, failed: None })
+            let open = |feed: &&'a Feed| -> Rows<'a> { Box::new(Source::open(feed, reading)) };
+            side_by_side(few.iter().map(open).collect(), reading)
         }
         _ => Box::new(Sliced::new(feeds, reading)),
     }
+}
+
+fn side_by_side<'a>(sources: Vec<Rows<'a>>, reading: Reading<'a>) -> Rows<'a> {
+    Box::new(SideBySide { heap: None, sources, reading, failed: None })
 }
 
 /// The rows of one feed.
@@ -155,8 +181,8 @@ fn precedes(a: &Row, b: &Row, reading: &Reading<'_>) -> bool {
 
 /// Sources that are all open.
 struct SideBySide<'a> {
-    heap: Option<Heap<(Row, Source<'a>)>>,
-    feeds: Vec<&'a Feed>,
+    heap: Option<Heap<(Row, Rows<'a>)>>,
+    sources: Vec<Rows<'a>>,
     reading: Reading<'a>,
     failed: Option<QueryError>,
 }
@@ -167,12 +193,11 @@ impl SideBySide<'_> {
             return Err(error);
         }
         let reading = self.reading;
-        let before = |a: &(Row, Source<'_>), b: &(Row, Source<'_>)| precedes(&a.0, &b.0, &reading);
+        let before = |a: &(Row, Rows<'_>), b: &(Row, Rows<'_>)| precedes(&a.0, &b.0, &reading);
         if self.heap.is_none() {
-            let mut items = Vec::with_capacity(self.feeds.len());
-            for feed in self.feeds.drain(..) {
-                let mut source = Source::open(feed, reading);
-                if let Some(row) = source.step()? {
+            let mut items = Vec::with_capacity(self.sources.len());
+            for mut source in self.sources.drain(..) {
+                if let Some(row) = source.next().transpose()? {
                     items.push((row, source));
                 }
             }
@@ -180,7 +205,7 @@ impl SideBySide<'_> {
         }
         let Some(heap) = &mut self.heap else { return Ok(None) };
         let Some((row, mut source)) = heap.pop(before) else { return Ok(None) };
-        match source.step() {
+        match source.next().transpose() {
             Ok(Some(next)) => heap.push((next, source), before),
             Ok(None) => {}
             Err(error) => self.failed = Some(error),

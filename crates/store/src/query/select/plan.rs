@@ -51,6 +51,8 @@ pub(super) enum Base {
         /// The tags.
         tags: Vec<String>,
     },
+    /// The first or last point of all, which of several of one time is a matter of their order.
+    Edge(Aggregate),
     /// The area under the points.
     Integral {
         /// Nanoseconds of its unit.
@@ -218,7 +220,9 @@ impl Plan {
                 };
                 let aggregate = Aggregate::new(kind, kind_in, frame.descending())?;
                 let tags = ranking_columns(expr);
-                let base = if tags.is_empty() {
+                let base = if duration == 0 && matches!(kind, Kind::First | Kind::Last) {
+                    Base::Edge(aggregate)
+                } else if tags.is_empty() {
                     Base::Aggregate(aggregate)
                 } else {
                     let pick = if matches!(kind, Kind::Top(_)) { Kind::Max } else { Kind::Min };
