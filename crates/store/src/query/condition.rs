@@ -99,7 +99,7 @@ fn part(
         Expr::Binary { .. } => Ok(Some(reduce(condition, known))),
         Expr::Paren(inner) => Ok(part(inner, known, time)?.map(reduce::paren)),
         Expr::Boolean(_) => Ok(Some(condition.clone())),
-        other => Err(QueryError(format!("invalid condition expression: {other:?}"))),
+        other => Err(QueryError(format!("invalid condition expression: {other}"))),
     }
 }
 

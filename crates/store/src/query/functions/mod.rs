@@ -37,5 +37,5 @@ pub(crate) fn unsupported(function: &str, kind: FieldType) -> QueryError {
 
 /// An expression as text, for messages.
 pub(crate) fn text(expr: &Expr) -> String {
-    format!("{expr:?}")
+    expr.to_string()
 }

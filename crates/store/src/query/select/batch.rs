@@ -8,6 +8,7 @@ use arrow_buffer::ScalarBuffer;
 use super::feeds::{Bound, Feed, Held, Origin, Table};
 use crate::query::condition::RowFilter;
 use crate::query::context::Context;
+use crate::query::expr::cast_array;
 use crate::query::functions::Column;
 use crate::query::results::{QueryError, Value};
 use crate::scan::{Chunk, ScanRequest, TimeRange};
@@ -82,8 +83,11 @@ impl Batch {
             }
         };
         let columns = bound.iter().map(|bound| match bound {
-            Bound::Field(at) => match chunk.columns.get(*at) {
-                Some(Some(column)) => array(column).map(Cells::Array),
+            Bound::Field(at, kind) => match chunk.columns.get(*at) {
+                Some(Some(column)) => array(column).map(|array| {
+                    let cast = kind.and_then(|kind| cast_array(&array, kind));
+                    Cells::Array(cast.unwrap_or(array))
+                }),
                 _ => Ok(Cells::Null),
             },
             Bound::Tag(key) => Ok(match series.tag(key) {
@@ -113,7 +117,7 @@ impl Batch {
     /// Whether a row has a value in any column that is read from points.
     pub(super) fn has_value(&self, row: usize, bound: &[Bound]) -> bool {
         self.columns.iter().zip(bound).any(|(cells, bound)| match (cells, bound) {
-            (Cells::Array(array), Bound::Field(_)) => array.is_valid(row),
+            (Cells::Array(array), Bound::Field(..)) => array.is_valid(row),
             _ => false,
         })
     }

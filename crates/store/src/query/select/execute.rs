@@ -337,11 +337,7 @@ fn one_after_another(
     let mut values = rows.map(|row| {
         row.map(|(time, mut values): Row| {
             let at = call.column;
-            let value = if at < values.len() {
-                values.swap_remove(at)
-            } else {
-                Value::Null
-            };
+            let value = if at < values.len() { values.swap_remove(at) } else { Value::Null };
             (time, value)
         })
     });

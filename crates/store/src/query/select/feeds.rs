@@ -14,14 +14,15 @@ use crate::query::condition::{Filter, RowFilter};
 use crate::query::context::Context;
 use crate::query::results::QueryError;
 use crate::scan::{Chunk, TimeRange};
+use crate::schema::FieldType;
 use crate::series::Series;
 use crate::view::PolicyView;
 
 /// Where a column of the statement is found in a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
-    /// A field: the place in the chunks.
-    Field(usize),
+    /// A field: the place in the chunks, and the type as which it is read.
+    Field(usize, Option<FieldType>),
     /// A tag, null where it is absent.
     Tag(String),
     /// A tag by which a sub-query groups, empty where it is absent.
@@ -153,13 +154,13 @@ impl Feeds {
                 Some(Cast::Tag) => Bound::Tag(column.name.clone()),
                 of => match known.get(&column.name) {
                     Some(field) if fits(types::of_field(*field), of) => {
-                        Bound::Field(place(&mut fields, &column.name))
+                        Bound::Field(place(&mut fields, &column.name), column.kind())
                     }
                     _ => Bound::Null,
                 },
             })
             .collect();
-        if !bound.iter().any(|bound| matches!(bound, Bound::Field(_))) {
+        if !bound.iter().any(|bound| matches!(bound, Bound::Field(..))) {
             return Ok(0);
         }
         let condition = frame.of.select.condition.as_ref();
@@ -198,7 +199,7 @@ impl Feeds {
         let bound: Arc<[Bound]> = columns
             .iter()
             .map(|column| match names.iter().find(|(name, _)| *name == column.name) {
-                Some((_, at)) => Bound::Field(*at),
+                Some((_, at)) => Bound::Field(*at, column.kind()),
                 None if of.dimensions.contains(&column.name) => {
                     Bound::Dimension(column.name.clone())
                 }
