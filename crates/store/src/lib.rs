@@ -22,6 +22,7 @@ pub mod faults;
 #[path = "faults_off.rs"]
 pub mod faults;
 pub mod file;
+pub mod inspect;
 pub mod manifest;
 mod memtable;
 mod partition;
