@@ -41,7 +41,7 @@ pub use archive::{Archive, PolicyVersion, Version};
 pub use checker::{Checked, Checker};
 pub use settings::{MEMORY_MIN, Settings, SettingsError};
 pub use snapshot::{NameError, Snapshot};
-pub use store::{Applied, OpenError, Store};
+pub use store::{Applied, FlushError, OpenError, Store};
 pub use view::{PolicyView, Scan};
 
 #[cfg(test)]
