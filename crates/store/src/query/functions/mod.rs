@@ -7,6 +7,7 @@
 
 pub mod aggregate;
 pub mod call;
+mod choose;
 mod collect;
 pub mod column;
 pub(crate) mod element;
@@ -15,6 +16,11 @@ pub mod math;
 mod pick;
 mod reduce;
 pub mod transform;
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;
 
 use wire::influxql::ast::Expr;
 
