@@ -12,6 +12,7 @@ use super::scalar::{
 };
 use super::{Division, Input, Node};
 use crate::query::functions::Column;
+use crate::query::functions::element::{cut, cut_unsigned};
 use crate::query::results::Value;
 use crate::schema::FieldType;
 
@@ -361,10 +362,11 @@ pub fn cast_array(array: &ArrayRef, to: FieldType) -> Option<ArrayRef> {
             Arc::new($array::new($values.iter().map($of).collect::<Vec<$type>>().into(), nulls))
         };
     }
-    let wrapped = |v: &f64| if *v < 0.0 { *v as i64 as u64 } else { *v as u64 };
     Some(match (from, to) {
-        (Column::Float(v, _), FieldType::Integer) => cast!(v, i64, Int64Array, |v| *v as i64),
-        (Column::Float(v, _), FieldType::Unsigned) => cast!(v, u64, UInt64Array, wrapped),
+        (Column::Float(v, _), FieldType::Integer) => cast!(v, i64, Int64Array, |v| cut(*v)),
+        (Column::Float(v, _), FieldType::Unsigned) => {
+            cast!(v, u64, UInt64Array, |v| cut_unsigned(*v))
+        }
         (Column::Integer(v, _), FieldType::Float) => cast!(v, f64, Float64Array, |v| *v as f64),
         (Column::Integer(v, _), FieldType::Unsigned) => cast!(v, u64, UInt64Array, |v| *v as u64),
         (Column::Unsigned(v, _), FieldType::Float) => cast!(v, f64, Float64Array, |v| *v as f64),

@@ -22,8 +22,6 @@ mod properties;
 #[cfg(test)]
 mod tests;
 
-use wire::influxql::ast::Expr;
-
 pub use aggregate::{Accumulator, Aggregate, Kind, Point};
 pub use call::{Call, Setting};
 pub use column::Column;
@@ -42,6 +40,6 @@ pub(crate) fn unsupported(function: &str, kind: FieldType) -> QueryError {
 }
 
 /// An expression as text, for messages.
-pub(crate) fn text(expr: &Expr) -> String {
+pub(crate) fn text(expr: &wire::influxql::ast::Expr) -> String {
     expr.to_string()
 }
