@@ -21,6 +21,8 @@ pub(super) enum Cells {
     Array(ArrayRef),
     /// The same text in each row.
     Text(Arc<str>),
+    /// The same tag in each row, which functions do not see.
+    Tag(Arc<str>),
     /// Nothing.
     Null,
 }
@@ -32,7 +34,7 @@ impl Cells {
             Self::Array(array) => {
                 Column::of(array.as_ref()).map_or(Value::Null, |column| column.value(row))
             }
-            Self::Text(text) => Value::String(Arc::clone(text)),
+            Self::Text(text) | Self::Tag(text) => Value::String(Arc::clone(text)),
             Self::Null => Value::Null,
         }
     }
@@ -92,7 +94,7 @@ impl Batch {
             },
             Bound::Tag(key) => Ok(match series.tag(key) {
                 "" => Cells::Null,
-                value => Cells::Text(Arc::from(value)),
+                value => Cells::Tag(Arc::from(value)),
             }),
             Bound::Dimension(key) => Ok(Cells::Text(Arc::from(series.tag(key)))),
             Bound::Null => Ok(Cells::Null),
@@ -110,7 +112,7 @@ impl Batch {
                 let all = std::iter::repeat_n(text, self.times.len());
                 Some(Arc::new(StringArray::from_iter_values(all)))
             }
-            Cells::Null => None,
+            Cells::Tag(_) | Cells::Null => None,
         }
     }
 
@@ -120,6 +122,15 @@ impl Batch {
             (Cells::Array(array), Bound::Field(..)) => array.is_valid(row),
             _ => false,
         })
+    }
+
+    /// Whether a row has a value in one column, in which tags do not count.
+    pub(super) fn has_value_in(&self, row: usize, column: usize) -> bool {
+        match self.columns.get(column) {
+            Some(Cells::Array(array)) => array.is_valid(row),
+            Some(Cells::Text(_)) => true,
+            _ => false,
+        }
     }
 
     /// The row's values.

@@ -74,7 +74,8 @@ fn compile_within(
     outer: Option<Outer>,
 ) -> Result<Compiled, QueryError> {
     let mut select = select.clone();
-    let zone = select.timezone.as_deref().map(Zone::named).transpose()?;
+    let unknown = |error: QueryError| QueryError(format!("error parsing query: {error}"));
+    let zone = select.timezone.as_deref().map(Zone::named).transpose().map_err(unknown)?;
     let clock = zone.as_ref().map(Zone::zone);
     let condition = condition::split(select.condition.as_ref(), now_ns, clock)?;
     if let Some(rest) = &condition.rest {
@@ -84,7 +85,7 @@ fn compile_within(
     select.condition = condition.rest;
 
     let mut compiler = Compiler::new(select.limit);
-    compiler.dimensions(&mut select.dimensions, now_ns, zone.as_ref())?;
+    compiler.dimensions(&mut select.dimensions, now_ns)?;
     let last = if compiler.interval.duration != 0 { now_ns } else { MAX_TIME };
     let mut time = TimeRange {
         min: bounds.min.unwrap_or(MIN_TIME).max(MIN_TIME),
@@ -130,15 +131,10 @@ impl Compiler {
         }
     }
 
-    fn dimensions(
-        &mut self,
-        dimensions: &mut [Dimension],
-        now_ns: i64,
-        zone: Option<&Zone>,
-    ) -> Result<(), QueryError> {
+    fn dimensions(&mut self, dimensions: &mut [Dimension], now_ns: i64) -> Result<(), QueryError> {
         for dimension in dimensions {
             match dimension {
-                Dimension::Other(expr) => *dimension = dimensions::other(expr, zone)?,
+                Dimension::Other(expr) => *dimension = dimensions::other(expr)?,
                 Dimension::Tag(name) if name.eq_ignore_ascii_case("time") => {
                     return Err(dimensions::without_arguments());
                 }

@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
+use wire::influxql::ast::Cast;
+
 use super::feeds::{Feed, Feeds, Key, Origin};
 use super::frame::Frame;
 use super::merged::{Reading, Row, Rows, merged};
@@ -26,9 +28,9 @@ const EDGES: usize = 1024;
 /// Series for which a thread is worth its while.
 const SERIES_PER_TASK: usize = 8;
 
-/// What is done with the rows of a group.
+/// What is done with the rows of a group, which has a place among all.
 pub(super) type EachGroup<'a> =
-    &'a mut dyn FnMut(&Key, Rows<'_>) -> Result<ControlFlow<()>, QueryError>;
+    &'a mut dyn FnMut(&Key, usize, Rows<'_>) -> Result<ControlFlow<()>, QueryError>;
 
 /// Executes a statement: `each` gets the groups in the order of the answer, with their rows.
 ///
@@ -63,6 +65,7 @@ fn raw(
         range: frame.range,
         descending: frame.descending(),
         beside: &plan.beside,
+        driver: None,
         context,
     };
     let mut groups: Vec<(&Key, &Vec<Feed>)> = feeds.groups.iter().collect();
@@ -71,10 +74,11 @@ fn raw(
     }
     for (key, feeds) in groups {
         let select = &frame.of.select;
+        let order = feeds.iter().map(|feed| feed.order).min().unwrap_or_default();
         let rows = limited(merged(feeds, reading), select.limit, select.offset);
         let mut scanner = Scanner::new(plan, frame.fill);
         let rows = rows.map(|row| row.map(|row| scanner.raw(plan, row)));
-        if each(key, Box::new(rows))?.is_break() {
+        if each(key, order, Box::new(rows))?.is_break() {
             break;
         }
     }
@@ -129,6 +133,7 @@ fn calls(
     if frame.descending() {
         keys.reverse();
     }
+    let mut order = 0;
     for keys in keys.chunks(GROUPS_AT_ONCE) {
         context.check()?;
         let mut account = Account { cancel: &context.cancel, bytes: 0 };
@@ -165,7 +170,8 @@ fn calls(
             let descending = frame.descending();
             let rows =
                 std::iter::from_fn(|| scanner.next(plan, &mut sequences, descending).map(Ok));
-            if each(key, Box::new(rows))?.is_break() {
+            order += 1;
+            if each(key, order, Box::new(rows))?.is_break() {
                 return Ok(());
             }
         }
@@ -281,10 +287,18 @@ fn sequential_of(
         range: pass.range,
         descending: frame.descending(),
         beside: &plan.beside,
+        driver: None,
         context,
     };
+    let of_series = feeds.iter().all(|feed| matches!(feed.origin, Origin::Series(..)));
     let mut answer = Vec::with_capacity(pass.sequential.len());
     for (at, call) in &pass.sequential {
+        let column = plan.columns.get(call.column);
+        // Functions see no tags, but those by which a sub-query groups.
+        if of_series && column.is_some_and(|column| column.of == Some(Cast::Tag)) {
+            continue;
+        }
+        let reading = Reading { driver: Some(call.column), ..reading };
         let points = match &call.base {
             Base::Edge(aggregate) => edge(plan, call, aggregate, feeds, reading)?,
             _ => one_after_another(frame, call, merged(feeds, reading))?,
@@ -309,9 +323,7 @@ fn edge(
     let mut rows_seen = 0;
     for row in merged(feeds, Reading { descending: last, ..reading }) {
         let (time, values) = row?;
-        let Some(value) = values.get(call.column).filter(|value| **value != Value::Null) else {
-            continue;
-        };
+        let Some(value) = values.get(call.column) else { continue };
         rows_seen += 1;
         if held.push(time, value, 0) {
             let of = |at: &usize| values.get(*at).cloned().unwrap_or(Value::Null);
@@ -357,10 +369,7 @@ fn one_after_another(
         }
         _ => {
             for row in values {
-                let (time, value) = row?;
-                if value != Value::Null {
-                    add((time, value));
-                }
+                add(row?);
             }
         }
     }

@@ -8,12 +8,13 @@ use wire::influxql::ast::Cast;
 use super::frame::Frame;
 use super::inner;
 use super::plan::Column;
-use super::prepare::{Input, Prepared};
+use super::prepare::Input;
 use super::types;
 use crate::query::condition::{Filter, RowFilter};
 use crate::query::context::Context;
 use crate::query::results::QueryError;
-use crate::scan::{Chunk, TimeRange};
+use crate::query::window::Windows;
+use crate::scan::{Chunk, TagPredicate, TimeRange};
 use crate::schema::FieldType;
 use crate::series::Series;
 use crate::view::PolicyView;
@@ -53,6 +54,10 @@ pub(super) struct Held {
     pub(super) series: Series,
     /// Its rows.
     pub(super) chunks: Vec<Chunk>,
+    /// Which sub-query of the statement it is of.
+    pub(super) source: usize,
+    /// The windows in which the sub-query's functions made the rows, if they did.
+    pub(super) windows: Option<Arc<Windows>>,
     /// Where the columns of the statement are.
     pub(super) bound: Arc<[Bound]>,
     /// Where the fields of the condition are.
@@ -111,7 +116,7 @@ impl Feeds {
     ) -> Result<Self, QueryError> {
         let mut found = Self::default();
         let mut series = 0;
-        for source in &frame.of.sources {
+        for (at, source) in frame.of.sources.iter().enumerate() {
             match source {
                 Input::Measurements { view, names } => {
                     for name in names {
@@ -126,7 +131,8 @@ impl Feeds {
                     }
                 }
                 Input::Subquery(inner) => {
-                    found.add_subquery(frame, columns, inner, range, context)?;
+                    let inner = frame.inner(inner, range, context.now_ns);
+                    found.add_subquery(frame, columns, &inner, at, context)?;
                 }
             }
         }
@@ -191,10 +197,11 @@ impl Feeds {
         &mut self,
         frame: &Frame<'_>,
         columns: &[Column],
-        of: &Prepared,
-        range: TimeRange,
+        inner: &Frame<'_>,
+        source: usize,
         context: &Context,
     ) -> Result<(), QueryError> {
+        let of = inner.of;
         let names = inner::column_places(of);
         let bound: Arc<[Bound]> = columns
             .iter()
@@ -212,18 +219,25 @@ impl Feeds {
         let conditions: Arc<[usize]> =
             filter.fields.iter().filter_map(at).map(|(_, at)| *at).collect();
 
-        let inner = frame.inner(of, range, context.now_ns);
-        inner::collect(&inner, context, &mut |name, series, chunks| {
+        let windows = (!inner.is_raw()).then(|| Arc::new(inner.windows(inner.range)));
+        let mut groups: Vec<(usize, Key, Held, RowFilter)> = Vec::new();
+        inner::collect(inner, context, &mut |name, order, series, chunks| {
             let rows = filter.series(&series);
-            if matches!(rows, RowFilter::None) {
+            if matches!(rows, RowFilter::None) || !matches(&filter.tags, &series) {
                 return Ok(());
             }
             let key = Key { name, values: values(&series, &frame.tags) };
             let (bound, conditions) = (Arc::clone(&bound), Arc::clone(&conditions));
-            let held = Arc::new(Held { series, chunks, bound, conditions });
-            self.add(key, Origin::Held(held), rows);
+            let windows = windows.clone();
+            let held = Held { series, chunks, source, windows, bound, conditions };
+            groups.push((order, key, held, rows));
             Ok(())
-        })
+        })?;
+        groups.sort_by_key(|(order, ..)| *order);
+        for (_, key, held, rows) in groups {
+            self.add(key, Origin::Held(Arc::new(held)), rows);
+        }
+        Ok(())
     }
 
     fn add(&mut self, key: Key, origin: Origin, rows: RowFilter) {
@@ -240,6 +254,19 @@ fn fits(field: Cast, of: types::Type) -> bool {
         None => false,
         Some(Cast::AnyField) => true,
         Some(of) => of == field || (number(of) && number(field)),
+    }
+}
+
+/// Whether a series is one of those meant.
+fn matches(of: &TagPredicate, series: &Series) -> bool {
+    match of {
+        TagPredicate::All => true,
+        TagPredicate::Equal(key, value) => series.tag(key) == value,
+        TagPredicate::NotEqual(key, value) => series.tag(key) != value,
+        TagPredicate::Match(key, regex) => regex.is_match(series.tag(key).as_bytes()),
+        TagPredicate::NotMatch(key, regex) => !regex.is_match(series.tag(key).as_bytes()),
+        TagPredicate::And(a, b) => matches(a, series) && matches(b, series),
+        TagPredicate::Or(a, b) => matches(a, series) || matches(b, series),
     }
 }
 

@@ -218,7 +218,12 @@ impl Plan {
                 let Some((column, kind_in)) = argument.and_then(|one| self.read(one)) else {
                     return Ok(None);
                 };
-                let aggregate = Aggregate::new(kind, kind_in, frame.descending())?;
+                let aggregate = match Aggregate::new(kind, kind_in, frame.descending()) {
+                    Ok(aggregate) => aggregate,
+                    // Functions see no tags, so that it does not matter that they are text.
+                    Err(_) if self.is_tag(column) => return Ok(None),
+                    Err(error) => return Err(error),
+                };
                 let tags = ranking_columns(expr);
                 let base = if duration == 0 && matches!(kind, Kind::First | Kind::Last) {
                     Base::Edge(aggregate)
@@ -259,6 +264,10 @@ impl Plan {
                 Ok(Some(plan))
             }
         }
+    }
+
+    fn is_tag(&self, column: usize) -> bool {
+        self.columns.get(column).is_some_and(|column| column.of == Some(Cast::Tag))
     }
 
     /// The place and type of an argument that is known somewhere.
