@@ -218,7 +218,7 @@ fn read_table<'a>(
         let Some(series) = feed.series() else { continue };
         let batch = Batch::of(&chunk, series, &table.bound, &table.conditions, &feed.rows)?;
         if let Some(batch) = batch {
-            take(*group, *feed, batch)?;
+            take(*group, feed, batch)?;
         }
     }
     Ok(())

@@ -215,7 +215,7 @@ fn windows_of(pass: &Pass, keys: &[&Key], context: &Context) -> Result<(Slots, u
 
     let threads = context.pool.as_ref().map_or(1, |pool| pool.current_num_threads());
     let tasks = tasks(pass, &feeds, threads);
-    let work = |(task, (feeds, range)): (usize, (&[(usize, &Feed)], TimeRange))| {
+    let work = |(task, (feeds, range)): (usize, Task<'_, '_>)| {
         let mut slots = Slots::of_task(task);
         let mut held = 0;
         super::batch::read(

@@ -45,7 +45,7 @@ pub(super) fn column_places(of: &Prepared) -> Vec<(String, usize)> {
 
 /// The types of the columns of a sub-query.
 fn kinds(of: &Prepared) -> Vec<Option<FieldType>> {
-    let types = Types { of_name: &|_| Ok(None), math: false };
+    let types = Types { of_name: &|_| Ok(None) };
     let kind = |expr: &Expr| match types.of(expr).ok().flatten()? {
         Cast::Float => Some(FieldType::Float),
         Cast::Integer => Some(FieldType::Integer),

@@ -190,7 +190,7 @@ impl Plan {
         selector: bool,
     ) -> Result<Option<CallPlan>, QueryError> {
         // A call whose type is not known is left out, even where it could count nothing.
-        let known = Types { of_name: &|_| Ok(None), math: true };
+        let known = Types { of_name: &|_| Ok(None) };
         if known.of(expr)?.is_none() {
             return Ok(None);
         }
