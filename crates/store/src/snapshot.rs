@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::catalogue::Policy;
+use crate::catalogue::{Catalogue, Policy};
 use crate::data::State;
 use crate::view::PolicyView;
 
@@ -26,6 +26,11 @@ pub struct Snapshot {
 impl Snapshot {
     pub(crate) fn new(state: State) -> Self {
         Self { state }
+    }
+
+    /// Databases and policies as they are at this moment.
+    pub fn catalogue(&self) -> &Catalogue {
+        &self.state.catalogue
     }
 
     /// The names of all databases, sorted.
@@ -53,15 +58,11 @@ impl Snapshot {
         let unknown = || NameError::Policy(policy.unwrap_or_default().to_owned());
         let policy = database.policy(policy).ok_or_else(unknown)?;
         let data = self.state.policies.get(&policy.id).ok_or_else(unknown)?;
-        let files = self.state.version.policies.get(&policy.id).map(Arc::clone);
-        Ok(PolicyView::new(Arc::clone(data), files))
+        Ok(PolicyView::new(Arc::clone(data)))
     }
 
     /// What could not be read when the store was opened, and is missing from all answers.
     pub fn messages(&self) -> Vec<String> {
-        let policies = self.state.version.policies.values();
-        let mut messages: Vec<String> = policies.flat_map(|of| of.messages.clone()).collect();
-        messages.sort_unstable();
-        messages
+        Vec::new()
     }
 }

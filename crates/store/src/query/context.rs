@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watch::units::{Duration, Size};
 
+use super::registry::Registry;
 use super::results::QueryError;
 
 /// What one query may use; 0 is without a limit.
@@ -52,6 +53,9 @@ pub trait Target: Send + Sync {
     fn write(&self, db: &str, rp: &str, lines: Vec<u8>) -> Result<(), String>;
 }
 
+/// Whether a database may be seen by whoever asks.
+pub type Visible = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
 /// What a statement is executed with. Cheap to clone; a clone is the same query.
 #[derive(Clone)]
 pub struct Context {
@@ -73,6 +77,10 @@ pub struct Context {
     pub into: Option<Arc<dyn Target>>,
     /// Whether the request is a `GET`, by which nothing should be changed.
     pub get: bool,
+    /// The running queries; `None` shows none and kills none.
+    pub registry: Option<Arc<Registry>>,
+    /// Which databases `SHOW DATABASES` lists; `None` is all.
+    pub visible: Option<Visible>,
 }
 
 impl Context {
@@ -89,6 +97,8 @@ impl Context {
             pool: None,
             into: None,
             get: false,
+            registry: None,
+            visible: None,
         }
     }
 

@@ -1,12 +1,174 @@
 //! InfluxQL, executed.
+//!
+//! The one path: [`run`] takes the statements of a query text one after the other, each with a
+//! snapshot; a `SELECT` goes to [`select::run`], a `SHOW` to [`show::run`], and their rows go to
+//! an [`encode::Encoder`]. What changes something is given to the caller, who has the journal.
 
 pub mod condition;
 pub mod context;
+pub mod ddl;
+pub mod encode;
 pub mod expr;
 pub mod fill;
 pub mod functions;
 pub mod regex;
+pub mod registry;
 pub mod results;
 pub mod select;
+pub mod show;
 pub mod timezone;
 pub mod window;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use wire::influxql::ast::Statement;
+
+use crate::snapshot::Snapshot;
+use crate::store::Store;
+use context::Context;
+use encode::{Encoder, Pieces};
+use results::{Message, QueryError};
+
+/// What is said of a statement behind one that failed.
+pub const NOT_EXECUTED: &str = "not executed";
+
+/// How the execution of a statement went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ran {
+    /// It has a result.
+    Well,
+    /// It has an error; what follows is not executed.
+    Failed,
+    /// Nobody wants its result any more.
+    Unwanted,
+}
+
+/// Runs the statements of a query text in their order, up to the first error, and writes all
+/// results. Those that read see one snapshot, up to the next one that changes something; these go
+/// to `change`, which returns once the change can be seen.
+pub fn run(
+    store: &Arc<Store>,
+    statements: &[Statement],
+    context: &Context,
+    encoder: &mut dyn Encoder,
+    change: &mut dyn FnMut(&Statement) -> Result<(), QueryError>,
+) {
+    let mut snapshot = None;
+    for (id, statement) in statements.iter().enumerate() {
+        let ran = if ddl::changes(statement) {
+            snapshot = None;
+            let outcome = change(statement);
+            changed(id, statement, context, outcome, encoder)
+        } else {
+            let at = snapshot.get_or_insert_with(|| store.snapshot());
+            let ran = run_one(at, id, statement, context, encoder);
+            if matches!(statement, Statement::Select(select) if select.target.is_some()) {
+                snapshot = None;
+            }
+            ran
+        };
+        match ran {
+            Ran::Well => {}
+            Ran::Failed => {
+                for left in id + 1..statements.len() {
+                    let outcome = Err(QueryError(NOT_EXECUTED.to_owned()));
+                    if encoder.result(left, outcome, &[]).is_break() {
+                        return;
+                    }
+                }
+                break;
+            }
+            Ran::Unwanted => return,
+        }
+    }
+    let _ = encoder.finish();
+}
+
+/// Writes the result of a statement that changed something, or was refused.
+pub fn changed(
+    id: usize,
+    statement: &Statement,
+    context: &Context,
+    outcome: Result<(), QueryError>,
+    encoder: &mut dyn Encoder,
+) -> Ran {
+    let told = told(statement, context);
+    let well = outcome.is_ok();
+    ran(well, encoder.result(id, outcome, told.as_slice()))
+}
+
+/// Runs one statement that changes nothing (but for `INTO`) and writes its result; `id` is its
+/// place in the query text.
+pub fn run_one(
+    snapshot: &Snapshot,
+    id: usize,
+    statement: &Statement,
+    context: &Context,
+    encoder: &mut dyn Encoder,
+) -> Ran {
+    encoder.begin(id, pieces(statement));
+    if let Some(message) = told(statement, context) {
+        encoder.message(message);
+    }
+    for text in snapshot.messages() {
+        encoder.message(Message { level: "warning", text });
+    }
+    let outcome = context.check().and_then(|()| match statement {
+        Statement::Select(select) => select::run(snapshot, select, context, encoder),
+        Statement::Show(what) => show::run(snapshot, what, context, encoder),
+        Statement::KillQuery(id) => kill(context, *id),
+        Statement::Explain { .. } => unserved("EXPLAIN", "query plans"),
+        Statement::Unserved(what) => unserved(what, missing(what)),
+        _ => unserved("a statement that changes something", "a way to run it here"),
+    });
+    let well = outcome.is_ok();
+    ran(well, encoder.end(outcome))
+}
+
+fn told(statement: &Statement, context: &Context) -> Option<Message> {
+    if context.get { ddl::deprecated(statement) } else { None }
+}
+
+fn ran(well: bool, flow: ControlFlow<()>) -> Ran {
+    match (flow, well) {
+        (ControlFlow::Break(()), _) => Ran::Unwanted,
+        (ControlFlow::Continue(()), true) => Ran::Well,
+        (ControlFlow::Continue(()), false) => Ran::Failed,
+    }
+}
+
+fn pieces(statement: &Statement) -> Pieces {
+    match statement {
+        Statement::Select(_) => Pieces::Cut,
+        Statement::Show(what) => show::pieces(what),
+        _ => Pieces::Whole,
+    }
+}
+
+fn kill(context: &Context, id: u64) -> Result<(), QueryError> {
+    match &context.registry {
+        Some(registry) => registry.kill(id),
+        None => Err(QueryError(format!("no such query id: {id}"))),
+    }
+}
+
+/// What the store does not have that a statement is about.
+fn missing(statement: &str) -> &'static str {
+    let about = |word| statement.to_ascii_uppercase().contains(word);
+    if about("CONTINUOUS") {
+        "continuous queries; run SELECT ... INTO on a schedule"
+    } else if about("SUBSCRIPTION") {
+        "subscriptions; add an [[influx.backend]] to the configuration"
+    } else if about("SHARD") {
+        "shards; drop a retention policy, or DELETE"
+    } else if ["USER", "PASSWORD", "GRANT", "REVOKE"].into_iter().any(about) {
+        "users; they are [[influx.user]] in the configuration"
+    } else {
+        "anything like it"
+    }
+}
+
+fn unserved(statement: &str, what: &str) -> Result<(), QueryError> {
+    Err(QueryError(format!("{statement} is not supported: the embedded store has no {what}")))
+}

@@ -77,10 +77,9 @@ impl Reader<'_> {
 
     fn literal(&mut self, code: u32) {
         // A code that is no character, as half of a pair, matches nothing.
-        if char::from_u32(code).is_some() {
-            let _ = write!(self.out, "\\x{{{code:X}}}");
-        } else {
-            self.out.push_str("[^\\x{0}-\\x{10FFFF}]");
+        match char::from_u32(code) {
+            Some(_) => drop(write!(self.out, "\\x{{{code:X}}}")),
+            None => self.out.push_str("[^\\x{0}-\\x{10FFFF}]"),
         }
     }
 
@@ -103,7 +102,7 @@ impl Reader<'_> {
         let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
         let is_count = !least.is_empty() && digits(least) && digits(most);
         if is_count {
-            let _ = write!(self.out, "{{{counts}}}");
+            drop(write!(self.out, "{{{counts}}}"));
             self.rest = rest;
         }
         is_count
@@ -174,7 +173,7 @@ impl Reader<'_> {
                     None => (false, name.as_str()),
                 };
                 let sign = if negated == inverted { 'p' } else { 'P' };
-                let _ = write!(self.out, "\\{sign}{{{name}}}");
+                drop(write!(self.out, "\\{sign}{{{name}}}"));
                 return true;
             }
             _ => return false,
@@ -267,7 +266,7 @@ impl Reader<'_> {
         if !word.bytes().all(|b| b.is_ascii_lowercase()) {
             return false;
         }
-        let _ = write!(self.out, "[:{name}:]");
+        drop(write!(self.out, "[:{name}:]"));
         self.rest = rest;
         true
     }

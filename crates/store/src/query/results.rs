@@ -53,6 +53,8 @@ pub trait Sink {
     fn rows(&mut self, rows: Rows) -> ControlFlow<()>;
     /// Takes a message, before the first rows.
     fn message(&mut self, message: Message);
+    /// Takes the zone that times are shown in (`tz()`), before the first rows.
+    fn zone(&mut self, _zone: &jiff::tz::TimeZone) {}
 }
 
 /// Why a statement has no result; displays as InfluxDB words it.

@@ -50,6 +50,12 @@ impl Filter {
         Ok(Self { tags, fields: compiler.fields, node })
     }
 
+    /// Whether [`Filter::tags`] says all that the condition says of tags: nothing else is to be
+    /// asked of a series, only of its rows.
+    pub fn is_of_tags(&self) -> bool {
+        self.node.as_ref().is_none_or(|node| !node.compares_tags())
+    }
+
     /// What is left to ask of the rows of a series.
     pub fn series(&self, series: &Series) -> RowFilter {
         self.node.as_ref().map_or(Rows::All, |node| node.series(series))
@@ -101,6 +107,17 @@ impl Node {
             Self::And(left, right) | Self::Or(left, right) => {
                 left.is_predicate() && right.is_predicate()
             }
+        }
+    }
+
+    /// Whether it compares a tag with another one.
+    fn compares_tags(&self) -> bool {
+        match self {
+            Self::SameTag(..) => true,
+            Self::And(left, right) | Self::Or(left, right) => {
+                left.compares_tags() || right.compares_tags()
+            }
+            Self::Constant(_) | Self::Tag(_) | Self::Row(..) => false,
         }
     }
 

@@ -69,6 +69,8 @@ fn errors_are_worded_as_influxdb_does() {
     assert_eq!(error(name("host")), types);
     let unequal = op(Op::NotEqual, name("time"), Expr::Integer(3));
     assert_eq!(split_at_1000(&unequal).unwrap_err(), "invalid time comparison operator: !=");
+    let error = split_at_1000(&name("host")).unwrap_err();
+    assert_eq!(error, "invalid condition expression: host");
 }
 
 fn filter(condition: &Expr) -> Filter {

@@ -12,7 +12,6 @@ use super::scalar::{
 };
 use super::{Division, Input, Node};
 use crate::query::functions::Column;
-use crate::query::functions::element::{cut, cut_unsigned};
 use crate::query::results::Value;
 use crate::schema::FieldType;
 
@@ -54,8 +53,7 @@ pub(super) fn eval(node: &Node, slots: &[Input], len: usize, division: Division)
 fn matched(input: &Input, len: usize, found: impl Fn(&[u8]) -> bool) -> Input {
     if let Some(Column::String(text)) = column(input) {
         let found = |at| text.is_valid(at) && found(text.value(at).as_bytes());
-        let mask = BooleanBuffer::collect_bool(len, found);
-        return Input::Array(Arc::new(BooleanArray::new(mask, text.nulls().cloned())));
+        return truths(BooleanBuffer::collect_bool(len, found));
     }
     match input {
         Input::Scalar(Value::String(text)) => Input::Scalar(Value::Boolean(found(text.as_bytes()))),
@@ -67,9 +65,7 @@ fn matched(input: &Input, len: usize, found: impl Fn(&[u8]) -> bool) -> Input {
 fn never(input: &Input, len: usize) -> bool {
     match (input, column(input)) {
         (Input::Scalar(Value::Boolean(truth)), _) => !truth,
-        (_, Some(Column::Boolean(array))) if array.null_count() == 0 => {
-            truth(input, len).count_set_bits() == 0
-        }
+        (_, Some(Column::Boolean(_))) => truth(input, len).count_set_bits() == 0,
         _ => false,
     }
 }
@@ -88,12 +84,6 @@ pub(super) fn truth(input: &Input, len: usize) -> BooleanBuffer {
         },
         _ => BooleanBuffer::new_unset(len),
     }
-}
-
-/// Which rows are not null; `None` is all.
-fn known(input: &Input) -> Option<BooleanBuffer> {
-    let nulls = column(input).and_then(|column| column.nulls());
-    nulls.map(|nulls| nulls.inner().clone())
 }
 
 fn truths(mask: BooleanBuffer) -> Input {
@@ -241,13 +231,8 @@ fn fast(op: Op, left: &Input, right: &Input, len: usize, division: Division) -> 
     };
     let comparison = compare(op, &0, &0).is_some();
     match (a, b) {
-        (Boolean, Boolean) if matches!(op, Op::And | Op::Or) => {
-            let (a, b) = (truth(left, len), truth(right, len));
-            let mask = if op == Op::And { &a & &b } else { &a | &b };
-            // Beside a boolean null is false; two of them are null.
-            let nulls = known(left).zip(known(right)).map(|(a, b)| NullBuffer::new(&a | &b));
-            Some(Input::Array(Arc::new(BooleanArray::new(mask, nulls))))
-        }
+        (Boolean, Boolean) if op == Op::And => Some(truths(&truth(left, len) & &truth(right, len))),
+        (Boolean, Boolean) if op == Op::Or => Some(truths(&truth(left, len) | &truth(right, len))),
         (String, String) => texts(op, left, right, len),
         (Integer, Integer) if comparison => {
             Some(compared(op, &integers(left)?, &integers(right)?, len))
@@ -362,11 +347,10 @@ pub fn cast_array(array: &ArrayRef, to: FieldType) -> Option<ArrayRef> {
             Arc::new($array::new($values.iter().map($of).collect::<Vec<$type>>().into(), nulls))
         };
     }
+    let wrapped = |v: &f64| if *v < 0.0 { *v as i64 as u64 } else { *v as u64 };
     Some(match (from, to) {
-        (Column::Float(v, _), FieldType::Integer) => cast!(v, i64, Int64Array, |v| cut(*v)),
-        (Column::Float(v, _), FieldType::Unsigned) => {
-            cast!(v, u64, UInt64Array, |v| cut_unsigned(*v))
-        }
+        (Column::Float(v, _), FieldType::Integer) => cast!(v, i64, Int64Array, |v| *v as i64),
+        (Column::Float(v, _), FieldType::Unsigned) => cast!(v, u64, UInt64Array, wrapped),
         (Column::Integer(v, _), FieldType::Float) => cast!(v, f64, Float64Array, |v| *v as f64),
         (Column::Integer(v, _), FieldType::Unsigned) => cast!(v, u64, UInt64Array, |v| *v as u64),
         (Column::Unsigned(v, _), FieldType::Float) => cast!(v, f64, Float64Array, |v| *v as f64),

@@ -143,7 +143,7 @@ fn unit(arguments: &[Expr], wrong: impl Fn(&Expr) -> String) -> Result<Option<i6
         None => Ok(None),
         Some(Expr::Duration(unit)) if *unit > 0 => Ok(Some(*unit)),
         Some(unit @ Expr::Duration(_)) => {
-            fail(format!("duration argument must be positive, got {unit}"))
+            fail(format!("duration argument must be positive, got {}", super::text(unit)))
         }
         Some(other) => fail(wrong(other)),
     }
@@ -219,7 +219,8 @@ fn top(name: &str, arguments: &[Expr], at: &Setting) -> Result<Call, QueryError>
         ));
     };
     let Expr::Integer(limit) = last else {
-        return fail(format!("expected integer as last argument in {name}(), found {last}"));
+        let found = super::text(last);
+        return fail(format!("expected integer as last argument in {name}(), found {found}"));
     };
     if *limit <= 0 {
         return fail(format!("limit ({limit}) in {name} function must be at least 1"));
@@ -233,11 +234,13 @@ fn top(name: &str, arguments: &[Expr], at: &Setting) -> Result<Call, QueryError>
         ));
     }
     if !matches!(first, Expr::Reference { .. }) {
-        return fail(format!("expected first argument to be a field in {name}(), found {first}"));
+        let found = super::text(first);
+        return fail(format!("expected first argument to be a field in {name}(), found {found}"));
     }
     for other in between {
         if !matches!(other, Expr::Reference { .. }) {
-            return fail(format!("only fields or tags are allowed in {name}(), found {other}"));
+            let found = super::text(other);
+            return fail(format!("only fields or tags are allowed in {name}(), found {found}"));
         }
     }
     Ok(Call::Aggregate(if name == "top" { Kind::Top(size) } else { Kind::Bottom(size) }))

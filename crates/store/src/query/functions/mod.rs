@@ -7,7 +7,6 @@
 
 pub mod aggregate;
 pub mod call;
-mod choose;
 mod collect;
 pub mod column;
 pub(crate) mod element;
@@ -17,10 +16,7 @@ mod pick;
 mod reduce;
 pub mod transform;
 
-#[cfg(test)]
-mod properties;
-#[cfg(test)]
-mod tests;
+use wire::influxql::ast::Expr;
 
 pub use aggregate::{Accumulator, Aggregate, Kind, Point};
 pub use call::{Call, Setting};
@@ -40,6 +36,6 @@ pub(crate) fn unsupported(function: &str, kind: FieldType) -> QueryError {
 }
 
 /// An expression as text, for messages.
-pub(crate) fn text(expr: &wire::influxql::ast::Expr) -> String {
-    expr.to_string()
+pub(crate) fn text(expr: &Expr) -> String {
+    format!("{expr:?}")
 }

@@ -1,0 +1,158 @@
+//! Answers as bytes: JSON, in one document or in chunks, and CSV (`services/httpd`).
+
+mod chunked;
+mod csv;
+mod indent;
+mod json;
+mod text;
+
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+
+use super::results::{Message, QueryError, Sink};
+
+pub use text::Epoch;
+
+/// Rows of one series after which InfluxDB begins a new piece where no `chunk_size` is said.
+pub const CHUNK_SIZE_DEFAULT: usize = 10_000;
+/// Bytes that are gathered before they are handed out.
+const PIECE_BYTES: usize = 64 << 10;
+/// Bytes of one statement's answer that are held back at its beginning: an error that comes
+/// before they are handed out stands alone, as in InfluxDB.
+const HELD_BYTES: usize = 1 << 20;
+
+/// Where the pieces of an answer go; `Break` says that nobody wants more.
+pub type Out = Box<dyn FnMut(Bytes) -> ControlFlow<()> + Send>;
+
+/// How an answer is to look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Format {
+    /// CSV rather than JSON.
+    pub csv: bool,
+    /// JSON over several lines.
+    pub pretty: bool,
+    /// The unit of times; `None` is RFC 3339.
+    pub epoch: Option<Epoch>,
+    /// Rows in one document of a chunked answer; `None` is one document for all.
+    pub chunk_size: Option<usize>,
+}
+
+impl Format {
+    /// Whether a request's `Accept` asks for CSV.
+    pub fn accepts_csv(accept: &str) -> bool {
+        matches!(accept, "application/csv" | "text/csv")
+    }
+
+    /// The answer's `Content-Type`.
+    pub fn content_type(self) -> &'static str {
+        if self.csv { "text/csv" } else { "application/json" }
+    }
+
+    /// A whole body for a request that is refused.
+    pub fn error_body(self, text: &str) -> Vec<u8> {
+        let mut compact = Vec::new();
+        if self.csv {
+            compact.extend_from_slice(b"error\n");
+            csv::field(&mut compact, text);
+        } else {
+            compact.extend_from_slice(b"{\"error\":");
+            text::json_string(&mut compact, text);
+            compact.push(b'}');
+        }
+        let mut body = Vec::new();
+        if self.pretty && !self.csv {
+            indent::Indent::default().push(&compact, &mut body);
+        } else {
+            body = compact;
+        }
+        body.push(b'\n');
+        body
+    }
+}
+
+/// Whether the rows of a statement come in chunks, or all in one result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pieces {
+    /// Cut into chunks, each a result of its own.
+    Cut,
+    /// A result for each series, whatever its length.
+    Series,
+    /// One result, whatever its length.
+    Whole,
+}
+
+/// Writes the results of statements, one after the other. A result is `begin`, rows and messages,
+/// `end`; the answer ends with `finish`.
+pub trait Encoder: Sink + Send {
+    /// The result of the statement at a place among all statements begins.
+    fn begin(&mut self, statement: usize, pieces: Pieces);
+
+    /// The result ends, well or not.
+    fn end(&mut self, outcome: Result<(), QueryError>) -> ControlFlow<()>;
+
+    /// The answer ends: all that is left is handed out.
+    fn finish(&mut self) -> ControlFlow<()>;
+
+    /// A whole result without rows.
+    fn result(
+        &mut self,
+        statement: usize,
+        outcome: Result<(), QueryError>,
+        messages: &[Message],
+    ) -> ControlFlow<()> {
+        self.begin(statement, Pieces::Whole);
+        for message in messages {
+            self.message(message.clone());
+        }
+        self.end(outcome)
+    }
+}
+
+/// An encoder that hands its bytes to `out`.
+pub fn new(format: Format, out: Out) -> Box<dyn Encoder> {
+    let pieces = Piecewise::new(format.pretty && !format.csv, out);
+    match format.chunk_size {
+        _ if format.csv => Box::new(csv::Csv::new(format.epoch, pieces)),
+        None => Box::new(json::Json::new(format.epoch, pieces)),
+        Some(size) => Box::new(chunked::Chunked::new(format.epoch, size.max(1), pieces)),
+    }
+}
+
+/// Gathers bytes and hands them out in pieces.
+struct Piecewise {
+    gathered: Vec<u8>,
+    indent: Option<indent::Indent>,
+    out: Out,
+}
+
+impl Piecewise {
+    fn new(pretty: bool, out: Out) -> Self {
+        let indent = if pretty { Some(indent::Indent::default()) } else { None };
+        Self { gathered: Vec::new(), indent, out }
+    }
+
+    fn hand_out(&mut self) -> ControlFlow<()> {
+        if self.gathered.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        let piece = match &mut self.indent {
+            None => std::mem::take(&mut self.gathered),
+            Some(indent) => {
+                let mut piece = Vec::with_capacity(self.gathered.len() * 2);
+                indent.push(&self.gathered, &mut piece);
+                self.gathered.clear();
+                piece
+            }
+        };
+        (self.out)(Bytes::from(piece))
+    }
+
+    /// The end of a document. Go writes it behind the indented JSON, as it is.
+    fn newline(&mut self) {
+        self.gathered.push(b'\n');
+    }
+}
+
+#[cfg(test)]
+mod tests;

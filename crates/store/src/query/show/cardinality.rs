@@ -1,0 +1,191 @@
+//! `SHOW ... CARDINALITY`: exact also where InfluxDB estimates.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wire::influxql::ast::{Cardinality, Dimension, ShowClauses};
+
+use super::super::condition::{Filter, split};
+use super::super::context::Context;
+use super::super::ddl::has_time;
+use super::super::regex;
+use super::super::results::{QueryError, Rows, Sink, Value};
+use super::schema::{Schema, Tags};
+use super::tags::Keys;
+use super::{columns, database, give, places, table};
+use crate::scan::TagPredicate;
+use crate::snapshot::Snapshot;
+
+/// A statement.
+pub(super) struct Asked<'a> {
+    pub(super) what: Cardinality,
+    pub(super) exact: bool,
+    pub(super) clauses: &'a ShowClauses,
+    pub(super) dimensions: &'a [Dimension],
+}
+
+impl Asked<'_> {
+    /// Whether InfluxDB would answer an estimate for the whole database.
+    pub(super) fn is_estimate(&self) -> bool {
+        let ShowClauses { sources, condition, limit, offset, .. } = self.clauses;
+        let plain = sources.is_empty() && condition.is_none() && self.dimensions.is_empty();
+        let estimated = matches!(self.what, Cardinality::Series | Cardinality::Measurement);
+        estimated && !self.exact && plain && *limit == 0 && *offset == 0
+    }
+
+    fn check_time(&self) -> Result<bool, QueryError> {
+        let timed = self.clauses.condition.as_ref().is_some_and(has_time);
+        let name = match self.what {
+            _ if !timed => return Ok(false),
+            Cardinality::TagValues => return Ok(true),
+            Cardinality::Series => "SERIES EXACT",
+            Cardinality::Measurement => "MEASUREMENT EXACT",
+            Cardinality::TagKey => "TAG KEY EXACT",
+            Cardinality::FieldKey => "FIELD KEY",
+        };
+        let text = format!("SHOW {name} CARDINALITY doesn't support time in WHERE clause");
+        Err(QueryError(text))
+    }
+}
+
+pub(super) fn show(
+    snapshot: &Snapshot,
+    asked: &Asked<'_>,
+    context: &Context,
+    sink: &mut dyn Sink,
+) -> Result<(), QueryError> {
+    if asked.is_estimate() {
+        let db = database(asked.clauses.db.as_deref(), context)?;
+        let count = Schema::database(snapshot, &db).map_or(0, |schema| whole(&schema, asked.what));
+        let columns = columns(&["cardinality estimation"]);
+        let _ = give(sink, table("", &columns, vec![vec![integer(count)]]));
+        return Ok(());
+    }
+    // InfluxDB finds nothing where the values of tags are counted within a time.
+    let timed = asked.check_time()?;
+    let groups = counted(snapshot, asked, context)?;
+    let columns = columns(&["count"]);
+    if timed || asked.clauses.offset > 0 {
+        return Ok(());
+    }
+    for ((name, tags), counted) in groups {
+        if counted.is_empty() {
+            continue;
+        }
+        let rows = table(&name, &columns, vec![vec![integer(counted.len())]]);
+        if give(sink, Rows { tags, ..rows }).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn integer(count: usize) -> Value {
+    Value::Integer(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// Series or measurements of a whole database.
+fn whole(schema: &Schema, what: Cardinality) -> usize {
+    let names = schema.measurements();
+    if what == Cardinality::Measurement {
+        return names.len();
+    }
+    let one = schema.views().count() == 1;
+    let all = TagPredicate::All;
+    let filter = |name: &str| schema.filter(name, None);
+    let count = |name: &String| match (one, filter(name)) {
+        (true, _) => schema.views().map(|view| view.series_count(name, &all)).sum(),
+        (false, Ok(filter)) => schema.series(name, &filter, true).len(),
+        (false, Err(_)) => 0,
+    };
+    names.iter().map(count).sum()
+}
+
+/// Name and tags of a group.
+type Group = (String, Vec<(String, String)>);
+
+/// What there is of each group, once each.
+fn counted(
+    snapshot: &Snapshot,
+    asked: &Asked<'_>,
+    context: &Context,
+) -> Result<BTreeMap<Group, BTreeSet<String>>, QueryError> {
+    let rest = split(asked.clauses.condition.as_ref(), context.now_ns, None)?.rest;
+    let wanted = Keys::of(asked.clauses.key.as_ref())?;
+    let mut groups: BTreeMap<Group, BTreeSet<String>> = BTreeMap::new();
+    for (db, policy, named) in places(asked.clauses, context)? {
+        let schema = Schema::policy(snapshot, &db, policy.as_deref());
+        let schema = schema.map_err(|error| QueryError(error.to_string()))?;
+        for name in schema.measurements().into_iter().filter(|name| named.is(name)) {
+            context.check()?;
+            let filter = schema.filter(&name, rest.as_ref())?;
+            let by = grouped_by(&schema, &name, asked.dimensions)?;
+            let fields = fields(&schema, &name, asked.what);
+            for tags in matching(&schema, &name, &filter) {
+                let group = (shown(&name, asked.what), group(&tags, &by));
+                let into = groups.entry(group).or_default();
+                match asked.what {
+                    Cardinality::Series => {
+                        into.insert(super::series::key(&name, &tags));
+                    }
+                    Cardinality::Measurement => {
+                        into.insert(name.clone());
+                    }
+                    Cardinality::TagKey => into.extend(tags.iter().map(|(key, _)| key.to_string())),
+                    Cardinality::TagValues => {
+                        let wanted = tags.iter().filter(|(key, _)| wanted.has(key));
+                        into.extend(wanted.map(|(_, value)| value.to_string()));
+                    }
+                    Cardinality::FieldKey => into.extend(fields.iter().cloned()),
+                }
+            }
+        }
+    }
+    Ok(groups)
+}
+
+/// The tags of the series that match by their tags alone.
+fn matching(schema: &Schema, name: &str, filter: &Filter) -> Vec<Tags> {
+    schema.series(name, filter, false).into_keys().collect()
+}
+
+/// Measurements are counted over all names.
+fn shown(name: &str, what: Cardinality) -> String {
+    if what == Cardinality::Measurement { String::new() } else { name.to_owned() }
+}
+
+fn fields(schema: &Schema, name: &str, what: Cardinality) -> BTreeSet<String> {
+    if what != Cardinality::FieldKey {
+        return BTreeSet::new();
+    }
+    schema.views().flat_map(|view| view.fields(name).into_keys()).collect()
+}
+
+/// The tag keys of `GROUP BY`, sorted.
+fn grouped_by(
+    schema: &Schema,
+    name: &str,
+    dimensions: &[Dimension],
+) -> Result<BTreeSet<String>, QueryError> {
+    let mut keys = BTreeSet::new();
+    for dimension in dimensions {
+        match dimension {
+            Dimension::Tag(key) => {
+                keys.insert(key.clone());
+            }
+            Dimension::Wildcard => keys.extend(schema.tag_keys(name)),
+            Dimension::Regex(pattern) => {
+                let regex = regex::compile(&pattern.0)?;
+                let known = schema.tag_keys(name).into_iter();
+                keys.extend(known.filter(|key| regex.is_match(key.as_bytes())));
+            }
+            Dimension::Time { .. } | Dimension::Other(_) => {}
+        }
+    }
+    Ok(keys)
+}
+
+fn group(tags: &Tags, by: &BTreeSet<String>) -> Vec<(String, String)> {
+    let value = |key: &str| tags.iter().find(|(known, _)| **known == *key).map(|(_, value)| value);
+    let pair = |key: &String| (key.clone(), value(key).map_or("", |value| value).to_owned());
+    by.iter().map(pair).collect()
+}

@@ -1,0 +1,189 @@
+//! `SHOW SERIES`.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use wire::influxql::ast::{Expr, Op, ShowClauses};
+
+use super::super::condition::{Condition, Filter, RowFilter, split};
+use super::super::context::Context;
+use super::super::results::{QueryError, Rows, Sink, Value};
+use super::schema::{Schema, Tags};
+use super::{ROWS_AT_ONCE, columns, places, table};
+use crate::scan::ScanRequest;
+use crate::series::Series;
+use crate::snapshot::Snapshot;
+use crate::view::PolicyView;
+
+/// A series as in line protocol.
+pub(super) fn key(measurement: &str, tags: &Tags) -> String {
+    let mut key = String::with_capacity(measurement.len() + 16 * tags.len());
+    escaped(&mut key, measurement, &[',', ' ']);
+    for (name, value) in tags.iter() {
+        key.push(',');
+        escaped(&mut key, name, &[',', '=', ' ']);
+        key.push('=');
+        escaped(&mut key, value, &[',', '=', ' ']);
+    }
+    key
+}
+
+fn escaped(out: &mut String, text: &str, special: &[char]) {
+    for char in text.chars() {
+        if special.contains(&char) {
+            out.push('\\');
+        }
+        out.push(char);
+    }
+}
+
+pub(super) fn show(
+    snapshot: &Snapshot,
+    clauses: &ShowClauses,
+    context: &Context,
+    sink: &mut dyn Sink,
+) -> Result<(), QueryError> {
+    let places = places(clauses, context)?;
+    let condition = split(clauses.condition.as_ref(), context.now_ns, None)?;
+    let timed = clauses.condition.as_ref().is_some_and(super::super::ddl::has_time);
+    let mut out = Out::new(clauses, sink);
+    let mut found: Vec<(Schema, super::names::Named)> = Vec::new();
+    let mut names = BTreeSet::new();
+    for (db, policy, named) in places {
+        let error = |error: crate::snapshot::NameError| QueryError(error.to_string());
+        let mut schema = Schema::policy(snapshot, &db, policy.as_deref()).map_err(error)?;
+        if !timed {
+            // The index is one for all policies, but the one that is named must exist.
+            schema = Schema::database(snapshot, &db).map_err(error)?;
+        }
+        names.extend(schema.measurements().into_iter().filter(|name| named.is(name)));
+        found.push((schema, named));
+    }
+    if !timed && !names.is_empty() {
+        condition.rest.as_ref().map_or(Ok(()), only_equality)?;
+    }
+    for name in names {
+        let mut keys = BTreeSet::new();
+        for (schema, _) in found.iter().filter(|(_, named)| named.is(&name)) {
+            context.check()?;
+            let filter = schema.filter(&name, condition.rest.as_ref())?;
+            if timed {
+                for view in schema.views() {
+                    with_points(view, &name, &filter, &condition, context, &mut keys)?;
+                }
+            } else {
+                let series = schema.series(&name, &filter, true);
+                keys.extend(series.keys().map(|tags| key(&name, tags)));
+            }
+        }
+        for key in keys {
+            if out.push(key).is_break() {
+                return Ok(());
+            }
+        }
+    }
+    out.finish();
+    Ok(())
+}
+
+/// The index knows no order of values.
+fn only_equality(condition: &Expr) -> Result<(), QueryError> {
+    match condition {
+        Expr::Binary { op: Op::And | Op::Or, left, right } => {
+            only_equality(left).and_then(|()| only_equality(right))
+        }
+        Expr::Binary { op, .. } => match op {
+            Op::Equal | Op::NotEqual | Op::EqualRegex | Op::NotEqualRegex => Ok(()),
+            _ => Err(QueryError("invalid tag comparison operator".to_owned())),
+        },
+        Expr::Paren(inner) => only_equality(inner),
+        _ => Ok(()),
+    }
+}
+
+/// Adds the series that have a matching point in the times asked for.
+fn with_points(
+    view: &PolicyView,
+    name: &str,
+    filter: &Filter,
+    condition: &Condition,
+    context: &Context,
+    keys: &mut BTreeSet<String>,
+) -> Result<(), QueryError> {
+    let time = condition.time.range();
+    if view.extent(name, time).is_none() {
+        return Ok(());
+    }
+    let fields = filter.fields.clone();
+    let request = ScanRequest { measurement: name.to_owned(), time, fields, descending: false };
+    for series in view.series(name, &filter.tags) {
+        context.check()?;
+        if has_point(view, &series, &request, &filter.series(&series))? {
+            keys.insert(key(name, &series.tags));
+        }
+    }
+    Ok(())
+}
+
+fn has_point(
+    view: &PolicyView,
+    series: &Series,
+    request: &ScanRequest,
+    rows: &RowFilter,
+) -> Result<bool, QueryError> {
+    if matches!(rows, RowFilter::None) {
+        return Ok(false);
+    }
+    let mut request = request.clone();
+    if matches!(rows, RowFilter::All) {
+        request.fields.clear();
+    }
+    for chunk in view.scan(&[series.id], &request) {
+        let chunk = chunk.map_err(|error| QueryError(error.to_string()))?;
+        if rows.keep(chunk.times.len(), &chunk.columns).count_set_bits() > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Keys on their way out, within `LIMIT` and `OFFSET`; only some are held at a time.
+struct Out<'a> {
+    sink: &'a mut dyn Sink,
+    columns: Arc<[String]>,
+    skip: u64,
+    left: u64,
+    rows: Vec<Vec<Value>>,
+}
+
+impl<'a> Out<'a> {
+    fn new(clauses: &ShowClauses, sink: &'a mut dyn Sink) -> Self {
+        let left = if clauses.limit == 0 { u64::MAX } else { clauses.limit };
+        let columns = columns(&["key"]);
+        Self { sink, columns, skip: clauses.offset, left, rows: Vec::new() }
+    }
+
+    fn push(&mut self, key: String) -> ControlFlow<()> {
+        if self.skip > 0 {
+            self.skip -= 1;
+            return ControlFlow::Continue(());
+        }
+        if self.left == 0 {
+            return ControlFlow::Continue(());
+        }
+        self.left -= 1;
+        if self.rows.len() == ROWS_AT_ONCE {
+            let rows = table("", &self.columns, std::mem::take(&mut self.rows));
+            self.sink.rows(Rows { partial: true, ..rows })?;
+        }
+        self.rows.push(vec![Value::String(Arc::from(key))]);
+        ControlFlow::Continue(())
+    }
+
+    fn finish(self) {
+        if !self.rows.is_empty() {
+            let _ = self.sink.rows(table("", &self.columns, self.rows));
+        }
+    }
+}

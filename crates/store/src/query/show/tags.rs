@@ -1,0 +1,154 @@
+//! `SHOW TAG KEYS` and `SHOW TAG VALUES`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wire::influxql::ast::{KeyMatch, ShowClauses};
+
+use super::super::condition::{Filter, split};
+use super::super::context::Context;
+use super::super::regex;
+use super::super::results::{QueryError, Sink, Value};
+use super::schema::Schema;
+use super::{columns, give, limited, names, table, text};
+use crate::snapshot::Snapshot;
+
+/// A measurement, and which of its series; `None` is all.
+type Chosen = (String, Option<Filter>);
+
+/// The measurements that `FROM` and `WHERE` choose, each with the filter of its series.
+fn chosen(
+    snapshot: &Snapshot,
+    db: &str,
+    clauses: &ShowClauses,
+    context: &Context,
+) -> Result<(Schema, Vec<Chosen>), QueryError> {
+    let schema = Schema::database(snapshot, db).map_err(|error| QueryError(error.to_string()))?;
+    let condition = split(clauses.condition.as_ref(), context.now_ns, None)?;
+    let schema = schema.within(condition.time);
+    let (of_names, of_tags) = names::apart(condition.rest.as_ref());
+    let named = names::named(&clauses.sources)?;
+    let mut names = match &of_names {
+        None => schema.measurements(),
+        Some(condition) => names::matching(&schema, condition)?,
+    };
+    names.retain(|name| named.iter().any(|one| one.is(name)));
+    let mut chosen = Vec::with_capacity(names.len());
+    for name in names {
+        let filter = match &of_tags {
+            None => None,
+            Some(condition) => Some(schema.filter(&name, Some(condition))?),
+        };
+        chosen.push((name, filter));
+    }
+    Ok((schema, chosen))
+}
+
+/// The values of some tags of a measurement, over the series that match.
+fn values_of(
+    schema: &Schema,
+    name: &str,
+    keys: BTreeSet<String>,
+    filter: Option<&Filter>,
+) -> BTreeMap<String, BTreeSet<String>> {
+    let by_index = filter.is_none_or(Filter::is_of_tags);
+    let all = crate::scan::TagPredicate::All;
+    let predicate = filter.map_or(&all, |filter| &filter.tags);
+    let mut of: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+    if by_index {
+        for key in keys {
+            let values = schema.tag_values(name, &key, predicate);
+            of.insert(key, values);
+        }
+    } else if let Some(filter) = filter {
+        let series = schema.series(name, filter, true);
+        for (key, value) in series.keys().flat_map(|tags| tags.iter()) {
+            if keys.contains(&**key) {
+                of.entry(key.to_string()).or_default().insert(value.to_string());
+            }
+        }
+    }
+    of.retain(|_, values| !values.is_empty());
+    of
+}
+
+pub(super) fn keys(
+    snapshot: &Snapshot,
+    db: &str,
+    clauses: &ShowClauses,
+    context: &Context,
+    sink: &mut dyn Sink,
+) -> Result<(), QueryError> {
+    let columns = columns(&["tagKey"]);
+    let (schema, chosen) = chosen(snapshot, db, clauses, context)?;
+    for (name, filter) in chosen {
+        context.check()?;
+        let mut keys = schema.tag_keys(&name);
+        if filter.is_some() {
+            keys = values_of(&schema, &name, keys, filter.as_ref()).into_keys().collect();
+        }
+        let keys = limited(keys.into_iter().collect(), clauses);
+        if keys.is_empty() {
+            continue;
+        }
+        let values = keys.iter().map(|key| vec![text(key)]).collect();
+        if give(sink, table(&name, &columns, values)).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn values(
+    snapshot: &Snapshot,
+    db: &str,
+    clauses: &ShowClauses,
+    context: &Context,
+    sink: &mut dyn Sink,
+) -> Result<(), QueryError> {
+    let columns = columns(&["key", "value"]);
+    let wanted = Keys::of(clauses.key.as_ref())?;
+    let (schema, chosen) = chosen(snapshot, db, clauses, context)?;
+    for (name, filter) in chosen {
+        context.check()?;
+        let mut keys = schema.tag_keys(&name);
+        keys.retain(|key| wanted.has(key));
+        let values = values_of(&schema, &name, keys, filter.as_ref());
+        let pairs = values.iter().flat_map(|(key, values)| values.iter().map(move |v| (key, v)));
+        let rows: Vec<Vec<Value>> =
+            pairs.map(|(key, value)| vec![text(key), text(value)]).collect();
+        let rows = limited(rows, clauses);
+        if !rows.is_empty() && give(sink, table(&name, &columns, rows)).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// `WITH KEY`.
+pub(super) enum Keys<'a> {
+    All,
+    Said(&'a KeyMatch),
+    Regex(std::sync::Arc<::regex::bytes::Regex>, bool),
+}
+
+impl<'a> Keys<'a> {
+    pub(super) fn of(said: Option<&'a KeyMatch>) -> Result<Self, QueryError> {
+        Ok(match said {
+            None => Self::All,
+            Some(KeyMatch::Regex(pattern)) => Self::Regex(regex::compile(&pattern.0)?, true),
+            Some(KeyMatch::NotRegex(pattern)) => Self::Regex(regex::compile(&pattern.0)?, false),
+            Some(said) => Self::Said(said),
+        })
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Regex(regex, yes) => regex.is_match(key.as_bytes()) == *yes,
+            Self::Said(KeyMatch::Equal(one)) => key == one,
+            Self::Said(KeyMatch::NotEqual(one)) => key != one,
+            Self::Said(KeyMatch::In(some)) => some.iter().any(|one| one == key),
+            Self::Said(KeyMatch::Regex(_) | KeyMatch::NotRegex(_)) => false,
+        }
+    }
+}
