@@ -1,19 +1,25 @@
 //! What the store holds in memory of each retention policy, as a tree whose branches are shared
 //! with snapshots: whoever changes one copies it first, if a snapshot has it.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, RwLock};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::archive::Version;
 use crate::catalogue::{Catalogue, Ids};
+use crate::file::{Names, Tags};
 use crate::memtable::Memtable;
+use crate::scan::TimeRange;
 use crate::schema::FieldSet;
-use crate::series::SeriesIndex;
+use crate::series::{SeriesId, SeriesIndex};
+use crate::tombstone::Active;
 
 /// All policies, by the ids of the policies alone, which are unique.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     pub(crate) catalogue: Arc<Catalogue>,
     pub(crate) policies: Arc<HashMap<u64, Arc<PolicyData>>>,
+    /// The files.
+    pub(crate) version: Arc<Version>,
 }
 
 /// One retention policy.
@@ -26,6 +32,8 @@ pub(crate) struct PolicyData {
     pub(crate) series_bound: u32,
     /// By the number of the measurement; those that are gone stay empty.
     pub(crate) measurements: Vec<Arc<MeasurementData>>,
+    /// What was deleted since the manifest was written.
+    pub(crate) tombstones: Arc<Vec<Active>>,
 }
 
 /// One measurement.
@@ -38,10 +46,100 @@ pub(crate) struct MeasurementData {
     pub(crate) frozen: BTreeMap<i64, Arc<Memtable>>,
 }
 
+/// The tags of the series of a policy.
+struct IndexNames(Arc<RwLock<SeriesIndex>>);
+
+impl Names for IndexNames {
+    fn tags(&self, series: SeriesId) -> Option<Tags> {
+        let index = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        Some(index.series(series.0)?.tags)
+    }
+
+    fn id(&self, measurement: &str, tags: &Tags) -> Option<SeriesId> {
+        let index = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        index.find(measurement, tags).map(SeriesId)
+    }
+}
+
 impl PolicyData {
     pub(crate) fn new(ids: Ids, partition_ns: i64) -> Self {
-        Self { ids, partition_ns, index: Arc::default(), series_bound: 0, measurements: Vec::new() }
+        Self {
+            ids,
+            partition_ns,
+            index: Arc::default(),
+            series_bound: 0,
+            measurements: Vec::new(),
+            tombstones: Arc::default(),
+        }
     }
+
+    /// The dictionary, for tombstones and compaction.
+    pub(crate) fn names(&self) -> Arc<dyn Names> {
+        Arc::new(IndexNames(Arc::clone(&self.index)))
+    }
+
+    /// A measurement, made when it is new.
+    #[inline]
+    pub(crate) fn measurement_mut(&mut self, number: u32) -> &mut MeasurementData {
+        let number = number as usize;
+        if number >= self.measurements.len() {
+            self.measurements.resize_with(number + 1, Arc::default);
+        }
+        Arc::make_mut(&mut self.measurements[number])
+    }
+
+    /// Those of some series of a measurement that have no point left, in memory or in files.
+    pub(crate) fn without_points(
+        &self,
+        version: &Version,
+        number: u32,
+        name: &str,
+        ids: Vec<u32>,
+    ) -> Vec<u32> {
+        let mut left: HashSet<u32> = ids.iter().copied().collect();
+        if let Some(of) = self.measurements.get(number as usize) {
+            for table in of.frozen.values().chain(of.live.values()) {
+                for run in table.blocks().flat_map(|block| block.runs()) {
+                    left.remove(&run.series);
+                }
+            }
+        }
+        let files = version.policies.get(&self.ids.policy);
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        for file in files.and_then(|files| files.files.get(name)).into_iter().flatten() {
+            let in_files = files.into_iter().flat_map(|files| files.tombstones.iter());
+            let hits: Vec<&Active> = in_files
+                .chain(self.tombstones.iter())
+                .filter(|of| of.tombstone.hits(&file.info))
+                .collect();
+            // Of a file that cannot be read all may be there.
+            let Ok(series) = file.series() else { return Vec::new() };
+            for (id, time) in
+                series.into_iter().filter(|(id, _)| left.contains(&id.0)).collect::<Vec<_>>()
+            {
+                let Some(of) = index.series(id.0) else { continue };
+                let spans = hits.iter().filter(|hit| hit.matches(&of.tags));
+                if !covered(time, spans.map(|hit| hit.tombstone.time).collect()) {
+                    left.remove(&id.0);
+                }
+            }
+        }
+        ids.into_iter().filter(|id| left.contains(id)).collect()
+    }
+}
+
+/// Whether spans leave nothing of a time.
+fn covered(mut time: TimeRange, mut spans: Vec<TimeRange>) -> bool {
+    spans.sort_unstable();
+    for span in spans {
+        if span.min <= time.min && time.min <= span.max {
+            match span.max.checked_add(1) {
+                Some(next) => time.min = next,
+                None => return true,
+            }
+        }
+    }
+    time.is_empty()
 }
 
 impl State {

@@ -22,6 +22,7 @@ pub mod faults;
 #[path = "faults_off.rs"]
 pub mod faults;
 pub mod file;
+pub mod inspect;
 pub mod manifest;
 mod memtable;
 mod partition;
@@ -40,7 +41,7 @@ pub use archive::{Archive, PolicyVersion, Version};
 pub use checker::{Checked, Checker};
 pub use settings::{MEMORY_MIN, Settings, SettingsError};
 pub use snapshot::{NameError, Snapshot};
-pub use store::{Applied, OpenError, Store};
+pub use store::{Applied, FlushError, OpenError, Store};
 pub use view::{PolicyView, Scan};
 
 #[cfg(test)]

@@ -58,11 +58,15 @@ impl Snapshot {
         let unknown = || NameError::Policy(policy.unwrap_or_default().to_owned());
         let policy = database.policy(policy).ok_or_else(unknown)?;
         let data = self.state.policies.get(&policy.id).ok_or_else(unknown)?;
-        Ok(PolicyView::new(Arc::clone(data)))
+        let files = self.state.version.policies.get(&policy.id).map(Arc::clone);
+        Ok(PolicyView::new(Arc::clone(data), files))
     }
 
     /// What could not be read when the store was opened, and is missing from all answers.
     pub fn messages(&self) -> Vec<String> {
-        Vec::new()
+        let policies = self.state.version.policies.values();
+        let mut messages: Vec<String> = policies.flat_map(|of| of.messages.clone()).collect();
+        messages.sort_unstable();
+        messages
     }
 }

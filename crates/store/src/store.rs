@@ -1,24 +1,37 @@
 //! The store as a whole.
 
 mod apply;
+mod background;
 mod change;
 mod deletion;
+mod flush;
+mod open;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
+use crate::archive::Archive;
 use crate::catalogue::Catalogue;
 use crate::claims::Claims;
 use crate::data::State;
-use crate::settings::{Settings, SettingsError};
+use crate::disk::Disk;
+use crate::manifest::ManifestError;
+use crate::settings::{MEMORY_BOUND_FACTOR, Settings, SettingsError};
 use crate::snapshot::Snapshot;
 
 pub use apply::Applied;
+pub use flush::FlushError;
+
+/// How often a writer that waits for room looks by itself.
+const ROOM_PERIOD: Duration = Duration::from_millis(50);
 
 /// The embedded store of one process.
 #[derive(Debug)]
@@ -31,9 +44,22 @@ pub struct Store {
     state: Mutex<State>,
     applier: Mutex<apply::Applier>,
     pub(crate) claims: Claims,
+    archive: Arc<Archive>,
+    flusher: Mutex<flush::Flusher>,
+    /// How many series of each policy are in its log.
+    logged: Mutex<open::Logged>,
+    background: background::Background,
     applied: AtomicU64,
     position: AtomicU64,
+    /// Whether files are to be removed that nothing else would make a flush for.
+    flush_wanted: AtomicBool,
+    /// Bytes of the memtables that fill, about.
     memory: AtomicU64,
+    /// Bytes of those that are being written.
+    frozen_memory: AtomicU64,
+    /// Told when memory has been written; with the lock it needs.
+    room: Condvar,
+    waiting: Mutex<()>,
 }
 
 /// Why the store cannot be opened.
@@ -42,14 +68,12 @@ pub enum OpenError {
     /// The settings cannot work.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The directory cannot be made or read.
-    #[error("the store's directory {dir}: {source}")]
-    Directory {
-        /// The directory.
-        dir: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    /// The files can't be read, or another process has them.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// There is no thread for the store's files.
+    #[error("the store's thread can't be started: {0}")]
+    Thread(std::io::Error),
 }
 
 impl Store {
@@ -59,24 +83,47 @@ impl Store {
     /// When the settings cannot work, or the directory cannot be read or written.
     pub fn open(
         settings: Settings,
-        _registry: &watch::metrics::Registry,
+        registry: &watch::metrics::Registry,
+    ) -> Result<Arc<Self>, OpenError> {
+        Self::open_on(Disk::default(), settings, registry)
+    }
+
+    /// The same on a file system that may have faults.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_on(
+        disk: Disk,
+        settings: Settings,
+        registry: &watch::metrics::Registry,
     ) -> Result<Arc<Self>, OpenError> {
         settings.validate()?;
-        std::fs::create_dir_all(&settings.dir).map_err(|source| OpenError::Directory {
-            dir: settings.dir.display().to_string(),
-            source,
-        })?;
-        Ok(Arc::new(Self {
-            settings,
-            catalogue: ArcSwap::default(),
+        let archive = Arc::new(Archive::open(&settings.dir, disk)?);
+        let claims = Claims::default();
+        let (state, logged) = open::state(&settings.dir, &archive, &claims);
+        let position = archive.version().manifest.position;
+        let store = Arc::new(Self {
+            catalogue: ArcSwap::new(Arc::clone(&state.catalogue)),
             turn: Mutex::default(),
-            state: Mutex::default(),
+            state: Mutex::new(state),
             applier: Mutex::default(),
-            claims: Claims::default(),
-            applied: AtomicU64::new(0),
-            position: AtomicU64::new(0),
+            claims,
+            archive,
+            flusher: Mutex::default(),
+            logged: Mutex::new(logged),
+            background: background::Background::default(),
+            applied: AtomicU64::new(position),
+            position: AtomicU64::new(position),
+            flush_wanted: AtomicBool::new(false),
             memory: AtomicU64::new(0),
-        }))
+            frozen_memory: AtomicU64::new(0),
+            room: Condvar::new(),
+            waiting: Mutex::default(),
+            settings,
+        });
+        store.background.start(&store).map_err(OpenError::Thread)?;
+        let _ = registry;
+        Ok(store)
     }
 
     /// Whether a directory holds no store: it is missing or empty.
@@ -93,6 +140,11 @@ impl Store {
     /// The end of the last record applied, or [`position`](Self::position) if there is none.
     pub fn applied(&self) -> u64 {
         self.applied.load(Ordering::Acquire)
+    }
+
+    /// The files, for whoever looks at them.
+    pub fn archive(&self) -> &Arc<Archive> {
+        &self.archive
     }
 
     /// The names there are, as of the last statement applied.
@@ -113,18 +165,33 @@ impl Store {
     /// Whether enough is in memory for a flush.
     pub fn flush_due(&self) -> bool {
         self.memory.load(Ordering::Relaxed) >= self.settings.memory.bytes()
-    }
-
-    /// Writes what is in memory as files.
-    ///
-    /// # Errors
-    /// When a file cannot be written; then all stays in memory.
-    pub fn flush(&self) -> std::io::Result<u64> {
-        Ok(self.position())
+            || self.flush_wanted.load(Ordering::Relaxed)
     }
 
     /// Ends the store's threads. What is in memory only, the journal has.
-    pub fn close(&self) {}
+    pub fn close(&self) {
+        self.background.stop();
+        self.room.notify_all();
+    }
+
+    /// Waits while memory is full: files that are being written will make room.
+    fn wait_for_room(&self) {
+        let limit = self.settings.memory.bytes();
+        if self.memory.load(Ordering::Relaxed) < limit {
+            return;
+        }
+        self.background.wake();
+        let is_full = || {
+            let frozen = self.frozen_memory.load(Ordering::Relaxed);
+            let all = self.memory.load(Ordering::Relaxed) + frozen;
+            all >= limit * MEMORY_BOUND_FACTOR && !self.background.is_over()
+        };
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        while is_full() {
+            let waited = self.room.wait_timeout(waiting, ROOM_PERIOD);
+            waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
 
     /// The state, to be read or changed.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,6 +1,5 @@
 //! One retention policy at one moment.
 
-mod memory;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -10,21 +9,25 @@ use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
 pub use scan::Scan;
 
+use crate::archive::PolicyVersion;
 use crate::data::{MeasurementData, PolicyData};
+use crate::file::{FileInfo, StoredFile};
 use crate::memtable::Memtable;
 use crate::scan::{ScanRequest, TagPredicate, TimeRange};
 use crate::schema::FieldType;
 use crate::series::{Series, SeriesId, SeriesIndex};
+use crate::tombstone::Active;
 
 /// The data of one retention policy at one moment.
 #[derive(Clone, Debug)]
 pub struct PolicyView {
     data: Arc<PolicyData>,
+    files: Option<Arc<PolicyVersion>>,
 }
 
 impl PolicyView {
-    pub(crate) fn new(data: Arc<PolicyData>) -> Self {
-        Self { data }
+    pub(crate) fn new(data: Arc<PolicyData>, files: Option<Arc<PolicyVersion>>) -> Self {
+        Self { data, files }
     }
 
     fn index(&self) -> RwLockReadGuard<'_, SeriesIndex> {
@@ -94,10 +97,28 @@ impl PolicyView {
             .filter(move |(extent, _)| !extent.intersect(range).is_empty())
     }
 
+    /// All files of a measurement that may have points within `range`, the older ones first.
+    fn files(&self, measurement: &str, range: TimeRange) -> impl Iterator<Item = &Arc<StoredFile>> {
+        let all = self.files.iter().filter_map(|files| files.files.get(measurement)).flatten();
+        all.filter(move |file| !file.info.time.intersect(range).is_empty())
+    }
+
+    /// What was deleted of a measurement and may be in files.
+    fn tombstones(&self, measurement: &str) -> Vec<Active> {
+        let in_files = self.files.iter().flat_map(|files| files.tombstones.iter());
+        let all = in_files.chain(self.data.tombstones.iter());
+        let of = |active: &&Active| {
+            active.tombstone.measurement.as_deref().is_none_or(|of| of == measurement)
+        };
+        all.filter(of).cloned().collect()
+    }
+
     /// The time from the first to the last point of a measurement there may be within `range`;
     /// wider than the truth rather than narrower. `None` where there is none.
     pub fn extent(&self, measurement: &str, range: TimeRange) -> Option<TimeRange> {
-        let extents = self.memtables(measurement, range).map(|(extent, _)| extent.intersect(range));
+        let files = self.files(measurement, range).map(|file| file.info.time);
+        let tables = self.memtables(measurement, range).map(|(extent, _)| extent);
+        let extents = files.chain(tables).map(|extent| extent.intersect(range));
         extents.reduce(|a, b| TimeRange { min: a.min.min(b.min), max: a.max.max(b.max) })
     }
 
@@ -105,6 +126,9 @@ impl PolicyView {
     /// the use of several cores on few series.
     pub fn split(&self, measurement: &str, range: TimeRange, parts: usize) -> Vec<TimeRange> {
         let mut weights: Vec<(i64, usize)> = Vec::new();
+        for file in self.files(measurement, range) {
+            pieces_of_file(&file.info, range, &mut weights);
+        }
         for (_, memtable) in self.memtables(measurement, range) {
             let within = memtable.blocks().filter(|b| !b.extent().intersect(range).is_empty());
             weights.extend(within.map(|block| (block.extent().min.max(range.min), block.rows())));
@@ -116,6 +140,21 @@ impl PolicyView {
     /// [`PolicyView::series`]), each by time. Lazy: nothing is read that is not asked for.
     pub fn scan(&self, series: &[SeriesId], request: &ScanRequest) -> Scan {
         Scan::new(self, series, request)
+    }
+}
+
+/// Pieces that a file is taken to consist of, since where in time its rows lie is not known.
+const FILE_PIECES: i64 = 32;
+
+fn pieces_of_file(file: &FileInfo, range: TimeRange, pieces: &mut Vec<(i64, usize)>) {
+    let span = file.time.max.saturating_sub(file.time.min);
+    // Rows of a file fit its memory.
+    let rows = (file.rows / FILE_PIECES.unsigned_abs()) as usize;
+    for piece in 0..FILE_PIECES {
+        let start = file.time.min.saturating_add(span / FILE_PIECES * piece);
+        if range.contains(start) {
+            pieces.push((start, rows));
+        }
     }
 }
 

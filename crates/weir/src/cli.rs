@@ -9,7 +9,7 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 
 use crate::exit::{DONE, Failure};
-use crate::{check, dead_letters, journal_commands, password, serve, status};
+use crate::{check, dead_letters, journal_commands, password, serve, status, store_commands};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -62,6 +62,9 @@ Examples:
     /// Look into a journal, or make it forget a backend
     #[command(subcommand)]
     Journal(journal_commands::Command),
+    /// Look into the embedded store
+    #[command(subcommand)]
+    Store(store_commands::Command),
     /// Points that a backend refused for good, with its own words
     #[command(subcommand)]
     DeadLetters(dead_letters::Command),
@@ -101,6 +104,7 @@ impl Weir {
             Command::Check { config } => check::run(&config, out),
             Command::Status(command) => status::run(&command, out),
             Command::Journal(command) => journal_commands::run(command, out),
+            Command::Store(command) => store_commands::run(command, out),
             Command::DeadLetters(command) => dead_letters::run(command, out),
             Command::HashPassword => password::run(out),
             Command::Completions { shell } => {

@@ -16,6 +16,7 @@ mod journal_commands;
 mod password;
 mod serve;
 mod status;
+mod store_commands;
 #[cfg(test)]
 mod tests;
 mod words;

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::cache::OpenFiles;
 pub use self::open::{StoredFile, Verified};
-pub use self::rebuild::{read_series, rebuild_sidecar};
+pub use self::rebuild::rebuild_sidecar;
 pub use self::scan::FileScan;
 pub use self::writer::{FileSpec, FileWriter, SortedColumns, write};
 use crate::scan::TimeRange;

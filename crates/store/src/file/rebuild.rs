@@ -16,8 +16,8 @@ use crate::file::open::read_pages;
 use crate::file::sidecar::Sidecar;
 use crate::file::times::ShapeBuilder;
 use crate::file::writer::write_sidecar;
-use crate::file::{FileError, FileInfo, Names, Tags, rows};
-use crate::scan::TimeRange;
+use crate::file::{FileError, FileInfo, Names, StoredFile, Tags, rows};
+use crate::scan::{ScanError, TimeRange};
 use crate::series::SeriesId;
 
 /// Makes the sidecar of a file anew, and with it the numbers of its series as `names` has them.
@@ -49,21 +49,33 @@ pub fn rebuild_sidecar(
     write_sidecar(disk, &path, &runs.sidecar).map(drop)
 }
 
-/// The series of a file, out of its tag columns; a series may come several times.
-///
-/// # Errors
-/// When the file can't be read.
-pub fn read_series(
-    dir: &Path,
-    info: &FileInfo,
-    take: &mut dyn FnMut(&Tags),
-) -> Result<(), FileError> {
-    let path = info.path(dir);
-    let file = File::open(&path).map_err(FileError::of("open", &path))?;
-    each_run(file, &path, &mut |tags, _| {
-        take(tags);
-        Ok(())
-    })
+impl StoredFile {
+    /// The series it has points of with their tags, in its order: the numbers as the sidecar has
+    /// them, the tags out of the tag columns.
+    ///
+    /// # Errors
+    /// When the file can't be read.
+    pub fn named_series(&self) -> Result<Vec<(SeriesId, Tags)>, ScanError> {
+        let path = self.path();
+        let mut all: Vec<Tags> = Vec::new();
+        let file = File::open(&path).map_err(FileError::of("open", &path));
+        let read = file.and_then(|file| {
+            each_run(file, &path, &mut |tags, _| {
+                // A long run comes in pieces.
+                if all.last() != Some(tags) {
+                    all.push(tags.clone());
+                }
+                Ok(())
+            })
+        });
+        let failed = |what| ScanError::File { file: self.info.name(), what };
+        read.map_err(|error| failed(error.to_string()))?;
+        let ids = self.series()?;
+        if ids.len() != all.len() {
+            return Err(failed("its sidecar has other series".to_owned()));
+        }
+        Ok(ids.into_iter().map(|(id, _)| id).zip(all).collect())
+    }
 }
 
 struct Runs {

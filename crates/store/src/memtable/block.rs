@@ -3,6 +3,7 @@
 use arrow_buffer::ScalarBuffer;
 use wire::line::Value;
 
+use super::BLOCK_ROWS;
 use super::column::{Column, STRING_BYTES_MAX};
 use super::sealed::Sealed;
 use crate::scan::TimeRange;
@@ -16,6 +17,8 @@ pub(crate) struct Block {
     /// By the number of the field; those behind the last one are all null.
     columns: Vec<Option<Column>>,
     extent: Option<TimeRange>,
+    /// More than any column has.
+    string_bytes: usize,
 }
 
 /// Bytes of a row without its values.
@@ -36,9 +39,10 @@ impl Block {
         self.extent.unwrap_or(TimeRange { min: i64::MAX, max: i64::MIN })
     }
 
-    /// Whether a string of so many bytes may be added.
-    pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.columns.iter().flatten().all(|column| column.string_bytes() + bytes < STRING_BYTES_MAX)
+    /// Whether another row may be added: offsets of strings have 31 bits.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() >= BLOCK_ROWS || self.string_bytes >= STRING_BYTES_MAX
     }
 
     /// Adds a row: numbers, types and values of its fields. Returns the bytes it takes.
@@ -70,6 +74,7 @@ impl Block {
             }
             bytes += column.push(value);
         }
+        self.string_bytes += bytes;
         bytes
     }
 

@@ -27,7 +27,7 @@ pub(super) struct Column {
     valid: Option<Vec<bool>>,
 }
 
-/// Bytes of strings in a column, past which a block takes no more rows: offsets have 31 bits.
+/// Bytes of strings past which a block takes no more rows.
 pub(super) const STRING_BYTES_MAX: usize = 1 << 29;
 
 impl Column {
@@ -50,13 +50,6 @@ impl Column {
             Values::Unsigned(values) => values.len(),
             Values::Boolean(values) => values.len(),
             Values::String(ends, _) => ends.len(),
-        }
-    }
-
-    pub(super) fn string_bytes(&self) -> usize {
-        match &self.values {
-            Values::String(_, bytes) => bytes.len(),
-            _ => 0,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Points of one series from several sources as one run.
 
 use arrow_array::{Array, ArrayRef, UInt32Array, new_null_array};
+use arrow_select::concat::concat;
 use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 
@@ -64,4 +65,48 @@ pub(crate) fn reversed(chunk: &Chunk) -> Chunk {
         times: chunk.times.iter().rev().copied().collect(),
         columns: chunk.columns.iter().map(taken).collect(),
     }
+}
+
+/// Rows up to which chunks are put together: what works on arrays wants them long.
+const JOINED_ROWS: usize = 4096;
+
+/// Puts small chunks of one series, which follow each other in time, together.
+pub(crate) fn joined(chunks: Vec<Chunk>) -> Vec<Chunk> {
+    let mut groups: Vec<Vec<Chunk>> = Vec::new();
+    let mut rows = usize::MAX;
+    for chunk in chunks {
+        match groups.last_mut() {
+            Some(group) if rows + chunk.times.len() <= JOINED_ROWS => {
+                rows += chunk.times.len();
+                group.push(chunk);
+            }
+            _ => {
+                rows = chunk.times.len();
+                groups.push(vec![chunk]);
+            }
+        }
+    }
+    groups.into_iter().filter_map(|group| join(&group)).collect()
+}
+
+fn join(chunks: &[Chunk]) -> Option<Chunk> {
+    let first = chunks.first()?;
+    if chunks.len() == 1 {
+        return Some(first.clone());
+    }
+    let columns = (0..first.columns.len()).map(|at| {
+        let columns = || chunks.iter().map(|chunk| chunk.columns.get(at)?.as_ref());
+        let of = columns().flatten().next()?.data_type().clone();
+        let pieces: Vec<ArrayRef> = columns()
+            .zip(chunks)
+            .map(|(column, chunk)| match column {
+                Some(column) => ArrayRef::clone(column),
+                None => new_null_array(&of, chunk.times.len()),
+            })
+            .collect();
+        let pieces: Vec<&dyn Array> = pieces.iter().map(AsRef::as_ref).collect();
+        concat(&pieces).ok()
+    });
+    let times = chunks.iter().flat_map(|chunk| chunk.times.iter().copied()).collect();
+    Some(Chunk { series: first.series, times, columns: columns.collect() })
 }

@@ -8,12 +8,13 @@ mod block;
 mod column;
 mod merge;
 mod sealed;
+mod source;
 
 use std::sync::{Arc, OnceLock};
 
 pub(crate) use block::Block;
-pub(crate) use merge::{merge, reversed};
 pub(crate) use sealed::{Run, Sealed};
+pub(crate) use source::{MemorySource, Ranks, Wanted};
 
 use crate::scan::TimeRange;
 
@@ -40,7 +41,7 @@ impl Memtable {
     #[inline]
     pub(crate) fn open(&mut self) -> &mut Block {
         self.tail.take();
-        if self.open.len() >= BLOCK_ROWS {
+        if self.open.is_full() {
             let full = std::mem::take(&mut self.open);
             self.sealed.push(Arc::new(full.seal()));
         }
@@ -64,6 +65,11 @@ impl Memtable {
         let sealed = self.sealed.iter().map(|block| block.extent());
         let ranges = sealed.chain((!self.open.is_empty()).then(|| self.open.extent()));
         ranges.reduce(|a, b| TimeRange { min: a.min.min(b.min), max: a.max.max(b.max) })
+    }
+
+    /// Whether a field, by its number, may have a value.
+    pub(crate) fn has_field(&self, field: u32) -> bool {
+        self.blocks().any(|block| block.has_field(field))
     }
 
     /// The same without the points that `deleted` says of; `None` when nothing is changed.

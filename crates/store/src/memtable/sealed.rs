@@ -59,6 +59,10 @@ impl Sealed {
         self.extent
     }
 
+    pub(super) fn has_field(&self, field: u32) -> bool {
+        self.columns.get(field as usize).is_some_and(Option::is_some)
+    }
+
     fn order(&self) -> &Order {
         self.order.get_or_init(|| {
             let key = |row: u32| (self.series[row as usize], self.times[row as usize]);

@@ -77,9 +77,10 @@ impl Reader<'_> {
 
     fn literal(&mut self, code: u32) {
         // A code that is no character, as half of a pair, matches nothing.
-        match char::from_u32(code) {
-            Some(_) => drop(write!(self.out, "\\x{{{code:X}}}")),
-            None => self.out.push_str("[^\\x{0}-\\x{10FFFF}]"),
+        if char::from_u32(code).is_some() {
+            let _ = write!(self.out, "\\x{{{code:X}}}");
+        } else {
+            self.out.push_str("[^\\x{0}-\\x{10FFFF}]");
         }
     }
 
@@ -102,7 +103,7 @@ impl Reader<'_> {
         let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
         let is_count = !least.is_empty() && digits(least) && digits(most);
         if is_count {
-            drop(write!(self.out, "{{{counts}}}"));
+            let _ = write!(self.out, "{{{counts}}}");
             self.rest = rest;
         }
         is_count
@@ -173,7 +174,7 @@ impl Reader<'_> {
                     None => (false, name.as_str()),
                 };
                 let sign = if negated == inverted { 'p' } else { 'P' };
-                drop(write!(self.out, "\\{sign}{{{name}}}"));
+                let _ = write!(self.out, "\\{sign}{{{name}}}");
                 return true;
             }
             _ => return false,
@@ -266,7 +267,7 @@ impl Reader<'_> {
         if !word.bytes().all(|b| b.is_ascii_lowercase()) {
             return false;
         }
-        drop(write!(self.out, "[:{name}:]"));
+        let _ = write!(self.out, "[:{name}:]");
         self.rest = rest;
         true
     }

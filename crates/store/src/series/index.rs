@@ -1,7 +1,7 @@
 //! The series of one policy, found by their tags.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -46,6 +46,8 @@ pub(crate) struct SeriesIndex {
     hasher: DefaultHashBuilder,
     pub(super) measurements: Vec<MeasurementSeries>,
     names: BTreeMap<Arc<str>, u32>,
+    /// Series that were dropped and are not yet so in the log.
+    dropped: Vec<u32>,
 }
 
 /// There are 2^32 series or tags, which no memory would hold.
@@ -102,6 +104,75 @@ impl SeriesIndex {
         Ok(Known { series, measurement })
     }
 
+    /// Takes a series of the log; one without a measurement is one that was dropped.
+    pub(crate) fn load(
+        &mut self,
+        id: u32,
+        measurement: &str,
+        tags: &[(Arc<str>, Arc<str>)],
+    ) -> Result<(), Full> {
+        if id < self.bound() {
+            if let (true, Some(of)) = (measurement.is_empty(), self.measurement_of(id)) {
+                self.remove(of, &[id]);
+            }
+            return Ok(());
+        }
+        // Numbers that are not in the log are never used again.
+        let missing = Entry { start: 0, count: 0, measurement: DROPPED };
+        self.entries.resize(id as usize, missing);
+        if measurement.is_empty() {
+            self.entries.push(missing);
+            return Ok(());
+        }
+        let tags: Vec<(&str, &str)> = tags.iter().map(|(k, v)| (&**k, &**v)).collect();
+        let known = self.add(measurement, &tags)?;
+        if known.series != id { Err(Full) } else { Ok(()) }
+    }
+
+    /// The series that were dropped since this was last asked.
+    pub(crate) fn take_dropped(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// Undoes [`take_dropped`](Self::take_dropped).
+    pub(crate) fn put_back_dropped(&mut self, dropped: Vec<u32>) {
+        self.dropped.extend(dropped);
+    }
+
+    /// Sorts series as files have them: by their tags, compared key by key and value by value.
+    pub(crate) fn sort_as_files(&self, ids: &mut [u32]) {
+        let texts = |pair: &Pair| (self.text(pair.0), self.text(pair.1));
+        ids.sort_unstable_by(|&a, &b| {
+            let (a, b) = (self.pairs_of(a), self.pairs_of(b));
+            let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+            a[same..].iter().map(texts).cmp(b[same..].iter().map(texts))
+        });
+    }
+
+    /// The tag keys of some series, sorted.
+    pub(crate) fn keys_of(&self, ids: &[u32]) -> Vec<String> {
+        let keys: BTreeSet<Symbol> =
+            ids.iter().flat_map(|&id| self.pairs_of(id)).map(|pair| pair.0).collect();
+        let mut keys: Vec<String> =
+            keys.into_iter().map(|key| self.strings.get(key).to_string()).collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// The number of a series.
+    pub(crate) fn find(&self, measurement: &str, tags: &[(Arc<str>, Arc<str>)]) -> Option<u32> {
+        let measurement = self.measurement(measurement)?;
+        let pair = |(key, value): &(Arc<str>, Arc<str>)| {
+            Some((self.strings.find(key)?, self.strings.find(value)?))
+        };
+        let pairs: Vec<Pair> = tags.iter().map(pair).collect::<Option<_>>()?;
+        let hash = self.hasher.hash_one((measurement, &pairs[..]));
+        let same = |&id: &u32| {
+            self.entries[id as usize].measurement == measurement && self.pairs_of(id) == pairs
+        };
+        self.table.find(hash, same).copied()
+    }
+
     fn measurement_or_new(&mut self, name: &str) -> Result<u32, Full> {
         if let Some(&known) = self.names.get(name) {
             return Ok(known);
@@ -140,6 +211,7 @@ impl SeriesIndex {
                 }
             }
             self.entries[id as usize].measurement = DROPPED;
+            self.dropped.push(id);
         }
         let entries = &self.entries;
         let of = self.measurements.get_mut(measurement as usize)?;

@@ -71,6 +71,7 @@ impl Store {
         if end <= self.applied() {
             return Applied::default();
         }
+        self.wait_for_room();
         let mut applier = self.applier.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.lock();
         let mut applied = Applied::default();
@@ -150,17 +151,15 @@ impl PolicyApplier {
         if number >= self.shapes.len() {
             self.shapes.resize_with(number + 1, Shape::default);
         }
-        while number >= policy.measurements.len() {
-            policy.measurements.push(Arc::default());
-        }
-        let measurement = Arc::make_mut(&mut policy.measurements[number]);
+        let ids = policy.ids;
+        let measurement = policy.measurement_mut(known.measurement);
         if !self.shapes[number].match_all(point.fields, fields) {
             fields.clear();
             let added =
                 self.shapes[number].learn(measurement, point.series, point.fields, fields)?;
             if added {
                 let name = name_of(wire::line::measurement(point.series));
-                let claims = claims.measurement(policy.ids.policy, &name);
+                let claims = claims.measurement(ids.policy, &name);
                 claims.set(measurement.fields.iter());
             }
         }

@@ -46,6 +46,9 @@ impl Store {
         self.claims.keep(&catalogue);
         self.forget_spellings();
         self.catalogue.store(catalogue);
+        if matches!(statement, Statement::DropDatabase(_) | Statement::DropRetentionPolicy { .. }) {
+            self.flush_wanted.store(true, Ordering::Relaxed);
+        }
         Ok(())
     }
 }

@@ -1,18 +1,236 @@
-//! `DELETE`, `DROP SERIES` and `DROP MEASUREMENT`.
+//! `DELETE`, `DROP SERIES` and `DROP MEASUREMENT`: memtables are edited at once, files get a
+//! tombstone.
 
-use wire::influxql::ast::Statement;
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError};
+
+use wire::influxql::ast::{Expr, MeasurementName, Selection, Source, Statement};
 
 use super::Store;
+use crate::catalogue::Database;
+use crate::data::{PolicyData, State};
+use crate::query::condition::{self, Condition, Filter, RowFilter};
+use crate::query::regex;
 use crate::query::results::QueryError;
+use crate::scan::{TagPredicate, TimeRange};
+use crate::series::{Series, SeriesIndex};
+use crate::tombstone::{Active, Tombstone};
+
+/// What is deleted of one measurement of one policy.
+#[derive(Debug)]
+struct Deletion {
+    policy: u64,
+    number: u32,
+    /// The series, ascending.
+    ids: Vec<u32>,
+    tombstone: Tombstone,
+}
 
 impl Store {
+    /// Runs a statement that deletes points.
     pub(super) fn delete(
         &self,
-        _end: u64,
-        _statement: &Statement,
-        _db: &str,
-        _now_ns: i64,
+        end: u64,
+        statement: &Statement,
+        db: &str,
+        now_ns: i64,
     ) -> Result<(), QueryError> {
-        Err(QueryError("the statement is not served".to_owned()))
+        let catalogue = self.catalogue.load_full();
+        let database = catalogue.database(db);
+        let database = database.ok_or_else(|| QueryError(format!("database not found: {db}")))?;
+        let mut state = self.lock();
+        let deletions = match statement {
+            Statement::DropMeasurement(name) => {
+                let which = Which::Names(vec![name.clone()]);
+                plan(&state, database, end, &which, &Condition::default())?
+            }
+            Statement::Delete(selection) | Statement::DropSeries(selection) => {
+                let of = selection.condition.as_ref();
+                if matches!(statement, Statement::DropSeries(_)) && of.is_some_and(mentions_time) {
+                    let text = "DROP SERIES doesn't support time in WHERE clause";
+                    return Err(QueryError(text.to_owned()));
+                }
+                let condition = condition::split(of, now_ns, None)?;
+                plan(&state, database, end, &Which::of(selection)?, &condition)?
+            }
+            _ => return Err(QueryError("the statement changes nothing".to_owned())),
+        };
+        for deletion in deletions {
+            self.carry_out(&mut state, deletion);
+        }
+        drop(state);
+        self.forget_spellings();
+        Ok(())
+    }
+
+    fn carry_out(&self, state: &mut State, deletion: Deletion) {
+        let version = Arc::clone(&state.version);
+        let Some(policy) = Arc::make_mut(&mut state.policies).get_mut(&deletion.policy) else {
+            return;
+        };
+        let policy = Arc::make_mut(policy);
+        let Deletion { number, ids, tombstone, .. } = deletion;
+        let (name, time) = (tombstone.measurement.clone().unwrap_or_default(), tombstone.time);
+        edit(policy, number, &ids, time);
+        // A pattern that has just been matched with is one.
+        if let Ok(active) = Active::new(tombstone) {
+            Arc::make_mut(&mut policy.tombstones).push(active);
+        }
+        let all = time == TimeRange::ALL;
+        let gone = if all { ids } else { policy.without_points(&version, number, &name, ids) };
+        let mut index = policy.index.write().unwrap_or_else(PoisonError::into_inner);
+        if index.remove(number, &gone).is_some() {
+            drop(index);
+            if let Some(measurement) = policy.measurements.get_mut(number as usize) {
+                *measurement = Arc::default();
+            }
+            self.claims.forget(deletion.policy, &name);
+        }
+    }
+}
+
+/// Takes points out of the memtables of a measurement.
+fn edit(policy: &mut PolicyData, number: u32, ids: &[u32], time: TimeRange) {
+    let Some(measurement) = policy.measurements.get_mut(number as usize) else { return };
+    let measurement = Arc::make_mut(measurement);
+    let ids: HashSet<u32> = ids.iter().copied().collect();
+    for tables in [&mut measurement.live, &mut measurement.frozen] {
+        for table in tables.values_mut() {
+            let touched = table.extent().is_some_and(|of| !of.intersect(time).is_empty());
+            let deleted = |series: u32, at: i64| time.contains(at) && ids.contains(&series);
+            if let Some(rest) = touched.then(|| table.without(deleted)).flatten() {
+                *table = Arc::new(rest);
+            }
+        }
+        tables.retain(|_, table| table.rows() > 0);
+    }
+}
+
+/// Which measurements.
+enum Which {
+    All,
+    Names(Vec<String>),
+    Matching(Vec<Arc<::regex::bytes::Regex>>, Vec<String>),
+}
+
+impl Which {
+    fn of(selection: &Selection) -> Result<Self, QueryError> {
+        let (mut names, mut patterns) = (Vec::new(), Vec::new());
+        for source in &selection.sources {
+            match source {
+                Source::Measurement(of) => match &of.name {
+                    MeasurementName::Name(name) => names.push(name.clone()),
+                    MeasurementName::Regex(of) => patterns.push(regex::compile(&of.0)?),
+                    MeasurementName::Same => {}
+                },
+                Source::Subquery(_) => {
+                    return Err(QueryError("a subquery can't be deleted from".to_owned()));
+                }
+            }
+        }
+        Ok(match (selection.sources.is_empty(), patterns.is_empty()) {
+            (true, _) => Self::All,
+            (false, true) => Self::Names(names),
+            (false, false) => Self::Matching(patterns, names),
+        })
+    }
+
+    fn holds(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Names(names) => names.iter().any(|known| known == name),
+            Self::Matching(patterns, names) => {
+                names.iter().any(|known| known == name)
+                    || patterns.iter().any(|of| of.is_match(name.as_bytes()))
+            }
+        }
+    }
+}
+
+fn mentions_time(expr: &Expr) -> bool {
+    match expr {
+        Expr::Reference { name, .. } => name.eq_ignore_ascii_case("time"),
+        Expr::Binary { left, right, .. } => mentions_time(left) || mentions_time(right),
+        Expr::Paren(inner) => mentions_time(inner),
+        _ => false,
+    }
+}
+
+/// What a statement deletes in all policies of a database. Nothing is changed yet, so that a
+/// statement that is refused for one measurement leaves all others alone.
+fn plan(
+    state: &State,
+    database: &Database,
+    end: u64,
+    which: &Which,
+    condition: &Condition,
+) -> Result<Vec<Deletion>, QueryError> {
+    let bounds = condition.time;
+    let all = bounds.min.is_none() && bounds.max.is_none();
+    let time = if all { TimeRange::ALL } else { bounds.range() };
+    let mut deletions = Vec::new();
+    for policy in &database.policies {
+        let Some(data) = state.policies.get(&policy.id) else { continue };
+        let index = data.index.read().unwrap_or_else(PoisonError::into_inner);
+        for (name, number) in index.names().filter(|(name, _)| which.holds(name)) {
+            let fields = data.measurements.get(number as usize).map(|of| Arc::clone(&of.fields));
+            let is_field = |name: &str| fields.as_ref().is_some_and(|of| of.find(name).is_some());
+            let filter = Filter::of(name, condition.rest.as_ref(), &is_field)?;
+            if !filter.fields.is_empty() {
+                let text = "fields not supported in WHERE clause during deletion";
+                return Err(QueryError(text.to_owned()));
+            }
+            let (ids, matching) = select(&index, number, &filter);
+            if ids.is_empty() {
+                continue;
+            }
+            let tombstone = Tombstone {
+                position: end,
+                measurement: Some(name.to_string()),
+                matching: (&matching).into(),
+                time,
+            };
+            deletions.push(Deletion { policy: policy.id, number, ids, tombstone });
+        }
+    }
+    Ok(deletions)
+}
+
+/// The series that a condition on tags holds for, and a predicate that says just that.
+fn select(index: &SeriesIndex, number: u32, filter: &Filter) -> (Vec<u32>, TagPredicate) {
+    let candidates = index.matching(number, u32::MAX, &filter.tags);
+    let holds = |series: &Series| match filter.series(series) {
+        RowFilter::All => true,
+        RowFilter::None => false,
+        some => some.keep(1, &[]).value(0),
+    };
+    let found: Vec<Series> =
+        candidates.iter().filter_map(|&id| index.series(id)).filter(holds).collect();
+    if found.len() == candidates.len() {
+        return (candidates, filter.tags.clone());
+    }
+    let keys = index.tag_keys(number);
+    let each: Vec<TagPredicate> = found
+        .iter()
+        .map(|series| {
+            let equal = |key: &String| TagPredicate::Equal(key.clone(), series.tag(key).to_owned());
+            joined(keys.iter().map(equal).collect(), TagPredicate::And)
+        })
+        .collect();
+    (found.iter().map(|series| series.id.0).collect(), joined(each, TagPredicate::Or))
+}
+
+/// Joins predicates as a tree of little depth.
+fn joined(
+    mut of: Vec<TagPredicate>,
+    join: fn(Box<TagPredicate>, Box<TagPredicate>) -> TagPredicate,
+) -> TagPredicate {
+    match of.len() {
+        0 => TagPredicate::All,
+        1 => of.swap_remove(0),
+        len => {
+            let rest = of.split_off(len / 2);
+            join(Box::new(joined(of, join)), Box::new(joined(rest, join)))
+        }
     }
 }

@@ -27,6 +27,54 @@ impl TestStore {
         new
     }
 
+    /// The store after a restart; what was not flushed is lost, as there is no journal.
+    pub(crate) fn reopened(self) -> Self {
+        self.store.close();
+        let Self { store, dir, end } = self;
+        drop(store);
+        let settings = Settings { dir: dir.path().to_owned(), ..Settings::default() };
+        // The store's thread may hold it for a moment.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        loop {
+            match Store::open(settings.clone(), &watch::metrics::Registry::new()) {
+                Ok(store) => return Self { store, dir, end },
+                Err(error) if std::time::Instant::now() > deadline => panic!("{error}"),
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+    }
+
+    /// Runs a statement by its text.
+    pub(crate) fn run(&self, text: &str) -> Result<(), String> {
+        let parsed = wire::influxql::parse(text, &wire::influxql::Params::default()).unwrap();
+        let result = self.store.apply_change(self.next(), &parsed[0], "db", "", 1000);
+        result.map_err(|error| error.to_string())
+    }
+
+    /// The values of the float field `f` of all series of `m`: tag `host`, time, value.
+    pub(crate) fn floats(&self) -> Vec<(String, i64, f64)> {
+        use arrow_array::cast::AsArray;
+        let Ok(view) = self.snapshot().policy("db", None) else { return Vec::new() };
+        let request = crate::scan::ScanRequest {
+            measurement: "m".to_owned(),
+            time: crate::scan::TimeRange::ALL,
+            fields: vec!["f".to_owned()],
+            descending: false,
+        };
+        let mut all = Vec::new();
+        for series in view.series("m", &crate::scan::TagPredicate::All) {
+            for chunk in view.scan(&[series.id], &request) {
+                let chunk = chunk.unwrap();
+                let column = chunk.columns[0].as_ref().unwrap();
+                let values = column.as_primitive::<arrow_array::types::Float64Type>().values();
+                let host = series.tag("host");
+                let rows = chunk.times.iter().zip(values.iter());
+                all.extend(rows.map(|(&time, &value)| (host.to_owned(), time, value)));
+            }
+        }
+        all
+    }
+
     /// The same with points in it.
     pub(crate) fn with(lines: &str) -> Self {
         let new = Self::new();

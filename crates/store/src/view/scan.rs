@@ -1,57 +1,142 @@
-//! A scan under way.
+//! A scan under way: files and memtables as one.
 
-use std::collections::VecDeque;
+use std::iter::Peekable;
+use std::sync::Arc;
 
 use super::PolicyView;
-use super::memory::{Memory, directed, with_values};
+use crate::file::merge::{Merge, Ranked, Source};
+use crate::file::{Names, StoredFile};
+use crate::memtable::{MemorySource, Memtable, Ranks, Wanted};
 use crate::scan::{Chunk, ScanError, ScanRequest, TimeRange};
 use crate::series::SeriesId;
+use crate::tombstone::Active;
 
 /// A scan under way.
-#[derive(Debug)]
+///
+/// What has points is cut into spans that share no time. Each span is opened when the scan comes
+/// to it; it merges its files, the oldest first, and its memtables.
 pub struct Scan {
-    memory: Memory,
-    series: Vec<SeriesId>,
-    time: TimeRange,
-    descending: bool,
-    /// The numbers of the fields asked for.
-    fields: Vec<Option<u32>>,
-    /// The series at hand, and its next cluster.
-    at: (usize, usize),
-    ready: VecDeque<Chunk>,
+    spans: Vec<Span>,
+    /// The place of the series at hand.
+    rank: u32,
+    /// The span it is at.
+    at: usize,
+    of: Arc<Reading>,
+}
+
+/// What all spans of a scan have in common.
+struct Reading {
+    series: Arc<[SeriesId]>,
+    ranks: Ranks,
+    request: Arc<ScanRequest>,
+    wanted: Wanted,
+    tombstones: Vec<Active>,
+    names: Arc<dyn Names>,
+}
+
+/// Sources that share times with each other and with no other span.
+#[derive(Default)]
+struct Span {
+    files: Vec<Arc<StoredFile>>,
+    tables: Vec<Arc<Memtable>>,
+    open: Option<Peekable<Source>>,
+}
+
+impl std::fmt::Debug for Scan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scan").field("rank", &self.rank).finish_non_exhaustive()
+    }
+}
+
+enum Part<'a> {
+    File(&'a Arc<StoredFile>),
+    Table(&'a Arc<Memtable>),
 }
 
 impl Scan {
     pub(super) fn new(view: &PolicyView, series: &[SeriesId], request: &ScanRequest) -> Self {
         let measurement = view.measurement(&request.measurement);
         let number = |name: &String| measurement.and_then(|of| of.fields.find(name)).map(|f| f.0);
-        let tables = view.memtables(&request.measurement, request.time);
-        Self {
-            memory: Memory::new(tables, series),
-            series: series.to_vec(),
+        let wanted = Wanted {
             time: request.time,
-            descending: request.descending,
             fields: request.fields.iter().map(number).collect(),
-            at: (0, 0),
-            ready: VecDeque::new(),
+            descending: request.descending,
+        };
+        let tombstones = view.tombstones(&request.measurement);
+        let of = Reading {
+            series: series.into(),
+            ranks: Ranks::new(series),
+            request: Arc::new(request.clone()),
+            wanted,
+            tombstones,
+            names: view.data.names(),
+        };
+        let mut spans = spans(view, &request.measurement, request.time);
+        if request.descending {
+            spans.reverse();
+        }
+        Self { spans, rank: 0, at: 0, of: Arc::new(of) }
+    }
+}
+
+/// Cuts what has points within a range into spans, in the order of time.
+fn spans(view: &PolicyView, measurement: &str, time: TimeRange) -> Vec<Span> {
+    let files = view.files(measurement, time).map(|file| (file.info.time, Part::File(file)));
+    let tables = view.memtables(measurement, time).map(|(extent, of)| (extent, Part::Table(of)));
+    // The order of age, which the sort by time must not lose.
+    let mut parts: Vec<(TimeRange, usize, Part<'_>)> = files
+        .chain(tables)
+        .enumerate()
+        .map(|(age, (extent, part))| (extent.intersect(time), age, part))
+        .collect();
+    parts.sort_by_key(|(extent, age, _)| (extent.min, *age));
+    let mut groups: Vec<(i64, Vec<(usize, Part<'_>)>)> = Vec::new();
+    for (extent, age, part) in parts {
+        match groups.last_mut() {
+            Some((end, group)) if extent.min <= *end => {
+                *end = extent.max.max(*end);
+                group.push((age, part));
+            }
+            _ => groups.push((extent.max, vec![(age, part)])),
         }
     }
-
-    /// Fills `ready` from the next cluster; false at the end.
-    fn advance(&mut self) -> bool {
-        let (series, cluster) = self.at;
-        let Some(&id) = self.series.get(series) else { return false };
-        let clusters = self.memory.clusters();
-        if cluster >= clusters {
-            self.at = (series + 1, 0);
-            return true;
+    let spans = groups.into_iter().map(|(_, mut group)| {
+        group.sort_by_key(|(age, _)| *age);
+        let mut span = Span::default();
+        for (_, part) in group {
+            match part {
+                Part::File(file) => span.files.push(Arc::clone(file)),
+                Part::Table(table) => span.tables.push(Arc::clone(table)),
+            }
         }
-        self.at.1 += 1;
-        let cluster = if self.descending { clusters - 1 - cluster } else { cluster };
-        let chunks = self.memory.chunks(id, cluster, self.time, &self.fields);
-        let chunks = chunks.into_iter().filter_map(with_values).collect();
-        self.ready.extend(directed(chunks, self.descending));
-        true
+        span
+    });
+    spans.collect()
+}
+
+impl Span {
+    fn source(&mut self, of: &Reading) -> &mut Peekable<Source> {
+        let Self { files, tables, open } = self;
+        open.get_or_insert_with(|| {
+            let mut sources: Vec<Source> = Vec::new();
+            for file in files.iter() {
+                let (series, request) = (Arc::clone(&of.series), Arc::clone(&of.request));
+                let names = Arc::clone(&of.names);
+                sources.push(Box::new(file.scan(series, request, &of.tombstones, names)));
+            }
+            if !tables.is_empty() {
+                let memory = MemorySource::new(tables, &of.ranks, of.wanted.clone());
+                sources.push(Box::new(memory));
+            }
+            let source: Source = match sources.pop() {
+                Some(only) if sources.is_empty() => only,
+                last => {
+                    sources.extend(last);
+                    Box::new(Merge::new(sources, of.wanted.descending))
+                }
+            };
+            source.peekable()
+        })
     }
 }
 
@@ -60,12 +145,24 @@ impl Iterator for Scan {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(chunk) = self.ready.pop_front() {
-                return Some(Ok(chunk));
+            if let Some(span) = self.spans.get_mut(self.at) {
+                let rank = self.rank;
+                let next = span
+                    .source(&self.of)
+                    .next_if(|next| next.as_ref().map_or(true, |ranked| ranked.rank == rank));
+                match next {
+                    Some(next) => return Some(next.map(|ranked| ranked.chunk)),
+                    None => self.at += 1,
+                }
+                continue;
             }
-            if !self.advance() {
-                return None;
-            }
+            // The next series that any span has; spans without more are at their ends.
+            let heads = self.spans.iter_mut().filter_map(|span| {
+                let head = span.source(&self.of).peek()?;
+                Some(head.as_ref().map_or(0, |Ranked { rank, .. }| *rank))
+            });
+            self.rank = heads.min()?;
+            self.at = 0;
         }
     }
 }

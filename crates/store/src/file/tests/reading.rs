@@ -73,6 +73,10 @@ fn series_and_columns_are_known_from_the_file() {
     assert_eq!(file.fields().unwrap().len(), 5);
     let series = file.series().unwrap();
     assert_eq!(series.len(), 40);
+    let named = file.named_series().unwrap();
+    let ids = named.iter().map(|(id, _)| *id);
+    assert!(ids.eq(series.iter().map(|(id, _)| *id)));
+    assert!(named.iter().all(|(id, tags)| Known.tags(*id).as_ref() == Some(tags)));
     assert_eq!(file.verify(), crate::file::Verified::Whole);
 }
 

@@ -1,8 +1,10 @@
 //! Expressions: conditions on fields and arithmetic between them, over rows and over columns.
 
 mod scalar;
-pub mod types;
 mod vector;
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -14,7 +16,6 @@ use super::functions::Math;
 use super::regex;
 use super::results::{QueryError, Value};
 pub use scalar::{cast, operate};
-pub use types::{Type, type_of};
 pub use vector::cast_array;
 
 /// What `/` between two whole numbers is.

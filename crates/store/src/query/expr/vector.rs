@@ -12,6 +12,7 @@ use super::scalar::{
 };
 use super::{Division, Input, Node};
 use crate::query::functions::Column;
+use crate::query::functions::element::{cut, cut_unsigned};
 use crate::query::results::Value;
 use crate::schema::FieldType;
 
@@ -53,7 +54,8 @@ pub(super) fn eval(node: &Node, slots: &[Input], len: usize, division: Division)
 fn matched(input: &Input, len: usize, found: impl Fn(&[u8]) -> bool) -> Input {
     if let Some(Column::String(text)) = column(input) {
         let found = |at| text.is_valid(at) && found(text.value(at).as_bytes());
-        return truths(BooleanBuffer::collect_bool(len, found));
+        let mask = BooleanBuffer::collect_bool(len, found);
+        return Input::Array(Arc::new(BooleanArray::new(mask, text.nulls().cloned())));
     }
     match input {
         Input::Scalar(Value::String(text)) => Input::Scalar(Value::Boolean(found(text.as_bytes()))),
@@ -65,7 +67,9 @@ fn matched(input: &Input, len: usize, found: impl Fn(&[u8]) -> bool) -> Input {
 fn never(input: &Input, len: usize) -> bool {
     match (input, column(input)) {
         (Input::Scalar(Value::Boolean(truth)), _) => !truth,
-        (_, Some(Column::Boolean(_))) => truth(input, len).count_set_bits() == 0,
+        (_, Some(Column::Boolean(array))) if array.null_count() == 0 => {
+            truth(input, len).count_set_bits() == 0
+        }
         _ => false,
     }
 }
@@ -84,6 +88,12 @@ pub(super) fn truth(input: &Input, len: usize) -> BooleanBuffer {
         },
         _ => BooleanBuffer::new_unset(len),
     }
+}
+
+/// Which rows are not null; `None` is all.
+fn known(input: &Input) -> Option<BooleanBuffer> {
+    let nulls = column(input).and_then(|column| column.nulls());
+    nulls.map(|nulls| nulls.inner().clone())
 }
 
 fn truths(mask: BooleanBuffer) -> Input {
@@ -231,8 +241,13 @@ fn fast(op: Op, left: &Input, right: &Input, len: usize, division: Division) -> 
     };
     let comparison = compare(op, &0, &0).is_some();
     match (a, b) {
-        (Boolean, Boolean) if op == Op::And => Some(truths(&truth(left, len) & &truth(right, len))),
-        (Boolean, Boolean) if op == Op::Or => Some(truths(&truth(left, len) | &truth(right, len))),
+        (Boolean, Boolean) if matches!(op, Op::And | Op::Or) => {
+            let (a, b) = (truth(left, len), truth(right, len));
+            let mask = if op == Op::And { &a & &b } else { &a | &b };
+            // Beside a boolean null is false; two of them are null.
+            let nulls = known(left).zip(known(right)).map(|(a, b)| NullBuffer::new(&a | &b));
+            Some(Input::Array(Arc::new(BooleanArray::new(mask, nulls))))
+        }
         (String, String) => texts(op, left, right, len),
         (Integer, Integer) if comparison => {
             Some(compared(op, &integers(left)?, &integers(right)?, len))
@@ -347,10 +362,11 @@ pub fn cast_array(array: &ArrayRef, to: FieldType) -> Option<ArrayRef> {
             Arc::new($array::new($values.iter().map($of).collect::<Vec<$type>>().into(), nulls))
         };
     }
-    let wrapped = |v: &f64| if *v < 0.0 { *v as i64 as u64 } else { *v as u64 };
     Some(match (from, to) {
-        (Column::Float(v, _), FieldType::Integer) => cast!(v, i64, Int64Array, |v| *v as i64),
-        (Column::Float(v, _), FieldType::Unsigned) => cast!(v, u64, UInt64Array, wrapped),
+        (Column::Float(v, _), FieldType::Integer) => cast!(v, i64, Int64Array, |v| cut(*v)),
+        (Column::Float(v, _), FieldType::Unsigned) => {
+            cast!(v, u64, UInt64Array, |v| cut_unsigned(*v))
+        }
         (Column::Integer(v, _), FieldType::Float) => cast!(v, f64, Float64Array, |v| *v as f64),
         (Column::Integer(v, _), FieldType::Unsigned) => cast!(v, u64, UInt64Array, |v| *v as u64),
         (Column::Unsigned(v, _), FieldType::Float) => cast!(v, f64, Float64Array, |v| *v as f64),

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::collect::{Distinct, Median, Mode, Percentile, Sample, Stddev, Top};
+use super::choose::{Sample, Top};
+use super::collect::{Distinct, Median, Mode, Percentile, Stddev};
 use super::column::Column;
 use super::element::Text;
 use super::pick::{Pick, Rule};

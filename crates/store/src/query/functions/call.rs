@@ -143,7 +143,7 @@ fn unit(arguments: &[Expr], wrong: impl Fn(&Expr) -> String) -> Result<Option<i6
         None => Ok(None),
         Some(Expr::Duration(unit)) if *unit > 0 => Ok(Some(*unit)),
         Some(unit @ Expr::Duration(_)) => {
-            fail(format!("duration argument must be positive, got {}", super::text(unit)))
+            fail(format!("duration argument must be positive, got {unit}"))
         }
         Some(other) => fail(wrong(other)),
     }
@@ -219,8 +219,7 @@ fn top(name: &str, arguments: &[Expr], at: &Setting) -> Result<Call, QueryError>
         ));
     };
     let Expr::Integer(limit) = last else {
-        let found = super::text(last);
-        return fail(format!("expected integer as last argument in {name}(), found {found}"));
+        return fail(format!("expected integer as last argument in {name}(), found {last}"));
     };
     if *limit <= 0 {
         return fail(format!("limit ({limit}) in {name} function must be at least 1"));
@@ -234,13 +233,11 @@ fn top(name: &str, arguments: &[Expr], at: &Setting) -> Result<Call, QueryError>
         ));
     }
     if !matches!(first, Expr::Reference { .. }) {
-        let found = super::text(first);
-        return fail(format!("expected first argument to be a field in {name}(), found {found}"));
+        return fail(format!("expected first argument to be a field in {name}(), found {first}"));
     }
     for other in between {
         if !matches!(other, Expr::Reference { .. }) {
-            let found = super::text(other);
-            return fail(format!("only fields or tags are allowed in {name}(), found {found}"));
+            return fail(format!("only fields or tags are allowed in {name}(), found {other}"));
         }
     }
     Ok(Call::Aggregate(if name == "top" { Kind::Top(size) } else { Kind::Bottom(size) }))

@@ -146,8 +146,10 @@ macro_rules! total {
                     *lane = $plus(*lane, *value);
                 }
             }
-            let sum = rest.iter().fold(<$type>::zero(), |sum, value| $plus(sum, *value));
-            lanes.iter().fold(sum, |sum, value| $plus(sum, *value))
+            let plus = |sum: $type, value: &$type| $plus(sum, *value);
+            let sum = lanes.iter().chain(rest).fold(<$type>::zero(), plus);
+            // Past the greatest float it matters in which order it is passed.
+            if sum.float().is_finite() { sum } else { values.iter().fold(<$type>::zero(), plus) }
         }
     };
 }
@@ -179,13 +181,25 @@ impl Number for f64 {
     total!(f64, |a: f64, b: f64| a + b);
 }
 
+/// A float as a whole number as Go has it on amd64: what is out of range becomes the least.
+pub fn cut(value: f64) -> i64 {
+    const EDGE: f64 = 9_223_372_036_854_775_808.0;
+    if (-EDGE..EDGE).contains(&value) { value as i64 } else { i64::MIN }
+}
+
+/// A float as an unsigned number as Go has it on amd64: below 2^63 by way of an integer.
+pub fn cut_unsigned(value: f64) -> u64 {
+    const EDGE: f64 = 9_223_372_036_854_775_808.0;
+    if value < EDGE { cut(value) as u64 } else { cut(value - EDGE) as u64 ^ (1 << 63) }
+}
+
 impl Number for i64 {
     fn slice<'a>(column: &Column<'a>) -> Option<&'a [Self]> {
         if let Column::Integer(values, _) = column { Some(values) } else { None }
     }
     fn cast(value: &Value) -> Option<Self> {
         match value {
-            Value::Float(v) => Some(*v as Self),
+            Value::Float(v) => Some(cut(*v)),
             Value::Integer(v) => Some(*v),
             Value::Unsigned(v) => Some(*v as Self),
             _ => None,
@@ -212,8 +226,7 @@ impl Number for u64 {
     }
     fn cast(value: &Value) -> Option<Self> {
         match value {
-            Value::Float(v) if *v < 0.0 => Some(*v as i64 as Self),
-            Value::Float(v) => Some(*v as Self),
+            Value::Float(v) => Some(cut_unsigned(*v)),
             Value::Integer(v) => Some(*v as Self),
             Value::Unsigned(v) => Some(*v),
             _ => None,

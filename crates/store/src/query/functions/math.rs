@@ -1,8 +1,7 @@
 //! Functions of single numbers: InfluxDB's `query/math.go`.
 
 use super::element::Number;
-use crate::query::results::{QueryError, Value};
-use crate::schema::FieldType;
+use crate::query::results::Value;
 
 /// Which function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,42 +58,6 @@ impl Math {
         if matches!(self, Self::Atan2 | Self::Log | Self::Pow) { 2 } else { 1 }
     }
 
-    /// The type of its value, from those of its arguments; `None` is one not known.
-    ///
-    /// # Errors
-    /// When it takes no such type; worded with its name.
-    pub fn output(
-        self,
-        name: &str,
-        arguments: &[Option<FieldType>],
-    ) -> Result<Option<FieldType>, QueryError> {
-        let argument = |at: usize| arguments.get(at).copied().flatten();
-        let refuse = |at: usize, kind: FieldType| {
-            let which = if at == 0 { "first" } else { "second" };
-            let kind = kind.name();
-            let why = format!("invalid argument type for the {which} argument in {name}(): {kind}");
-            Err(QueryError(why))
-        };
-        let first = argument(0);
-        match first {
-            Some(kind @ (FieldType::String | FieldType::Boolean)) => return refuse(0, kind),
-            Some(kind @ (FieldType::Integer | FieldType::Unsigned))
-                if matches!(self, Self::Asin | Self::Acos) =>
-            {
-                return refuse(0, kind);
-            }
-            _ => {}
-        }
-        match (self, argument(1)) {
-            (Self::Abs | Self::Floor | Self::Ceil | Self::Round, _) => Ok(first),
-            // `log` has two arguments, but InfluxDB looks at the first alone.
-            (Self::Atan2 | Self::Pow, Some(kind @ (FieldType::String | FieldType::Boolean))) => {
-                refuse(1, kind)
-            }
-            _ => Ok(Some(FieldType::Float)),
-        }
-    }
-
     /// Its value; null of anything but numbers.
     pub fn call(self, arguments: &[Value]) -> Value {
         let Some(first) = arguments.first() else { return Value::Null };
@@ -129,8 +92,8 @@ impl Math {
             Self::Log => x.ln() / y.ln(),
             Self::Ln => x.ln(),
             Self::Log2 => log2(x),
-            // As Go has it: log10(1000) is a little under 3, which floor() makes visible.
-            Self::Log10 => log2(x) * (std::f64::consts::LN_2 / std::f64::consts::LN_10),
+            // As Go has it, since floor() makes a last bit visible.
+            Self::Log10 => log2(x) * std::f64::consts::LOG10_2,
             Self::Sqrt => x.sqrt(),
             Self::Pow => x.powf(y),
             Self::Floor => x.floor(),
@@ -150,5 +113,5 @@ fn log2(x: f64) -> f64 {
     if fraction == 0.5 {
         return (exponent - 1) as f64;
     }
-    fraction.ln() * (1.0 / std::f64::consts::LN_2) + exponent as f64
+    fraction.ln() * std::f64::consts::LOG2_E + exponent as f64
 }

@@ -7,6 +7,7 @@
 
 pub mod aggregate;
 pub mod call;
+mod choose;
 mod collect;
 pub mod column;
 pub(crate) mod element;
@@ -16,7 +17,10 @@ mod pick;
 mod reduce;
 pub mod transform;
 
-use wire::influxql::ast::Expr;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;
 
 pub use aggregate::{Accumulator, Aggregate, Kind, Point};
 pub use call::{Call, Setting};
@@ -36,6 +40,6 @@ pub(crate) fn unsupported(function: &str, kind: FieldType) -> QueryError {
 }
 
 /// An expression as text, for messages.
-pub(crate) fn text(expr: &Expr) -> String {
-    format!("{expr:?}")
+pub(crate) fn text(expr: &wire::influxql::ast::Expr) -> String {
+    expr.to_string()
 }

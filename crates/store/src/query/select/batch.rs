@@ -8,6 +8,7 @@ use arrow_buffer::ScalarBuffer;
 use super::feeds::{Bound, Feed, Held, Origin, Table};
 use crate::query::condition::RowFilter;
 use crate::query::context::Context;
+use crate::query::expr::cast_array;
 use crate::query::functions::Column;
 use crate::query::results::{QueryError, Value};
 use crate::scan::{Chunk, ScanRequest, TimeRange};
@@ -20,6 +21,8 @@ pub(super) enum Cells {
     Array(ArrayRef),
     /// The same text in each row.
     Text(Arc<str>),
+    /// The same tag in each row, which functions do not see.
+    Tag(Arc<str>),
     /// Nothing.
     Null,
 }
@@ -31,7 +34,7 @@ impl Cells {
             Self::Array(array) => {
                 Column::of(array.as_ref()).map_or(Value::Null, |column| column.value(row))
             }
-            Self::Text(text) => Value::String(Arc::clone(text)),
+            Self::Text(text) | Self::Tag(text) => Value::String(Arc::clone(text)),
             Self::Null => Value::Null,
         }
     }
@@ -82,13 +85,16 @@ impl Batch {
             }
         };
         let columns = bound.iter().map(|bound| match bound {
-            Bound::Field(at) => match chunk.columns.get(*at) {
-                Some(Some(column)) => array(column).map(Cells::Array),
+            Bound::Field(at, kind) => match chunk.columns.get(*at) {
+                Some(Some(column)) => array(column).map(|array| {
+                    let cast = kind.and_then(|kind| cast_array(&array, kind));
+                    Cells::Array(cast.unwrap_or(array))
+                }),
                 _ => Ok(Cells::Null),
             },
             Bound::Tag(key) => Ok(match series.tag(key) {
                 "" => Cells::Null,
-                value => Cells::Text(Arc::from(value)),
+                value => Cells::Tag(Arc::from(value)),
             }),
             Bound::Dimension(key) => Ok(Cells::Text(Arc::from(series.tag(key)))),
             Bound::Null => Ok(Cells::Null),
@@ -106,16 +112,25 @@ impl Batch {
                 let all = std::iter::repeat_n(text, self.times.len());
                 Some(Arc::new(StringArray::from_iter_values(all)))
             }
-            Cells::Null => None,
+            Cells::Tag(_) | Cells::Null => None,
         }
     }
 
     /// Whether a row has a value in any column that is read from points.
     pub(super) fn has_value(&self, row: usize, bound: &[Bound]) -> bool {
         self.columns.iter().zip(bound).any(|(cells, bound)| match (cells, bound) {
-            (Cells::Array(array), Bound::Field(_)) => array.is_valid(row),
+            (Cells::Array(array), Bound::Field(..)) => array.is_valid(row),
             _ => false,
         })
+    }
+
+    /// Whether a row has a value in one column, in which tags do not count.
+    pub(super) fn has_value_in(&self, row: usize, column: usize) -> bool {
+        match self.columns.get(column) {
+            Some(Cells::Array(array)) => array.is_valid(row),
+            Some(Cells::Text(_)) => true,
+            _ => false,
+        }
     }
 
     /// The row's values.
@@ -203,7 +218,7 @@ fn read_table<'a>(
         let Some(series) = feed.series() else { continue };
         let batch = Batch::of(&chunk, series, &table.bound, &table.conditions, &feed.rows)?;
         if let Some(batch) = batch {
-            take(*group, *feed, batch)?;
+            take(*group, feed, batch)?;
         }
     }
     Ok(())

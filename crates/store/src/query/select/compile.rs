@@ -6,7 +6,8 @@ use super::calls;
 use super::dimensions;
 use super::expressions::{is_literal, is_math};
 use crate::query::condition::{self, Constants, reduce};
-use crate::query::results::QueryError;
+use crate::query::functions::math::Math;
+use crate::query::results::{QueryError, Value};
 use crate::query::timezone::Zone;
 use crate::query::window::{MAX_TIME, MIN_TIME};
 use crate::scan::TimeRange;
@@ -74,7 +75,8 @@ fn compile_within(
     outer: Option<Outer>,
 ) -> Result<Compiled, QueryError> {
     let mut select = select.clone();
-    let zone = select.timezone.as_deref().map(Zone::named).transpose()?;
+    let unknown = |error: QueryError| QueryError(format!("error parsing query: {error}"));
+    let zone = select.timezone.as_deref().map(Zone::named).transpose().map_err(unknown)?;
     let clock = zone.as_ref().map(Zone::zone);
     let condition = condition::split(select.condition.as_ref(), now_ns, clock)?;
     if let Some(rest) = &condition.rest {
@@ -84,7 +86,7 @@ fn compile_within(
     select.condition = condition.rest;
 
     let mut compiler = Compiler::new(select.limit);
-    compiler.dimensions(&mut select.dimensions, now_ns, zone.as_ref())?;
+    compiler.dimensions(&mut select.dimensions, now_ns)?;
     let last = if compiler.interval.duration != 0 { now_ns } else { MAX_TIME };
     let mut time = TimeRange {
         min: bounds.min.unwrap_or(MIN_TIME).max(MIN_TIME),
@@ -130,15 +132,10 @@ impl Compiler {
         }
     }
 
-    fn dimensions(
-        &mut self,
-        dimensions: &mut [Dimension],
-        now_ns: i64,
-        zone: Option<&Zone>,
-    ) -> Result<(), QueryError> {
+    fn dimensions(&mut self, dimensions: &mut [Dimension], now_ns: i64) -> Result<(), QueryError> {
         for dimension in dimensions {
             match dimension {
-                Dimension::Other(expr) => *dimension = dimensions::other(expr, zone)?,
+                Dimension::Other(expr) => *dimension = dimensions::other(expr)?,
                 Dimension::Tag(name) if name.eq_ignore_ascii_case("time") => {
                     return Err(dimensions::without_arguments());
                 }
@@ -168,7 +165,7 @@ impl Compiler {
                 }
                 continue;
             }
-            field.expr = unwrapped(reduce(&field.expr, Constants { now_ns: None, zone: None }));
+            field.expr = unwrapped(folded(&field.expr));
             self.fields += 1;
             self.expression(&field.expr, &mut true, into)?;
             field.expr = distinct_to_call(field.expr);
@@ -295,6 +292,42 @@ pub(super) fn error(text: &str) -> QueryError {
     QueryError(text.to_owned())
 }
 
+/// An expression with everything folded that is known without looking at points.
+fn folded(expr: &Expr) -> Expr {
+    const NOTHING: Constants<'_> = Constants { now_ns: None, zone: None };
+    match expr {
+        Expr::Binary { op, left, right } => {
+            let (left, right) = (Box::new(folded(left)), Box::new(folded(right)));
+            reduce(&Expr::Binary { op: *op, left, right }, NOTHING)
+        }
+        Expr::Paren(inner) => reduce(&Expr::Paren(Box::new(folded(inner))), NOTHING),
+        Expr::Call { name, arguments } => {
+            let arguments: Vec<Expr> = arguments.iter().map(folded).collect();
+            known_result(name, &arguments)
+                .unwrap_or_else(|| Expr::Call { name: name.clone(), arguments })
+        }
+        other => other.clone(),
+    }
+}
+
+/// The value of a math function of literals.
+fn known_result(name: &str, arguments: &[Expr]) -> Option<Expr> {
+    let math = Math::named(name).filter(|math| math.arguments() == arguments.len())?;
+    let value = |argument: &Expr| match argument {
+        Expr::Number(value) => Some(Value::Float(*value)),
+        Expr::Integer(value) => Some(Value::Integer(*value)),
+        Expr::Unsigned(value) => Some(Value::Unsigned(*value)),
+        _ => None,
+    };
+    let values = arguments.iter().map(value).collect::<Option<Vec<Value>>>()?;
+    match math.call(&values) {
+        Value::Float(value) => Some(Expr::Number(value)),
+        Value::Integer(value) => Some(Expr::Integer(value)),
+        Value::Unsigned(value) => Some(Expr::Unsigned(value)),
+        _ => None,
+    }
+}
+
 /// Brackets around all of an expression say nothing.
 fn unwrapped(expr: Expr) -> Expr {
     if let Expr::Paren(inner) = expr { *inner } else { expr }
@@ -323,9 +356,12 @@ fn distinct_to_call(expr: Expr) -> Expr {
 
 /// The measurements a statement reads, those of its sub-queries with them.
 pub(super) fn measurements(select: &Select) -> Vec<&ast::Measurement> {
-    let of = |source| match source {
-        &Source::Measurement(ref one) => vec![one],
-        Source::Subquery(inner) => measurements(inner),
-    };
-    select.sources.iter().flat_map(of).collect()
+    let mut found = Vec::new();
+    for source in &select.sources {
+        match source {
+            Source::Measurement(one) => found.push(one),
+            Source::Subquery(inner) => found.extend(measurements(inner)),
+        }
+    }
+    found
 }

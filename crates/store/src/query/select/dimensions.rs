@@ -3,9 +3,8 @@
 use wire::influxql::ast::{Dimension, Expr, TimeOffset};
 
 use super::compile::error;
-use crate::query::condition::{Constants, looks_like_time, parse_time, reduce};
+use crate::query::condition::{Constants, looks_like_time, reduce};
 use crate::query::results::QueryError;
-use crate::query::timezone::Zone;
 
 /// Days from the year 1, from which Go counts, to 1970.
 const DAYS_TO_1970: i128 = 719_162;
@@ -20,7 +19,7 @@ pub(super) fn without_arguments() -> QueryError {
 ///
 /// # Errors
 /// When it is none, in InfluxDB's words.
-pub(super) fn other(expr: &Expr, zone: Option<&Zone>) -> Result<Dimension, QueryError> {
+pub(super) fn other(expr: &Expr) -> Result<Dimension, QueryError> {
     let expr = reduce(expr, Constants { now_ns: None, zone: None });
     let (name, arguments) = match expr {
         Expr::Call { name, arguments } => (name, arguments),
@@ -45,10 +44,9 @@ pub(super) fn other(expr: &Expr, zone: Option<&Zone>) -> Result<Dimension, Query
         None => TimeOffset::Duration(0),
         Some(Expr::Duration(offset)) => TimeOffset::Duration(*offset),
         Some(Expr::Time(time)) => TimeOffset::Time(*time),
-        Some(Expr::String(text)) if looks_like_time(text) => {
-            let time = parse_time(text, zone.map(Zone::zone));
-            let time = time.and_then(|time| i64::try_from(time).ok());
-            TimeOffset::Time(time.ok_or_else(|| error("unable to parse datetime"))?)
+        // It is understood, and then refused by whoever counts the windows.
+        Some(text @ Expr::String(time)) if looks_like_time(time) => {
+            return Err(QueryError(format!("invalid time dimension offset: {text}")));
         }
         Some(Expr::Call { name, .. }) if name != "now" => {
             return Err(error("time dimension offset function must be now()"));

@@ -48,7 +48,7 @@ impl<'a> Emitter<'a> {
         let mut next = rows.next().transpose()?;
         while let Some(row) = next {
             piece.push(shown(row));
-            if piece.len() % ROWS_PER_CHECK == 0 {
+            if piece.len().is_multiple_of(ROWS_PER_CHECK) {
                 self.context.check()?;
             }
             next = rows.next().transpose()?;

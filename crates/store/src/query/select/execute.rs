@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
+use wire::influxql::ast::Cast;
+
 use super::feeds::{Feed, Feeds, Key, Origin};
 use super::frame::Frame;
 use super::merged::{Reading, Row, Rows, merged};
@@ -13,18 +15,22 @@ use super::points::{Point, follow};
 use super::rows::{Scanner, limited};
 use super::slots::{Slots, Windowed};
 use crate::query::context::{Cancel, Context};
+use crate::query::functions::aggregate::{Aggregate, Kind};
 use crate::query::functions::integral::Integral;
-use crate::query::results::QueryError;
+use crate::query::results::{QueryError, Value};
 use crate::scan::TimeRange;
 
 /// Groups that are computed at once.
 const GROUPS_AT_ONCE: usize = 8192;
+/// Groups of one series each of which the first or last points are looked for one by one; the
+/// points of more of them are all read together.
+const EDGES: usize = 1024;
 /// Series for which a thread is worth its while.
 const SERIES_PER_TASK: usize = 8;
 
-/// What is done with the rows of a group.
+/// What is done with the rows of a group, which has a place among all.
 pub(super) type EachGroup<'a> =
-    &'a mut dyn FnMut(&Key, Rows<'_>) -> Result<ControlFlow<()>, QueryError>;
+    &'a mut dyn FnMut(&Key, usize, Rows<'_>) -> Result<ControlFlow<()>, QueryError>;
 
 /// Executes a statement: `each` gets the groups in the order of the answer, with their rows.
 ///
@@ -59,6 +65,7 @@ fn raw(
         range: frame.range,
         descending: frame.descending(),
         beside: &plan.beside,
+        driver: None,
         context,
     };
     let mut groups: Vec<(&Key, &Vec<Feed>)> = feeds.groups.iter().collect();
@@ -67,10 +74,11 @@ fn raw(
     }
     for (key, feeds) in groups {
         let select = &frame.of.select;
+        let order = feeds.iter().map(|feed| feed.order).min().unwrap_or_default();
         let rows = limited(merged(feeds, reading), select.limit, select.offset);
         let mut scanner = Scanner::new(plan, frame.fill);
         let rows = rows.map(|row| row.map(|row| scanner.raw(plan, row)));
-        if each(key, Box::new(rows))?.is_break() {
+        if each(key, order, Box::new(rows))?.is_break() {
             break;
         }
     }
@@ -94,16 +102,20 @@ fn passes(frame: &Frame<'_>, plan: &Plan, context: &Context) -> Result<Vec<Pass>
         }
     }
     let pass = |range: TimeRange| {
+        let feeds = Feeds::find(frame, &plan.columns, range, context)?;
+        let many = feeds.groups.len() > EDGES && feeds.groups.len() == feeds.len();
         let of_range = plan.calls.iter().enumerate().filter_map(|(at, call)| {
-            let call = call.as_ref().filter(|call| call.range == range)?;
-            Some((at, call.clone()))
+            let mut call = call.clone().filter(|call| call.range == range)?;
+            if let (true, Base::Edge(aggregate)) = (many, &call.base) {
+                call.base = Base::Aggregate(*aggregate);
+            }
+            Some((at, call))
         });
         let windows = |(_, call): &(usize, CallPlan)| {
             matches!(call.base, Base::Aggregate(_) | Base::Ranking { .. })
         };
         let (windowed, sequential): (Vec<_>, Vec<_>) = of_range.partition(windows);
         let windowed = Windowed::new(windowed, plan.beside.clone(), frame.windows(range));
-        let feeds = Feeds::find(frame, &plan.columns, range, context)?;
         Ok(Pass { range, feeds, windowed, sequential })
     };
     ranges.into_iter().map(pass).collect()
@@ -121,6 +133,7 @@ fn calls(
     if frame.descending() {
         keys.reverse();
     }
+    let mut order = 0;
     for keys in keys.chunks(GROUPS_AT_ONCE) {
         context.check()?;
         let mut account = Account { cancel: &context.cancel, bytes: 0 };
@@ -157,7 +170,8 @@ fn calls(
             let descending = frame.descending();
             let rows =
                 std::iter::from_fn(|| scanner.next(plan, &mut sequences, descending).map(Ok));
-            if each(key, Box::new(rows))?.is_break() {
+            order += 1;
+            if each(key, order, Box::new(rows))?.is_break() {
                 return Ok(());
             }
         }
@@ -201,7 +215,7 @@ fn windows_of(pass: &Pass, keys: &[&Key], context: &Context) -> Result<(Slots, u
 
     let threads = context.pool.as_ref().map_or(1, |pool| pool.current_num_threads());
     let tasks = tasks(pass, &feeds, threads);
-    let work = |(task, (feeds, range)): (usize, (&[(usize, &Feed)], TimeRange))| {
+    let work = |(task, (feeds, range)): (usize, Task<'_, '_>)| {
         let mut slots = Slots::of_task(task);
         let mut held = 0;
         super::batch::read(
@@ -272,16 +286,57 @@ fn sequential_of(
         tables: &pass.feeds.tables,
         range: pass.range,
         descending: frame.descending(),
-        beside: &[],
+        beside: &plan.beside,
+        driver: None,
         context,
     };
-    let _ = plan;
+    let of_series = feeds.iter().all(|feed| matches!(feed.origin, Origin::Series(..)));
     let mut answer = Vec::with_capacity(pass.sequential.len());
     for (at, call) in &pass.sequential {
-        let rows = merged(feeds, reading);
-        answer.push((*at, one_after_another(frame, call, rows)?));
+        let column = plan.columns.get(call.column);
+        // Functions see no tags, but those by which a sub-query groups.
+        if of_series && column.is_some_and(|column| column.of == Some(Cast::Tag)) {
+            continue;
+        }
+        let reading = Reading { driver: Some(call.column), ..reading };
+        let points = match &call.base {
+            Base::Edge(aggregate) => edge(plan, call, aggregate, feeds, reading)?,
+            _ => one_after_another(frame, call, merged(feeds, reading))?,
+        };
+        answer.push((*at, points));
     }
     Ok(answer)
+}
+
+/// The first or last point.
+fn edge(
+    plan: &Plan,
+    call: &CallPlan,
+    aggregate: &Aggregate,
+    feeds: &[Feed],
+    reading: Reading<'_>,
+) -> Result<Vec<Point>, QueryError> {
+    let last = aggregate.kind() == Kind::Last;
+    let of_series = feeds.iter().all(|feed| matches!(feed.origin, Origin::Series(..)));
+    let mut held = aggregate.start();
+    let mut chosen: Option<Point> = None;
+    let mut rows_seen = 0;
+    for row in merged(feeds, Reading { descending: last, ..reading }) {
+        let (time, values) = row?;
+        let Some(value) = values.get(call.column) else { continue };
+        rows_seen += 1;
+        if held.push(time, value, 0) {
+            let of = |at: &usize| values.get(*at).cloned().unwrap_or(Value::Null);
+            let beside = Some(plan.beside.iter().map(of).collect());
+            chosen = Some(Point { time, value: value.clone(), beside });
+        }
+        // InfluxDB's limit of one lets two points through, of which the greater one counts where
+        // they have the same time.
+        if of_series && rows_seen == 2 {
+            break;
+        }
+    }
+    Ok(chosen.into_iter().collect())
 }
 
 fn one_after_another(
@@ -294,11 +349,7 @@ fn one_after_another(
     let mut values = rows.map(|row| {
         row.map(|(time, mut values): Row| {
             let at = call.column;
-            let value = if at < values.len() {
-                values.swap_remove(at)
-            } else {
-                crate::query::results::Value::Null
-            };
+            let value = if at < values.len() { values.swap_remove(at) } else { Value::Null };
             (time, value)
         })
     });
@@ -318,10 +369,7 @@ fn one_after_another(
         }
         _ => {
             for row in values {
-                let (time, value) = row?;
-                if value != crate::query::results::Value::Null {
-                    add((time, value));
-                }
+                add(row?);
             }
         }
     }

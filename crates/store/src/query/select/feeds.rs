@@ -8,20 +8,22 @@ use wire::influxql::ast::Cast;
 use super::frame::Frame;
 use super::inner;
 use super::plan::Column;
-use super::prepare::{Input, Prepared};
+use super::prepare::Input;
 use super::types;
 use crate::query::condition::{Filter, RowFilter};
 use crate::query::context::Context;
 use crate::query::results::QueryError;
-use crate::scan::{Chunk, TimeRange};
+use crate::query::window::Windows;
+use crate::scan::{Chunk, TagPredicate, TimeRange};
+use crate::schema::FieldType;
 use crate::series::Series;
 use crate::view::PolicyView;
 
 /// Where a column of the statement is found in a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
-    /// A field: the place in the chunks.
-    Field(usize),
+    /// A field: the place in the chunks, and the type as which it is read.
+    Field(usize, Option<FieldType>),
     /// A tag, null where it is absent.
     Tag(String),
     /// A tag by which a sub-query groups, empty where it is absent.
@@ -52,6 +54,10 @@ pub(super) struct Held {
     pub(super) series: Series,
     /// Its rows.
     pub(super) chunks: Vec<Chunk>,
+    /// Which sub-query of the statement it is of.
+    pub(super) source: usize,
+    /// The windows in which the sub-query's functions made the rows, if they did.
+    pub(super) windows: Option<Arc<Windows>>,
     /// Where the columns of the statement are.
     pub(super) bound: Arc<[Bound]>,
     /// Where the fields of the condition are.
@@ -110,7 +116,7 @@ impl Feeds {
     ) -> Result<Self, QueryError> {
         let mut found = Self::default();
         let mut series = 0;
-        for source in &frame.of.sources {
+        for (at, source) in frame.of.sources.iter().enumerate() {
             match source {
                 Input::Measurements { view, names } => {
                     for name in names {
@@ -125,11 +131,17 @@ impl Feeds {
                     }
                 }
                 Input::Subquery(inner) => {
-                    found.add_subquery(frame, columns, inner, range, context)?;
+                    let inner = frame.inner(inner, range, context.now_ns);
+                    found.add_subquery(frame, columns, &inner, at, context)?;
                 }
             }
         }
         Ok(found)
+    }
+
+    /// How many feeds there are.
+    pub(super) fn len(&self) -> usize {
+        self.count
     }
 
     /// Adds the series of a measurement; gives their number.
@@ -148,13 +160,13 @@ impl Feeds {
                 Some(Cast::Tag) => Bound::Tag(column.name.clone()),
                 of => match known.get(&column.name) {
                     Some(field) if fits(types::of_field(*field), of) => {
-                        Bound::Field(place(&mut fields, &column.name))
+                        Bound::Field(place(&mut fields, &column.name), column.kind())
                     }
                     _ => Bound::Null,
                 },
             })
             .collect();
-        if !bound.iter().any(|bound| matches!(bound, Bound::Field(_))) {
+        if !bound.iter().any(|bound| matches!(bound, Bound::Field(..))) {
             return Ok(0);
         }
         let condition = frame.of.select.condition.as_ref();
@@ -185,15 +197,16 @@ impl Feeds {
         &mut self,
         frame: &Frame<'_>,
         columns: &[Column],
-        of: &Prepared,
-        range: TimeRange,
+        inner: &Frame<'_>,
+        source: usize,
         context: &Context,
     ) -> Result<(), QueryError> {
+        let of = inner.of;
         let names = inner::column_places(of);
         let bound: Arc<[Bound]> = columns
             .iter()
             .map(|column| match names.iter().find(|(name, _)| *name == column.name) {
-                Some((_, at)) => Bound::Field(*at),
+                Some((_, at)) => Bound::Field(*at, column.kind()),
                 None if of.dimensions.contains(&column.name) => {
                     Bound::Dimension(column.name.clone())
                 }
@@ -206,18 +219,25 @@ impl Feeds {
         let conditions: Arc<[usize]> =
             filter.fields.iter().filter_map(at).map(|(_, at)| *at).collect();
 
-        let inner = frame.inner(of, range, context.now_ns);
-        inner::collect(&inner, context, &mut |name, series, chunks| {
+        let windows = (!inner.is_raw()).then(|| Arc::new(inner.windows(inner.range)));
+        let mut groups: Vec<(usize, Key, Held, RowFilter)> = Vec::new();
+        inner::collect(inner, context, &mut |name, order, series, chunks| {
             let rows = filter.series(&series);
-            if matches!(rows, RowFilter::None) {
+            if matches!(rows, RowFilter::None) || !matches(&filter.tags, &series) {
                 return Ok(());
             }
             let key = Key { name, values: values(&series, &frame.tags) };
             let (bound, conditions) = (Arc::clone(&bound), Arc::clone(&conditions));
-            let held = Arc::new(Held { series, chunks, bound, conditions });
-            self.add(key, Origin::Held(held), rows);
+            let windows = windows.clone();
+            let held = Held { series, chunks, source, windows, bound, conditions };
+            groups.push((order, key, held, rows));
             Ok(())
-        })
+        })?;
+        groups.sort_by_key(|(order, ..)| *order);
+        for (_, key, held, rows) in groups {
+            self.add(key, Origin::Held(Arc::new(held)), rows);
+        }
+        Ok(())
     }
 
     fn add(&mut self, key: Key, origin: Origin, rows: RowFilter) {
@@ -234,6 +254,19 @@ fn fits(field: Cast, of: types::Type) -> bool {
         None => false,
         Some(Cast::AnyField) => true,
         Some(of) => of == field || (number(of) && number(field)),
+    }
+}
+
+/// Whether a series is one of those meant.
+fn matches(of: &TagPredicate, series: &Series) -> bool {
+    match of {
+        TagPredicate::All => true,
+        TagPredicate::Equal(key, value) => series.tag(key) == value,
+        TagPredicate::NotEqual(key, value) => series.tag(key) != value,
+        TagPredicate::Match(key, regex) => regex.is_match(series.tag(key).as_bytes()),
+        TagPredicate::NotMatch(key, regex) => !regex.is_match(series.tag(key).as_bytes()),
+        TagPredicate::And(a, b) => matches(a, series) && matches(b, series),
+        TagPredicate::Or(a, b) => matches(a, series) || matches(b, series),
     }
 }
 
@@ -262,10 +295,18 @@ fn limit_series(frame: &Frame<'_>, series: &mut Vec<(Series, RowFilter)>) {
     if limit == 0 && offset == 0 {
         return;
     }
-    let groups = series.iter().map(|(one, _)| values(one, &frame.outer_tags));
-    let groups: BTreeSet<Box<[Arc<str>]>> = groups.collect();
+    let groups = series.iter().map(|(one, _)| group_name(one, &frame.outer_tags));
+    let groups: BTreeSet<String> = groups.collect();
     let skip = usize::try_from(offset).unwrap_or(usize::MAX);
     let take = usize::try_from(limit).unwrap_or(usize::MAX);
-    let kept: BTreeSet<Box<[Arc<str>]>> = groups.into_iter().skip(skip).take(take).collect();
-    series.retain(|(one, _)| kept.contains(&values(one, &frame.outer_tags)));
+    let kept: BTreeSet<String> = groups.into_iter().skip(skip).take(take).collect();
+    series.retain(|(one, _)| kept.contains(&group_name(one, &frame.outer_tags)));
+}
+
+/// By this name InfluxDB orders groups where it counts them: the keys of the tags that are there,
+/// then their values.
+fn group_name(series: &Series, tags: &[String]) -> String {
+    let there = || tags.iter().filter(|tag| !series.tag(tag).is_empty());
+    let keys = there().map(String::as_str);
+    keys.chain(there().map(|tag| series.tag(tag))).collect::<Vec<_>>().join("|")
 }

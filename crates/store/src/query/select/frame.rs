@@ -91,6 +91,11 @@ impl<'a> Frame<'a> {
         Windows::new(duration, offset, self.of.zone.clone(), range)
     }
 
+    /// Whether it has no function of several points.
+    pub(super) fn is_raw(&self) -> bool {
+        is_raw(&self.of.select)
+    }
+
     /// Whether the newest comes first.
     pub(super) fn descending(&self) -> bool {
         self.of.select.descending

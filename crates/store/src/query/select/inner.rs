@@ -21,9 +21,9 @@ use wire::influxql::ast::{Cast, Expr};
 /// Rows of a chunk of a sub-query's answer.
 const CHUNK_ROWS: usize = 65_536;
 
-/// What takes the groups of a sub-query: measurement, tags and rows.
+/// What takes the groups of a sub-query: measurement, place, tags and rows.
 pub(super) type EachGroup<'a> =
-    &'a mut dyn FnMut(Arc<str>, Series, Vec<Chunk>) -> Result<(), QueryError>;
+    &'a mut dyn FnMut(Arc<str>, usize, Series, Vec<Chunk>) -> Result<(), QueryError>;
 
 /// The names by which the columns of a sub-query are known outside, and their places; of columns
 /// of one name the first.
@@ -45,7 +45,7 @@ pub(super) fn column_places(of: &Prepared) -> Vec<(String, usize)> {
 
 /// The types of the columns of a sub-query.
 fn kinds(of: &Prepared) -> Vec<Option<FieldType>> {
-    let types = Types { of_name: &|_| Ok(None), math: false };
+    let types = Types { of_name: &|_| Ok(None) };
     let kind = |expr: &Expr| match types.of(expr).ok().flatten()? {
         Cast::Float => Some(FieldType::Float),
         Cast::Integer => Some(FieldType::Integer),
@@ -72,7 +72,7 @@ pub(super) fn collect(
 ) -> Result<(), QueryError> {
     let kinds = kinds(frame.of);
     let keys: Vec<Arc<str>> = frame.tags.iter().map(|tag| Arc::from(tag.as_str())).collect();
-    execute(frame, context, &mut |key, rows| {
+    execute(frame, context, &mut |key, order, rows| {
         let mut chunks = Vec::new();
         let mut rows = rows.peekable();
         while rows.peek().is_some() {
@@ -82,7 +82,7 @@ pub(super) fn collect(
         }
         let pairs = keys.iter().cloned().zip(key.values.iter().cloned());
         let tags = pairs.filter(|(_, value)| !value.is_empty()).collect();
-        each(Arc::clone(&key.name), Series { id: SeriesId(0), tags }, chunks)?;
+        each(Arc::clone(&key.name), order, Series { id: SeriesId(0), tags }, chunks)?;
         Ok(ControlFlow::Continue(()))
     })
 }

@@ -40,7 +40,7 @@ pub(super) fn write(
             Ok(())
         }
     };
-    execute(frame, context, &mut |key, rows| {
+    execute(frame, context, &mut |key, _, rows| {
         let prefix = series(frame, target, key);
         for row in rows {
             let (time, values) = row?;

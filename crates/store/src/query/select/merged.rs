@@ -7,6 +7,7 @@ use super::feeds::{Bound, Feed, Origin, Table};
 use super::heap::Heap;
 use crate::query::context::Context;
 use crate::query::results::{QueryError, Value};
+use crate::query::window::Windows;
 use crate::scan::TimeRange;
 use crate::view::Scan;
 
@@ -31,6 +32,8 @@ pub(super) struct Reading<'a> {
     pub(super) descending: bool,
     /// The places of the columns that decide between rows of the same time.
     pub(super) beside: &'a [usize],
+    /// The column that must have a value, if it is one.
+    pub(super) driver: Option<usize>,
     /// The query.
     pub(super) context: &'a Context,
 }
@@ -41,10 +44,41 @@ pub(super) fn merged<'a>(feeds: &'a [Feed], reading: Reading<'a>) -> Rows<'a> {
     if reading.descending {
         feeds.reverse();
     }
+    // Each source of the statement is a sequence of its own before they are joined.
+    let mut parts: Vec<(Result<usize, usize>, Vec<&Feed>)> = Vec::new();
+    for feed in feeds {
+        let source = match &feed.origin {
+            Origin::Series(table, _) => Ok(*table),
+            Origin::Held(held) => Err(held.source),
+        };
+        match parts.iter_mut().find(|(known, _)| *known == source) {
+            Some((_, part)) => part.push(feed),
+            None => parts.push((source, vec![feed])),
+        }
+    }
+    let mut parts = parts.into_iter().map(|(_, part)| of_source(part, reading));
+    match (parts.next(), parts.len()) {
+        (Some(one), 0) => one,
+        (first, _) => {
+            Box::new(SideBySide::new(first.into_iter().chain(parts).collect(), reading, None))
+        }
+    }
+}
+
+/// The rows of the feeds of one source of the statement.
+fn of_source<'a>(feeds: Vec<&'a Feed>, reading: Reading<'a>) -> Rows<'a> {
+    let held = feeds.first().and_then(|feed| match &feed.origin {
+        Origin::Held(held) => Some(held),
+        Origin::Series(..) => None,
+    });
+    let open = |feed: &&'a Feed| -> Rows<'a> { Box::new(Source::open(feed, reading)) };
     match feeds.as_slice() {
         [one] => Box::new(Source::open(one, reading)),
-        few if few.len() <= SIDE_BY_SIDE => {
-            Box::new(SideBySide { heap: None, feeds, reading, failed: None })
+        few if few.len() <= SIDE_BY_SIDE || held.is_some() => {
+            let windows = held.and_then(|held| held.windows.as_deref());
+            // What stands beside was compared within the sub-query, if at all.
+            let reading = if held.is_some() { Reading { beside: &[], ..reading } } else { reading };
+            Box::new(SideBySide::new(few.iter().map(open).collect(), reading, windows))
         }
         _ => Box::new(Sliced::new(feeds, reading)),
     }
@@ -112,8 +146,7 @@ impl<'a> Source<'a> {
                 while let Some(time) = batch.times.get(self.at) {
                     let row = self.at;
                     self.at += 1;
-                    let held = matches!(self.feed.origin, Origin::Held(_));
-                    if held || batch.has_value(row, self.bound) {
+                    if wanted(batch, row, self.feed, self.bound, self.reading.driver) {
                         return Ok(Some((*time, batch.row(row))));
                     }
                 }
@@ -124,6 +157,14 @@ impl<'a> Source<'a> {
                 return Ok(None);
             }
         }
+    }
+}
+
+/// Whether a row counts: of series those with any value do, of sub-queries all.
+fn wanted(batch: &Batch, row: usize, feed: &Feed, bound: &[Bound], driver: Option<usize>) -> bool {
+    match driver {
+        Some(column) => batch.has_value_in(row, column),
+        None => matches!(feed.origin, Origin::Held(_)) || batch.has_value(row, bound),
     }
 }
 
@@ -153,35 +194,50 @@ fn precedes(a: &Row, b: &Row, reading: &Reading<'_>) -> bool {
     false
 }
 
+/// A source with its next row, and its place.
+type Waiting<'a> = (Row, usize, Rows<'a>);
+
 /// Sources that are all open.
 struct SideBySide<'a> {
-    heap: Option<Heap<(Row, Source<'a>)>>,
-    feeds: Vec<&'a Feed>,
+    heap: Option<Heap<Waiting<'a>>>,
+    sources: Vec<Rows<'a>>,
     reading: Reading<'a>,
+    windows: Option<&'a Windows>,
     failed: Option<QueryError>,
 }
 
-impl SideBySide<'_> {
+impl<'a> SideBySide<'a> {
+    /// Rows that were made in windows come window by window, in each those of the first source
+    /// first.
+    fn new(sources: Vec<Rows<'a>>, reading: Reading<'a>, windows: Option<&'a Windows>) -> Self {
+        Self { heap: None, sources, reading, windows, failed: None }
+    }
+
     fn step(&mut self) -> Result<Option<Row>, QueryError> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        let reading = self.reading;
-        let before = |a: &(Row, Source<'_>), b: &(Row, Source<'_>)| precedes(&a.0, &b.0, &reading);
+        let (reading, windows) = (self.reading, self.windows);
+        let before = |a: &Waiting<'_>, b: &Waiting<'_>| match windows {
+            None => precedes(&a.0, &b.0, &reading),
+            Some(windows) => {
+                let (x, y) = (windows.of(a.0.0).start, windows.of(b.0.0).start);
+                if x == y { a.1 < b.1 } else { (x < y) != reading.descending }
+            }
+        };
         if self.heap.is_none() {
-            let mut items = Vec::with_capacity(self.feeds.len());
-            for feed in self.feeds.drain(..) {
-                let mut source = Source::open(feed, reading);
-                if let Some(row) = source.step()? {
-                    items.push((row, source));
+            let mut items = Vec::with_capacity(self.sources.len());
+            for (place, mut source) in self.sources.drain(..).enumerate() {
+                if let Some(row) = source.next().transpose()? {
+                    items.push((row, place, source));
                 }
             }
             self.heap = Some(Heap::new(items, before));
         }
         let Some(heap) = &mut self.heap else { return Ok(None) };
-        let Some((row, mut source)) = heap.pop(before) else { return Ok(None) };
-        match source.step() {
-            Ok(Some(next)) => heap.push((next, source), before),
+        let Some((row, place, mut source)) = heap.pop(before) else { return Ok(None) };
+        match source.next().transpose() {
+            Ok(Some(next)) => heap.push((next, place, source), before),
             Ok(None) => {}
             Err(error) => self.failed = Some(error),
         }
@@ -231,7 +287,7 @@ impl<'a> Sliced<'a> {
     }
 
     fn refill(&mut self, span: TimeRange) -> Result<(), QueryError> {
-        let Reading { tables, context, .. } = self.reading;
+        let Reading { tables, context, driver, .. } = self.reading;
         context.cancel.release(std::mem::take(&mut self.held));
         let (mut rows, mut bytes) = (Vec::new(), 0);
         super::batch::read(tables, &self.feeds, span, context, &mut |_, feed, batch| {
@@ -243,7 +299,7 @@ impl<'a> Sliced<'a> {
             context.cancel.reserve(more)?;
             bytes += more;
             for (row, time) in batch.times.iter().enumerate() {
-                if matches!(feed.origin, Origin::Held(_)) || batch.has_value(row, bound) {
+                if wanted(&batch, row, feed, bound, driver) {
                     rows.push((*time, batch.row(row)));
                 }
             }

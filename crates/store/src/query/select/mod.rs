@@ -60,7 +60,7 @@ pub fn run(
         Some(target) => into::write(&frame, target, context, sink),
         None => {
             let mut emitter = Emitter::new(&frame, context, sink);
-            execute::execute(&frame, context, &mut |key, rows| emitter.group(key, rows))
+            execute::execute(&frame, context, &mut |key, _, rows| emitter.group(key, rows))
         }
     }
 }

@@ -51,6 +51,8 @@ pub(super) enum Base {
         /// The tags.
         tags: Vec<String>,
     },
+    /// The first or last point of all, which of several of one time is a matter of their order.
+    Edge(Aggregate),
     /// The area under the points.
     Integral {
         /// Nanoseconds of its unit.
@@ -188,7 +190,7 @@ impl Plan {
         selector: bool,
     ) -> Result<Option<CallPlan>, QueryError> {
         // A call whose type is not known is left out, even where it could count nothing.
-        let known = Types { of_name: &|_| Ok(None), math: true };
+        let known = Types { of_name: &|_| Ok(None) };
         if known.of(expr)?.is_none() {
             return Ok(None);
         }
@@ -216,9 +218,16 @@ impl Plan {
                 let Some((column, kind_in)) = argument.and_then(|one| self.read(one)) else {
                     return Ok(None);
                 };
-                let aggregate = Aggregate::new(kind, kind_in, frame.descending())?;
+                let aggregate = match Aggregate::new(kind, kind_in, frame.descending()) {
+                    Ok(aggregate) => aggregate,
+                    // Functions see no tags, so that it does not matter that they are text.
+                    Err(_) if self.is_tag(column) => return Ok(None),
+                    Err(error) => return Err(error),
+                };
                 let tags = ranking_columns(expr);
-                let base = if tags.is_empty() {
+                let base = if duration == 0 && matches!(kind, Kind::First | Kind::Last) {
+                    Base::Edge(aggregate)
+                } else if tags.is_empty() {
                     Base::Aggregate(aggregate)
                 } else {
                     let pick = if matches!(kind, Kind::Top(_)) { Kind::Max } else { Kind::Min };
@@ -255,6 +264,10 @@ impl Plan {
                 Ok(Some(plan))
             }
         }
+    }
+
+    fn is_tag(&self, column: usize) -> bool {
+        self.columns.get(column).is_some_and(|column| column.of == Some(Cast::Tag))
     }
 
     /// The place and type of an argument that is known somewhere.

@@ -76,7 +76,7 @@ pub(super) fn prepare(
         give_types(&mut field.expr, &sources)?;
     }
     expand(&mut select, &sources)?;
-    let known = Types { of_name: &|_| Ok(None), math: true };
+    let known = Types { of_name: &|_| Ok(None) };
     for field in &select.fields {
         known.of(&field.expr)?;
     }
@@ -144,7 +144,7 @@ fn type_of(name: &str, sources: &[Input]) -> Result<Type, QueryError> {
             Input::Subquery(inner) => {
                 if let Some(expr) = find_field(inner, name) {
                     let of_name = |name: &str| type_of(name, &inner.sources);
-                    let inner = Types { of_name: &of_name, math: false };
+                    let inner = Types { of_name: &of_name };
                     of = types::wider(of, inner.of(expr)?);
                 }
                 if of.is_none() && inner.dimensions.iter().any(|dimension| dimension == name) {
@@ -265,7 +265,7 @@ fn columns_of(sources: &[Input]) -> Result<(BTreeMap<String, Type>, BTreeSet<Str
             Input::Subquery(inner) => {
                 for field in &inner.select.fields {
                     let of_name = |name: &str| type_of(name, &inner.sources);
-                    let of = Types { of_name: &of_name, math: false }.of(&field.expr);
+                    let of = Types { of_name: &of_name }.of(&field.expr);
                     let known = fields.entry(field_name(field)).or_default();
                     *known = types::wider(*known, of.unwrap_or_default());
                 }

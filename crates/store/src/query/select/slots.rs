@@ -36,12 +36,15 @@ pub(super) struct Windowed {
     pub(super) windows: Windows,
 }
 
+/// A point that is held, with what stands beside it.
+type Held = (Accumulator, Option<Arc<[Value]>>);
+
 /// One window of a group.
 #[derive(Debug)]
 struct Slot {
     calls: Vec<Accumulator>,
     chosen: Option<Arc<[Value]>>,
-    ranked: BTreeMap<Box<[Arc<str>]>, (Accumulator, Option<Arc<[Value]>>)>,
+    ranked: BTreeMap<Box<[Arc<str>]>, Held>,
 }
 
 /// The windows of some groups, as one task found them.

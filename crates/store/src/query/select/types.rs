@@ -71,8 +71,6 @@ fn word(of: Type) -> &'static str {
 pub(super) struct Types<'a> {
     /// The type of a name that carries none.
     pub(super) of_name: &'a dyn Fn(&str) -> Result<Type, QueryError>,
-    /// Whether math functions are known; where they are not, they have the type of their argument.
-    pub(super) math: bool,
 }
 
 impl Types<'_> {
@@ -114,26 +112,7 @@ impl Types<'_> {
             | "holt_winters"
             | "holt_winters_with_fit" => Some(Cast::Float),
             "count" | "elapsed" => Some(Cast::Integer),
-            "asin" | "acos" if self.math => {
-                expect(name, "first", first, is_float(first))?;
-                Some(Cast::Float)
-            }
-            "sin" | "cos" | "tan" | "atan" | "exp" | "log" | "ln" | "log2" | "log10" | "sqrt"
-                if self.math =>
-            {
-                expect(name, "first", first, is_number(first))?;
-                Some(Cast::Float)
-            }
-            "atan2" | "pow" if self.math => {
-                let second = arguments.get(1).copied().flatten();
-                expect(name, "first", first, is_number(first))?;
-                expect(name, "second", second, is_number(second))?;
-                Some(Cast::Float)
-            }
-            "abs" | "floor" | "ceil" | "round" if self.math => {
-                expect(name, "first", first, is_number(first))?;
-                first
-            }
+            // Math functions as well, in InfluxDB too.
             _ => first,
         })
     }
@@ -177,20 +156,8 @@ impl Types<'_> {
     }
 }
 
-fn is_float(of: Type) -> bool {
-    matches!(of, None | Some(Cast::Float))
-}
-
 fn is_number(of: Type) -> bool {
     matches!(of, None | Some(Cast::Float | Cast::Integer | Cast::Unsigned))
-}
-
-fn expect(name: &str, place: &str, got: Type, fits: bool) -> Result<(), QueryError> {
-    if fits {
-        return Ok(());
-    }
-    let got = word(got);
-    Err(QueryError(format!("invalid argument type for the {place} argument in {name}(): {got}")))
 }
 
 fn mismatch(whole: &Expr, what: &str) -> QueryError {
