@@ -1,4 +1,4 @@
-//! Numbers of a hundred hosts: bytes on disk once all is flushed and compacted, and windows by host.
+//! Numbers of a hundred hosts: bytes on disk once all is flushed and compacted; windows by host.
 
 use std::io::Write as _;
 use std::path::Path;
