@@ -9,7 +9,7 @@ use super::data::{Kind, Measurement, World};
 use crate::influxql::script::{Expected, Step};
 
 /// Words by which causes of differences are told apart.
-pub const WORDS: [&str; 43] = [
+pub const WORDS: [&str; 44] = [
     "count",
     "sum",
     "mean",
