@@ -10,6 +10,8 @@ use arrow_buffer::BooleanBuffer;
 use wire::influxql::ast::Op;
 
 use super::reduce::ordered;
+use crate::query::functions::Math;
+use crate::query::results::Value;
 use crate::series::Series;
 
 /// What is left of a condition for the rows of one series.
@@ -213,7 +215,28 @@ impl Row {
             Self::Binary(op, left, right) => {
                 operate(*op, left.value(at, columns), right.value(at, columns))
             }
-            Self::Call(..) => Scalar::Null,
+            Self::Call(name, arguments) => {
+                let arguments: Vec<Value> =
+                    arguments.iter().map(|one| one.value(at, columns).number()).collect();
+                match Math::named(name).map(|math| math.call(&arguments)) {
+                    Some(Value::Float(value)) => Scalar::Float(value),
+                    Some(Value::Integer(value)) => Scalar::Integer(value),
+                    Some(Value::Unsigned(value)) => Scalar::Unsigned(value),
+                    _ => Scalar::Null,
+                }
+            }
+        }
+    }
+}
+
+impl Scalar<'_> {
+    /// As the argument of a mathematical function, which takes numbers alone.
+    fn number(self) -> Value {
+        match self {
+            Self::Float(value) => Value::Float(value),
+            Self::Integer(value) => Value::Integer(value),
+            Self::Unsigned(value) => Value::Unsigned(value),
+            _ => Value::Null,
         }
     }
 }
@@ -222,8 +245,6 @@ impl Row {
 /// a comparison is false and anything else has no value.
 fn operate<'a>(op: Op, left: Scalar<'a>, right: Scalar<'a>) -> Scalar<'a> {
     let value = match (left, right) {
-        (Scalar::Boolean(left), Scalar::Null) => booleans(op, left, false),
-        (Scalar::Null, Scalar::Boolean(right)) => booleans(op, false, right),
         (Scalar::Boolean(left), Scalar::Boolean(right)) => booleans(op, left, right),
         (Scalar::Boolean(_), _) => booleans(op, false, false).map(|_| Scalar::Boolean(false)),
         (Scalar::Float(left), right) => float(right).and_then(|right| floats(op, left, right)),

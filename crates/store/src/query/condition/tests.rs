@@ -154,5 +154,5 @@ fn strings_booleans_and_tags_are_compared() {
     assert_eq!(kept(&matched, vec![strings]), [false, true, false]);
     let booleans: ArrayRef = Arc::new(BooleanArray::from(vec![Some(true), Some(false), None]));
     let off = op(Op::Equal, name("f0"), Expr::Boolean(false));
-    assert_eq!(kept(&off, vec![booleans]), [false, true, true], "null counts as false");
+    assert_eq!(kept(&off, vec![booleans]), [false, true, false], "null is neither");
 }
