@@ -5,10 +5,12 @@ use std::sync::Arc;
 use ::regex::bytes::Regex;
 use wire::influxql::ast::{Cast, Expr, Op};
 
+use super::super::functions::math::Math;
 use super::super::regex;
 use super::super::results::QueryError;
 use super::rows::{Row, RowFilter as Rows, Tree};
 use crate::scan::TagPredicate;
+use crate::schema::FieldType;
 use crate::series::Series;
 
 pub use super::rows::RowFilter;
@@ -262,10 +264,11 @@ impl Compiler<'_> {
                     return Ok(Row::Tag(name.clone()));
                 }
                 let known = self.fields.iter().position(|field| field == name);
-                Row::Column(known.unwrap_or_else(|| {
+                let place = known.unwrap_or_else(|| {
                     self.fields.push(name.clone());
                     self.fields.len() - 1
-                }))
+                });
+                Row::Column(place, cast.and_then(field_type))
             }
             Expr::Binary { op, left, right } => {
                 let left = Box::new(self.operand(left, names_tags)?);
@@ -283,10 +286,23 @@ impl Compiler<'_> {
                 for argument in arguments {
                     inner.push(self.operand(argument, names_tags)?);
                 }
-                Row::Call(name.clone(), inner)
+                let math = Math::named(name).filter(|math| math.arguments() == inner.len());
+                math.map_or(Row::Null, |math| Row::Call(math, inner))
             }
             _ => Row::Null,
         })
+    }
+}
+
+/// The type that a field is cast to.
+fn field_type(cast: Cast) -> Option<FieldType> {
+    match cast {
+        Cast::Float => Some(FieldType::Float),
+        Cast::Integer => Some(FieldType::Integer),
+        Cast::Unsigned => Some(FieldType::Unsigned),
+        Cast::String => Some(FieldType::String),
+        Cast::Boolean => Some(FieldType::Boolean),
+        Cast::Tag | Cast::AnyField => None,
     }
 }
 

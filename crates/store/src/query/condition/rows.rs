@@ -9,9 +9,11 @@ use arrow_array::{
 use arrow_buffer::BooleanBuffer;
 use wire::influxql::ast::Op;
 
+use super::super::functions::element::{cut, cut_unsigned};
+use super::super::functions::math::Math;
+use super::super::results::Value;
 use super::reduce::ordered;
-use crate::query::functions::Math;
-use crate::query::results::Value;
+use crate::schema::FieldType;
 use crate::series::Series;
 
 /// What is left of a condition for the rows of one series.
@@ -69,12 +71,12 @@ pub enum Row {
     Regex(Arc<Regex>),
     /// A tag, before the series is known.
     Tag(String),
-    /// A field, by its place among the columns.
-    Column(usize),
+    /// A field, by its place among the columns, and the type that it is cast to.
+    Column(usize, Option<FieldType>),
     /// An operation.
     Binary(Op, Box<Row>, Box<Row>),
     /// A mathematical function.
-    Call(String, Vec<Row>),
+    Call(Math, Vec<Row>),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +99,35 @@ enum Scalar<'a> {
     Boolean(bool),
     String(&'a str),
     Regex(&'a Regex),
+}
+
+impl Scalar<'_> {
+    /// As the type that `::` asks for; of another kind it is no value.
+    fn cast(self, to: FieldType) -> Self {
+        match (to, self) {
+            (FieldType::Float, value) => float(value).map_or(Scalar::Null, Scalar::Float),
+            (FieldType::Integer, Scalar::Float(value)) => Scalar::Integer(cut(value)),
+            (FieldType::Integer, Scalar::Unsigned(value)) => Scalar::Integer(value as i64),
+            (FieldType::Unsigned, Scalar::Float(value)) => Scalar::Unsigned(cut_unsigned(value)),
+            (FieldType::Unsigned, Scalar::Integer(value)) => Scalar::Unsigned(value as u64),
+            (FieldType::Integer, value @ Scalar::Integer(_))
+            | (FieldType::Unsigned, value @ Scalar::Unsigned(_))
+            | (FieldType::String, value @ Scalar::String(_))
+            | (FieldType::Boolean, value @ Scalar::Boolean(_)) => value,
+            _ => Scalar::Null,
+        }
+    }
+
+    /// For a function; strings are no argument of any.
+    fn owned(self) -> Value {
+        match self {
+            Self::Float(value) => Value::Float(value),
+            Self::Integer(value) => Value::Integer(value),
+            Self::Unsigned(value) => Value::Unsigned(value),
+            Self::Boolean(value) => Value::Boolean(value),
+            Self::Null | Self::String(_) | Self::Regex(_) => Value::Null,
+        }
+    }
 }
 
 impl<'a> Column<'a> {
@@ -161,8 +192,8 @@ impl Row {
                 let left = Box::new(left.with_tags(series));
                 Self::Binary(*op, left, Box::new(right.with_tags(series)))
             }
-            Self::Call(name, inner) => {
-                Self::Call(name.clone(), inner.iter().map(|one| one.with_tags(series)).collect())
+            Self::Call(math, inner) => {
+                Self::Call(*math, inner.iter().map(|one| one.with_tags(series)).collect())
             }
             other => other.clone(),
         }
@@ -171,7 +202,7 @@ impl Row {
     /// The usual case, `field op number`, without looking at each row's types.
     fn quick(&self, len: usize, columns: &[Column<'_>]) -> Option<BooleanBuffer> {
         let Self::Binary(op, left, right) = self else { return None };
-        let Self::Column(at) = **left else { return None };
+        let Self::Column(at, None) = **left else { return None };
         ordered(*op, None)?;
         let yes = |order| ordered(*op, order).unwrap_or(false);
         let (nulls, buffer) = match (columns.get(at)?, &**right) {
@@ -211,32 +242,23 @@ impl Row {
             Self::Boolean(value) => Scalar::Boolean(*value),
             Self::String(value) => Scalar::String(value),
             Self::Regex(regex) => Scalar::Regex(regex),
-            Self::Column(place) => columns.get(*place).map_or(Scalar::Null, |c| c.value(at)),
+            Self::Column(place, cast) => {
+                let value = columns.get(*place).map_or(Scalar::Null, |c| c.value(at));
+                cast.map_or(value, |cast| value.cast(cast))
+            }
             Self::Binary(op, left, right) => {
                 operate(*op, left.value(at, columns), right.value(at, columns))
             }
-            Self::Call(name, arguments) => {
-                let arguments: Vec<Value> =
-                    arguments.iter().map(|one| one.value(at, columns).number()).collect();
-                match Math::named(name).map(|math| math.call(&arguments)) {
-                    Some(Value::Float(value)) => Scalar::Float(value),
-                    Some(Value::Integer(value)) => Scalar::Integer(value),
-                    Some(Value::Unsigned(value)) => Scalar::Unsigned(value),
+            Self::Call(math, inner) => {
+                let of: Vec<Value> =
+                    inner.iter().map(|one| one.value(at, columns).owned()).collect();
+                match math.call(&of) {
+                    Value::Float(value) => Scalar::Float(value),
+                    Value::Integer(value) => Scalar::Integer(value),
+                    Value::Unsigned(value) => Scalar::Unsigned(value),
                     _ => Scalar::Null,
                 }
             }
-        }
-    }
-}
-
-impl Scalar<'_> {
-    /// As the argument of a mathematical function, which takes numbers alone.
-    fn number(self) -> Value {
-        match self {
-            Self::Float(value) => Value::Float(value),
-            Self::Integer(value) => Value::Integer(value),
-            Self::Unsigned(value) => Value::Unsigned(value),
-            _ => Value::Null,
         }
     }
 }

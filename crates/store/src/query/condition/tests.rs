@@ -154,5 +154,17 @@ fn strings_booleans_and_tags_are_compared() {
     assert_eq!(kept(&matched, vec![strings]), [false, true, false]);
     let booleans: ArrayRef = Arc::new(BooleanArray::from(vec![Some(true), Some(false), None]));
     let off = op(Op::Equal, name("f0"), Expr::Boolean(false));
-    assert_eq!(kept(&off, vec![booleans]), [false, true, false], "null is neither");
+    assert_eq!(kept(&off, vec![booleans]), [false, true, false], "null is not false");
+}
+
+#[test]
+fn fields_are_cast_and_calculated_with() {
+    let floats: ArrayRef = Arc::new(Float64Array::from(vec![Some(-1.9), Some(1.9), None]));
+    let cast = Some(wire::influxql::ast::Cast::Integer);
+    let whole = Expr::Reference { name: "f0".to_owned(), cast };
+    let one = op(Op::Equal, whole, Expr::Integer(1));
+    assert_eq!(kept(&one, vec![floats.clone()]), [false, true, false]);
+    let size = Expr::Call { name: "abs".to_owned(), arguments: vec![name("f0")] };
+    let large = op(Op::Greater, size, Expr::Number(1.5));
+    assert_eq!(kept(&large, vec![floats]), [true, true, false]);
 }
