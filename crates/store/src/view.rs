@@ -4,7 +4,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
 pub use scan::Scan;
@@ -13,6 +13,7 @@ use crate::archive::PolicyVersion;
 use crate::data::{MeasurementData, PolicyData};
 use crate::file::{FileInfo, StoredFile};
 use crate::memtable::Memtable;
+use crate::partition::Partitions;
 use crate::scan::{ScanRequest, TagPredicate, TimeRange};
 use crate::schema::FieldType;
 use crate::series::{Series, SeriesId, SeriesIndex};
@@ -120,6 +121,17 @@ impl PolicyView {
         let tables = self.memtables(measurement, range).map(|(extent, _)| extent);
         let extents = files.chain(tables).map(|extent| extent.intersect(range));
         extents.reduce(|a, b| TimeRange { min: a.min.min(b.min), max: a.max.max(b.max) })
+    }
+
+    /// The partitions of a measurement in which there may be points within `range`, cut to it, the
+    /// oldest first.
+    pub fn partitions(&self, measurement: &str, range: TimeRange) -> Vec<TimeRange> {
+        let cut = Partitions::new(self.data.partition_ns);
+        let files = self.files(measurement, range).map(|file| file.info.time);
+        let tables = self.memtables(measurement, range).map(|(extent, _)| extent);
+        let starts: BTreeSet<i64> = files.chain(tables).map(|time| cut.start(time.min)).collect();
+        let spans = starts.into_iter().map(|min| TimeRange { min, max: cut.last(min) });
+        spans.map(|span| span.intersect(range)).filter(|span| !span.is_empty()).collect()
     }
 
     /// Cuts a range into at most `parts` neighbouring ones that cost about the same to scan; for

@@ -219,7 +219,7 @@ impl Feeds {
         let conditions: Arc<[usize]> =
             filter.fields.iter().filter_map(at).map(|(_, at)| *at).collect();
 
-        let windows = (!inner.is_raw()).then(|| Arc::new(inner.windows(inner.range)));
+        let windows = inner.is_windowed().then(|| Arc::new(inner.windows(inner.range)));
         let mut groups: Vec<(usize, Key, Held, RowFilter)> = Vec::new();
         inner::collect(inner, context, &mut |name, order, series, chunks| {
             let rows = filter.series(&series);

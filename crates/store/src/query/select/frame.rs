@@ -1,9 +1,10 @@
 //! What a statement is evaluated with: for the outermost one what is written, for a sub-query
 //! also what it takes over from the statements around it.
 
-use wire::influxql::ast::{Fill, Select};
+use wire::influxql::ast::{Expr, Fill, Select};
 
 use super::compile::Interval;
+use super::expressions::{is_math, walk};
 use super::prepare::Prepared;
 use crate::query::context::Context;
 use crate::query::results::QueryError;
@@ -91,9 +92,16 @@ impl<'a> Frame<'a> {
         Windows::new(duration, offset, self.of.zone.clone(), range)
     }
 
-    /// Whether it has no function of several points.
-    pub(super) fn is_raw(&self) -> bool {
-        is_raw(&self.of.select)
+    /// Whether its rows are made window by window rather than point by point.
+    pub(super) fn is_windowed(&self) -> bool {
+        let mut windowed = false;
+        for field in &self.of.select.fields {
+            walk(&field.expr, &mut |expr| {
+                windowed |= matches!(expr, Expr::Call { name, .. } if is_windowed(name));
+                true
+            });
+        }
+        windowed
     }
 
     /// Whether the newest comes first.
@@ -107,12 +115,27 @@ impl<'a> Frame<'a> {
     }
 }
 
+/// Whether a function takes the points of a window together, or single values.
+fn is_windowed(name: &str) -> bool {
+    let one_by_one = matches!(
+        name,
+        "derivative"
+            | "non_negative_derivative"
+            | "difference"
+            | "non_negative_difference"
+            | "moving_average"
+            | "cumulative_sum"
+            | "elapsed"
+    );
+    !one_by_one && !is_math(name)
+}
+
 /// Whether no function is called.
 fn is_raw(select: &Select) -> bool {
     let mut raw = true;
     for field in &select.fields {
-        super::expressions::walk(&field.expr, &mut |inner| {
-            raw &= !matches!(inner, wire::influxql::ast::Expr::Call { .. });
+        walk(&field.expr, &mut |inner| {
+            raw &= !matches!(inner, Expr::Call { .. });
             true
         });
     }

@@ -67,21 +67,40 @@ pub(super) fn merged<'a>(feeds: &'a [Feed], reading: Reading<'a>) -> Rows<'a> {
 
 /// The rows of the feeds of one source of the statement.
 fn of_source<'a>(feeds: Vec<&'a Feed>, reading: Reading<'a>) -> Rows<'a> {
-    let held = feeds.first().and_then(|feed| match &feed.origin {
-        Origin::Held(held) => Some(held),
-        Origin::Series(..) => None,
-    });
-    let open = |feed: &&'a Feed| -> Rows<'a> { Box::new(Source::open(feed, reading)) };
-    match feeds.as_slice() {
-        [one] => Box::new(Source::open(one, reading)),
-        few if few.len() <= SIDE_BY_SIDE || held.is_some() => {
-            let windows = held.and_then(|held| held.windows.as_deref());
-            // What stands beside was compared within the sub-query, if at all.
-            let reading = if held.is_some() { Reading { beside: &[], ..reading } } else { reading };
-            Box::new(SideBySide::new(few.iter().map(open).collect(), reading, windows))
-        }
-        _ => Box::new(Sliced::new(feeds, reading)),
+    if let [one] = feeds.as_slice() {
+        return Box::new(Source::open(one, reading));
     }
+    match feeds.first().map(|feed| &feed.origin) {
+        Some(Origin::Held(held)) => {
+            // What stands beside was compared within the sub-query, if at all.
+            let reading = Reading { beside: &[], ..reading };
+            let windows = held.windows.as_deref();
+            Box::new(SideBySide::new(open(&feeds, reading), reading, windows))
+        }
+        Some(Origin::Series(table, _)) => {
+            let Some(table) = reading.tables.get(*table) else {
+                return Box::new(std::iter::empty());
+            };
+            // InfluxDB joins the series of each shard by itself.
+            let mut spans = table.view.partitions(&table.name, reading.range);
+            if reading.descending {
+                spans.reverse();
+            }
+            Box::new(spans.into_iter().flat_map(move |range| -> Rows<'a> {
+                let reading = Reading { range, ..reading };
+                if feeds.len() > SIDE_BY_SIDE {
+                    return Box::new(Sliced::new(feeds.clone(), reading));
+                }
+                Box::new(SideBySide::new(open(&feeds, reading), reading, None))
+            }))
+        }
+        None => Box::new(std::iter::empty()),
+    }
+}
+
+fn open<'a>(feeds: &[&'a Feed], reading: Reading<'a>) -> Vec<Rows<'a>> {
+    let open = |feed: &&'a Feed| -> Rows<'a> { Box::new(Source::open(feed, reading)) };
+    feeds.iter().map(open).collect()
 }
 
 /// The rows of one feed.

@@ -56,6 +56,9 @@ pub fn run(
     let prepared = prepare::prepare(snapshot, &compiled, context)?;
     let frame = Frame::outermost(&prepared, context)?;
     context.cancel.next_select();
+    if let Some(zone) = &prepared.zone {
+        sink.zone(zone.zone());
+    }
     match &prepared.select.target {
         Some(target) => into::write(&frame, target, context, sink),
         None => {
