@@ -9,7 +9,10 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 
 use crate::exit::{DONE, Failure};
-use crate::{check, dead_letters, journal_commands, password, serve, status, store_commands};
+use crate::{
+    check, dead_letters, export, import, journal_commands, password, query, serve, status,
+    store_commands,
+};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -59,6 +62,37 @@ Examples:
   weir status --admin 10.0.0.5:8088
   weir status --json | jq '.influx.backends[].cursor.waiting'")]
     Status(status::Command),
+    /// Run a query on a server and show the answer
+    #[command(after_help = "\
+Examples:
+  weir query 'SHOW DATABASES'
+  weir query --db sensors 'SELECT mean(t) FROM air WHERE time > now() - 1h GROUP BY time(5m)'
+  weir query --db sensors --format csv --precision ns 'SELECT * FROM air' > air.csv
+  weir query --url https://db.example.net:8086 --user ann --password-file pw -d sensors - < q.sql")]
+    Query(query::Command),
+    /// Write line protocol from a file to a server
+    #[command(after_help = "\
+The file may have the headers of `influx -import`:
+  # DDL
+  CREATE DATABASE sensors
+  # DML
+  # CONTEXT-DATABASE: sensors
+  # CONTEXT-RETENTION-POLICY: autogen
+
+Lines are sent in bodies of 5,000, and again while the server is busy or away, for ten minutes at
+most; what it refuses is shown and counted, and the exit code is 3.
+
+Examples:
+  weir import --db sensors air.lp.gz
+  weir export --db sensors | weir import --url http://other:8086 -")]
+    Import(import::Command),
+    /// Read a database from a server as line protocol that `weir import` reads
+    #[command(after_help = "\
+Examples:
+  weir export --db sensors --gzip -o sensors.lp.gz
+  weir export --db sensors --measurement air --from 2024-01-01 --to 2024-02-01
+  weir export --db sensors --from 'now() - 1d' | weir import --url http://other:8086 -")]
+    Export(export::Command),
     /// Look into a journal, or make it forget a backend
     #[command(subcommand)]
     Journal(journal_commands::Command),
@@ -103,6 +137,9 @@ impl Weir {
             Command::Serve { config } => serve::run(&config),
             Command::Check { config } => check::run(&config, out),
             Command::Status(command) => status::run(&command, out),
+            Command::Query(command) => query::run(&command, out),
+            Command::Import(command) => import::run(&command, out),
+            Command::Export(command) => export::run(&command, out),
             Command::Journal(command) => journal_commands::run(command, out),
             Command::Store(command) => store_commands::run(command, out),
             Command::DeadLetters(command) => dead_letters::run(command, out),

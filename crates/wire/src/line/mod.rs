@@ -32,6 +32,12 @@ pub struct Options<'a> {
     pub unsigned: bool,
 }
 
+/// Where the first line of `text` ends: at its newline, which is not one between the quotes of a
+/// field, or at the end of `text` where there is none.
+pub fn line_end(text: &[u8]) -> usize {
+    frame::line_end(text, 0)
+}
+
 /// What [`normalise`] found in a body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {

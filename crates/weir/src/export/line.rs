@@ -1,0 +1,126 @@
+//! Rows of an answer as line protocol.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde_json::Value;
+
+use super::plan::FieldType;
+use crate::remote::Series;
+
+/// Writes the points of one measurement.
+pub struct Lines {
+    measurement: String,
+    types: BTreeMap<String, FieldType>,
+    line: String,
+    written: u64,
+}
+
+impl Lines {
+    /// Of a measurement whose fields have these types.
+    pub fn new(measurement: &str, types: BTreeMap<String, FieldType>) -> Self {
+        let measurement = escaped(measurement, &[',', ' ']);
+        Self { measurement, types, line: String::new(), written: 0 }
+    }
+
+    /// Points so far.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Writes a table's rows, of which the first column is the time in nanoseconds.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn write(&mut self, series: &Series, out: &mut dyn Write) -> io::Result<()> {
+        let mut head = self.measurement.clone();
+        for (key, value) in &series.tags {
+            // A tag that is not there is grouped by as an empty one.
+            if let Some(value) = value.as_str().filter(|value| !value.is_empty()) {
+                head.extend([",", &escaped(key, &[',', '=', ' ']), "="]);
+                head.push_str(&escaped(value, &[',', '=', ' ']));
+            }
+        }
+        let fields: Vec<_> = series.columns.iter().skip(1).map(|name| self.field(name)).collect();
+        for row in &series.values {
+            let Some((Value::Number(time), values)) = row.split_first() else { continue };
+            self.line.clear();
+            for ((name, kind), value) in fields.iter().zip(values) {
+                if !value.is_null() {
+                    self.line.push(if self.line.is_empty() { ' ' } else { ',' });
+                    self.line.push_str(name);
+                    self.line.push('=');
+                    push(&mut self.line, value, *kind);
+                }
+            }
+            if !self.line.is_empty() {
+                writeln!(out, "{head}{} {time}", self.line)?;
+                self.written += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn field(&self, name: &str) -> (String, FieldType) {
+        let kind = self.types.get(name).copied().unwrap_or(FieldType::Float);
+        (escaped(name, &[',', '=', ' ']), kind)
+    }
+}
+
+fn push(line: &mut String, value: &Value, kind: FieldType) {
+    match value {
+        Value::String(text) => {
+            line.push('"');
+            line.push_str(&escaped(text, &['"', '\\']));
+            line.push('"');
+        }
+        other => {
+            line.push_str(&other.to_string());
+            match kind {
+                FieldType::Integer => line.push('i'),
+                FieldType::Unsigned => line.push('u'),
+                FieldType::Float | FieldType::String | FieldType::Boolean => {}
+            }
+        }
+    }
+}
+
+/// The text with a backslash before each of `marks`.
+fn escaped(text: &str, marks: &[char]) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        if marks.contains(&char) {
+            out.push('\\');
+        }
+        out.push(char);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_become_lines_with_types_and_escapes() {
+        let series = r#"{"name":"m ,x","tags":{"host":"a b","none":"","k=":"c,d"},
+            "columns":["time","f","i","s","b","u v"],
+            "values":[[1700000000000000001,1,-5,"q\"\\ \n",true,7],[2,null,null,null,null,null],
+                      [3,0.1,null,null,false,18446744073709551615]]}"#;
+        let types = BTreeMap::from([
+            ("f".to_owned(), FieldType::Float),
+            ("i".to_owned(), FieldType::Integer),
+            ("s".to_owned(), FieldType::String),
+            ("b".to_owned(), FieldType::Boolean),
+            ("u v".to_owned(), FieldType::Unsigned),
+        ]);
+        let mut lines = Lines::new("m ,x", types);
+        let mut out = Vec::new();
+        lines.write(&serde_json::from_str(series).unwrap(), &mut out).unwrap();
+        let expected = "m\\ \\,x,host=a\\ b,k\\==c\\,d f=1,i=-5i,s=\"q\\\"\\\\ \n\",b=true,u\\ v=7u \
+                        1700000000000000001\n\
+                        m\\ \\,x,host=a\\ b,k\\==c\\,d f=0.1,b=false,u\\ v=18446744073709551615u 3\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        assert_eq!(lines.written(), 2);
+    }
+}
