@@ -159,6 +159,23 @@ pub(super) fn apart(condition: Option<&Expr>) -> (Option<Expr>, Option<Expr>) {
     (part(&of_name), part(&|left| !of_system(left)))
 }
 
+/// Whether every comparison has a name on its left side, which the index of tag keys wants.
+///
+/// # Errors
+/// When one has not.
+pub(super) fn named_left(condition: &Expr) -> Result<(), QueryError> {
+    match condition {
+        Expr::Binary { op: Op::And | Op::Or, left, right } => {
+            named_left(left).and_then(|()| named_left(right))
+        }
+        Expr::Binary { op, left, .. } if !matches!(**left, Expr::Reference { .. }) => {
+            Err(QueryError(format!("left side of '{op}' must be a tag key")))
+        }
+        Expr::Paren(inner) => named_left(inner),
+        _ => Ok(()),
+    }
+}
+
 /// An expression without the comparisons of which `keep` says no, given their left side.
 fn kept(expr: &Expr, keep: &dyn Fn(&Expr) -> bool) -> Option<Expr> {
     match expr {

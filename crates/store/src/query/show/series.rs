@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use wire::influxql::ast::{Expr, Op, ShowClauses};
 
-use super::super::condition::{Condition, Filter, RowFilter, split};
+use super::super::condition::{Filter, RowFilter, split};
 use super::super::context::Context;
 use super::super::results::{QueryError, Rows, Sink, Value};
 use super::schema::{Schema, Tags};
 use super::{ROWS_AT_ONCE, columns, places, table};
-use crate::scan::ScanRequest;
-use crate::series::Series;
+use crate::scan::{ScanError, ScanRequest, TimeRange};
 use crate::snapshot::Snapshot;
 use crate::view::PolicyView;
 
@@ -60,7 +59,7 @@ pub(super) fn show(
         names.extend(schema.measurements().into_iter().filter(|name| named.is(name)));
         found.push((schema, named));
     }
-    if !timed && !names.is_empty() {
+    if !timed {
         condition.rest.as_ref().map_or(Ok(()), only_equality)?;
     }
     for name in names {
@@ -70,7 +69,7 @@ pub(super) fn show(
             let filter = schema.filter(&name, condition.rest.as_ref())?;
             if timed {
                 for view in schema.views() {
-                    with_points(view, &name, &filter, &condition, context, &mut keys)?;
+                    with_points(view, &name, &filter, condition.time.range(), context, &mut keys)?;
                 }
             } else {
                 let series = schema.series(&name, &filter, true);
@@ -87,14 +86,13 @@ pub(super) fn show(
     Ok(())
 }
 
-/// The index knows no order of values.
+/// The index knows no order of values, and does not calculate.
 fn only_equality(condition: &Expr) -> Result<(), QueryError> {
     match condition {
-        Expr::Binary { op: Op::And | Op::Or, left, right } => {
-            only_equality(left).and_then(|()| only_equality(right))
-        }
-        Expr::Binary { op, .. } => match op {
-            Op::Equal | Op::NotEqual | Op::EqualRegex | Op::NotEqualRegex => Ok(()),
+        Expr::Binary { op, left, right } => match op {
+            Op::And | Op::Or | Op::Equal | Op::NotEqual | Op::EqualRegex | Op::NotEqualRegex => {
+                only_equality(left).and_then(|()| only_equality(right))
+            }
             _ => Err(QueryError("invalid tag comparison operator".to_owned())),
         },
         Expr::Paren(inner) => only_equality(inner),
@@ -102,50 +100,35 @@ fn only_equality(condition: &Expr) -> Result<(), QueryError> {
     }
 }
 
-/// Adds the series that have a matching point in the times asked for.
+/// Adds the series that have a point in the times asked for; what is said of fields is true of
+/// none, as in InfluxDB.
 fn with_points(
     view: &PolicyView,
     name: &str,
     filter: &Filter,
-    condition: &Condition,
+    time: TimeRange,
     context: &Context,
     keys: &mut BTreeSet<String>,
 ) -> Result<(), QueryError> {
-    let time = condition.time.range();
     if view.extent(name, time).is_none() {
         return Ok(());
     }
-    let fields = filter.fields.clone();
-    let request = ScanRequest { measurement: name.to_owned(), time, fields, descending: false };
+    let (measurement, fields) = (name.to_owned(), Vec::new());
+    let request = ScanRequest { measurement, time, fields, descending: false };
     for series in view.series(name, &filter.tags) {
         context.check()?;
-        if has_point(view, &series, &request, &filter.series(&series))? {
+        let matches = matches!(filter.series(&series), RowFilter::All);
+        if matches
+            && view.scan(&[series.id], &request).next().transpose().map_err(broken)?.is_some()
+        {
             keys.insert(key(name, &series.tags));
         }
     }
     Ok(())
 }
 
-fn has_point(
-    view: &PolicyView,
-    series: &Series,
-    request: &ScanRequest,
-    rows: &RowFilter,
-) -> Result<bool, QueryError> {
-    if matches!(rows, RowFilter::None) {
-        return Ok(false);
-    }
-    let mut request = request.clone();
-    if matches!(rows, RowFilter::All) {
-        request.fields.clear();
-    }
-    for chunk in view.scan(&[series.id], &request) {
-        let chunk = chunk.map_err(|error| QueryError(error.to_string()))?;
-        if rows.keep(chunk.times.len(), &chunk.columns).count_set_bits() > 0 {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+fn broken(error: ScanError) -> QueryError {
+    QueryError(error.to_string())
 }
 
 /// Keys on their way out, within `LIMIT` and `OFFSET`; only some are held at a time.

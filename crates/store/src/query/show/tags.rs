@@ -108,6 +108,10 @@ pub(super) fn values(
     let columns = columns(&["key", "value"]);
     let wanted = Keys::of(clauses.key.as_ref())?;
     let (schema, chosen) = chosen(snapshot, db, clauses, context)?;
+    if !chosen.is_empty() {
+        let rest = split(clauses.condition.as_ref(), context.now_ns, None)?.rest;
+        rest.as_ref().map_or(Ok(()), names::named_left)?;
+    }
     for (name, filter) in chosen {
         context.check()?;
         let mut keys = schema.tag_keys(&name);
