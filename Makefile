@@ -6,10 +6,11 @@ FUZZ_SECONDS ?= 60
 # Arguments for the benchmark, as ARGS="--only lines --quick".
 ARGS ?=
 
-.PHONY: help run test check fmt bench fuzz docs deb image clean
+.PHONY: help run run-influxdb test check fmt bench fuzz docs deb image clean
 
 help:
-	@echo "make run      Weir in front of two InfluxDB servers on this machine; Ctrl-C stops all three"
+	@echo "make run      Weir with its own store on this machine; Ctrl-C stops it"
+	@echo "make run-influxdb  Weir in front of two InfluxDB servers; Ctrl-C stops all three"
 	@echo "make test     every test: unit, property, integration with real servers, real clients"
 	@echo "make check    format, clippy with warnings denied, tidy, licences and advisories"
 	@echo "make bench    side by side with peers, in one run; ARGS=--help lists the rows"
@@ -22,6 +23,10 @@ help:
 run:
 	@$(CARGO) build --release --package weir
 	@scripts/run
+
+run-influxdb:
+	@$(CARGO) build --release --package weir
+	@scripts/run-influxdb
 
 test:
 	@scripts/setup

@@ -166,6 +166,25 @@ impl Progress {
         self.0.enter(Phase::Serving);
     }
 
+    /// Begins or ends to watch whether the client goes away while its answer is being made. Each
+    /// time the connection is polled it is looked, so whoever wants to know polls now and then.
+    pub fn watch_client(&self, watched: bool) {
+        self.0.watch(watched);
+    }
+
+    /// Whether the client was seen to have ended its side since it is watched.
+    pub fn client_left(&self) -> bool {
+        self.0.client_left()
+    }
+
+    pub(crate) fn is_watched(&self) -> bool {
+        self.0.is_watched()
+    }
+
+    pub(crate) fn left(&self) {
+        self.0.leave();
+    }
+
     /// What the connection is doing.
     pub fn phase(&self) -> Phase {
         self.0.phase()

@@ -67,6 +67,18 @@ impl Stream {
         }
     }
 
+    /// Looks whether the client has gone, where somebody wants to know while nothing is read.
+    fn look_for_client(&self, cx: &mut Context<'_>) {
+        if !self.opened.progress.is_watched() {
+            return;
+        }
+        let mut byte = [0];
+        let peeked = self.io().poll_peek(cx, &mut ReadBuf::new(&mut byte));
+        if matches!(peeked, Poll::Ready(Ok(0) | Err(_))) {
+            self.opened.progress.left();
+        }
+    }
+
     /// Notes the outcome of an attempt to write.
     fn written<T>(&self, done: Poll<io::Result<T>>, cx: &Context<'_>) -> Poll<io::Result<T>> {
         match &done {
@@ -136,6 +148,7 @@ impl AsyncWrite for Stream {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.check()?;
+        self.look_for_client(cx);
         let done = match &mut self.io {
             // Always done at once, which says nothing about the client.
             Io::Plain(stream) => return Pin::new(stream).poll_flush(cx),

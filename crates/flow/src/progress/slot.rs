@@ -21,6 +21,9 @@ pub(super) struct Slot {
     /// Since when the client has taken nothing of what is to be written.
     blocked: Cell<Option<Instant>>,
     closed: Cell<Option<Slow>>,
+    /// Whether somebody wants to know if the client has gone, and whether it has.
+    watched: Cell<bool>,
+    left: Cell<bool>,
     /// The task to wake when the connection is closed from here.
     waker: RefCell<Option<Waker>>,
 }
@@ -37,12 +40,32 @@ impl Slot {
             received: Cell::new(0),
             blocked: Cell::new(None),
             closed: Cell::new(None),
+            watched: Cell::new(false),
+            left: Cell::new(false),
             waker: RefCell::new(None),
         }
     }
 
     pub(super) fn phase(&self) -> Phase {
         self.phase.get()
+    }
+
+    pub(super) fn watch(&self, watched: bool) {
+        self.watched.set(watched);
+        self.left.set(false);
+    }
+
+    #[inline]
+    pub(super) fn is_watched(&self) -> bool {
+        self.watched.get() && !self.left.get()
+    }
+
+    pub(super) fn leave(&self) {
+        self.left.set(true);
+    }
+
+    pub(super) fn client_left(&self) -> bool {
+        self.left.get()
     }
 
     pub(super) fn closed(&self) -> Option<Slow> {

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use watch::metrics::Registry;
 
-use super::Embedded;
+use super::{Embedded, Queries};
 use crate::backends::{Backends, Ran, Standing};
 use crate::catalogue::Catalogue;
 use crate::delivery::dead_letters::DeadLetters;
@@ -81,6 +81,7 @@ impl Embedded {
             replay_end: journal.status().released_end.0,
             waiting: AtomicUsize::new(0),
             hurry: Notify::new(),
+            queries: Queries::new(store.settings()),
         })
     }
 }

@@ -2,8 +2,8 @@
 //! pace, asked by `/query`, and bound to what the journal keeps for it.
 
 mod feed;
+mod queries;
 mod room;
-pub(crate) mod unchecked;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,6 +17,7 @@ use store::catalogue::Target;
 use tokio::sync::Notify;
 
 pub(crate) use self::feed::Feed;
+pub use self::queries::Queries;
 use crate::backends::Standing;
 use crate::catalogue::{Listing, Policies, Policy};
 use crate::settings::BackendSettings;
@@ -38,6 +39,7 @@ pub struct Embedded {
     /// Who waits for `reached`; the delivery takes its time where nobody does.
     waiting: AtomicUsize,
     hurry: Notify,
+    queries: Queries,
 }
 
 /// The store cannot answer yet.
@@ -70,6 +72,11 @@ impl Embedded {
     /// The store.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
+    }
+
+    /// What queries of it share.
+    pub fn queries(&self) -> &Queries {
+        &self.queries
     }
 
     /// What its delivery is doing.

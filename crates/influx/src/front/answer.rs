@@ -9,6 +9,9 @@ use http::header::{
 };
 use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
+use store::query::encode::Format;
+
+use super::streamed::Streamed;
 
 /// What the gateway answers.
 pub type Answer = Response<Content>;
@@ -23,6 +26,8 @@ pub enum Content {
     Full(Bytes),
     /// A backend's answer, passed on as it comes.
     Passed(hyper::body::Incoming),
+    /// The embedded store's answer, as it comes.
+    Streamed(Box<Streamed>),
 }
 
 impl Body for Content {
@@ -36,6 +41,9 @@ impl Body for Content {
         match self.get_mut() {
             Self::Empty => Poll::Ready(None),
             Self::Passed(incoming) => Pin::new(incoming).poll_frame(cx),
+            Self::Streamed(pieces) => {
+                pieces.poll_piece(cx).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+            }
             full @ Self::Full(_) => match std::mem::take(full) {
                 Self::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 _ => Poll::Ready(None),
@@ -48,6 +56,7 @@ impl Body for Content {
             Self::Empty => true,
             Self::Full(bytes) => bytes.is_empty(),
             Self::Passed(incoming) => incoming.is_end_stream(),
+            Self::Streamed(_) => false,
         }
     }
 
@@ -56,16 +65,34 @@ impl Body for Content {
             Self::Empty => SizeHint::with_exact(0),
             Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Passed(incoming) => incoming.size_hint(),
+            Self::Streamed(_) => SizeHint::default(),
         }
     }
 }
 
-/// An empty answer.
+/// An empty answer. InfluxDB says of a 204 that it is JSON, and some clients look.
 pub fn empty(status: StatusCode) -> Answer {
     let mut answer = Response::new(Content::Empty);
     *answer.status_mut() = status;
+    if status == StatusCode::NO_CONTENT {
+        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
     answer
 }
+
+/// Another body for an error, in the form that was asked for.
+pub fn in_form_of(mut error: Answer, format: Format) -> Answer {
+    let words = error.headers().get(&ERROR).and_then(|words| words.to_str().ok());
+    if let Some(words) = words.filter(|_| format.csv || format.pretty) {
+        let body = format.error_body(words);
+        let kind = HeaderValue::from_static(format.content_type());
+        *error.body_mut() = Content::Full(body.into());
+        error.headers_mut().insert(CONTENT_TYPE, kind);
+    }
+    error
+}
+
+const ERROR: HeaderName = HeaderName::from_static("x-influxdb-error");
 
 /// A JSON answer.
 pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Answer {
@@ -97,7 +124,7 @@ pub fn error(status: StatusCode, message: &str) -> Answer {
         let realm = HeaderValue::from_static("Basic realm=\"InfluxDB\"");
         answer.headers_mut().insert(WWW_AUTHENTICATE, realm);
     } else if let Some(value) = error_header(message) {
-        answer.headers_mut().insert(HeaderName::from_static("x-influxdb-error"), value);
+        answer.headers_mut().insert(ERROR, value);
     }
     answer
 }

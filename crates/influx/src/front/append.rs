@@ -59,11 +59,7 @@ impl Front {
     /// Takes from `points` what the embedded store would refuse: values of another type than their
     /// field has, and points that are older than their policy keeps. Gives how many points are
     /// left, and why the first of the others is not.
-    pub(super) fn check(
-        &self,
-        to: &Destination,
-        points: &mut Vec<u8>,
-    ) -> Option<crate::embedded::unchecked::Checked> {
+    pub(super) fn check(&self, to: &Destination, points: &mut Vec<u8>) -> Option<store::Checked> {
         let (checker, target) = self.checker.as_ref().zip(to.target)?;
         let checked = checker.borrow_mut().check(target.ids, points, super::now_ns());
         self.gateway.metrics.points_refused.add(u64::from(checked.dropped));
@@ -93,6 +89,26 @@ impl Gateway {
             AppendAndWaitError::Ack(error) => self.unacknowledged(&error),
         })?;
         self.catalogue.apply(position, change);
+        Ok(())
+    }
+
+    /// As a worker appends points, for those that come from elsewhere; gives what a client would
+    /// have heard.
+    pub(super) async fn append_points_from_anywhere(
+        &self,
+        db: &str,
+        to: &Destination,
+        points: &[u8],
+        count: u32,
+    ) -> Result<(), String> {
+        let mut header = Vec::new();
+        let ids = to.target.map(|target| target.ids);
+        let kind = record::put_points_header(&mut header, db, &to.policy, ids)
+            .map_err(|error| error.to_string())?;
+        let payload: [&[u8]; 2] = [&header, points];
+        let appended = self.journal.append_from_anywhere(kind, count, false, &payload).await;
+        appended.map_err(|error| error.to_string())?;
+        self.metrics.accepted.add(u64::from(count));
         Ok(())
     }
 

@@ -75,6 +75,8 @@ pub struct Gateway {
     udp: udp::Endpoint,
     tls: Option<ServerTls>,
     connections: Limit,
+    /// Where what takes time runs: queries of the embedded store.
+    pub(super) control: Handle,
     /// Held while a database is made for a write, so that it is made once.
     pub(super) creating: tokio::sync::Mutex<()>,
 }
@@ -132,7 +134,8 @@ impl Gateway {
             Backends::start(&settings.backend, store, &journal, dir, registry, &control)?;
         let secret = settings.token_secret()?;
         Ok(Arc::new(Self {
-            auth: Authenticator::new(&settings.user, secret, control),
+            auth: Authenticator::new(&settings.user, secret, control.clone()),
+            control,
             metrics: Metrics::new(registry),
             udp: udp::Endpoint::new("influx", registry),
             live: ArcSwap::from_pointee(live),

@@ -5,6 +5,7 @@
 
 mod answer;
 mod append;
+mod ask;
 mod auth;
 mod body;
 mod destination;
@@ -18,6 +19,7 @@ mod request_id;
 mod results;
 pub mod settings;
 mod stamp;
+mod streamed;
 mod udp;
 mod write;
 
@@ -39,7 +41,7 @@ struct Front {
     /// The same for the record's header.
     header: RefCell<Vec<u8>>,
     /// What the embedded store can refuse before the journal has it.
-    checker: Option<RefCell<crate::embedded::unchecked::Checker>>,
+    checker: Option<RefCell<store::Checker>>,
 }
 
 /// A points buffer that has grown past this is given back after use, so that a few large bodies
@@ -48,9 +50,10 @@ const POINTS_KEPT_MAX: usize = 1 << 20;
 
 impl Front {
     fn new(gateway: Arc<Gateway>, worker: flow::Worker, appender: journal::Appender) -> Self {
-        let checker = gateway.backends.embedded().map(|embedded| {
-            RefCell::new(crate::embedded::unchecked::Checker::new(Arc::clone(embedded.store())))
-        });
+        let checker = gateway
+            .backends
+            .embedded()
+            .map(|embedded| RefCell::new(store::Checker::new(Arc::clone(embedded.store()))));
         Self {
             checker,
             gateway,

@@ -36,8 +36,9 @@ pub async fn serve(front: &Front, connection: &Connection, head: &Parts, body: I
         Err(refusal) => refusal,
         Ok(parameters) => {
             connection.progress.serving();
-            let request = Request { front, head, parameters: &parameters };
-            request.answer().await.unwrap_or_else(|refusal| refusal)
+            let request = Request { front, connection, head, parameters: &parameters };
+            let answered = request.answer().await;
+            answered.unwrap_or_else(|refusal| answer::in_form_of(refusal, request.format()))
         }
     }
 }
@@ -76,10 +77,11 @@ async fn multipart(
 }
 
 /// One `/query` request with its parameters read.
-struct Request<'a> {
-    front: &'a Front,
-    head: &'a Parts,
-    parameters: &'a Parameters,
+pub(super) struct Request<'a> {
+    pub(super) front: &'a Front,
+    pub(super) connection: &'a Connection,
+    pub(super) head: &'a Parts,
+    pub(super) parameters: &'a Parameters,
 }
 
 impl Request<'_> {
@@ -97,10 +99,13 @@ impl Request<'_> {
                 .map_err(|e| bad_request(&format!("error parsing query parameters: {e}")))?;
         }
         let statements = influxql::split(q).map_err(|e| bad_request(&e.to_string()))?;
-        if let Some(user) = user {
+        if let Some(user) = &user {
             for statement in &statements {
-                self.authorise(&user, statement)?;
+                self.authorise(user, statement)?;
             }
+        }
+        if let Some(embedded) = self.front.gateway.embedded()? {
+            return self.ask(embedded, user, q).await;
         }
         let reads_only = statements.iter().all(|s| is_read(&s.kind));
         if reads_only {

@@ -1,0 +1,60 @@
+//! What queries of the embedded store share: threads, limits, and the list of those that run.
+
+use std::sync::Arc;
+
+use store::Settings;
+use store::query::context::{Cancel, Context, Limits};
+use store::query::registry::Registry;
+use tokio::sync::Semaphore;
+
+/// Queries that are worked on at once, for each thread; others wait for their turn. A query with a
+/// slow client takes a turn and no thread.
+const QUERIES_PER_THREAD: usize = 4;
+
+/// The means of queries.
+#[derive(Debug)]
+pub struct Queries {
+    pool: Option<Arc<rayon::ThreadPool>>,
+    /// Turns of queries; taken for as long as one runs.
+    pub turns: Arc<Semaphore>,
+    limits: Limits,
+    registry: Arc<Registry>,
+}
+
+impl Queries {
+    /// The means that the settings allow.
+    pub fn new(settings: &Settings) -> Self {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = if settings.query_threads == 0 { cores() } else { settings.query_threads };
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|index| format!("weir-query-{index}"))
+            .build();
+        if let Err(error) = &pool {
+            tracing::warn!(%error, "no threads for large queries; each runs on one");
+        }
+        Self {
+            pool: pool.ok().map(Arc::new),
+            turns: Arc::new(Semaphore::new(threads * QUERIES_PER_THREAD)),
+            limits: Limits {
+                timeout: settings.query_timeout,
+                memory: settings.query_memory,
+                max_select_point: settings.query_max_points,
+                max_select_series: settings.query_max_series,
+                ..Limits::default()
+            },
+            registry: Arc::default(),
+        }
+    }
+
+    /// A query of a database and a policy at this moment; its time begins to run.
+    pub fn context(&self, db: &str, rp: &str, now_ns: i64) -> Context {
+        let mut context = Context::new(db, now_ns);
+        context.rp = rp.to_owned();
+        context.cancel = Cancel::new(&self.limits);
+        context.limits = self.limits.clone();
+        context.pool = self.pool.clone();
+        context.registry = Some(Arc::clone(&self.registry));
+        context
+    }
+}

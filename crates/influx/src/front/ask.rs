@@ -1,0 +1,228 @@
+//! `/query` answered by the store within this process: what reads runs on a thread of its own and
+//! streams, what changes something goes through the journal first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use http::{Method, StatusCode};
+use store::query::context::{Context, Target};
+use store::query::encode::{self, Epoch, Format};
+use store::query::results::QueryError;
+use store::query::{self, ddl};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use wire::influxql::ast::Statement;
+use wire::influxql::{self, Change, Kind, Params};
+
+use super::answer::{self, Answer, Content};
+use super::auth::User;
+use super::destination::Resolved;
+use super::gateway::Gateway;
+use super::query::Request;
+use super::streamed::{self, Made, Streamed};
+use crate::embedded::Embedded;
+use crate::record;
+
+/// Pieces of an answer that wait for a slow client.
+const PIECES_AHEAD: usize = 4;
+/// How long a statement may take on the store, and then on the other backends.
+const STORE_WAIT: Duration = Duration::from_secs(60);
+const OTHERS_WAIT: Duration = Duration::from_secs(5);
+
+impl Request<'_> {
+    /// How the answer is to look, as the request says.
+    pub(super) fn format(&self) -> Format {
+        let parameter = |name| self.parameters.get(name);
+        let chunk_size = parameter("chunk_size").parse().ok().filter(|size| *size > 0);
+        let chunked = parameter("chunked") == "true";
+        let accept = self.head.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+        Format {
+            csv: accept.is_some_and(Format::accepts_csv),
+            pretty: parameter("pretty") == "true",
+            epoch: Epoch::of(parameter("epoch")),
+            chunk_size: chunked.then(|| chunk_size.unwrap_or(encode::CHUNK_SIZE_DEFAULT)),
+        }
+    }
+
+    /// Has the store answer; each statement has been allowed.
+    pub(super) async fn ask(
+        &self,
+        embedded: &Arc<Embedded>,
+        user: Option<Arc<User>>,
+        q: &str,
+    ) -> Result<Answer, Answer> {
+        let gateway = &self.front.gateway;
+        let params = self.parameters.get("params");
+        let params = if params.is_empty() { Params::default() } else { read_params(params)? };
+        let statements = influxql::parse(q, &params).map_err(|e| bad_request(&e.to_string()))?;
+        // What was acknowledged before the query came is in its answer.
+        let end = gateway.journal.acknowledged_end().await;
+        let end = end.map_err(|e| answer::unavailable(&e.to_string(), 1))?;
+        embedded.reach(end).await.map_err(|e| answer::unavailable(&e.to_string(), 1))?;
+
+        let (db, rp) = (self.parameters.get("db"), self.parameters.get("rp"));
+        let format = self.format();
+        let mut context = embedded.queries().context(db, rp, super::now_ns());
+        context.chunk_size = format.chunk_size;
+        context.get = self.head.method == Method::GET;
+        context.visible = user.map(|user| -> store::query::context::Visible {
+            Arc::new(move |db: &str| user.may_read(db) || user.may_write(db))
+        });
+        context.into = Some(Arc::new(Into { gateway: Arc::clone(gateway) }));
+        let entered = context.registry.as_ref().map(|registry| {
+            registry.enter(q, db, &context.cancel, context.limits.max_concurrent_queries)
+        });
+        let place = entered
+            .transpose()
+            .map_err(|e| answer::error(StatusCode::SERVICE_UNAVAILABLE, &e.to_string()))?;
+        let turn = Arc::clone(&embedded.queries().turns).acquire_owned().await;
+
+        let (pieces, made) = mpsc::channel(PIECES_AHEAD);
+        let asked = Asked {
+            gateway: Arc::clone(gateway),
+            store: Arc::clone(embedded.store()),
+            texts: influxql::split(q).map_or_else(
+                |_| Vec::new(),
+                |all| all.iter().map(|statement| statement.text.to_owned()).collect(),
+            ),
+            statements,
+            params: self.parameters.get("params").to_owned(),
+            context: context.clone(),
+            control: gateway.control.clone(),
+        };
+        gateway.control.spawn_blocking(move || {
+            asked.run(format, streamed::out(pieces));
+            drop((turn, place));
+        });
+        if self.parameters.get("async") == "true" {
+            gateway.control.spawn(discard(made));
+            return Ok(answer::empty(StatusCode::NO_CONTENT));
+        }
+        let progress = self.connection.progress.clone();
+        let whole = format.chunk_size.is_none();
+        let content = match Streamed::begin(made, progress, context.cancel, whole).await {
+            Made::Whole(bytes) => Content::Full(bytes),
+            Made::Streamed(streamed) => Content::Streamed(Box::new(streamed)),
+            Made::Abandoned => Content::Empty,
+        };
+        let mut answer = answer::empty(StatusCode::OK);
+        let kind = HeaderValue::from_static(format.content_type());
+        answer.headers_mut().insert(CONTENT_TYPE, kind);
+        *answer.body_mut() = content;
+        Ok(answer)
+    }
+}
+
+/// Reads an answer that nobody waits for, so that its query goes on.
+async fn discard(mut made: mpsc::Receiver<bytes::Bytes>) {
+    while made.recv().await.is_some() {}
+}
+
+fn read_params(text: &str) -> Result<Params, Answer> {
+    Params::from_json(text)
+        .map_err(|error| bad_request(&format!("error parsing query parameters: {error}")))
+}
+
+/// A query on its way to its thread.
+struct Asked {
+    gateway: Arc<Gateway>,
+    store: Arc<store::Store>,
+    statements: Vec<Statement>,
+    /// As the client wrote them, for the journal; as many as `statements`, or none.
+    texts: Vec<String>,
+    params: String,
+    context: Context,
+    control: Handle,
+}
+
+impl Asked {
+    fn run(&self, format: Format, out: encode::Out) {
+        let mut encoder = encode::new(format, out);
+        let mut change = |statement: &Statement| self.change(statement);
+        let (statements, context) = (&self.statements, &self.context);
+        query::run(&self.store, statements, context, encoder.as_mut(), &mut change);
+    }
+
+    /// Puts a statement into the journal, unless the store would refuse it, and waits until it can
+    /// be seen.
+    fn change(&self, statement: &Statement) -> Result<(), QueryError> {
+        ddl::check(&self.store.catalogue(), statement, &self.context.db)?;
+        let at = self.statements.iter().position(|one| std::ptr::eq(one, statement));
+        let written = at.filter(|_| self.texts.len() == self.statements.len());
+        let text = written.and_then(|at| self.texts.get(at)).cloned();
+        let text = text.unwrap_or_else(|| statement.to_string());
+        self.control.block_on(self.journal(&text)).map_err(QueryError)
+    }
+
+    async fn journal(&self, text: &str) -> Result<(), String> {
+        let gateway = &self.gateway;
+        let Context { db, rp, now_ns, .. } = &self.context;
+        let change = influxql::split(text).ok().and_then(|mut all| all.pop());
+        let change = match change.map(|statement| statement.kind) {
+            Some(Kind::Change(change)) => change,
+            _ => Change::Other,
+        };
+        let frozen = influxql::freeze_now(text, *now_ns);
+        let ticket = gateway.backends.statement();
+        let params = self.params.as_str();
+        let record = record::Statement { id: ticket.id(), text: &frozen, db, rp, params };
+        gateway.append_statement(&record, &change).await.map_err(|refused| words_of(&refused))?;
+        let embedded = gateway.backends.embedded().map(|embedded| embedded.name());
+        let report = ticket.wait_for(embedded, STORE_WAIT, OTHERS_WAIT).await;
+        if embedded.is_some_and(|name| report.following.iter().any(|following| following == name)) {
+            return Err("the statement is acknowledged and will run later".to_owned());
+        }
+        match report.document().as_deref().and_then(crate::backends::error_in) {
+            Some(refused) => Err(refused),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What an answer says of its refusal.
+fn words_of(refusal: &Answer) -> String {
+    let said = refusal.headers().get("x-influxdb-error").and_then(|words| words.to_str().ok());
+    said.map_or_else(|| refusal.status().to_string(), str::to_owned)
+}
+
+/// Where the points of `SELECT ... INTO` go: through the journal, as any others.
+struct Into {
+    gateway: Arc<Gateway>,
+}
+
+impl Target for Into {
+    fn write(&self, db: &str, rp: &str, lines: Vec<u8>) -> Result<(), String> {
+        self.gateway.control.block_on(self.journal(db, rp, lines))
+    }
+}
+
+impl Into {
+    async fn journal(&self, db: &str, rp: &str, mut lines: Vec<u8>) -> Result<(), String> {
+        let gateway = &self.gateway;
+        let to = match gateway.resolve(db, rp).await.map_err(|refused| words_of(&refused))? {
+            Resolved::To(to) => to,
+            Resolved::NoDatabase => return Err(format!("database not found: {db}")),
+            Resolved::NoPolicy => return Err(format!("retention policy not found: {rp}")),
+        };
+        let mut count = u32::try_from(wire::line::points(&lines).count()).unwrap_or(u32::MAX);
+        let mut refused = None;
+        if let Some((embedded, target)) = gateway.backends.embedded().zip(to.target) {
+            embedded.room().await.map_err(|behind| behind.to_string())?;
+            let store = Arc::clone(embedded.store());
+            let mut checker = store::Checker::new(store);
+            let checked = checker.check(target.ids, &mut lines, super::now_ns());
+            count = checked.kept;
+            let dropped = checked.dropped;
+            refused = checked.reason.map(|why| format!("partial write: {why} dropped={dropped}"));
+        }
+        if count > 0 {
+            gateway.append_points_from_anywhere(db, &to, &lines, count).await?;
+        }
+        refused.map_or(Ok(()), Err)
+    }
+}
+
+fn bad_request(message: &str) -> Answer {
+    answer::error(StatusCode::BAD_REQUEST, message)
+}
