@@ -127,3 +127,62 @@ fn between(interval: i64, time: i64, previous: &(i64, Value), next: &(i64, Value
         _ => Value::Null,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scan::TimeRange;
+
+    fn fill(fill: Fill, kind: FieldType, min: i64, points: &[(i64, Value)]) -> Vec<Value> {
+        let windows = Windows::new(10, 0, None, TimeRange { min, max: 59 });
+        let filling = Filling { fill, count: false, kind };
+        filled(&windows, filling, false, points.iter().cloned()).map(|(_, value)| value).collect()
+    }
+
+    fn integers() -> Vec<(i64, Value)> {
+        vec![(10, Value::Integer(1)), (40, Value::Integer(6))]
+    }
+
+    #[test]
+    fn gaps_are_filled_from_the_first_window_to_the_last() {
+        use Value::{Integer, Null};
+        let of = |how, kind| fill(how, kind, 5, &integers());
+        let kind = FieldType::Integer;
+        assert_eq!(of(Fill::None, kind), [Integer(1), Integer(6)]);
+        assert_eq!(of(Fill::Null, kind), [Null, Integer(1), Null, Null, Integer(6), Null]);
+        let previous = [Null, Integer(1), Integer(1), Integer(1), Integer(6), Integer(6)];
+        assert_eq!(of(Fill::Previous, kind), previous);
+        // 1 + 5/3 and 1 + 10/3, cut.
+        let linear = [Null, Integer(1), Integer(2), Integer(4), Integer(6), Null];
+        assert_eq!(of(Fill::Linear, kind), linear);
+        assert_eq!(of(Fill::Number(7.9), kind)[0], Integer(7));
+        assert_eq!(of(Fill::Integer(7), FieldType::Float)[0], Value::Float(7.0));
+        assert_eq!(of(Fill::Integer(7), FieldType::String)[0], Value::String("".into()));
+        assert_eq!(of(Fill::Integer(7), FieldType::Boolean)[0], Value::Boolean(false));
+    }
+
+    #[test]
+    fn without_a_lower_bound_the_first_point_is_the_first_row() {
+        let rows = fill(Fill::Integer(0), FieldType::Integer, i64::MIN, &integers());
+        assert_eq!(rows.len(), 5);
+        assert!(fill(Fill::Integer(0), FieldType::Integer, 0, &[]).is_empty());
+    }
+
+    #[test]
+    fn count_of_nothing_is_zero() {
+        let windows = Windows::new(10, 0, None, TimeRange { min: 0, max: 29 });
+        let filling = Filling { fill: Fill::Null, count: true, kind: FieldType::Integer };
+        let points = [(10, Value::Integer(4))].into_iter();
+        let rows: Vec<_> = filled(&windows, filling, true, points).collect();
+        let zero = Value::Integer(0);
+        assert_eq!(rows, [(20, zero.clone()), (10, Value::Integer(4)), (0, zero)]);
+    }
+
+    #[test]
+    fn the_last_windows_of_all_time_end() {
+        let windows = Windows::new(10, 0, None, TimeRange { min: i64::MAX - 35, max: i64::MAX });
+        let filling = Filling { fill: Fill::Null, count: false, kind: FieldType::Float };
+        let points = [(windows.of(i64::MAX - 35).start, Value::Float(1.0))].into_iter();
+        assert!(filled(&windows, filling, false, points).count() < 10);
+    }
+}

@@ -68,17 +68,17 @@ impl Windows {
         let time = time.saturating_sub(self.offset_ns);
         let zone = self.zone_offset(time);
         let into = time.saturating_add(zone).rem_euclid(interval);
-        let mut start = if MIN_TIME.saturating_add(into) >= time {
+        let start = if MIN_TIME.saturating_add(into) >= time {
             MIN_TIME
         } else {
-            (time - into).saturating_add(self.offset_ns).max(MIN_TIME)
-        };
-        if self.zone.is_some() && start != MIN_TIME {
+            // Looked for again: the clocks may have changed between the start and the time. As in
+            // 1.6 at the start without its offset; 1.8 moves it first, and then `fill()` and the
+            // windows of points disagree at a change.
+            let start = time - into;
             let change = zone - self.zone_offset(start);
-            if change != 0 && change.abs() < interval {
-                start = start.saturating_add(change);
-            }
-        }
+            let moved = if change.abs() < interval { start.saturating_add(change) } else { start };
+            moved.saturating_add(self.offset_ns).max(MIN_TIME)
+        };
         let rest = interval - into;
         let mut end = if MAX_TIME - rest <= time { MAX_TIME } else { time + rest };
         if self.zone.is_some() && end != MAX_TIME {
@@ -228,5 +228,117 @@ impl Iterator for Starts<'_> {
         let start = self.peek()?;
         self.advance();
         Some(start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HOUR: i64 = 3_600_000_000_000;
+    /// 2020-03-28 00:00 in Berlin; the clocks go forward a day and two hours later.
+    const BERLIN: i64 = 1_585_350_000_000_000_000;
+
+    fn range(min: i64, max: i64) -> TimeRange {
+        TimeRange { min, max }
+    }
+
+    fn hours(windows: &Windows, descending: bool, from: i64) -> Vec<i64> {
+        windows.starts(descending, from).map(|start| (start - from) / HOUR).collect()
+    }
+
+    #[test]
+    fn without_an_interval_all_time_is_one_window() {
+        let windows = Windows::new(0, 5, None, range(10, 20));
+        assert_eq!(windows.of(15), Window { start: 10, end: 21 });
+        let all = Windows::new(0, 0, None, TimeRange::ALL);
+        assert_eq!(all.of(0), Window { start: MIN_TIME, end: i64::MAX });
+    }
+
+    #[test]
+    fn windows_begin_at_multiples_moved_by_the_offset() {
+        let windows = Windows::new(10, 3, None, range(0, 35));
+        assert_eq!(windows.of(12), Window { start: 3, end: 13 });
+        assert_eq!(windows.of(13), Window { start: 13, end: 23 });
+        assert_eq!(windows.of(-8), Window { start: -17, end: -7 });
+        assert_eq!(windows.starts(false, 14).collect::<Vec<_>>(), [-7, 3, 13, 23, 33]);
+        assert_eq!(windows.starts(true, 14).collect::<Vec<_>>(), [33, 23, 13, 3, -7]);
+    }
+
+    #[test]
+    fn without_a_lower_bound_windows_begin_at_the_first_point() {
+        let windows = Windows::new(10, 3, None, range(i64::MIN, 35));
+        assert_eq!(windows.starts(false, 14).collect::<Vec<_>>(), [13, 23, 33]);
+        let down = Windows::new(10, 0, None, range(i64::MIN, 35));
+        assert_eq!(down.starts(true, 14).count(), 0, "the end of time is never reached");
+    }
+
+    #[test]
+    fn days_have_as_many_hours_as_the_clocks_say() {
+        let zone = Some(Zone::named("Europe/Berlin").unwrap());
+        let day = Windows::new(24 * HOUR, 0, zone.clone(), range(BERLIN, BERLIN + 80 * HOUR));
+        assert_eq!(hours(&day, false, BERLIN), [0, 24, 47, 71]);
+        assert_eq!(hours(&day, true, BERLIN), [71, 47, 24, 0]);
+        let sunday = day.of(BERLIN + 30 * HOUR);
+        assert_eq!(sunday, Window { start: BERLIN + 24 * HOUR, end: BERLIN + 47 * HOUR });
+        // 2020-10-25 00:00: the clocks go back.
+        let autumn = 1_603_576_800_000_000_000;
+        let day = Windows::new(24 * HOUR, 0, zone, range(autumn, autumn + 40 * HOUR));
+        assert_eq!(hours(&day, false, autumn), [0, 25]);
+        assert_eq!(day.of(autumn + 24 * HOUR).end, autumn + 25 * HOUR);
+    }
+
+    #[test]
+    fn too_many_windows_are_refused() {
+        let windows = Windows::new(10, 0, None, range(0, 99));
+        assert!(windows.limit(10).is_ok() && windows.limit(0).is_ok());
+        let error = windows.limit(9).unwrap_err();
+        assert_eq!(error.to_string(), "max-select-buckets limit exceeded: (10/9)");
+    }
+
+    proptest! {
+        #[test]
+        fn no_time_is_outside_its_window(
+            time in any::<i64>(),
+            interval in prop_oneof![1i64..100, 1i64..i64::MAX],
+            offset in any::<i64>(),
+            zoned in any::<bool>(),
+        ) {
+            let zone = zoned.then(|| Zone::named("America/New_York").unwrap());
+            let windows = Windows::new(interval, offset, zone.clone(), TimeRange::ALL);
+            let window = windows.of(time);
+            // At the ends of time and at changes of the clocks windows may be cut or overlap.
+            if zone.is_none() && time.abs() < i64::MAX / 4 && interval < i64::MAX / 8 {
+                prop_assert!(window.start <= time && time < window.end);
+                prop_assert_eq!(window.end - window.start, interval);
+            }
+            let _ = windows.starts(time % 2 == 0, time).take(5).count();
+        }
+
+        #[test]
+        fn runs_are_cut_where_the_window_changes(
+            mut times in prop::collection::vec(-500i64..500, 0..200),
+            interval in 1i64..200,
+            descending in any::<bool>(),
+        ) {
+            times.sort_unstable();
+            if descending {
+                times.reverse();
+            }
+            let windows = Windows::new(interval, 7, None, TimeRange::ALL);
+            let mut next = 0;
+            let mut last = None;
+            for (window, run) in windows.runs(&times) {
+                prop_assert_eq!(run.start, next);
+                prop_assert!(run.end > run.start && last != Some(window.start));
+                for time in &times[run.clone()] {
+                    prop_assert_eq!(windows.of(*time), window);
+                }
+                (next, last) = (run.end, Some(window.start));
+            }
+            prop_assert_eq!(next, times.len());
+        }
     }
 }

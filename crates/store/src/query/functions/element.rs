@@ -18,6 +18,9 @@ pub trait Element: Clone + Debug + Send + Sync + 'static {
     /// What equal values have in common, to be hashed.
     type Key: std::hash::Hash + Eq + Clone + Debug + Send + Sync;
 
+    /// How a value compares with another of its time to be the first: booleans differ.
+    const FIRST_OF_TIES: Ordering = Ordering::Greater;
+
     /// Calls `take` with each valid row's number and value.
     fn each<'a>(column: &Column<'a>, rows: Range<usize>, take: impl FnMut(usize, Self::Ref<'a>));
     /// Keeps it.
@@ -283,6 +286,8 @@ impl Element for Text {
 impl Element for bool {
     type Ref<'a> = bool;
     type Key = bool;
+
+    const FIRST_OF_TIES: Ordering = Ordering::Less;
 
     fn each<'a>(
         column: &Column<'a>,

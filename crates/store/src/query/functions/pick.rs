@@ -16,7 +16,7 @@ pub enum Rule {
     Min,
     /// The greatest value; of equals the earliest.
     Max,
-    /// The earliest; of those the greatest value.
+    /// The earliest; of those the greatest value, but false before true.
     First,
     /// The latest; of those the greatest value.
     Last,
@@ -48,7 +48,8 @@ impl<T: Element> Pick<T> {
                 Some(Ordering::Equal) => time < *best_time,
                 order => order == Some(Ordering::Greater),
             },
-            Rule::First | Rule::Last if time == *best_time => order == Some(Ordering::Greater),
+            Rule::First if time == *best_time => order == Some(T::FIRST_OF_TIES),
+            Rule::Last if time == *best_time => order == Some(Ordering::Greater),
             Rule::First => time < *best_time,
             Rule::Last => time > *best_time,
         }

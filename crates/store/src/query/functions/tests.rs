@@ -100,6 +100,8 @@ fn booleans_and_strings_are_picked_too() {
     assert_eq!(values(Kind::Max, &flags), [Value::Boolean(true)]);
     assert_eq!(values(Kind::Min, &flags), [Value::Boolean(false)]);
     assert_eq!(values(Kind::Mode, &flags), [Value::Boolean(true)]);
+    assert_eq!(points(Kind::First, &[1, 1, 1, 1], &flags)[0].value, Value::Boolean(false));
+    assert_eq!(points(Kind::Last, &[1, 1, 1, 1], &flags)[0].value, Value::Boolean(true));
     let words = strings(&["b", "a", "b"]);
     assert_eq!(values(Kind::Last, &words), [Value::String("b".into())]);
     assert_eq!(values(Kind::Mode, &words), [Value::String("b".into())]);
