@@ -184,7 +184,9 @@ pub(super) fn read<'a>(
             rest = rest.get(1..).unwrap_or_default();
             continue;
         };
-        let same = |(_, feed): &&(usize, &Feed)| matches!(&feed.origin, Origin::Series(other, _) if other == table);
+        let of_table =
+            |feed: &Feed| matches!(&feed.origin, Origin::Series(other, _) if other == table);
+        let same = |(_, feed): &&(usize, &Feed)| of_table(feed);
         let count = rest.iter().take_while(same).count();
         let (now, later) = rest.split_at(count);
         let Some(table) = tables.get(*table) else { return Ok(()) };

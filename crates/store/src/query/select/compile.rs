@@ -354,9 +354,9 @@ fn distinct_to_call(expr: Expr) -> Expr {
     }
 }
 
-/// The measurements a statement reads, those of its sub-queries with them.
+/// The measurements a statement writes and reads, those of its sub-queries with them.
 pub(super) fn measurements(select: &Select) -> Vec<&ast::Measurement> {
-    let mut found = Vec::new();
+    let mut found: Vec<&ast::Measurement> = select.target.iter().collect();
     for source in &select.sources {
         match source {
             Source::Measurement(one) => found.push(one),

@@ -6,7 +6,7 @@ use wire::influxql::ast::Statement;
 use wire::influxql::{Params, parse};
 
 use super::run;
-use crate::query::context::Context;
+use crate::query::context::{Cancel, Context, Limits};
 use crate::query::results::{Message, Rows, Sink, Value};
 use crate::store::testing::TestStore;
 
@@ -27,10 +27,12 @@ fn json(value: &Value) -> serde_json::Value {
 
 impl Sink for Taken {
     fn rows(&mut self, rows: Rows) -> ControlFlow<()> {
+        let values: Vec<serde_json::Value> =
+            rows.values.iter().map(|row| row.iter().map(json).collect()).collect();
         let mut series = serde_json::json!({
             "name": rows.name,
             "columns": rows.columns.to_vec(),
-            "values": rows.values.iter().map(|row| row.iter().map(json).collect()).collect::<Vec<serde_json::Value>>(),
+            "values": values,
         });
         if !rows.tags.is_empty() {
             let tags = rows.tags.iter().map(|(tag, value)| (tag.clone(), value.clone().into()));
@@ -85,4 +87,94 @@ fn answer_queries_of_a_file() {
 fn now() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     i64::try_from(since.as_nanos()).unwrap()
+}
+
+const POINTS: &str = include_str!("answers/points.lp");
+
+/// Numbers are the same where they differ by no more than rounding.
+fn same(a: &serde_json::Value, b: &serde_json::Value) -> bool {
+    use serde_json::Value::{Array, Number, Object};
+    match (a, b) {
+        (Number(a), Number(b)) => {
+            let (a, b) = (a.as_f64().unwrap(), b.as_f64().unwrap());
+            (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+        }
+        (Array(a), Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Object(a), Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(k, a)| b.get(k).is_some_and(|b| same(a, b)))
+        }
+        _ => a == b,
+    }
+}
+
+#[test]
+fn queries_are_answered_as_influxdb_answers_them() {
+    let store = TestStore::with(POINTS);
+    let mut lines = include_str!("answers/influxdb.txt").lines().filter(|line| !line.is_empty());
+    let mut count = 0;
+    while let (Some(query), Some(answer)) = (lines.next(), lines.next()) {
+        let wanted: serde_json::Value = serde_json::from_str(answer).unwrap();
+        for pool in [false, true] {
+            let given = ask(&store, query, pool);
+            assert!(same(&wanted, &given), "{query}\n{wanted}\n{given}");
+        }
+        count += 1;
+    }
+    assert!(count > 50);
+}
+
+#[test]
+fn what_is_selected_into_is_written_as_points() {
+    struct Written(std::sync::Mutex<String>);
+    impl crate::query::context::Target for Written {
+        fn write(&self, db: &str, rp: &str, lines: Vec<u8>) -> Result<(), String> {
+            let lines = String::from_utf8(lines).unwrap();
+            self.0.lock().unwrap().push_str(&format!("{db}.{rp}\n{lines}"));
+            Ok(())
+        }
+    }
+    let store = TestStore::with(POINTS);
+    let into = std::sync::Arc::new(Written(std::sync::Mutex::default()));
+    let mut context = Context::new("db", now());
+    context.into = Some(std::sync::Arc::clone(&into) as _);
+    let text = "select mean(usage), last(note) into \"other\".\"p\".:measurement from cpu \
+                where time >= 0 and time < 2m group by time(1m), host";
+    let statements = parse(text, &Params::default()).unwrap();
+    let Statement::Select(select) = &statements[0] else { panic!("{statements:?}") };
+    let mut taken = Taken::default();
+    let error = run(&store.snapshot(), select, &context, &mut taken).unwrap_err();
+    assert_eq!(error.0, "database not found: other");
+
+    let text = text.replace("\"other\".\"p\".:measurement", "\"a b\"");
+    let statements = parse(&text, &Params::default()).unwrap();
+    let Statement::Select(select) = &statements[0] else { panic!("{statements:?}") };
+    run(&store.snapshot(), select, &context, &mut taken).unwrap();
+    assert_eq!(taken.0[0]["values"], serde_json::json!([[0, 3]]));
+    let written = into.0.lock().unwrap();
+    let wanted = "db.\na\\ b,host=a mean=2,last=\"up\" 0\na\\ b,host=a mean=5 60000000000\n\
+                  a\\ b,host=b mean=3,last=\"so\" 0\n";
+    assert_eq!(*written, wanted);
+}
+
+#[test]
+fn limits_are_kept() {
+    let store = TestStore::with(POINTS);
+    let asked = |text: &str, limits: Limits| {
+        let mut context = Context::new("db", now());
+        context.cancel = Cancel::new(&limits);
+        context.limits = limits;
+        let statements = parse(text, &Params::default()).unwrap();
+        let Statement::Select(select) = &statements[0] else { panic!("{statements:?}") };
+        run(&store.snapshot(), select, &context, &mut Taken::default()).map_err(|error| error.0)
+    };
+    let series = Limits { max_select_series: 2, ..Limits::default() };
+    let text = asked("select usage from cpu", series).unwrap_err();
+    assert_eq!(text, "max-select-series limit exceeded: (3/2)");
+    let buckets = Limits { max_select_buckets: 3, ..Limits::default() };
+    let windows = "select mean(usage) from cpu where time >= 0 and time < 4m group by time(1m)";
+    let text = asked(windows, buckets).unwrap_err();
+    assert_eq!(text, "max-select-buckets limit exceeded: (4/3)");
+    let points = Limits { max_select_point: 3, ..Limits::default() };
+    assert!(asked("select usage from cpu", points.clone()).is_err());
+    assert!(asked("select usage from cpu where host = 'a'", points).is_ok());
 }
