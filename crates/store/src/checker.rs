@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use wire::line::{Fields, Point};
 
-use crate::catalogue::{Catalogue, Ids};
+use crate::catalogue::Ids;
 use crate::claims::{MeasurementClaims, Types};
 use crate::schema::{FieldType, conflict};
 use crate::store::Store;
@@ -18,7 +18,8 @@ use crate::store::Store;
 pub struct Checker {
     store: Arc<Store>,
     generation: u64,
-    catalogue: Arc<Catalogue>,
+    /// Nanoseconds that the points of a policy are kept, where it is not for ever.
+    durations: HashMap<u64, i64>,
     policies: HashMap<u64, Policy>,
 }
 
@@ -54,15 +55,21 @@ const MEASUREMENTS_MAX: usize = 1 << 16;
 impl Checker {
     /// A checker that remembers nothing yet.
     pub fn new(store: Arc<Store>) -> Self {
-        let catalogue = Arc::clone(&store.catalogue());
-        Self { store, generation: 0, catalogue, policies: HashMap::new() }
+        let mut new = Self {
+            generation: store.claims.generation(),
+            store,
+            durations: HashMap::new(),
+            policies: HashMap::new(),
+        };
+        new.read_catalogue();
+        new
     }
 
     /// Takes out of `lines` (normalised) the points that InfluxDB would refuse at `now_ns`.
     pub fn check(&mut self, target: Ids, lines: &mut Vec<u8>, now_ns: i64) -> Checked {
         self.refresh();
-        let duration = self.catalogue.by_id(target).map_or(0, |policy| policy.duration_ns);
-        let oldest = if duration == 0 { i64::MIN } else { now_ns.saturating_sub(duration) };
+        let duration = self.durations.get(&target.policy);
+        let oldest = duration.map_or(i64::MIN, |duration| now_ns.saturating_sub(*duration));
         let policy = self.policies.entry(target.policy).or_default();
         if policy.measurements.len() > MEASUREMENTS_MAX {
             policy.measurements.clear();
@@ -91,8 +98,14 @@ impl Checker {
         if generation != self.generation {
             self.generation = generation;
             self.policies.clear();
-            self.catalogue = Arc::clone(&self.store.catalogue());
+            self.read_catalogue();
         }
+    }
+
+    fn read_catalogue(&mut self) {
+        let catalogue = self.store.catalogue();
+        let kept = catalogue.policies().filter(|(_, policy)| policy.duration_ns > 0);
+        self.durations = kept.map(|(ids, policy)| (ids.policy, policy.duration_ns)).collect();
     }
 }
 

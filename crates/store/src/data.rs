@@ -88,6 +88,25 @@ impl PolicyData {
         Arc::make_mut(&mut self.measurements[number])
     }
 
+    /// Leaves nothing of a measurement that has no series left.
+    pub(crate) fn forget_measurement(&mut self, number: u32) {
+        if let Some(measurement) = self.measurements.get_mut(number as usize) {
+            *measurement = Arc::default();
+        }
+    }
+
+    /// Those of some series of a measurement that have no point left in memory.
+    pub(crate) fn without_rows(&self, number: u32, ids: Vec<u32>) -> Vec<u32> {
+        let mut left: HashSet<u32> = ids.iter().copied().collect();
+        let of = self.measurements.get(number as usize);
+        for table in of.iter().flat_map(|of| of.frozen.values().chain(of.live.values())) {
+            for run in table.blocks().flat_map(|block| block.runs()) {
+                left.remove(&run.series);
+            }
+        }
+        ids.into_iter().filter(|id| left.contains(id)).collect()
+    }
+
     /// Those of some series of a measurement that have no point left, in memory or in files.
     pub(crate) fn without_points(
         &self,
@@ -96,14 +115,8 @@ impl PolicyData {
         name: &str,
         ids: Vec<u32>,
     ) -> Vec<u32> {
+        let ids = self.without_rows(number, ids);
         let mut left: HashSet<u32> = ids.iter().copied().collect();
-        if let Some(of) = self.measurements.get(number as usize) {
-            for table in of.frozen.values().chain(of.live.values()) {
-                for run in table.blocks().flat_map(|block| block.runs()) {
-                    left.remove(&run.series);
-                }
-            }
-        }
         let files = version.policies.get(&self.ids.policy);
         let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
         for file in files.and_then(|files| files.files.get(name)).into_iter().flatten() {

@@ -71,11 +71,6 @@ impl SeriesIndex {
         self.entries.len() as u32
     }
 
-    /// How many measurements there have ever been.
-    pub(crate) fn measurement_bound(&self) -> u32 {
-        self.measurements.len() as u32
-    }
-
     /// A series by measurement and tags (sorted by key), made when it is new.
     pub(crate) fn add(&mut self, measurement: &str, tags: &[(&str, &str)]) -> Result<Known, Full> {
         let measurement = self.measurement_or_new(measurement)?;

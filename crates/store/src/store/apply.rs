@@ -102,14 +102,21 @@ impl Store {
         }
         // Within the lock: a snapshot taken after this position is read has the record.
         self.applied.store(end, Ordering::Release);
-        drop(state);
         self.memory.fetch_add(bytes, Ordering::Relaxed);
+        drop(state);
         applied
     }
 
     /// Makes the applier forget what a statement may have made untrue.
     pub(super) fn forget_spellings(&self) {
-        self.applier.lock().unwrap_or_else(PoisonError::into_inner).policies.clear();
+        self.applier.lock().unwrap_or_else(PoisonError::into_inner).forget();
+    }
+}
+
+impl Applier {
+    /// Forgets which series there are.
+    pub(super) fn forget(&mut self) {
+        self.policies.clear();
     }
 }
 

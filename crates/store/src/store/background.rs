@@ -1,5 +1,6 @@
-//! The thread that writes, joins and removes files.
+//! The threads that write, join and remove files.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -9,6 +10,7 @@ use super::Store;
 use crate::compaction;
 use crate::file::Names;
 use crate::partition::Partitions;
+use crate::scan::TagPredicate;
 
 /// How often the thread looks whether there is something to do.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -17,10 +19,10 @@ const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(5);
 /// How often retention is looked after.
 const RETENTION_PERIOD: Duration = Duration::from_secs(60);
 
-/// The thread, and how it is told.
+/// The threads, and how they are told.
 #[derive(Debug, Default)]
 pub(super) struct Background {
-    thread: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
     wake: Arc<Wake>,
 }
 
@@ -32,11 +34,17 @@ struct Wake {
 }
 
 impl Background {
+    /// Starts a thread that writes files and one that joins them: a long join never keeps memory
+    /// from being written.
     pub(super) fn start(&self, store: &Arc<Store>) -> std::io::Result<()> {
-        let (store, wake) = (Arc::downgrade(store), Arc::clone(&self.wake));
-        let name = "store-files".to_owned();
-        let thread = std::thread::Builder::new().name(name).spawn(move || run(&store, &wake))?;
-        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        let loops: [(&str, fn(&Weak<Store>, &Wake)); 2] =
+            [("store-flush", flush_loop), ("store-compact", compaction_loop)];
+        for (name, run) in loops {
+            let (store, wake) = (Arc::downgrade(store), Arc::clone(&self.wake));
+            let thread = std::thread::Builder::new().name(name.to_owned());
+            let thread = thread.spawn(move || run(&store, &wake))?;
+            self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        }
         Ok(())
     }
 
@@ -47,30 +55,44 @@ impl Background {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.wake.over.load(Ordering::Acquire)
+        self.wake.is_over()
     }
 
     pub(super) fn stop(&self) {
         self.wake.over.store(true, Ordering::Release);
         self.wake();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread.filter(|of| of.thread().id() != std::thread::current().id()) {
-            // It ends by itself after what it is doing; a panic in it has been logged.
-            let _ = thread.join();
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            if thread.thread().id() != std::thread::current().id() {
+                // It ends by itself after what it is doing; a panic in it has been logged.
+                let _ = thread.join();
+            }
         }
     }
 }
 
-fn run(store: &Weak<Store>, wake: &Wake) {
+impl Wake {
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Waits until it is asked, or over, or `most` has passed; whether to go on.
+    fn wait(&self, most: Duration, until_asked: bool) -> bool {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let goes_on = |asked: &mut bool| !(self.is_over() || until_asked && *asked);
+        let waited = self.changed.wait_timeout_while(asked, most, goes_on);
+        let mut asked = waited.unwrap_or_else(PoisonError::into_inner).0;
+        *asked &= !until_asked;
+        !self.is_over()
+    }
+}
+
+fn flush_loop(store: &Weak<Store>, wake: &Wake) {
     let mut flushed = Instant::now();
     let mut retained: Option<Instant> = None;
-    loop {
-        let asked = wake.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = wake.changed.wait_timeout_while(asked, PERIOD, |asked| !*asked);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
-        let Some(store) = store.upgrade().filter(|_| !wake.over.load(Ordering::Acquire)) else {
-            return;
-        };
+    while wake.wait(PERIOD, true) {
+        let Some(store) = store.upgrade() else { return };
         if store.applied() == store.position() {
             flushed = Instant::now();
         }
@@ -83,13 +105,18 @@ fn run(store: &Weak<Store>, wake: &Wake) {
             retained = Some(Instant::now());
             failed |= report("retention", store.drop_expired(now_ns()).map(drop));
         }
-        failed |= store.compact_once();
         drop(store);
-        if failed {
-            let asked = wake.asked.lock().unwrap_or_else(PoisonError::into_inner);
-            let over = |_: &mut bool| !wake.over.load(Ordering::Acquire);
-            drop(wake.changed.wait_timeout_while(asked, PAUSE_AFTER_ERROR, over));
+        if failed && !wake.wait(PAUSE_AFTER_ERROR, false) {
+            return;
         }
+    }
+}
+
+fn compaction_loop(store: &Weak<Store>, wake: &Wake) {
+    let mut pause = PERIOD;
+    while wake.wait(pause, false) {
+        let Some(store) = store.upgrade() else { return };
+        pause = if store.compact_once() { PAUSE_AFTER_ERROR } else { PERIOD };
     }
 }
 
@@ -168,6 +195,7 @@ impl Store {
         }
         drop(state);
         if !expired.is_empty() {
+            let touched: HashSet<u64> = expired.iter().map(|(policy, _)| *policy).collect();
             self.archive.change(|manifest| {
                 for (policy, number) in &expired {
                     if let Some(entry) = manifest.policies.get_mut(policy) {
@@ -176,7 +204,42 @@ impl Store {
                 }
             })?;
             self.take_version();
+            for policy in touched {
+                self.forget_series_without_points(policy);
+            }
         }
         Ok(expired.len())
+    }
+
+    /// Takes series out of the index that have no point left.
+    fn forget_series_without_points(&self, policy: u64) {
+        let state = self.lock().clone();
+        let Some(data) = state.policies.get(&policy) else { return };
+        let index = data.index.read().unwrap_or_else(PoisonError::into_inner);
+        let all: Vec<(Arc<str>, u32)> =
+            index.names().map(|(name, number)| (Arc::clone(name), number)).collect();
+        drop(index);
+        for (name, number) in all {
+            let index = data.index.read().unwrap_or_else(PoisonError::into_inner);
+            let ids = index.matching(number, data.series_bound, &TagPredicate::All);
+            drop(index);
+            let gone = data.without_points(&state.version, number, &name, ids);
+            if gone.is_empty() {
+                continue;
+            }
+            // What was written since is in memtables. The applier comes first, as it does when it
+            // applies.
+            let mut applier = self.applier.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut now = self.lock();
+            let Some(data) = now.policy_mut(data.ids) else { return };
+            let gone = data.without_rows(number, gone);
+            let mut index = data.index.write().unwrap_or_else(PoisonError::into_inner);
+            if index.remove(number, &gone).is_some() {
+                drop(index);
+                data.forget_measurement(number);
+                self.claims.forget(policy, &name);
+            }
+            applier.forget();
+        }
     }
 }

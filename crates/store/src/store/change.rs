@@ -43,9 +43,10 @@ impl Store {
         catalogue.change(end, statement)?;
         let catalogue = Arc::new(catalogue);
         self.lock().take_catalogue(Arc::clone(&catalogue));
-        self.claims.keep(&catalogue);
         self.forget_spellings();
-        self.catalogue.store(catalogue);
+        // First the catalogue: who sees that claims were forgotten looks at it again.
+        self.catalogue.store(Arc::clone(&catalogue));
+        self.claims.keep(&catalogue);
         if matches!(statement, Statement::DropDatabase(_) | Statement::DropRetentionPolicy { .. }) {
             self.flush_wanted.store(true, Ordering::Relaxed);
         }

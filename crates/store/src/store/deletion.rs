@@ -81,9 +81,7 @@ impl Store {
         let mut index = policy.index.write().unwrap_or_else(PoisonError::into_inner);
         if index.remove(number, &gone).is_some() {
             drop(index);
-            if let Some(measurement) = policy.measurements.get_mut(number as usize) {
-                *measurement = Arc::default();
-            }
+            policy.forget_measurement(number);
             self.claims.forget(deletion.policy, &name);
         }
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use super::Store;
+use super::open::Reach;
 use crate::catalogue::{Catalogue, Ids};
 use crate::data::{MeasurementData, PolicyData, State};
 use crate::disk::Disk;
@@ -166,11 +167,10 @@ impl Store {
     ) -> Result<(), FlushError> {
         let version = self.archive.version();
         for policy in frozen.state.policies.values() {
-            let mark = version.manifest.policies.get(&policy.ids.policy).map(|entry| entry.series);
             written.push(Written {
                 ids: policy.ids,
                 files: Vec::new(),
-                series: mark.unwrap_or_default(),
+                series: SeriesMark::default(),
                 logged: None,
                 dropped: Vec::new(),
                 schema: schema(policy),
@@ -260,8 +260,10 @@ impl Store {
     /// Appends the series that are new or were dropped to the log of the policy.
     fn log_series(&self, policy: &PolicyData, new: &mut Written) -> Result<(), FlushError> {
         let logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        let from = logged.get(&policy.ids.policy).copied().unwrap_or(0);
+        let Reach { bound: from, mark } =
+            logged.get(&policy.ids.policy).copied().unwrap_or_default();
         drop(logged);
+        new.series = mark;
         let mut index = policy.index.write().unwrap_or_else(PoisonError::into_inner);
         let dropped = index.take_dropped();
         new.dropped.clone_from(&dropped);
@@ -286,8 +288,8 @@ impl Store {
     fn note_logged(&self, written: &[Written]) {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         for of in written {
-            if let Some(to) = of.logged {
-                logged.insert(of.ids.policy, to);
+            if let Some(bound) = of.logged {
+                logged.insert(of.ids.policy, Reach { bound, mark: of.series });
             }
         }
     }

@@ -127,10 +127,34 @@ fn partitions_past_the_retention_are_dropped_whole() {
     let test = TestStore::new();
     test.run("ALTER RETENTION POLICY autogen ON db DURATION 4h SHARD DURATION 1h").unwrap();
     test.write(&format!("m f=1 1\nm f=2 {}\nm f=3 {}\n", hour, 2 * hour));
+    test.write("m,host=old f=1 1\nold f=1 1\n");
     test.store.flush().unwrap();
-    assert_eq!(test.store.drop_expired(5 * hour).unwrap(), 1);
+    assert_eq!(test.store.drop_expired(5 * hour).unwrap(), 2);
+    let view = test.snapshot().policy("db", None).unwrap();
+    assert_eq!(view.measurements(), ["m"]);
+    assert_eq!(view.series_count("m", &TagPredicate::All), 1);
     assert_eq!(test.floats(), [of("", hour, 2.0), of("", 2 * hour, 3.0)]);
     assert_eq!(test.store.drop_expired(5 * hour).unwrap(), 0);
     let test = test.reopened();
     assert_eq!(test.floats().len(), 2);
+}
+
+#[test]
+fn a_damaged_log_of_series_is_made_anew_of_the_files() {
+    let test = TestStore::with("m,host=a f=1 1\nm,host=b f=2 2\nm f=3 3\n");
+    test.run("DROP SERIES WHERE host = 'a'").unwrap();
+    test.write("m,host=a f=4 4\n");
+    test.store.flush().unwrap();
+    let all = test.floats();
+    let ids = test.store.catalogue().resolve("db", "").unwrap().ids;
+    let log = test.dir.path().join(format!("data/{}/series.log", ids.policy));
+    let mut bytes = std::fs::read(&log).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&log, &bytes).unwrap();
+    let test = test.reopened();
+    assert_eq!(test.floats(), all);
+    test.write("m,host=c f=5 5\n");
+    test.store.flush().unwrap();
+    let test = test.reopened();
+    assert_eq!(test.floats().len(), 4);
 }
