@@ -11,6 +11,7 @@ mod command_line;
 mod disk_faults;
 mod failover;
 mod hostile_clients;
+mod import_export;
 mod influxql;
 mod influxql_parse;
 mod kill;

@@ -1,6 +1,6 @@
 //! What the process says and answers when it ends.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IsTerminal};
 use std::process::ExitCode;
 
 use crate::config::ConfigError;
@@ -42,6 +42,13 @@ impl Failure {
             Self::Output(_) | Self::Other(_) => FAILED,
         }
     }
+}
+
+/// Says something on standard error that is no reason to end.
+pub fn note(words: impl std::fmt::Display) {
+    // Over a progress line, if there is one.
+    let over = if io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
+    eprintln!("{over}weir: {words}");
 }
 
 /// Prints what went wrong on standard error and turns the outcome into the exit code.

@@ -12,7 +12,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use wire::influxql::{quote_identifier, quote_string};
 
-use crate::exit::{DONE, Failure};
+use crate::exit::{DONE, Failure, note};
 use crate::remote::{self, Client, Documents, Server};
 use crate::words::count;
 use line::Lines;
@@ -80,7 +80,7 @@ impl Command {
         if let Some(file) = file {
             file.sync_all()?;
         }
-        eprintln!("weir: {} points", count(points));
+        note(format!("{} points", count(points)));
         Ok(DONE)
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, value_parser};
 use flate2::bufread::MultiGzDecoder;
 use tokio::sync::mpsc;
 use tokio::time::Interval;
@@ -46,7 +46,8 @@ pub struct Command {
     #[arg(long, value_name = "UNIT", default_value = "ns")]
     precision: String,
     /// Batches on their way at once
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(value_parser = value_parser!(u16).range(1..=256))]
     in_flight: u16,
     #[command(flatten)]
     server: Server,

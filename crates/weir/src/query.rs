@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use http_body_util::BodyExt;
 use rustix::termios::tcgetwinsize;
 
-use crate::exit::{BAD_NEWS, DONE, Failure};
+use crate::exit::{BAD_NEWS, DONE, Failure, note};
 use crate::remote::{self, Answer, Client, Documents, Server};
 use table::Tables;
 
@@ -129,14 +129,14 @@ async fn show(mut documents: Documents, out: &mut dyn Write) -> Result<u8, Failu
     while let Some(answer) = documents.next().await? {
         for result in &answer.results {
             for message in &result.messages {
-                eprintln!("weir: {}", message.text);
+                note(&message.text);
             }
             for series in &result.series {
                 tables.show(result.statement_id, series)?;
             }
         }
         if let Some(error) = answer.error() {
-            eprintln!("weir: {error}");
+            note(error);
             code = BAD_NEWS;
         }
     }

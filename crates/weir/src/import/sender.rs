@@ -7,7 +7,7 @@ use http::StatusCode;
 use tokio::task::JoinSet;
 
 use super::cutter::Points;
-use crate::exit::Failure;
+use crate::exit::{Failure, note};
 use crate::remote::Client;
 
 /// A server that takes nothing for this long is given up.
@@ -110,7 +110,7 @@ impl Sender {
             self.failed += lines;
             self.refusals += 1;
             if self.refusals <= SHOWN_MAX {
-                eprintln!("\r\x1b[Kweir: {why}");
+                note(why);
             }
         }
         Ok(())
