@@ -11,6 +11,7 @@ pub mod encode;
 pub mod expr;
 pub mod fill;
 pub mod functions;
+mod normalise;
 pub mod regex;
 pub mod registry;
 pub mod results;
@@ -108,14 +109,16 @@ pub fn run_one(
     encoder: &mut dyn Encoder,
 ) -> Ran {
     encoder.begin(id, pieces(statement));
-    if let Some(message) = told(statement, context) {
-        encoder.message(message);
+    if told(statement, context).is_some() {
+        let shown = normalise::normalised(statement, snapshot, context);
+        told(&shown, context).into_iter().for_each(|message| encoder.message(message));
     }
     for text in snapshot.messages() {
         encoder.message(Message { level: "warning", text });
     }
     let outcome = context.check().and_then(|()| match statement {
-        Statement::Select(select) => select::run(snapshot, select, context, encoder),
+        Statement::Select(select) => normalise::check_sources(select)
+            .and_then(|()| select::run(snapshot, select, context, encoder)),
         Statement::Show(what) => show::run(snapshot, what, context, encoder),
         Statement::KillQuery(id) => kill(context, *id),
         Statement::Explain { .. } => unserved("EXPLAIN", "query plans"),

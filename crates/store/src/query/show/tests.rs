@@ -192,33 +192,19 @@ fn what_the_store_does_not_have_is_empty() {
 }
 
 #[test]
-#[ignore = "a tool, not a test"]
-fn answer_statements_of_a_file() {
-    let lines = std::fs::read_to_string(std::env::var("LINES").unwrap()).unwrap();
-    let queries = std::fs::read_to_string(std::env::var("QUERIES").unwrap()).unwrap();
-    let store = TestStore::with(&lines);
-    let mut out = String::new();
-    for query in queries.lines() {
-        let all = Arc::new(Mutex::new(Vec::new()));
-        match wire::influxql::parse(query, &Default::default()) {
-            Err(error) => {
-                let body = Format::default().error_body(&error.to_string());
-                out.push_str(&String::from_utf8(body).unwrap());
-            }
-            Ok(statements) => {
-                let into = Arc::clone(&all);
-                let take = move |piece: bytes::Bytes| {
-                    into.lock().unwrap().extend_from_slice(&piece);
-                    ControlFlow::Continue(())
-                };
-                let mut encoder = new(Format::default(), Box::new(take));
-                let context = Context::new("db", 1_795_000_000_000_000_000);
-                crate::query::run(&store.store, &statements, &context, &mut *encoder, &mut |_| {
-                    Ok(())
-                });
-                out.push_str(&String::from_utf8(all.lock().unwrap().clone()).unwrap());
-            }
-        }
-    }
-    std::fs::write(std::env::var("ANSWERS").unwrap(), out).unwrap();
+fn a_get_that_changes_something_is_told_so() {
+    let store = store();
+    let statements =
+        wire::influxql::parse("SELECT * INTO x FROM cpu", &Default::default()).unwrap();
+    let mut context = Context::new("db", 0);
+    context.get = true;
+    let shown =
+        crate::query::normalise::normalised(&statements[0], &store.store.snapshot(), &context);
+    let message = crate::query::ddl::deprecated(&shown).unwrap().text;
+    let expected = "deprecated use of 'SELECT * INTO db.autogen.x FROM db.autogen.cpu' in a read \
+                    only context, please use a POST request instead";
+    assert_eq!(message, expected);
+    let refused = answer(&store, "SELECT * FROM _series");
+    let expected = "unable to use system source '_series': use SHOW SERIES instead";
+    assert_eq!(refused, format!("\"error\":\"{expected}\""));
 }
