@@ -37,8 +37,13 @@ pub trait Element: Clone + Debug + Send + Sync + 'static {
     fn heap(&self) -> usize {
         0
     }
-    /// The best row of a run by `compare`, the first one of several; for selectors.
-    fn extreme<'a>(_column: &Column<'a>, _rows: Range<usize>, _least: bool) -> Option<usize> {
+    /// The least or greatest value of a run of valid rows, where that is faster than looking at
+    /// each.
+    fn extreme(_column: &Column<'_>, _run: Range<usize>, _least: bool) -> Option<Self> {
+        None
+    }
+    /// The first row of a run with a value, likewise.
+    fn find(_column: &Column<'_>, _run: Range<usize>, _value: &Self) -> Option<usize> {
         None
     }
 }
@@ -104,16 +109,13 @@ macro_rules! number {
             fn key(value: $type) -> $key {
                 $tokey(value)
             }
-            fn extreme<'a>(column: &Column<'a>, rows: Range<usize>, least: bool) -> Option<usize> {
-                let Column::$column(values, _) = column else { return None };
-                let values = values.get(rows.clone())?;
-                let best = if least {
-                    extreme(values, |a, b| a < b)
-                } else {
-                    extreme(values, |a, b| a > b)
-                };
-                let best = best?;
-                Some(rows.start + values.iter().position(|value| *value == best).unwrap_or(0))
+            fn extreme(column: &Column<'_>, run: Range<usize>, least: bool) -> Option<$type> {
+                let values = <$type>::slice(column)?.get(run)?;
+                if least { extreme(values, |a, b| a < b) } else { extreme(values, |a, b| a > b) }
+            }
+            fn find(column: &Column<'_>, run: Range<usize>, value: &$type) -> Option<usize> {
+                let at = find(<$type>::slice(column)?.get(run.clone())?, *value)?;
+                Some(run.start + at)
             }
         }
     };
@@ -136,6 +138,16 @@ fn extreme<T: Copy>(values: &[T], better: impl Fn(T, T) -> bool + Copy) -> Optio
     }
     let all = lanes.iter().chain(rest);
     Some(all.fold(first, |best, value| if better(*value, best) { *value } else { best }))
+}
+
+/// The first place of a value, a few at a time.
+fn find<T: Copy + PartialEq>(values: &[T], value: T) -> Option<usize> {
+    const LANES: usize = 32;
+    let (chunks, _) = values.as_chunks::<LANES>();
+    let within = |chunk: &[T; LANES]| chunk.iter().fold(false, |any, v| any | (*v == value));
+    let from = chunks.iter().position(within).unwrap_or(chunks.len()) * LANES;
+    let rest = values.get(from..)?;
+    rest.iter().position(|v| *v == value).map(|at| from + at)
 }
 
 macro_rules! total {

@@ -64,7 +64,12 @@ impl<T: Element> Pick<T> {
         match self.rule {
             Rule::Min | Rule::Max => {
                 let best = T::extreme(column, run.clone(), self.rule == Rule::Min);
-                match best {
+                let Some(best) = best else { return run };
+                // Most runs do not even have an equal of what is held.
+                if !self.wins(*first.min(last), best.lend()) {
+                    return run.start..run.start;
+                }
+                match T::find(column, run.clone(), &best) {
                     // Of equals the earliest, which is the first one where times ascend.
                     Some(at) if first <= last => at..at + 1,
                     Some(at) => at..run.end,

@@ -226,14 +226,14 @@ impl<T: Number> State for Spread<T> {
         rows: Range<usize>,
         _: u64,
     ) -> Option<usize> {
-        let Some(values) = T::slice(column) else {
+        if T::slice(column).is_none() {
             T::each(column, rows, |_, value| self.take(T::own(value)));
             return None;
-        };
+        }
         column.valid_runs(rows, |run| {
             for least in [true, false] {
-                if let Some(at) = T::extreme(column, run.clone(), least) {
-                    self.take(values[at]);
+                if let Some(value) = T::extreme(column, run.clone(), least) {
+                    self.take(value);
                 }
             }
         });
