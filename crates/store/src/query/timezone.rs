@@ -18,8 +18,10 @@ impl Zone {
         if name.is_empty() {
             return Ok(Self(TimeZone::UTC));
         }
-        let unknown = |_| QueryError(format!("unable to find time zone {name}"));
-        TimeZone::get(name).map(Self).map_err(unknown)
+        // Unlike the database's own look-up, Go's tells capitals from small letters.
+        let exact = |zone: &TimeZone| zone.iana_name() == Some(name);
+        let zone = TimeZone::get(name).ok().filter(exact);
+        zone.map(Self).ok_or_else(|| QueryError(format!("unable to find time zone {name}")))
     }
 
     /// Nanoseconds that this zone's clocks are ahead of UTC at a time.
@@ -44,8 +46,11 @@ mod tests {
         assert_eq!(berlin.offset_ns(1_700_000_000_000_000_000), 3_600_000_000_000);
         assert_eq!(berlin.offset_ns(1_690_000_000_000_000_000), 7_200_000_000_000);
         assert_eq!(Zone::named("").unwrap().offset_ns(0), 0);
-        let error = Zone::named("Mars/Base").unwrap_err();
-        assert_eq!(error.to_string(), "unable to find time zone Mars/Base");
+        assert!(Zone::named("UTC").is_ok() && Zone::named("America/St_Johns").is_ok());
+        for unknown in ["Mars/Base", "america/st_johns"] {
+            let error = Zone::named(unknown).unwrap_err();
+            assert_eq!(error.to_string(), format!("unable to find time zone {unknown}"));
+        }
     }
 
     #[test]

@@ -9,7 +9,6 @@ mod tests;
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
-use arrow_buffer::BooleanBuffer;
 use wire::influxql::ast::{Expr, Op};
 
 use super::functions::Math;
@@ -74,19 +73,9 @@ impl Compiled {
         scalar::eval(&self.root, slots, self.division)
     }
 
-    /// Whether it is true over one row.
-    pub fn matches(&self, slots: &[Value]) -> bool {
-        self.row(slots) == Value::Boolean(true)
-    }
-
     /// The values over `len` rows.
     pub fn column(&self, slots: &[Input], len: usize) -> Input {
         vector::eval(&self.root, slots, len, self.division)
-    }
-
-    /// The rows over which it is true.
-    pub fn mask(&self, slots: &[Input], len: usize) -> BooleanBuffer {
-        vector::truth(&self.column(slots, len), len)
     }
 }
 

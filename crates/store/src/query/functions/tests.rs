@@ -226,7 +226,7 @@ fn arguments_are_checked_in_influxdbs_words() {
 
 fn transformed(kind: TransformKind, input: FieldType, of: &[(i64, Value)]) -> Vec<(i64, Value)> {
     let mut stream = Transform::new(kind, input, None, false).unwrap().start();
-    stream.apply(of.iter().cloned()).collect()
+    of.iter().filter_map(|(time, value)| stream.push(*time, value)).collect()
 }
 
 #[test]

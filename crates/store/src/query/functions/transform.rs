@@ -162,14 +162,6 @@ impl Stream {
         result.map(|value| (time, value))
     }
 
-    /// Takes points and gives what comes of them, as they are asked for.
-    pub fn apply<'a>(
-        &'a mut self,
-        points: impl Iterator<Item = (i64, Value)> + 'a,
-    ) -> impl Iterator<Item = (i64, Value)> + 'a {
-        points.filter_map(move |(time, value)| self.push(time, &value))
-    }
-
     /// Of several points of one time, which several series may have, only the first counts where
     /// `once`: nothing comes of the others.
     fn advance(&mut self, time: i64, value: Value, once: bool) {
