@@ -149,3 +149,19 @@ fn an_import_goes_on_when_a_busy_server_is_ready_again() {
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
     assert_eq!(server.distinct(), 12_000);
 }
+
+#[test]
+fn weir_itself_is_imported_into_and_exported_from() {
+    let server = Influxd::start();
+    let weir = Setup::new().embedded().start();
+    let url = format!("http://{}", weir.http);
+    let file = write(&weir, "dump.lp", dump().as_bytes());
+    weir.must_run(&["import", &file, "--url", &url]);
+    let copy = weir.dir().join("copy.lp").display().to_string();
+    weir.must_run(&["export", "--db", "d 1", "--url", &url, "-o", &copy]);
+    weir.must_run(&["import", &copy, "--url", &server.url()]);
+    let other = Influxd::start();
+    weir.must_run(&["import", &file, "--url", &other.url()]);
+    let all = |server: &Influxd| everything(|q| server.ask(q, &[("epoch", "ns")]));
+    assert_eq!(all(&server), all(&other));
+}
