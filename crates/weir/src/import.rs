@@ -112,7 +112,7 @@ impl Command {
         let opened = File::open(&self.file).and_then(|file| Ok((file.metadata()?, file)));
         let (metadata, file) = opened
             .map_err(|error| Failure::other(format!("can't open {}: {error}", self.name())))?;
-        Ok((Box::new(file), metadata.is_file().then(|| metadata.len())))
+        Ok((Box::new(file), metadata.is_file().then_some(metadata.len())))
     }
 }
 
