@@ -75,12 +75,12 @@ impl<'a> Emitter<'a> {
 }
 
 /// A row with its time; what is no number is shown as null.
-fn shown((time, values): Row) -> Vec<Value> {
-    let mut row = Vec::with_capacity(values.len() + 1);
-    row.push(Value::Time(time));
-    row.extend(values.into_iter().map(|value| match value {
-        Value::Float(number) if number.is_nan() => Value::Null,
-        value => value,
-    }));
-    row
+fn shown((time, mut values): Row) -> Vec<Value> {
+    for value in &mut values {
+        if matches!(value, Value::Float(number) if number.is_nan()) {
+            *value = Value::Null;
+        }
+    }
+    values.insert(0, Value::Time(time));
+    values
 }

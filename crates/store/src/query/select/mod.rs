@@ -25,6 +25,7 @@ mod points;
 mod prepare;
 mod rows;
 mod slots;
+mod timeline;
 mod types;
 
 #[cfg(test)]

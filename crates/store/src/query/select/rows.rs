@@ -22,6 +22,8 @@ pub(super) struct Scanner {
     defaults: Option<Vec<Value>>,
     /// Whether rows need no computation: the columns are what was read, in this order.
     places: Option<Vec<usize>>,
+    /// Whether rows are what was read, each value once and null where it was null.
+    as_read: bool,
 }
 
 impl Scanner {
@@ -38,10 +40,19 @@ impl Scanner {
             Output::Value(at) => Some(*at),
             Output::Computed(_) => None,
         });
+        let places: Option<Vec<usize>> = places.collect();
+        let once = places.as_ref().is_some_and(|places| {
+            let mut seen = places.clone();
+            seen.sort_unstable();
+            seen.dedup();
+            seen.len() == places.len()
+        });
+        let null = number == Value::Null && fill != Fill::Previous;
         Self {
             symbols: vec![Value::Null; plan.kinds.len()],
             defaults: (fill != Fill::Previous).then_some(defaults),
-            places: places.collect(),
+            as_read: once && null && plan.is_raw(),
+            places,
         }
     }
 
@@ -57,8 +68,11 @@ impl Scanner {
     fn row(&self, plan: &Plan) -> Vec<Value> {
         match &self.places {
             Some(places) => {
+                // There is room for the time, which is put before them.
+                let mut row = Vec::with_capacity(places.len() + 1);
                 let value = |at: &usize| self.symbols.get(*at).cloned().unwrap_or(Value::Null);
-                places.iter().map(value).collect()
+                row.extend(places.iter().map(value));
+                row
             }
             None => {
                 let value = |output: &Output| match output {
@@ -71,7 +85,19 @@ impl Scanner {
     }
 
     /// The row of what was read.
-    pub(super) fn raw(&mut self, plan: &Plan, (time, values): Row) -> Row {
+    pub(super) fn raw(&mut self, plan: &Plan, (time, mut values): Row) -> Row {
+        if self.as_read {
+            let mut value = |at: &usize| {
+                plan.beside
+                    .get(*at)
+                    .and_then(|at| values.get_mut(*at))
+                    .map(|value| std::mem::replace(value, Value::Null))
+            };
+            let places = self.places.iter().flatten();
+            let mut row = Vec::with_capacity(plan.outputs.len() + 1);
+            row.extend(places.map(|at| value(at).unwrap_or(Value::Null)));
+            return (time, row);
+        }
         for (symbol, at) in plan.beside.iter().enumerate() {
             self.set(symbol, values.get(*at).cloned().unwrap_or(Value::Null));
         }

@@ -7,8 +7,9 @@ use super::batch::Batch;
 use super::feeds::Feed;
 use super::plan::{Base, CallPlan};
 use super::points::Point;
+use super::timeline::{Slot, Timeline};
 use crate::query::functions::Column;
-use crate::query::functions::aggregate::{self, Accumulator, Aggregate, Kind};
+use crate::query::functions::aggregate::{self, Aggregate, Kind};
 use crate::query::results::Value;
 use crate::query::window::Windows;
 
@@ -36,21 +37,10 @@ pub(super) struct Windowed {
     pub(super) windows: Windows,
 }
 
-/// A point that is held, with what stands beside it.
-type Held = (Accumulator, Option<Arc<[Value]>>);
-
-/// One window of a group.
-#[derive(Debug)]
-struct Slot {
-    calls: Vec<Accumulator>,
-    chosen: Option<Arc<[Value]>>,
-    ranked: BTreeMap<Box<[Arc<str>]>, Held>,
-}
-
 /// The windows of some groups, as one task found them.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
-    groups: BTreeMap<usize, BTreeMap<i64, Slot>>,
+    groups: BTreeMap<usize, Timeline>,
     /// What stood beside the points, by the tokens given to them.
     rows: Vec<Vec<Arc<[Value]>>>,
     task: usize,
@@ -85,8 +75,9 @@ impl Windowed {
             Base::Aggregate(aggregate) => Some(aggregate.start()),
             _ => None,
         };
-        let calls = self.calls.iter().filter_map(start).collect();
-        Slot { calls, chosen: None, ranked: BTreeMap::new() }
+        let mut calls = self.calls.iter().filter_map(start);
+        let first = calls.next();
+        Slot { first, others: calls.collect(), chosen: None, ranked: BTreeMap::new() }
     }
 
     /// Takes a batch of a group; gives the bytes that are held for it in addition, about.
@@ -103,16 +94,11 @@ impl Windowed {
         let collects = self.calls.iter().any(|(_, call)| collects(&call.base));
         let mut bytes = if collects { batch.times.len() * 24 } else { 0 };
         let Slots { groups, rows, task } = slots;
-        let windows = groups.entry(group).or_default();
+        let timeline = groups.entry(group).or_default();
+        let before = timeline.len();
+        let mut timeline = timeline.filling();
         for (window, run) in self.windows.runs(&batch.times) {
-            let mut made = false;
-            let slot = windows.entry(window.start).or_insert_with(|| {
-                made = true;
-                self.slot()
-            });
-            if made {
-                bytes += SLOT_BYTES * self.calls.len();
-            }
+            let slot = timeline.slot(window.start, || self.slot());
             if let [(_, CallPlan { base: Base::Ranking { pick, tags, .. }, .. })] =
                 self.calls.as_slice()
             {
@@ -128,14 +114,16 @@ impl Windowed {
                 }
                 _ => 0,
             };
-            for (at, column) in columns.iter().enumerate() {
-                let (Some(column), Some(call)) = (column, slot.calls.get_mut(at)) else { continue };
+            let held = slot.first.iter_mut().chain(&mut slot.others);
+            for (column, call) in columns.iter().zip(held) {
+                let Some(column) = column else { continue };
                 let row = call.update(&batch.times, column, run.clone(), token);
                 if let (Beside::One, Some(row)) = (self.beside, row) {
                     slot.chosen = Some(self.beside_row(batch, row));
                 }
             }
         }
+        bytes += (timeline.done() - before) * SLOT_BYTES * self.calls.len();
         bytes
     }
 
@@ -190,8 +178,7 @@ impl Windowed {
         group: usize,
         descending: bool,
     ) -> Vec<(usize, Vec<Point>)> {
-        let mut windows: Vec<(i64, Slot)> =
-            slots.groups.remove(&group).unwrap_or_default().into_iter().collect();
+        let mut windows = slots.groups.remove(&group).unwrap_or_default().into_slots();
         if descending {
             windows.reverse();
         }
@@ -206,7 +193,8 @@ impl Windowed {
                 }
                 continue;
             }
-            for (call, (_, points)) in slot.calls.into_iter().zip(&mut answer) {
+            let held = slot.first.into_iter().chain(slot.others);
+            for (call, (_, points)) in held.zip(&mut answer) {
                 call.finish(&mut found);
                 for aggregate::Point { time, value, token } in found.drain(..) {
                     let beside = match self.beside {
@@ -280,50 +268,10 @@ impl Slots {
         let mut all = Self::default();
         for mut task in tasks {
             all.rows.push(task.rows.pop().unwrap_or_default());
-            for (group, windows) in task.groups {
-                match all.groups.entry(group) {
-                    std::collections::btree_map::Entry::Vacant(free) => {
-                        free.insert(windows);
-                    }
-                    std::collections::btree_map::Entry::Occupied(mut known) => {
-                        let known = known.get_mut();
-                        for (start, slot) in windows {
-                            match known.entry(start) {
-                                std::collections::btree_map::Entry::Vacant(free) => {
-                                    free.insert(slot);
-                                }
-                                std::collections::btree_map::Entry::Occupied(mut held) => {
-                                    held.get_mut().merge(slot);
-                                }
-                            }
-                        }
-                    }
-                }
+            for (group, timeline) in task.groups {
+                all.groups.entry(group).or_default().merge(timeline);
             }
         }
         all
-    }
-}
-
-impl Slot {
-    fn merge(&mut self, later: Self) {
-        for (call, other) in self.calls.iter_mut().zip(later.calls) {
-            if call.merge(other) {
-                self.chosen.clone_from(&later.chosen);
-            }
-        }
-        for (key, (other, chosen)) in later.ranked {
-            match self.ranked.entry(key) {
-                std::collections::btree_map::Entry::Vacant(free) => {
-                    free.insert((other, chosen));
-                }
-                std::collections::btree_map::Entry::Occupied(mut held) => {
-                    let (call, row) = held.get_mut();
-                    if call.merge(other) {
-                        *row = chosen;
-                    }
-                }
-            }
-        }
     }
 }
