@@ -151,7 +151,9 @@ fn calls(
                 for (call, base) in found.into_iter().chain(sequential) {
                     let Some(Some(steps)) = plan.calls.get(call) else { continue };
                     let windows = frame.windows(steps.range);
-                    let done = follow(base, &steps.steps, &windows, frame.descending());
+                    let (steps, descending) = (&steps.steps, frame.descending());
+                    let held = &mut account.bytes;
+                    let done = follow(base, steps, &windows, descending, context, held)?;
                     if let Some(place) = points.get_mut(call) {
                         *place = done;
                     }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::plan::Step;
+use crate::query::context::Context;
 use crate::query::fill::filled;
-use crate::query::results::Value;
+use crate::query::results::{QueryError, Value};
 use crate::query::window::{MIN_TIME, Windows};
 
 /// A point of a call.
@@ -18,13 +19,22 @@ pub(super) struct Point {
     pub(super) beside: Option<Arc<[Value]>>,
 }
 
-/// Does the steps that follow a call's base, with the windows of its times.
+/// Points between two looks at whether the query may go on.
+const POINTS_PER_CHECK: usize = 4096;
+
+/// Does the steps that follow a call's base, with the windows of its times; adds to `held` the
+/// memory that is reserved for it.
+///
+/// # Errors
+/// When the query is to end, or fills so many windows that they do not fit its memory.
 pub(super) fn follow(
     mut points: Vec<Point>,
     steps: &[Step],
     windows: &Windows,
     descending: bool,
-) -> Vec<Point> {
+    context: &Context,
+    held: &mut usize,
+) -> Result<Vec<Point>, QueryError> {
     for step in steps {
         points = match step {
             Step::Interval => {
@@ -39,12 +49,20 @@ pub(super) fn follow(
                 let values = points.iter().map(|point| (point.time, point.value.clone()));
                 let all = filled(&windows, *filling, descending, values);
                 let mut rest = points.iter().peekable();
-                all.map(|(time, value)| {
+                let mut every = Vec::with_capacity(points.len());
+                for (time, value) in all {
                     // Gaps lie before the next point.
                     let own = rest.next_if(|point| point.time == time);
-                    Point { time, value, beside: own.and_then(|point| point.beside.clone()) }
-                })
-                .collect()
+                    let beside = own.and_then(|point| point.beside.clone());
+                    every.push(Point { time, value, beside });
+                    if every.len().is_multiple_of(POINTS_PER_CHECK) {
+                        context.check()?;
+                        let bytes = POINTS_PER_CHECK * std::mem::size_of::<Point>();
+                        context.cancel.reserve(bytes)?;
+                        *held += bytes;
+                    }
+                }
+                every
             }
             Step::Transform(transform) => {
                 let mut stream = transform.start();
@@ -54,5 +72,5 @@ pub(super) fn follow(
             }
         };
     }
-    points
+    Ok(points)
 }

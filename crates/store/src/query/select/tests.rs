@@ -178,3 +178,16 @@ fn limits_are_kept() {
     assert!(asked("select usage from cpu", points.clone()).is_err());
     assert!(asked("select usage from cpu where host = 'a'", points).is_ok());
 }
+
+#[test]
+fn filling_more_windows_than_fit_is_refused() {
+    let store = TestStore::with(POINTS);
+    let mut context = Context::new("db", now());
+    let limits = Limits { memory: watch::units::Size::from_mib(1), ..Limits::default() };
+    context.cancel = Cancel::new(&limits);
+    let text = "select mean(usage) from cpu where time < 1d group by time(1u) fill(0)";
+    let statements = parse(text, &Params::default()).unwrap();
+    let Statement::Select(select) = &statements[0] else { panic!("{statements:?}") };
+    let error = run(&store.snapshot(), select, &context, &mut Taken::default()).unwrap_err();
+    assert!(error.0.starts_with("query memory limit exceeded"), "{error}");
+}
