@@ -132,7 +132,7 @@ pub(crate) fn rows(chunks: &[Chunk], fields: &[String]) -> Vec<(u32, i64, Vec<St
     rows
 }
 
-fn cell(column: &ArrayRef, at: usize) -> String {
+pub(crate) fn cell(column: &ArrayRef, at: usize) -> String {
     let any = column.as_any();
     None.or_else(|| Some(any.downcast_ref::<Float64Array>()?.value(at).to_string()))
         .or_else(|| Some(any.downcast_ref::<Int64Array>()?.value(at).to_string()))
