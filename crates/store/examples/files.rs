@@ -58,7 +58,7 @@ fn stored(dir: &Path, number: u64, columns: &SortedColumns) -> Arc<StoredFile> {
     let seconds = start.elapsed().as_secs_f64();
     let total = info.bytes + info.sidecar_bytes;
     println!(
-        "  written: {} rows in {seconds:.2} s ({:.1} M rows/s), {} bytes + {} of sidecar, {:.2} a row",
+        "  written: {} rows in {seconds:.2} s ({:.1} M rows/s), {} bytes + {}, {:.2} a row",
         info.rows,
         info.rows as f64 / seconds / 1e6,
         info.bytes,

@@ -1,7 +1,5 @@
 //! The files of a store and the manifest that lists them, changed together by one rename.
 
-#[cfg(test)]
-mod fixture;
 mod open;
 mod repair;
 #[cfg(test)]

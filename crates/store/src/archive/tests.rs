@@ -1,5 +1,7 @@
 //! Flushes and compactions that end in the middle: everything is there once, and nothing else.
 
+mod fixture;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
