@@ -62,6 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let snapshot = store.snapshot();
     for text in QUERIES {
         let text = text
+            .replace("$day", "time >= $start and time < $start + 6h")
             .replace("$start", &START_NS.to_string())
             .replace("$long", &(START_NS + 236_400 * 60_480_000).to_string())
             .replace("$short", &(START_NS + 7_202 * 60_480_000).to_string());
@@ -92,13 +93,13 @@ const QUERIES: &[&str] = &[
     "select count(int) from stress where time >= $start and time < $long",
     "select max(int) from stress where time >= $start and time < $short",
     "select * from stress limit 1000",
-    "select mean(f3) from hosts where time >= $start and time < $start + 6h group by time(1m), host",
-    "select mean(f3) from hosts where time >= $start and time < $start + 6h group by time(1m)",
-    "select mean(f3) from hosts where time >= $start and time < $start + 6h and host =~ /^host_1$/ group by time(1m) fill(null)",
+    "select mean(f3) from hosts where $day group by time(1m), host",
+    "select mean(f3) from hosts where $day group by time(1m)",
+    "select mean(f3) from hosts where $day and host =~ /^host_1$/ group by time(1m) fill(null)",
     "select last(f3) from hosts group by host",
     "select max(f3), host from hosts",
     "select percentile(f3, 95) from hosts where time < $start + 6h group by time(10m)",
-    "select non_negative_derivative(mean(f3), 1s) from hosts where time >= $start and time < $start + 6h group by time(1m), host",
+    "select non_negative_derivative(mean(f3), 1s) from hosts where $day group by time(1m), host",
     "select count(f3) from hosts where f1 > 50",
     "select f3 from hosts where host = 'host_7'",
     "select f3 from hosts where time < $start + 1h",
