@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use rig::influxd::Influxd;
-use rig::weir::Setup;
+use rig::weir::{Setup, Weir};
 use rig::{places, wait};
 
 #[track_caller]
@@ -21,6 +21,16 @@ fn run_and_count(folder: &str, count: &str) {
         .backend("a", &server.url())
         .table("[[influx.udp]]\nlisten = \"{udp}\"\ndatabase = \"clients\"\nprecision = \"ms\"")
         .start();
+    run_script(folder, &weir);
+    wait::until("the points are on the backend", wait::LONG, || {
+        let answer = server.ask(count, &[("db", "clients")]);
+        answer["results"][0]["series"][0]["values"][0][1].as_u64().is_some_and(|n| n >= 10)
+    });
+}
+
+/// Runs a client against Weir; its script must end well.
+#[track_caller]
+pub fn run_script(folder: &str, weir: &Weir) {
     let script = places::root().join("tests/clients").join(folder).join("run.sh");
     let output = Command::new("bash")
         .arg(&script)
@@ -34,10 +44,6 @@ fn run_and_count(folder: &str, count: &str) {
     let (out, err) = (said(&output.stdout), said(&output.stderr));
     assert!(output.status.success(), "{folder}: {}\n{out}\n{err}", output.status);
     println!("{out}");
-    wait::until("the points are on the backend", wait::LONG, || {
-        let answer = server.ask(count, &[("db", "clients")]);
-        answer["results"][0]["series"][0]["values"][0][1].as_u64().is_some_and(|n| n >= 10)
-    });
 }
 
 #[test]

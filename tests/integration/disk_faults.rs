@@ -150,10 +150,10 @@ fn two_processes_never_share_a_journal() {
 }
 
 /// A small file system, unmounted with the value. It needs root and mount(8).
-struct Mount(PathBuf);
+pub struct Mount(PathBuf);
 
 impl Mount {
-    fn tmpfs(at: &Path, size: &str) -> Self {
+    pub fn tmpfs(at: &Path, size: &str) -> Self {
         Self::mounted(at, &["-t", "tmpfs", "-o", &format!("size={size}"), "weir-test"])
     }
 

@@ -24,7 +24,7 @@ fn hash(password: &str) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-fn user(name: &str, password: &str, rights: &str) -> String {
+pub fn user(name: &str, password: &str, rights: &str) -> String {
     format!("[[influx.user]]\nname = \"{name}\"\npassword = \"{}\"\n{rights}\n", hash(password))
 }
 

@@ -24,6 +24,7 @@ pub struct Setup {
     backends: String,
     rest: String,
     journal_dir: Option<PathBuf>,
+    store_dir: Option<PathBuf>,
     tls: bool,
     faults: bool,
     store: Option<String>,
@@ -100,9 +101,23 @@ impl Setup {
 
     /// Adds the embedded store as a backend, below Weir's own directory.
     #[must_use]
-    pub fn embedded(mut self) -> Self {
-        let _ = writeln!(self.backends, "[[influx.backend]]\nname = \"store\"\nembedded = true");
+    pub fn embedded(self) -> Self {
+        self.embedded_with("")
+    }
+
+    /// The same with more lines.
+    #[must_use]
+    pub fn embedded_with(mut self, lines: &str) -> Self {
+        let backend = "[[influx.backend]]\nname = \"store\"\nembedded = true";
+        let _ = writeln!(self.backends, "{backend}\n{lines}");
         self.store.get_or_insert_default();
+        self
+    }
+
+    /// Puts the store elsewhere than below Weir's own directory.
+    #[must_use]
+    pub fn store_dir(mut self, dir: PathBuf) -> Self {
+        self.store_dir = Some(dir);
         self
     }
 
@@ -174,7 +189,7 @@ impl Weir {
             self.admin,
             self.http
         );
-        let dir = self.dir.path().join("store");
+        let dir = self.setup.store_dir.clone().unwrap_or_else(|| self.dir.path().join("store"));
         let store = self.setup.store.as_ref();
         let store = store.map(|lines| format!("\n[store]\ndir = {dir:?}\n{lines}\n"));
         let text = text + &store.unwrap_or_default();

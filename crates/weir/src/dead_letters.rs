@@ -181,6 +181,13 @@ fn harmless(text: &str) -> String {
 fn send_again(which: &Which, config: &ConfigFile, out: &mut dyn Write) -> Result<u8, Failure> {
     let settings = config::load(config)?.settings;
     let backend = named(&settings, &which.backend)?;
+    if backend.embedded {
+        let name = &backend.name;
+        return Err(Failure::other(format!(
+            "{name:?} is the store within Weir: set right what it says of the points, and write \
+             them to Weir again; `weir dead-letters show {name} --json` has each as a line"
+        )));
+    }
     let dir = letters::dir_of(&settings.influx_dir());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -397,7 +397,21 @@ impl Backends {
                 let _ = task.await;
             }
         };
-        join_all(tasks.into_iter().map(end)).await;
+        let all = join_all(tasks.into_iter().map(end));
+        let Some(embedded) = self.embedded().cloned() else {
+            all.await;
+            return;
+        };
+        // Its delivery may be waiting for files that can't be written.
+        let hurry = async {
+            tokio::time::sleep(STOP_GRACE).await;
+            let _ = tokio::task::spawn_blocking(move || embedded.store().close()).await;
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            _ = all => {}
+            () = hurry => {}
+        }
     }
 
     /// Sees whether backends that fail, or of which nothing is heard otherwise, answer `/ping`.

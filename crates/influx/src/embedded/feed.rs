@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use watch::metrics::Registry;
 
+use super::room::AHEAD_MAX;
 use super::{Embedded, Queries};
 use crate::backends::{Backends, Ran, Standing};
 use crate::catalogue::Catalogue;
@@ -77,6 +78,7 @@ impl Embedded {
             store: Arc::clone(store),
             standing: Standing::new(&settings.name, registry),
             pin: consumer.pin(),
+            ahead_max: AHEAD_MAX,
             reached: tokio::sync::watch::Sender::new(start),
             replay_end: journal.status().released_end.0,
             waiting: AtomicUsize::new(0),

@@ -32,6 +32,8 @@ pub struct Embedded {
     store: Arc<Store>,
     standing: Standing,
     pin: Arc<Pin>,
+    /// Bytes of records that may be in the journal and not yet in the store's files.
+    ahead_max: u64,
     /// Everything before this place of the journal is in the store.
     reached: tokio::sync::watch::Sender<u64>,
     /// Where the journal ended when it was opened: what comes before is replayed.

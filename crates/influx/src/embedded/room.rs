@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::Embedded;
 
 /// Bytes of records that may be in the journal and not yet in the store's files.
-const AHEAD_MAX: u64 = 256 << 20;
+pub(super) const AHEAD_MAX: u64 = 256 << 20;
 /// How long a write waits for room before it is refused.
 const WAIT: Duration = Duration::from_secs(1);
 /// How often it looks.
@@ -22,7 +22,7 @@ pub struct Behind;
 impl Embedded {
     /// Whether the journal may run on.
     pub fn has_room(&self) -> bool {
-        self.pin.ahead() < AHEAD_MAX
+        self.pin.ahead() < self.ahead_max
     }
 
     /// Waits a moment until the journal may run on.
@@ -46,6 +46,49 @@ impl Embedded {
     /// Whether the store should write files before its memory is full: half of what the journal
     /// may run ahead has come, or a quarter of what it can hold.
     pub(super) fn wants_flush(&self, journal_max: u64) -> bool {
-        self.pin.ahead() > (AHEAD_MAX / 2).min(journal_max / 4)
+        self.pin.ahead() > (self.ahead_max / 2).min(journal_max / 4)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use journal::{Done, Journal, Position, Start};
+    use watch::metrics::Registry;
+
+    use super::{Behind, Embedded};
+    use crate::settings::BackendSettings;
+
+    #[tokio::test]
+    async fn the_journal_runs_ahead_of_the_store_so_far_and_no_further() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::new();
+        let settings =
+            journal::Settings { dir: dir.path().join("journal"), ..journal::Settings::default() };
+        let (journal, _) = Journal::open(settings, &registry).unwrap();
+        let settings =
+            store::Settings { dir: dir.path().join("store"), ..store::Settings::default() };
+        let store = store::Store::open(settings, &registry).unwrap();
+        let mut consumer = journal.consumer("store", Start::End).unwrap();
+        let backend = BackendSettings::embedded("store");
+        let embedded = Embedded::new(&backend, &store, &mut consumer, &journal, &registry);
+        let mut embedded = Arc::into_inner(embedded).unwrap();
+        embedded.ahead_max = 1000;
+        assert_eq!(embedded.room().await, Ok(()));
+        for _ in 0..3 {
+            journal.append_from_anywhere(1, 1, false, &[&[0; 400]]).await.unwrap();
+        }
+        assert_eq!(embedded.room().await, Err(Behind), "after a second");
+        assert!(embedded.wants_flush(u64::MAX));
+        let mut end = Position::ZERO;
+        while end < journal.acknowledged_end().await.unwrap() {
+            end = consumer.next(1 << 20).await.unwrap().end();
+        }
+        consumer.settle(end, Done { delivered: 3, ..Done::default() });
+        assert!(!embedded.has_room(), "applied is not yet in files");
+        consumer.commit_settled(end);
+        assert_eq!(embedded.room().await, Ok(()));
+        assert!(!embedded.wants_flush(u64::MAX));
     }
 }
