@@ -10,7 +10,7 @@ fn the_version_and_the_help_are_there() {
     let scene = Setup::new().prepare();
     assert!(scene.must_run(&["--version"]).starts_with("weir "));
     let help = scene.must_run(&["--help"]);
-    for command in ["serve", "check", "status", "journal", "dead-letters", "completions"] {
+    for command in ["serve", "check", "status", "journal", "store", "dead-letters", "completions"] {
         assert!(help.contains(command), "{help}");
         let help = scene.must_run(&[command, "--help"]);
         assert!(help.contains("Usage"), "{help}");

@@ -25,6 +25,7 @@ mod scene;
 mod space;
 mod stamp;
 mod statements;
+mod store_files;
 mod tls;
 mod udp;
 mod users;

@@ -90,8 +90,15 @@ pub fn verify(dir: &Path) -> Result<Report, ManifestError> {
 }
 
 fn report(dir: &Path, verified: bool) -> Result<Report, ManifestError> {
-    let manifest =
-        Manifest::read(dir)?.ok_or_else(|| ManifestError::Missing { dir: dir.to_owned() })?;
+    let Some(manifest) = Manifest::read(dir)? else {
+        let dir = dir.to_owned();
+        let has_files = dir.join("data").exists();
+        return Err(if has_files {
+            ManifestError::Missing { dir }
+        } else {
+            ManifestError::None { dir }
+        });
+    };
     let databases = manifest.catalogue.databases.iter().map(|(name, database)| {
         let policies = database.policies.iter();
         let policies = policies.map(|policy| PolicyReport {

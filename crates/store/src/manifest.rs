@@ -103,6 +103,12 @@ pub enum ManifestError {
         /// The store's directory.
         dir: PathBuf,
     },
+    /// There is nothing.
+    #[error("{} holds no store", dir.display())]
+    None {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// Another process has the store.
     #[error("{} is in use by another process", dir.display())]
     InUse {
