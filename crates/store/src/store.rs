@@ -122,7 +122,7 @@ impl Store {
             settings,
         });
         store.background.start(&store).map_err(OpenError::Thread)?;
-        let _ = registry;
+        store.show_in(registry);
         Ok(store)
     }
 
@@ -172,6 +172,34 @@ impl Store {
     pub fn close(&self) {
         self.background.stop();
         self.room.notify_all();
+    }
+
+    /// Shows how large it is among the metrics.
+    fn show_in(self: &Arc<Self>, registry: &watch::metrics::Registry) {
+        let store = Arc::downgrade(self);
+        registry.collect(move |encoder| {
+            let Some(store) = store.upgrade() else { return };
+            let memory = store.memory.load(Ordering::Relaxed);
+            let frozen = store.frozen_memory.load(Ordering::Relaxed);
+            let state = store.lock().clone();
+            let entries = || state.version.manifest.policies.values();
+            let files: usize = entries().map(|entry| entry.files.len()).sum();
+            let bytes: u64 = entries()
+                .flat_map(|entry| entry.files.iter())
+                .map(|file| file.bytes + file.sidecar_bytes)
+                .sum();
+            let series: u64 =
+                state.policies.values().map(|policy| u64::from(policy.series_bound)).sum();
+            let gauges = [
+                ("weir_store_memory_bytes", "Points in memory only, about.", memory + frozen),
+                ("weir_store_files", "Files of points.", files as u64),
+                ("weir_store_files_bytes", "Bytes of the files of points.", bytes),
+                ("weir_store_series", "Series there have been.", series),
+            ];
+            for (name, help, value) in gauges {
+                encoder.gauge(name, help, &[], value);
+            }
+        });
     }
 
     /// Waits while memory is full: files that are being written will make room.

@@ -16,6 +16,8 @@ use crate::scan::TagPredicate;
 const PERIOD: Duration = Duration::from_millis(200);
 /// How long it leaves the disk alone after it failed.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(5);
+/// How long nothing must have been applied before files are joined that are worth it only then.
+const IDLE_AFTER: Duration = Duration::from_secs(60);
 /// How often retention is looked after.
 const RETENTION_PERIOD: Duration = Duration::from_secs(60);
 
@@ -114,9 +116,14 @@ fn flush_loop(store: &Weak<Store>, wake: &Wake) {
 
 fn compaction_loop(store: &Weak<Store>, wake: &Wake) {
     let mut pause = PERIOD;
+    let (mut applied, mut since) = (0, Instant::now());
     while wake.wait(pause, false) {
         let Some(store) = store.upgrade() else { return };
-        pause = if store.compact_once() { PAUSE_AFTER_ERROR } else { PERIOD };
+        if applied != store.applied() {
+            (applied, since) = (store.applied(), Instant::now());
+        }
+        let idle = since.elapsed() >= IDLE_AFTER;
+        pause = if store.compact_once(idle) { PAUSE_AFTER_ERROR } else { PERIOD };
     }
 }
 
@@ -135,12 +142,12 @@ fn now_ns() -> i64 {
 impl Store {
     /// Joins files, if there are some worth it, and looks after those that were found damaged.
     /// Whether something failed.
-    fn compact_once(&self) -> bool {
+    fn compact_once(&self, thorough: bool) -> bool {
         let names = |policy: u64| -> Option<Arc<dyn Names>> {
             Some(self.lock().policies.get(&policy)?.names())
         };
         let mut failed = report("repair", self.archive.repair(&names).map(drop));
-        if let Some(job) = compaction::next(&self.archive, &names, false) {
+        if let Some(job) = compaction::next(&self.archive, &names, thorough) {
             failed |= report("compaction", job.run().map(drop));
         }
         self.take_version();

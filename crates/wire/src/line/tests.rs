@@ -224,8 +224,70 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+#[test]
+fn records_are_read_back() {
+    let record = b"m\\ x,b=\\,y,a=1 f\\ 1=-1.25,i=-7i,u=9u,t=T,time=3,s=\"a\\\"\\\\b,\" -5\n";
+    let point = read(record).unwrap();
+    assert_eq!(point.time_ns, -5);
+    assert_eq!(&*unescape_name(measurement(point.series)), b"m x");
+    let tags: Vec<_> =
+        tag_pairs(point.series).map(|(k, v)| (k.to_vec(), unescape_tag(v).into_owned())).collect();
+    assert_eq!(tags, [(b"b".to_vec(), b",y".to_vec()), (b"a".to_vec(), b"1".to_vec())]);
+    let fields: Vec<Field<'_>> = point.fields.collect();
+    assert_eq!(&*unescape_name(fields[0].name), b"f 1");
+    let Value::String(text) = fields[4].value else { panic!("{fields:?}") };
+    assert_eq!(&*unescape_string(text), b"a\"\\b,");
+    let values: Vec<Value<'_>> = fields[..4].iter().map(|field| field.value).collect();
+    assert_eq!(
+        values,
+        [Value::Float(-1.25), Value::Integer(-7), Value::Unsigned(9), Value::Boolean(true)]
+    );
+    for (text, value) in [("1e3", 1e3), ("0.1", 0.1), (".5", 0.5), ("3.", 3.0), ("-0", -0.0)] {
+        let record = format!("m f={text} 1\n");
+        let field = read(record.as_bytes()).unwrap().fields.next().unwrap();
+        assert_eq!(field.value, Value::Float(value), "{text}");
+    }
+    for long in ["123456789012345678.5", "0.12345678901234567", "9007199254740993"] {
+        let record = format!("m f={long} 1\n");
+        let field = read(record.as_bytes()).unwrap().fields.next().unwrap();
+        assert_eq!(field.value, Value::Float(long.parse().unwrap()), "{long}");
+    }
+    assert!(read(b"m f=1").is_none() && read(b"").is_none() && read(b"m f=1 x\n").is_none());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Every record is read, all its fields with it, and floats as the standard library reads them.
+    #[test]
+    fn what_is_normalised_is_read(body in body()) {
+        let mut out = Vec::new();
+        normalise(&body, &Options { unsigned: true, ..options(Precision::Nanosecond) }, &mut out);
+        for record in points(&out) {
+            let point = read(record).unwrap();
+            prop_assert_eq!(point.series, series(record));
+            let time = String::from_utf8_lossy(record);
+            let time = time.trim_end().rsplit(' ').next().unwrap().to_owned();
+            prop_assert_eq!(point.time_ns.to_string(), time);
+            prop_assert!(point.fields.count() > 0);
+        }
+    }
+
+    #[test]
+    fn floats_are_read_as_they_are(value in -1e15f64..1e15, digits in 0usize..8) {
+        let record = format!("m f={value:.digits$} 1\n");
+        let text: f64 = format!("{value:.digits$}").parse().unwrap();
+        let field = read(record.as_bytes()).unwrap().fields.next().unwrap();
+        prop_assert_eq!(field.value, Value::Float(text));
+    }
+
+    #[test]
+    fn reading_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        if let Some(point) = read(&bytes) {
+            point.fields.count();
+            tag_pairs(point.series).count();
+        }
+    }
 
     #[test]
     fn normalising_again_changes_nothing(body in body(), precision in precision()) {
