@@ -106,10 +106,10 @@ fn choose(policy: &PolicyVersion, thorough: bool) -> Option<Vec<Arc<StoredFile>>
             let infos: Vec<&FileInfo> = files.iter().map(|file| &file.info).collect();
             let least = if thorough { 2 } else { INPUTS_MIN };
             let chosen = neighbours(&infos, least).map(|(from, len)| from..from + len);
-            let hit = |file: &&Arc<StoredFile>| {
+            let hit = |file: &Arc<StoredFile>| {
                 policy.tombstones.iter().any(|active| active.tombstone.hits(&file.info))
             };
-            let single = || files.iter().position(|file| hit(&file)).map(|at| at..at + 1);
+            let single = || files.iter().position(|file| hit(file)).map(|at| at..at + 1);
             let chosen = if thorough { chosen.or_else(single) } else { chosen };
             if let Some(chosen) = chosen.and_then(|chosen| files.get(chosen)) {
                 return Some(chosen.iter().map(|file| Arc::clone(file)).collect());

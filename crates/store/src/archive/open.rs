@@ -99,13 +99,14 @@ fn remove_leftovers(disk: &Disk, dir: &Path, manifest: &Manifest) -> Result<(), 
         let Some(id) = id.filter(|_| entry.path().is_dir()) else {
             continue;
         };
-        let kept = policy.map(|policy| names(policy)).unwrap_or_default();
+        let kept = policy.map(names).unwrap_or_default();
         let dir = policy_dir(dir, id);
         for file in entries(&dir)? {
             let path = file.path();
             let name = file.file_name().to_string_lossy().into_owned();
             let is_damaged = path.extension().is_some_and(|extension| extension == DAMAGED);
-            if !kept.contains(&name) && !(is_damaged && policy.is_some()) {
+            let stays = kept.contains(&name) || (is_damaged && policy.is_some());
+            if !stays {
                 tracing::info!(file = %path.display(), "removing what an unfinished write left");
                 disk.remove(&path).map_err(ManifestError::of("remove", &path))?;
             }
