@@ -31,7 +31,7 @@ mod types;
 #[cfg(test)]
 mod tests;
 
-use wire::influxql::ast::Select;
+use wire::influxql::ast::{MeasurementName, Select};
 
 use super::context::Context;
 use super::results::{QueryError, Sink};
@@ -50,6 +50,10 @@ pub fn run(
     sink: &mut dyn Sink,
 ) -> Result<(), QueryError> {
     for measurement in compile::measurements(select) {
+        let is_target = select.target.as_ref().is_some_and(|target| target == measurement);
+        if !is_target && measurement.name == MeasurementName::Name(String::new()) {
+            return Err(QueryError("invalid measurement".to_owned()));
+        }
         let (db, _) = prepare::place(measurement, context)?;
         snapshot.policies(db).map_err(|error| QueryError(error.to_string()))?;
     }
