@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 
 use crate::chunk::{Chunk, Span};
 use crate::core::{Core, lock, now_ns};
+use crate::done::Done;
 use crate::error::ConsumeError;
 use crate::ledger::{Cursor, Step};
 use crate::position::{Counts, Position};
@@ -21,33 +22,6 @@ pub enum Start {
     End,
     /// At the oldest record the journal still keeps.
     Oldest,
-}
-
-/// What became of the items up to a commit, since the commit before.
-///
-/// The three numbers should add up to the items of the records committed. The journal knows that
-/// number: what is missing is counted as dropped, what is too much (because `drop-oldest` had
-/// given the records up meanwhile) is taken off `delivered` first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Done {
-    /// Accepted by the consumer's other side.
-    pub delivered: u64,
-    /// Put into the dead letters, and synced there.
-    pub dead_lettered: u64,
-    /// Given up.
-    pub dropped: u64,
-}
-
-impl std::ops::Add for Done {
-    type Output = Done;
-
-    fn add(self, other: Done) -> Done {
-        Done {
-            delivered: self.delivered.saturating_add(other.delivered),
-            dead_lettered: self.dead_lettered.saturating_add(other.dead_lettered),
-            dropped: self.dropped.saturating_add(other.dropped),
-        }
-    }
 }
 
 /// One reader with a persisted cursor; used by one task at a time.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::chunk::Loss;
-use crate::consumer::Done;
 use crate::cursor::Account;
+use crate::done::Done;
 use crate::position::{Counts, Position};
 use crate::settled::Pin;
 use crate::status::{Backlog, CursorStatus, Damage};
@@ -249,8 +249,8 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::{Cursor, Step};
-    use crate::consumer::Done;
     use crate::cursor::Account;
+    use crate::done::Done;
     use crate::position::{Counts, Position};
 
     fn items(items: u64) -> Counts {

@@ -13,6 +13,7 @@ mod core;
 mod cursor;
 mod directory;
 mod disk;
+mod done;
 mod error;
 #[cfg(any(test, feature = "faults"))]
 #[doc(hidden)]
@@ -51,7 +52,8 @@ mod writer;
 
 pub use appender::{Appender, Ticket};
 pub use chunk::{Chunk, Record};
-pub use consumer::{Consumer, Done, Start};
+pub use consumer::{Consumer, Start};
+pub use done::Done;
 pub use error::{
     AckError, AppendAndWaitError, AppendError, ConsumeError, CursorError, FileError, OpenError,
 };

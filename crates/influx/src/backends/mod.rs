@@ -3,10 +3,11 @@
 
 mod state;
 mod statements;
+mod status;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use flow::drain::Drain;
@@ -15,13 +16,14 @@ use futures_util::future::join_all;
 use http::{HeaderMap, Response};
 use hyper::body::Incoming;
 use journal::{CursorStatus, Journal};
-use serde::Serialize;
 use tokio::task::JoinHandle;
 use watch::metrics::Registry;
 
 pub use self::state::{Phase, Standing};
 use self::statements::Waiting;
 pub use self::statements::{Ran, StatementReport, StatementTicket, error_in};
+pub use self::status::BackendStatus;
+use self::status::status_of;
 use crate::delivery::client::{Broken, Client, ClientError};
 use crate::embedded::Embedded;
 use crate::settings::{BackendKind, BackendSettings};
@@ -45,31 +47,6 @@ pub struct Backend {
     queries: Arc<Client>,
     breaker: Breaker,
     standing: Standing,
-}
-
-/// A backend as `weir status` shows it.
-#[derive(Debug, Clone, Serialize)]
-pub struct BackendStatus {
-    /// The backend's name.
-    pub name: String,
-    /// Its address, without credentials; empty for the embedded store.
-    pub url: String,
-    /// The protocol it speaks; `embedded` for the embedded store.
-    pub kind: &'static str,
-    /// What its delivery is doing.
-    pub state: Phase,
-    /// Why it is stopped or retrying, in the backend's words.
-    pub reason: Option<String>,
-    /// Whether it is asked: `closed`, `half-open`, `open`.
-    pub breaker: &'static str,
-    /// How old the oldest point is that it has still to get, in seconds.
-    pub behind_seconds: f64,
-    /// What went wrong last, also when all is well again.
-    pub last_error: Option<String>,
-    /// When that was, in seconds since 1970.
-    pub last_error_at: Option<f64>,
-    /// The account of its points.
-    pub cursor: Option<CursorStatus>,
 }
 
 impl Backend {
@@ -176,33 +153,6 @@ impl Backend {
         let mut status = status_of(&self.settings, &self.standing, cursors, failure);
         status.breaker = self.breaker.state().name();
         status
-    }
-}
-
-/// What the standing and the cursor of a backend tell; `failure` is asked where its delivery has
-/// nothing to complain of.
-fn status_of(
-    settings: &BackendSettings,
-    standing: &Standing,
-    cursors: &[CursorStatus],
-    failure: impl FnOnce() -> Option<(String, SystemTime)>,
-) -> BackendStatus {
-    let error = standing.last_error().or_else(failure);
-    let since_1970 = |at: SystemTime| {
-        at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
-    };
-    let (phase, reason) = standing.phase();
-    BackendStatus {
-        name: settings.name.clone(),
-        url: settings.url.clone(),
-        kind: if settings.embedded { "embedded" } else { settings.kind.name() },
-        state: phase,
-        reason,
-        breaker: health::State::Closed.name(),
-        behind_seconds: standing.behind().as_secs_f64(),
-        last_error_at: error.as_ref().map(|(_, at)| since_1970(*at)),
-        last_error: error.map(|(words, _)| words),
-        cursor: cursors.iter().find(|cursor| cursor.name == settings.name).cloned(),
     }
 }
 

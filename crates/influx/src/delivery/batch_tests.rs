@@ -73,7 +73,8 @@ proptest! {
         let (mut window, mut taken) = (Window::default(), 0);
         for (at, (key, items)) in records.iter().enumerate() {
             let lines = lines(at as u64, *items);
-            let points = Points { db: if *key { "a" } else { "b" }, rp: "", ids: None, lines: &lines };
+            let db = if *key { "a" } else { "b" };
+            let points = Points { db, rp: "", ids: None, lines: &lines };
             if window.is_full(limits) || !window.push(&record(at as u64, *items), &points, limits) {
                 break;
             }

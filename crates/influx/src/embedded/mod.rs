@@ -1,6 +1,7 @@
 //! The store within this process as a backend among the others: fed from the journal at its own
 //! pace, asked by `/query`, and bound to what the journal keeps for it.
 
+mod apply;
 mod feed;
 mod queries;
 mod room;

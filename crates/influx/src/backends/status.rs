@@ -1,0 +1,62 @@
+//! A backend as an operator sees it.
+
+use std::time::SystemTime;
+
+use flow::health;
+use journal::CursorStatus;
+use serde::Serialize;
+
+use super::{Phase, Standing};
+use crate::settings::BackendSettings;
+
+/// A backend as `weir status` shows it.
+#[derive(Debug, Clone, Serialize)]
+pub struct BackendStatus {
+    /// The backend's name.
+    pub name: String,
+    /// Its address, without credentials; empty for the embedded store.
+    pub url: String,
+    /// The protocol it speaks; `embedded` for the embedded store.
+    pub kind: &'static str,
+    /// What its delivery is doing.
+    pub state: Phase,
+    /// Why it is stopped or retrying, in the backend's words.
+    pub reason: Option<String>,
+    /// Whether it is asked: `closed`, `half-open`, `open`.
+    pub breaker: &'static str,
+    /// How old the oldest point is that it has still to get, in seconds.
+    pub behind_seconds: f64,
+    /// What went wrong last, also when all is well again.
+    pub last_error: Option<String>,
+    /// When that was, in seconds since 1970.
+    pub last_error_at: Option<f64>,
+    /// The account of its points.
+    pub cursor: Option<CursorStatus>,
+}
+
+/// What the standing and the cursor of a backend tell; `failure` is asked where its delivery has
+/// nothing to complain of.
+pub(super) fn status_of(
+    settings: &BackendSettings,
+    standing: &Standing,
+    cursors: &[CursorStatus],
+    failure: impl FnOnce() -> Option<(String, SystemTime)>,
+) -> BackendStatus {
+    let error = standing.last_error().or_else(failure);
+    let since_1970 = |at: SystemTime| {
+        at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+    };
+    let (phase, reason) = standing.phase();
+    BackendStatus {
+        name: settings.name.clone(),
+        url: settings.url.clone(),
+        kind: if settings.embedded { "embedded" } else { settings.kind.name() },
+        state: phase,
+        reason,
+        breaker: health::State::Closed.name(),
+        behind_seconds: standing.behind().as_secs_f64(),
+        last_error_at: error.as_ref().map(|(_, at)| since_1970(*at)),
+        last_error: error.map(|(words, _)| words),
+        cursor: cursors.iter().find(|cursor| cursor.name == settings.name).cloned(),
+    }
+}
