@@ -20,11 +20,12 @@ fn the_version_and_the_help_are_there() {
 }
 
 #[test]
-fn without_a_backend_the_error_shows_an_example() {
-    let weir = Setup::new().prepare();
-    let (code, log) = weir.start_in_vain();
-    assert_eq!(code, Some(78), "{log}");
-    assert!(log.contains("[[influx.backend]]") && log.contains("url = "), "{log}");
+fn without_a_backend_the_store_is_one() {
+    let weir = Setup::new().start();
+    assert_eq!(weir.query("CREATE DATABASE db", &[]).status(), 200);
+    weir.must_write("db", "m v=1i 1\n");
+    let account = weir.account("store");
+    assert!(account.adds_up() && account.accepted == 1, "{account:?}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub struct Setup {
     store_dir: Option<PathBuf>,
     tls: bool,
     faults: bool,
-    store: Option<String>,
+    store: String,
 }
 
 impl Setup {
@@ -110,7 +110,6 @@ impl Setup {
     pub fn embedded_with(mut self, lines: &str) -> Self {
         let backend = "[[influx.backend]]\nname = \"store\"\nembedded = true";
         let _ = writeln!(self.backends, "{backend}\n{lines}");
-        self.store.get_or_insert_default();
         self
     }
 
@@ -124,7 +123,7 @@ impl Setup {
     /// Adds lines to `[store]`.
     #[must_use]
     pub fn store(mut self, lines: &str) -> Self {
-        let _ = writeln!(self.store.get_or_insert_default(), "{lines}");
+        let _ = writeln!(self.store, "{lines}");
         self
     }
 
@@ -190,9 +189,8 @@ impl Weir {
             self.http
         );
         let dir = self.setup.store_dir.clone().unwrap_or_else(|| self.dir.path().join("store"));
-        let store = self.setup.store.as_ref();
-        let store = store.map(|lines| format!("\n[store]\ndir = {dir:?}\n{lines}\n"));
-        let text = text + &store.unwrap_or_default();
+        let store = &self.setup.store;
+        let text = format!("{text}\n[store]\ndir = {dir:?}\n{store}\n");
         let text = text.replace("{udp}", &self.udp.to_string());
         std::fs::write(self.config(), text).expect("the configuration can be written");
     }

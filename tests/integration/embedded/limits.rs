@@ -54,7 +54,7 @@ fn a_store_is_not_left_out_of_sight_by_mistake() {
     let mut weir = store();
     weir.must_write("db", &points(0, 10));
     weir.terminate();
-    weir.configure(|_| Setup::new().backend("a", "http://127.0.0.1:1").store(""));
+    weir.configure(|_| Setup::new().backend("a", "http://127.0.0.1:1"));
     let (code, log) = weir.start_in_vain();
     assert_eq!(code, Some(78), "{log}");
     assert!(log.contains("embedded = true"), "{log}");
