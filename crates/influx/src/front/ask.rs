@@ -19,6 +19,7 @@ use super::answer::{self, Answer, Content};
 use super::auth::User;
 use super::destination::Resolved;
 use super::gateway::Gateway;
+use super::parameters::Parameters;
 use super::query::Request;
 use super::streamed::{self, Made, Streamed};
 use crate::embedded::Embedded;
@@ -39,10 +40,18 @@ impl Request<'_> {
         let accept = self.head.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
         Format {
             csv: accept.is_some_and(Format::accepts_csv),
-            pretty: parameter("pretty") == "true",
+            pretty: self.is_pretty(),
             epoch: Epoch::of(parameter("epoch")),
             chunk_size: chunked.then(|| chunk_size.unwrap_or(encode::CHUNK_SIZE_DEFAULT)),
         }
+    }
+
+    /// Whether the answer is to be indented. Like InfluxDB, off the URL alone: what a form says of
+    /// it is not heard.
+    pub(super) fn is_pretty(&self) -> bool {
+        let mut url = Parameters::default();
+        url.extend(self.head.uri.query().unwrap_or_default().as_bytes());
+        url.get("pretty") == "true"
     }
 
     /// Has the store answer; each statement has been allowed.

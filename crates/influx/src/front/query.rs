@@ -115,8 +115,7 @@ impl Request<'_> {
         if self.parameters.get("async") == "true" {
             return Ok(answer::empty(StatusCode::NO_CONTENT));
         }
-        let pretty = self.parameters.get("pretty") == "true";
-        Ok(answer::json(StatusCode::OK, results.render(pretty)))
+        Ok(answer::json(StatusCode::OK, results.render(self.is_pretty())))
     }
 
     /// Reading needs the right to read, deleting the right to write, all else an administrator
