@@ -54,17 +54,35 @@ impl Request<'_> {
         url.get("pretty") == "true"
     }
 
+    /// The statements as the store takes them.
+    pub(super) fn parse(&self, q: &str) -> Result<Vec<Statement>, Answer> {
+        let params = self.parameters.get("params");
+        let params = if params.is_empty() { Params::default() } else { read_params(params)? };
+        let statements =
+            influxql::parse(q, &params).map_err(|error| bad_request(&error.to_string()))?;
+        // InfluxDB's parser looks for the zone.
+        let zones = statements.iter().filter_map(|statement| match statement {
+            Statement::Select(select) => select.timezone.as_deref(),
+            _ => None,
+        });
+        for zone in zones {
+            let unknown = store::query::timezone::Zone::named(zone).err();
+            if let Some(error) = unknown {
+                return Err(bad_request(&format!("error parsing query: {error}")));
+            }
+        }
+        Ok(statements)
+    }
+
     /// Has the store answer; each statement has been allowed.
     pub(super) async fn ask(
         &self,
         embedded: &Arc<Embedded>,
         user: Option<Arc<User>>,
         q: &str,
+        statements: Vec<Statement>,
     ) -> Result<Answer, Answer> {
         let gateway = &self.front.gateway;
-        let params = self.parameters.get("params");
-        let params = if params.is_empty() { Params::default() } else { read_params(params)? };
-        let statements = influxql::parse(q, &params).map_err(|e| bad_request(&e.to_string()))?;
         // What was acknowledged before the query came is in its answer.
         let end = gateway.journal.acknowledged_end().await;
         let end = end.map_err(|e| answer::unavailable(&e.to_string(), 1))?;
@@ -227,6 +245,11 @@ impl Into {
         }
         if count > 0 {
             gateway.append_points_from_anywhere(db, &to, &lines, count).await?;
+            // The statement behind this one may read it.
+            if let Some(embedded) = gateway.backends.embedded() {
+                let end = gateway.journal.acknowledged_end().await.map_err(|e| e.to_string())?;
+                embedded.reach(end).await.map_err(|e| e.to_string())?;
+            }
         }
         refused.map_or(Ok(()), Err)
     }

@@ -98,14 +98,17 @@ impl Request<'_> {
             serde_json::from_str::<serde_json::Map<String, Value>>(params)
                 .map_err(|e| bad_request(&format!("error parsing query parameters: {e}")))?;
         }
+        // What the store reads to its end knows better what is wrong.
+        let embedded = self.front.gateway.embedded()?;
+        let embedded = embedded.map(|embedded| Ok((embedded, self.parse(q)?))).transpose()?;
         let statements = influxql::split(q).map_err(|e| bad_request(&e.to_string()))?;
         if let Some(user) = &user {
             for statement in &statements {
                 self.authorise(user, statement)?;
             }
         }
-        if let Some(embedded) = self.front.gateway.embedded()? {
-            return self.ask(embedded, user, q).await;
+        if let Some((embedded, statements)) = embedded {
+            return self.ask(embedded, user, q, statements).await;
         }
         let reads_only = statements.iter().all(|s| is_read(&s.kind));
         if reads_only {

@@ -71,6 +71,10 @@ impl World {
     fn points(&self, chance: &mut StdRng) -> Vec<String> {
         let mut lines = Vec::new();
         for measurement in &self.measurements {
+            // A field that nobody has written is none.
+            let fields: Vec<_> = measurement.fields.iter().map(|f| put(chance, f)).collect();
+            let series = series_of(chance, measurement);
+            lines.push(format!("{series} {} {}\n", fields.join(","), self.start_ns));
             let series = chance.random_range(1..=5);
             for _ in 0..series {
                 let series = series_of(chance, measurement);
@@ -160,13 +164,17 @@ fn fields_of(chance: &mut StdRng, measurement: &Measurement) -> String {
     let mut fields = Vec::new();
     for field in &measurement.fields {
         if chance.random_range(0..100) < field.share {
-            fields.push(format!("{}={}", field.name, value_of(chance, field.kind)));
+            fields.push(put(chance, field));
         }
     }
     if fields.is_empty() {
         fields.push(format!("i={}", value_of(chance, Kind::Integer)));
     }
     fields.join(",")
+}
+
+fn put(chance: &mut StdRng, field: &Field) -> String {
+    format!("{}={}", field.name, value_of(chance, field.kind))
 }
 
 /// Floats are quarters, so that their sums are the same in every order.
