@@ -118,6 +118,14 @@ impl World {
         requests
     }
 
+    /// Whether all of it lies in one of InfluxDB's shards, which are weeks that begin on Monday.
+    pub fn is_in_one_shard(&self) -> bool {
+        const DAY: i64 = 86_400 * SECOND;
+        // 1970 began on a Thursday.
+        let shard = |ns: i64| (ns + 3 * DAY).div_euclid(7 * DAY);
+        shard(self.start_ns) == shard(self.start_ns + self.steps * self.step_ns)
+    }
+
     /// The time after so many steps, near it or exactly there.
     pub fn time(&self, chance: &mut StdRng, from: i64, to: i64) -> i64 {
         let step = chance.random_range(from..=to);

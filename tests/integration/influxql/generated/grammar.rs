@@ -157,14 +157,15 @@ fn zone(chance: &mut StdRng) -> &'static str {
     }
 }
 
-fn end(chance: &mut StdRng) -> String {
+fn end(chance: &mut StdRng, world: &World) -> String {
     let mut text = String::new();
     if chance.random_bool(0.2) {
         text.push_str(" ORDER BY time DESC");
     }
-    // An OFFSET without LIMIT leaves one row of each of InfluxDB's shards and groups.
+    // An OFFSET without LIMIT leaves one row of each of InfluxDB's shards and groups, and SLIMIT
+    // counts the groups of each shard.
     for (limit, offset, most) in [("LIMIT", "OFFSET", 10), ("SLIMIT", "SOFFSET", 3)] {
-        if chance.random_bool(0.15) {
+        if chance.random_bool(0.15) && (limit == "LIMIT" || world.is_in_one_shard()) {
             text.push_str(&format!(" {limit} {}", chance.random_range(1..=most)));
             if chance.random_bool(0.3) {
                 text.push_str(&format!(" {offset} {}", chance.random_range(1..=most)));
@@ -204,7 +205,7 @@ fn aggregates(chance: &mut StdRng, world: &World, measurement: &Measurement) -> 
         dimensions(chance, world, windows)
     );
     let fill = if windows { fill(chance) } else { "" };
-    text + fill + &end(chance)
+    text + fill + &end(chance, world)
 }
 
 fn raw(chance: &mut StdRng, world: &World, measurement: &Measurement) -> String {
@@ -227,7 +228,7 @@ fn raw(chance: &mut StdRng, world: &World, measurement: &Measurement) -> String 
         source(chance, world, measurement, false),
         dimensions(chance, world, false)
     );
-    text + &end(chance)
+    text + &end(chance, world)
 }
 
 /// Of points, or of windows.
