@@ -43,7 +43,7 @@ impl Side {
 
 /// What stands behind the second side.
 enum Other {
-    Weir { _weir: Weir },
+    Weir { _weir: Box<Weir> },
     Influxd { _server: Influxd },
 }
 
@@ -64,7 +64,7 @@ impl Pair {
             (server.address, Other::Influxd { _server: server })
         } else {
             let weir = Setup::new().embedded().start();
-            (weir.http, Other::Weir { _weir: weir })
+            (weir.http, Other::Weir { _weir: Box::new(weir) })
         };
         Self {
             theirs: Side::new(influxd.address),

@@ -82,9 +82,9 @@ fn any(chance: &mut StdRng, measurement: &Measurement) -> &'static str {
 }
 
 /// A call that gives one value a window; `windows` because a lone percentile shows the time of a
-/// point, and which of tied points is not determined. A window in which `percentile` has no value ends
-/// InfluxDB's answer. Which of tied values `mode` takes is up to how Go sorts. Before 1970 InfluxDB
-/// counts no distinct values without a lower bound of time.
+/// point, and which of tied points is not determined. A window in which `percentile` has no value
+/// ends InfluxDB's answer. Which of tied values `mode` takes is up to how Go sorts. Before 1970
+/// InfluxDB counts no distinct values without a lower bound of time.
 fn call(chance: &mut StdRng, measurement: &Measurement, windows: bool) -> String {
     let of_numbers = ["sum", "mean", "min", "max", "spread", "stddev", "median"];
     let of_all = ["count", "count", "first", "last"];
