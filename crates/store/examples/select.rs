@@ -1,6 +1,6 @@
 //! How long queries take, warm: rows as in the field report, and a hundred hosts over a day.
 //!
-//! `cargo run --release -p weir-store --example select [rows] [threads]`
+//! `cargo run --release -p weir-store --example select [rows] [threads] [part of a query]`
 
 use std::fmt::Write;
 use std::ops::ControlFlow;
@@ -27,9 +27,11 @@ impl Sink for Count {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>());
+    let mut arguments = std::env::args().skip(1).take(2).map(|text| text.parse::<u64>());
     let rows = arguments.next().transpose()?.unwrap_or(10_000_000);
     let threads = arguments.next().transpose()?.unwrap_or(2) as usize;
+    // The rest of the command line: only queries that contain it.
+    let only = std::env::args().nth(3);
     let dir = std::env::temp_dir().join(format!("weir-select-{}", std::process::id()));
     let settings = Settings { dir: dir.clone(), ..Settings::default() };
     let store = Store::open(settings, &watch::metrics::Registry::new())?;
@@ -68,6 +70,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .replace("$short", &(START_NS + 7_202 * 60_480_000).to_string());
         let statements = wire::influxql::parse(&text, &wire::influxql::Params::default())?;
         let Some(Statement::Select(select)) = statements.first() else { continue };
+        if only.as_ref().is_some_and(|only| !text.contains(only.as_str())) {
+            continue;
+        }
         let mut times = Vec::new();
         let mut sink = Count::default();
         for _ in 0..11 {

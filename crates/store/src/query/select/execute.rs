@@ -5,19 +5,19 @@ use std::ops::ControlFlow;
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
-use wire::influxql::ast::Cast;
+use wire::influxql::ast::Fill;
 
 use super::feeds::{Feed, Feeds, Key, Origin};
 use super::frame::Frame;
 use super::merged::{Reading, Row, Rows, merged};
 use super::plan::{Base, CallPlan, Plan};
-use super::points::{Point, follow};
+use super::points::{Following, Point, Points};
 use super::rows::{Scanner, limited};
-use super::slots::{Slots, Windowed};
+use super::sequential::sequential_of;
+use super::slots::{Kept, Slots, Windowed};
+use super::timeline::Timeline;
 use crate::query::context::{Cancel, Context};
-use crate::query::functions::aggregate::{Aggregate, Kind};
-use crate::query::functions::integral::Integral;
-use crate::query::results::{QueryError, Value};
+use crate::query::results::QueryError;
 use crate::scan::TimeRange;
 
 /// Groups that are computed at once.
@@ -25,6 +25,8 @@ const GROUPS_AT_ONCE: usize = 8192;
 /// Groups of one series each of which the first or last points are looked for one by one; the
 /// points of more of them are all read together.
 const EDGES: usize = 1024;
+/// Rows of a group that may be filled before any is sent.
+const ROWS_AT_ONCE: u64 = 65_536;
 /// Series for which a thread is worth its while.
 const SERIES_PER_TASK: usize = 8;
 
@@ -86,12 +88,14 @@ fn raw(
 }
 
 /// The calls that read the same times.
-struct Pass {
-    range: TimeRange,
-    feeds: Feeds,
+pub(super) struct Pass {
+    /// The times.
+    pub(super) range: TimeRange,
+    /// What is read.
+    pub(super) feeds: Feeds,
     windowed: Windowed,
     /// Calls that take one point after the other, with their places.
-    sequential: Vec<(usize, CallPlan)>,
+    pub(super) sequential: Vec<(usize, CallPlan)>,
 }
 
 fn passes(frame: &Frame<'_>, plan: &Plan, context: &Context) -> Result<Vec<Pass>, QueryError> {
@@ -133,52 +137,158 @@ fn calls(
     if frame.descending() {
         keys.reverse();
     }
+    let following = |call: &Option<CallPlan>| {
+        let call = call.clone()?;
+        let windows = frame.windows(call.range);
+        let (beside, descending) = (!plan.beside.is_empty(), frame.descending());
+        Some(Following { call, windows, beside, descending })
+    };
+    let calls: Vec<Option<Following>> = plan.calls.iter().map(following).collect();
+    let answering = Answering { frame, plan, passes: &passes, calls: &calls, context };
     let mut order = 0;
     for keys in keys.chunks(GROUPS_AT_ONCE) {
         context.check()?;
         let mut account = Account { cancel: &context.cancel, bytes: 0 };
-        let mut slots = Vec::with_capacity(passes.len());
+        let (mut slots, mut kept) = (Vec::new(), Vec::new());
         for pass in &passes {
-            let (found, bytes) = windows_of(pass, keys, context)?;
+            let (mut found, bytes) = windows_of(pass, keys, context)?;
             account.bytes += bytes;
+            kept.push(found.take_kept());
             slots.push(found);
         }
-        for (at, key) in keys.iter().enumerate() {
-            let mut points = vec![Vec::new(); plan.calls.len()];
-            for (pass, slots) in passes.iter().zip(&mut slots) {
-                let found = pass.windowed.finish(slots, at, frame.descending());
-                let sequential = sequential_of(frame, plan, pass, key, context)?;
-                for (call, base) in found.into_iter().chain(sequential) {
-                    let Some(Some(steps)) = plan.calls.get(call) else { continue };
-                    let windows = frame.windows(steps.range);
-                    let (steps, descending) = (&steps.steps, frame.descending());
-                    let held = &mut account.bytes;
-                    let done = follow(base, steps, &windows, descending, context, held)?;
-                    if let Some(place) = points.get_mut(call) {
-                        *place = done;
-                    }
+        let numbered: Vec<(usize, &Key)> = keys.iter().copied().enumerate().collect();
+        for part in numbered.chunks(answering.groups_at_once()) {
+            let mut jobs: Vec<Job<'_>> = Vec::with_capacity(part.len());
+            for (at, key) in part {
+                let found = slots.iter_mut().map(|slots| slots.take_group(*at));
+                jobs.push((*key, found.collect()));
+            }
+            let (done, bytes) = answering.groups(jobs, &kept)?;
+            account.bytes += bytes;
+            for (key, rows) in done {
+                order += 1;
+                if each(key, order, rows)?.is_break() {
+                    return Ok(());
                 }
-            }
-            let select = &frame.of.select;
-            for points in &mut points {
-                cut(points, select.limit, select.offset);
-            }
-            if points.iter().all(Vec::is_empty) {
-                continue;
-            }
-            let mut scanner = Scanner::new(plan, frame.fill);
-            let mut sequences: Vec<_> =
-                points.into_iter().map(|points| points.into_iter().peekable()).collect();
-            let descending = frame.descending();
-            let rows =
-                std::iter::from_fn(|| scanner.next(plan, &mut sequences, descending).map(Ok));
-            order += 1;
-            if each(key, order, Box::new(rows))?.is_break() {
-                return Ok(());
+                // Filled windows end early where the query does.
+                context.check()?;
             }
         }
     }
     Ok(())
+}
+
+/// A group with the windows that each pass found for it.
+type Job<'a> = (&'a Key, Vec<Timeline>);
+
+/// What makes rows of windows.
+#[derive(Clone, Copy)]
+struct Answering<'a> {
+    frame: &'a Frame<'a>,
+    plan: &'a Plan,
+    passes: &'a [Pass],
+    calls: &'a [Option<Following>],
+    context: &'a Context,
+}
+
+impl<'a> Answering<'a> {
+    /// Rows that `fill()` may give a group, at most.
+    fn filled_rows(&self) -> u64 {
+        let select = &self.frame.of.select;
+        let (range, interval) = (self.frame.range, self.frame.interval.duration);
+        if self.frame.fill == Fill::None || interval == 0 {
+            return 0;
+        }
+        let span = i128::from(range.max) - i128::from(range.min);
+        let windows = u64::try_from(span / i128::from(interval)).unwrap_or(u64::MAX);
+        match select.limit {
+            0 => windows,
+            limit => windows.min(limit.saturating_add(select.offset)),
+        }
+    }
+
+    fn groups_at_once(&self) -> usize {
+        if self.filled_rows() > ROWS_AT_ONCE {
+            return 1;
+        }
+        let threads = self.context.pool.as_ref().map_or(1, |pool| pool.current_num_threads());
+        let sequential = self.passes.iter().any(|pass| !pass.sequential.is_empty());
+        match threads {
+            1 => 1,
+            _ if sequential => threads * 4,
+            _ => threads * 64,
+        }
+    }
+
+    /// The groups that have rows, and the memory reserved for them.
+    #[expect(clippy::type_complexity, reason = "keys with their rows")]
+    fn groups(
+        self,
+        jobs: Vec<Job<'a>>,
+        kept: &[Kept],
+    ) -> Result<(Vec<(&'a Key, Rows<'a>)>, usize), QueryError> {
+        let mut answer: Vec<(&Key, Rows<'_>)> = Vec::with_capacity(jobs.len());
+        let pool = self.context.pool.as_ref().filter(|_| jobs.len() > 1);
+        let Some(pool) = pool else {
+            for (key, timelines) in jobs {
+                let mut rows = self.rows(self.points(key, timelines, kept)?).peekable();
+                if rows.peek().is_some() {
+                    answer.push((key, Box::new(rows.map(Ok))));
+                }
+            }
+            return Ok((answer, 0));
+        };
+        let work = |(key, timelines): Job<'a>| {
+            let points = self.points(key, timelines, kept)?;
+            let rows: Vec<Row> = self.rows(points).collect();
+            let bytes = rows.len() * (40 + 24 * self.plan.outputs.len());
+            self.context.cancel.reserve(bytes)?;
+            Ok((key, rows, bytes))
+        };
+        let done: Result<Vec<_>, QueryError> =
+            pool.install(|| jobs.into_par_iter().map(work).collect());
+        let mut held = 0;
+        for (key, rows, bytes) in done? {
+            held += bytes;
+            if !rows.is_empty() {
+                answer.push((key, Box::new(rows.into_iter().map(Ok))));
+            }
+        }
+        Ok((answer, held))
+    }
+
+    /// The points of each call for a group.
+    fn points(
+        self,
+        key: &Key,
+        timelines: Vec<Timeline>,
+        kept: &[Kept],
+    ) -> Result<Vec<Points<'a>>, QueryError> {
+        let Self { frame, plan, passes, context, .. } = self;
+        let mut bases: Vec<Vec<Point>> = vec![Vec::new(); self.calls.len()];
+        for ((pass, timeline), kept) in passes.iter().zip(timelines).zip(kept) {
+            let found = pass.windowed.finish(timeline, kept, frame.descending());
+            let sequential = sequential_of(frame, plan, pass, key, context)?;
+            for (call, points) in found.into_iter().chain(sequential) {
+                if let Some(base) = bases.get_mut(call) {
+                    *base = points;
+                }
+            }
+        }
+        let select = &frame.of.select;
+        let follow = |(call, base): (&'a Option<Following>, Vec<Point>)| match call {
+            Some(call) => cut(call.follow(base, context), select.limit, select.offset),
+            None => Box::new(std::iter::empty()),
+        };
+        Ok(self.calls.iter().zip(bases).map(follow).collect())
+    }
+
+    fn rows(self, points: Vec<Points<'a>>) -> impl Iterator<Item = Row> + 'a {
+        let mut scanner = Scanner::new(self.plan, self.frame.fill);
+        let mut calls: Vec<_> = points.into_iter().map(Iterator::peekable).collect();
+        let descending = self.frame.descending();
+        std::iter::from_fn(move || scanner.next(self.plan, &mut calls, descending))
+    }
 }
 
 /// Memory that is given back in the end.
@@ -194,13 +304,12 @@ impl Drop for Account<'_> {
 }
 
 /// `LIMIT` and `OFFSET` of the points of one call.
-fn cut(points: &mut Vec<Point>, limit: u64, offset: u64) {
-    if offset > 0 {
-        let skip = usize::try_from(offset).unwrap_or(usize::MAX).min(points.len());
-        points.drain(..skip);
-    }
-    if limit > 0 {
-        points.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+fn cut(points: Points<'_>, limit: u64, offset: u64) -> Points<'_> {
+    let skip = usize::try_from(offset).unwrap_or(usize::MAX);
+    match usize::try_from(limit).unwrap_or(usize::MAX) {
+        0 if skip == 0 => points,
+        0 => Box::new(points.skip(skip)),
+        take => Box::new(points.skip(skip).take(take)),
     }
 }
 
@@ -271,109 +380,4 @@ fn tasks<'a, 'b>(pass: &Pass, feeds: &'a [(usize, &'b Feed)], threads: usize) ->
         }
         _ => vec![(feeds, range)],
     }
-}
-
-/// The points of the calls that take one point after the other.
-fn sequential_of(
-    frame: &Frame<'_>,
-    plan: &Plan,
-    pass: &Pass,
-    key: &Key,
-    context: &Context,
-) -> Result<Vec<(usize, Vec<Point>)>, QueryError> {
-    let Some(feeds) = pass.feeds.groups.get(key).filter(|_| !pass.sequential.is_empty()) else {
-        return Ok(Vec::new());
-    };
-    let reading = Reading {
-        tables: &pass.feeds.tables,
-        range: pass.range,
-        descending: frame.descending(),
-        beside: &plan.beside,
-        driver: None,
-        context,
-    };
-    let of_series = feeds.iter().all(|feed| matches!(feed.origin, Origin::Series(..)));
-    let mut answer = Vec::with_capacity(pass.sequential.len());
-    for (at, call) in &pass.sequential {
-        let column = plan.columns.get(call.column);
-        // Functions see no tags, but those by which a sub-query groups.
-        if of_series && column.is_some_and(|column| column.of == Some(Cast::Tag)) {
-            continue;
-        }
-        let reading = Reading { driver: Some(call.column), ..reading };
-        let points = match &call.base {
-            Base::Edge(aggregate) => edge(plan, call, aggregate, feeds, reading)?,
-            _ => one_after_another(frame, call, merged(feeds, reading))?,
-        };
-        answer.push((*at, points));
-    }
-    Ok(answer)
-}
-
-/// The first or last point.
-fn edge(
-    plan: &Plan,
-    call: &CallPlan,
-    aggregate: &Aggregate,
-    feeds: &[Feed],
-    reading: Reading<'_>,
-) -> Result<Vec<Point>, QueryError> {
-    let last = aggregate.kind() == Kind::Last;
-    let of_series = feeds.iter().all(|feed| matches!(feed.origin, Origin::Series(..)));
-    let mut held = aggregate.start();
-    let mut chosen: Option<Point> = None;
-    let mut rows_seen = 0;
-    for row in merged(feeds, Reading { descending: last, ..reading }) {
-        let (time, values) = row?;
-        let Some(value) = values.get(call.column) else { continue };
-        rows_seen += 1;
-        if held.push(time, value, 0) {
-            let of = |at: &usize| values.get(*at).cloned().unwrap_or(Value::Null);
-            let beside = Some(plan.beside.iter().map(of).collect());
-            chosen = Some(Point { time, value: value.clone(), beside });
-        }
-        // InfluxDB's limit of one lets two points through, of which the greater one counts where
-        // they have the same time.
-        if of_series && rows_seen == 2 {
-            break;
-        }
-    }
-    Ok(chosen.into_iter().collect())
-}
-
-fn one_after_another(
-    frame: &Frame<'_>,
-    call: &CallPlan,
-    rows: Rows<'_>,
-) -> Result<Vec<Point>, QueryError> {
-    let mut points = Vec::new();
-    let mut add = |(time, value)| points.push(Point { time, value, beside: None });
-    let mut values = rows.map(|row| {
-        row.map(|(time, mut values): Row| {
-            let at = call.column;
-            let value = if at < values.len() { values.swap_remove(at) } else { Value::Null };
-            (time, value)
-        })
-    });
-    match &call.base {
-        Base::Integral { unit_ns, kind } => {
-            let windows = frame.windows(call.range);
-            let mut integral = Integral::new(*unit_ns, *kind, windows, frame.descending())?;
-            for row in &mut values {
-                let (time, value) = row?;
-                if let Some(point) = integral.push(time, &value) {
-                    add(point);
-                }
-            }
-            if let Some(point) = integral.finish() {
-                add(point);
-            }
-        }
-        _ => {
-            for row in values {
-                add(row?);
-            }
-        }
-    }
-    Ok(points)
 }

@@ -24,6 +24,7 @@ mod plan;
 mod points;
 mod prepare;
 mod rows;
+mod sequential;
 mod slots;
 mod timeline;
 mod types;

@@ -70,7 +70,7 @@ pub(super) enum Step {
     /// Points get the times of their windows.
     Interval,
     /// Windows without points are filled.
-    Fill(Filling, TimeRange),
+    Fill(Filling),
     /// Each point is made from those before it.
     Transform(Transform),
 }
@@ -234,7 +234,7 @@ impl Plan {
                     let pick = Aggregate::new(pick, kind_in, frame.descending())?;
                     Base::Ranking { pick, rank: aggregate, tags: names(tags) }
                 };
-                let steps = aggregate_steps(&aggregate, frame, range, selector);
+                let steps = aggregate_steps(&aggregate, frame, selector);
                 let kind = aggregate.output();
                 Ok(Some(CallPlan { column, base, steps, range, kind }))
             }
@@ -279,12 +279,7 @@ impl Plan {
 }
 
 /// What follows an aggregate or selector.
-fn aggregate_steps(
-    aggregate: &Aggregate,
-    frame: &Frame<'_>,
-    range: TimeRange,
-    selector: bool,
-) -> Vec<Step> {
+fn aggregate_steps(aggregate: &Aggregate, frame: &Frame<'_>, selector: bool) -> Vec<Step> {
     let windows = frame.interval.duration != 0;
     match aggregate.kind() {
         Kind::Top(_) | Kind::Bottom(_) | Kind::Sample(_) => return Vec::new(),
@@ -296,7 +291,7 @@ fn aggregate_steps(
     if windows && frame.fill != Fill::None {
         let count = matches!(aggregate.kind(), Kind::Count | Kind::CountDistinct);
         let filling = Filling { fill: frame.fill, count, kind: aggregate.output() };
-        steps.push(Step::Fill(filling, range));
+        steps.push(Step::Fill(filling));
     }
     steps
 }

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use super::plan::Step;
+use super::plan::{CallPlan, Step};
 use crate::query::context::Context;
-use crate::query::fill::filled;
-use crate::query::results::{QueryError, Value};
+use crate::query::fill::{Filling, filled};
+use crate::query::results::Value;
 use crate::query::window::{MIN_TIME, Windows};
+
+/// Windows that are filled between two looks at whether the query may go on.
+const WINDOWS_PER_CHECK: u32 = 4096;
 
 /// A point of a call.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,58 +22,74 @@ pub(super) struct Point {
     pub(super) beside: Option<Arc<[Value]>>,
 }
 
-/// Points between two looks at whether the query may go on.
-const POINTS_PER_CHECK: usize = 4096;
+/// Points as they are asked for.
+pub(super) type Points<'a> = Box<dyn Iterator<Item = Point> + Send + 'a>;
 
-/// Does the steps that follow a call's base, with the windows of its times; adds to `held` the
-/// memory that is reserved for it.
-///
-/// # Errors
-/// When the query is to end, or fills so many windows that they do not fit its memory.
-pub(super) fn follow(
-    mut points: Vec<Point>,
-    steps: &[Step],
-    windows: &Windows,
-    descending: bool,
-    context: &Context,
-    held: &mut usize,
-) -> Result<Vec<Point>, QueryError> {
-    for step in steps {
-        points = match step {
-            Step::Interval => {
-                for point in &mut points {
-                    let start = windows.of(point.time).start;
+/// A call with the windows of its times.
+#[derive(Clone, Debug)]
+pub(super) struct Following {
+    /// The call.
+    pub(super) call: CallPlan,
+    /// Its windows.
+    pub(super) windows: Windows,
+    /// Whether columns are selected beside it.
+    pub(super) beside: bool,
+    /// Whether the newest comes first.
+    pub(super) descending: bool,
+}
+
+impl Following {
+    /// Does the steps that follow the call's base. Where the query is to end, so do the points.
+    pub(super) fn follow<'a>(&'a self, points: Vec<Point>, context: &'a Context) -> Points<'a> {
+        let mut sequence: Points<'a> = Box::new(points.into_iter());
+        for step in &self.call.steps {
+            sequence = match step {
+                Step::Interval => Box::new(sequence.map(|mut point| {
+                    let start = self.windows.of(point.time).start;
                     point.time = if start == MIN_TIME { 0 } else { start };
+                    point
+                })),
+                Step::Fill(filling) => self.fill(*filling, sequence, context),
+                Step::Transform(transform) => {
+                    let mut stream = transform.start();
+                    Box::new(sequence.filter_map(move |point| {
+                        let (time, value) = stream.push(point.time, &point.value)?;
+                        Some(Point { time, value, beside: None })
+                    }))
                 }
-                points
-            }
-            Step::Fill(filling, range) => {
-                let windows = windows.over(*range);
-                let values = points.iter().map(|point| (point.time, point.value.clone()));
-                let all = filled(&windows, *filling, descending, values);
-                let mut rest = points.iter().peekable();
-                let mut every = Vec::with_capacity(points.len());
-                for (time, value) in all {
-                    // Gaps lie before the next point.
-                    let own = rest.next_if(|point| point.time == time);
-                    let beside = own.and_then(|point| point.beside.clone());
-                    every.push(Point { time, value, beside });
-                    if every.len().is_multiple_of(POINTS_PER_CHECK) {
-                        context.check()?;
-                        let bytes = POINTS_PER_CHECK * std::mem::size_of::<Point>();
-                        context.cancel.reserve(bytes)?;
-                        *held += bytes;
-                    }
-                }
-                every
-            }
-            Step::Transform(transform) => {
-                let mut stream = transform.start();
-                let push = |point: &Point| stream.push(point.time, &point.value);
-                let made = points.iter().filter_map(push);
-                made.map(|(time, value)| Point { time, value, beside: None }).collect()
-            }
-        };
+            };
+        }
+        sequence
     }
-    Ok(points)
+
+    fn fill<'a>(
+        &'a self,
+        filling: Filling,
+        sequence: Points<'a>,
+        context: &'a Context,
+    ) -> Points<'a> {
+        let mut kept = Vec::new();
+        let sequence: Points<'a> = if self.beside {
+            let points: Vec<Point> = sequence.collect();
+            kept.extend(points.iter().map(|point| (point.time, point.beside.clone())));
+            Box::new(points.into_iter())
+        } else {
+            sequence
+        };
+        let mut kept = kept.into_iter().peekable();
+        let values = sequence.map(|point| (point.time, point.value));
+        let mut made: u32 = 0;
+        let all = filled(&self.windows, filling, self.descending, values).map_while(move |row| {
+            made = made.wrapping_add(1);
+            if made.is_multiple_of(WINDOWS_PER_CHECK) && context.check().is_err() {
+                return None;
+            }
+            Some(row)
+        });
+        Box::new(all.map(move |(time, value)| {
+            // Gaps lie before the next point.
+            let own = kept.next_if(|(own, _): &(i64, _)| *own == time);
+            Point { time, value, beside: own.and_then(|(_, beside)| beside) }
+        }))
+    }
 }

@@ -46,6 +46,18 @@ pub(super) struct Slots {
     task: usize,
 }
 
+/// What stands beside the points of all windows.
+#[derive(Debug, Default)]
+pub(super) struct Kept(Vec<Vec<Arc<[Value]>>>);
+
+impl Kept {
+    fn row(&self, token: u64) -> Option<Arc<[Value]>> {
+        let task = usize::try_from(token >> 40).ok()?;
+        let row = usize::try_from(token & ((1 << 40) - 1)).ok()?;
+        self.0.get(task)?.get(row).cloned()
+    }
+}
+
 impl Windowed {
     /// For calls (with their places) and the columns beside them.
     pub(super) fn new(
@@ -174,11 +186,11 @@ impl Windowed {
     /// the answer.
     pub(super) fn finish(
         &self,
-        slots: &mut Slots,
-        group: usize,
+        timeline: Timeline,
+        kept: &Kept,
         descending: bool,
     ) -> Vec<(usize, Vec<Point>)> {
-        let mut windows = slots.groups.remove(&group).unwrap_or_default().into_slots();
+        let mut windows = timeline.into_slots();
         if descending {
             windows.reverse();
         }
@@ -200,7 +212,7 @@ impl Windowed {
                     let beside = match self.beside {
                         Beside::None => None,
                         Beside::One => slot.chosen.clone(),
-                        Beside::All => slots.row(token),
+                        Beside::All => kept.row(token),
                     };
                     points.push(Point { time: time.unwrap_or(start), value, beside });
                 }
@@ -257,10 +269,14 @@ impl Slots {
         Self { task, ..Self::default() }
     }
 
-    fn row(&self, token: u64) -> Option<Arc<[Value]>> {
-        let task = usize::try_from(token >> 40).ok()?;
-        let row = usize::try_from(token & ((1 << 40) - 1)).ok()?;
-        self.rows.get(task)?.get(row).cloned()
+    /// Takes the windows of a group out.
+    pub(super) fn take_group(&mut self, group: usize) -> Timeline {
+        self.groups.remove(&group).unwrap_or_default()
+    }
+
+    /// Takes out what stands beside the points.
+    pub(super) fn take_kept(&mut self) -> Kept {
+        Kept(std::mem::take(&mut self.rows))
     }
 
     /// Takes over what the next tasks have found, in their order.

@@ -180,14 +180,31 @@ fn limits_are_kept() {
 }
 
 #[test]
-fn filling_more_windows_than_fit_is_refused() {
+fn filled_windows_are_not_held_and_end_with_the_query() {
+    /// Has enough after a few rows.
+    struct Few(usize, Cancel);
+    impl Sink for Few {
+        fn rows(&mut self, rows: Rows) -> ControlFlow<()> {
+            self.0 += rows.values.len();
+            self.1.end();
+            ControlFlow::Continue(())
+        }
+        fn message(&mut self, _: Message) {}
+    }
     let store = TestStore::with(POINTS);
     let mut context = Context::new("db", now());
     let limits = Limits { memory: watch::units::Size::from_mib(1), ..Limits::default() };
     context.cancel = Cancel::new(&limits);
-    let text = "select mean(usage) from cpu where time < 1d group by time(1u) fill(0)";
-    let statements = parse(text, &Params::default()).unwrap();
-    let Statement::Select(select) = &statements[0] else { panic!("{statements:?}") };
-    let error = run(&store.snapshot(), select, &context, &mut Taken::default()).unwrap_err();
-    assert!(error.0.starts_with("query memory limit exceeded"), "{error}");
+    for fill in ["fill(0)", "fill(null) limit 3", "fill(null)"] {
+        context.cancel = Cancel::new(&limits);
+        let text = format!(
+            "select mean(usage), max(idle) from cpu where time < 9000d group by time(1u) {fill}"
+        );
+        let statements = parse(&text, &Params::default()).unwrap();
+        let Statement::Select(select) = &statements[0] else { panic!("{statements:?}") };
+        let mut few = Few(0, context.cancel.clone());
+        let result = run(&store.snapshot(), select, &context, &mut few);
+        assert_eq!(few.0, if fill.ends_with('3') { 3 } else { 10_000 });
+        assert!(result.is_err() && context.cancel.is_ended());
+    }
 }
