@@ -68,7 +68,7 @@ pub(crate) fn reversed(chunk: &Chunk) -> Chunk {
 }
 
 /// Rows up to which chunks are put together: what works on arrays wants them long.
-const JOINED_ROWS: usize = 4096;
+pub(crate) const JOINED_ROWS: usize = 4096;
 
 /// Puts small chunks of one series, which follow each other in time, together.
 pub(crate) fn joined(chunks: Vec<Chunk>) -> Vec<Chunk> {

@@ -102,6 +102,17 @@ impl Sealed {
         runs.get(at).copied()
     }
 
+    /// From the first to the last time of a run.
+    pub(crate) fn span(&self, run: Run) -> TimeRange {
+        let order = self.order();
+        let at = |place: u32| match &order.rows {
+            None => self.times[place as usize],
+            Some(rows) => self.times[rows[place as usize] as usize],
+        };
+        // A run has at least one row.
+        TimeRange { min: at(run.start), max: at(run.end - 1) }
+    }
+
     /// The points of a run within `time`, each time once, with the fields of these numbers.
     pub(crate) fn chunk(&self, run: Run, time: TimeRange, fields: &[Option<u32>]) -> Option<Chunk> {
         let order = self.order();

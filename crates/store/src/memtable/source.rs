@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, BooleanArray};
 use arrow_select::filter::filter;
 
-use super::merge::{joined, merge, reversed};
+use super::merge::{JOINED_ROWS, joined, merge, reversed};
 use super::{Memtable, Run, Sealed};
 use crate::file::merge::Ranked;
 use crate::scan::{Chunk, ScanError, TimeRange};
@@ -47,7 +47,8 @@ pub(crate) struct Wanted {
     pub(crate) descending: bool,
 }
 
-/// The points of some series in some memtables: by the place of the series, then by time.
+/// The points of some series in some memtables: by the place of the series, then by time. Blocks
+/// are read one by one, so that a query which wants the first points reads no more than these.
 #[derive(Debug)]
 pub(crate) struct MemorySource {
     blocks: Vec<Arc<Sealed>>,
@@ -56,7 +57,22 @@ pub(crate) struct MemorySource {
     /// The next of `runs`.
     at: usize,
     wanted: Wanted,
+    /// The series at hand.
+    lane: Option<Lane>,
     ready: VecDeque<Ranked>,
+}
+
+/// One series on its way through the blocks that have it.
+#[derive(Debug)]
+struct Lane {
+    rank: u32,
+    descending: bool,
+    /// Bound of the times, block and run; those whose points come last stand first.
+    rest: Vec<(i64, u32, Run)>,
+    /// What was read and shares times with what comes next, with the number of its block.
+    pending: Vec<(u32, Chunk)>,
+    /// What is next to be given out.
+    out: Vec<Chunk>,
 }
 
 impl MemorySource {
@@ -82,30 +98,85 @@ impl MemorySource {
             }
         }
         runs.sort_unstable_by_key(|&(rank, block, _)| (rank, block));
-        Self { blocks, runs, at: 0, wanted, ready: VecDeque::new() }
+        Self { blocks, runs, at: 0, wanted, lane: None, ready: VecDeque::new() }
     }
 
-    /// Makes the points of the next series ready; false at the end.
-    fn advance(&mut self) -> bool {
+    /// The next series; `None` at the end.
+    fn next_lane(&mut self) -> Option<Lane> {
         let rest = self.runs.get(self.at..).unwrap_or_default();
-        let Some(&(rank, _, _)) = rest.first() else { return false };
+        let rank = rest.first()?.0;
         let runs = &rest[..rest.partition_point(|run| run.0 == rank)];
         self.at += runs.len();
+        let descending = self.wanted.descending;
+        let bounds = runs.iter().filter_map(|&(_, at, run)| {
+            let span = self.blocks.get(at as usize)?.span(run);
+            let within = span.intersect(self.wanted.time);
+            let bound = if descending { within.max } else { within.min };
+            (!within.is_empty()).then_some((bound, at, run))
+        });
+        let mut rest: Vec<(i64, u32, Run)> = bounds.collect();
+        rest.sort_unstable_by_key(|&(bound, at, _)| (bound, at));
+        if !descending {
+            rest.reverse();
+        }
+        Some(Lane { rank, descending, rest, pending: Vec::new(), out: Vec::new() })
+    }
+
+    /// Makes points of the series at hand ready, or goes on to the next one; false at the end.
+    fn advance(&mut self) -> bool {
+        let Some(mut lane) = self.lane.take().or_else(|| self.next_lane()) else { return false };
         let Wanted { time, fields, descending } = &self.wanted;
-        let chunks: Vec<Chunk> = runs
-            .iter()
-            .filter_map(|(_, block, run)| {
-                self.blocks.get(*block as usize)?.chunk(*run, *time, fields)
-            })
-            .collect();
-        let chunks = joined(ordered(chunks)).into_iter().filter_map(with_values);
+        while let Some((bound, at, run)) = lane.rest.pop() {
+            lane.emit(|chunk| before(chunk, bound, *descending));
+            let read = self.blocks.get(at as usize).and_then(|b| b.chunk(run, *time, fields));
+            lane.pending.extend(read.map(|chunk| (at, chunk)));
+            if lane.out.iter().map(|chunk| chunk.times.len()).sum::<usize>() >= JOINED_ROWS {
+                break;
+            }
+        }
+        if lane.rest.is_empty() {
+            lane.emit(|chunk| chunk.times.len());
+        }
+        if *descending {
+            lane.out.reverse();
+        }
+        let rank = lane.rank;
+        let chunks = joined(std::mem::take(&mut lane.out)).into_iter().filter_map(with_values);
         if *descending {
             let chunks: Vec<Chunk> = chunks.collect();
             self.ready.extend(chunks.iter().rev().map(|c| Ranked { rank, chunk: reversed(c) }));
         } else {
             self.ready.extend(chunks.map(|chunk| Ranked { rank, chunk }));
         }
+        self.lane = (!lane.rest.is_empty()).then_some(lane);
         true
+    }
+}
+
+impl Lane {
+    /// Moves the points that nothing to come shares a time with from `pending` to `out`: of each
+    /// chunk as many as `count` says, from the end at which the scan is.
+    fn emit(&mut self, count: impl Fn(&Chunk) -> usize) {
+        // Of one time the newest value wins, so the order is that of arrival.
+        self.pending.sort_unstable_by_key(|(at, _)| *at);
+        let (mut heads, mut tails) = (Vec::new(), Vec::new());
+        let descending = self.descending;
+        for (at, chunk) in self.pending.drain(..) {
+            let (len, head) = (chunk.times.len(), count(&chunk));
+            let (head, tail) = match head {
+                0 => (None, Some(chunk)),
+                all if all >= len => (Some(chunk), None),
+                head => {
+                    let (head, tail) = split(&chunk, head, descending);
+                    (Some(head), Some(tail))
+                }
+            };
+            heads.extend(head);
+            tails.extend(tail.map(|tail| (at, tail)));
+        }
+        self.pending = tails;
+        let merged = if heads.len() > 1 { merge(&heads) } else { heads.pop() };
+        self.out.extend(merged);
     }
 }
 
@@ -124,37 +195,26 @@ impl Iterator for MemorySource {
     }
 }
 
-/// Chunks of one series, the oldest first, as chunks that follow each other in time.
-fn ordered(chunks: Vec<Chunk>) -> Vec<Chunk> {
-    let ends = |chunk: &Chunk| chunk.times.first().copied().zip(chunk.times.last().copied());
-    let follows = |pair: &[Chunk]| ends(&pair[0]).map(|e| e.1) < ends(&pair[1]).map(|e| e.0);
-    if chunks.windows(2).all(follows) {
-        return chunks;
+/// How many points of a chunk come before a time, in the order of the scan.
+fn before(chunk: &Chunk, bound: i64, descending: bool) -> usize {
+    if descending {
+        chunk.times.len() - chunk.times.partition_point(|&time| time <= bound)
+    } else {
+        chunk.times.partition_point(|&time| time < bound)
     }
-    // Those that share times are merged, in the order in which they came.
-    let mut spans: Vec<(i64, i64, usize)> = chunks
-        .iter()
-        .enumerate()
-        .filter_map(|(at, chunk)| ends(chunk).map(|(first, last)| (first, last, at)))
-        .collect();
-    spans.sort_unstable();
-    let mut groups: Vec<(i64, Vec<usize>)> = Vec::new();
-    for (first, last, at) in spans {
-        match groups.last_mut() {
-            Some((end, group)) if first <= *end => {
-                *end = last.max(*end);
-                group.push(at);
-            }
-            _ => groups.push((last, vec![at])),
-        }
-    }
-    let merged = groups.into_iter().filter_map(|(_, mut group)| {
-        group.sort_unstable();
-        let parts: Vec<Chunk> =
-            group.into_iter().filter_map(|at| chunks.get(at).cloned()).collect();
-        if parts.len() == 1 { parts.into_iter().next() } else { merge(&parts) }
-    });
-    merged.collect()
+}
+
+/// The first `head` points in the order of the scan, of those that a chunk has, and the others.
+fn split(chunk: &Chunk, head: usize, descending: bool) -> (Chunk, Chunk) {
+    let rest = chunk.times.len() - head;
+    let (head_at, rest_at) = if descending { (rest, 0) } else { (0, head) };
+    (slice(chunk, head_at, head), slice(chunk, rest_at, rest))
+}
+
+fn slice(chunk: &Chunk, at: usize, len: usize) -> Chunk {
+    let sliced = |column: &Option<ArrayRef>| column.as_ref().map(|column| column.slice(at, len));
+    let columns = chunk.columns.iter().map(sliced).collect();
+    Chunk { series: chunk.series, times: chunk.times.slice(at, len), columns }
 }
 
 /// Leaves out the points that have none of the fields; `None` when no point is left.

@@ -82,3 +82,40 @@ fn newest_first_over_partitions() {
     let times: Vec<i64> = chunks(&view, &some).iter().flat_map(|c| c.times.to_vec()).collect();
     assert_eq!(times, [week / 2, week]);
 }
+
+#[test]
+fn blocks_that_share_times_are_read_one_by_one_and_the_newest_value_wins() {
+    // Several writers: a block reaches back into the times of those before it.
+    let rows = 40_000_u64;
+    let time = |n: u64| (n ^ 0x1f) + if n.is_multiple_of(5_000) { 9_000 } else { 0 };
+    let line = |n: u64| format!("m f={n}i,t=\"{n}\" {}\n", time(n));
+    let test = TestStore::with(&(0..rows).map(line).collect::<String>());
+    let mut expected = std::collections::BTreeMap::new();
+    expected.extend((0..rows).map(|n| (time(n) as i64, n as i64)));
+    let view = test.snapshot().policy("db", None).unwrap();
+    for (descending, range) in [
+        (false, TimeRange::ALL),
+        (true, TimeRange::ALL),
+        (true, TimeRange { min: 77, max: 30_001 }),
+    ] {
+        let request = ScanRequest { descending, time: range, ..request(&["f", "t"]) };
+        let read = chunks(&view, &request);
+        assert!(read.len() > 3 && read.iter().all(|chunk| chunk.times.len() < 20_000));
+        let points = read.iter().flat_map(|chunk| {
+            let (values, texts) = (&chunk.columns[0], &chunk.columns[1]);
+            let values = values.as_ref().unwrap().as_primitive::<Int64Type>().values().to_vec();
+            let texts = texts.as_ref().unwrap();
+            let texts: Vec<i64> =
+                texts.as_string::<i32>().iter().map(|t| t.unwrap().parse().unwrap()).collect();
+            assert_eq!(values, texts);
+            chunk.times.to_vec().into_iter().zip(values)
+        });
+        let points: Vec<(i64, i64)> = points.collect();
+        let mut wanted: Vec<(i64, i64)> =
+            expected.range(range.min..=range.max).map(|(time, value)| (*time, *value)).collect();
+        if descending {
+            wanted.reverse();
+        }
+        assert!(points == wanted);
+    }
+}
