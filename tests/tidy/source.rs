@@ -28,7 +28,7 @@ impl Source {
             let path = source.path.display().to_string();
             let ours = path.starts_with("crates/") || path.starts_with("bench/");
             let stem = source.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let test = stem == "tests"
+            let test = ["tests", "testing"].contains(&stem.as_str())
                 || stem.ends_with("_tests")
                 || ["/tests/", "/scenarios", "/examples/"].iter().any(|part| path.contains(part));
             ours && !test

@@ -63,7 +63,8 @@ mod tests {
     #[test]
     fn json_is_indented_as_go_does_it() {
         let compact = br#"{"a":[],"b":{},"c":[1,{"d":"x,\"{y"}],"e":null}"#;
-        let expected = "{\n    \"a\": [],\n    \"b\": {},\n    \"c\": [\n        1,\n        {\n            \
+        let expected = "{\n    \"a\": [],\n    \"b\": {},\n    \
+                        \"c\": [\n        1,\n        {\n            \
                         \"d\": \"x,\\\"{y\"\n        }\n    ],\n    \"e\": null\n}";
         let mut whole = Vec::new();
         Indent::default().push(compact, &mut whole);

@@ -18,7 +18,7 @@ mod reduce;
 pub mod transform;
 
 #[cfg(test)]
-mod properties;
+mod property_tests;
 #[cfg(test)]
 mod tests;
 
