@@ -238,9 +238,6 @@ fn many_series(dir: &Path) {
     let request = Arc::new(request);
     let start = Instant::now();
     let scan = file.scan(ids, request, &[], Arc::new(Nobody));
-    println!(
-        "  scanned {} chunks in {:?}",
-        scan.map(|ranked| ranked.unwrap()).count(),
-        start.elapsed()
-    );
+    let chunks: Result<Vec<_>, _> = scan.collect();
+    println!("  scanned {} chunks in {:?}", chunks.unwrap().len(), start.elapsed());
 }

@@ -35,11 +35,14 @@ struct Wake {
     changed: Condvar,
 }
 
+/// What a thread does until the store has gone.
+type Loop = fn(&Weak<Store>, &Wake);
+
 impl Background {
     /// Starts a thread that writes files and one that joins them: a long join never keeps memory
     /// from being written.
     pub(super) fn start(&self, store: &Arc<Store>) -> std::io::Result<()> {
-        let loops: [(&str, fn(&Weak<Store>, &Wake)); 2] =
+        let loops: [(&str, Loop); 2] =
             [("store-flush", flush_loop), ("store-compact", compaction_loop)];
         for (name, run) in loops {
             let (store, wake) = (Arc::downgrade(store), Arc::clone(&self.wake));

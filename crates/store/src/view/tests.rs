@@ -108,7 +108,7 @@ fn blocks_that_share_times_are_read_one_by_one_and_the_newest_value_wins() {
             let texts: Vec<i64> =
                 texts.as_string::<i32>().iter().map(|t| t.unwrap().parse().unwrap()).collect();
             assert_eq!(values, texts);
-            chunk.times.to_vec().into_iter().zip(values)
+            chunk.times.iter().copied().zip(values)
         });
         let points: Vec<(i64, i64)> = points.collect();
         let mut wanted: Vec<(i64, i64)> =

@@ -143,7 +143,7 @@ proptest! {
             let mut found = finish(accumulator);
             let expected = Point { value: expected, ..found[0].clone() };
             found.truncate(1);
-            prop_assert!(same(&found, &[expected.clone()]), "{kind:?}: {found:?} {expected:?}");
+            prop_assert!(same(&found, std::slice::from_ref(&expected)), "{kind:?}: {found:?} {expected:?}");
         }
     }
 

@@ -178,8 +178,8 @@ mod tests {
 
     #[test]
     fn columns_of_one_name_are_numbered_and_aliases_keep_theirs() {
-        let mut select = Select::default();
-        select.fields = vec![call("mean"), call("mean"), call("max"), call("mean")];
+        let fields = vec![call("mean"), call("mean"), call("max"), call("mean")];
+        let mut select = Select { fields, ..Select::default() };
         select.fields[2].alias = Some("mean_1".into());
         let names = column_names(&select, Some("time"));
         assert_eq!(names, ["time", "mean", "mean_2", "mean_1", "mean_3"]);
