@@ -3,9 +3,9 @@
 //! client; a load generator; and waiting for a condition with a deadline.
 //!
 //! It never sleeps to synchronise and never skips what is missing: it fails and says what to
-//! install. The path through it: [`fake::Fake`] or [`influxd::Influxd`] as backends,
-//! [`weir::Setup`] to start Weir in front of them, [`load::run`] or [`http::send`] to drive it,
-//! [`wait::until`] to see it through.
+//! install. The path through it: [`fake::Fake`], [`influxd::Influxd`] or [`postgres::Cluster`] as
+//! backends, [`weir::Setup`] to start Weir in front of them, [`load::run`] or [`http::send`] to
+//! drive it, [`wait::until`] to see it through.
 
 pub mod fake;
 pub mod http;
@@ -13,6 +13,7 @@ pub mod influxd;
 pub mod load;
 pub mod metrics;
 pub mod places;
+pub mod postgres;
 pub mod process;
 pub mod status;
 pub mod tls;
