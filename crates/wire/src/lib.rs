@@ -1,4 +1,5 @@
-//! The protocols as pure functions over bytes: InfluxDB line protocol and InfluxQL.
+//! The protocols as pure functions over bytes: InfluxDB line protocol and InfluxQL, and
+//! PostgreSQL's frontend/backend protocol.
 //!
 //! It validates, splits, classifies and rewrites what clients send, so that what enters the
 //! journal can be delivered later by anyone, in any company, and mean the same.
@@ -6,8 +7,10 @@
 //! It never does I/O, reads no clock, knows no policy, and never panics whatever the bytes are.
 //!
 //! The path of a write is [`line::normalise`]: body in, records out. The path of a query is
-//! [`influxql::split`]: text in, classified statements out.
+//! [`influxql::split`]: text in, classified statements out. A PostgreSQL connection begins with
+//! [`postgres::startup::parse`] and goes on with [`postgres::frame::next`].
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod influxql;
 pub mod line;
+pub mod postgres;

@@ -1,0 +1,5 @@
+//! Every message there and back, streams cut anywhere, and bytes of any kind.
+
+mod messages;
+mod replies;
+mod startup;
