@@ -1,6 +1,5 @@
 //! The `[influx]` table of the configuration. Each field's comment is its entry in the reference.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -8,40 +7,7 @@ use serde::{Deserialize, Serialize};
 use watch::units::{Duration, Size};
 
 pub use crate::front::settings::{Settings, SettingsError, UdpSettings, UserSettings};
-
-/// A password or token: shown as `***` wherever settings are printed.
-#[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Wraps a secret that was read elsewhere.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The secret itself, for the one place that sends it.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-
-    /// Whether no secret was given.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_empty() { "\"\"" } else { "***" })
-    }
-}
-
-impl Serialize for Secret {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(if self.is_empty() { "" } else { "***" })
-    }
-}
+pub use watch::secret::Secret;
 
 /// The protocol a backend speaks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -8,9 +8,11 @@
 //! go through [`log`], where repeats are counted instead of written, to a thread that writes them.
 //! Each worker beats a [`watchdog::Pulse`]; one that stops beating is reported with its stage.
 
+pub mod list;
 pub mod log;
 pub mod metrics;
 pub mod process;
 pub mod profile;
+pub mod secret;
 pub mod units;
 pub mod watchdog;

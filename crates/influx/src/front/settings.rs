@@ -19,8 +19,8 @@ use crate::settings::{BackendSettings, Secret};
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Settings {
     /// Where HTTP is taken: one address or a list of them.
-    #[serde(deserialize_with = "one_or_many")]
-    #[schemars(with = "OneOrMany")]
+    #[serde(deserialize_with = "watch::list::one_or_many")]
+    #[schemars(with = "watch::list::OneOrMany<SocketAddr>")]
     pub listen: Vec<SocketAddr>,
     /// A certificate and its key: with it every HTTP listener speaks TLS only.
     pub tls: Option<flow::tls::Settings>,
@@ -148,27 +148,6 @@ impl std::fmt::Debug for UserSettings {
 
 fn all() -> Vec<String> {
     vec!["*".to_owned()]
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "the schema's shape; the values are read by one_or_many")]
-enum OneOrMany {
-    One(SocketAddr),
-    Many(Vec<SocketAddr>),
-}
-
-fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<SocketAddr>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "an address as \"127.0.0.1:8086\" or a list of them")]
-    enum Addresses {
-        One(SocketAddr),
-        Many(Vec<SocketAddr>),
-    }
-    Ok(match Addresses::deserialize(from)? {
-        Addresses::One(address) => vec![address],
-        Addresses::Many(addresses) => addresses,
-    })
 }
 
 /// What is wrong with the front end's settings: where, and what to write instead.
