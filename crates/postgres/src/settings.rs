@@ -1,14 +1,286 @@
 //! The `[postgres]` table of the configuration. Each field's comment is its entry in the reference.
+//!
+//! Plain values only: what they do is decided where they are used. [`Settings::validate`] refuses
+//! what can't work and says what to write instead; [`Settings::warnings`] names what works and is
+//! still worth a word.
+
+mod auth;
+mod backend;
+mod database;
+mod limits;
+mod network;
+#[cfg(test)]
+mod tests;
+mod user;
+mod validate;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use watch::units::{Duration, Size};
+
+pub use auth::{AuthQuery, AuthRule, From, Method};
+pub use backend::BackendSettings;
+pub use database::{ANY_DATABASE, DatabaseSettings};
+pub use limits::{Lanes, Pool, Timeouts};
+pub use network::{Cidr, CidrError, TlsSettings};
+pub use user::UserSettings;
+pub use validate::SettingsError;
+
+/// The port of the Unix sockets' names where `listen` is empty.
+const PORT: u16 = 6432;
 
 /// `[postgres]`: the PostgreSQL gateway. Absent, it is off.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Settings {
-    /// Addresses that clients connect to.
+    /// Where clients connect over TCP: one address or a list of them. `[]` leaves the Unix sockets
+    /// only.
+    #[serde(deserialize_with = "watch::list::one_or_many")]
+    #[schemars(with = "watch::list::OneOrMany<SocketAddr>")]
     pub listen: Vec<SocketAddr>,
+    /// Directories in which a Unix socket is made, named as PostgreSQL does: `.s.PGSQL.` and the
+    /// port of the first `listen`, or 6432. Clients give the directory as their host.
+    #[serde(deserialize_with = "watch::list::one_or_many")]
+    #[schemars(with = "watch::list::OneOrMany<PathBuf>")]
+    pub unix_sockets: Vec<PathBuf>,
+    /// Who may connect to a Unix socket, as the octal mode of its file. For a group, make the
+    /// directory setgid (`chmod g+s`) and write `"0770"`.
+    pub unix_socket_mode: String,
+    /// TLS for clients over TCP.
+    pub tls: Option<TlsSettings>,
+    /// Let clients log in from beyond this machine without TLS. Their statements and rows, and
+    /// with `method = "password"` their passwords too, can then be read on the way.
+    pub allow_cleartext: bool,
+    /// Client connections at once, all workers together. One more hears SQLSTATE 53300 and is
+    /// closed.
+    pub max_connections: usize,
+    /// Client connections at once of one user; 0 is without limit. A `[[postgres.user]]` may say
+    /// otherwise.
+    pub max_connections_per_user: usize,
+    /// Client connections at once to one database; 0 is without limit. A `[[postgres.database]]`
+    /// may say otherwise.
+    pub max_connections_per_database: usize,
+    /// The largest message of a client; a larger one hears SQLSTATE 54000 and the connection is
+    /// closed. PostgreSQL's own limit is 1GiB. Before a client has logged in, the limits are
+    /// those of PostgreSQL: 10,000 bytes for its first packet, 64KiB for a password.
+    pub max_message: Size,
+    /// How long clients and their statements may take.
+    pub timeouts: Timeouts,
+    /// When a server connection is given up by its client: `session` or `transaction`. A user's
+    /// setting comes before a database's, and that before this one.
+    pub mode: Mode,
+    /// Server connections that carry the statements of many clients at once.
+    pub lanes: Lanes,
+    /// How many server connections there are, and for how long.
+    pub pool: Pool,
+    /// How new what a client reads must be: `session`, `eventual` or `primary`.
+    pub consistency: Consistency,
+    /// Whether the primary takes reads as well while there is a replica that can.
+    pub reads_on_primary: bool,
+    /// A replica that is further behind than this takes no reads until it has caught up; `0` is
+    /// without limit.
+    pub max_lag: Duration,
+    /// The same limit in bytes of WAL that the replica has yet to replay; `0` is without limit.
+    pub max_lag_bytes: Size,
+    /// How often each backend is asked for its role and its position. A promotion is noticed
+    /// within about twice this.
+    pub poll_interval: Duration,
+    /// How long a statement waits for a primary while there is none, as during a failover; then
+    /// it hears SQLSTATE 08001. `0` fails at once.
+    pub failover_wait: Duration,
+    /// Answer a plain `BEGIN` at once and send it along with the statement that follows it, which
+    /// saves a round trip to the server. `now()` is then the time of that statement, and an error
+    /// of `BEGIN` itself (there is none in practice) would come with it.
+    pub merge_begin: bool,
+    /// Startup parameters that clients send and that are to have no effect. Any other one becomes
+    /// a setting of the client's session, and clients whose settings differ do not share server
+    /// connections.
+    pub ignore_startup_parameters: Vec<String>,
+    /// What the server sees as `application_name`: `client`, `client-and-address` or `gateway`.
+    pub application_name: ApplicationName,
+    /// Prepared statements kept on each server connection in `transaction` mode; the one least
+    /// recently used makes room for the next.
+    pub prepared_statements: usize,
+    /// Prepared statements that one client may have at a time; one more hears SQLSTATE 54000.
+    pub max_prepared_statements: usize,
+    /// Plans kept by each worker for each database: what Weir knows of a statement whose literals
+    /// are taken out. About 100 bytes each.
+    pub plan_cache: usize,
+    /// Statements that take longer, from their arrival to the last byte of the answer, are logged
+    /// with their literals taken out; `0` logs none.
+    pub slow_statement: Duration,
+    /// The console: a database within Weir that shows its state and takes commands.
+    pub console: Console,
+    /// `[[postgres.auth]]`: who has to prove what, as in `pg_hba.conf`: the first rule that fits
+    /// decides, and where none fits the client is refused. Without any rule every client logs in
+    /// by SCRAM, or by what its verifier is for.
+    pub auth: Vec<AuthRule>,
+    /// `[postgres.auth-query]`: asks a server for the verifiers of users that are not in the file.
+    pub auth_query: Option<AuthQuery>,
+    /// `[[postgres.user]]`: who may log in. Needed unless there is `[postgres.auth-query]` or
+    /// nobody has to prove anything.
+    pub user: Vec<UserSettings>,
+    /// `[[postgres.database]]`: what clients may connect to. Without any entry every database that
+    /// the servers have, under its own name.
+    pub database: Vec<DatabaseSettings>,
+    /// `[[postgres.backend]]`: the servers: one primary and its replicas.
+    pub backend: Vec<BackendSettings>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], PORT))],
+            unix_sockets: Vec::new(),
+            unix_socket_mode: "0777".to_owned(),
+            tls: None,
+            allow_cleartext: false,
+            max_connections: 16_384,
+            max_connections_per_user: 0,
+            max_connections_per_database: 0,
+            max_message: Size::from_gib(1),
+            timeouts: Timeouts::default(),
+            mode: Mode::default(),
+            lanes: Lanes::default(),
+            pool: Pool::default(),
+            consistency: Consistency::default(),
+            reads_on_primary: false,
+            max_lag: Duration::from_secs(10),
+            max_lag_bytes: Size::from_bytes(0),
+            poll_interval: Duration::from_millis(500),
+            failover_wait: Duration::from_secs(30),
+            merge_begin: true,
+            ignore_startup_parameters: Vec::new(),
+            application_name: ApplicationName::default(),
+            prepared_statements: 500,
+            max_prepared_statements: 10_000,
+            plan_cache: 10_000,
+            slow_statement: Duration::from_secs(10),
+            console: Console::default(),
+            auth: Vec::new(),
+            auth_query: None,
+            user: Vec::new(),
+            database: Vec::new(),
+            backend: Vec::new(),
+        }
+    }
+}
+
+/// When a client gives up its server connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// A client has a server connection of its own for as long as it is connected.
+    Session,
+    /// A client has one for a transaction, or for as long as its session has state that can't be
+    /// carried over; statements that are proven reads may share one.
+    #[default]
+    Transaction,
+}
+
+impl Mode {
+    /// The name as it is written in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Transaction => "transaction",
+        }
+    }
+}
+
+/// How new what a client reads must be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Consistency {
+    /// A client never reads from a replica that has not replayed what this client has written.
+    #[default]
+    Session,
+    /// Any replica within `max-lag` will do; a client may not see its own last write.
+    Eventual,
+    /// Everything is read from the primary, and replicas stand by.
+    Primary,
+}
+
+/// Where the statements of a user or a database go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Route {
+    /// Proven reads to a replica where there is one, everything else to the primary.
+    #[default]
+    Auto,
+    /// Everything to the primary.
+    Primary,
+    /// Everything to a replica; a statement that writes is refused by it with SQLSTATE 25006.
+    Replica,
+}
+
+/// What the server sees as `application_name`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApplicationName {
+    /// The client's own. Clients of different names do not share lanes.
+    #[default]
+    Client,
+    /// The client's own and its address, as `psql - 10.0.0.7:51234`. Then no two clients share a
+    /// lane.
+    ClientAndAddress,
+    /// `weir`, for all: lanes are shared by clients of any name, and only `SHOW CLIENTS` has their
+    /// names.
+    Gateway,
+}
+
+/// `[postgres.console]`: a database within Weir that shows its state and takes commands, as the
+/// database `pgbouncer` of PgBouncer does. Nobody can connect to it unless named here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Console {
+    /// The names under which clients connect to it. Databases of these names on the servers can't
+    /// be reached through Weir.
+    pub databases: Vec<String>,
+    /// Users who may give every command.
+    pub admin_users: Vec<String>,
+    /// Users who may look, by `SHOW`, and nothing else.
+    pub stats_users: Vec<String>,
+}
+
+impl Default for Console {
+    fn default() -> Self {
+        Self {
+            databases: vec!["weir".to_owned(), "pgbouncer".to_owned()],
+            admin_users: Vec::new(),
+            stats_users: Vec::new(),
+        }
+    }
+}
+
+impl Settings {
+    /// The port in the names of the Unix sockets.
+    pub fn unix_port(&self) -> u16 {
+        self.listen.first().map(SocketAddr::port).filter(|port| *port != 0).unwrap_or(PORT)
+    }
+
+    /// The entry of a database that a client names: its own, else the one for any, else none.
+    pub fn database(&self, name: &str) -> Option<&DatabaseSettings> {
+        let named = |wanted: &str| self.database.iter().find(|entry| entry.name == wanted);
+        named(name).or_else(|| named(ANY_DATABASE))
+    }
+
+    /// Whether clients may connect to `name` at all, as far as the file says.
+    pub fn has_database(&self, name: &str) -> bool {
+        self.database.is_empty() || self.database(name).is_some()
+    }
+
+    /// The entry of a user.
+    pub fn user(&self, name: &str) -> Option<&UserSettings> {
+        self.user.iter().find(|entry| entry.name == name)
+    }
+
+    /// The mode of a user's connection to a database.
+    pub fn mode(&self, database: &str, user: &str) -> Mode {
+        let of_user = self.user(user).and_then(|user| user.mode);
+        of_user.or_else(|| self.database(database)?.mode).unwrap_or(self.mode)
+    }
 }

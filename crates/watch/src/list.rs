@@ -32,7 +32,8 @@ mod tests {
 
     #[test]
     fn one_needs_no_brackets() {
-        for (text, read) in [("\"a\"", vec!["a"]), ("[\"a\",\"b\"]", vec!["a", "b"]), ("[]", vec![])]
+        for (text, read) in
+            [("\"a\"", vec!["a"]), ("[\"a\",\"b\"]", vec!["a", "b"]), ("[]", vec![])]
         {
             let mut from = serde_json::Deserializer::from_str(text);
             assert_eq!(one_or_many::<String, _>(&mut from).unwrap(), read);

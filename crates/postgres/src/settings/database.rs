@@ -1,0 +1,78 @@
+//! `[[postgres.database]]`: what clients may connect to.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use watch::secret::Secret;
+use watch::units::Duration;
+
+use super::{Consistency, Mode, Route};
+
+/// The name of the entry for every database that has none of its own.
+pub const ANY_DATABASE: &str = "*";
+
+/// `[[postgres.database]]`: one that clients may connect to. What is not said is as in
+/// `[postgres]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct DatabaseSettings {
+    /// The name that clients connect to; `"*"` is any that has no entry of its own.
+    pub name: String,
+    /// The database's name on the servers; empty is the same.
+    #[serde(default)]
+    pub dbname: String,
+    /// The user Weir logs in as for every client of this database; empty is the client's own.
+    /// Privileges, row security and `current_user` are then this user's.
+    #[serde(default)]
+    pub user: String,
+    /// The password of `user`; without one the verifier of `[[postgres.user]]` is tried.
+    #[serde(default)]
+    pub password: Secret,
+    /// A file whose first line is the password; read at start and at each reload.
+    #[serde(default)]
+    pub password_file: Option<PathBuf>,
+    /// Settings that every server connection of this database begins with, as
+    /// `{ timezone = "UTC" }`. A client's own come before them.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+    /// `session` or `transaction`.
+    #[serde(default)]
+    pub mode: Option<Mode>,
+    /// Whether proven reads may share server connections.
+    #[serde(default)]
+    pub lanes: Option<bool>,
+    /// Where statements go: `auto`, `primary` or `replica`.
+    #[serde(default)]
+    pub route: Option<Route>,
+    /// `session`, `eventual` or `primary`.
+    #[serde(default)]
+    pub consistency: Option<Consistency>,
+    /// Server connections to one backend for this database and one user.
+    #[serde(default)]
+    pub pool_size: Option<usize>,
+    /// Server connections kept open for this database and each user that has a client; with `user`
+    /// set, even without any client.
+    #[serde(default)]
+    pub min_idle: Option<usize>,
+    /// Server connections to one backend for this database; 0 is without limit.
+    #[serde(default)]
+    pub max_server_connections: Option<usize>,
+    /// Client connections at once to this database; 0 is without limit.
+    #[serde(default)]
+    pub max_connections: Option<usize>,
+    /// As in `[postgres.pool]`.
+    #[serde(default)]
+    pub max_age: Option<Duration>,
+    /// As in `[postgres.timeouts]`.
+    #[serde(default)]
+    pub query_wait: Option<Duration>,
+}
+
+impl DatabaseSettings {
+    /// The database's name on the servers, for a client that names `asked`.
+    pub fn server_name<'a>(&'a self, asked: &'a str) -> &'a str {
+        if self.dbname.is_empty() { asked } else { &self.dbname }
+    }
+}

@@ -1,0 +1,131 @@
+//! How long, how many, how large: `[postgres.timeouts]`, `[postgres.lanes]`, `[postgres.pool]`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use watch::units::{Duration, Size};
+
+/// `[postgres.timeouts]`: how long clients and their statements may take. `"0"` is for ever.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Timeouts {
+    /// From the connection to the end of the login, TLS included; then SQLSTATE 08006.
+    pub login: Duration,
+    /// How long a statement may wait for a server connection; then it hears SQLSTATE 57014, and
+    /// the client stays connected. A user or a database may say otherwise.
+    pub query_wait: Duration,
+    /// How long a statement may run, from being sent to the last byte of its answer; then it is
+    /// cancelled, and where that has no effect the server connection is closed. Meant for servers
+    /// that hang: `statement_timeout` of PostgreSQL is the better limit for slow statements.
+    pub query: Duration,
+    /// How long a transaction may be open; then the client hears SQLSTATE 25P04 and is closed.
+    pub transaction: Duration,
+    /// How long a client may leave a transaction without a statement; then it hears SQLSTATE
+    /// 25P03 and is closed.
+    pub idle_in_transaction: Duration,
+    /// How long a client may be connected without a statement, outside a transaction; then it
+    /// hears SQLSTATE 57P05 and is closed.
+    pub idle: Duration,
+    /// Between two pieces of one message of a client.
+    pub read: Duration,
+    /// While a client takes no byte of its answer: it may have a server connection for itself.
+    pub write: Duration,
+    /// How long a cancel request may take to reach the server.
+    pub cancel: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            login: Duration::from_secs(60),
+            query_wait: Duration::from_secs(120),
+            query: Duration::from_secs(0),
+            transaction: Duration::from_secs(0),
+            idle_in_transaction: Duration::from_secs(0),
+            idle: Duration::from_secs(0),
+            read: Duration::from_secs(60),
+            write: Duration::from_secs(600),
+            cancel: Duration::from_secs(10),
+        }
+    }
+}
+
+/// `[postgres.lanes]`: server connections that carry proven reads of many clients at once. Each
+/// lane is for one database, one user and one set of session settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Lanes {
+    /// Whether there are lanes. Off, every statement has a server connection for itself. A user or
+    /// a database may say otherwise.
+    pub on: bool,
+    /// Lanes of a worker to one backend for the same database, user and settings.
+    pub count: usize,
+    /// Statements under way on one lane at most.
+    pub depth: usize,
+    /// Statements that run longer than this, as learned from their like, have a server connection
+    /// for themselves, so that others need not wait for their answers.
+    pub slow: Duration,
+    /// Nothing more is sent on a lane whose oldest statement has run for longer than this.
+    pub head_of_line: Duration,
+    /// How many bytes of answers are kept for a client that takes them more slowly than the server
+    /// sends; past that the client hears SQLSTATE 53400 and is closed.
+    pub reply_spill: Size,
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Self {
+            on: true,
+            count: 4,
+            depth: 64,
+            slow: Duration::from_millis(10),
+            head_of_line: Duration::from_millis(5),
+            reply_spill: Size::from_mib(16),
+        }
+    }
+}
+
+/// `[postgres.pool]`: how many server connections there are, lanes included and over all workers,
+/// and for how long. 0 is without limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Pool {
+    /// Server connections to one backend for one database and user. A user's own `pool-size` comes
+    /// before a database's, and that before this one.
+    pub size: usize,
+    /// Server connections to one backend for one database, whoever uses them.
+    pub max_per_database: usize,
+    /// Server connections to one backend of one user, whatever the database.
+    pub max_per_user: usize,
+    /// Server connections to one backend altogether. Keep it below the server's
+    /// `max_connections`.
+    pub max_per_backend: usize,
+    /// Server connections kept open for each database and user that has a client, so that the
+    /// first statements after a quiet time need not wait.
+    pub min_idle: usize,
+    /// A server connection that nobody has used for longer is closed; `0` is never.
+    pub idle_timeout: Duration,
+    /// A server connection that is older is closed once nobody uses it, give or take a tenth;
+    /// `0` is never.
+    pub max_age: Duration,
+    /// How long connecting to a server and logging in may take.
+    pub connect_timeout: Duration,
+    /// After a failed login, how long statements for that server fail at once instead of trying
+    /// again.
+    pub login_retry: Duration,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self {
+            size: 20,
+            max_per_database: 0,
+            max_per_user: 0,
+            max_per_backend: 0,
+            min_idle: 0,
+            idle_timeout: Duration::from_secs(600),
+            max_age: Duration::from_secs(3600),
+            connect_timeout: Duration::from_secs(15),
+            login_retry: Duration::from_secs(1),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! `[[postgres.user]]`: who may log in.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use watch::secret::Secret;
+use watch::units::Duration;
+
+use super::{Mode, Route};
+
+/// `[[postgres.user]]`: one who may log in. What is not said is as in `[postgres]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct UserSettings {
+    /// The name, as PostgreSQL knows it.
+    pub name: String,
+    /// How the password is checked: `SCRAM-SHA-256$...` or `md5...` as in `pg_authid.rolpassword`,
+    /// or the password itself. With the very verifier that the server has, Weir logs in there as
+    /// this user without knowing the password; an `md5` one only opens servers that ask for md5.
+    #[serde(default)]
+    pub password: Secret,
+    /// A file whose first line is the password or verifier; read at start and at each reload.
+    #[serde(default)]
+    pub password_file: Option<PathBuf>,
+    /// `session` or `transaction`.
+    #[serde(default)]
+    pub mode: Option<Mode>,
+    /// Whether this user's proven reads may share server connections.
+    #[serde(default)]
+    pub lanes: Option<bool>,
+    /// Where this user's statements go: `auto`, `primary` or `replica`.
+    #[serde(default)]
+    pub route: Option<Route>,
+    /// Server connections to one backend for one database and this user.
+    #[serde(default)]
+    pub pool_size: Option<usize>,
+    /// Server connections to one backend of this user; 0 is without limit.
+    #[serde(default)]
+    pub max_server_connections: Option<usize>,
+    /// Client connections at once of this user; 0 is without limit.
+    #[serde(default)]
+    pub max_connections: Option<usize>,
+    /// As in `[postgres.timeouts]`.
+    #[serde(default)]
+    pub query_wait: Option<Duration>,
+    /// As in `[postgres.timeouts]`.
+    #[serde(default)]
+    pub query: Option<Duration>,
+    /// As in `[postgres.timeouts]`.
+    #[serde(default)]
+    pub transaction: Option<Duration>,
+    /// As in `[postgres.timeouts]`.
+    #[serde(default)]
+    pub idle_in_transaction: Option<Duration>,
+    /// As in `[postgres.timeouts]`.
+    #[serde(default)]
+    pub idle: Option<Duration>,
+}
