@@ -9,3 +9,5 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod settings;
+
+pub use settings::Settings;

@@ -1,5 +1,7 @@
 //! `weir check`: what `weir serve` would do, in words, without doing it and without secrets.
 
+mod postgres;
+
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -38,12 +40,21 @@ fn plan(settings: &Settings) -> Vec<(&'static str, String)> {
         lines.extend(words.zip(facts));
     };
     under("listen", listeners(settings));
-    under("let in", users(settings));
-    under("create", created(settings));
-    under("stamp", stamps(settings));
-    under("acknowledge", vec![acknowledgement(settings.journal.ack).to_owned()]);
-    under("keep", kept(settings));
-    under("deliver to", settings.influx.backend.iter().map(|of| backend(of, settings)).collect());
+    if settings.has_influx() {
+        under("let in", users(settings));
+        under("create", created(settings));
+        under("stamp", stamps(settings));
+        under("acknowledge", vec![acknowledgement(settings.journal.ack).to_owned()]);
+        under("keep", kept(settings));
+        let backends = settings.influx.backend.iter();
+        under("deliver to", backends.map(|of| backend(of, settings)).collect());
+    }
+    if let Some(sql) = &settings.postgres {
+        under("let in", postgres::users(sql));
+        under("offer", postgres::databases(sql));
+        under("connect", postgres::pools(sql));
+        under("ask", postgres::backends(sql));
+    }
     under("run", vec![format!("{} workers", settings.worker_count())]);
     lines
 }
@@ -64,7 +75,13 @@ fn listeners(settings: &Settings) -> Vec<String> {
         Ok(Some(address)) => format!("on http://{address} for /metrics, /ready and `weir status`"),
         _ => "on no admin port: admin.listen is empty".to_owned(),
     };
-    http.chain(udp).chain([admin]).collect()
+    let mut all: Vec<String> = Vec::new();
+    if settings.has_influx() {
+        all.extend(http.chain(udp));
+    }
+    all.extend(settings.postgres.iter().flat_map(postgres::listeners));
+    all.push(admin);
+    all
 }
 
 fn users(settings: &Settings) -> Vec<String> {

@@ -42,12 +42,19 @@ pub struct Settings {
     /// `[store]`: the time-series store within Weir, which the backend with `embedded = true`
     /// is. Needs a restart.
     pub store: store::Settings,
-    /// `[influx]`: the InfluxDB gateway.
+    /// `[influx]`: the InfluxDB gateway. It is off, and with it journal and store, where the file
+    /// has a `[postgres]` table and none of `[influx]`, `[journal]` and `[store]`.
     pub influx: influx::settings::Settings,
+    /// `[postgres]`: the PostgreSQL gateway. It is off where the file has no such table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub postgres: Option<postgres::settings::Settings>,
     /// `[admin]`: the port an operator and a load balancer ask. Needs a restart.
     pub admin: admin::Settings,
     /// `[log]`: what is written to standard error.
     pub log: watch::log::Settings,
+    /// Whether the file is about other front ends than InfluxDB's alone.
+    #[serde(skip)]
+    influx_off: bool,
 }
 
 impl Default for Settings {
@@ -59,8 +66,10 @@ impl Default for Settings {
             journal: journal::Settings::default(),
             store: store::Settings::default(),
             influx: influx::settings::Settings::default(),
+            postgres: None,
             admin: admin::Settings::default(),
             log: watch::log::Settings::default(),
+            influx_off: false,
         }
     }
 }
@@ -72,9 +81,14 @@ impl Settings {
         self.workers.map_or_else(cores, |count| usize::from(count.get()))
     }
 
+    /// Whether the InfluxDB gateway runs, and with it the journal.
+    pub fn has_influx(&self) -> bool {
+        !self.influx_off
+    }
+
     /// Whether points are kept within Weir.
     pub fn has_store(&self) -> bool {
-        self.influx.backend.iter().any(|backend| backend.embedded)
+        self.has_influx() && self.influx.backend.iter().any(|backend| backend.embedded)
     }
 
     /// What holds where nothing is said: without a backend the store within Weir, and without a
@@ -235,7 +249,11 @@ pub fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
     if !unknown.is_empty() {
         return Err(unknown);
     }
-    toml::from_str(text).map_err(|error| vec![described(&error, text)])
+    let mut settings: Settings =
+        toml::from_str(text).map_err(|error| vec![described(&error, text)])?;
+    let has = |key: &str| document.get_ref().contains_key(key);
+    settings.influx_off = has("postgres") && !["influx", "journal", "store"].into_iter().any(has);
+    Ok(settings)
 }
 
 /// The parser's words with the line and the key they are about, and never a secret's value.

@@ -217,3 +217,46 @@ fn points_in_a_store_are_not_left_out_of_sight() {
     let text = format!("[store]\ndir = {:?}\n{BACKEND}", dir.path());
     assert_eq!(said(&text), "");
 }
+
+const POSTGRES: &str = "[[postgres.user]]\nname = \"ann\"\npassword = \"geheim\"\n\
+    [[postgres.backend]]\nname = \"a\"\naddress = \"127.0.0.1:5432\"\n";
+
+#[test]
+fn a_file_about_postgresql_alone_turns_influxdb_off() {
+    let alone = parse(POSTGRES).unwrap();
+    assert!(!alone.has_influx() && !alone.has_store() && alone.postgres.is_some());
+    assert_eq!(said(POSTGRES), "");
+    for other in ["[influx]\n", "[journal]\n", "[store]\n"] {
+        let both = parse(&format!("{POSTGRES}{other}")).unwrap();
+        assert!(both.has_influx() && both.postgres.is_some(), "{other}");
+    }
+    let neither = parse("").unwrap();
+    assert!(neither.has_influx() && neither.postgres.is_none());
+}
+
+#[test]
+fn what_is_wrong_with_postgres_is_named() {
+    let golden = [
+        ("[postgres]\n".to_owned(), "postgres.user: nobody could log in: add [[postgres.user]]"),
+        (
+            format!("[postgres]\nlisten = \"127.0.0.1:8088\"\n{POSTGRES}"),
+            "postgres.listen and admin.listen are both 127.0.0.1:8088; move one of them",
+        ),
+        (
+            format!("{POSTGRES}[postgres.tls]\ncertificate = \"/nowhere\"\nkey = \"/nowhere\""),
+            "postgres.tls.certificate = \"/nowhere\" can't be read: No such file",
+        ),
+        (
+            format!("[postgres]\nlisten = \"0.0.0.0:6432\"\nallow-cleartext = true\n{POSTGRES}"),
+            "warning: postgres.listen 0.0.0.0:6432: clients need not use TLS",
+        ),
+        (
+            format!("{POSTGRES}[postgres.pool]\nsiez = 3"),
+            "line 8: [postgres.pool] has no key \"siez\"; did you mean \"size\"?",
+        ),
+    ];
+    for (text, expected) in golden {
+        let said = said(&text);
+        assert!(said.contains(expected), "{said}");
+    }
+}

@@ -1,5 +1,7 @@
 //! The configuration as a whole: what no single setting can tell.
 
+mod postgres;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::net::IpAddr;
@@ -33,6 +35,7 @@ pub fn validate(settings: &Settings) -> Found {
     for checked in [
         settings.journal.validate().map_err(|error| error.to_string()),
         settings.influx.validate().map_err(|error| error.to_string()),
+        settings.postgres.as_ref().map_or(Ok(()), |of| of.validate().map_err(|e| e.to_string())),
         settings.store.validate().map_err(|error| error.to_string()),
         settings.admin.address().map(|_| ()),
         settings.log.validate().map_err(|error| error.to_string()),
@@ -113,8 +116,13 @@ fn store(settings: &Settings, found: &mut Found) {
 fn addresses(settings: &Settings, found: &mut Found) {
     let mut taken = BTreeMap::new();
     let admin = settings.admin.address().ok().flatten().map(|address| ("admin.listen", address));
-    let http = settings.influx.listen.iter().map(|address| ("influx.listen", *address));
-    for (key, address) in admin.into_iter().chain(http).filter(|(_, at)| at.port() != 0) {
+    let influx = settings.has_influx().then_some(&settings.influx);
+    let http = influx.iter().flat_map(|influx| &influx.listen);
+    let http = http.map(|address| ("influx.listen", *address));
+    let sql = settings.postgres.iter().flat_map(|postgres| &postgres.listen);
+    let sql = sql.map(|address| ("postgres.listen", *address));
+    let all = admin.into_iter().chain(http).chain(sql);
+    for (key, address) in all.filter(|(_, at)| at.port() != 0) {
         if let Some(other) = taken.insert(address, key) {
             found.wrong(format!("{key} and {other} are both {address}; move one of them"));
         }
@@ -150,6 +158,7 @@ fn files(settings: &Settings, found: &mut Found) {
             }
         }
     }
+    named.extend(settings.postgres.iter().flat_map(postgres::files));
     let before = found.problems.len();
     for (key, file) in named {
         if let Err(error) = File::open(file) {
@@ -176,10 +185,30 @@ fn certificates(settings: &Settings, found: &mut Found) {
             found.wrong(format!("influx.backend {:?} ca: {error}", backend.name));
         }
     }
+    if let Some(postgres) = &settings.postgres {
+        postgres::certificates(postgres, found);
+    }
 }
 
 /// What strangers could read or do.
 fn exposure(settings: &Settings, found: &mut Found) {
+    for word in settings.postgres.iter().flat_map(|of| of.warnings()) {
+        found.doubtful(word);
+    }
+    if let Ok(Some(address)) = settings.admin.address()
+        && !address.ip().is_loopback()
+    {
+        found.doubtful(format!(
+            "admin.listen {address} is not loopback: whoever reaches it sees the state and can \
+             take CPU profiles"
+        ));
+    }
+    if settings.has_influx() {
+        influx_exposure(settings, found);
+    }
+}
+
+fn influx_exposure(settings: &Settings, found: &mut Found) {
     let influx = &settings.influx;
     let http = influx.listen.iter().filter(|address| !address.ip().is_loopback());
     let udp = influx.udp.iter().filter(|udp| !udp.listen.ip().is_loopback());
@@ -201,14 +230,6 @@ fn exposure(settings: &Settings, found: &mut Found) {
             "[[influx.udp]] {} is not loopback: UDP knows no users, so whoever reaches it may \
              write to {:?}",
             udp.listen, udp.database
-        ));
-    }
-    if let Ok(Some(address)) = settings.admin.address()
-        && !address.ip().is_loopback()
-    {
-        found.doubtful(format!(
-            "admin.listen {address} is not loopback: whoever reaches it sees the state and can \
-             take CPU profiles"
         ));
     }
     for backend in &influx.backend {
@@ -238,6 +259,7 @@ pub fn readable_by_others(file: &Path, settings: &Settings) -> Option<String> {
     let in_backends =
         |secret: fn(&influx::settings::BackendSettings) -> bool| influx.backend.iter().any(secret);
     let holds_secrets = !influx.token_secret.is_empty()
+        || settings.postgres.as_ref().is_some_and(postgres::holds_secrets)
         || in_backends(|backend| !backend.password.is_empty() || !backend.token.is_empty());
     let open = fs::metadata(file).is_ok_and(|metadata| metadata.mode() & OTHERS_READ != 0);
     (holds_secrets && open).then(|| {

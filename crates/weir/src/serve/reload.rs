@@ -41,7 +41,9 @@ pub fn reload(
     tracing::info!("the configuration was reloaded");
     // What needs a restart stays as it runs, so that it is named again until there was one.
     let log = watch::log::Settings { level: wanted.log.level, ..running.log };
-    Settings { influx: wanted.influx, log, ..running }
+    let mut now = running;
+    (now.influx, now.log) = (wanted.influx, log);
+    now
 }
 
 /// The keys that differ and have no effect before a restart.
@@ -52,6 +54,11 @@ fn fixed(running: &Settings, wanted: &Settings) -> Vec<&'static str> {
         ("stall-limit", running.stall_limit != wanted.stall_limit),
         ("[journal]", running.journal != wanted.journal),
         ("[store]", running.store != wanted.store),
+        ("[influx], by being there at all,", running.has_influx() != wanted.has_influx()),
+        (
+            "[postgres], by being there at all,",
+            running.postgres.is_some() != wanted.postgres.is_some(),
+        ),
         ("[admin]", running.admin != wanted.admin),
         ("log.format", running.log.format != wanted.log.format),
     ];

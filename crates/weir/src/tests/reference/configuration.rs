@@ -14,7 +14,7 @@ const HEAD: &str = "\
 One TOML file, `weir.toml`. `weir check` reads it and says what `weir serve` would do with it; an
 unknown key is an error that names the nearest known one. Durations are written `500ms` or `1m30s`,
 sizes `64MiB` or `10GiB`. Secrets are better kept in files of their own, which the `*-file` keys
-name.
+name. A `[postgres]` table turns the PostgreSQL gateway on; see [postgres.md](postgres.md).
 
 SIGHUP (`systemctl reload weir`) reads the file again. Users, the token secret, `stamp`, the limits
 of bodies and of connections, certificates, the backends' credentials and `log.level` change at
@@ -149,16 +149,16 @@ impl<'a> Reference<'a> {
         choices.into_iter().flatten().filter_map(choice).collect()
     }
 
-    /// Follows references, and an optional table to the table.
+    /// Follows references, and what is optional to what it is when it is there.
     fn resolve(&self, schema: &'a Value) -> &'a Value {
         if let Some(pointer) = schema.get("$ref").and_then(Value::as_str) {
             return self.resolve(self.root.pointer(pointer.trim_start_matches('#')).unwrap());
         }
         let choices = schema.get("anyOf").and_then(Value::as_array).into_iter().flatten();
-        let mut tables = choices
+        let mut named = choices
             .map(|choice| self.resolve(choice))
-            .filter(|choice| choice.get("properties").is_some());
-        tables.next().unwrap_or(schema)
+            .filter(|choice| choice.get("properties").is_some() || choice.get("oneOf").is_some());
+        named.next().unwrap_or(schema)
     }
 }
 
