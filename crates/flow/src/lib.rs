@@ -7,15 +7,21 @@
 //! [`workers::Workers::start`] runs a thread per core; on each, [`tcp::Endpoint::serve`] accepts
 //! connections and hands a [`stream::Stream`] to the front end's function, which lives and dies on
 //! that worker; [`workers::Workers::drain`] stops accepting and lets what is under way finish.
+//! Towards a server, requests of many clients share a [`lane`]; a reply goes from the lane's read
+//! buffer to the client's [`outlet`].
 
 pub mod backoff;
+mod buffer;
 pub mod clock;
 pub mod drain;
 pub mod health;
+pub mod lane;
 pub mod limit;
 pub mod nofile;
+pub mod outlet;
 pub mod progress;
 pub mod rate;
+pub mod scratch;
 pub mod stream;
 pub mod tcp;
 pub mod tls;

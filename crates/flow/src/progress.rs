@@ -79,10 +79,12 @@ pub enum Slow {
     Body,
     /// The client did not take the answer.
     Write,
+    /// The client left more of its answers waiting than there may be, however short the time.
+    Spill,
 }
 
 impl Slow {
-    const ALL: [Self; 4] = [Self::Idle, Self::Header, Self::Body, Self::Write];
+    const ALL: [Self; 5] = [Self::Idle, Self::Header, Self::Body, Self::Write, Self::Spill];
 
     /// The name in metrics.
     pub const fn name(self) -> &'static str {
@@ -91,6 +93,7 @@ impl Slow {
             Self::Header => "header",
             Self::Body => "body",
             Self::Write => "write",
+            Self::Spill => "spill",
         }
     }
 }
@@ -102,6 +105,7 @@ impl fmt::Display for Slow {
             Self::Header => "the client took too long to send a request's header",
             Self::Body => "the client took too long to send a request's body",
             Self::Write => "the client took too long to read the answer",
+            Self::Spill => "the client left too much of its answers unread",
         })
     }
 }
@@ -116,7 +120,7 @@ pub struct Limits {
     body_rate: u64,
     write: Option<Duration>,
     idle: Option<Duration>,
-    closed: [Counter; 4],
+    closed: [Counter; 5],
 }
 
 impl Limits {
@@ -193,6 +197,13 @@ impl Progress {
     /// Why the connection was closed from here, if it was.
     pub fn closed(&self) -> Option<Slow> {
         self.0.closed()
+    }
+
+    /// Closes the connection from here, unless it is.
+    pub(crate) fn close(&self, slow: Slow) {
+        if self.closed().is_none() {
+            self.0.close(slow);
+        }
     }
 
     /// `bytes` came from the client.

@@ -1,14 +1,15 @@
 //! A client's connection, plain or TLS.
 
 use std::io::{self, IoSlice};
+use std::net::Shutdown;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-use crate::progress::{Opened, Progress};
+use crate::progress::{Connections, Opened, Progress};
 
 /// A connection on its worker. Bytes that move are noted in its [`Progress`]; once that has closed
 /// the connection for being slow, every read and write fails with
@@ -60,7 +61,7 @@ impl Stream {
         self.io().local_addr()
     }
 
-    fn check(&self) -> io::Result<()> {
+    pub(crate) fn check(&self) -> io::Result<()> {
         match self.opened.progress.closed() {
             None => Ok(()),
             Some(slow) => Err(io::Error::new(io::ErrorKind::TimedOut, slow)),
@@ -89,6 +90,87 @@ impl Stream {
             Poll::Ready(_) => self.opened.progress.wrote(),
         }
         done
+    }
+}
+
+/// A client's connection as its [`Outlet`](crate::outlet::Outlet) uses it: written by others than
+/// its reader, so that these calls leave the reader's waker where it is.
+impl Stream {
+    /// The worker's connections, which this is one of.
+    pub(crate) fn connections(&self) -> &Connections {
+        self.opened.connections()
+    }
+
+    /// Writes what the socket takes at once. TLS may keep some of it, see
+    /// [`keeps`](Self::keeps).
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock), or the connection is closed.
+    #[inline]
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.io {
+            Io::Plain(stream) => stream.try_write(bytes),
+            Io::Tls(stream) => now(Pin::new(stream).poll_write(&mut nobody(), bytes)),
+        }
+    }
+
+    /// As [`try_send`](Self::try_send), of several pieces.
+    pub(crate) fn try_send_parts(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match &mut self.io {
+            Io::Plain(stream) => stream.try_write_vectored(parts),
+            Io::Tls(stream) => now(Pin::new(stream).poll_write_vectored(&mut nobody(), parts)),
+        }
+    }
+
+    /// As [`try_send`](Self::try_send), and wakes the task when it can be tried again.
+    pub(crate) fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.io {
+            Io::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Io::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    /// Whether encrypted bytes wait for the socket to take them.
+    #[inline]
+    pub(crate) fn keeps(&self) -> bool {
+        match &self.io {
+            Io::Plain(_) => false,
+            Io::Tls(stream) => stream.get_ref().1.wants_write(),
+        }
+    }
+
+    /// Passes on what it [`keeps`](Self::keeps).
+    pub(crate) fn poll_pass_on(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.io {
+            Io::Plain(_) => Poll::Ready(Ok(())),
+            Io::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    /// Ends both directions at once, so that whoever reads hears of it.
+    pub(crate) fn hang_up(&mut self) {
+        if let Io::Tls(stream) = &mut self.io {
+            // Says goodbye if the socket takes it.
+            let _ = Pin::new(stream).poll_shutdown(&mut nobody());
+        }
+        // A socket that is gone already has nothing to end.
+        let _ = socket2::SockRef::from(self.io()).shutdown(Shutdown::Both);
+    }
+}
+
+/// A context for an attempt after which nobody waits.
+fn nobody() -> Context<'static> {
+    Context::from_waker(Waker::noop())
+}
+
+fn now<T>(polled: Poll<io::Result<T>>) -> io::Result<T> {
+    match polled {
+        Poll::Ready(done) => done,
+        Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
     }
 }
 

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::slot::Slot;
 use super::{Limits, Progress};
 use crate::clock::{CoarseClock, TICK};
+use crate::scratch::Scratch;
 
 /// A worker's connections. Clones are the same connections.
 #[derive(Clone)]
@@ -13,6 +14,7 @@ pub struct Connections(Rc<Table>);
 
 struct Table {
     clock: CoarseClock,
+    scratch: Scratch,
     slots: RefCell<Slots>,
 }
 
@@ -29,7 +31,12 @@ const PARTS: usize = (1000 / TICK.as_millis()) as usize;
 
 impl Connections {
     pub(crate) fn new(clock: CoarseClock) -> Self {
-        Self(Rc::new(Table { clock, slots: RefCell::default() }))
+        Self(Rc::new(Table { clock, scratch: Scratch::new(), slots: RefCell::default() }))
+    }
+
+    /// The worker's read buffer.
+    pub fn scratch(&self) -> &Scratch {
+        &self.0.scratch
     }
 
     /// Adds a connection, idle as of now.
@@ -83,6 +90,12 @@ pub(crate) struct Opened {
     pub(crate) progress: Progress,
     table: Connections,
     index: usize,
+}
+
+impl Opened {
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.table
+    }
 }
 
 impl Drop for Opened {

@@ -119,12 +119,17 @@ impl Slot {
             return;
         }
         if let Some(slow) = self.overdue(now) {
-            self.closed.set(Some(slow));
-            self.limits.closed[slow as usize].inc();
-            let parked = self.waker.take();
-            if let Some(parked) = parked {
-                parked.wake();
-            }
+            self.close(slow);
+        }
+    }
+
+    /// Closes the connection, and wakes the task that is to hear of it.
+    pub(super) fn close(&self, slow: Slow) {
+        self.closed.set(Some(slow));
+        self.limits.closed[slow as usize].inc();
+        let parked = self.waker.take();
+        if let Some(parked) = parked {
+            parked.wake();
         }
     }
 

@@ -1,0 +1,265 @@
+//! The task between a lane and its connection.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::handle::Shared;
+use super::{Broken, Event, Handle, Limits, Orphan, Protocol};
+use crate::scratch::Scratch;
+
+/// Reads in a row before the worker's other tasks have their turn.
+const TURN: usize = 4;
+const TOO_LARGE: Broken = Broken("it sent a message larger than may be held");
+
+/// Where a lane's replies go. Called while the lane is at work: what it does with the lane's own
+/// [`Handle`] is limited to looking, [`quarantine`](Handle::quarantine) and
+/// [`close`](Handle::close).
+pub trait Owner<T> {
+    /// A piece of a reply; see [`Event::Reply`].
+    fn reply(&mut self, ticket: &mut T, bytes: &[u8], last: Option<Duration>);
+
+    /// Something that belongs to no request.
+    fn aside(&mut self, bytes: &[u8]);
+
+    /// The lane took no request, and now it would. Called once a read, after the replies, when
+    /// the lane's task is done with it: pushing is allowed here.
+    fn room(&mut self) {}
+}
+
+/// Why a lane ended.
+#[derive(Debug)]
+pub enum Why {
+    /// In quarantine, and all requests were answered: the connection is as good as before.
+    Drained,
+    /// By [`Handle::close`].
+    Closed,
+    /// The server closed the connection.
+    Eof,
+    /// The connection failed.
+    Failed(io::Error),
+    /// The server sent what it must not have sent.
+    Broken(Broken),
+}
+
+/// What is left of a lane.
+#[derive(Debug)]
+pub struct Ended<T, S> {
+    /// Why it ended.
+    pub why: Why,
+    /// Its connection, of use when it was [`Drained`](Why::Drained).
+    pub io: S,
+    /// The requests without a whole reply, in their order.
+    pub orphans: Vec<Orphan<T>>,
+}
+
+/// Makes a lane of a connection that is ready for requests. The driver is a future to be spawned
+/// on the worker; `scratch` is the worker's.
+pub fn start<P, T, S, O>(
+    io: S,
+    protocol: P,
+    limits: Limits,
+    scratch: Scratch,
+    owner: O,
+) -> (Handle<P, T>, Driver<P, T, S, O>)
+where
+    P: Protocol,
+    S: AsyncRead + AsyncWrite + Unpin,
+    O: Owner<T>,
+{
+    let shared = Shared::new(protocol, limits);
+    let handle = Handle::new(&shared);
+    let unread = limits.unread;
+    let work = Work { shared, owner, scratch, rest: Vec::new(), unread, unflushed: false };
+    (handle, Driver { work, io: Some(io) })
+}
+
+/// What a lane can be driven over.
+trait Io: AsyncRead + AsyncWrite + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Unpin> Io for S {}
+
+/// A lane's task. It writes whenever there is something to write and goes on reading whatever
+/// becomes of the writing, so that a server that is blocked on its own output is never waited for.
+#[must_use = "futures do nothing unless polled"]
+pub struct Driver<P, T, S, O> {
+    work: Work<P, T, O>,
+    /// Taken at the end.
+    io: Option<S>,
+}
+
+/// All of a driver but the connection.
+struct Work<P, T, O> {
+    shared: Rc<Shared<P, T>>,
+    owner: O,
+    scratch: Scratch,
+    /// What the protocol wants to see again with more behind it.
+    rest: Vec<u8>,
+    unread: usize,
+    unflushed: bool,
+}
+
+// Nothing is pinned in place: the connection is `Unpin` itself.
+impl<P, T, S, O> Unpin for Driver<P, T, S, O> {}
+
+impl<P, T, S, O> Future for Driver<P, T, S, O>
+where
+    P: Protocol,
+    S: AsyncRead + AsyncWrite + Unpin,
+    O: Owner<T>,
+{
+    type Output = Ended<T, S>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        this.work.shared.park(cx.waker());
+        let why = this.io.as_mut().and_then(|io| this.work.turn(io, cx));
+        // Not moved in any other case: a connection with TLS is large.
+        match why.and_then(|why| Some((why, this.io.take()?))) {
+            Some((why, io)) => Poll::Ready(this.work.end(why, io)),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<P: Protocol, T, O: Owner<T>> Work<P, T, O> {
+    /// Writes and reads what can be; why the lane is at its end, if it is.
+    fn turn<S: Io>(&mut self, io: &mut S, cx: &mut Context<'_>) -> Option<Why> {
+        // From here on a push wakes the task again: this turn may have written already.
+        self.shared.awake.set(false);
+        if self.shared.closed.get() {
+            return Some(Why::Closed);
+        }
+        // A server may say why it hangs up, so a write that failed is no reason not to read.
+        let written = self.write(io, cx);
+        let read = self.read_some(io, cx);
+        if read.is_some() {
+            return read;
+        }
+        match written {
+            Poll::Ready(Err(error)) => return Some(Why::Failed(error)),
+            Poll::Ready(Ok(())) => {}
+            // The socket wakes the task when it takes bytes again; a push could do nothing.
+            Poll::Pending => self.shared.awake.set(true),
+        }
+        if self.shared.closed.get() {
+            return Some(Why::Closed);
+        }
+        self.is_drained().then_some(Why::Drained)
+    }
+
+    fn is_drained(&self) -> bool {
+        if !self.shared.quarantined.get() {
+            return false;
+        }
+        let lane = self.shared.lane.borrow();
+        lane.depth() == 0 && lane.unsent() == 0 && !self.unflushed && self.rest.is_empty()
+    }
+
+    fn write<S: Io>(&mut self, io: &mut S, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut lane = self.shared.lane.borrow_mut();
+        while !lane.outgoing().is_empty() {
+            let n = ready!(Pin::new(&mut *io).poll_write(cx, lane.outgoing()))?;
+            if n == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            lane.sent(n, Instant::now());
+            self.unflushed = true;
+        }
+        if self.unflushed {
+            ready!(Pin::new(io).poll_flush(cx))?;
+            self.unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn read_some<S: Io>(&mut self, io: &mut S, cx: &mut Context<'_>) -> Option<Why> {
+        for _ in 0..TURN {
+            let had_room = self.shared.lane.borrow().has_room();
+            match self.read(io, cx) {
+                Poll::Pending => return None,
+                Poll::Ready(Ok(true)) => {}
+                Poll::Ready(Ok(false)) => return Some(Why::Eof),
+                Poll::Ready(Err(why)) => return Some(why),
+            }
+            let lane = self.shared.lane.borrow();
+            self.shared.depth.set(lane.depth());
+            if !had_room && lane.has_room() {
+                drop(lane);
+                self.owner.room();
+            }
+        }
+        cx.waker().wake_by_ref();
+        None
+    }
+
+    /// One read and what comes of it; false at the connection's end.
+    fn read<S: Io>(&mut self, io: &mut S, cx: &mut Context<'_>) -> Poll<Result<bool, Why>> {
+        let scratch = self.scratch.clone();
+        scratch.lend(|buffer| {
+            // A short rest is put before what comes; a long one would be copied for each piece of
+            // a large message, so what comes is put behind it instead.
+            let before = self.rest.len();
+            let before = if before <= buffer.len() / 4 { before } else { 0 };
+            let mut read = ReadBuf::new(buffer);
+            read.put_slice(self.rest.get(..before).unwrap_or_default());
+            let polled = Pin::new(io).poll_read(cx, &mut read);
+            ready!(polled).map_err(Why::Failed)?;
+            if read.filled().len() == before {
+                return Poll::Ready(Ok(false));
+            }
+            if before == self.rest.len() {
+                let used = self.split(read.filled())?;
+                self.rest.clear();
+                self.rest.extend_from_slice(read.filled().get(used..).unwrap_or_default());
+            } else {
+                self.rest.extend_from_slice(read.filled());
+                let rest = std::mem::take(&mut self.rest);
+                let used = self.split(&rest)?;
+                self.rest = rest;
+                self.rest.drain(..used);
+            }
+            if self.rest.is_empty() {
+                self.rest = Vec::new();
+            }
+            let fits = self.rest.len() <= self.unread;
+            Poll::Ready(if fits { Ok(true) } else { Err(Why::Broken(TOO_LARGE)) })
+        })
+    }
+
+    fn split(&mut self, bytes: &[u8]) -> Result<usize, Why> {
+        let owner = &mut self.owner;
+        let mut lane = self.shared.lane.borrow_mut();
+        lane.received(bytes, Instant::now(), |event| match event {
+            Event::Reply { ticket, bytes, last } => owner.reply(ticket, bytes, last),
+            Event::Aside(bytes) => owner.aside(bytes),
+        })
+        .map_err(Why::Broken)
+    }
+
+    fn end<S>(&mut self, why: Why, io: S) -> Ended<T, S> {
+        self.shared.closed.set(true);
+        let orphans = self.shared.lane.borrow_mut().orphans().collect();
+        self.shared.depth.set(0);
+        Ended { why, io, orphans }
+    }
+}
+
+impl<P, T, S, O> Drop for Driver<P, T, S, O> {
+    /// Nobody would send what is pushed from now on.
+    fn drop(&mut self) {
+        self.work.shared.closed.set(true);
+    }
+}
+
+impl<P, T, S, O> fmt::Debug for Driver<P, T, S, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver")
+            .field("depth", &self.work.shared.depth.get())
+            .finish_non_exhaustive()
+    }
+}

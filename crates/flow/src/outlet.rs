@@ -1,0 +1,256 @@
+//! A client's socket, read by its own task and written by whoever has a reply for it.
+//!
+//! It never blocks a writer and holds no buffer for an idle client. What the socket does not take
+//! at once is spilled and written by a task of its own; a client that leaves more unread than it
+//! may is cut off, which only its own reader hears of.
+//!
+//! The one path: the client's task waits in [`Outlet::read_with`]; a lane's task calls
+//! [`Outlet::send`], which is one system call when the socket takes all.
+
+mod flush;
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+
+use tokio::io::{AsyncRead as _, ReadBuf};
+
+use crate::buffer::Buffer;
+use crate::progress::{Progress, Slow};
+use crate::scratch::Scratch;
+use crate::stream::Stream;
+
+/// A client's socket. Clones are the same socket; all stay on its worker. The client's task calls
+/// [`close`](Self::close) or [`finish`](Self::finish) when it ends, since clones elsewhere would
+/// keep the connection open.
+#[derive(Clone)]
+pub struct Outlet(Rc<Client>);
+
+struct Client {
+    stream: RefCell<Stream>,
+    progress: Progress,
+    scratch: Scratch,
+    spill_max: usize,
+    /// Only while there is something in it, or in TLS's own buffer, that the socket does not take.
+    spill: RefCell<Option<Box<Spill>>>,
+    /// Nothing more is sent: the connection was closed or has failed.
+    closed: Cell<bool>,
+}
+
+/// What the socket did not take yet.
+#[derive(Default)]
+struct Spill {
+    waiting: Buffer,
+    /// The task that writes it.
+    flusher: Option<Waker>,
+    /// Those who wait until there is less, with how much that is.
+    drained: Vec<(usize, Waker)>,
+}
+
+impl Outlet {
+    /// Shares a client's connection. At most `spill_max` bytes wait for the client to read.
+    pub fn new(stream: Stream, spill_max: usize) -> Self {
+        Self(Rc::new(Client {
+            progress: stream.progress().clone(),
+            scratch: stream.connections().scratch().clone(),
+            stream: RefCell::new(stream),
+            spill_max,
+            spill: RefCell::new(None),
+            closed: Cell::new(false),
+        }))
+    }
+
+    /// Waits for bytes of the client and shows them to `with`: `None` when it has ended its side.
+    /// One task may read, and no buffer is held while it waits.
+    ///
+    /// # Errors
+    /// The connection failed, or was closed from here: then it is
+    /// [`TimedOut`](io::ErrorKind::TimedOut) with a [`Slow`] inside.
+    pub async fn read_with<R>(&self, with: impl FnOnce(Option<&[u8]>) -> R) -> io::Result<R> {
+        let mut with = Some(with);
+        poll_fn(|cx| self.poll_read_with(cx, &mut with)).await
+    }
+
+    /// As [`read_with`](Self::read_with), in a poll; `with` is taken when there is something to
+    /// show.
+    ///
+    /// # Errors
+    /// As of `read_with`.
+    pub fn poll_read_with<R>(
+        &self,
+        cx: &mut Context<'_>,
+        with: &mut Option<impl FnOnce(Option<&[u8]>) -> R>,
+    ) -> Poll<io::Result<R>> {
+        self.0.scratch.lend(|buffer| {
+            let mut read = ReadBuf::new(buffer);
+            {
+                let mut stream = self.0.stream.borrow_mut();
+                ready!(Pin::new(&mut *stream).poll_read(cx, &mut read))?;
+            }
+            let Some(with) = with.take() else { return Poll::Pending };
+            let filled = read.filled();
+            Poll::Ready(Ok(with((!filled.is_empty()).then_some(filled))))
+        })
+    }
+
+    /// Waits for bytes of the client and appends them: 0 when it has ended its side. `into` grows
+    /// by what came, not before.
+    ///
+    /// # Errors
+    /// As of [`read_with`](Self::read_with).
+    pub async fn read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+        self.read_with(|bytes| {
+            let bytes = bytes.unwrap_or_default();
+            into.extend_from_slice(bytes);
+            bytes.len()
+        })
+        .await
+    }
+
+    /// Sends `bytes` behind what was sent before: at once if the socket takes them, else they are
+    /// spilled. Over the limit the client is cut off. An error is the reader's to hear.
+    #[inline]
+    pub fn send(&self, bytes: &[u8]) {
+        if !self.may_send() {
+            return;
+        }
+        if self.0.spill.borrow().is_some() {
+            return self.spill(&[bytes]);
+        }
+        let sent = self.0.stream.borrow_mut().try_send(bytes);
+        self.sent(sent, &[bytes]);
+    }
+
+    /// As [`send`](Self::send) of all parts in a row.
+    pub fn send_parts(&self, parts: &[&[u8]]) {
+        if !self.may_send() {
+            return;
+        }
+        if self.0.spill.borrow().is_some() {
+            return self.spill(parts);
+        }
+        // More than these are rare; what is beyond them is spilled, in order.
+        let mut slices = [IoSlice::new(&[]); 8];
+        for (slice, part) in slices.iter_mut().zip(parts) {
+            *slice = IoSlice::new(part);
+        }
+        let sent = self.0.stream.borrow_mut().try_send_parts(&slices);
+        self.sent(sent, parts);
+    }
+
+    #[inline]
+    fn may_send(&self) -> bool {
+        !self.0.closed.get() && self.0.progress.closed().is_none()
+    }
+
+    /// What became of an attempt to send `parts`.
+    #[inline]
+    fn sent(&self, sent: io::Result<usize>, parts: &[&[u8]]) {
+        let len = parts.iter().map(|part| part.len()).sum();
+        let mut skip = match sent {
+            Ok(n) if n >= len => {
+                if self.0.stream.borrow().keeps() {
+                    self.spill(&[]);
+                }
+                return;
+            }
+            Ok(n) => n,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(_) => return self.close(),
+        };
+        for part in parts {
+            let from = skip.min(part.len());
+            skip -= from;
+            self.spill(&[part.get(from..).unwrap_or_default()]);
+        }
+    }
+
+    /// Keeps bytes for the flusher, which is started when there is none.
+    #[cold]
+    fn spill(&self, parts: &[&[u8]]) {
+        let mut place = self.0.spill.borrow_mut();
+        let is_new = place.is_none();
+        let spill = place.get_or_insert_default();
+        for part in parts {
+            if spill.waiting.len() + part.len() > self.0.spill_max {
+                drop(place);
+                self.0.progress.close(Slow::Spill);
+                return self.close();
+            }
+            spill.waiting.end().extend_from_slice(part);
+        }
+        drop(place);
+        if is_new {
+            tokio::task::spawn_local(flush::Flusher(Rc::clone(&self.0)));
+        }
+    }
+
+    /// Bytes that wait for the client to read.
+    pub fn spilled(&self) -> usize {
+        self.0.spill.borrow().as_ref().map_or(0, |spill| spill.waiting.len())
+    }
+
+    /// Waits until at most `below` bytes are spilled, or the connection is closed.
+    pub async fn drained(&self, below: usize) {
+        poll_fn(|cx| {
+            if self.0.progress.closed().is_some() {
+                return Poll::Ready(());
+            }
+            match &mut *self.0.spill.borrow_mut() {
+                Some(spill) if spill.waiting.len() > below || below == 0 => {
+                    spill.drained.retain(|(_, waker)| !waker.will_wake(cx.waker()));
+                    spill.drained.push((below, cx.waker().clone()));
+                    self.0.progress.park(cx.waker());
+                    Poll::Pending
+                }
+                _ => Poll::Ready(()),
+            }
+        })
+        .await;
+    }
+
+    /// Closes the connection once all that was sent is on its way. Nothing is sent any more.
+    pub async fn finish(&self) {
+        self.drained(0).await;
+        self.close();
+    }
+
+    /// Closes the connection at once, with what is spilled.
+    pub fn close(&self) {
+        if !self.0.closed.replace(true) {
+            self.0.stream.borrow_mut().hang_up();
+        }
+        if let Some(spill) = self.0.spill.borrow_mut().take() {
+            spill.flusher.into_iter().for_each(Waker::wake);
+            spill.drained.into_iter().for_each(|(_, waker)| waker.wake());
+        }
+    }
+
+    /// Whether nothing more will reach the client.
+    pub fn is_closed(&self) -> bool {
+        !self.may_send()
+    }
+
+    /// Where the client's task says what the connection is doing.
+    pub fn progress(&self) -> &Progress {
+        &self.0.progress
+    }
+
+    /// Whether the connection is encrypted.
+    pub fn is_tls(&self) -> bool {
+        self.0.stream.borrow().is_tls()
+    }
+}
+
+impl fmt::Debug for Outlet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outlet")
+            .field("spilled", &self.spilled())
+            .field("closed", &self.is_closed())
+            .finish_non_exhaustive()
+    }
+}
