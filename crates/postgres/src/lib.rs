@@ -8,6 +8,7 @@
 //! lane (shared, many in flight) or a lease (a server connection of the client's own for a while).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod auth;
 pub mod settings;
 
 pub use settings::Settings;

@@ -1,0 +1,144 @@
+//! The users that Weir knows by itself.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::time::SystemTime;
+
+use super::{Mock, Secret, Verifier};
+
+/// Names and what their passwords are checked against.
+#[derive(Debug, Default)]
+pub struct Users {
+    by_name: HashMap<String, User>,
+}
+
+#[derive(Debug)]
+struct User {
+    verifier: Option<Verifier>,
+    valid_until: Option<SystemTime>,
+}
+
+impl Users {
+    /// Adds a user, in the place of one of the same name. `stored`: a password or a verifier;
+    /// without one, the user comes in by certificate and the like only. From `valid_until` on, the
+    /// password is no good.
+    pub fn insert(&mut self, name: &str, stored: Option<&Secret>, valid_until: Option<SystemTime>) {
+        let stored = stored.map(|secret| String::from_utf8_lossy(secret.expose()));
+        let verifier = stored.map(|stored| Verifier::parse(&stored));
+        self.by_name.insert(name.to_owned(), User { verifier, valid_until });
+    }
+
+    /// Whether there is such a user at all; not to be told to clients.
+    pub fn contains(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// What to check a user's password against now; `None` for whoever has none, for
+    /// [`super::Ask::verifier`].
+    pub fn verifier(&self, name: &str, now: SystemTime) -> Option<&Verifier> {
+        let user = self.by_name.get(name)?;
+        let expired = user.valid_until.is_some_and(|until| now >= until);
+        user.verifier.as_ref().filter(|_| !expired)
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// What unknown users are asked by, made to look like these; `seed`: a secret that stays the
+    /// same over restarts, for where there are no users in the file. `None`: the machine gives no
+    /// random bytes.
+    pub fn mock(&self, seed: &[u8]) -> Option<Mock> {
+        let mut iterations = HashMap::<NonZeroU32, usize>::new();
+        let mut stored = Vec::new();
+        let mut md5 = 0;
+        for (name, user) in &self.by_name {
+            match &user.verifier {
+                Some(Verifier::Scram(verifier)) => {
+                    *iterations.entry(verifier.iterations).or_default() += 1;
+                    stored.push((name, verifier.stored_key.to_vec()));
+                }
+                Some(Verifier::Md5(verifier)) => {
+                    md5 += 1;
+                    stored.push((name, verifier.digest.expose().to_vec()));
+                }
+                Some(Verifier::Plain(plain)) => {
+                    stored.push((name, plain.secret.expose().to_vec()));
+                }
+                None => {}
+            }
+        }
+        stored.sort();
+        let seeds = stored.iter().map(|(_, secret)| secret.as_slice());
+        let seeds = seeds.chain((!seed.is_empty()).then_some(seed));
+        let mock = Mock::new(seeds)?.md5(md5 * 2 > self.by_name.len());
+        let common = iterations.into_iter().max_by_key(|(iterations, count)| (*count, *iterations));
+        Some(match common {
+            Some((iterations, _)) => mock.iterations(iterations),
+            None => mock,
+        })
+    }
+}
+
+/// A line of a user list that can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line} of the user list: {why}")]
+pub struct UserListError {
+    /// Counted from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+/// Reads PgBouncer's `userlist.txt`: `"name" "password or verifier"` in each line, a quote within
+/// written twice, `;` before remarks. What follows the two is left to whoever it is for.
+///
+/// # Errors
+/// The first line that is not so.
+pub fn read_user_list(text: &str) -> Result<Vec<(String, Secret)>, UserListError> {
+    let mut users = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with(';') || line.starts_with('#') {
+            continue;
+        }
+        let pair = quoted(line).and_then(|(name, rest)| {
+            let (password, _) = quoted(rest.trim_start())?;
+            Some((name, Secret::from(password.as_str())))
+        });
+        match pair {
+            Some((name, _)) if name.is_empty() => {
+                return Err(UserListError { line: at + 1, why: "the name is empty" });
+            }
+            Some(pair) => users.push(pair),
+            None => {
+                let why = "it is to be \"name\" \"password\", in double quotes";
+                return Err(UserListError { line: at + 1, why });
+            }
+        }
+    }
+    Ok(users)
+}
+
+/// A quoted string at the head of `text`, and what follows it.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let mut rest = text.strip_prefix('"')?;
+    let mut found = String::new();
+    loop {
+        let (part, behind) = rest.split_once('"')?;
+        found.push_str(part);
+        match behind.strip_prefix('"') {
+            Some(more) => {
+                found.push('"');
+                rest = more;
+            }
+            None => return Some((found, behind)),
+        }
+    }
+}
