@@ -32,6 +32,9 @@ pub use validate::SettingsError;
 /// The port of the Unix sockets' names where `listen` is empty.
 const PORT: u16 = 6432;
 
+/// What has no effect before a restart. Certificates are read again from the same files.
+const READ_AT_START: [&str; 4] = ["listen", "unix-sockets", "unix-socket-mode", "tls"];
+
 /// `[postgres]`: the PostgreSQL gateway. Absent, it is off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -282,5 +285,23 @@ impl Settings {
     pub fn mode(&self, database: &str, user: &str) -> Mode {
         let of_user = self.user(user).and_then(|user| user.mode);
         of_user.or_else(|| self.database(database)?.mode).unwrap_or(self.mode)
+    }
+
+    /// Whether a key, as `listen` or `tls.required`, is only read at a start.
+    pub fn is_read_at_start(key: &str) -> bool {
+        let first = key.split('.').next().unwrap_or(key);
+        READ_AT_START.contains(&first)
+    }
+
+    /// The keys that differ from `new` and are only read at a start.
+    pub fn needs_restart(&self, new: &Self) -> Vec<String> {
+        let differ = [
+            self.listen != new.listen,
+            self.unix_sockets != new.unix_sockets,
+            self.unix_socket_mode != new.unix_socket_mode,
+            self.tls != new.tls,
+        ];
+        let keys = READ_AT_START.iter().zip(differ).filter(|(_, differs)| *differs);
+        keys.map(|(key, _)| format!("postgres.{key}")).collect()
     }
 }

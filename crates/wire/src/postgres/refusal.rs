@@ -6,6 +6,8 @@ use super::read::{message, put_text};
 /// SQLSTATE codes that a gateway gives of its own accord (the manual's appendix "PostgreSQL Error
 /// Codes").
 pub mod sqlstate {
+    /// Nothing is wrong: the code of a notice.
+    pub const SUCCESSFUL_COMPLETION: &str = "00000";
     /// A connection could not be made.
     pub const CONNECTION_EXCEPTION: &str = "08000";
     /// The server refused or is not there.
@@ -138,6 +140,11 @@ impl Refusal {
     /// Appends a NoticeResponse of severity WARNING that says the same.
     pub fn encode_as_warning(&self, out: &mut Vec<u8>) {
         self.encode_as(tag::NOTICE_RESPONSE, "WARNING", out);
+    }
+
+    /// Appends a NoticeResponse of severity NOTICE that says the same.
+    pub fn encode_as_notice(&self, out: &mut Vec<u8>) {
+        self.encode_as(tag::NOTICE_RESPONSE, "NOTICE", out);
     }
 
     fn encode_as(&self, tag: u8, severity: &str, out: &mut Vec<u8>) {

@@ -1,0 +1,124 @@
+//! What happened in the last whole period, from counts that only ever grow.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::Totals;
+
+/// How long a period is, as `stats_period` of PgBouncer.
+pub const PERIOD: Duration = Duration::from_secs(60);
+
+/// The last two readings of the counts, a period apart.
+#[derive(Debug, Clone, Default)]
+pub struct Averages {
+    before: Option<Reading>,
+    last: Option<Reading>,
+}
+
+#[derive(Debug, Clone)]
+struct Reading {
+    at: Instant,
+    totals: BTreeMap<String, Totals>,
+}
+
+impl Averages {
+    /// Takes a reading, if a period has gone by since the last.
+    pub fn note(&mut self, at: Instant, totals: &[(String, Totals)]) {
+        let due = self.last.as_ref().is_none_or(|last| at.duration_since(last.at) >= PERIOD);
+        if due {
+            self.before = self.last.take();
+            self.last = Some(Reading { at, totals: totals.iter().cloned().collect() });
+        }
+    }
+
+    /// Whether no reading was taken.
+    pub fn is_empty(&self) -> bool {
+        self.last.is_none()
+    }
+
+    /// Per second, and times for each transaction, statement and assignment; zeros before two
+    /// readings.
+    pub(super) fn of(&self, database: &str) -> Totals {
+        let (Some(before), Some(last)) = (&self.before, &self.last) else {
+            return Totals::default();
+        };
+        let none = Totals::default();
+        let old = before.totals.get(database).unwrap_or(&none);
+        let Some(new) = last.totals.get(database) else {
+            return none;
+        };
+        between(old, new, last.at.duration_since(before.at))
+    }
+
+    /// The same for all databases together.
+    pub(super) fn of_all(&self) -> Totals {
+        let (Some(before), Some(last)) = (&self.before, &self.last) else {
+            return Totals::default();
+        };
+        let sum = |reading: &Reading| {
+            let mut sum = Totals::default();
+            reading.totals.values().for_each(|totals| sum.add(totals));
+            sum
+        };
+        between(&sum(before), &sum(last), last.at.duration_since(before.at))
+    }
+}
+
+fn between(old: &Totals, new: &Totals, span: Duration) -> Totals {
+    let span_us = span.as_micros().max(1);
+    let rate = |old: u64, new: u64| {
+        let grown = u128::from(new.saturating_sub(old));
+        u64::try_from(grown * 1_000_000 / span_us).unwrap_or(u64::MAX)
+    };
+    let each = |time: (u64, u64), count: (u64, u64)| {
+        let count = count.1.saturating_sub(count.0);
+        time.1.saturating_sub(time.0).checked_div(count).unwrap_or(0)
+    };
+    Totals {
+        assignments: rate(old.assignments, new.assignments),
+        transactions: rate(old.transactions, new.transactions),
+        queries: rate(old.queries, new.queries),
+        received: rate(old.received, new.received),
+        sent: rate(old.sent, new.sent),
+        transaction_time_us: each(
+            (old.transaction_time_us, new.transaction_time_us),
+            (old.transactions, new.transactions),
+        ),
+        query_time_us: each((old.query_time_us, new.query_time_us), (old.queries, new.queries)),
+        wait_time_us: each(
+            (old.wait_time_us, new.wait_time_us),
+            (old.assignments, new.assignments),
+        ),
+        client_parses: rate(old.client_parses, new.client_parses),
+        server_parses: rate(old.server_parses, new.server_parses),
+        binds: rate(old.binds, new.binds),
+        logins: rate(old.logins, new.logins),
+        lane_queries: rate(old.lane_queries, new.lane_queries),
+        replica_queries: rate(old.replica_queries, new.replica_queries),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::{Averages, PERIOD, Totals};
+
+    #[test]
+    fn a_period_is_measured_from_reading_to_reading() {
+        let start = Instant::now();
+        let mut averages = Averages::default();
+        let totals = |queries, query_time_us| {
+            let totals = Totals { queries, query_time_us, ..Totals::default() };
+            vec![("d".to_owned(), totals)]
+        };
+        averages.note(start, &totals(100, 1000));
+        assert_eq!(averages.of("d"), Totals::default());
+        averages.note(start + PERIOD / 2, &totals(200, 9000));
+        averages.note(start + PERIOD, &totals(700, 7000));
+        let of = averages.of("d");
+        assert_eq!((of.queries, of.query_time_us), (10, 10));
+        assert_eq!(averages.of_all(), of);
+        assert_eq!(averages.of("other"), Totals::default());
+    }
+}

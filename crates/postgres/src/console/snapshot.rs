@@ -1,0 +1,445 @@
+//! The state of the gateway at one moment, as the console and `/status` show it. Each worker gives
+//! its part, and [`Snapshot::merge`] makes one of them.
+
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime};
+
+use super::Averages;
+use crate::settings::Mode;
+
+/// The state at one moment. A part that was not asked for is left empty.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Whether `PAUSE` without a database is in force.
+    pub paused: bool,
+    /// Clients that have not logged in yet.
+    pub login_clients: u64,
+    /// For each database and user that has or had a client.
+    pub pools: Vec<PoolRow>,
+    /// Every client that has logged in.
+    pub clients: Vec<ClientRow>,
+    /// Every server connection, lanes too.
+    pub servers: Vec<ServerRow>,
+    /// Every lane.
+    pub lanes: Vec<LaneRow>,
+    /// What has happened since the start, for each database.
+    pub totals: Vec<(String, Totals)>,
+    /// What happened in the last whole period, for each database.
+    pub averages: Averages,
+    /// Every database that is configured or in use.
+    pub databases: Vec<DatabaseRow>,
+    /// Every user that is configured or connected.
+    pub users: Vec<UserRow>,
+    /// How statements were classified.
+    pub plans: Vec<PlanRow>,
+    /// Every server.
+    pub backends: Vec<BackendRow>,
+    /// What takes memory.
+    pub memory: Vec<MemoryRow>,
+}
+
+/// One database and user.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PoolRow {
+    /// The database, as clients name it.
+    pub database: String,
+    /// The user.
+    pub user: String,
+    /// When its clients give up server connections.
+    pub mode: Mode,
+    /// Clients with a server connection, with a statement on a lane, or idle.
+    pub clients_active: u64,
+    /// Clients whose statement waits for a server connection.
+    pub clients_waiting: u64,
+    /// Cancel requests that are on their way to a server.
+    pub cancels_active: u64,
+    /// Cancel requests that wait for a connection.
+    pub cancels_waiting: u64,
+    /// Server connections that a client has for itself.
+    pub servers_active: u64,
+    /// Server connections that a cancel request goes over.
+    pub servers_cancelling: u64,
+    /// Server connections held back until a cancel request that is meant for them has arrived.
+    pub servers_being_cancelled: u64,
+    /// Server connections that anybody may have.
+    pub servers_idle: u64,
+    /// Server connections that are being made ready for the next client.
+    pub servers_resetting: u64,
+    /// Server connections that log in.
+    pub servers_login: u64,
+    /// How long the client that waits longest has waited.
+    pub wait_max: Duration,
+    /// Lanes.
+    pub lanes: u64,
+    /// Statements under way on lanes.
+    pub lane_statements: u64,
+    /// Clients that keep their server connection beyond a transaction, as their session has state.
+    pub clients_pinned: u64,
+}
+
+/// What a client does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientState {
+    /// It has a server connection, or a statement on a lane.
+    Active,
+    /// It asks for nothing.
+    Idle,
+    /// Its statement waits for a server connection.
+    Waiting,
+}
+
+/// One client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientRow {
+    /// Its number, by which `KILL_CLIENT` finds it.
+    pub id: u64,
+    /// Its user.
+    pub user: String,
+    /// Its database, as it named it.
+    pub database: String,
+    /// What it does.
+    pub state: ClientState,
+    /// Where it comes from; `None` is a Unix socket.
+    pub address: Option<SocketAddr>,
+    /// Where it came to; `None` is a Unix socket.
+    pub local: Option<SocketAddr>,
+    /// When it connected.
+    pub connected: SystemTime,
+    /// When its last statement came.
+    pub asked: SystemTime,
+    /// How long its statement has waited, where it does.
+    pub waiting: Duration,
+    /// The number of its server connection.
+    pub server: Option<u64>,
+    /// The TLS version and cipher; empty without TLS.
+    pub tls: String,
+    /// Its `application_name`.
+    pub application_name: String,
+    /// Prepared statements that it has.
+    pub prepared: u64,
+    /// The worker that serves it.
+    pub worker: u64,
+    /// Why it keeps its server connection; empty where it doesn't.
+    pub pinned: &'static str,
+}
+
+/// What a server connection does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerState {
+    /// One client has it.
+    Active,
+    /// Anybody may have it.
+    Idle,
+    /// It is a lane.
+    Lane,
+    /// It is being made ready for the next client.
+    Resetting,
+    /// It logs in.
+    Login,
+    /// A cancel request goes over it.
+    Cancelling,
+    /// A cancel request that is meant for it is under way.
+    BeingCancelled,
+}
+
+/// One server connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerRow {
+    /// Its number.
+    pub id: u64,
+    /// The user it is logged in as.
+    pub user: String,
+    /// The database, as its clients name it.
+    pub database: String,
+    /// What it does.
+    pub state: ServerState,
+    /// Where the server is; `None` is a Unix socket.
+    pub address: Option<SocketAddr>,
+    /// This end; `None` is a Unix socket.
+    pub local: Option<SocketAddr>,
+    /// When it was made.
+    pub connected: SystemTime,
+    /// When the last statement was sent.
+    pub asked: SystemTime,
+    /// Whether it is closed as soon as nobody uses it.
+    pub closing: bool,
+    /// The number of the client that has it.
+    pub client: Option<u64>,
+    /// The server's process.
+    pub process: u64,
+    /// The TLS version and cipher; empty without TLS.
+    pub tls: String,
+    /// The `application_name` that the server has.
+    pub application_name: String,
+    /// Statements prepared on it.
+    pub prepared: u64,
+    /// The backend's name.
+    pub backend: String,
+    /// The worker that has it.
+    pub worker: u64,
+}
+
+/// One lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaneRow {
+    /// The database, as its clients name it.
+    pub database: String,
+    /// The user.
+    pub user: String,
+    /// The backend's name.
+    pub backend: String,
+    /// The worker that has it.
+    pub worker: u64,
+    /// The number of its server connection.
+    pub server: u64,
+    /// Statements under way.
+    pub depth: u64,
+    /// How long the oldest of them has been under way.
+    pub head_age: Duration,
+    /// Bytes that the server has yet to take.
+    pub unsent: u64,
+    /// Statements that it has carried.
+    pub statements: u64,
+    /// Whether it takes no more.
+    pub quarantined: bool,
+}
+
+/// Counts since the start; times in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Server connections given to clients.
+    pub assignments: u64,
+    /// Transactions, a statement outside one included.
+    pub transactions: u64,
+    /// Statements.
+    pub queries: u64,
+    /// Bytes from clients.
+    pub received: u64,
+    /// Bytes to clients.
+    pub sent: u64,
+    /// Time in transactions.
+    pub transaction_time_us: u64,
+    /// Time in statements.
+    pub query_time_us: u64,
+    /// Time statements waited for a server connection.
+    pub wait_time_us: u64,
+    /// Prepared statements that clients made.
+    pub client_parses: u64,
+    /// Prepared statements made on servers.
+    pub server_parses: u64,
+    /// Executions of prepared statements.
+    pub binds: u64,
+    /// Logins of clients.
+    pub logins: u64,
+    /// Statements that went by a lane.
+    pub lane_queries: u64,
+    /// Statements that went to a replica.
+    pub replica_queries: u64,
+}
+
+impl Totals {
+    /// The counts in the order of the columns: PgBouncer's, then Weir's.
+    pub(super) fn cells(&self) -> [u64; 14] {
+        [
+            self.assignments,
+            self.transactions,
+            self.queries,
+            self.received,
+            self.sent,
+            self.transaction_time_us,
+            self.query_time_us,
+            self.wait_time_us,
+            self.client_parses,
+            self.server_parses,
+            self.binds,
+            self.logins,
+            self.lane_queries,
+            self.replica_queries,
+        ]
+    }
+
+    /// Adds the counts of another worker.
+    pub fn add(&mut self, other: &Self) {
+        self.assignments += other.assignments;
+        self.transactions += other.transactions;
+        self.queries += other.queries;
+        self.received += other.received;
+        self.sent += other.sent;
+        self.transaction_time_us += other.transaction_time_us;
+        self.query_time_us += other.query_time_us;
+        self.wait_time_us += other.wait_time_us;
+        self.client_parses += other.client_parses;
+        self.server_parses += other.server_parses;
+        self.binds += other.binds;
+        self.logins += other.logins;
+        self.lane_queries += other.lane_queries;
+        self.replica_queries += other.replica_queries;
+    }
+}
+
+/// One database.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DatabaseRow {
+    /// The name that clients connect to.
+    pub name: String,
+    /// The name on the servers.
+    pub dbname: String,
+    /// Where the primary is, or whichever server is asked; `None` where none is known.
+    pub host: Option<String>,
+    /// Its port.
+    pub port: u64,
+    /// The user Weir logs in as for every client.
+    pub user: Option<String>,
+    /// The most server connections for each user.
+    pub pool_size: u64,
+    /// Server connections kept open.
+    pub min_idle: u64,
+    /// How old a server connection may become.
+    pub max_age: Duration,
+    /// The mode, where it is the database's own.
+    pub mode: Option<Mode>,
+    /// The most server connections; 0 is without limit.
+    pub servers_max: u64,
+    /// Server connections now.
+    pub servers: u64,
+    /// The most clients; 0 is without limit.
+    pub clients_max: u64,
+    /// Clients now.
+    pub clients: u64,
+    /// Whether it is paused.
+    pub paused: bool,
+    /// Whether it takes no clients.
+    pub disabled: bool,
+}
+
+/// One user.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UserRow {
+    /// The name.
+    pub name: String,
+    /// The most server connections for each database, where it is the user's own.
+    pub pool_size: Option<u64>,
+    /// The mode, where it is the user's own.
+    pub mode: Option<Mode>,
+    /// The most server connections; 0 is without limit.
+    pub servers_max: u64,
+    /// Server connections now.
+    pub servers: u64,
+    /// The most clients; 0 is without limit.
+    pub clients_max: u64,
+    /// Clients now.
+    pub clients: u64,
+}
+
+/// How many statements were classified so, and for what reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanRow {
+    /// The database.
+    pub database: String,
+    /// What they are, as `read` or `write`.
+    pub kind: &'static str,
+    /// Why they do not ride a lane; empty where they do.
+    pub reason: &'static str,
+    /// How many.
+    pub statements: u64,
+}
+
+/// One server.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct BackendRow {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Where it is.
+    pub address: String,
+    /// `primary`, `replica` or `unknown`.
+    pub role: &'static str,
+    /// Whether it is asked for statements, else why not.
+    pub trouble: Option<String>,
+    /// How much WAL a replica has yet to replay.
+    pub lag_bytes: Option<u64>,
+    /// How old the newest transaction is that a replica has replayed, where it is behind.
+    pub lag: Option<Duration>,
+    /// Its share of reads, against the other replicas.
+    pub weight: u64,
+    /// Server connections now.
+    pub servers: u64,
+    /// Statements under way.
+    pub in_flight: u64,
+}
+
+/// What takes memory: so many of such a size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryRow {
+    /// What.
+    pub name: &'static str,
+    /// Bytes of one.
+    pub size: u64,
+    /// How many are in use.
+    pub used: u64,
+    /// How many are kept for the next.
+    pub free: u64,
+}
+
+impl Snapshot {
+    /// Takes in what another worker has. What only one of them can know (databases, users,
+    /// backends, averages) is taken from the one that has it.
+    pub fn merge(&mut self, other: Self) {
+        self.paused |= other.paused;
+        self.login_clients += other.login_clients;
+        for pool in other.pools {
+            let same = |of: &&mut PoolRow| of.database == pool.database && of.user == pool.user;
+            match self.pools.iter_mut().find(same) {
+                Some(ours) => ours.add(&pool),
+                None => self.pools.push(pool),
+            }
+        }
+        for (database, totals) in other.totals {
+            match self.totals.iter_mut().find(|(name, _)| *name == database) {
+                Some((_, ours)) => ours.add(&totals),
+                None => self.totals.push((database, totals)),
+            }
+        }
+        for plan in other.plans {
+            let of = |of: &PlanRow| (of.database == plan.database, of.kind, of.reason);
+            let wanted = (true, plan.kind, plan.reason);
+            match self.plans.iter_mut().find(|ours| of(ours) == wanted) {
+                Some(ours) => ours.statements += plan.statements,
+                None => self.plans.push(plan),
+            }
+        }
+        for row in other.memory {
+            match self.memory.iter_mut().find(|ours| ours.name == row.name) {
+                Some(ours) => (ours.used, ours.free) = (ours.used + row.used, ours.free + row.free),
+                None => self.memory.push(row),
+            }
+        }
+        self.clients.extend(other.clients);
+        self.servers.extend(other.servers);
+        self.lanes.extend(other.lanes);
+        self.databases.extend(other.databases);
+        self.users.extend(other.users);
+        self.backends.extend(other.backends);
+        if self.averages.is_empty() {
+            self.averages = other.averages;
+        }
+    }
+}
+
+impl PoolRow {
+    fn add(&mut self, other: &Self) {
+        self.clients_active += other.clients_active;
+        self.clients_waiting += other.clients_waiting;
+        self.cancels_active += other.cancels_active;
+        self.cancels_waiting += other.cancels_waiting;
+        self.servers_active += other.servers_active;
+        self.servers_cancelling += other.servers_cancelling;
+        self.servers_being_cancelled += other.servers_being_cancelled;
+        self.servers_idle += other.servers_idle;
+        self.servers_resetting += other.servers_resetting;
+        self.servers_login += other.servers_login;
+        self.wait_max = self.wait_max.max(other.wait_max);
+        self.lanes += other.lanes;
+        self.lane_statements += other.lane_statements;
+        self.clients_pinned += other.clients_pinned;
+    }
+}
