@@ -12,12 +12,6 @@ use wire::postgres::frontend::{put_bind, put_execute, put_parse, put_sync};
 
 use super::Verifier;
 
-/// What is asked where the operator says nothing else: `$1` is the user's name, the two columns are
-/// the name again and what is stored. Takes a superuser, or a function with `SECURITY DEFINER` in
-/// its place.
-pub const QUERY: &str = "SELECT rolname, rolpassword FROM pg_catalog.pg_authid \
-                         WHERE rolname OPERATOR(pg_catalog.=) $1::pg_catalog.name AND rolcanlogin";
-
 /// Whether a role may log in by its password now.
 const ROLE_QUERY: &str = "SELECT rolname, rolcanlogin AND \
      COALESCE(rolvaliduntil OPERATOR(pg_catalog.>) pg_catalog.now(), true) \
@@ -75,7 +69,7 @@ enum Stored {
 }
 
 impl Lookup {
-    /// Asks for `user` with the operator's `query` (or [`QUERY`]): appends the messages to `out`.
+    /// Asks for `user` with the operator's `query`: appends the messages to `out`.
     pub fn begin(user: &str, query: &str, out: &mut Vec<u8>) -> Self {
         for text in [query, ROLE_QUERY] {
             put_parse(out, b"", text.as_bytes(), &[]);

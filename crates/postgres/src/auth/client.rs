@@ -3,6 +3,7 @@
 mod refused;
 
 use ring::rand::{SecureRandom, SystemRandom};
+use subtle::ConstantTimeEq;
 use wire::postgres::backend::{
     put_authentication_cleartext, put_authentication_md5, put_authentication_sasl,
     put_authentication_sasl_continue, put_authentication_sasl_final,
@@ -10,41 +11,20 @@ use wire::postgres::backend::{
 use wire::postgres::frontend::{SaslInitial, password};
 use wire::postgres::{Refusal, sqlstate};
 
-use super::scram::server::{self, Challenge, Verdict};
+use super::scram::server::{self, Challenge, Offer, Verdict};
 use super::scram::{MECHANISM, MECHANISM_PLUS, MESSAGE_BYTES_MAX};
 use super::{
     ChannelBinding, Credentials, Derivation, Keys, Md5Verifier, Mock, ScramVerifier, Secret,
-    Verifier, common_name, hba, md5, scram,
+    Verifier, common_name, md5, scram,
 };
-use refused::{not_ready, of_fault, of_malformed};
-use subtle::ConstantTimeEq;
-
-/// How a client shows that it may come in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// It needn't.
-    Trust,
-    /// It can't.
-    Reject,
-    /// SCRAM-SHA-256, with channel binding where both sides can.
-    Scram,
-    /// md5; SCRAM where the user's verifier is one of SCRAM, as in PostgreSQL.
-    Md5,
-    /// The password in the clear.
-    Password,
-    /// A certificate of the user's name.
-    Certificate,
-    /// The operating system's user at the other end of a Unix socket has that name.
-    Peer,
-}
+use crate::settings::Method;
+use refused::{not_ready, of_fault, of_malformed, unbound};
 
 /// Who asks, and what is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
     /// How it is to be shown.
     pub method: Method,
-    /// What is asked of the client's certificate besides.
-    pub with: hba::Certificate,
     /// The name in the startup packet.
     pub user: &'a str,
     /// What the user's password is checked against. `None`: no such user, or one without a
@@ -56,8 +36,6 @@ pub struct Ask<'a> {
     pub binding: Option<&'a ChannelBinding>,
     /// The client's certificate in DER, which TLS has verified.
     pub certificate: Option<&'a [u8]>,
-    /// The operating system's user at the other end of a Unix socket.
-    pub peer: Option<&'a str>,
 }
 
 /// What follows.
@@ -84,11 +62,31 @@ pub struct ClientAuth {
 
 #[derive(Debug)]
 enum State {
-    Scram { verifier: ScramVerifier, known: Known, binding: Option<ChannelBinding> },
-    Challenged { challenge: Challenge, known: Known },
-    Md5 { verifier: Option<Md5Verifier>, salt: [u8; 4], known: Known },
-    Clear { verifier: Option<Verifier>, mock: ScramVerifier },
-    Derived { verifier: ScramVerifier, known: bool, secret: Secret },
+    Scram {
+        verifier: ScramVerifier,
+        known: Known,
+        binding: Option<ChannelBinding>,
+        /// The channel must be bound.
+        bound_only: bool,
+    },
+    Challenged {
+        challenge: Challenge,
+        known: Known,
+    },
+    Md5 {
+        verifier: Option<Md5Verifier>,
+        salt: [u8; 4],
+        known: Known,
+    },
+    Clear {
+        verifier: Option<Verifier>,
+        mock: ScramVerifier,
+    },
+    Derived {
+        verifier: ScramVerifier,
+        known: bool,
+        secret: Secret,
+    },
     Over,
 }
 
@@ -116,8 +114,8 @@ impl ClientAuth {
 
     /// Bytes of the longest message that is taken from the client now, tag included.
     pub fn message_bytes_max(&self) -> usize {
-        // PostgreSQL takes 65535 of a password, for tokens that it does not know here.
-        const PASSWORD_BYTES_MAX: usize = 4096;
+        // PostgreSQL's `PG_MAX_AUTH_TOKEN_LENGTH`, and the tag.
+        const PASSWORD_BYTES_MAX: usize = 65_535 + 1;
         match self.state {
             State::Clear { .. } => PASSWORD_BYTES_MAX,
             _ => MESSAGE_BYTES_MAX,
@@ -126,21 +124,18 @@ impl ClientAuth {
 
     fn open(&mut self, ask: Ask<'_>, out: &mut Vec<u8>) -> AuthStep {
         let without = || ask.verifier.and_then(Verifier::credentials).unwrap_or(Credentials::None);
-        if let Some(refusal) = refused::certificate(&ask) {
-            return AuthStep::Refused(refusal);
-        }
         match ask.method {
             Method::Trust => AuthStep::Done(without()),
             Method::Reject => AuthStep::Refused(Refusal::fatal(
                 sqlstate::INVALID_AUTHORIZATION,
                 "connections of this user from there to this database are rejected",
             )),
-            Method::Certificate => {
+            Method::Cert => {
                 let name = ask.certificate.and_then(common_name);
-                self.named(name.as_deref(), ask.user, "certificate", without)
+                self.certified(name.as_deref(), without)
             }
-            Method::Peer => self.named(ask.peer, ask.user, "peer", without),
-            Method::Scram => self.open_scram(&ask, out),
+            Method::ScramSha256Plus if ask.binding.is_none() => AuthStep::Refused(unbound()),
+            Method::ScramSha256 | Method::ScramSha256Plus => self.open_scram(&ask, out),
             Method::Md5 => self.open_md5(&ask, out),
             Method::Password => {
                 let mock = ask.mock.verifier(ask.user);
@@ -151,19 +146,13 @@ impl ClientAuth {
         }
     }
 
-    fn named(
-        &self,
-        name: Option<&str>,
-        user: &str,
-        method: &str,
-        credentials: impl FnOnce() -> Credentials,
-    ) -> AuthStep {
-        if name == Some(user) {
-            return AuthStep::Done(credentials());
+    fn certified(&self, name: Option<&str>, with: impl FnOnce() -> Credentials) -> AuthStep {
+        if name == Some(&self.user) {
+            return AuthStep::Done(with());
         }
         AuthStep::Refused(Refusal::fatal(
             sqlstate::INVALID_AUTHORIZATION,
-            format!("{method} authentication failed for user \"{user}\""),
+            format!("certificate authentication failed for user \"{}\"", self.user),
         ))
     }
 
@@ -177,9 +166,11 @@ impl ClientAuth {
             // An md5 digest says nothing that SCRAM could check.
             Some(Verifier::Md5(_)) | None => (ask.mock.verifier(ask.user), Known::Nobody),
         };
+        let bound_only = ask.method == Method::ScramSha256Plus;
         let plus = ask.binding.map(|_| MECHANISM_PLUS);
-        put_authentication_sasl(out, plus.into_iter().chain([MECHANISM]));
-        self.state = State::Scram { verifier, known, binding: ask.binding.cloned() };
+        let without = (!bound_only).then_some(MECHANISM);
+        put_authentication_sasl(out, plus.into_iter().chain(without));
+        self.state = State::Scram { verifier, known, binding: ask.binding.cloned(), bound_only };
         AuthStep::More
     }
 
@@ -205,8 +196,9 @@ impl ClientAuth {
     /// The body of the client's `p` message.
     pub fn on(&mut self, body: &[u8], out: &mut Vec<u8>) -> AuthStep {
         match std::mem::replace(&mut self.state, State::Over) {
-            State::Scram { verifier, known, binding } => {
-                self.challenge(verifier, known, binding.as_ref(), body, out)
+            State::Scram { verifier, known, binding, bound_only } => {
+                let digest = binding.as_ref().map(ChannelBinding::digest);
+                self.challenge(verifier, known, Offer { digest, bound_only }, body, out)
             }
             State::Challenged { challenge, known } => self.proved(challenge, known, body, out),
             State::Md5 { verifier, salt, known } => self.digested(verifier, salt, known, body),
@@ -222,7 +214,7 @@ impl ClientAuth {
         &mut self,
         verifier: ScramVerifier,
         known: Known,
-        binding: Option<&ChannelBinding>,
+        offer: Offer<'_>,
         body: &[u8],
         out: &mut Vec<u8>,
     ) -> AuthStep {
@@ -238,8 +230,7 @@ impl ClientAuth {
                 "the first message is missing",
             ))));
         };
-        let digest = binding.map(ChannelBinding::digest);
-        match server::begin(verifier, digest, initial.mechanism, message, &nonce) {
+        match server::begin(verifier, offer, initial.mechanism, message, &nonce) {
             Ok((challenge, first)) => {
                 put_authentication_sasl_continue(out, first.as_bytes());
                 self.state = State::Challenged { challenge, known };

@@ -1,134 +1,178 @@
-//! Which way a client has to show who it is: rules as in PostgreSQL's `pg_hba.conf`, the first that
-//! fits counts.
+//! Rules as they stand in a `pg_hba.conf` (PgBouncer's `auth_hba_file`), read into those of
+//! `[[postgres.auth]]`.
 //!
-//! Taken are `local`, `host`, `hostssl` and `hostnossl`; `all`, `sameuser` and names; networks; the
-//! methods `trust`, `reject`, `scram-sha-256`, `md5`, `password`, `cert` and `peer`, and the option
-//! `clientcert`. What is not known here is an error of that line, never skipped: a rule that is not
-//! understood could be the one that keeps somebody out.
+//! What can't be said there is an error of that line, never skipped: a rule that is not understood
+//! could be the one that keeps somebody out. Rules that are about physical replication alone are
+//! left out, since none of it goes through Weir.
 
-mod line;
-mod network;
+use crate::settings::{AuthRule, Cidr, From, Method};
 
-use std::net::IpAddr;
-
-use super::Method;
-pub use line::RuleError;
-use network::Network;
-
-/// Rules, in the order in which they are asked.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rules(Vec<Rule>);
-
-/// What a rule says of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// How the client shows who it is.
-    pub method: Method,
-    /// What it must show besides.
-    pub certificate: Certificate,
-    /// The rule's line, counted from 1.
+/// A line that can't be read, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {why}")]
+pub struct RuleError {
+    /// Counted from 1.
     pub line: usize,
+    /// What is wrong with it.
+    pub why: String,
 }
 
-/// The option `clientcert`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Certificate {
-    /// None is asked for.
-    #[default]
-    None,
-    /// One that TLS has verified (`verify-ca`).
-    Verified,
-    /// One that TLS has verified and that names the user (`verify-full`).
-    Named,
+/// Reads rules, one a line, in their order.
+///
+/// # Errors
+/// The first line that can't be read.
+pub fn read(text: &str) -> Result<Vec<AuthRule>, RuleError> {
+    let lines = text.lines().enumerate();
+    let rules = lines.filter_map(|(at, text)| {
+        rule(text).map_err(|why| RuleError { line: at + 1, why }).transpose()
+    });
+    rules.collect()
 }
 
-/// A client that wants in.
-#[derive(Clone, Copy, Debug)]
-pub struct Attempt<'a> {
-    /// The user's name.
-    pub user: &'a str,
-    /// The database's name.
-    pub database: &'a str,
-    /// Where from; `None`: a Unix socket.
-    pub address: Option<IpAddr>,
-    /// Whether by TLS.
-    pub tls: bool,
+fn rule(text: &str) -> Result<Option<AuthRule>, String> {
+    let fields = fields(text)?;
+    let mut fields = fields.iter();
+    let Some(from) = fields.next() else { return Ok(None) };
+    let from = match one(from)? {
+        "local" => From::Local,
+        "host" => From::Host,
+        "hostssl" => From::Hostssl,
+        "hostnossl" => From::Hostnossl,
+        other => return Err(format!("no connection type is called {other:?}")),
+    };
+    let mut database = names(fields.next().ok_or("the database is missing")?)?;
+    let user = names(fields.next().ok_or("the user is missing")?)?;
+    let address = match from {
+        From::Local => Vec::new(),
+        _ => addresses(&mut fields)?,
+    };
+    let method = method(one(fields.next().ok_or("the method is missing")?)?)?;
+    if let Some(option) = fields.next() {
+        return Err(format!("the option {:?} is not supported here", one(option)?));
+    }
+    database.retain(|name| name != "replication");
+    if database.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(AuthRule { from, database, user, address, ..AuthRule::everyone(method) }))
 }
 
+/// The networks of a rule; none for every one.
+fn addresses<'f>(fields: &mut impl Iterator<Item = &'f Vec<Word>>) -> Result<Vec<Cidr>, String> {
+    let address = one(fields.next().ok_or("the address is missing")?)?;
+    match address {
+        "all" => Ok(Vec::new()),
+        "samehost" | "samenet" => Err(format!("{address} is not supported here")),
+        _ => {
+            let text = match address.contains('/') {
+                true => address.to_owned(),
+                false => {
+                    let mask = one(fields.next().ok_or("the address's mask is missing")?)?;
+                    let bits = bits(mask).ok_or_else(|| format!("{mask:?} is no mask"))?;
+                    format!("{address}/{bits}")
+                }
+            };
+            // Names of hosts are not looked up, here as in PgBouncer.
+            text.parse().map(|network| vec![network]).map_err(|error| format!("{error}"))
+        }
+    }
+}
+
+/// How many leading bits a mask has, if it has no others.
+fn bits(mask: &str) -> Option<u32> {
+    let mask = match mask.parse().ok()? {
+        std::net::IpAddr::V4(mask) => u128::from(mask.to_bits()) << 96,
+        std::net::IpAddr::V6(mask) => mask.to_bits(),
+    };
+    (mask.count_ones() == mask.leading_ones()).then(|| mask.leading_ones())
+}
+
+fn method(name: &str) -> Result<Method, String> {
+    Ok(match name {
+        "trust" => Method::Trust,
+        "reject" => Method::Reject,
+        "scram-sha-256" => Method::ScramSha256,
+        "md5" => Method::Md5,
+        "password" => Method::Password,
+        "cert" => Method::Cert,
+        other => return Err(format!("the method {other:?} is not supported here")),
+    })
+}
+
+/// A word, and whether any of it was quoted: then it is a name, whatever it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Rule {
-    line: usize,
-    way: Way,
-    databases: Vec<Name>,
-    users: Vec<Name>,
-    networks: Vec<Network>,
-    method: Method,
-    certificate: Certificate,
+struct Word {
+    text: String,
+    quoted: bool,
 }
 
-/// How a client comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    Local,
-    Host,
-    HostTls,
-    HostClear,
+/// Names of databases or users.
+fn names(words: &[Word]) -> Result<Vec<String>, String> {
+    let name = |word: &Word| match word.text.as_str() {
+        text @ ("all" | "sameuser" | "replication") if word.quoted => {
+            Err(format!("a name can't be {text:?} here, where it has a meaning"))
+        }
+        "samerole" | "samegroup" if !word.quoted => {
+            Err("membership in roles is not known here".to_owned())
+        }
+        text if text.starts_with('+') && !word.quoted => {
+            Err("membership in roles is not known here".to_owned())
+        }
+        text if text.starts_with(['@', '/']) && !word.quoted => {
+            Err("names in files and patterns are not supported here".to_owned())
+        }
+        text => Ok(text.to_owned()),
+    };
+    words.iter().map(name).collect()
 }
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Name {
-    All,
-    SameUser,
-    /// Physical replication, which Weir does not do: fits nothing.
-    Replication,
-    Is(String),
-}
-
-impl Rules {
-    /// Reads rules, one a line, in the format of `pg_hba.conf`.
-    ///
-    /// # Errors
-    /// The first line that can't be read, or that trusts more than this machine.
-    pub fn parse(text: &str) -> Result<Self, RuleError> {
-        let lines = text.lines().enumerate();
-        let rules = lines.filter_map(|(at, text)| line::rule(at + 1, text).transpose());
-        rules.collect::<Result<_, _>>().map(Self)
-    }
-
-    /// What the first rule says that fits; `None`: no rule does, and the client is to be refused
-    /// as by [`Method::Reject`].
-    pub fn verdict(&self, attempt: &Attempt<'_>) -> Option<Verdict> {
-        let rule = self.0.iter().find(|rule| rule.fits(attempt))?;
-        let Rule { method, certificate, line, .. } = *rule;
-        Some(Verdict { method, certificate, line })
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+/// The only word of a field.
+fn one(words: &[Word]) -> Result<&str, String> {
+    match words {
+        [word] => Ok(&word.text),
+        _ => Err("a list where one word is meant".to_owned()),
     }
 }
 
-impl Rule {
-    fn fits(&self, attempt: &Attempt<'_>) -> bool {
-        let way = match (self.way, attempt.address) {
-            (Way::Local, None) => true,
-            (Way::Local, Some(_)) | (_, None) => false,
-            (Way::Host, Some(_)) => true,
-            (Way::HostTls, Some(_)) => attempt.tls,
-            (Way::HostClear, Some(_)) => !attempt.tls,
-        };
-        let from = attempt
-            .address
-            .is_none_or(|address| self.networks.iter().any(|network| network.contains(address)));
-        let named = |names: &[Name], name: &str| {
-            names.iter().any(|wanted| match wanted {
-                Name::All => true,
-                Name::SameUser => name == attempt.user,
-                Name::Replication => false,
-                Name::Is(wanted) => wanted == name,
-            })
-        };
-        way && from && named(&self.databases, attempt.database) && named(&self.users, attempt.user)
+/// Fields parted by blanks, each a list of words parted by commas, as `next_token` of PostgreSQL's
+/// `hba.c` reads them.
+fn fields(text: &str) -> Result<Vec<Vec<Word>>, String> {
+    let mut fields = Vec::new();
+    let mut letters = text.chars().peekable();
+    let is_blank = |c: &char| c.is_ascii_whitespace();
+    loop {
+        while letters.next_if(is_blank).is_some() {}
+        let mut field = Vec::new();
+        loop {
+            let mut word = Word { text: String::new(), quoted: false };
+            let mut within = false;
+            while let Some(letter) =
+                letters.next_if(|c| within || !(is_blank(c) || matches!(c, ',' | '#')))
+            {
+                match letter {
+                    '"' if within && letters.next_if_eq(&'"').is_some() => word.text.push('"'),
+                    '"' => {
+                        within = !within;
+                        word.quoted = true;
+                    }
+                    other => word.text.push(other),
+                }
+            }
+            if within {
+                return Err("a quote is not closed".to_owned());
+            }
+            if !word.text.is_empty() || word.quoted {
+                field.push(word);
+            }
+            // A comma goes on with the list, with or without blanks behind it.
+            if letters.next_if_eq(&',').is_none() {
+                break;
+            }
+            while letters.next_if(is_blank).is_some() {}
+        }
+        if !field.is_empty() {
+            fields.push(field);
+        } else if letters.peek().is_none_or(|c| *c == '#') {
+            return Ok(fields);
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! It never touches a socket, never says whether a user exists, and never writes the
 //! AuthenticationOk: the caller does, once everything else is settled too.
 //!
-//! The path: [`hba::Rules`] choose the method, [`Users`] or an [`auth_query`] give the
+//! The path: the settings' rules choose the method, [`Users`] or an [`auth_query`] give the
 //! [`Verifier`], [`ClientAuth`] asks the client, and the [`Credentials`] that it ends with are what
 //! [`Login`] comes in with at a server. What takes milliseconds is a [`Derivation`], which both
 //! hand out so that no worker has to wait for it.
@@ -28,7 +28,7 @@ mod verifier;
 mod tests;
 
 pub use certificate::{ChannelBinding, common_name};
-pub use client::{Ask, AuthStep, ClientAuth, Method};
+pub use client::{Ask, AuthStep, ClientAuth};
 pub use credentials::{Credentials, ScramLogin};
 pub use derivation::{Derivation, KeyCache, Keys};
 pub use login::{Binding, Login, LoginError, LoginRules, LoginStep};

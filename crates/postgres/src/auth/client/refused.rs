@@ -2,25 +2,7 @@
 
 use wire::postgres::{Malformed, Refusal, sqlstate};
 
-use super::super::hba::Certificate;
 use super::super::scram::server::Fault;
-use super::{Ask, common_name};
-
-/// Of a client whose certificate is not what the rule asks for. Says nothing of whether the user
-/// exists, since it is judged by the startup packet alone.
-pub(super) fn certificate(ask: &Ask<'_>) -> Option<Refusal> {
-    let refused = |message: String| Some(Refusal::fatal(sqlstate::INVALID_AUTHORIZATION, message));
-    match (ask.with, ask.certificate) {
-        (Certificate::None, _) | (Certificate::Verified, Some(_)) => None,
-        (Certificate::Verified | Certificate::Named, None) => {
-            refused("connection requires a valid client certificate".to_owned())
-        }
-        (Certificate::Named, Some(certificate)) => match common_name(certificate) {
-            Some(name) if name == ask.user => None,
-            _ => refused(format!("certificate authentication failed for user \"{}\"", ask.user)),
-        },
-    }
-}
 
 pub(super) fn wrong_password(user: &str) -> Refusal {
     Refusal::fatal(
@@ -31,6 +13,15 @@ pub(super) fn wrong_password(user: &str) -> Refusal {
 
 pub(super) fn not_ready() -> Refusal {
     Refusal::fatal(sqlstate::INTERNAL_ERROR, "could not make the authentication's random bytes")
+}
+
+/// The rule wants the channel bound, and there is none, or none that can be.
+pub(super) fn unbound() -> Refusal {
+    Refusal::fatal(
+        sqlstate::INVALID_AUTHORIZATION,
+        "channel binding is required for this user here",
+    )
+    .hint("connect with TLS")
 }
 
 pub(super) fn of_malformed(malformed: Malformed) -> Refusal {

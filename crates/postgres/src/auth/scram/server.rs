@@ -52,26 +52,33 @@ pub(in super::super) struct Challenge {
     bound: String,
 }
 
+/// What was offered to a client.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Offer<'d> {
+    /// What the channel is known by, where channel binding was offered.
+    pub digest: Option<&'d [u8]>,
+    /// Whether nothing else was.
+    pub bound_only: bool,
+}
+
 /// Reads a client's first message and makes the server's.
-///
-/// `binding`: what the channel is known by, where channel binding was offered.
 pub(in super::super) fn begin(
     verifier: ScramVerifier,
-    binding: Option<&[u8]>,
+    offer: Offer<'_>,
     mechanism: &[u8],
     message: &[u8],
     own_nonce: &str,
 ) -> Result<(Challenge, String), Fault> {
     let plus = match mechanism {
-        name if name == MECHANISM.as_bytes() => None,
-        name if name == MECHANISM_PLUS.as_bytes() => Some(binding.ok_or(Fault::Mechanism)?),
+        name if name == MECHANISM.as_bytes() && !offer.bound_only => None,
+        name if name == MECHANISM_PLUS.as_bytes() => Some(offer.digest.ok_or(Fault::Mechanism)?),
         _ => return Err(Fault::Mechanism),
     };
     let message = text(message)?;
     let (flag, rest) = message.split_once(',').ok_or(Malformed("\",\" is missing"))?;
     let bound = match (flag, plus) {
         ("n", None) => bound("n,,", &[]),
-        ("y", None) if binding.is_some() => {
+        ("y", None) if offer.digest.is_some() => {
             return Err(Fault::Binding(
                 "The client supports SCRAM channel binding but thinks the server does not.",
             ));

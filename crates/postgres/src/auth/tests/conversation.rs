@@ -10,11 +10,11 @@ fn login(credentials: Credentials) -> Login {
 fn every_method_takes_the_right_password_and_no_other() {
     let mock = mock();
     let verifiers: [fn(&str) -> Verifier; 3] = [plain, scram, md5];
-    for method in [Method::Scram, Method::Md5, Method::Password] {
+    for method in [Method::ScramSha256, Method::Md5, Method::Password] {
         for verifier in verifiers {
             let verifier = verifier("sécret");
             // An md5 digest is nothing that SCRAM could check.
-            let possible = !matches!((method, &verifier), (Method::Scram, Verifier::Md5(_)));
+            let possible = !matches!((method, &verifier), (Method::ScramSha256, Verifier::Md5(_)));
             let right = talk(login(password("sécret")), ask(method, Some(&verifier), &mock));
             assert_eq!(right.server.is_ok(), possible, "{method:?} {verifier:?}");
             assert_eq!(right.client, Ok(()));
@@ -30,7 +30,7 @@ fn every_method_takes_the_right_password_and_no_other() {
 #[test]
 fn nothing_tells_an_unknown_user_from_a_wrong_password() {
     let mock = mock();
-    for method in [Method::Scram, Method::Md5, Method::Password] {
+    for method in [Method::ScramSha256, Method::Md5, Method::Password] {
         let known = scram("secret");
         let wrong = talk(login(password("guess")), ask(method, Some(&known), &mock));
         let unknown = talk(login(password("guess")), ask(method, None, &mock));
@@ -49,14 +49,14 @@ fn nothing_tells_an_unknown_user_from_a_wrong_password() {
 fn the_key_of_a_clients_proof_logs_in_where_the_verifier_is_equal() {
     let mock = mock();
     let (verifier, other) = (scram("secret"), scram("secret"));
-    let first = talk(login(password("secret")), ask(Method::Scram, Some(&verifier), &mock));
+    let first = talk(login(password("secret")), ask(Method::ScramSha256, Some(&verifier), &mock));
     let key = first.server.unwrap();
     assert!(matches!(&key, Credentials::Scram(login)
         if matches!(&verifier, Verifier::Scram(verifier) if login.is_for(verifier))));
-    let second = talk(login(key.clone()), ask(Method::Scram, Some(&verifier), &mock));
+    let second = talk(login(key.clone()), ask(Method::ScramSha256, Some(&verifier), &mock));
     assert_eq!((second.client, second.server.unwrap()), (Ok(()), key.clone()));
     // The same password under another salt is another verifier.
-    let elsewhere = talk(login(key.clone()), ask(Method::Scram, Some(&other), &mock));
+    let elsewhere = talk(login(key.clone()), ask(Method::ScramSha256, Some(&other), &mock));
     assert_eq!(elsewhere.client, Err(LoginError::OtherVerifier("ann".to_owned())));
     let md5 = talk(login(key), ask(Method::Md5, Some(&md5("secret")), &mock));
     assert!(matches!(md5.client, Err(LoginError::NoCredentials { .. })));
@@ -68,7 +68,7 @@ fn what_a_client_shows_is_what_logs_in_for_it() {
     let shown = |method, verifier: &Verifier| {
         talk(login(password("secret")), ask(method, Some(verifier), &mock)).server.unwrap()
     };
-    assert_eq!(shown(Method::Scram, &plain("secret")), password("secret"));
+    assert_eq!(shown(Method::ScramSha256, &plain("secret")), password("secret"));
     assert_eq!(shown(Method::Md5, &plain("secret")), password("secret"));
     assert_eq!(shown(Method::Password, &scram("secret")), password("secret"));
     let digest = shown(Method::Md5, &md5("secret"));
@@ -91,8 +91,10 @@ fn channels_are_bound_where_both_sides_can() {
     let run = |seen: Option<&[u8]>, rule: Binding, offered: Option<&ChannelBinding>| {
         let rules = LoginRules { cleartext: false, binding: rule };
         let login = Login::new("ann", password("secret"), seen).rules(rules);
-        let outcome =
-            talk(login, Ask { binding: offered, ..ask(Method::Scram, Some(&verifier), &mock) });
+        let outcome = talk(
+            login,
+            Ask { binding: offered, ..ask(Method::ScramSha256, Some(&verifier), &mock) },
+        );
         (outcome.client, outcome.server.map(|_| ()).map_err(|refusal| refusal.code))
     };
     for rule in [Binding::Prefer, Binding::Require] {
@@ -104,6 +106,16 @@ fn channels_are_bound_where_both_sides_can() {
     assert_eq!(run(None, Binding::Prefer, None), (Ok(()), Ok(())));
     let unbound = run(None, Binding::Require, None).0;
     assert!(matches!(unbound, Err(LoginError::Unbound(_))));
+    // A rule may insist.
+    let insist = |seen: Option<&[u8]>, binding: Option<&ChannelBinding>| {
+        let login = Login::new("ann", password("secret"), seen);
+        let asked = ask(Method::ScramSha256Plus, Some(&verifier), &mock);
+        let outcome = talk(login, Ask { binding, ..asked });
+        (outcome.client, outcome.server.map(|_| ()).map_err(|refusal| refusal.code))
+    };
+    assert_eq!(insist(Some(&own), Some(&own_binding)), (Ok(()), Ok(())));
+    assert!(matches!(insist(None, Some(&own_binding)), (Err(LoginError::Protocol(_)), _)));
+    assert_eq!(insist(None, None), (Ok(()), Err("28000")));
     // The client could, and is told that the server can't: whoever told it lies.
     assert_eq!(run(Some(&own), Binding::Prefer, None), (Ok(()), Ok(())));
     let unbound = run(Some(&own), Binding::Require, None).0;
@@ -123,19 +135,10 @@ fn without_passwords() {
     let bob = certificate("bob", &rcgen::PKCS_ECDSA_P256_SHA256);
     assert_eq!(begin(ask(Method::Trust, None, &mock)), Ok(()));
     assert_eq!(begin(ask(Method::Reject, None, &mock)), Err("28000"));
-    let certified = ask(Method::Certificate, None, &mock);
+    let certified = ask(Method::Cert, None, &mock);
     assert_eq!(begin(certified), Err("28000"));
     assert_eq!(begin(Ask { certificate: Some(&ann), ..certified }), Ok(()));
     assert_eq!(begin(Ask { certificate: Some(&bob), ..certified }), Err("28000"));
-    let peer = ask(Method::Peer, None, &mock);
-    assert_eq!(begin(Ask { peer: Some("ann"), ..peer }), Ok(()));
-    assert_eq!(begin(Ask { peer: Some("bob"), ..peer }), Err("28000"));
-    let verified = Ask { with: Certificate::Verified, ..ask(Method::Trust, None, &mock) };
-    assert_eq!(begin(verified), Err("28000"));
-    assert_eq!(begin(Ask { certificate: Some(&bob), ..verified }), Ok(()));
-    let named = Ask { with: Certificate::Named, ..verified };
-    assert_eq!(begin(Ask { certificate: Some(&bob), ..named }), Err("28000"));
-    assert_eq!(begin(Ask { certificate: Some(&ann), ..named }), Ok(()));
     assert!(out.is_empty());
 }
 
@@ -162,7 +165,8 @@ fn a_server_must_prove_itself_before_it_lets_weir_in() {
     let mock = mock();
     let verifier = scram("secret");
     let mut to_client = Vec::new();
-    let (_, _) = ClientAuth::begin(ask(Method::Scram, Some(&verifier), &mock), &mut to_client);
+    let (_, _) =
+        ClientAuth::begin(ask(Method::ScramSha256, Some(&verifier), &mock), &mut to_client);
     let mut login = Login::new("ann", password("secret"), None);
     let mut out = Vec::new();
     let request = frame::next(&to_client, MAX).unwrap().unwrap();

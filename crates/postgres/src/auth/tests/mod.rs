@@ -9,11 +9,11 @@ mod users;
 
 use wire::postgres::frame;
 
-use super::hba::Certificate;
 use super::{
-    Ask, AuthStep, ChannelBinding, ClientAuth, Credentials, Login, LoginError, LoginStep, Method,
-    Mock, Secret, Verifier,
+    Ask, AuthStep, ChannelBinding, ClientAuth, Credentials, Login, LoginError, LoginStep, Mock,
+    Secret, Verifier,
 };
+use crate::settings::Method;
 
 const MAX: usize = 4096;
 
@@ -31,16 +31,7 @@ fn mock() -> Mock {
 }
 
 fn ask<'a>(method: Method, verifier: Option<&'a Verifier>, mock: &'a Mock) -> Ask<'a> {
-    Ask {
-        method,
-        with: Certificate::None,
-        user: "ann",
-        verifier,
-        mock,
-        binding: None,
-        certificate: None,
-        peer: None,
-    }
+    Ask { method, user: "ann", verifier, mock, binding: None, certificate: None }
 }
 
 /// Lets a login and a server talk until one of them ends it.

@@ -2,7 +2,7 @@ use wire::postgres::backend::{self, Status};
 use wire::postgres::{Refusal, sqlstate};
 
 use super::*;
-use crate::auth::auth_query::{Lookup, Outcome, QUERY};
+use crate::auth::auth_query::{Lookup, Outcome};
 
 type Rows<'a> = &'a [(&'a str, Option<&'a str>)];
 
@@ -23,7 +23,7 @@ fn reply(stored: Rows<'_>, role: Rows<'_>) -> Vec<u8> {
 }
 
 fn judged(reply: &[u8]) -> Outcome {
-    let mut lookup = Lookup::begin("ann", QUERY, &mut Vec::new());
+    let mut lookup = Lookup::begin("ann", "SELECT $1", &mut Vec::new());
     let mut rest = reply;
     while let Some(frame) = frame::next(rest, MAX).unwrap() {
         rest = &rest[frame.whole.len()..];

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::auth::scram::server::{Challenge, Fault, Verdict, begin};
+use crate::auth::scram::server::{Challenge, Fault, Offer, Verdict, begin};
 use crate::auth::scram::{Malformed, client};
 use crate::auth::{Derivation, ScramVerifier};
 
@@ -19,7 +19,7 @@ fn verifier() -> ScramVerifier {
 
 fn first(mechanism: &str, message: &str) -> Result<(Challenge, String), Fault> {
     let (mechanism, message) = (mechanism.as_bytes(), message.as_bytes());
-    begin(verifier(), None, mechanism, message, SERVER_NONCE)
+    begin(verifier(), Offer { digest: None, bound_only: false }, mechanism, message, SERVER_NONCE)
 }
 
 fn challenge() -> Challenge {
@@ -109,14 +109,18 @@ fn first_messages_that_are_refused() {
 
 #[test]
 fn channel_binding_can_not_be_talked_away() {
-    let bound = |mechanism: &str, flag: &str| {
+    let offered = |bound_only: bool, mechanism: &str, flag: &str| {
+        let offer = Offer { digest: Some(b"digest"), bound_only };
         let message = format!("{flag},,n=,r=abc");
         let (mechanism, message) = (mechanism.as_bytes(), message.as_bytes());
-        begin(verifier(), Some(b"digest"), mechanism, message, SERVER_NONCE).map(|_| ())
+        begin(verifier(), offer, mechanism, message, SERVER_NONCE).map(|_| ())
     };
+    let bound = |mechanism: &str, flag: &str| offered(false, mechanism, flag);
     let (plus, without) = ("SCRAM-SHA-256-PLUS", "SCRAM-SHA-256");
     assert_eq!(bound(plus, "p=tls-server-end-point"), Ok(()));
     assert_eq!(bound(without, "n"), Ok(()));
+    assert_eq!(offered(true, plus, "p=tls-server-end-point"), Ok(()));
+    assert_eq!(offered(true, without, "n"), Err(Fault::Mechanism));
     assert!(matches!(bound(without, "y"), Err(Fault::Binding(_))));
     assert!(matches!(bound(plus, "p=tls-unique"), Err(Fault::Binding(_))));
     assert!(matches!(bound(plus, "n"), Err(Fault::Malformed(_))));
@@ -190,7 +194,7 @@ proptest! {
     ) {
         let mock = mock();
         let verifier = Verifier::Scram(verifier());
-        for method in [Method::Scram, Method::Md5, Method::Password] {
+        for method in [Method::ScramSha256, Method::Md5, Method::Password] {
             for body in [bytes.as_slice(), words.as_bytes()] {
                 let mut out = Vec::new();
                 let (mut auth, _) = ClientAuth::begin(ask(method, Some(&verifier), &mock), &mut out);
