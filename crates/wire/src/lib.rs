@@ -1,5 +1,5 @@
 //! The protocols as pure functions over bytes: InfluxDB line protocol and InfluxQL, and
-//! PostgreSQL's frontend/backend protocol.
+//! PostgreSQL's frontend/backend protocol and SQL.
 //!
 //! It validates, splits, classifies and rewrites what clients send, so that what enters the
 //! journal can be delivered later by anyone, in any company, and mean the same.
@@ -8,9 +8,11 @@
 //!
 //! The path of a write is [`line::normalise`]: body in, records out. The path of a query is
 //! [`influxql::split`]: text in, classified statements out. A PostgreSQL connection begins with
-//! [`postgres::startup::parse`] and goes on with [`postgres::frame::next`].
+//! [`postgres::startup::parse`] and goes on with [`postgres::frame::next`]; [`sql::normalise`] makes
+//! of each statement the form by which it is known.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod influxql;
 pub mod line;
 pub mod postgres;
+pub mod sql;
