@@ -10,6 +10,7 @@
 
 pub mod auth;
 pub mod console;
+pub mod plan;
 pub mod settings;
 
 pub use settings::Settings;

@@ -1,0 +1,157 @@
+//! What the catalogue of a database says of its functions, relations, operators and types.
+//!
+//! Everything is by bare name over all schemas: a name is harmless only if all that bear it are. So
+//! a function that shadows a builtin is seen whatever `search_path` is.
+
+use hashbrown::{HashMap, HashSet};
+
+/// The query whose rows make the facts: three columns of text, none of them null. It is one
+/// statement, so that it sees one catalogue. To be run with `search_path` set to `pg_catalog`.
+const QUERY: &str = include_str!("facts.sql");
+
+/// Names that are kept at most; a catalogue with more proves nothing.
+const NAMES_MAX: usize = 2_000_000;
+
+/// What is known of one database's catalogue.
+#[derive(Debug, Default)]
+pub struct Facts {
+    loaded: bool,
+    /// Something in the catalogue makes that no statement can be proven.
+    closed: bool,
+    functions: HashMap<Box<[u8]>, bool>,
+    relations: HashMap<Box<[u8]>, bool>,
+    operators: HashMap<Box<[u8]>, bool>,
+    types: HashMap<Box<[u8]>, bool>,
+    /// Unsafe functions that can be called as `x.name`.
+    attributes: HashSet<Box<[u8]>>,
+    /// Unsafe types by their number.
+    type_oids: HashSet<u32>,
+    /// Whether the name of anything unsafe has a byte from 0x80, whose case and encoding differ
+    /// between servers and clients.
+    odd_names: bool,
+}
+
+/// Why rows do not make facts.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum FactsError {
+    /// A row is not one of [`Facts::query`].
+    #[error("a row of the catalogue's facts is not understood: {0:?}")]
+    Row(String),
+    /// There are more than two million names.
+    #[error("the catalogue has more names than are kept")]
+    TooMany,
+    /// No rows, or not all of them.
+    #[error("the catalogue's facts are not complete")]
+    Incomplete,
+}
+
+impl Facts {
+    /// The query to run on a server of the database; its rows are given to [`Facts::load`].
+    #[must_use]
+    pub fn query() -> &'static str {
+        QUERY
+    }
+
+    /// No facts: only what names nothing is proven.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Makes facts of the rows of [`Facts::query`], all three columns of each.
+    pub fn load<'r>(rows: impl IntoIterator<Item = [&'r [u8]; 3]>) -> Result<Self, FactsError> {
+        let mut facts = Self { loaded: true, ..Self::default() };
+        let mut ended = false;
+        for (count, row) in rows.into_iter().enumerate() {
+            if count > NAMES_MAX {
+                return Err(FactsError::TooMany);
+            }
+            match row {
+                [b"end", _, _] => ended = true,
+                [what, name, mark] => facts.row(what, name, mark).ok_or_else(|| {
+                    FactsError::Row(String::from_utf8_lossy(&row.join(&b' ')).into_owned())
+                })?,
+            }
+        }
+        if ended { Ok(facts) } else { Err(FactsError::Incomplete) }
+    }
+
+    /// As [`Self::load`], of rows as text.
+    pub fn of_rows(rows: &[Vec<Option<String>>]) -> Result<Self, FactsError> {
+        let whole = |row: &&Vec<Option<String>>| row.len() == 3 && row.iter().all(Option::is_some);
+        if let Some(row) = rows.iter().find(|row| !whole(row)) {
+            return Err(FactsError::Row(format!("{row:?}")));
+        }
+        Self::load(
+            rows.iter()
+                .map(|row| [0, 1, 2].map(|at| row[at].as_deref().unwrap_or_default().as_bytes())),
+        )
+    }
+
+    fn row(&mut self, what: &[u8], name: &[u8], mark: &[u8]) -> Option<()> {
+        let harmless = match mark {
+            b"safe" => true,
+            b"unsafe" => false,
+            _ => return None,
+        };
+        self.odd_names |= !harmless && !name.is_ascii();
+        match what {
+            b"function" => drop(self.functions.insert(name.into(), harmless)),
+            b"relation" => drop(self.relations.insert(name.into(), harmless)),
+            b"operator" => drop(self.operators.insert(name.into(), harmless)),
+            b"type" => drop(self.types.insert(name.into(), harmless)),
+            b"attribute" => drop(self.attributes.insert(name.into())),
+            b"type_oid" => {
+                let oid = std::str::from_utf8(name).ok()?.parse().ok()?;
+                self.type_oids.insert(oid);
+            }
+            b"catalogue" => self.closed |= !harmless,
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Whether there are any.
+    #[must_use]
+    pub fn are_loaded(&self) -> bool {
+        self.loaded
+    }
+
+    /// Whether something in the catalogue makes that nothing can be proven.
+    #[must_use]
+    pub fn are_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Whether a parameter of a statement may be declared with this type by the client: a value of
+    /// some types runs code when it is read (domains with a volatile `CHECK`). A type of a user's
+    /// that is not known is not harmless, and with no facts none is.
+    #[must_use]
+    pub fn parameter_is_harmless(&self, oid: u32) -> bool {
+        oid < super::words::FIRST_USER_OID || (self.loaded && !self.type_oids.contains(&oid))
+    }
+
+    pub(super) fn function(&self, name: &[u8]) -> Option<bool> {
+        self.functions.get(name).copied()
+    }
+
+    pub(super) fn relation(&self, name: &[u8]) -> Option<bool> {
+        self.relations.get(name).copied()
+    }
+
+    pub(super) fn operator(&self, name: &[u8]) -> Option<bool> {
+        self.operators.get(name).copied()
+    }
+
+    pub(super) fn type_named(&self, name: &[u8]) -> Option<bool> {
+        self.types.get(name).copied()
+    }
+
+    pub(super) fn is_attribute(&self, name: &[u8]) -> bool {
+        self.attributes.contains(name)
+    }
+
+    pub(super) fn has_odd_names(&self) -> bool {
+        self.odd_names
+    }
+}

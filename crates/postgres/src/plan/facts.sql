@@ -1,0 +1,197 @@
+-- What of a database's catalogue is harmless to a read. Three columns: what it is, its name, and
+-- whether all that bear the name are safe. Something is unsafe if it is volatile, or if it depends,
+-- by however many steps, on what is.
+with recursive
+spaces as materialized (
+    select oid from pg_catalog.pg_namespace where nspname !~ '^pg_(temp|toast)'
+),
+-- Functions that run text or relations which they are given by name, whatever they are declared as;
+-- and input functions that take the number of a type as an argument.
+runners(source) as (
+    values ('table_to_xml'), ('table_to_xmlschema'), ('table_to_xml_and_xmlschema'),
+        ('schema_to_xml'), ('schema_to_xmlschema'), ('schema_to_xml_and_xmlschema'),
+        ('database_to_xml'), ('database_to_xmlschema'), ('database_to_xml_and_xmlschema'),
+        ('query_to_xml'), ('query_to_xmlschema'), ('query_to_xml_and_xmlschema'),
+        ('cursor_to_xml'), ('cursor_to_xmlschema'),
+        ('ts_stat1'), ('ts_stat2'), ('tsquery_rewrite_query'),
+        ('pg_input_is_valid'), ('pg_input_error_info'),
+        ('array_in'), ('record_in'), ('domain_in'), ('range_in'), ('multirange_in'),
+        ('crosstab'), ('crosstab_hash'), ('connectby_text'), ('connectby_text_serial'),
+        ('xpath_table')
+),
+-- Builtins say of themselves whether they are safe in a parallel worker, and those that are not
+-- change the transaction (txid_current is "stable"). A user's function says so only if told to.
+volatile(oid) as materialized (
+    select p.oid
+    from pg_catalog.pg_proc p join pg_catalog.pg_language l on l.oid = p.prolang
+    where p.provolatile = 'v' or p.prokind = 'p'
+        or (p.oid < 16384 and p.proparallel = 'u')
+        or (l.lanname in ('internal', 'c')
+            and (p.prosrc in (select source from runners)
+                or p.prosrc in (
+                    select b.prosrc from pg_catalog.pg_proc b
+                    where b.oid < 16384 and (b.provolatile = 'v' or b.proparallel = 'u'))))
+),
+-- Operators that are used where none is written: IN, BETWEEN, CASE, NULLIF, IS DISTINCT FROM, LIKE,
+-- JOIN USING, ORDER BY, GROUP BY, DISTINCT, UNION.
+implied as materialized (
+    select o.oid, o.oprleft, o.oprright
+    from pg_catalog.pg_operator o
+    where o.oprname in ('=', '<>', '<', '<=', '>', '>=', '~~', '!~~', '~~*', '!~~*', '~', '!~',
+            '~*', '!~*')
+        or exists (select from pg_catalog.pg_amop a where a.amopopr = o.oid)
+),
+-- Stored expressions: whose they are, and their tree as text.
+trees as materialized (
+    select 'r'::"char" as class, w.ev_class as oid, w.ev_action::text as tree
+    from pg_catalog.pg_rewrite w join pg_catalog.pg_class c on c.oid = w.ev_class
+    where c.relkind = 'v'
+    union all
+    select 'r', p.polrelid, coalesce(p.polqual::text, '') || coalesce(p.polwithcheck::text, '')
+    from pg_catalog.pg_policy p join pg_catalog.pg_class c on c.oid = p.polrelid
+    where c.relrowsecurity
+    union all
+    select 't', k.contypid, k.conbin::text
+    from pg_catalog.pg_constraint k where k.contypid <> 0
+    union all
+    select 'f', p.oid, p.prosqlbody::text
+    from pg_catalog.pg_proc p where p.prosqlbody is not null
+),
+-- Numbers of functions, by the names of the fields that hold them; and any number that may be that
+-- of an object of a user's, whichever field it is in.
+named as materialized (
+    select distinct t.class, t.oid, m[1]::oid as number
+    from trees t,
+        regexp_matches(t.tree, ':\w*(?:funcid|fnoid|tsmhandler|Func) (\d+)', 'g') m
+),
+mentioned as materialized (
+    select distinct t.class, t.oid, m[1]::numeric as number
+    from trees t, regexp_matches(t.tree, '\m(\d{5,10})\M', 'g') m
+),
+-- Who depends on whom. A type is followed only if it is a user's.
+edges(class, oid, on_class, on_oid) as materialized (
+    select class, oid, 'f'::"char", number from named
+    union all
+    select m.class, m.oid, k.class, m.number::text::oid
+    from mentioned m, (values ('f'::"char"), ('r'), ('t'), ('o')) k(class)
+    where m.number between 16384 and 4294967295
+    union all
+    select 'f', a.aggfnoid::oid, 'f', s.oid
+    from pg_catalog.pg_aggregate a,
+        lateral (values (a.aggtransfn::oid), (a.aggfinalfn::oid), (a.aggcombinefn::oid),
+            (a.aggserialfn::oid), (a.aggdeserialfn::oid), (a.aggmtransfn::oid),
+            (a.aggminvtransfn::oid), (a.aggmfinalfn::oid)) s(oid)
+    where s.oid <> 0
+    union all
+    select 'f', p.oid, 't', t
+    from pg_catalog.pg_proc p,
+        lateral unnest(coalesce(p.proallargtypes, p.proargtypes::oid[]) || p.prorettype) t
+    where t >= 16384
+    union all
+    select 'o', o.oid, 'f', o.oprcode::oid from pg_catalog.pg_operator o where o.oprcode <> 0
+    union all
+    select 't', t.oid, 'f', s.oid
+    from pg_catalog.pg_type t,
+        lateral (values (t.typinput::oid), (t.typoutput::oid), (t.typreceive::oid),
+            (t.typsend::oid), (t.typmodin::oid), (t.typmodout::oid), (t.typsubscript::oid)) s(oid)
+    where s.oid <> 0 and t.typtype in ('b', 'e')
+        and s.oid::regproc::text not in ('array_in', 'pg_catalog.array_in')
+    union all
+    select 't', t.oid, 't', s.oid
+    from pg_catalog.pg_type t, lateral (values (t.typelem), (t.typbasetype)) s(oid)
+    where s.oid >= 16384
+    union all
+    select 't', t.oid, 't', a.atttypid
+    from pg_catalog.pg_type t join pg_catalog.pg_attribute a on a.attrelid = t.typrelid
+    where t.typrelid <> 0 and a.atttypid >= 16384 and not a.attisdropped
+    union all
+    select 't', s.oid, 't', r.rngsubtype
+    from pg_catalog.pg_range r, lateral (values (r.rngtypid), (r.rngmultitypid)) s(oid)
+    where r.rngsubtype >= 16384
+    union all
+    select 't', s.oid, 'f', f.oid
+    from pg_catalog.pg_range r, lateral (values (r.rngtypid), (r.rngmultitypid)) s(oid),
+        lateral (values (r.rngcanonical::oid), (r.rngsubdiff::oid)) f(oid)
+    where f.oid <> 0
+    union all
+    select 't', s.oid, 'f', c.castfunc
+    from pg_catalog.pg_cast c, lateral (values (c.castsource), (c.casttarget)) s(oid)
+    where c.castfunc <> 0 and s.oid >= 16384
+    union all
+    select 't', s.oid, 'o', o.oid
+    from implied o, lateral (values (o.oprleft), (o.oprright)) s(oid)
+    where s.oid >= 16384
+    union all
+    select 't', s.oid, 'f', a.amproc::oid
+    from pg_catalog.pg_amproc a, lateral (values (a.amproclefttype), (a.amprocrighttype)) s(oid)
+    where s.oid >= 16384
+    union all
+    select 'r', a.attrelid, 't', a.atttypid
+    from pg_catalog.pg_attribute a
+    where a.attnum > 0 and not a.attisdropped and a.atttypid >= 16384
+    union all
+    select 'r', i.inhparent, 'r', i.inhrelid from pg_catalog.pg_inherits i
+),
+unsafe(class, oid) as (
+    select 'f'::"char", oid from volatile
+    union
+    -- A foreign table is another server's matter; an unlogged one is empty or absent on a standby.
+    select 'r', oid from pg_catalog.pg_class
+    where relkind = 'f' or (relpersistence = 'u' and relkind in ('r', 'p', 'm', 'S'))
+    union
+    select e.class, e.oid from unsafe u join edges e on e.on_class = u.class and e.on_oid = u.oid
+),
+bad as materialized (select class, oid from unsafe),
+functions as (
+    select p.oid, p.proname, b.oid is null as safe,
+        p.pronargs > 0 and p.pronargs - p.pronargdefaults <= 1
+        and (a.typtype in ('c', 'p', 'd') or exists (
+            select from pg_catalog.pg_cast c join pg_catalog.pg_type s on s.oid = c.castsource
+            where c.casttarget = a.oid and c.castcontext = 'i' and s.typtype in ('c', 'd', 'p')))
+        as attribute
+    from pg_catalog.pg_proc p
+        join spaces n on n.oid = p.pronamespace
+        left join pg_catalog.pg_type a on a.oid = p.proargtypes[0]
+        left join bad b on b.class = 'f' and b.oid = p.oid
+),
+facts(what, name, safe) as (
+    select 'function', proname::text, bool_and(safe) from functions group by 2
+    union all
+    select distinct 'attribute', proname::text, false from functions where attribute and not safe
+    union all
+    select 'relation', c.relname::text, bool_and(b.oid is null)
+    from pg_catalog.pg_class c
+        join spaces n on n.oid = c.relnamespace
+        left join bad b on b.class = 'r' and b.oid = c.oid
+    where c.relkind in ('r', 'p', 'v', 'm', 'S', 'f')
+    group by 2
+    union all
+    select 'operator', o.oprname::text, bool_and(b.oid is null)
+    from pg_catalog.pg_operator o left join bad b on b.class = 'o' and b.oid = o.oid
+    group by 2
+    union all
+    select 'type', t.typname::text, bool_and(b.oid is null)
+    from pg_catalog.pg_type t
+        join spaces n on n.oid = t.typnamespace
+        left join bad b on b.class = 't' and b.oid = t.oid
+    group by 2
+    union all
+    select 'type_oid', oid::text, false from bad where class = 't'
+    union all
+    -- What is used without being named, between types that every statement has.
+    select 'catalogue', 'operator', false
+    from implied o join bad b on b.class = 'o' and b.oid = o.oid
+    where o.oprleft < 16384 and o.oprright < 16384
+    union all
+    select 'catalogue', 'cast', false
+    from pg_catalog.pg_cast c join bad b on b.class = 'f' and b.oid = c.castfunc
+    where c.castsource < 16384 and (c.casttarget < 16384 or c.castcontext = 'i')
+    union all
+    select 'catalogue', 'support function', false
+    from pg_catalog.pg_amproc a join bad b on b.class = 'f' and b.oid = a.amproc::oid
+    where a.amproclefttype < 16384 and a.amprocrighttype < 16384
+)
+select what, name, case when safe then 'safe' else 'unsafe' end from facts
+union all
+-- The last row: without it rows are missing.
+select 'end', '', '';

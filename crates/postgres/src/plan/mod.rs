@@ -1,0 +1,38 @@
+//! What a statement is, before it is sent anywhere: a proven read, transaction control, a change of
+//! the session, or what goes to the primary on a server connection of the client's own.
+//!
+//! It never calls anything a read that it cannot prove to be one from its tokens and from the
+//! catalogue's facts; it never asks a server, and never parses more than it must.
+//!
+//! The one path: [`Planner::plan`] looks the text's normal form up among the plans it has; on a
+//! miss the statement is cut into tokens, its first words say what kind it is, and what looks like
+//! a query has to pass `read`, where each token needs a reason to be harmless.
+
+mod contains;
+mod facts;
+mod frame;
+mod keyword;
+mod kind;
+mod modes;
+mod names;
+mod planner;
+mod proof;
+mod query;
+mod reason;
+mod schema_change;
+mod session;
+mod setting;
+mod statement;
+mod traps;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+pub use contains::Contains;
+pub use facts::{Facts, FactsError};
+pub use kind::{BeginForm, Deallocate, Discard, Isolation, Kind, Pin, Unsettles};
+pub use planner::{Plan, Planner, Scope};
+pub use reason::Reason;
+pub use setting::{SettingChange, pins};
+pub use wire::sql::Directive;

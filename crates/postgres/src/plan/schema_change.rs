@@ -1,0 +1,77 @@
+//! Statements that change the catalogue, and what becomes of the facts.
+
+use wire::sql::Token;
+
+use super::kind::{Kind, Pin, Unsettles};
+
+/// What can be made anew without making anything that is known less harmless than it was.
+const ADDING: [&str; 2] = ["table", "materialized"];
+
+/// Objects that no fact speaks of.
+const APART: [&str; 22] = [
+    "index",
+    "unique",
+    "statistics",
+    "sequence",
+    "role",
+    "user",
+    "group",
+    "database",
+    "tablespace",
+    "publication",
+    "subscription",
+    "trigger",
+    "constraint",
+    "collation",
+    "text",
+    "event",
+    "system",
+    "conversion",
+    "default",
+    "large",
+    "server",
+    "access",
+];
+
+/// What a statement is that begins with `CREATE`, `ALTER`, `DROP` and the like.
+pub(super) fn classify(tokens: &[Token<'_>]) -> Kind {
+    let Some((first, rest)) = tokens.split_first() else { return Kind::Other };
+    if first.is("create") {
+        return create(rest);
+    }
+    let what = rest.first();
+    let is_apart = what.is_some_and(|what| what.is_any(&APART));
+    let apart = first.is_any(&["grant", "revoke", "comment", "security", "reassign", "reindex"]);
+    Kind::Ddl(match is_apart || apart {
+        true => Unsettles::Nothing,
+        false => Unsettles::Changes,
+    })
+}
+
+fn create(rest: &[Token<'_>]) -> Kind {
+    let mut rest = rest;
+    let replaces = matches!(rest, [or, replace, ..] if or.is("or") && replace.is("replace"));
+    if replaces {
+        rest = &rest[2..];
+    }
+    loop {
+        match rest {
+            [scope, after @ ..] if scope.is_any(&["global", "local", "recursive", "unlogged"]) => {
+                rest = after;
+            }
+            [temporary, ..] if temporary.is_any(&["temp", "temporary"]) => {
+                return Kind::Pins(Pin::Temporary);
+            }
+            [what, ..] if what.is_any(&APART) => return Kind::Ddl(Unsettles::Nothing),
+            // A partition or child of a table that is known may be of a kind that is not harmless.
+            [what, after @ ..] if what.is_any(&ADDING) && !replaces && !attaches(after) => {
+                return Kind::Ddl(Unsettles::Adds);
+            }
+            _ => return Kind::Ddl(Unsettles::Changes),
+        }
+    }
+}
+
+fn attaches(tokens: &[Token<'_>]) -> bool {
+    tokens.iter().any(|token| token.is_any(&["inherits", "of"]))
+}

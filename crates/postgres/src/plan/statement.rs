@@ -1,0 +1,100 @@
+//! From a text to what it is: cut into statements, each known by its first words.
+
+use wire::sql::{Strings, Token, TokenKind, statements};
+
+use super::contains::Contains;
+use super::facts::Facts;
+use super::kind::{Kind, Pin};
+use super::planner::Scope;
+use super::reason::Reason;
+use super::{modes, query, schema_change, session, setting, traps};
+
+/// Tokens of one statement that are looked at; a longer one is no proven read.
+pub(super) const TOKENS_MAX: usize = 8192;
+
+/// What a text is, and whether another text of the same normal form is sure to be the same.
+pub(super) struct Classified {
+    pub(super) kind: Kind,
+    pub(super) reason: Reason,
+    pub(super) keep: bool,
+}
+
+/// What `sql` is. `facts` prove its reads.
+pub(super) fn classify_text(sql: &[u8], scope: Scope, facts: &Facts) -> Classified {
+    let unsure = scope.unsure_encoding && !sql.is_ascii();
+    let mut statements = statements(sql, scope.strings);
+    let mut tokens = Vec::new();
+    let mut first: Option<Classified> = None;
+    let mut contains = Contains::default();
+    let mut several = false;
+    while statements.next_into(&mut tokens, TOKENS_MAX) {
+        let next = one(&tokens, scope, unsure, facts);
+        contains = contains.with(Contains::of(&next.kind));
+        match first {
+            None => first = Some(next),
+            Some(_) => several = true,
+        }
+    }
+    match first {
+        // What follows may depend on what a constant in `SET` said.
+        Some(_) if several => {
+            Classified { kind: Kind::Several(contains), reason: Reason::Several, keep: false }
+        }
+        Some(one) => one,
+        None => Classified { kind: Kind::Empty, reason: Reason::NotAQuery, keep: true },
+    }
+}
+
+fn one(tokens: &[Token<'_>], scope: Scope, unsure: bool, facts: &Facts) -> Classified {
+    let keep = !tokens.first().is_some_and(|first| first.is_any(&["set", "reset"]));
+    // A backslash can be half a character, and then escapes nothing: where strings end is unknown.
+    let escapes = scope.strings == Strings::Backslash
+        || tokens.iter().any(|token| token.kind == TokenKind::EscapeString);
+    if unsure && escapes {
+        let kind = Kind::Pins(Pin::Setting);
+        return Classified { kind, reason: Reason::Encoding, keep: false };
+    }
+    let (kind, reason) = kind_of(tokens, facts);
+    match kind {
+        Kind::Read if unsure || scope.strings == Strings::Backslash => {
+            Classified { kind: Kind::Other, reason: Reason::Encoding, keep: false }
+        }
+        kind => Classified { kind, reason, keep: keep && !unsure },
+    }
+}
+
+fn kind_of(tokens: &[Token<'_>], facts: &Facts) -> (Kind, Reason) {
+    let Some(first) = tokens.first() else { return (Kind::Empty, Reason::NotAQuery) };
+    if let Some(kind) = modes::transaction(tokens) {
+        return (kind, Reason::NotAQuery);
+    }
+    if first.is_any(&["set", "reset"]) {
+        return (setting::classify(tokens), Reason::NotAQuery);
+    }
+    // Wherever it stands, and whatever the statement is besides.
+    if let Some(pin) = traps::pin(tokens) {
+        return (Kind::Pins(pin), Reason::SessionState);
+    }
+    if first.is("show") {
+        return (Kind::Other, Reason::Show);
+    }
+    if query::begins(tokens) {
+        return query::classify(tokens, facts);
+    }
+    (changing(first, tokens), Reason::NotAQuery)
+}
+
+/// Statements that are no queries.
+fn changing(first: &Token<'_>, tokens: &[Token<'_>]) -> Kind {
+    if first.is_any(&["insert", "update", "delete", "merge", "truncate"]) {
+        return Kind::Write;
+    }
+    if let Some(kind) = session::classify(tokens) {
+        return kind;
+    }
+    let ddl = [
+        "create", "alter", "drop", "grant", "revoke", "comment", "security", "reassign", "import",
+        "reindex",
+    ];
+    if first.is_any(&ddl) { schema_change::classify(tokens) } else { Kind::Other }
+}
