@@ -1,5 +1,7 @@
 //! TLS for listeners and towards backends, by rustls with *ring*.
 
+mod client;
+
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+
+pub use client::{Check, ClientOptions};
 
 /// A listener's certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -11,6 +11,7 @@
 pub mod auth;
 pub mod console;
 pub mod plan;
+pub mod server;
 pub mod settings;
 
 pub use settings::Settings;

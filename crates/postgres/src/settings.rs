@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use watch::units::{Duration, Size};
 
 pub use auth::{AuthQuery, AuthRule, From, Method};
-pub use backend::BackendSettings;
+pub use backend::{BackendSettings, Role, Spread, TlsMode, TlsNegotiation, TwoPrimaries};
 pub use database::{ANY_DATABASE, DatabaseSettings};
 pub use limits::{Lanes, Pool, Timeouts};
 pub use network::{Cidr, CidrError, TlsSettings};
@@ -88,9 +88,16 @@ pub struct Settings {
     pub max_lag: Duration,
     /// The same limit in bytes of WAL that the replica has yet to replay; `0` is without limit.
     pub max_lag_bytes: Size,
+    /// Whom a read goes to among the replicas that can take it: `in-flight` or `nearest`.
+    pub spread: Spread,
     /// How often each backend is asked for its role and its position. A promotion is noticed
-    /// within about twice this.
+    /// within about twice this, and so long after its own write a client reads from the primary.
     pub poll_interval: Duration,
+    /// A backend that does not answer for so long is down: it gets no statements until it does.
+    pub poll_timeout: Duration,
+    /// What to do while several backends say that they are the primary: `refuse` or
+    /// `higher-timeline`.
+    pub two_primaries: TwoPrimaries,
     /// How long a statement waits for a primary while there is none, as during a failover; then
     /// it hears SQLSTATE 08001. `0` fails at once.
     pub failover_wait: Duration,
@@ -153,7 +160,10 @@ impl Default for Settings {
             reads_on_primary: false,
             max_lag: Duration::from_secs(10),
             max_lag_bytes: Size::from_bytes(0),
+            spread: Spread::default(),
             poll_interval: Duration::from_millis(500),
+            poll_timeout: Duration::from_secs(2),
+            two_primaries: TwoPrimaries::default(),
             failover_wait: Duration::from_secs(30),
             merge_begin: true,
             ignore_startup_parameters: Vec::new(),

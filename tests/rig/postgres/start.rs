@@ -112,7 +112,7 @@ impl Setup {
         self
     }
 
-    /// A line of `pg_hba.conf`, before the others.
+    /// A line of `pg_hba.conf`, before those for everyone.
     #[must_use]
     pub fn hba(mut self, line: &str) -> Self {
         self.hba.push(line.to_owned());
@@ -152,16 +152,15 @@ impl Setup {
 
     fn access(&self) -> String {
         let method = self.auth.name();
-        let mut text = String::new();
+        // The rig itself always gets in.
+        let mut text =
+            format!("local all {SUPERUSER} trust\nlocal replication {SUPERUSER} trust\n");
         for line in &self.hba {
-            text.push_str(line);
-            text.push('\n');
+            let _ = writeln!(text, "{line}");
         }
         let _ = write!(
             text,
-            "local all {SUPERUSER} trust\n\
-             local replication {SUPERUSER} trust\n\
-             local all all {method}\n\
+            "local all all {method}\n\
              host all all 127.0.0.1/32 {method}\n\
              host replication all 127.0.0.1/32 {method}\n"
         );

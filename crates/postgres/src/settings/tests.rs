@@ -14,7 +14,7 @@ name = "ann"
 password = "geheim"
 [[backend]]
 name = "a"
-address = "127.0.0.1:5432"
+url = "postgresql://127.0.0.1:5432"
 "#;
 
 fn smallest() -> Settings {

@@ -97,6 +97,7 @@ impl Settings {
             ("lanes.head-of-line", lanes.head_of_line),
             ("pool.connect-timeout", self.pool.connect_timeout),
             ("poll-interval", self.poll_interval),
+            ("poll-timeout", self.poll_timeout),
         ];
         if let Some((key, _)) = spans.iter().find(|(_, span)| span.get().is_zero()) {
             return wrong(*key, "must not be 0; what never comes would be waited for for ever");
@@ -223,15 +224,20 @@ impl Settings {
 
     fn validate_backends(&self) -> Checked {
         if self.backend.is_empty() {
-            let what = "is missing: add [[postgres.backend]] with name and address of a server";
+            let what = "is missing: add [[postgres.backend]] with name and url of a server";
             return wrong("backend", what);
         }
         let mut names = HashSet::new();
-        let mut twice = self.backend.iter().filter(|backend| !names.insert(&backend.name));
-        match twice.next() {
-            Some(backend) => wrong(format!("backend {:?}", backend.name), "is there twice"),
-            None => Ok(()),
+        for backend in &self.backend {
+            let at = || format!("backend {:?}", backend.name);
+            if !names.insert(&backend.name) {
+                return wrong(at(), "is there twice");
+            }
+            if let Err(what) = backend.validate() {
+                return wrong(at(), what);
+            }
         }
+        Ok(())
     }
 }
 

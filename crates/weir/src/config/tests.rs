@@ -219,7 +219,7 @@ fn points_in_a_store_are_not_left_out_of_sight() {
 }
 
 const POSTGRES: &str = "[[postgres.user]]\nname = \"ann\"\npassword = \"geheim\"\n\
-    [[postgres.backend]]\nname = \"a\"\naddress = \"127.0.0.1:5432\"\n";
+    [[postgres.backend]]\nname = \"a\"\nurl = \"postgresql://127.0.0.1:5432\"\n";
 
 #[test]
 fn a_file_about_postgresql_alone_turns_influxdb_off() {

@@ -1,0 +1,297 @@
+//! Opening a connection to a server: TCP or Unix socket, TLS, startup, login.
+
+use std::io;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use wire::postgres::backend::{self, BackendKey, Fields, tag};
+use wire::postgres::startup;
+
+use super::{Address, Conversation, DialError, Server, ServerError, Socket, TalkError, Tls};
+use crate::auth::{Binding, Credentials, Derivation, KeyCache, Keys};
+use crate::auth::{Login, LoginRules, LoginStep};
+
+/// How long a connection may be silent before the kernel asks whether the server is still there,
+/// how often it asks then, and how often without an answer until it gives up.
+const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
+    .with_time(Duration::from_secs(30))
+    .with_interval(Duration::from_secs(10))
+    .with_retries(3);
+
+/// Messages that a server may send before it is ready. PostgreSQL sends about 20.
+const STARTUP_MESSAGES_MAX: usize = 1000;
+
+/// Passwords whose keys are kept, since each connection of a pool logs in with the same few.
+const KEYS_KEPT: usize = 1024;
+
+/// Who logs in, where, and with what settings.
+#[derive(Debug, Clone)]
+pub struct Identity<'a> {
+    /// The user.
+    pub user: &'a str,
+    /// The database.
+    pub database: &'a str,
+    /// Further startup parameters: settings that the session begins with.
+    pub parameters: &'a [(&'a str, &'a str)],
+    /// What the user proves itself by.
+    pub credentials: Credentials,
+}
+
+/// What a cancel request for a connection must carry.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CancelKey {
+    /// The server's process.
+    pub process_id: i32,
+    /// Whoever knows it may cancel.
+    pub secret: Box<[u8]>,
+}
+
+impl std::fmt::Debug for CancelKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CancelKey").field("process_id", &self.process_id).finish_non_exhaustive()
+    }
+}
+
+/// A connection that is logged in and idle.
+#[derive(Debug)]
+pub struct Dialled {
+    /// The connection.
+    pub socket: Socket,
+    /// What cancels its statements; `None` where the server has given nothing.
+    pub key: Option<CancelKey>,
+    /// The settings that the server reports (ParameterStatus), each once.
+    pub parameters: Vec<(String, String)>,
+    /// What came behind the first ReadyForQuery; mostly nothing.
+    pub rest: Vec<u8>,
+}
+
+impl Dialled {
+    /// A setting that the server has reported.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Opens a connection to `server` and logs in.
+///
+/// Proving a password to a server takes thousands of hashes; that runs on the runtime's threads
+/// for blocking work.
+///
+/// # Errors
+/// Nobody is there, TLS fails, the server refuses, or all of it takes longer than the server's
+/// `connect_timeout`.
+pub async fn dial(server: &Server, identity: Identity<'_>) -> Result<Dialled, DialError> {
+    let limit = server.connect_timeout;
+    let open = async {
+        let socket = connect(server).await?;
+        start(socket, &server.address, identity).await
+    };
+    timeout(limit, open)
+        .await
+        .unwrap_or_else(|_| Err(DialError::TimedOut { address: server.address.to_string(), limit }))
+}
+
+/// Opens a connection to `server`, under TLS where that is its way, and says nothing yet.
+pub(super) async fn connect(server: &Server) -> Result<Socket, DialError> {
+    let address = &server.address;
+    let unreachable = |source| DialError::Connect { address: address.to_string(), source };
+    match address {
+        Address::Unix(path) => {
+            UnixStream::connect(path).await.map(Socket::Unix).map_err(unreachable)
+        }
+        Address::Tcp { host, port } => {
+            let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(unreachable)?;
+            prepare(&stream).map_err(unreachable)?;
+            match &server.tls {
+                None => Ok(Socket::Tcp(stream)),
+                Some(tls) => encrypt(stream, tls, address).await,
+            }
+        }
+    }
+}
+
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    SockRef::from(stream).set_tcp_keepalive(&KEEPALIVE)
+}
+
+/// "Message Flow", SSL Session Encryption.
+async fn encrypt(mut stream: TcpStream, tls: &Tls, address: &Address) -> Result<Socket, DialError> {
+    let address = || address.to_string();
+    if !tls.direct {
+        match agree(&mut stream).await {
+            Ok(Agreed::Yes) => {}
+            Ok(Agreed::No) if tls.required => return Err(DialError::NoTls { address: address() }),
+            Ok(Agreed::No) => return Ok(Socket::Tcp(stream)),
+            Ok(Agreed::More) => return Err(DialError::Injected { address: address() }),
+            Err(source) => return Err(DialError::Talk { address: address(), source }),
+        }
+    }
+    let connector = TlsConnector::from(tls.config.clone());
+    let shaken = connector.connect(tls.name.clone(), stream).await;
+    let stream = shaken.map_err(|source| DialError::Tls { address: address(), source })?;
+    Ok(Socket::Tls(Box::new(stream)))
+}
+
+enum Agreed {
+    Yes,
+    No,
+    /// Something follows the answer, which no server does.
+    More,
+}
+
+async fn agree<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> Result<Agreed, TalkError> {
+    let mut request = Vec::new();
+    startup::put_tls_request(&mut request);
+    stream.write_all(&request).await?;
+    stream.flush().await?;
+    // One more than there may be, so that what has come together with it is seen.
+    let mut answer = [0; 2];
+    let came = stream.read(&mut answer).await?;
+    match answer {
+        _ if came == 0 => Err(TalkError::Closed),
+        _ if came > 1 => Ok(Agreed::More),
+        [b'S', _] => Ok(Agreed::Yes),
+        [b'N', _] => Ok(Agreed::No),
+        [other, _] => Err(TalkError::Unexpected(other)),
+    }
+}
+
+async fn start(
+    socket: Socket,
+    address: &Address,
+    identity: Identity<'_>,
+) -> Result<Dialled, DialError> {
+    let (user, database) = (identity.user, identity.database);
+    let certificate = socket.server_certificate().map(|der| der.as_ref().to_vec());
+    let cleartext = !matches!(socket, Socket::Tcp(_));
+    let rules = LoginRules { cleartext, binding: Binding::Prefer };
+    let login = Login::new(user, identity.credentials.clone(), certificate.as_deref());
+    let mut talk = Conversation::new(socket, Vec::new());
+    let started = log_in(&mut talk, &identity, login.rules(rules)).await;
+    let address = || address.to_string();
+    match started {
+        Ok(Ready { key, parameters }) => {
+            let (socket, rest) = talk.into_parts();
+            Ok(Dialled { socket, key, parameters, rest })
+        }
+        Err(Start::Refused(error)) => {
+            let (user, database) = (user.to_owned(), database.to_owned());
+            Err(DialError::Refused { address: address(), user, database, error })
+        }
+        Err(Start::Login(reason)) => {
+            Err(DialError::Login { address: address(), user: user.to_owned(), reason })
+        }
+        Err(Start::Talk(source)) => Err(DialError::Talk { address: address(), source }),
+    }
+}
+
+/// Why a start failed, without where.
+#[derive(Debug)]
+pub(super) enum Start {
+    Refused(ServerError),
+    Login(String),
+    Talk(TalkError),
+}
+
+impl<E: Into<TalkError>> From<E> for Start {
+    fn from(error: E) -> Self {
+        Self::Talk(error.into())
+    }
+}
+
+/// What is known of a session once it is ready.
+#[derive(Debug, Default)]
+pub(super) struct Ready {
+    pub(super) key: Option<CancelKey>,
+    pub(super) parameters: Vec<(String, String)>,
+}
+
+/// From the startup message to the first ReadyForQuery ("Message Flow", Start-up).
+pub(super) async fn log_in<S: AsyncRead + AsyncWrite + Unpin>(
+    talk: &mut Conversation<S>,
+    identity: &Identity<'_>,
+    mut login: Login,
+) -> Result<Ready, Start> {
+    let named = [("user", identity.user), ("database", identity.database)];
+    let parameters = named.into_iter().chain(identity.parameters.iter().copied());
+    // 3.0, since 3.2 would bring longer cancel keys alone, and not each pooler in between knows it.
+    startup::put_start(&mut talk.out, 0, parameters);
+    talk.send().await?;
+    let (mut ready, mut is_in) = (Ready::default(), false);
+    for _ in 0..STARTUP_MESSAGES_MAX {
+        let frame = talk.next().await?;
+        match frame.tag {
+            tag::AUTHENTICATION if !is_in => {
+                let mut answer = Vec::new();
+                let step = login.on(frame.body, &mut answer);
+                is_in = prove(&mut login, step, &mut answer).await?;
+                talk.out.append(&mut answer);
+                talk.send().await?;
+            }
+            tag::PARAMETER_STATUS if is_in => {
+                let (name, value) = backend::parameter_status(frame.body)?;
+                set(&mut ready.parameters, name, value);
+            }
+            tag::BACKEND_KEY_DATA if is_in => {
+                let BackendKey { process_id, secret } = BackendKey::read(frame.body)?;
+                ready.key = Some(CancelKey { process_id, secret: secret.into() });
+            }
+            tag::READY_FOR_QUERY if is_in => {
+                backend::ready_for_query(frame.body)?;
+                return Ok(ready);
+            }
+            tag::ERROR_RESPONSE => {
+                return Err(Start::Refused(ServerError::new(&Fields::read(frame.body)?)));
+            }
+            tag::NOTICE_RESPONSE | tag::NEGOTIATE_PROTOCOL_VERSION => {}
+            other => return Err(TalkError::Unexpected(other).into()),
+        }
+    }
+    Err(TalkError::Endless.into())
+}
+
+/// Goes on with the login; whether Weir is in by now.
+async fn prove(login: &mut Login, step: LoginStep, out: &mut Vec<u8>) -> Result<bool, Start> {
+    let step = match step {
+        LoginStep::Derive(derivation) => login.derived(&derive(derivation).await?, out),
+        step => step,
+    };
+    match step {
+        LoginStep::More => Ok(false),
+        LoginStep::Done => Ok(true),
+        LoginStep::Failed(error) => Err(Start::Login(error.to_string())),
+        LoginStep::Derive(_) => Err(Start::Login("two derivations in a row".to_owned())),
+    }
+}
+
+/// The keys of a password: from an earlier login, or computed away from this thread.
+async fn derive(derivation: Derivation) -> Result<Keys, Start> {
+    static KEPT: OnceLock<Option<KeyCache>> = OnceLock::new();
+    let kept = KEPT.get_or_init(|| KeyCache::new(KEYS_KEPT)).as_ref();
+    if let Some(keys) = kept.and_then(|kept| kept.get(&derivation)) {
+        return Ok(keys);
+    }
+    let run = move || (derivation.run(), derivation);
+    let (keys, derivation) =
+        tokio::task::spawn_blocking(run).await.map_err(|error| Start::Login(error.to_string()))?;
+    if let Some(kept) = kept {
+        kept.put(&derivation, &keys);
+    }
+    Ok(keys)
+}
+
+/// The server may report one more than once; the last counts.
+fn set(parameters: &mut Vec<(String, String)>, name: &[u8], value: &[u8]) {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let (name, value) = (text(name), text(value));
+    match parameters.iter_mut().find(|(found, _)| *found == name) {
+        Some((_, found)) => *found = value,
+        None => parameters.push((name, value)),
+    }
+}

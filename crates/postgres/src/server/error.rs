@@ -1,0 +1,154 @@
+//! Why a connection to a server could not be opened, and what can be done about it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use wire::postgres::backend::Fields;
+use wire::postgres::sqlstate;
+
+use super::TalkError;
+
+/// How much of a server's text is kept, in bytes.
+const TEXT_BYTES_MAX: usize = 1024;
+
+/// An error that a server has answered with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerError {
+    /// `ERROR`, `FATAL` or `PANIC`.
+    pub severity: String,
+    /// The SQLSTATE; empty where the server gave none.
+    pub code: String,
+    /// The message.
+    pub message: String,
+    /// What can be done about it, where the server knows.
+    pub hint: Option<String>,
+}
+
+impl ServerError {
+    /// From the fields of an ErrorResponse.
+    pub fn new(fields: &Fields<'_>) -> Self {
+        Self {
+            severity: text(fields.severity()),
+            code: text(fields.code()),
+            message: text(fields.message()),
+            hint: fields.hint().map(text),
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    let bytes = &bytes[..bytes.len().min(TEXT_BYTES_MAX)];
+    match String::from_utf8_lossy(bytes) {
+        Cow::Borrowed(text) => text.to_owned(),
+        Cow::Owned(text) => text,
+    }
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.severity, self.message)?;
+        if !self.code.is_empty() {
+            write!(f, " (SQLSTATE {})", self.code)?;
+        }
+        match &self.hint {
+            Some(hint) => write!(f, "; {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+/// Why a connection to a server could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    /// Nobody is there, or the network says so.
+    #[error("can't connect to {address}: {source}; is PostgreSQL running and listening there?")]
+    Connect {
+        /// Where.
+        address: String,
+        /// As the system's.
+        source: io::Error,
+    },
+    /// It took too long.
+    #[error("{address} did not take a connection within {limit:?}; does it hang?")]
+    TimedOut {
+        /// Where.
+        address: String,
+        /// How long it might take.
+        limit: Duration,
+    },
+    /// The server has no TLS.
+    #[error("{address} does not take TLS: set ssl = on there, or tls = \"disable\" here")]
+    NoTls {
+        /// Where.
+        address: String,
+    },
+    /// The handshake failed.
+    #[error("TLS with {address}: {source}; see `tls` and `ca` of the backend")]
+    Tls {
+        /// Where.
+        address: String,
+        /// As rustls says it.
+        source: io::Error,
+    },
+    /// Something came in the clear between the agreement on TLS and the handshake, which would be
+    /// taken for what came under TLS (CVE-2021-43766).
+    #[error("{address} sent something in the clear after agreeing to TLS: is somebody between?")]
+    Injected {
+        /// Where.
+        address: String,
+    },
+    /// The server refuses this login.
+    #[error("{address} refuses user {user} in database {database}: {error}")]
+    Refused {
+        /// Where.
+        address: String,
+        /// Who.
+        user: String,
+        /// Which database.
+        database: String,
+        /// In the server's words.
+        error: ServerError,
+    },
+    /// Weir can't log in, for want of a password or because the server does not know it either.
+    #[error("can't log in to {address} as {user}: {reason}")]
+    Login {
+        /// Where.
+        address: String,
+        /// Who.
+        user: String,
+        /// Why.
+        reason: String,
+    },
+    /// The server closed, or does not speak the protocol.
+    #[error("{address}: {source}")]
+    Talk {
+        /// Where.
+        address: String,
+        /// What.
+        source: TalkError,
+    },
+}
+
+impl DialError {
+    /// The server's own words, where it answered with an error.
+    pub fn server_error(&self) -> Option<&ServerError> {
+        match self {
+            Self::Refused { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Whether the server runs and takes connections, and this login alone was refused: another
+    /// user's, or one a moment later, may be taken.
+    pub fn is_of_this_login(&self) -> bool {
+        match self {
+            Self::Refused { error, .. } => error.code != sqlstate::CANNOT_CONNECT_NOW,
+            Self::Login { .. } => true,
+            _ => false,
+        }
+    }
+}
