@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -57,7 +57,8 @@ impl Verifier {
         }
     }
 
-    /// Computes what a plain password needs for SCRAM. Slow as [`Derivation::run`], once per value.
+    /// Computes what a plain password needs for SCRAM. Slow as [`Derivation::run`], once for all
+    /// clones of a value.
     pub fn warm(&self) {
         if let Self::Plain(plain) = self {
             plain.scram();
@@ -150,13 +151,14 @@ impl Md5Verifier {
 #[derive(Clone, Debug)]
 pub struct PlainVerifier {
     pub(super) secret: Secret,
-    scram: OnceLock<Option<ScramVerifier>>,
+    /// Shared by clones, so that one of them warm is all of them warm.
+    scram: Arc<OnceLock<Option<ScramVerifier>>>,
 }
 
 impl PlainVerifier {
     /// Takes the password.
     pub fn new(secret: Secret) -> Self {
-        Self { secret, scram: OnceLock::new() }
+        Self { secret, scram: Arc::default() }
     }
 
     /// The same as a SCRAM verifier; slow the first time.

@@ -191,3 +191,13 @@ fn keys_are_computed_once() {
     assert_eq!(cache.get(&derivation("b")), Some(derivation("b").run()));
     assert_ne!(cache.get(&derivation("c")), cache.get(&derivation("b")));
 }
+
+#[test]
+fn a_plain_password_is_made_ready_for_scram_once() {
+    let verifier = plain("secret");
+    let clone = verifier.clone();
+    assert!(!verifier.is_warm());
+    clone.warm();
+    assert!(verifier.is_warm());
+    assert!(scram("secret").is_warm() && md5("secret").is_warm());
+}
