@@ -132,7 +132,7 @@ async fn encrypt(mut stream: TcpStream, tls: &Tls, address: &Address) -> Result<
             Err(source) => return Err(DialError::Talk { address: address(), source }),
         }
     }
-    let connector = TlsConnector::from(tls.config.clone());
+    let connector = TlsConnector::from(tls.config());
     let shaken = connector.connect(tls.name.clone(), stream).await;
     let stream = shaken.map_err(|source| DialError::Tls { address: address(), source })?;
     Ok(Socket::Tls(Box::new(stream)))

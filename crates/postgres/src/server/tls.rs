@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use flow::tls::{Check, ClientOptions, TlsError};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -28,7 +29,8 @@ pub struct Server {
 /// TLS with a server.
 #[derive(Clone)]
 pub struct Tls {
-    pub(super) config: Arc<ClientConfig>,
+    /// Clones share it, so that certificates are read anew for all.
+    config: Arc<ArcSwap<ClientConfig>>,
     pub(super) name: ServerName<'static>,
     /// Without asking first.
     pub(super) direct: bool,
@@ -80,6 +82,18 @@ impl Server {
             .map_err(|what| ServerSettingsError { name: settings.name.clone(), what })
     }
 
+    /// Reads the files of certificates anew: connections from now on are made with them.
+    ///
+    /// # Errors
+    /// A file can not be read; the former ones stay.
+    pub fn reload(&self, settings: &BackendSettings) -> Result<(), ServerSettingsError> {
+        let Some(tls) = &self.tls else { return Ok(()) };
+        let config = Tls::config_of(settings)
+            .map_err(|what| ServerSettingsError { name: settings.name.clone(), what })?;
+        tls.config.store(Arc::new(config));
+        Ok(())
+    }
+
     fn read(settings: &BackendSettings) -> Result<Self, What> {
         let address: Address = settings.url.parse()?;
         let tls = match (settings.tls, address.host()) {
@@ -91,7 +105,12 @@ impl Server {
 }
 
 impl Tls {
-    fn read(settings: &BackendSettings, host: &str) -> Result<Self, What> {
+    /// As connections are made with now.
+    pub(super) fn config(&self) -> Arc<ClientConfig> {
+        self.config.load_full()
+    }
+
+    fn config_of(settings: &BackendSettings) -> Result<ClientConfig, What> {
         let pair = match (&settings.certificate, &settings.key) {
             (Some(certificate), Some(key)) => {
                 Some(flow::tls::Settings { certificate: certificate.clone(), key: key.clone() })
@@ -108,9 +127,13 @@ impl Tls {
             identity: pair.as_ref(),
             protocols: &[ALPN],
         };
+        Ok(options.config()?)
+    }
+
+    fn read(settings: &BackendSettings, host: &str) -> Result<Self, What> {
         let name = ServerName::try_from(host.to_owned());
         Ok(Self {
-            config: Arc::new(options.config()?),
+            config: Arc::new(ArcSwap::from_pointee(Self::config_of(settings)?)),
             name: name.map_err(|_| What::Name(host.to_owned()))?,
             direct: settings.tls_negotiation == TlsNegotiation::Direct,
             required: settings.tls != TlsMode::Prefer,

@@ -157,6 +157,20 @@ impl BackendSettings {
         }
     }
 
+    /// The password, from its file where it is there.
+    ///
+    /// # Errors
+    /// The file can not be read.
+    pub fn read_password(&self) -> std::io::Result<String> {
+        let Some(path) = &self.password_file else {
+            return Ok(self.password.reveal().to_owned());
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            std::io::Error::new(error.kind(), format!("password-file {}: {error}", path.display()))
+        })?;
+        Ok(text.lines().next().unwrap_or_default().to_owned())
+    }
+
     /// Checks what the types cannot.
     ///
     /// # Errors

@@ -1,0 +1,301 @@
+//! The servers behind the gateway: which is the primary, which replicas are new enough, and whom a
+//! statement goes to.
+//!
+//! Nothing here sees a statement or a client, and no worker waits here for a server's answer. Who
+//! is what is decided by pure functions ([`roles`], [`picture`], [`choose`]) over what each server
+//! says of itself; in doubt nobody takes writes.
+//!
+//! The path: a task polls each server on the control runtime ([`poll`]), one task hears them all
+//! and decides ([`oversee`]), workers look at a [`View`] and at the atomics of a [`Backend`], and
+//! wait by a generation where there is no primary.
+//!
+//! A client reads its own writes: it keeps when its last write ended ([`LastWrite`]), and a replica
+//! takes its reads once it has replayed a position of the primary that was asked for later
+//! ([`history`]).
+
+mod backend;
+mod choose;
+mod facts;
+mod history;
+mod moment;
+mod oversee;
+mod picture;
+#[cfg(test)]
+mod picture_tests;
+mod poll;
+mod position;
+mod roles;
+#[cfg(test)]
+mod roles_tests;
+mod status;
+mod view;
+#[cfg(test)]
+mod view_tests;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ::watch::metrics::Registry;
+use arc_swap::{ArcSwap, Guard};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+pub use backend::Backend;
+pub use facts::{Facts, FactsError};
+pub use history::Lag;
+pub use moment::{LastWrite, Moment};
+pub use position::{Position, PositionError};
+pub use roles::{NoPrimary, Standing};
+pub use status::BackendStatus;
+pub use view::{Ask, View};
+
+use crate::server::{AskLimits, Conversation, DialError, QueryError, Rows, dial};
+use crate::settings::Settings;
+use oversee::Plan;
+
+/// Reports that wait for the task that hears them.
+const REPORTS_MAX: usize = 64;
+/// What Weir asks of its own may cost: the catalogue of a large database, at most.
+const OWN_LIMITS: AskLimits = AskLimits { bytes: 64 << 20, time: Duration::from_secs(30) };
+
+/// A backend can't be set up: a file of its settings can not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("postgres.backend {name:?}: {what}")]
+pub struct StartError {
+    name: String,
+    what: String,
+}
+
+/// A question of Weir's own found no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum OwnError {
+    /// No server is there to be asked.
+    #[error(transparent)]
+    NoPrimary(#[from] NoPrimary),
+    /// None that could be connected to.
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    /// None that answered.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+}
+
+/// How often servers are asked, and how long they may take.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    interval: Duration,
+    timeout: Duration,
+}
+
+impl Pace {
+    fn new(settings: &Settings) -> Self {
+        Self { interval: settings.poll_interval.get(), timeout: settings.poll_timeout.get() }
+    }
+}
+
+/// What the tasks and the workers share.
+#[derive(Debug)]
+struct Shared {
+    plan: ArcSwap<Plan>,
+    pace: ArcSwap<Pace>,
+    view: ArcSwap<View>,
+    changed: watch::Sender<u64>,
+}
+
+/// All backends, shared by all parts of the gateway. Dropped, it is polled no more.
+#[derive(Debug)]
+pub struct Backends {
+    shared: Arc<Shared>,
+    reports: mpsc::Sender<poll::Report>,
+    control: Handle,
+    tasks: Mutex<Tasks>,
+}
+
+#[derive(Debug)]
+struct Tasks {
+    overseer: JoinHandle<()>,
+    /// By the backend's number.
+    pollers: Vec<(usize, JoinHandle<()>)>,
+    next_number: usize,
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.overseer.abort();
+        self.pollers.iter().for_each(|(_, poller)| poller.abort());
+    }
+}
+
+impl Backends {
+    /// Starts to poll on `control`. Nothing is known of any backend yet: [`NoPrimary::Starting`].
+    ///
+    /// # Errors
+    /// A file of a backend's settings can not be read.
+    pub fn start(
+        settings: &Settings,
+        registry: &Registry,
+        control: &Handle,
+    ) -> Result<Arc<Self>, StartError> {
+        let backends: Vec<_> = settings
+            .backend
+            .iter()
+            .enumerate()
+            .map(|(number, settings)| Backend::new(number, settings).map(Arc::new))
+            .collect::<Result<_, _>>()?;
+        let plan = Plan::new(settings, backends.clone());
+        let shared = Arc::new(Shared {
+            view: ArcSwap::from_pointee(plan.first_view()),
+            plan: ArcSwap::from_pointee(plan),
+            pace: ArcSwap::from_pointee(Pace::new(settings)),
+            changed: watch::Sender::new(0),
+        });
+        let (reports, heard) = mpsc::channel(REPORTS_MAX);
+        let tasks = Tasks {
+            overseer: control.spawn(oversee::run(Arc::clone(&shared), heard)),
+            pollers: Vec::new(),
+            next_number: backends.len(),
+        };
+        let tasks = Mutex::new(tasks);
+        let this = Arc::new(Self { shared, reports, control: control.clone(), tasks });
+        this.poll_all(&backends);
+        let weak = Arc::downgrade(&this);
+        registry.collect(move |out| {
+            if let Some(this) = weak.upgrade() {
+                this.view().backends().iter().for_each(|backend| backend.encode(out));
+            }
+        });
+        Ok(this)
+    }
+
+    /// Takes over other settings. Backends whose address and TLS stay the same stay the same, with
+    /// all that is known of them; others are new ones, with another number.
+    ///
+    /// # Errors
+    /// A file of a backend's settings can not be read; everything stays as it was but the logins
+    /// and weights of backends before it in the file.
+    pub fn reload(&self, settings: &Settings) -> Result<(), StartError> {
+        let view = self.view();
+        let mut tasks = self.tasks();
+        let mut backends = Vec::with_capacity(settings.backend.len());
+        for wanted in &settings.backend {
+            let there = view.backends().iter().find(|backend| backend.name() == wanted.name);
+            match there.and_then(|there| Some((there, there.take_over(wanted)?))) {
+                Some((there, taken)) => {
+                    taken?;
+                    backends.push(Arc::clone(there));
+                }
+                None => {
+                    backends.push(Arc::new(Backend::new(tasks.next_number, wanted)?));
+                    tasks.next_number += 1;
+                }
+            }
+        }
+        drop(tasks);
+        self.shared.pace.store(Arc::new(Pace::new(settings)));
+        self.shared.plan.store(Arc::new(Plan::new(settings, backends.clone())));
+        self.poll_all(&backends);
+        // The next report has the overseer look at the plan.
+        backends.iter().for_each(|backend| backend.suspect());
+        Ok(())
+    }
+
+    /// Polls these and no others.
+    fn poll_all(&self, backends: &[Arc<Backend>]) {
+        let mut tasks = self.tasks();
+        tasks.pollers.retain(|(number, poller)| {
+            let stays = backends.iter().any(|backend| backend.number() == *number);
+            if !stays {
+                poller.abort();
+            }
+            stays
+        });
+        for backend in backends {
+            if !tasks.pollers.iter().any(|(number, _)| *number == backend.number()) {
+                let shared = Arc::clone(&self.shared);
+                let poll = poll::run(Arc::clone(backend), shared, self.reports.clone());
+                tasks.pollers.push((backend.number(), self.control.spawn(poll)));
+            }
+        }
+    }
+
+    fn tasks(&self) -> std::sync::MutexGuard<'_, Tasks> {
+        // What a poisoned lock guards here is always whole.
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who takes what at the moment: a load, without waiting.
+    pub fn view(&self) -> Guard<Arc<View>> {
+        self.shared.view.load()
+    }
+
+    /// The backend of that number, while it is in the file.
+    pub fn get(&self, number: usize) -> Option<Arc<Backend>> {
+        self.view().backends().iter().find(|backend| backend.number() == number).cloned()
+    }
+
+    /// The one that takes writes.
+    ///
+    /// # Errors
+    /// There is none, or more than one says so.
+    pub fn primary(&self) -> Result<Arc<Backend>, NoPrimary> {
+        self.view().primary().cloned()
+    }
+
+    /// The same, waiting for it, as for a promotion, for as long as `limit`.
+    ///
+    /// # Errors
+    /// There is none by then, or more than one says so.
+    pub async fn primary_within(&self, limit: Duration) -> Result<Arc<Backend>, NoPrimary> {
+        // Without a timer where there is one, which is always but in a failover.
+        let Err(_) = self.primary() else { return self.primary() };
+        let mut changes = self.changes();
+        let wait = async {
+            loop {
+                if let Ok(primary) = self.primary() {
+                    return Ok(primary);
+                }
+                if changes.changed().await.is_err() {
+                    return self.primary();
+                }
+            }
+        };
+        timeout(limit, wait).await.unwrap_or_else(|_| self.primary())
+    }
+
+    /// The one that takes a read; see [`View::reader`].
+    pub fn reader(&self, ask: Ask, in_flight: impl Fn(&Backend) -> usize) -> Option<Arc<Backend>> {
+        self.view().reader(ask, in_flight).cloned()
+    }
+
+    /// What a session keeps once it has read the answer to a write.
+    pub fn note_write(&self) -> LastWrite {
+        LastWrite::now()
+    }
+
+    /// Changes with each [`View`]: the number of views so far.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changed.subscribe()
+    }
+
+    /// How each is, as in the file.
+    pub fn status(&self) -> Vec<BackendStatus> {
+        self.view().backends().iter().map(|backend| backend.status()).collect()
+    }
+
+    /// Asks `sql` in `database` as Weir's own user: the primary, or a replica where there is none.
+    /// The search path is `pg_catalog` alone and the transaction is read only.
+    ///
+    /// # Errors
+    /// Nobody is there, or does not answer.
+    pub async fn rows(&self, database: &str, sql: &str) -> Result<Rows, OwnError> {
+        let view = self.shared.view.load_full();
+        let backend = view.primary().or_else(|none| view.readers.first().ok_or(none))?;
+        let own = backend.own.load_full();
+        let dialled = dial(backend.server(), own.identity(Some(database), &facts::PARAMETERS));
+        let dialled = dialled.await?;
+        let mut talk = Conversation::new(dialled.socket, dialled.rest);
+        Ok(talk.ask(sql, &[], OWN_LIMITS).await?)
+    }
+}

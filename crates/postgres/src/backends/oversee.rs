@@ -1,0 +1,156 @@
+//! The one task that hears what came of all polls, decides, and tells the workers.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::picture::{Member, Picture, Rules};
+use super::poll::Report;
+use super::{Backend, NoPrimary, Shared, Standing, View};
+use crate::settings::{Role, Settings};
+
+/// What the settings say about all backends together.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) backends: Vec<(Arc<Backend>, Role)>,
+    pub(super) rules: Rules,
+    pub(super) reads_on_primary: bool,
+    pub(super) spread: crate::settings::Spread,
+}
+
+impl Plan {
+    pub(super) fn new(settings: &Settings, backends: Vec<Arc<Backend>>) -> Self {
+        let roles = settings.backend.iter().map(|backend| backend.role);
+        Self {
+            backends: backends.into_iter().zip(roles).collect(),
+            rules: Rules {
+                two_primaries: settings.two_primaries,
+                lag_max: settings.max_lag.get(),
+                lag_bytes_max: settings.max_lag_bytes.bytes(),
+            },
+            reads_on_primary: settings.reads_on_primary,
+            spread: settings.spread,
+        }
+    }
+
+    /// As long as nobody was asked.
+    pub(super) fn first_view(&self) -> View {
+        View {
+            backends: self.backends.iter().map(|(backend, _)| Arc::clone(backend)).collect(),
+            primary: Err(NoPrimary::Starting),
+            readers: Vec::new(),
+            reads_on_primary: self.reads_on_primary,
+            spread: self.spread,
+        }
+    }
+}
+
+/// Hears reports until the last poller is gone.
+pub(super) async fn run(shared: Arc<Shared>, mut reports: mpsc::Receiver<Report>) {
+    let mut plan = shared.plan.load_full();
+    let mut picture = picture_of(&plan, Picture::default());
+    while let Some(report) = reports.recv().await {
+        let latest = shared.plan.load_full();
+        if !Arc::ptr_eq(&plan, &latest) {
+            retire(&plan, &latest);
+            plan = latest;
+            picture = picture_of(&plan, picture);
+        }
+        let Report { number, at, noted, failure } = report;
+        picture.note(number, noted, at);
+        tell(&plan, &picture, number, failure.as_deref());
+        publish(&shared, view_of(&plan, &picture));
+    }
+}
+
+fn picture_of(plan: &Plan, former: Picture) -> Picture {
+    let mut picture = former;
+    let members: Vec<_> = plan.backends.iter().map(|(one, role)| (one.number(), *role)).collect();
+    picture.replace(plan.rules, &members);
+    picture
+}
+
+/// Connections to backends that are no longer in the file are to be closed.
+fn retire(former: &Plan, latest: &Plan) {
+    for (backend, _) in &former.backends {
+        if !latest.backends.iter().any(|(other, _)| other.number() == backend.number()) {
+            backend.set_standing(Standing::Down);
+        }
+    }
+}
+
+/// Writes what was decided into the backends. Orders matter: what a replica has is taken back
+/// before another primary can be seen.
+fn tell(plan: &Plan, picture: &Picture, polled: usize, failure: Option<&str>) {
+    let ours = picture.timeline();
+    for ((backend, _), member) in plan.backends.iter().zip(&picture.members) {
+        backend.set_caught_up(member.caught_up);
+        let former = backend.set_standing(member.standing);
+        let last = backend.told.load();
+        let asked = member.id == polled;
+        let failure = if asked { failure } else { None };
+        // What went wrong with a poll stays told until the next one.
+        let kept = last.trouble.as_deref().filter(|_| !asked && member.standing == Standing::Down);
+        let mut told = last.next(member, failure.or(kept), ours);
+        told.polls += u64::from(asked);
+        told.polls_failed += u64::from(failure.is_some());
+        if former != member.standing || last.takes_reads != told.takes_reads {
+            log(backend, member, former, told.trouble.as_deref());
+        }
+        backend.told.store(Arc::new(told));
+    }
+}
+
+fn log(backend: &Backend, member: &Member, former: Standing, trouble: Option<&str>) {
+    let (name, now) = (backend.name(), member.standing);
+    let trouble = trouble.unwrap_or_default();
+    let reads = member.takes_reads();
+    match now {
+        Standing::Down => tracing::warn!(backend = name, was = %former, trouble, "backend is down"),
+        Standing::Rival | Standing::Misplaced | Standing::Foreign => {
+            tracing::error!(backend = name, was = %former, is = %now, trouble, "backend is refused");
+        }
+        Standing::Replica if !reads => {
+            tracing::warn!(backend = name, was = %former, trouble, "replica takes no reads");
+        }
+        _ => tracing::info!(backend = name, was = %former, is = %now, "backend"),
+    }
+}
+
+fn view_of(plan: &Plan, picture: &Picture) -> View {
+    let all = || plan.backends.iter().map(|(backend, _)| backend).zip(&picture.members);
+    let first = plan.first_view();
+    let decision = picture.decision.as_ref();
+    let primary = match (picture.primary(), decision) {
+        (Some(place), _) => Ok(Arc::clone(&first.backends[place])),
+        (None, Some(decision)) if decision.is_starting => Err(NoPrimary::Starting),
+        (None, Some(decision)) if decision.primaries.len() > 1 => {
+            let name = |place: &usize| first.backends[*place].name().to_owned();
+            Err(NoPrimary::Several(decision.primaries.iter().map(name).collect()))
+        }
+        (None, _) => Err(NoPrimary::None),
+    };
+    let readers = all().filter(|(_, member)| member.takes_reads()).map(|(one, _)| one.clone());
+    View { primary, readers: readers.collect(), ..first }
+}
+
+/// Gives the workers another view where it says something else.
+fn publish(shared: &Shared, view: View) {
+    let numbers = |all: &[Arc<Backend>]| all.iter().map(|one| one.number()).collect::<Vec<_>>();
+    let last = shared.view.load();
+    let primary = |view: &View| view.primary.as_ref().map(|one| one.number()).map_err(Clone::clone);
+    let same = primary(&last) == primary(&view)
+        && numbers(&last.readers) == numbers(&view.readers)
+        && numbers(&last.backends) == numbers(&view.backends)
+        && (last.reads_on_primary, last.spread) == (view.reads_on_primary, view.spread);
+    if same {
+        return;
+    }
+    if let Err(why @ (NoPrimary::None | NoPrimary::Several(_))) = &view.primary
+        && primary(&last) != primary(&view)
+    {
+        tracing::error!(%why, "nothing can be written");
+    }
+    shared.view.store(Arc::new(view));
+    shared.changed.send_modify(|generation| *generation += 1);
+}
