@@ -9,6 +9,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, hmac, pbkdf2};
 
 use super::Secret;
+use super::saslprep::saslprep;
 
 /// Bytes of each of SCRAM-SHA-256's keys.
 pub(super) const KEY_BYTES: usize = digest::SHA256_OUTPUT_LEN;
@@ -49,23 +50,12 @@ impl Derivation {
     /// Computes the keys. Slow.
     pub fn run(&self) -> Keys {
         let mut salted = [0; KEY_BYTES];
-        let password = prepared(self.password.expose());
+        let password = saslprep(self.password.expose());
         let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
         pbkdf2::derive(algorithm, self.iterations, &self.salt, &password, &mut salted);
         let client_key = hmac_sha256(&salted, b"Client Key");
         let server_key = hmac_sha256(&salted, b"Server Key");
         Keys { client_key, stored_key: sha256(&client_key), server_key }
-    }
-}
-
-/// The password under SASLprep (RFC 4013); as it is where that does not apply, as PostgreSQL's
-/// `pg_saslprep` has it: not UTF-8, prohibited characters, nothing left.
-fn prepared(password: &[u8]) -> Vec<u8> {
-    let text = str::from_utf8(password).ok();
-    let prepared = text.and_then(|text| stringprep::saslprep(text).ok());
-    match prepared.filter(|text| !text.is_empty()) {
-        Some(text) => text.as_bytes().to_vec(),
-        None => password.to_vec(),
     }
 }
 

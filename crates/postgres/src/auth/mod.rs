@@ -19,6 +19,7 @@ pub mod hba;
 mod login;
 mod md5;
 mod mock;
+mod saslprep;
 mod scram;
 mod secret;
 mod users;
