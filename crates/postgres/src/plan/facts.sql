@@ -35,17 +35,28 @@ volatile(oid) as materialized (
 -- Operators that are used where none is written: IN, BETWEEN, CASE, NULLIF, IS DISTINCT FROM, LIKE,
 -- JOIN USING, ORDER BY, GROUP BY, DISTINCT, UNION.
 implied as materialized (
-    select o.oid, o.oprleft, o.oprright
-    from pg_catalog.pg_operator o
-    where o.oprname in ('=', '<>', '<', '<=', '>', '>=', '~~', '!~~', '~~*', '!~~*', '~', '!~',
-            '~*', '!~*')
+    select o.oid, o.oprleft, o.oprright, n.name is not null as common
+    from pg_catalog.pg_operator o left join (values ('='), ('<>'), ('<'), ('<='), ('>'), ('>='),
+        ('~~'), ('!~~'), ('~~*'), ('!~~*'), ('~'), ('!~'), ('~*'), ('!~*')) n(name)
+        on n.name = o.oprname
+    where n.name is not null
         or exists (select from pg_catalog.pg_amop a where a.amopopr = o.oid)
+),
+-- Those of them that take a type of a user's which nothing turns into by itself: where one is used
+-- there is a column, function or name of that type, which is then unsafe. So the symbol need not be.
+told_by_type as (
+    select i.oid
+    from implied i
+    where i.common and exists (
+        select from (values (i.oprleft), (i.oprright)) s(oid)
+        where s.oid >= 16384 and not exists (
+            select from pg_catalog.pg_cast c where c.casttarget = s.oid and c.castcontext = 'i'))
 ),
 -- Stored expressions: whose they are, and their tree as text.
 trees as materialized (
     select 'r'::"char" as class, w.ev_class as oid, w.ev_action::text as tree
     from pg_catalog.pg_rewrite w join pg_catalog.pg_class c on c.oid = w.ev_class
-    where c.relkind = 'v'
+    where c.relkind = 'v' and w.ev_type = '1'
     union all
     select 'r', p.polrelid, coalesce(p.polqual::text, '') || coalesce(p.polwithcheck::text, '')
     from pg_catalog.pg_policy p join pg_catalog.pg_class c on c.oid = p.polrelid
@@ -67,6 +78,22 @@ named as materialized (
 mentioned as materialized (
     select distinct t.class, t.oid, m[1]::numeric as number
     from trees t, regexp_matches(t.tree, '\m(\d{5,10})\M', 'g') m
+),
+-- Functions whose text names what runs text of its own, or a function that is volatile: they are
+-- not what they are declared to be. By their text, since the catalogue knows nothing of it.
+liars(oid) as materialized (
+    select f.oid
+    from (
+        select p.oid, m[1] as word
+        from pg_catalog.pg_proc p join pg_catalog.pg_language l on l.oid = p.prolang,
+            regexp_matches(p.prosrc, '([[:alpha:]_][[:alnum:]_$]*)"?\s*\(', 'g') m
+        where p.oid >= 16384 and p.provolatile <> 'v' and l.lanname in ('sql', 'plpgsql')
+    ) f join pg_catalog.pg_proc c on c.proname = lower(f.word)
+    where c.oid in (select oid from volatile)
+    union
+    select p.oid
+    from pg_catalog.pg_proc p join pg_catalog.pg_language l on l.oid = p.prolang
+    where p.oid >= 16384 and l.lanname = 'plpgsql' and p.prosrc ~* '\mexecute\M'
 ),
 -- Who depends on whom. A type is followed only if it is a user's.
 edges(class, oid, on_class, on_oid) as materialized (
@@ -135,6 +162,8 @@ edges(class, oid, on_class, on_oid) as materialized (
 unsafe(class, oid) as (
     select 'f'::"char", oid from volatile
     union
+    select 'f', oid from liars
+    union
     -- A foreign table is another server's matter; an unlogged one is empty or absent on a standby.
     select 'r', oid from pg_catalog.pg_class
     where relkind = 'f' or (relpersistence = 'u' and relkind in ('r', 'p', 'm', 'S'))
@@ -145,7 +174,8 @@ bad as materialized (select class, oid from unsafe),
 functions as (
     select p.oid, p.proname, b.oid is null as safe,
         p.pronargs > 0 and p.pronargs - p.pronargdefaults <= 1
-        and (a.typtype in ('c', 'p', 'd') or exists (
+        and a.typname not in ('internal', 'cstring')
+        and (p.provariadic <> 0 or a.typtype in ('c', 'p', 'd') or exists (
             select from pg_catalog.pg_cast c join pg_catalog.pg_type s on s.oid = c.castsource
             where c.casttarget = a.oid and c.castcontext = 'i' and s.typtype in ('c', 'd', 'p')))
         as attribute
@@ -166,8 +196,10 @@ facts(what, name, safe) as (
     where c.relkind in ('r', 'p', 'v', 'm', 'S', 'f')
     group by 2
     union all
-    select 'operator', o.oprname::text, bool_and(b.oid is null)
-    from pg_catalog.pg_operator o left join bad b on b.class = 'o' and b.oid = o.oid
+    select 'operator', o.oprname::text, bool_and(b.oid is null or i.oid is not null)
+    from pg_catalog.pg_operator o
+        left join bad b on b.class = 'o' and b.oid = o.oid
+        left join told_by_type i on i.oid = o.oid
     group by 2
     union all
     select 'type', t.typname::text, bool_and(b.oid is null)

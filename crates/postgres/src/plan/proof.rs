@@ -215,15 +215,14 @@ impl<'a> Proof<'_, 'a> {
         if label || alias || defines || at == self.type_at {
             return Ok(());
         }
+        let bare = token.kind == TokenKind::Word && before != Before::Dot;
+        if bare && words::is_no_function(name) {
+            return Ok(());
+        }
         match self.facts.function(name) {
             Some(true) => Ok(()),
             Some(false) => Err(Reason::VolatileFunction),
-            None if token.kind == TokenKind::Word
-                && before != Before::Dot
-                && words::is_syntax_before_parenthesis(name) =>
-            {
-                Ok(())
-            }
+            None if bare && words::is_syntax_before_parenthesis(name) => Ok(()),
             None => Err(Reason::UnknownFunction),
         }
     }

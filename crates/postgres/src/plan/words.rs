@@ -6,9 +6,9 @@ pub(super) const FIRST_USER_OID: u32 = 16_384;
 /// Longest identifier; the server cuts longer ones off (`NAMEDATALEN` less one), in bytes.
 pub(super) const NAME_BYTES_MAX: usize = 63;
 
-/// Words that may stand before a parenthesis without calling a function. Those that a user could
-/// give to a function are looked up first: only if no function has the name are they syntax.
-const BEFORE_PARENTHESIS: [&str; 82] = [
+/// Keywords that can be no function's name without quotes, reserved ones and names of columns only
+/// (`kwlist.h`), and that may stand before a parenthesis.
+const NEVER_FUNCTIONS: [&str; 60] = [
     "all",
     "and",
     "any",
@@ -17,66 +17,43 @@ const BEFORE_PARENTHESIS: [&str; 82] = [
     "asymmetric",
     "between",
     "bit",
-    "by",
     "case",
     "cast",
     "char",
     "character",
     "coalesce",
-    "cube",
     "dec",
     "decimal",
     "distinct",
     "else",
-    "escape",
     "except",
     "exists",
-    "explain",
     "extract",
-    "filter",
-    "first",
     "float",
     "from",
     "greatest",
     "group",
     "grouping",
     "having",
-    "ilike",
     "in",
     "intersect",
     "interval",
-    "is",
-    "join",
-    "json_table",
     "lateral",
     "least",
-    "like",
     "limit",
-    "materialized",
     "nchar",
-    "next",
     "not",
     "nullif",
     "numeric",
     "offset",
     "on",
     "only",
-    "operator",
     "or",
     "order",
-    "over",
-    "overlaps",
-    "overlay",
-    "partition",
-    "position",
     "precision",
-    "rollup",
     "row",
     "select",
-    "sets",
-    "similar",
     "some",
-    "substring",
     "symmetric",
     "then",
     "time",
@@ -87,15 +64,27 @@ const BEFORE_PARENTHESIS: [&str; 82] = [
     "using",
     "values",
     "varchar",
-    "varying",
     "when",
     "where",
-    "zone",
+    "xmlelement",
+    "xmlforest",
+    "xmlconcat",
 ];
 
-/// More of them: functions of the grammar itself, which compute and nothing else.
-const GRAMMAR_FUNCTIONS: [&str; 20] = [
+/// Words that may stand before a parenthesis without calling a function, but that a user could give
+/// to one: they are syntax only if no function has the name.
+const BEFORE_PARENTHESIS: [&str; 42] = [
+    "by",
     "collation",
+    "columns",
+    "cube",
+    "escape",
+    "explain",
+    "filter",
+    "first",
+    "ilike",
+    "is",
+    "join",
     "json",
     "json_array",
     "json_arrayagg",
@@ -105,16 +94,28 @@ const GRAMMAR_FUNCTIONS: [&str; 20] = [
     "json_query",
     "json_scalar",
     "json_serialize",
+    "json_table",
     "json_value",
+    "like",
+    "materialized",
+    "next",
     "normalize",
+    "operator",
+    "over",
+    "overlaps",
+    "overlay",
+    "partition",
+    "position",
+    "rollup",
     "second",
+    "sets",
+    "similar",
+    "substring",
+    "varying",
     "xmlattributes",
-    "xmlconcat",
-    "xmlelement",
     "xmlexists",
-    "xmlforest",
     "xmltable",
-    "columns",
+    "zone",
 ];
 
 /// Names of types that are keywords and so in no catalogue by this spelling.
@@ -145,9 +146,14 @@ fn has(list: &[&str], word: &[u8]) -> bool {
     list.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
 }
 
-/// Whether it may stand before a parenthesis without being called.
+/// Whether it is a keyword that can't be called.
+pub(super) fn is_no_function(word: &[u8]) -> bool {
+    has(&NEVER_FUNCTIONS, word)
+}
+
+/// Whether it may stand before a parenthesis without being called, if no function has the name.
 pub(super) fn is_syntax_before_parenthesis(word: &[u8]) -> bool {
-    has(&BEFORE_PARENTHESIS, word) || has(&GRAMMAR_FUNCTIONS, word)
+    has(&BEFORE_PARENTHESIS, word)
 }
 
 /// Whether it begins the name of a type that is a keyword.

@@ -1,0 +1,98 @@
+//! What the planner calls a read is run on a real PostgreSQL and must leave nothing behind: no
+//! write, no transaction id, no lock, no setting, nothing of the session.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that fails should do so loudly")]
+
+mod corpus;
+mod probe;
+mod regress;
+
+use std::sync::Arc;
+
+use postgres::plan::{Facts, Kind, Planner, Scope};
+use rig::postgres::Cluster;
+
+use probe::{Probe, Trace};
+
+/// Plans that a planner of a test keeps.
+const PLANS_MAX: usize = 1000;
+
+/// A role that is held by row security, which a superuser is not.
+const ROLE: &str = "set session authorization someone";
+
+/// A server with the catalogue of `setup.sql`.
+struct Scene {
+    cluster: Cluster,
+}
+
+impl Scene {
+    fn start() -> Self {
+        let cluster = Cluster::start();
+        cluster.sql("create role someone");
+        cluster.sql(include_str!("setup.sql"));
+        Self { cluster }
+    }
+
+    fn facts(&self) -> Arc<Facts> {
+        let mut client = self.cluster.connect().unwrap();
+        probe::facts(&mut client)
+    }
+
+    fn probe(&self) -> Probe {
+        let mut client = self.cluster.connect().unwrap();
+        client.batch_execute(ROLE).unwrap();
+        Probe::new(client)
+    }
+}
+
+fn planner(facts: Arc<Facts>) -> Planner {
+    Planner::new(facts, PLANS_MAX)
+}
+
+#[test]
+fn no_proven_read_writes() {
+    let scene = Scene::start();
+    let mut planner = planner(scene.facts());
+    let mut probe = scene.probe();
+    let mut wrong = Vec::new();
+    for sql in corpus::reads().chain(corpus::traps()) {
+        let plan = planner.plan(sql.as_bytes(), Scope::default());
+        if plan.kind == Kind::Read
+            && let Trace::Left(what) = probe.run(&sql)
+        {
+            wrong.push(format!("{sql}: {what}"));
+            probe = scene.probe();
+        }
+    }
+    assert!(wrong.is_empty(), "called a read:\n  {}", wrong.join("\n  "));
+}
+
+#[test]
+fn no_trap_is_called_a_read_and_what_applications_send_is() {
+    let scene = Scene::start();
+    let mut planner = planner(scene.facts());
+    let mut wrong = Vec::new();
+    for sql in corpus::traps() {
+        let plan = planner.plan(sql.as_bytes(), Scope::default());
+        if plan.kind == Kind::Read {
+            wrong.push(format!("a read: {sql}"));
+        }
+    }
+    for sql in corpus::reads() {
+        let plan = planner.plan(sql.as_bytes(), Scope::default());
+        if plan.kind != Kind::Read {
+            wrong.push(format!("{}: {sql}", plan.reason.as_str()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Without this the other tests would prove nothing: the traps do spring, and the probe sees it.
+#[test]
+fn the_probe_sees_what_traps_leave() {
+    let scene = Scene::start();
+    let sprung = corpus::traps()
+        .filter(|sql| sql.contains("vol_set") || sql.contains("attr"))
+        .filter(|sql| matches!(scene.probe().run(sql), Trace::Left(_)))
+        .count();
+    assert!(sprung > 100, "only {sprung} did");
+}
