@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::archive::{Archive, policy_dir};
-use crate::file::{FileInfo, Names, rebuild_sidecar};
+use crate::compaction::CompactionError;
+use crate::file::{FileError, FileInfo, Names, rebuild_sidecar};
 use crate::manifest::{DamagedFile, ManifestError};
 
 impl Archive {
@@ -12,44 +13,50 @@ impl Archive {
     /// sidecars anew, sets damaged files aside. Gives the number of files set aside.
     ///
     /// # Errors
-    /// When the manifest can't be written.
+    /// When the manifest or a sidecar can't be written; what is left to do is remembered.
     pub fn repair(
         &self,
         names: &dyn Fn(u64) -> Option<Arc<dyn Names>>,
-    ) -> Result<usize, ManifestError> {
+    ) -> Result<usize, CompactionError> {
         let damage = self.open.take_damage();
-        let mut aside = Vec::new();
+        let (mut aside, mut later) = (Vec::new(), None);
         let version = self.version();
         for (policy, entry) in &version.manifest.policies {
             let damaged = entry.files.iter().filter(|file| damage.contains_key(&file.number));
             for info in damaged {
                 let dir = policy_dir(&self.dir, *policy);
-                let known = names(*policy);
-                if known.is_some_and(|known| self.is_rebuilt(&dir, info, &*known)) {
-                    continue;
-                }
                 let what = damage.get(&info.number).cloned().unwrap_or_default();
+                match names(*policy).map(|known| self.rebuild(&dir, info, &*known)) {
+                    Some(Ok(())) => continue,
+                    // The disk is full, or there are too many open files.
+                    Some(Err(error)) if !error.is_damage() => {
+                        self.open.note_damage(info.number, &what);
+                        later = Some(error);
+                        continue;
+                    }
+                    Some(Err(_)) | None => {}
+                }
                 aside.push((*policy, DamagedFile { info: info.clone(), what }));
             }
         }
         if !aside.is_empty() {
             self.put_aside(&aside)?;
         }
-        Ok(aside.len())
+        later.map_or(Ok(aside.len()), |error| Err(error.into()))
     }
 
-    fn is_rebuilt(&self, dir: &Path, info: &FileInfo, names: &dyn Names) -> bool {
-        match rebuild_sidecar(&self.disk, dir, info, names) {
+    fn rebuild(&self, dir: &Path, info: &FileInfo, names: &dyn Names) -> Result<(), FileError> {
+        let rebuilt = rebuild_sidecar(&self.disk, dir, info, names);
+        match &rebuilt {
             Ok(()) => {
                 self.open.forget(info.number);
                 tracing::warn!(file = %info.name(), "its damaged sidecar was made anew");
-                true
             }
             Err(error) => {
-                tracing::error!(file = %info.name(), %error, "a file of the store is set aside");
-                false
+                tracing::error!(file = %info.name(), %error, "its sidecar can't be made anew");
             }
         }
+        rebuilt
     }
 
     /// Takes files off the manifest and gives them another name.

@@ -341,6 +341,36 @@ fn a_damaged_sidecar_is_made_anew() {
 }
 
 #[test]
+fn a_file_that_cannot_be_opened_or_mended_now_is_not_set_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    let faults = Faults::default();
+    let archive = Arc::new(Archive::open(dir.path(), Disk::with(faults.clone())).unwrap());
+    let model = points(0, 1);
+    flush(&archive, 1, &model).unwrap();
+    let file = archive.version().policies[&POLICY].files["m"][0].clone();
+    // Its name leads in a circle: as with too many open files, it can't be opened.
+    let (path, away) = (file.path(), file.path().with_extension("away"));
+    std::fs::rename(&path, &away).unwrap();
+    std::os::unix::fs::symlink(&path, &path).unwrap();
+    assert!(file.series().is_err());
+    assert_eq!(archive.repair(&names).unwrap(), 0);
+    std::fs::remove_file(&path).unwrap();
+    std::fs::rename(&away, &path).unwrap();
+    assert!(everything(&archive.version()) == wanted(&[model.clone()]));
+    // There is no room for a new sidecar.
+    file.opened().map(drop).unwrap();
+    std::fs::write(file.path().with_extension("runs"), b"nothing").unwrap();
+    archive.open.forget(file.info.number);
+    assert!(file.series().is_err());
+    faults.no_room(faults.steps().len(), 100);
+    assert!(archive.repair(&names).is_err());
+    faults.no_room(usize::MAX, 0);
+    assert_eq!(archive.repair(&names).unwrap(), 0);
+    assert!(everything(&archive.version()) == wanted(&[model]));
+    assert!(archive.version().policies[&POLICY].messages.is_empty());
+}
+
+#[test]
 fn a_damaged_or_missing_manifest_stops_the_start_and_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let archive = Archive::open(dir.path(), Disk::default()).unwrap();

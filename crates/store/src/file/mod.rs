@@ -147,6 +147,18 @@ impl FileError {
         move |what| Self::Damaged { path: path.to_owned(), what: what.to_owned() }
     }
 
+    /// Whether it is about what the file holds, and not about a file system that can't do its work
+    /// now.
+    pub fn is_damage(&self) -> bool {
+        use std::io::ErrorKind;
+        match self {
+            Self::Io { source, .. } => {
+                matches!(source.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof)
+            }
+            Self::Encode { .. } | Self::Damaged { .. } => true,
+        }
+    }
+
     /// Whether there is no room on the disk; that may go away by itself.
     pub fn is_full(&self) -> bool {
         use std::io::ErrorKind;

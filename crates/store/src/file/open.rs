@@ -110,7 +110,11 @@ impl StoredFile {
     /// The file, open; from the cache where it is there.
     pub(crate) fn opened(&self) -> Result<Arc<Opened>, ScanError> {
         self.open.get(self.info.number, || {
-            Opened::open(&self.path(), &self.info).map_err(|error| self.broken(error.to_string()))
+            Opened::open(&self.path(), &self.info).map_err(|error| match error.is_damage() {
+                true => self.broken(error.to_string()),
+                // As where there are too many open files: the next one may open it.
+                false => ScanError::File { file: self.info.name(), what: error.to_string() },
+            })
         })
     }
 
@@ -172,7 +176,10 @@ impl Opened {
     }
 
     fn new(file: File, sidecar: Arc<Sidecar>, path: &Path) -> Result<Self, FileError> {
-        let failed = |error: ParquetError| FileError::damaged(path)(&error.to_string());
+        let failed = |error: ParquetError| match checked::is_damage(&error) {
+            true => FileError::damaged(path)(&error.to_string()),
+            false => FileError::encode(path)(error),
+        };
         let input = Checked { file: Arc::new(file), sidecar };
         let options = ArrowReaderOptions::new()
             .with_skip_arrow_metadata(true)
