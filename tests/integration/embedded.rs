@@ -1,8 +1,10 @@
 //! Weir with its own store, as a newcomer has it: nothing else runs. What it answers to queries is
 //! held against InfluxDB elsewhere; here it is about keeping, losing, starting and stopping.
 
+mod crashes;
 mod kept;
 mod limits;
+mod stalled;
 mod together;
 
 use std::collections::BTreeMap;

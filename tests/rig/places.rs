@@ -66,7 +66,7 @@ struct Built {
 fn built() -> &'static Built {
     static BUILT: OnceLock<Built> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let faults = build(&["--features", "journal/faults"]);
+        let faults = build(&["--features", "journal/faults,store/faults"]);
         let kept = faults.with_file_name("weir-with-faults");
         std::fs::copy(&faults, &kept).expect("a program can be copied");
         Built { plain: build(&[]), faults: kept }

@@ -57,7 +57,8 @@ impl Setup {
         self
     }
 
-    /// Uses a Weir whose syncs fail while the file `fail-syncs` is in the journal's directory.
+    /// Uses a Weir whose syncs fail while the file `fail-syncs` is in the journal's directory, and
+    /// whose store does as [`Weir::store_faults`] says.
     #[must_use]
     pub fn with_faults(mut self) -> Self {
         self.faults = true;
@@ -188,7 +189,7 @@ impl Weir {
             self.admin,
             self.http
         );
-        let dir = self.setup.store_dir.clone().unwrap_or_else(|| self.dir.path().join("store"));
+        let dir = self.store_dir();
         let store = &self.setup.store;
         let text = format!("{text}\n[store]\ndir = {dir:?}\n{store}\n");
         let text = text.replace("{udp}", &self.udp.to_string());
@@ -208,6 +209,24 @@ impl Weir {
     /// Where the journal is.
     pub fn journal_dir(&self) -> PathBuf {
         self.setup.journal_dir.clone().unwrap_or_else(|| self.dir.path().join("journal"))
+    }
+
+    /// Where the store is.
+    pub fn store_dir(&self) -> PathBuf {
+        self.setup.store_dir.clone().unwrap_or_else(|| self.dir.path().join("store"))
+    }
+
+    /// Makes the store's disk do as an order of the store crate's `faults/switch.rs` says, or as
+    /// disks do where it is empty. Needs [`Setup::with_faults`].
+    ///
+    /// # Panics
+    /// When the file can't be changed.
+    pub fn store_faults(&self, order: &str) {
+        let switch = self.store_dir().with_extension("faults");
+        // By a rename: nobody reads half of it.
+        let new = switch.with_extension("new");
+        std::fs::write(&new, order).expect("a file can be written");
+        std::fs::rename(&new, &switch).expect("a file can be renamed");
     }
 
     /// Says that the front end speaks TLS, so that readiness is asked at the admin port only.

@@ -1,9 +1,13 @@
 //! Faults of the disk, for tests: only built for them or with the feature `faults`.
 
+mod switch;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use switch::Order;
 
 /// Linux: the device could not do it, and there is no room.
 const EIO: i32 = 5;
@@ -24,6 +28,10 @@ struct Plan {
     dead: bool,
     /// Files with bytes that a loss of power would take.
     unsynced: BTreeMap<PathBuf, ()>,
+    /// The file by which another process makes the disk fail.
+    switch: Option<PathBuf>,
+    /// Half of a write is done; nothing comes after it.
+    to_be_killed: bool,
 }
 
 impl Faults {
@@ -67,7 +75,29 @@ impl Faults {
         Ok(())
     }
 
+    /// While this file exists, the disk does as it says: a switch that works from another process.
+    pub fn watch(&self, switch: PathBuf) {
+        self.plan().switch = Some(switch);
+    }
+
+    /// What another process wants to happen; the lock is not held meanwhile.
+    fn ordered(&self, what: &str, path: &Path) -> Order {
+        let (switch, to_be_killed) = {
+            let plan = self.plan();
+            (plan.switch.clone(), plan.to_be_killed)
+        };
+        if to_be_killed {
+            switch::kill();
+        }
+        switch.map_or(Order::Nothing, |switch| switch::order(&switch, what, path))
+    }
+
     pub(crate) fn step(&self, what: &str, path: &Path) -> io::Result<()> {
+        match self.ordered(what, path) {
+            Order::Kill => switch::kill(),
+            Order::Fail(code) => return Err(io::Error::from_raw_os_error(code)),
+            Order::Nothing | Order::Hold => {}
+        }
         let mut plan = self.plan();
         if plan.take(what, path) {
             return Err(io::Error::from_raw_os_error(EIO));
@@ -79,6 +109,15 @@ impl Faults {
     }
 
     pub(crate) fn write(&self, path: &Path, len: usize) -> io::Result<usize> {
+        match self.ordered("write", path) {
+            Order::Kill if len < 2 => switch::kill(),
+            Order::Kill => {
+                self.plan().to_be_killed = true;
+                return Ok(len / 2);
+            }
+            Order::Fail(code) => return Err(io::Error::from_raw_os_error(code)),
+            Order::Nothing | Order::Hold => {}
+        }
         let mut plan = self.plan();
         let was_dead = plan.dead;
         if plan.take("write", path) {

@@ -17,6 +17,10 @@ pub struct Settings {
     pub memory: Size,
     /// How long a point may stay in memory only. The journal keeps what is not in files.
     pub flush_interval: Duration,
+    /// How many bytes of acknowledged points may be in the journal and not yet in the store's
+    /// files. Past that writes wait a second and are then refused with 503. It is what a start
+    /// after a kill reads again.
+    pub journal_ahead: Size,
     /// How many threads answer queries; 0 is one for each core.
     pub query_threads: usize,
     /// How long a query may run; `0` is without limit.
@@ -35,6 +39,7 @@ impl Default for Settings {
             dir: PathBuf::from("weir-data/store"),
             memory: Size::from_mib(64),
             flush_interval: Duration::from_secs(600),
+            journal_ahead: Size::from_mib(256),
             query_threads: 0,
             query_timeout: Duration::from_secs(60),
             query_max_series: 0,
@@ -56,6 +61,12 @@ pub enum SettingsError {
         /// What was configured.
         given: Size,
     },
+    /// Too little to gather anything.
+    #[error("store.journal-ahead is {given}; write at least {MEMORY_MIN}")]
+    JournalAhead {
+        /// What was configured.
+        given: Size,
+    },
     /// A time of zero.
     #[error("store.flush-interval must not be 0")]
     FlushInterval,
@@ -72,6 +83,9 @@ impl Settings {
     pub fn validate(&self) -> Result<(), SettingsError> {
         if self.memory < MEMORY_MIN {
             return Err(SettingsError::Memory { given: self.memory });
+        }
+        if self.journal_ahead < MEMORY_MIN {
+            return Err(SettingsError::JournalAhead { given: self.journal_ahead });
         }
         if self.flush_interval.get().is_zero() {
             return Err(SettingsError::FlushInterval);

@@ -10,6 +10,7 @@ mod open;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod troubles;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,6 +27,8 @@ use crate::disk::Disk;
 use crate::manifest::ManifestError;
 use crate::settings::{MEMORY_BOUND_FACTOR, Settings, SettingsError};
 use crate::snapshot::Snapshot;
+
+use troubles::Work;
 
 pub use apply::Applied;
 pub use flush::FlushError;
@@ -49,6 +52,7 @@ pub struct Store {
     /// How many series of each policy are in its log.
     logged: Mutex<open::Logged>,
     background: background::Background,
+    troubles: troubles::Troubles,
     applied: AtomicU64,
     position: AtomicU64,
     /// Whether files are to be removed that nothing else would make a flush for.
@@ -85,7 +89,15 @@ impl Store {
         settings: Settings,
         registry: &watch::metrics::Registry,
     ) -> Result<Arc<Self>, OpenError> {
-        Self::open_on(Disk::default(), settings, registry)
+        #[cfg(not(feature = "faults"))]
+        let disk = Disk::default();
+        #[cfg(feature = "faults")]
+        let disk = {
+            let faults = crate::faults::Faults::default();
+            faults.watch(settings.dir.with_extension("faults"));
+            Disk::with(faults)
+        };
+        Self::open_on(disk, settings, registry)
     }
 
     /// The same on a file system that may have faults.
@@ -112,6 +124,7 @@ impl Store {
             flusher: Mutex::default(),
             logged: Mutex::new(logged),
             background: background::Background::default(),
+            troubles: troubles::Troubles::default(),
             applied: AtomicU64::new(position),
             position: AtomicU64::new(position),
             flush_wanted: AtomicBool::new(false),
@@ -168,6 +181,23 @@ impl Store {
             || self.flush_wanted.load(Ordering::Relaxed)
     }
 
+    /// What of the work on files failed the last time it was tried, in words.
+    pub fn trouble(&self) -> Option<String> {
+        self.troubles.words()
+    }
+
+    /// Whether memory is full and can't be written as files: nothing more should come. What comes
+    /// all the same is taken, so that all that was acknowledged can be asked for.
+    pub fn is_stuck(&self) -> bool {
+        self.troubles.has(Work::Flush) && self.is_over_full()
+    }
+
+    fn is_over_full(&self) -> bool {
+        let frozen = self.frozen_memory.load(Ordering::Relaxed);
+        let all = self.memory.load(Ordering::Relaxed) + frozen;
+        all >= self.settings.memory.bytes() * MEMORY_BOUND_FACTOR
+    }
+
     /// Ends the store's threads. What is in memory only, the journal has.
     pub fn close(&self) {
         self.background.stop();
@@ -199,20 +229,21 @@ impl Store {
             for (name, help, value) in gauges {
                 encoder.gauge(name, help, &[], value);
             }
+            store.troubles.show(encoder);
         });
     }
 
-    /// Waits while memory is full: files that are being written will make room.
+    /// Waits while memory is full: files that are being written will make room. Where they can't
+    /// be written it goes on: no more is acknowledged ([`is_stuck`](Self::is_stuck)), and what was
+    /// is to be seen.
     fn wait_for_room(&self) {
-        let limit = self.settings.memory.bytes();
-        if self.memory.load(Ordering::Relaxed) < limit {
+        if self.memory.load(Ordering::Relaxed) < self.settings.memory.bytes() {
             return;
         }
         self.background.wake();
         let is_full = || {
-            let frozen = self.frozen_memory.load(Ordering::Relaxed);
-            let all = self.memory.load(Ordering::Relaxed) + frozen;
-            all >= limit * MEMORY_BOUND_FACTOR && !self.background.is_over()
+            let has_hope = !self.background.is_over() && !self.troubles.has(Work::Flush);
+            has_hope && self.is_over_full()
         };
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         while is_full() {

@@ -79,6 +79,21 @@ fn shown() -> BTreeMap<String, Family> {
     assert_eq!(running.write("cpu v=1 1"), 204);
     assert_eq!(running.write("nonsense"), 400);
     assert_eq!(request(&running.http, "GET /query?q=SHOW+DATABASES", "").0, 503);
+    let mut families = families(&running.ask("/metrics").1);
+    drop(running);
+    for (name, family) in of_the_store() {
+        families.entry(name).or_insert(family);
+    }
+    families
+}
+
+/// What a Weir with the embedded store shows.
+fn of_the_store() -> BTreeMap<String, Family> {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    let backend = "[[influx.backend]]\nname = \"store\"\nembedded = true\n";
+    let text = format!("{ALONE}{backend}[store]\ndir = {store:?}\n");
+    let running = Running::start(dir.path(), &text);
     families(&running.ask("/metrics").1)
 }
 

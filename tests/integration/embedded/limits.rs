@@ -39,6 +39,36 @@ fn points_that_are_too_old_are_refused() {
 }
 
 #[test]
+fn partitions_that_are_too_old_go_whole_with_their_files() {
+    let mut weir = with(|setup| setup.store("flush-interval = \"50ms\""));
+    must_run(&weir, "CREATE RETENTION POLICY p ON db DURATION INF REPLICATION 1 SHARD DURATION 1h");
+    let hours = |hours: u64| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        now.as_secs() - hours * 3_600
+    };
+    let line = |ago: u64| format!("m,ago={ago} v={ago}i {}\n", hours(ago));
+    let lines: String = [0, 3, 5, 100].into_iter().map(line).collect();
+    let answer = weir.send(&Request::post("/write?db=db&rp=p&precision=s", lines));
+    assert_eq!(answer.status(), 204, "{}", answer.text());
+    let files = |weir: &rig::weir::Weir| weir.metrics().sum("weir_store_files", &[]);
+    wait::until("each partition is a file", wait::LONG, || files(&weir) == 4.0);
+    must_run(&weir, "ALTER RETENTION POLICY p ON db DURATION 4h");
+    weir.terminate();
+    weir.start_again();
+    wait::until("the old ones have gone", wait::LONG, || files(&weir) == 2.0);
+    assert_eq!(rows(&weir, "SELECT v FROM p.m").len(), 2);
+    assert_eq!(rows(&weir, "SHOW TAG VALUES FROM p.m WITH KEY = ago").len(), 2);
+    let parquet = |dir: &std::path::Path| {
+        let entries = fs::read_dir(dir).unwrap().flatten();
+        entries.filter(|file| file.path().extension().is_some_and(|e| e == "parquet")).count()
+    };
+    let policies = || fs::read_dir(weir.store_dir().join("data")).unwrap().flatten();
+    wait::until("their files, too", wait::LONG, || {
+        policies().map(|policy| parquet(&policy.path())).sum::<usize>() == 2
+    });
+}
+
+#[test]
 fn a_database_is_made_by_a_write_only_where_that_is_asked_for() {
     let weir = store();
     let answer = weir.write("other", &point(0));

@@ -256,7 +256,8 @@ impl Backends {
         let cursors = self.journal.cursors();
         let status = |name: &String| {
             if let Some(one) = self.embedded().filter(|one| one.name() == name) {
-                return Some(status_of(one.settings(), one.standing(), &cursors, || None));
+                let status = status_of(one.settings(), one.standing(), &cursors, || None);
+                return Some(status.with_trouble(one.store().trouble()));
             }
             let backend = self.list.iter().find(|backend| backend.name() == name)?;
             Some(backend.status(&cursors))

@@ -34,6 +34,18 @@ pub struct BackendStatus {
     pub cursor: Option<CursorStatus>,
 }
 
+impl BackendStatus {
+    /// The same where the store's files can't be changed as they should, and nothing worse is
+    /// known.
+    pub(super) fn with_trouble(mut self, trouble: Option<String>) -> Self {
+        if let Some(words) = trouble.filter(|_| self.reason.is_none()) {
+            self.state = Phase::Retrying;
+            self.reason = Some(words);
+        }
+        self
+    }
+}
+
 /// What the standing and the cursor of a backend tell; `failure` is asked where its delivery has
 /// nothing to complain of.
 pub(super) fn status_of(

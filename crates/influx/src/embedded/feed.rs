@@ -12,7 +12,6 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use watch::metrics::Registry;
 
-use super::room::AHEAD_MAX;
 use super::{Embedded, Queries};
 use crate::backends::{Backends, Standing};
 use crate::catalogue::Catalogue;
@@ -74,7 +73,7 @@ impl Embedded {
             store: Arc::clone(store),
             standing: Standing::new(&settings.name, registry),
             pin: consumer.pin(),
-            ahead_max: AHEAD_MAX,
+            ahead_max: store.settings().journal_ahead.bytes(),
             reached: tokio::sync::watch::Sender::new(start),
             replay_end: journal.status().released_end.0,
             waiting: AtomicUsize::new(0),

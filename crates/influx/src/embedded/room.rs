@@ -1,28 +1,50 @@
 //! How far the journal may run ahead of the store: what is between them has to be read again
 //! after a crash, and is held twice until a flush.
 
+use std::fmt;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use super::Embedded;
 
-/// Bytes of records that may be in the journal and not yet in the store's files.
-pub(super) const AHEAD_MAX: u64 = 256 << 20;
 /// How long a write waits for room before it is refused.
 const WAIT: Duration = Duration::from_secs(1);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The store is too far behind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the store is too far behind the journal; it takes writes again once it has caught up")]
-pub struct Behind;
+/// The store is too far behind, or has no more room in memory while its files can't be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Behind {
+    /// What stands in the way, where something fails.
+    trouble: Option<String>,
+}
+
+impl fmt::Display for Behind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.trouble {
+            None => f.write_str(
+                "the store is too far behind the journal; it takes writes again once it has \
+                 caught up",
+            ),
+            Some(why) => {
+                write!(f, "the store takes no writes until this is set right: {why}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Behind {}
 
 impl Embedded {
     /// Whether the journal may run on.
     pub fn has_room(&self) -> bool {
-        self.pin.ahead() < self.ahead_max
+        self.pin.ahead() < self.ahead_max && !self.store.is_stuck()
+    }
+
+    /// Why the journal may not run on.
+    pub fn behind(&self) -> Option<Behind> {
+        (!self.has_room()).then(|| Behind { trouble: self.store.trouble() })
     }
 
     /// Waits a moment until the journal may run on.
@@ -40,7 +62,7 @@ impl Embedded {
                 return Ok(());
             }
         }
-        Err(Behind)
+        Err(Behind { trouble: self.store.trouble() })
     }
 
     /// Whether the store should write files before its memory is full: half of what the journal
@@ -79,7 +101,7 @@ mod tests {
         for _ in 0..3 {
             journal.append_from_anywhere(1, 1, false, &[&[0; 400]]).await.unwrap();
         }
-        assert_eq!(embedded.room().await, Err(Behind), "after a second");
+        assert_eq!(embedded.room().await, Err(Behind { trouble: None }), "after a second");
         assert!(embedded.wants_flush(u64::MAX));
         let mut end = Position::ZERO;
         while end < journal.acknowledged_end().await.unwrap() {

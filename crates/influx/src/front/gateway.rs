@@ -210,7 +210,10 @@ impl Gateway {
             None if status.disk_full => Err("the journal's disk is full".to_owned()),
             None if status.full => Err("the journal has reached max-size".to_owned()),
             None => match self.backends.embedded() {
-                Some(embedded) => embedded.started().map_err(|starting| starting.to_string()),
+                Some(embedded) => {
+                    embedded.started().map_err(|starting| starting.to_string())?;
+                    embedded.behind().map_or(Ok(()), |behind| Err(behind.to_string()))
+                }
                 None => Ok(()),
             },
         }

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::Store;
+use super::troubles::Work;
 use crate::compaction;
 use crate::file::Names;
 use crate::partition::Partitions;
@@ -103,12 +104,14 @@ fn flush_loop(store: &Weak<Store>, wake: &Wake) {
         }
         let mut failed = false;
         if store.flush_due() || flushed.elapsed() >= store.settings.flush_interval.get() {
-            failed |= report("flush", store.flush().map(drop));
+            failed |= report(Work::Flush, &store.flush());
             flushed = Instant::now();
         }
         if retained.is_none_or(|at| at.elapsed() >= RETENTION_PERIOD) {
             retained = Some(Instant::now());
-            failed |= report("retention", store.drop_expired(now_ns()).map(drop));
+            let dropped = store.drop_expired(now_ns());
+            store.troubles.note(Work::Retention, &dropped);
+            failed |= report(Work::Retention, &dropped);
         }
         drop(store);
         if failed && !wake.wait(PAUSE_AFTER_ERROR, false) {
@@ -130,8 +133,9 @@ fn compaction_loop(store: &Weak<Store>, wake: &Wake) {
     }
 }
 
-fn report<E: std::fmt::Display>(what: &'static str, result: Result<(), E>) -> bool {
-    if let Err(error) = &result {
+fn report<T, E: std::fmt::Display>(work: Work, result: &Result<T, E>) -> bool {
+    if let Err(error) = result {
+        let what = work.name();
         tracing::error!(what, %error, "the store's files could not be changed; will try again");
     }
     result.is_err()
@@ -149,12 +153,13 @@ impl Store {
         let names = |policy: u64| -> Option<Arc<dyn Names>> {
             Some(self.lock().policies.get(&policy)?.names())
         };
-        let mut failed = report("repair", self.archive.repair(&names).map(drop));
+        let mut outcome = self.archive.repair(&names).map(drop);
         if let Some(job) = compaction::next(&self.archive, &names, thorough) {
-            failed |= report("compaction", job.run().map(drop));
+            outcome = outcome.and(job.run().map(drop));
         }
         self.take_version();
-        failed
+        self.troubles.note(Work::Compaction, &outcome);
+        report(Work::Compaction, &outcome)
     }
 
     /// Joins files until none is worth it: also two are joined, and what was deleted is taken out.

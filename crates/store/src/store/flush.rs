@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::Store;
 use super::open::Reach;
+use super::troubles::Work;
 use crate::catalogue::{Catalogue, Ids};
 use crate::data::{MeasurementData, PolicyData, State};
 use crate::disk::Disk;
@@ -79,6 +80,16 @@ impl Store {
     /// # Errors
     /// When a file can't be written; then all stays in memory, and the next flush begins with it.
     pub fn flush(&self) -> Result<u64, FlushError> {
+        let flushed = self.flush_all();
+        self.troubles.note(Work::Flush, &flushed);
+        if flushed.is_err() {
+            // Who waits for room learns that there will be none.
+            self.room.notify_all();
+        }
+        flushed
+    }
+
+    fn flush_all(&self) -> Result<u64, FlushError> {
         let mut flusher = self.flusher.lock().unwrap_or_else(PoisonError::into_inner);
         // What failed before comes first, then what has gathered since.
         if let Some(frozen) = flusher.frozen.clone() {

@@ -143,7 +143,8 @@ proptest! {
             let mut found = finish(accumulator);
             let expected = Point { value: expected, ..found[0].clone() };
             found.truncate(1);
-            prop_assert!(same(&found, std::slice::from_ref(&expected)), "{kind:?}: {found:?} {expected:?}");
+            let is_same = same(&found, std::slice::from_ref(&expected));
+            prop_assert!(is_same, "{kind:?}: {found:?} {expected:?}");
         }
     }
 
