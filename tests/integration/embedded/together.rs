@@ -118,6 +118,28 @@ fn answers_come_in_the_form_that_is_asked_for() {
 }
 
 #[test]
+fn answers_are_compressed_for_who_asks_for_it() {
+    let weir = store();
+    weir.must_write("db", &points(0, 5_000));
+    let unfolded = |parameters: &str| {
+        let q = rig::http::escape("SELECT * FROM load");
+        let target = format!("/query?db=db&q={q}{parameters}");
+        let plain = weir.send(&Request::get(&target));
+        assert_eq!(plain.header("content-encoding"), None);
+        let answer = weir.send(&Request::get(&target).header("Accept-Encoding", "deflate, gzip"));
+        assert_eq!(answer.header("content-encoding"), Some("gzip"));
+        assert!(answer.body.len() * 4 < plain.body.len(), "{}", answer.body.len());
+        let mut text = String::new();
+        let mut unfolding = flate2::read::GzDecoder::new(&answer.body[..]);
+        std::io::Read::read_to_string(&mut unfolding, &mut text).unwrap();
+        assert!(text == plain.text(), "{parameters}");
+    };
+    for parameters in ["", "&chunked=true&chunk_size=100", "&pretty=true"] {
+        unfolded(parameters);
+    }
+}
+
+#[test]
 fn a_user_sees_only_the_databases_it_may_read() {
     let users = user("root", "toor", "admin = true")
         + &user("wide", "w", "read = []")

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http::{Method, StatusCode};
 use store::query::context::{Context, Target};
 use store::query::encode::{self, Epoch, Format};
@@ -19,6 +19,7 @@ use super::answer::{self, Answer, Content};
 use super::auth::User;
 use super::destination::Resolved;
 use super::gateway::Gateway;
+use super::gzip;
 use super::parameters::Parameters;
 use super::query::Request;
 use super::streamed::{self, Made, Streamed};
@@ -118,8 +119,13 @@ impl Request<'_> {
             context: context.clone(),
             control: gateway.control.clone(),
         };
+        let gzip = gzip::accepts_gzip(&self.head.headers);
         gateway.control.spawn_blocking(move || {
-            asked.run(format, streamed::out(pieces));
+            let mut out = streamed::out(pieces);
+            if gzip {
+                out = gzip::compressed(out, format.chunk_size.is_some());
+            }
+            asked.run(format, out);
             drop((turn, place));
         });
         if self.parameters.get("async") == "true" {
@@ -133,12 +139,19 @@ impl Request<'_> {
             Made::Streamed(streamed) => Content::Streamed(Box::new(streamed)),
             Made::Abandoned => Content::Empty,
         };
-        let mut answer = answer::empty(StatusCode::OK);
-        let kind = HeaderValue::from_static(format.content_type());
-        answer.headers_mut().insert(CONTENT_TYPE, kind);
-        *answer.body_mut() = content;
-        Ok(answer)
+        Ok(answered(content, format, gzip))
     }
+}
+
+fn answered(content: Content, format: Format, gzip: bool) -> Answer {
+    let mut answer = answer::empty(StatusCode::OK);
+    let kind = HeaderValue::from_static(format.content_type());
+    answer.headers_mut().insert(CONTENT_TYPE, kind);
+    if gzip {
+        answer.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    *answer.body_mut() = content;
+    answer
 }
 
 /// Reads an answer that nobody waits for, so that its query goes on.

@@ -10,6 +10,7 @@ mod auth;
 mod body;
 mod destination;
 mod gateway;
+mod gzip;
 mod http;
 mod metrics;
 mod parameters;
