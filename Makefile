@@ -3,6 +3,8 @@
 CARGO ?= cargo
 # Seconds per fuzz target.
 FUZZ_SECONDS ?= 60
+# Where cargo puts what it builds.
+TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Arguments for the benchmark, as ARGS="--only lines --quick".
 ARGS ?=
 
@@ -45,7 +47,7 @@ fmt:
 bench:
 	@scripts/setup
 	$(CARGO) build --release --package weir
-	$(CARGO) run --release --package weir-bench -- $(ARGS)
+	WEIR_BIN=$(TARGET)/release/weir $(CARGO) run --release --package weir-bench -- $(ARGS)
 
 fuzz:
 	@scripts/fuzz $(FUZZ_SECONDS)
