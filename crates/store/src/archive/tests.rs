@@ -356,7 +356,7 @@ fn a_file_that_cannot_be_opened_or_mended_now_is_not_set_aside() {
     assert_eq!(archive.repair(&names).unwrap(), 0);
     std::fs::remove_file(&path).unwrap();
     std::fs::rename(&away, &path).unwrap();
-    assert!(everything(&archive.version()) == wanted(&[model.clone()]));
+    assert!(everything(&archive.version()) == wanted(std::slice::from_ref(&model)));
     // There is no room for a new sidecar.
     file.opened().map(drop).unwrap();
     std::fs::write(file.path().with_extension("runs"), b"nothing").unwrap();
