@@ -11,8 +11,10 @@
 pub mod auth;
 pub mod backends;
 pub mod console;
+pub mod migrate;
 pub mod plan;
 pub mod server;
 pub mod settings;
+pub mod status;
 
 pub use settings::Settings;

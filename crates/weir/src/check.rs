@@ -10,13 +10,29 @@ use journal::{Ack, WhenFull};
 
 use crate::cli::ConfigFile;
 use crate::config::{self, Loaded, Settings};
-use crate::exit::{DONE, Failure};
+use crate::exit::{self, BAD_NEWS, DONE, Failure};
 
 /// Reads the configuration and prints the plan and the warnings.
 pub fn run(wanted: &ConfigFile, out: &mut dyn Write) -> Result<u8, Failure> {
     let loaded = config::load(wanted)?;
     out.write_all(render(&loaded)?.as_bytes())?;
     Ok(DONE)
+}
+
+/// Prints what a `pgbouncer.ini` means as TOML; what is still to be done about it goes to standard
+/// error.
+pub fn from_pgbouncer(file: &Path, out: &mut dyn Write) -> Result<u8, Failure> {
+    let read = |path: &Path| {
+        // A comment in an old encoding is no reason to stop.
+        std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let toml = ::postgres::migrate::pgbouncer(file, &read).map_err(Failure::other)?;
+    out.write_all(toml.as_bytes())?;
+    let problems = config::problems(&toml);
+    for problem in &problems {
+        exit::note(problem);
+    }
+    Ok(if problems.is_empty() { DONE } else { BAD_NEWS })
 }
 
 fn render(loaded: &Loaded) -> io::Result<String> {

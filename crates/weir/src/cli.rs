@@ -22,8 +22,8 @@ Exit codes:
   3   done, and what was found is bad (a damaged journal, a gateway that is not ready)
   78  the configuration is wrong";
 
-/// A gateway in front of InfluxDB: takes many small writes, keeps them on disk, and hands on few
-/// large ones to every backend.
+/// A gateway in front of InfluxDB and PostgreSQL: takes many small requests and hands on few large
+/// ones.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version)]
 #[command(after_help = EXIT_CODES, max_term_width = 100)]
@@ -50,10 +50,15 @@ Examples:
     #[command(after_help = "\
 Examples:
   weir check --config /etc/weir/weir.toml
-  weir check && systemctl reload weir")]
+  weir check && systemctl reload weir
+  weir check --from /etc/pgbouncer/pgbouncer.ini > weir.toml")]
     Check {
         #[command(flatten)]
         config: ConfigFile,
+        /// Print the TOML that means what this configuration of PgBouncer means, with what it has
+        /// no equivalent for; passwords of its user list are printed, too
+        #[arg(long, value_name = "PGBOUNCER.INI", conflicts_with = "config")]
+        from: Option<PathBuf>,
     },
     /// Ask a running gateway how it is: backends, backlog, dead letters, room in the journal
     #[command(after_help = "\
@@ -135,7 +140,8 @@ impl Weir {
         umask(Mode::RWXG | Mode::RWXO);
         match self.command {
             Command::Serve { config } => serve::run(&config),
-            Command::Check { config } => check::run(&config, out),
+            Command::Check { from: Some(file), .. } => check::from_pgbouncer(&file, out),
+            Command::Check { config, from: None } => check::run(&config, out),
             Command::Status(command) => status::run(&command, out),
             Command::Query(command) => query::run(&command, out),
             Command::Import(command) => import::run(&command, out),

@@ -231,6 +231,15 @@ pub fn load_places(wanted: &ConfigFile) -> Result<Settings, ConfigError> {
     }
 }
 
+/// What keeps `text` from being a configuration that can be used, in words.
+pub fn problems(text: &str) -> Vec<String> {
+    let problems = match parse(text) {
+        Ok(settings) => validate::validate(&settings.complete(None)).problems,
+        Err(problems) => problems,
+    };
+    problems.into_iter().map(|problem| problem.what).collect()
+}
+
 fn place(wanted: &ConfigFile) -> Option<PathBuf> {
     let usual = || PLACES.iter().map(PathBuf::from).find(|path| path.exists());
     wanted.config.clone().or_else(usual)

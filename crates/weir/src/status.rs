@@ -1,6 +1,8 @@
 //! `weir status`: asks the admin port of a running gateway and shows the answer.
 
+mod postgres;
 mod render;
+mod table;
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

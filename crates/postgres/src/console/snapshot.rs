@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use super::Averages;
+use crate::backends::BackendStatus;
 use crate::settings::Mode;
 
 /// The state at one moment. A part that was not asked for is left empty.
@@ -351,9 +352,9 @@ pub struct BackendRow {
     pub name: String,
     /// Where it is.
     pub address: String,
-    /// `primary`, `replica` or `unknown`.
+    /// What it is taken for: `primary`, `replica`, `down` and the like.
     pub role: &'static str,
-    /// Whether it is asked for statements, else why not.
+    /// What is wrong with it; why nothing is sent there, where nothing is.
     pub trouble: Option<String>,
     /// How much WAL a replica has yet to replay.
     pub lag_bytes: Option<u64>,
@@ -378,6 +379,23 @@ pub struct MemoryRow {
     pub used: u64,
     /// How many are kept for the next.
     pub free: u64,
+}
+
+impl BackendRow {
+    /// A row of what the backends say, with what the workers have at that server.
+    pub fn new(status: &BackendStatus, servers: u64, in_flight: u64) -> Self {
+        Self {
+            name: status.name.clone(),
+            address: status.address.clone(),
+            role: status.standing.name(),
+            trouble: status.trouble.clone(),
+            lag_bytes: status.lag_bytes,
+            lag: status.lag_ms.map(Duration::from_millis),
+            weight: u64::from(status.weight),
+            servers,
+            in_flight,
+        }
+    }
 }
 
 impl Snapshot {

@@ -107,8 +107,6 @@ pub struct Pool {
     /// A server connection that is older is closed once nobody uses it, give or take a tenth;
     /// `0` is never.
     pub max_age: Duration,
-    /// How long connecting to a server and logging in may take.
-    pub connect_timeout: Duration,
     /// After a failed login, how long statements for that server fail at once instead of trying
     /// again.
     pub login_retry: Duration,
@@ -124,7 +122,6 @@ impl Default for Pool {
             min_idle: 0,
             idle_timeout: Duration::from_secs(600),
             max_age: Duration::from_secs(3600),
-            connect_timeout: Duration::from_secs(15),
             login_retry: Duration::from_secs(1),
         }
     }

@@ -95,7 +95,6 @@ impl Settings {
             ("timeouts.cancel", self.timeouts.cancel),
             ("lanes.slow", lanes.slow),
             ("lanes.head-of-line", lanes.head_of_line),
-            ("pool.connect-timeout", self.pool.connect_timeout),
             ("poll-interval", self.poll_interval),
             ("poll-timeout", self.poll_timeout),
         ];

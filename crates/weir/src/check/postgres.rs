@@ -1,7 +1,7 @@
 //! What `weir serve` would do for PostgreSQL's clients, in words.
 
 use postgres::Settings;
-use postgres::settings::{AuthRule, From, Method};
+use postgres::settings::{AuthRule, BackendSettings, From, Method, Role};
 
 /// How many names are listed before the rest is counted.
 const NAMES_MAX: usize = 8;
@@ -124,7 +124,16 @@ pub fn pools(settings: &Settings) -> Vec<String> {
 
 /// The servers.
 pub fn backends(settings: &Settings) -> Vec<String> {
-    settings.backend.iter().map(|backend| backend.name.clone()).collect()
+    let described = settings.backend.iter().map(|backend| {
+        let role = match backend.role {
+            Role::Auto => "for its role",
+            Role::Primary => "as the primary",
+            Role::Replica => "as a replica",
+        };
+        let BackendSettings { name, url, user, .. } = backend;
+        format!("{name} at {url} {role}, as {user}")
+    });
+    described.collect()
 }
 
 fn listed<S: AsRef<str>>(names: &[S]) -> String {

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::postgres::Shown;
+use super::table;
 use crate::words::{bytes, count, seconds};
 
 /// How much of a backend's words is shown; `--json` has the rest.
@@ -39,8 +41,11 @@ pub struct Status {
     process: Process,
     /// Whether writes are taken.
     pub ready: Ready,
-    journal: Journal,
-    influx: Influx,
+    /// Absent where the InfluxDB gateway is off.
+    journal: Option<Journal>,
+    influx: Option<Influx>,
+    /// Absent where the PostgreSQL gateway is off.
+    postgres: Option<postgres::status::Status>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -101,17 +106,26 @@ impl fmt::Display for Status {
         let Process { version, pid, uptime_seconds, workers } = &self.process;
         let up = seconds(*uptime_seconds);
         writeln!(f, "weir {version}, pid {pid}, up {up}, {workers} workers")?;
-        match &self.ready.reason {
-            None => writeln!(
+        match (&self.ready.reason, &self.influx) {
+            (Some(reason), _) => writeln!(f, "NOT READY: {reason}")?,
+            (None, Some(influx)) => writeln!(
                 f,
                 "ready    {} connections, {} points acknowledged since the start",
-                count(self.influx.connections),
-                count(self.influx.points_accepted)
+                count(influx.connections),
+                count(influx.points_accepted)
             )?,
-            Some(reason) => writeln!(f, "NOT READY: {reason}")?,
+            (None, None) => writeln!(f, "ready")?,
         }
-        writeln!(f, "{}", self.journal)?;
-        self.influx.fmt(f)
+        if let Some(journal) = &self.journal {
+            writeln!(f, "{journal}")?;
+        }
+        if let Some(influx) = &self.influx {
+            influx.fmt(f)?;
+        }
+        match &self.postgres {
+            Some(status) => Shown(status).fmt(f),
+            None => Ok(()),
+        }
     }
 }
 
@@ -148,34 +162,26 @@ impl fmt::Display for Influx {
             "dead-lettered",
             "dropped",
         ];
-        let rows: Vec<[String; 8]> = self.backends.iter().map(Backend::row).collect();
-        let widths: [usize; 8] = std::array::from_fn(|column| {
-            let cells = rows.iter().map(|row| row[column].chars().count());
-            cells.chain([HEAD[column].len()]).max().unwrap_or_default()
-        });
+        let rows: Vec<_> = self.backends.iter().map(Backend::row).collect();
         writeln!(f)?;
-        line(f, &HEAD.map(str::to_owned), &widths)?;
-        for (backend, row) in self.backends.iter().zip(&rows) {
-            line(f, row, &widths)?;
-            if let Some(reason) = &backend.reason {
-                let mut words: String = reason.chars().take(REASON_CHARS_MAX).collect();
-                if words.len() < reason.len() {
-                    words.push_str(" ...");
-                }
-                writeln!(f, "  {}", words.replace('\n', " "))?;
+        table::write(f, &HEAD, &rows, 2, |row| {
+            let reason = self.backends.get(row)?.reason.as_ref()?;
+            let mut words: String = reason.chars().take(REASON_CHARS_MAX).collect();
+            if words.len() < reason.len() {
+                words.push_str(" ...");
             }
-        }
-        Ok(())
+            Some(words.replace('\n', " "))
+        })
     }
 }
 
 impl Backend {
-    fn row(&self) -> [String; 8] {
+    fn row(&self) -> Vec<String> {
         let none = Cursor::default();
         let cursor = self.cursor.as_ref().unwrap_or(&none);
         let Cursor { delivered, dead_lettered, waiting, .. } = cursor;
         let Cursor { dropped, dropped_oldest, dropped_damaged, .. } = cursor;
-        [
+        vec![
             self.name.clone(),
             self.state.clone(),
             count(waiting.items),
@@ -186,22 +192,6 @@ impl Backend {
             count(dropped + dropped_oldest + dropped_damaged),
         ]
     }
-}
-
-/// Names to the left, numbers to the right.
-fn line(f: &mut fmt::Formatter<'_>, cells: &[String; 8], widths: &[usize; 8]) -> fmt::Result {
-    let mut text = String::new();
-    for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
-        if column > 0 {
-            text.push_str("  ");
-        }
-        let padding = " ".repeat(width - cell.chars().count());
-        match column {
-            0 | 1 => text.extend([cell.as_str(), &padding]),
-            _ => text.extend([padding.as_str(), cell]),
-        }
-    }
-    writeln!(f, "{}", text.trim_end())
 }
 
 #[cfg(test)]

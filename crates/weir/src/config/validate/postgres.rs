@@ -26,11 +26,25 @@ pub fn files(settings: &Settings) -> Vec<(String, &PathBuf)> {
         let key = "postgres.auth-query.password-file".to_owned();
         named.push((key, query.password_file.as_ref()));
     }
+    for backend in &settings.backend {
+        let of = |key: &str| format!("postgres.backend {:?} {key}", backend.name);
+        named.push((of("password-file"), backend.password_file.as_ref()));
+        named.push((of("ca"), backend.ca.as_ref()));
+        named.push((of("certificate"), backend.certificate.as_ref()));
+        named.push((of("key"), backend.key.as_ref()));
+    }
     named.into_iter().filter_map(|(key, file)| Some((key, file?))).collect()
 }
 
 /// Whether certificates are such, and fit their keys.
 pub fn certificates(settings: &Settings, found: &mut Found) {
+    for backend in &settings.backend {
+        if let Some(authorities) = &backend.ca
+            && let Err(error) = flow::tls::client_config(Some(authorities), false)
+        {
+            found.wrong(format!("postgres.backend {:?} ca: {error}", backend.name));
+        }
+    }
     let Some(tls) = &settings.tls else {
         return;
     };
@@ -49,5 +63,6 @@ pub fn holds_secrets(settings: &Settings) -> bool {
     let users = settings.user.iter().map(|user| &user.password);
     let databases = settings.database.iter().map(|database| &database.password);
     let query = settings.auth_query.iter().map(|query| &query.password);
-    users.chain(databases).chain(query).any(|secret| !secret.is_empty())
+    let backends = settings.backend.iter().map(|backend| &backend.password);
+    users.chain(databases).chain(query).chain(backends).any(|secret| !secret.is_empty())
 }

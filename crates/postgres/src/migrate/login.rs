@@ -1,0 +1,175 @@
+//! Who has to prove what: `auth_type`, the HBA file, `auth_query`.
+
+use std::path::Path;
+
+use super::Read;
+use super::draft::{Draft, text, texts};
+use super::gateway::is_reachable;
+use super::ini::Ini;
+use super::{connection, hba};
+use crate::settings::{From, Method};
+
+pub fn fill(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
+    let kind = ini.get("auth_type").filter(|kind| !kind.is_empty()).unwrap_or("md5");
+    match kind {
+        // What holds without any rule.
+        "md5" => {}
+        "scram-sha-256" => draft.element("auth").set("method", text("scram-sha-256")),
+        "plain" => draft.element("auth").set("method", text("password")),
+        "cert" => {
+            let rule = draft.element("auth");
+            rule.set("from", text("hostssl"));
+            rule.set("method", text("cert"));
+        }
+        "trust" | "any" => trust(kind, ini, draft),
+        "hba" => rules(ini, read, draft),
+        other => draft.leave(format!(
+            "auth_type = {other}: there is no such method here; clients log in by their passwords"
+        )),
+    }
+    auth_query(ini, draft);
+}
+
+fn trust(kind: &str, ini: &Ini, draft: &mut Draft) {
+    let rule = draft.element("auth");
+    if is_reachable(ini) {
+        let words = "PgBouncer believed whoever reached its port. Here only clients of this \
+                     machine are; trust-strangers = true in place of the address goes on as before.";
+        rule.note(words);
+        rule.set("address", texts(&["127.0.0.0/8", "::1/128"]));
+        rule.set("method", text("trust"));
+        let local = draft.element("auth");
+        local.set("from", text("local"));
+        local.set("method", text("trust"));
+    } else {
+        rule.set("method", text("trust"));
+    }
+    if kind == "any" {
+        draft.leave(
+            "auth_type = any: a client stays the user that it says it is; with user in \
+             [[postgres.database]] the server sees that one",
+        );
+    }
+}
+
+fn rules(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
+    let Some(file) = ini.get("auth_hba_file").filter(|file| !file.is_empty()) else {
+        draft.leave("auth_type = hba: there is no auth_hba_file, so every client is refused");
+        draft.element("auth").set("method", text("reject"));
+        return;
+    };
+    let (rules, broken) = match read(&ini.place(Path::new(file), read)) {
+        Ok(text) => hba::rules(&text),
+        Err(error) => {
+            draft.leave(format!(
+                "auth_hba_file = {file} can't be read ({error}), so every client is refused"
+            ));
+            draft.element("auth").set("method", text("reject"));
+            return;
+        }
+    };
+    for line in broken {
+        draft.leave(format!("{file}: {line:?} is no rule; PgBouncer passes over it as well"));
+    }
+    let tls = ini.get("client_tls_sslmode").is_some_and(|mode| mode != "disable");
+    let authorities = ini.get("client_tls_ca_file").is_some_and(|file| !file.is_empty());
+    for rule in rules {
+        write(&rule, is_reachable(ini), tls && authorities, tls, draft);
+    }
+}
+
+/// Writes one rule, in a form that can be used here.
+fn write(rule: &hba::Rule, reachable: bool, certificates: bool, tls: bool, draft: &mut Draft) {
+    let element = draft.element("auth");
+    element.note(&rule.line);
+    let mut method = rule.method;
+    let mut lost = rule.lost.clone();
+    if method == Method::Cert && !certificates {
+        lost = Some("it needs client_tls_ca_file and TLS".to_owned());
+    }
+    let here = rule.from == From::Local || rule.network.is_some_and(|of| of.is_loopback());
+    if method == Method::Trust && reachable && !here {
+        lost = Some(
+            "it believes clients of other machines; method = \"trust\" with trust-strangers = \
+             true does so here"
+                .to_owned(),
+        );
+    }
+    if let Some(why) = lost {
+        element.note(&format!("This can't be carried over: {why}. It rejects."));
+        method = Method::Reject;
+    }
+    let from = match rule.from {
+        // A certificate can only be shown under TLS, so nothing else fits.
+        From::Host if method == Method::Cert => "hostssl",
+        From::Hostssl if !tls => "hostssl",
+        From::Local => "local",
+        From::Host => "host",
+        From::Hostssl => "hostssl",
+        From::Hostnossl => "hostnossl",
+        From::Any => "any",
+    };
+    element.set("from", text(from));
+    for (key, names) in [("database", &rule.databases), ("user", &rule.users)] {
+        if *names != ["all"] {
+            element.set(key, texts(names));
+        }
+    }
+    if let Some(network) = rule.network {
+        element.set("address", texts(&[network.to_string()]));
+    }
+    element.set("method", text(method.name()));
+}
+
+/// What PgBouncer asks where nothing is said, now and in older versions.
+const OWN_QUERIES: [&str; 3] = [
+    "SELECT usename, passwd FROM pg_shadow WHERE usename=$1",
+    "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END \
+     FROM pg_authid WHERE rolname=$1 AND rolcanlogin",
+    "SELECT rolname, CASE WHEN rolvaliduntil < pg_catalog.now() THEN NULL ELSE rolpassword END \
+     FROM pg_authid WHERE rolname=$1 AND rolcanlogin",
+];
+
+/// A value of `[pgbouncer]`, or the one that every database with one says.
+fn of_all(ini: &Ini, key: &str, draft: &mut Draft) -> Option<String> {
+    let global = ini.get(key).filter(|value| !value.is_empty()).map(str::to_owned);
+    let mut found = global.clone();
+    for (name, line) in ini.section("databases") {
+        let pairs = connection::pairs(line).unwrap_or_default();
+        let own = pairs.into_iter().rev().find(|(of, _)| of == key).map(|(_, value)| value);
+        match (own, &found) {
+            (Some(own), None) => found = Some(own),
+            (Some(own), Some(known)) if own != *known => draft.leave(format!(
+                "{key}={own} of database {name}: there is one [postgres.auth-query] for all"
+            )),
+            _ => {}
+        }
+    }
+    found
+}
+
+fn auth_query(ini: &Ini, draft: &mut Draft) {
+    let query = of_all(ini, "auth_query", draft);
+    let database = of_all(ini, "auth_dbname", draft);
+    let Some(user) = of_all(ini, "auth_user", draft) else {
+        return;
+    };
+    let table = draft.table("auth-query");
+    table.set("user", text(&user));
+    if let Some(database) = database {
+        table.set("database", text(&database));
+    }
+    let plain = |query: &str| query.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some(query) = query
+        && !OWN_QUERIES.contains(&plain(&query).as_str())
+    {
+        if query.contains("$1") {
+            table.note(
+                "It runs with search_path at pg_catalog alone: name functions with their schema.",
+            );
+            table.set("query", text(&query));
+        } else {
+            draft.leave(format!("auth_query = {query}: there is no $1 in it"));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The gateway's part of the admin port's `/status`, which `weir status` shows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::console::Snapshot;
+
+/// The state at one moment, from what the console shows.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Clients that have logged in.
+    pub connections: u64,
+    /// Clients whose statement waits for a server connection.
+    pub waiting: u64,
+    /// Whether `PAUSE` is in force for everything.
+    pub paused: bool,
+    /// Statements since the start.
+    pub queries: u64,
+    /// How many of them went by a lane.
+    pub lane_queries: u64,
+    /// How many of them went to a replica.
+    pub replica_queries: u64,
+    /// The servers.
+    pub backends: Vec<Backend>,
+    /// For each database and user.
+    pub pools: Vec<Pool>,
+}
+
+/// One server.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Backend {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Where it is.
+    pub address: String,
+    /// What it is taken for: `primary`, `replica`, `down` and the like.
+    pub role: String,
+    /// What is wrong with it; why nothing is sent there, where nothing is.
+    pub trouble: Option<String>,
+    /// How much WAL a replica has yet to replay.
+    pub lag_bytes: Option<u64>,
+    /// How far a replica is behind.
+    pub lag_seconds: Option<f64>,
+    /// Server connections.
+    pub connections: u64,
+    /// Statements under way.
+    pub in_flight: u64,
+}
+
+/// One database and user.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pool {
+    /// The database, as clients name it.
+    pub database: String,
+    /// The user.
+    pub user: String,
+    /// `session` or `transaction`.
+    pub mode: String,
+    /// Clients that wait for a server connection.
+    pub waiting: u64,
+    /// How long the one that waits longest has waited.
+    pub wait_max_seconds: f64,
+    /// Clients that do not wait.
+    pub clients: u64,
+    /// Clients that keep a server connection, as their session has state.
+    pub pinned: u64,
+    /// Server connections that a client has for itself.
+    pub leased: u64,
+    /// Server connections that anybody may have.
+    pub idle: u64,
+    /// Lanes.
+    pub lanes: u64,
+    /// Statements under way on lanes.
+    pub lane_statements: u64,
+}
+
+impl Status {
+    /// What a snapshot with pools, totals and backends says.
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let sum = |of: fn(&crate::console::Totals) -> u64| {
+            snapshot.totals.iter().map(|(_, totals)| of(totals)).sum()
+        };
+        let pools: Vec<Pool> = snapshot.pools.iter().map(Pool::of).collect();
+        let waiting = pools.iter().map(|pool| pool.waiting).sum();
+        Self {
+            connections: pools.iter().map(|pool| pool.clients).sum::<u64>() + waiting,
+            waiting,
+            paused: snapshot.paused,
+            queries: sum(|totals| totals.queries),
+            lane_queries: sum(|totals| totals.lane_queries),
+            replica_queries: sum(|totals| totals.replica_queries),
+            backends: snapshot.backends.iter().map(Backend::of).collect(),
+            pools,
+        }
+    }
+}
+
+impl Backend {
+    fn of(row: &crate::console::BackendRow) -> Self {
+        Self {
+            name: row.name.clone(),
+            address: row.address.clone(),
+            role: row.role.to_owned(),
+            trouble: row.trouble.clone(),
+            lag_bytes: row.lag_bytes,
+            lag_seconds: row.lag.map(|lag| lag.as_secs_f64()),
+            connections: row.servers,
+            in_flight: row.in_flight,
+        }
+    }
+}
+
+impl Pool {
+    fn of(row: &crate::console::PoolRow) -> Self {
+        Self {
+            database: row.database.clone(),
+            user: row.user.clone(),
+            mode: row.mode.name().to_owned(),
+            waiting: row.clients_waiting,
+            wait_max_seconds: row.wait_max.as_secs_f64(),
+            clients: row.clients_active,
+            pinned: row.clients_pinned,
+            leased: row.servers_active,
+            idle: row.servers_idle,
+            lanes: row.lanes,
+            lane_statements: row.lane_statements,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Status;
+    use crate::console::{PoolRow, Snapshot, Totals};
+
+    #[test]
+    fn clients_that_wait_are_connected_too() {
+        let pool = |user: &str| PoolRow {
+            user: user.into(),
+            clients_active: 3,
+            clients_waiting: 2,
+            wait_max: Duration::from_millis(1500),
+            ..PoolRow::default()
+        };
+        let totals = Totals { queries: 5, lane_queries: 4, ..Totals::default() };
+        let status = Status::of(&Snapshot {
+            pools: vec![pool("a"), pool("b")],
+            totals: vec![("d".into(), totals), ("e".into(), totals)],
+            ..Snapshot::default()
+        });
+        assert_eq!((status.connections, status.waiting), (10, 4));
+        assert_eq!((status.queries, status.lane_queries), (10, 8));
+        assert!((status.pools[0].wait_max_seconds - 1.5).abs() < 1e-9);
+    }
+}
