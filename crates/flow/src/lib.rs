@@ -27,6 +27,7 @@ pub mod stream;
 pub mod tcp;
 pub mod tls;
 pub mod udp;
+pub mod unix;
 pub mod workers;
 
 pub use workers::{Worker, Workers};

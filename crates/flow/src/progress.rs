@@ -120,6 +120,7 @@ pub struct Limits {
     body_rate: u64,
     write: Option<Duration>,
     idle: Option<Duration>,
+    handshake: Option<Duration>,
     closed: [Counter; 5],
 }
 
@@ -133,6 +134,7 @@ impl Limits {
             body_rate: timeouts.body_rate,
             write: limit(timeouts.write),
             idle: limit(timeouts.idle),
+            handshake: limit(timeouts.handshake),
             closed: Slow::ALL.map(|slow| {
                 registry.counter(
                     "weir_connections_slow_total",
@@ -179,6 +181,11 @@ impl Progress {
     /// Whether the client was seen to have ended its side since it is watched.
     pub fn client_left(&self) -> bool {
         self.0.client_left()
+    }
+
+    /// How long a TLS handshake may take.
+    pub(crate) fn handshake(&self) -> Option<Duration> {
+        self.0.limits().handshake
     }
 
     pub(crate) fn is_watched(&self) -> bool {

@@ -1,15 +1,18 @@
-//! A client's connection, plain or TLS.
+//! A client's connection, plain or TLS, or over a Unix socket.
+
+mod send;
+mod socket;
 
 use std::io::{self, IoSlice};
-use std::net::Shutdown;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_rustls::server::TlsStream;
 
-use crate::progress::{Connections, Opened, Progress};
+use crate::progress::{Opened, Progress};
+use crate::tls::{Encrypted, ServerTls};
+pub(crate) use socket::Socket;
 
 /// A connection on its worker. Bytes that move are noted in its [`Progress`]; once that has closed
 /// the connection for being slow, every read and write fails with
@@ -20,20 +23,18 @@ pub struct Stream {
 }
 
 enum Io {
-    Plain(TcpStream),
+    Plain(Socket),
     /// Boxed, since it is many times the size.
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<Encrypted>),
 }
 
 impl Stream {
-    pub(crate) fn plain(stream: TcpStream, opened: Opened) -> Self {
-        let io = Io::Plain(stream);
-        Self { io, opened }
+    pub(crate) fn plain(socket: Socket, opened: Opened) -> Self {
+        Self { io: Io::Plain(socket), opened }
     }
 
-    pub(crate) fn tls(stream: TlsStream<TcpStream>, opened: Opened) -> Self {
-        let io = Io::Tls(Box::new(stream));
-        Self { io, opened }
+    pub(crate) fn tls(encrypted: Encrypted, opened: Opened) -> Self {
+        Self { io: Io::Tls(Box::new(encrypted)), opened }
     }
 
     /// Where the front end says what the connection is doing.
@@ -41,24 +42,111 @@ impl Stream {
         &self.opened.progress
     }
 
-    /// Whether the connection is encrypted.
-    pub fn is_tls(&self) -> bool {
-        matches!(self.io, Io::Tls(_))
+    /// Goes on encrypted, when the client has asked for it in the protocol's own words. Nothing
+    /// may have been read behind those: bytes in clear must never be taken for encrypted ones.
+    ///
+    /// # Errors
+    /// The handshake failed or took longer than the listener's limit; the connection is encrypted
+    /// already, or over a Unix socket.
+    pub async fn start_tls(self, tls: &ServerTls) -> io::Result<Self> {
+        let Self { io, opened } = self;
+        let Io::Plain(Socket::Tcp(stream)) = io else {
+            let what = "TLS can only be started on a plain TCP connection";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+        };
+        let within = opened.progress.handshake();
+        let encrypted = match within {
+            None => tls.accept(stream).await?,
+            Some(within) => tokio::time::timeout(within, tls.accept(stream)).await??,
+        };
+        opened.progress.header();
+        Ok(Self::tls(encrypted, opened))
     }
 
-    fn io(&self) -> &TcpStream {
+    /// Waits for the first bytes that are unread and copies them, without reading them; 0 at the
+    /// end. Of an encrypted connection it is the encrypted ones.
+    ///
+    /// # Errors
+    /// The connection failed, or was closed for being slow.
+    pub async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
+        std::future::poll_fn(|cx| {
+            self.check()?;
+            let peeked = self.socket().poll_peek(cx, into);
+            if peeked.is_pending() {
+                self.opened.progress.park(cx.waker());
+            }
+            peeked
+        })
+        .await
+    }
+
+    /// Whether the connection is encrypted.
+    pub fn is_tls(&self) -> bool {
+        self.encrypted().is_some()
+    }
+
+    /// Whether the client came over a Unix socket.
+    pub fn is_unix(&self) -> bool {
+        matches!(self.io, Io::Plain(Socket::Unix(_)))
+    }
+
+    /// The user id of a client that came over a Unix socket, as the kernel knows it.
+    pub fn peer_uid(&self) -> Option<u32> {
+        match self.socket_if_plain()? {
+            Socket::Unix(stream) => stream.peer_cred().ok().map(|peer| peer.uid()),
+            Socket::Tcp(_) => None,
+        }
+    }
+
+    /// The certificate (DER) that the client has shown and that was found good.
+    pub fn client_certificate(&self) -> Option<&[u8]> {
+        self.encrypted()?.client_certificate()
+    }
+
+    /// The certificate (DER) that the client was shown, for channel binding (RFC 5929, section 4).
+    pub fn server_certificate(&self) -> Option<&[u8]> {
+        Some(self.encrypted()?.server_certificate())
+    }
+
+    /// The protocol that was agreed on by ALPN.
+    pub fn alpn(&self) -> Option<&[u8]> {
+        self.encrypted()?.protocol()
+    }
+
+    fn encrypted(&self) -> Option<&Encrypted> {
         match &self.io {
-            Io::Plain(stream) => stream,
-            Io::Tls(stream) => stream.get_ref().0,
+            Io::Plain(_) => None,
+            Io::Tls(encrypted) => Some(encrypted),
+        }
+    }
+
+    fn socket_if_plain(&self) -> Option<&Socket> {
+        match &self.io {
+            Io::Plain(socket) => Some(socket),
+            Io::Tls(_) => None,
+        }
+    }
+
+    /// What is below, encrypted or not.
+    fn socket(&self) -> socket::Below<'_> {
+        match &self.io {
+            Io::Plain(Socket::Tcp(stream)) => socket::Below::Tcp(stream),
+            Io::Plain(Socket::Unix(stream)) => socket::Below::Unix(stream),
+            Io::Tls(encrypted) => socket::Below::Tcp(encrypted.stream.get_ref().0),
         }
     }
 
     /// The address that the client connected to.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// The connection is gone, or is one over a Unix socket.
     pub fn local_addr(&self) -> io::Result<std::net::SocketAddr> {
-        self.io().local_addr()
+        let tcp: Option<&TcpStream> = match &self.io {
+            Io::Plain(Socket::Tcp(stream)) => Some(stream),
+            Io::Plain(Socket::Unix(_)) => None,
+            Io::Tls(encrypted) => Some(encrypted.stream.get_ref().0),
+        };
+        tcp.ok_or(io::ErrorKind::Unsupported)?.local_addr()
     }
 
     pub(crate) fn check(&self) -> io::Result<()> {
@@ -73,8 +161,7 @@ impl Stream {
         if !self.opened.progress.is_watched() {
             return;
         }
-        let mut byte = [0];
-        let peeked = self.io().poll_peek(cx, &mut ReadBuf::new(&mut byte));
+        let peeked = self.socket().poll_peek(cx, &mut [0]);
         if matches!(peeked, Poll::Ready(Ok(0) | Err(_))) {
             self.opened.progress.left();
         }
@@ -93,87 +180,6 @@ impl Stream {
     }
 }
 
-/// A client's connection as its [`Outlet`](crate::outlet::Outlet) uses it: written by others than
-/// its reader, so that these calls leave the reader's waker where it is.
-impl Stream {
-    /// The worker's connections, which this is one of.
-    pub(crate) fn connections(&self) -> &Connections {
-        self.opened.connections()
-    }
-
-    /// Writes what the socket takes at once. TLS may keep some of it, see
-    /// [`keeps`](Self::keeps).
-    ///
-    /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock), or the connection is closed.
-    #[inline]
-    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.io {
-            Io::Plain(stream) => stream.try_write(bytes),
-            Io::Tls(stream) => now(Pin::new(stream).poll_write(&mut nobody(), bytes)),
-        }
-    }
-
-    /// As [`try_send`](Self::try_send), of several pieces.
-    pub(crate) fn try_send_parts(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        match &mut self.io {
-            Io::Plain(stream) => stream.try_write_vectored(parts),
-            Io::Tls(stream) => now(Pin::new(stream).poll_write_vectored(&mut nobody(), parts)),
-        }
-    }
-
-    /// As [`try_send`](Self::try_send), and wakes the task when it can be tried again.
-    pub(crate) fn poll_send(
-        &mut self,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match &mut self.io {
-            Io::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Io::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
-    }
-
-    /// Whether encrypted bytes wait for the socket to take them.
-    #[inline]
-    pub(crate) fn keeps(&self) -> bool {
-        match &self.io {
-            Io::Plain(_) => false,
-            Io::Tls(stream) => stream.get_ref().1.wants_write(),
-        }
-    }
-
-    /// Passes on what it [`keeps`](Self::keeps).
-    pub(crate) fn poll_pass_on(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.io {
-            Io::Plain(_) => Poll::Ready(Ok(())),
-            Io::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    /// Ends both directions at once, so that whoever reads hears of it.
-    pub(crate) fn hang_up(&mut self) {
-        if let Io::Tls(stream) = &mut self.io {
-            // Says goodbye if the socket takes it.
-            let _ = Pin::new(stream).poll_shutdown(&mut nobody());
-        }
-        // A socket that is gone already has nothing to end.
-        let _ = socket2::SockRef::from(self.io()).shutdown(Shutdown::Both);
-    }
-}
-
-/// A context for an attempt after which nobody waits.
-fn nobody() -> Context<'static> {
-    Context::from_waker(Waker::noop())
-}
-
-fn now<T>(polled: Poll<io::Result<T>>) -> io::Result<T> {
-    match polled {
-        Poll::Ready(done) => done,
-        Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
-    }
-}
-
 impl AsyncRead for Stream {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -183,8 +189,8 @@ impl AsyncRead for Stream {
         self.check()?;
         let before = buf.filled().len();
         let done = match &mut self.io {
-            Io::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
-            Io::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+            Io::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
+            Io::Tls(encrypted) => Pin::new(&mut encrypted.stream).poll_read(cx, buf),
         };
         match done {
             Poll::Pending => self.opened.progress.park(cx.waker()),
@@ -201,10 +207,7 @@ impl AsyncWrite for Stream {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.check()?;
-        let done = match &mut self.io {
-            Io::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
-            Io::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
-        };
+        let done = self.poll_send(cx, buf);
         self.written(done, cx)
     }
 
@@ -215,16 +218,16 @@ impl AsyncWrite for Stream {
     ) -> Poll<io::Result<usize>> {
         self.check()?;
         let done = match &mut self.io {
-            Io::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            Io::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Io::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
+            Io::Tls(encrypted) => Pin::new(&mut encrypted.stream).poll_write_vectored(cx, bufs),
         };
         self.written(done, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
         match &self.io {
-            Io::Plain(stream) => stream.is_write_vectored(),
-            Io::Tls(stream) => stream.is_write_vectored(),
+            Io::Plain(socket) => socket.is_write_vectored(),
+            Io::Tls(encrypted) => encrypted.stream.is_write_vectored(),
         }
     }
 
@@ -233,8 +236,8 @@ impl AsyncWrite for Stream {
         self.look_for_client(cx);
         let done = match &mut self.io {
             // Always done at once, which says nothing about the client.
-            Io::Plain(stream) => return Pin::new(stream).poll_flush(cx),
-            Io::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            Io::Plain(socket) => return Pin::new(socket).poll_flush(cx),
+            Io::Tls(encrypted) => Pin::new(&mut encrypted.stream).poll_flush(cx),
         };
         self.written(done, cx)
     }
@@ -242,8 +245,8 @@ impl AsyncWrite for Stream {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.check()?;
         let done = match &mut self.io {
-            Io::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Io::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            Io::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
+            Io::Tls(encrypted) => Pin::new(&mut encrypted.stream).poll_shutdown(cx),
         };
         self.written(done, cx)
     }

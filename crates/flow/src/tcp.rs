@@ -3,7 +3,7 @@
 //! The kernel spreads connections over the workers by a hash of their addresses (`SO_REUSEPORT`,
 //! socket(7)): evenly over many connections, by chance over few.
 
-mod accept;
+pub(crate) mod accept;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -120,7 +120,6 @@ pub struct Endpoint {
     tls: Option<ServerTls>,
     limit: Limit,
     limits: Limits,
-    handshake: Option<Duration>,
     refusal: &'static [u8],
     counts: Counts,
 }
@@ -139,13 +138,11 @@ impl Endpoint {
     /// A front end's side of its connections: `name` is its label in metrics, `limit` how many
     /// connections there may be, over all workers and all front ends that share it.
     pub fn new(name: &str, limit: Limit, timeouts: &Timeouts, registry: &Registry) -> Self {
-        let handshake = timeouts.handshake.get();
         Self {
             name: name.to_owned(),
             tls: None,
             limit,
             limits: Limits::new(name, timeouts, registry),
-            handshake: Some(handshake).filter(|limit| !limit.is_zero()),
             refusal: b"",
             counts: Counts::new(name, registry),
         }
@@ -183,6 +180,28 @@ impl Endpoint {
         F: Future<Output = ()> + 'static,
     {
         let acceptor = accept::Acceptor::new(self, worker, Rc::new(handle));
+        acceptor.run(tokio::net::TcpListener::from_std(listener.socket)?).await
+    }
+
+    /// As [`serve`](Self::serve), on a Unix socket, where nothing is encrypted.
+    ///
+    /// # Errors
+    /// The listener can not be used with this runtime.
+    pub async fn serve_unix<H, F>(
+        &self,
+        listener: crate::unix::Listener,
+        worker: &Worker,
+        handle: H,
+    ) -> io::Result<()>
+    where
+        H: Fn(Stream) -> F + 'static,
+        F: Future<Output = ()> + 'static,
+    {
+        let plain = self.clone().with_tls(None);
+        let handle = move |stream, _: crate::unix::Peer| handle(stream);
+        let acceptor = accept::Acceptor::new(&plain, worker, Rc::new(handle));
+        // The socket's file goes with the last worker's share of it.
+        let (listener, _file) = listener.into_parts()?;
         acceptor.run(listener).await
     }
 }

@@ -1,25 +1,22 @@
 //! TLS for listeners and towards backends, by rustls with *ring*.
 
 mod client;
+mod server;
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
 pub use client::{Check, ClientOptions};
+pub(crate) use server::Encrypted;
+pub use server::ServerTls;
 
 /// A listener's certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -61,74 +58,8 @@ pub enum TlsError {
     Refused(#[from] rustls::Error),
 }
 
-/// A listener's TLS, whose certificate can be read anew while it serves. Clones share it.
-#[derive(Clone)]
-pub struct ServerTls(Arc<Server>);
-
-struct Server {
-    settings: Settings,
-    config: ArcSwap<ServerConfig>,
-}
-
-impl ServerTls {
-    /// Reads certificate and key. `protocols` are offered by ALPN, as `["http/1.1"]`.
-    ///
-    /// # Errors
-    /// A file can not be read, or the two do not fit.
-    pub fn new(settings: &Settings, protocols: &[&str]) -> Result<Self, TlsError> {
-        let protocols = protocols.iter().map(|name| name.as_bytes().to_vec());
-        let config = server_config(settings, protocols.collect())?;
-        Ok(Self(Arc::new(Server {
-            settings: settings.clone(),
-            config: ArcSwap::from_pointee(config),
-        })))
-    }
-
-    /// Reads the files anew: connections from now on see the new certificate.
-    ///
-    /// # Errors
-    /// As for [`new`](Self::new); the former certificate stays.
-    pub fn reload(&self) -> Result<(), TlsError> {
-        let protocols = self.0.config.load().alpn_protocols.clone();
-        let config = server_config(&self.0.settings, protocols)?;
-        self.0.config.store(Arc::new(config));
-        Ok(())
-    }
-
-    /// Where certificate and key are.
-    pub fn settings(&self) -> &Settings {
-        &self.0.settings
-    }
-
-    pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        TlsAcceptor::from(self.0.config.load_full()).accept(stream).await
-    }
-}
-
-impl fmt::Debug for ServerTls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ServerTls").field(&self.0.settings).finish()
-    }
-}
-
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
-}
-
-fn server_config(settings: &Settings, protocols: Vec<Vec<u8>>) -> Result<ServerConfig, TlsError> {
-    let chain = certificates(&settings.certificate)?;
-    let path = &settings.key;
-    let key = PrivateKeyDer::from_pem_file(path).map_err(|e| file("private key", path, &e))?;
-    let mut config = ServerConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .map_err(|source| TlsError::Pair { settings: settings.clone(), source })?;
-    config.alpn_protocols = protocols;
-    // Sessions are resumed from tickets the clients keep, not from a store the workers share.
-    config.ticketer = rustls::crypto::ring::Ticketer::new()?;
-    config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
-    Ok(config)
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {

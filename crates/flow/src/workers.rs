@@ -5,9 +5,8 @@ use std::io;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::mpsc;
-use tokio::task::LocalSet;
 use tokio::time::MissedTickBehavior;
 use watch::metrics::Registry;
 use watch::watchdog::{Pulse, Stage};
@@ -85,6 +84,8 @@ impl Workers {
             ended,
             panicked: 0,
         };
+        // One message a worker, at its start.
+        let (begun, begins) = std::sync::mpsc::sync_channel(count);
         for index in 0..count {
             let name = format!("worker-{index}");
             let thread = Thread {
@@ -92,18 +93,26 @@ impl Workers {
                 pulse: Pulse::new(&*name),
                 drain: Drain::new(),
                 registry: registry.clone(),
-                runtime: Builder::new_current_thread().enable_all().build()?,
             };
             workers.pulses.push(thread.pulse.clone());
             workers.drains.push(thread.drain.clone());
-            let (body, report) = (body.clone(), report.clone());
+            let (body, report, begun) = (body.clone(), report.clone(), begun.clone());
             let run = move || {
                 let _report = Report { index, report };
-                thread.run(body);
+                // Nobody listens when another worker could not be started.
+                match runtime() {
+                    Ok(runtime) => {
+                        let _ = begun.send(Ok(()));
+                        thread.run(&runtime, body);
+                    }
+                    Err(error) => drop(begun.send(Err(error))),
+                }
             };
             let builder = std::thread::Builder::new().name(name);
             workers.threads.push(builder.spawn(run)?);
         }
+        drop(begun);
+        begins.into_iter().take(count).collect::<io::Result<()>>()?;
         Ok(workers)
     }
 
@@ -161,11 +170,16 @@ struct Thread {
     pulse: Pulse,
     drain: Drain,
     registry: Registry,
-    runtime: Runtime,
+}
+
+/// A runtime of this thread alone. A `LocalSet` on a shared one would write to itself through the
+/// kernel to be polled again, each time sockets become ready.
+fn runtime() -> io::Result<LocalRuntime> {
+    Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
 }
 
 impl Thread {
-    fn run<F: Future<Output = ()>>(self, body: impl FnOnce(Worker) -> F) {
+    fn run<F: Future<Output = ()>>(self, runtime: &LocalRuntime, body: impl FnOnce(Worker) -> F) {
         let clock = CoarseClock::new();
         let worker = Worker {
             index: self.index,
@@ -174,8 +188,7 @@ impl Thread {
             connections: Connections::new(clock.clone()),
             clock,
         };
-        let local = LocalSet::new();
-        local.block_on(&self.runtime, async {
+        runtime.block_on(async {
             let ticking = tokio::task::spawn_local(tick(worker.clone(), self.registry));
             let work = async {
                 body(worker.clone()).await;

@@ -46,6 +46,10 @@ impl Slot {
         }
     }
 
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     pub(super) fn phase(&self) -> Phase {
         self.phase.get()
     }

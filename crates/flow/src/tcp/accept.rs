@@ -1,21 +1,22 @@
 //! Accepting connections on one worker.
 
+use std::fmt;
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
 use watch::watchdog::Stage;
 
-use super::{Counts, Endpoint, Listener};
+use super::{Counts, Endpoint};
 use crate::backoff::Backoff;
 use crate::drain::Guard;
 use crate::limit::{Limit, Permit};
 use crate::progress::Limits;
-use crate::stream::Stream;
-use crate::tls::ServerTls;
+use crate::stream::{Socket, Stream};
 use crate::workers::Worker;
 
 /// How long accepting rests when the process or the machine has no file descriptor left; a
@@ -57,11 +58,38 @@ impl Drop for Held {
     }
 }
 
-impl<H, F> Acceptor<H>
-where
-    H: Fn(Stream, SocketAddr) -> F + 'static,
-    F: Future<Output = ()> + 'static,
-{
+/// A listening socket on its worker.
+pub(crate) trait Listening {
+    /// Where a client comes from.
+    type Peer: fmt::Debug + 'static;
+
+    /// Waits for a client.
+    async fn accept(&self) -> io::Result<(Socket, Self::Peer)>;
+
+    /// Stops listening, and gives the clients that the kernel has accepted already.
+    fn empty(self) -> io::Result<Vec<(Socket, Self::Peer)>>;
+}
+
+impl Listening for TcpListener {
+    type Peer = SocketAddr;
+
+    async fn accept(&self) -> io::Result<(Socket, SocketAddr)> {
+        let (stream, peer) = Self::accept(self).await?;
+        Ok((Socket::Tcp(stream), peer))
+    }
+
+    fn empty(self) -> io::Result<Vec<(Socket, SocketAddr)>> {
+        let listener = self.into_std()?;
+        let mut accepted = Vec::new();
+        while let Ok((stream, peer)) = listener.accept() {
+            stream.set_nonblocking(true)?;
+            accepted.push((Socket::Tcp(TcpStream::from_std(stream)?), peer));
+        }
+        Ok(accepted)
+    }
+}
+
+impl<H> Acceptor<H> {
     pub(super) fn new(endpoint: &Endpoint, worker: &Worker, handle: Rc<H>) -> Self {
         Self {
             limits: Rc::new(endpoint.limits.clone()),
@@ -72,8 +100,12 @@ where
         }
     }
 
-    pub(super) async fn run(&self, listener: Listener) -> io::Result<()> {
-        let listener = TcpListener::from_std(listener.socket)?;
+    pub(super) async fn run<L, F>(&self, listener: L) -> io::Result<()>
+    where
+        L: Listening,
+        H: Fn(Stream, L::Peer) -> F + 'static,
+        F: Future<Output = ()> + 'static,
+    {
         let mut started = std::pin::pin!(self.worker.drain.started());
         let mut rest = Backoff::new(REST.0, REST.1);
         loop {
@@ -83,9 +115,9 @@ where
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => {
+                Ok((socket, peer)) => {
                     rest.reset();
-                    self.admit(stream, peer);
+                    self.admit(socket, peer);
                 }
                 Err(error) if is_the_clients(&error) => self.endpoint.counts.errors.inc(),
                 Err(error) => {
@@ -99,65 +131,57 @@ where
                 }
             }
         }
-        self.empty(listener)
-    }
-
-    /// Takes what the kernel has accepted already: closing the listener would reset those.
-    fn empty(&self, listener: TcpListener) -> io::Result<()> {
-        let listener = listener.into_std()?;
-        while let Ok((stream, peer)) = listener.accept() {
-            stream.set_nonblocking(true)?;
-            self.admit(TcpStream::from_std(stream)?, peer);
-        }
+        // To close the listener would reset those.
+        let accepted = listener.empty()?;
+        accepted.into_iter().for_each(|(socket, peer)| self.admit(socket, peer));
         Ok(())
     }
 
-    fn admit(&self, stream: TcpStream, peer: SocketAddr) {
+    fn admit<R, F>(&self, socket: Socket, peer: R)
+    where
+        R: fmt::Debug + 'static,
+        H: Fn(Stream, R) -> F + 'static,
+        F: Future<Output = ()> + 'static,
+    {
         let _stage = self.worker.pulse.enter(Stage::Accept);
         let counts = self.endpoint.counts.clone();
         counts.accepted.inc();
         let Some(permit) = self.endpoint.limit.take() else {
             counts.refused.inc();
-            return self.refuse(stream);
+            return self.refuse(socket);
         };
         let held = Held::new(counts, permit, self.worker.drain.guard());
         let handle = Rc::clone(&self.handle);
-        match &self.endpoint.tls {
-            None => {
-                let opened = self.worker.connections.open(&self.limits);
-                let serving = handle(Stream::plain(stream, opened), peer);
-                spawn_local(async move {
-                    let _held = held;
-                    serving.await;
-                });
-            }
-            Some(tls) => self.encrypt(tls.clone(), stream, peer, held),
-        }
-    }
-
-    fn encrypt(&self, tls: ServerTls, stream: TcpStream, peer: SocketAddr, held: Held) {
-        let handle = Rc::clone(&self.handle);
+        let opened = self.worker.connections.open(&self.limits);
+        let stream = Stream::plain(socket, opened);
+        let Some(tls) = self.endpoint.tls.clone() else {
+            let serving = handle(stream, peer);
+            spawn_local(async move {
+                let _held = held;
+                serving.await;
+            });
+            return;
+        };
         let pulse = self.worker.pulse.clone();
-        let (connections, limits) = (self.worker.connections.clone(), Rc::clone(&self.limits));
-        let within = self.endpoint.handshake.unwrap_or(Duration::MAX);
         spawn_local(async move {
-            let accepting = pulse.during(Stage::Handshake, tls.accept(stream));
-            let error = match tokio::time::timeout(within, accepting).await {
-                Ok(Ok(stream)) => {
-                    let opened = connections.open(&limits);
-                    return handle(Stream::tls(stream, opened), peer).await;
+            // The handshake's own limit holds until it is done.
+            stream.progress().serving();
+            match pulse.during(Stage::Handshake, stream.start_tls(&tls)).await {
+                Ok(stream) => {
+                    stream.progress().idle();
+                    handle(stream, peer).await;
                 }
-                Ok(Err(error)) => error,
-                Err(_) => io::ErrorKind::TimedOut.into(),
-            };
-            held.counts.handshakes_failed.inc();
-            tracing::debug!(%peer, %error, "TLS handshake failed");
+                Err(error) => {
+                    held.counts.handshakes_failed.inc();
+                    tracing::debug!(?peer, %error, "TLS handshake failed");
+                }
+            }
         });
     }
 
     /// Says why, when there is something to say, and waits a moment for the client to read it: to
     /// close with bytes unread would reset the connection and lose the answer.
-    fn refuse(&self, stream: TcpStream) {
+    fn refuse(&self, socket: Socket) {
         let refusal = self.endpoint.refusal;
         if refusal.is_empty() || self.endpoint.tls.is_some() {
             return;
@@ -167,26 +191,17 @@ where
         };
         spawn_local(async move {
             let _permit = permit;
-            let _ = tokio::time::timeout(LINGER, linger(stream, refusal)).await;
+            let _ = tokio::time::timeout(LINGER, linger(socket, refusal)).await;
         });
     }
 }
 
-async fn linger(stream: TcpStream, refusal: &[u8]) -> io::Result<()> {
-    stream.writable().await?;
-    // Into an empty socket buffer a refusal fits whole.
-    stream.try_write(refusal)?;
-    socket2::SockRef::from(&stream).shutdown(Shutdown::Write)?;
+async fn linger(mut socket: Socket, refusal: &[u8]) -> io::Result<()> {
+    socket.write_all(refusal).await?;
+    socket.shutdown().await?;
     let mut sink = [0; 1024];
-    loop {
-        stream.readable().await?;
-        match stream.try_read(&mut sink) {
-            Ok(0) => return Ok(()),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-    }
+    while socket.read(&mut sink).await? > 0 {}
+    Ok(())
 }
 
 /// Whether only that one connection is lost (accept(2)), so that accepting goes on at once.

@@ -1,0 +1,111 @@
+//! A TCP or Unix socket.
+
+use std::io::{self, IoSlice};
+use std::net::Shutdown;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use rustix::net::RecvFlags;
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+/// A client's socket, as the kernel gave it.
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+macro_rules! either {
+    ($self:expr, $stream:ident => $what:expr) => {
+        match $self {
+            Socket::Tcp($stream) => $what,
+            Socket::Unix($stream) => $what,
+        }
+    };
+}
+
+impl Socket {
+    #[inline]
+    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        either!(self, stream => stream.try_write(bytes))
+    }
+
+    pub(super) fn try_write_vectored(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        either!(self, stream => stream.try_write_vectored(parts))
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        either!(self.get_mut(), stream => Pin::new(stream).poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        either!(self.get_mut(), stream => Pin::new(stream).poll_write(cx, buf))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        either!(self.get_mut(), stream => Pin::new(stream).poll_write_vectored(cx, bufs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        either!(self, stream => stream.is_write_vectored())
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self.get_mut(), stream => Pin::new(stream).poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self.get_mut(), stream => Pin::new(stream).poll_shutdown(cx))
+    }
+}
+
+/// The socket below a connection, encrypted or not.
+pub(super) enum Below<'a> {
+    Tcp(&'a TcpStream),
+    Unix(&'a UnixStream),
+}
+
+impl Below<'_> {
+    /// Copies the first bytes that are unread.
+    pub(super) fn poll_peek(
+        &self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Tcp(stream) => stream.poll_peek(cx, &mut ReadBuf::new(into)),
+            Self::Unix(stream) => loop {
+                ready!(stream.poll_read_ready(cx))?;
+                let peek = || Ok(rustix::net::recv(stream, &mut *into, RecvFlags::PEEK)?.1);
+                match stream.try_io(Interest::READABLE, peek) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    peeked => return Poll::Ready(peeked),
+                }
+            },
+        }
+    }
+
+    pub(super) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => SockRef::from(*stream).shutdown(how),
+            Self::Unix(stream) => SockRef::from(*stream).shutdown(how),
+        }
+    }
+}
