@@ -91,7 +91,8 @@ pub struct Settings {
     /// Whom a read goes to among the replicas that can take it: `in-flight` or `nearest`.
     pub spread: Spread,
     /// How often each backend is asked for its role and its position. A promotion is noticed
-    /// within about twice this, and so long after its own write a client reads from the primary.
+    /// within about twice this. While replicas have yet to replay what a client has written, they
+    /// are asked five times as often, because until then that client reads from the primary.
     pub poll_interval: Duration,
     /// A backend that does not answer for so long is down: it gets no statements until it does.
     pub poll_timeout: Duration,

@@ -166,6 +166,12 @@ fn a_replica_that_lags_takes_no_reads_and_nobody_misses_an_own_write() {
         settings.max_lag = Span::from_secs(0);
     });
     watched.until(&[Standing::Primary, Standing::Replica]);
+    // What a client has written it reads from the replica soon, since somebody waits for that.
+    let written = watched.backends.note_write();
+    wait::until("it is there", wait::LONG, || {
+        watched.readers(Consistency::Session, written) == ["b"]
+    });
+
     replica.pause_replay();
     primary.sql("INSERT INTO t VALUES ('mine')");
     let written = LastWrite::now();

@@ -19,6 +19,9 @@ use crate::settings::BackendSettings;
 /// at most so long.
 const CONNECT_PAUSE_MAX: Duration = Duration::from_secs(5);
 
+/// A server that is heard all the time is noted so often.
+const HEARD_EVERY: Duration = Duration::from_millis(100);
+
 /// Whom Weir itself logs in as.
 #[derive(Debug)]
 pub(super) struct Own {
@@ -67,6 +70,7 @@ pub struct Backend {
     epoch: AtomicU64,
     caught_up: AtomicU64,
     round_trip_us: AtomicU32,
+    heard: AtomicU64,
     pub(super) parameters: ArcSwapOption<Vec<(String, String)>>,
     pub(super) told: ArcSwap<Told>,
     pub(super) poke: Notify,
@@ -93,6 +97,7 @@ impl Backend {
             epoch: AtomicU64::new(0),
             caught_up: AtomicU64::new(0),
             round_trip_us: AtomicU32::new(0),
+            heard: AtomicU64::new(0),
             parameters: ArcSwapOption::empty(),
             told: ArcSwap::from_pointee(Told::default()),
             poke: Notify::new(),
@@ -175,6 +180,21 @@ impl Backend {
     /// when its turn comes.
     pub fn suspect(&self) {
         self.poke.notify_one();
+    }
+
+    /// Notes that something came from it at `now`, so that a server that is merely too busy for
+    /// Weir's own question is not taken for one that hangs. For the tick of a worker, or each
+    /// chunk of answers: a load, and a store ten times a second.
+    pub fn heard(&self, now: Instant) {
+        let now = Moment::of(now);
+        if now.since(Moment::from_nanos(self.heard.load(Ordering::Relaxed))) > HEARD_EVERY {
+            self.heard.store(now.nanos(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether something has come from it since `moment`.
+    pub(super) fn was_heard_since(&self, moment: Moment) -> bool {
+        self.heard.load(Ordering::Relaxed) > moment.nanos()
     }
 
     /// Notes that a connection could not be opened. After a few in a row no reads are sent here

@@ -32,6 +32,7 @@ mod view;
 #[cfg(test)]
 mod view_tests;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -102,6 +103,14 @@ struct Shared {
     pace: ArcSwap<Pace>,
     view: ArcSwap<View>,
     changed: watch::Sender<u64>,
+    /// The latest write of any session: nanoseconds of a [`Moment`].
+    last_write: AtomicU64,
+}
+
+impl Shared {
+    fn last_write(&self) -> Moment {
+        Moment::from_nanos(self.last_write.load(Ordering::Relaxed))
+    }
 }
 
 /// All backends, shared by all parts of the gateway. Dropped, it is polled no more.
@@ -150,6 +159,7 @@ impl Backends {
             plan: ArcSwap::from_pointee(plan),
             pace: ArcSwap::from_pointee(Pace::new(settings)),
             changed: watch::Sender::new(0),
+            last_write: AtomicU64::new(0),
         });
         let (reports, heard) = mpsc::channel(REPORTS_MAX);
         let tasks = Tasks {
@@ -269,9 +279,13 @@ impl Backends {
         self.view().reader(ask, in_flight).cloned()
     }
 
-    /// What a session keeps once it has read the answer to a write.
+    /// What a session keeps once it has read the answer to a write. Until the replicas have it,
+    /// servers are asked more often.
     pub fn note_write(&self) -> LastWrite {
-        LastWrite::now()
+        let write = LastWrite::now();
+        // The workers share this cache line, at one store a write, which has cost a flush.
+        self.shared.last_write.store(write.0.nanos(), Ordering::Relaxed);
+        write
     }
 
     /// Changes with each [`View`]: the number of views so far.

@@ -36,8 +36,10 @@ pub(super) enum Noted {
     Up(Facts),
     /// It does not answer, or not to the point.
     Down,
-    /// It runs and has no room for Weir's question: it is what it was.
-    Busy,
+    /// It has no room or no time for Weir's question, but runs, or the connection has ended and
+    /// the next one is not there yet. It is taken for what it was; only what it has replayed is
+    /// not known any more, since it may have been restarted.
+    Unsure,
 }
 
 /// A backend in the picture.
@@ -58,6 +60,8 @@ pub(super) struct Member {
     pub(super) is_behind: bool,
     /// As a replica: it follows another primary, or has not found the new one yet.
     pub(super) is_astray: bool,
+    /// Nothing has been heard since [`Noted::Unsure`].
+    is_unsure: bool,
 }
 
 impl Member {
@@ -72,6 +76,7 @@ impl Member {
             lag: None,
             is_behind: false,
             is_astray: false,
+            is_unsure: false,
         }
     }
 
@@ -86,11 +91,15 @@ impl Member {
                 let highest = self.timeline.max(facts.timeline);
                 self.timeline = if facts.in_recovery { highest } else { facts.timeline };
                 self.sight = Sight::Up(facts);
+                self.is_unsure = false;
             }
-            Noted::Busy if matches!(self.sight, Sight::Up(_)) => {}
-            Noted::Down | Noted::Busy => {
+            // Restarted, a replica may for a while show less than it has shown before.
+            Noted::Unsure if matches!(self.sight, Sight::Up(_)) => {
+                self.is_unsure = true;
+                self.timeline = None;
+            }
+            Noted::Down | Noted::Unsure => {
                 let Self { id, role, .. } = *self;
-                // Restarted, a replica may for a while show less than it has shown before.
                 *self = Self { sight: Sight::Down, ..Self::new(id, role) };
             }
         }
@@ -156,7 +165,7 @@ impl Picture {
         }
         if let Some(primary) = decision.primary().map(|place| &self.members[place]) {
             let line = Some((primary.id, primary.timeline));
-            if self.line != line {
+            if self.line != line && !primary.is_unsure {
                 // Positions of another timeline say nothing about this one's.
                 self.history.clear();
                 self.members.iter_mut().for_each(|member| member.caught_up = Moment::NEVER);
@@ -181,7 +190,7 @@ impl Picture {
             };
             // Where a server does not tell its timeline, nothing better can be known.
             member.is_astray = ours.zip(member.timeline).is_some_and(|(ours, its)| ours != its);
-            if member.is_astray {
+            if member.is_astray || member.is_unsure {
                 member.lag = None;
                 member.caught_up = Moment::NEVER;
                 continue;

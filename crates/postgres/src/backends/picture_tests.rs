@@ -85,14 +85,31 @@ fn a_replica_that_was_down_is_new_until_it_shows_what_it_has() {
     picture.note(0, writes(1, 100), at(10));
     picture.note(1, replays(1, 100), at(10));
     picture.note(0, writes(1, 100), at(20));
-    picture.note(1, Noted::Busy, at(21));
+    picture.note(1, Noted::Unsure, at(21));
+    assert_eq!(picture.members[1].caught_up, Moment::NEVER);
+    assert!(picture.members[1].takes_reads(), "of whoever needs nothing new");
+    picture.note(1, replays(1, 100), at(22));
     assert_eq!(picture.members[1].caught_up, at(20));
     picture.note(1, Noted::Down, at(22));
     assert_eq!(picture.members[1].caught_up, Moment::NEVER);
-    picture.note(1, Noted::Busy, at(23));
+    picture.note(1, Noted::Unsure, at(23));
     assert_eq!(picture.members[1].standing, Standing::Down);
     picture.note(1, replays(1, 50), at(30));
     assert_eq!(picture.members[1].caught_up, Moment::NEVER);
+}
+
+#[test]
+fn what_a_primary_said_holds_while_it_has_no_time_for_us() {
+    let mut picture = picture(2, Rules::default());
+    picture.note(0, writes(1, 100), at(10));
+    picture.note(1, replays(1, 100), at(10));
+    picture.note(0, writes(1, 100), at(20));
+    picture.note(0, Noted::Unsure, at(30));
+    assert_eq!(picture.primary(), Some(0));
+    picture.note(1, replays(1, 100), at(31));
+    assert_eq!(picture.members[1].caught_up, at(20));
+    picture.note(0, writes(1, 100), at(40));
+    assert_eq!(picture.members[1].caught_up, at(40));
 }
 
 #[test]
@@ -134,9 +151,17 @@ fn a_replica_over_the_limit_is_out_until_it_is_under_half_of_it() {
 enum Event {
     Write,
     PollPrimary,
-    Replay { replica: usize, bytes: u64 },
+    Replay {
+        replica: usize,
+        bytes: u64,
+    },
     PollReplica(usize),
-    Restart { replica: usize, back: u64 },
+    /// Noticed by the poller, whose connection ends, before the replica is back.
+    Restart {
+        replica: usize,
+        back: u64,
+        down: bool,
+    },
     Promote(usize),
 }
 
@@ -146,7 +171,8 @@ fn event() -> impl Strategy<Value = Event> {
         3 => Just(Event::PollPrimary),
         4 => (0usize..3, 0u64..30).prop_map(|(replica, bytes)| Event::Replay { replica, bytes }),
         4 => (0usize..3).prop_map(Event::PollReplica),
-        1 => (0usize..3, 0u64..40).prop_map(|(replica, back)| Event::Restart { replica, back }),
+        1 => (0usize..3, 0u64..40, any::<bool>())
+            .prop_map(|(replica, back, down)| Event::Restart { replica, back, down }),
         1 => (0usize..3).prop_map(Event::Promote),
     ]
 }
@@ -195,9 +221,9 @@ proptest! {
                     let position = &mut servers.positions[replica];
                     *position = (*position + bytes).min(end);
                 }
-                Event::Restart { replica, back } if replica != servers.primary => {
-                    // Noticed by the poller, whose connection breaks, before it comes back.
-                    picture.note(replica, Noted::Down, at(now));
+                Event::Restart { replica, back, down } if replica != servers.primary => {
+                    let noted = if down { Noted::Down } else { Noted::Unsure };
+                    picture.note(replica, noted, at(now));
                     let position = &mut servers.positions[replica];
                     *position = position.saturating_sub(back);
                 }

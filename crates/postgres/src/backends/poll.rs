@@ -9,13 +9,15 @@ use wire::postgres::sqlstate;
 
 use super::facts::{ClusterFacts, Facts, IDENTITY, PARAMETERS, check_version, question};
 use super::picture::Noted;
-use super::{Backend, Moment, Shared};
+use super::{Backend, Moment, Shared, Standing};
 use crate::server::{AskLimits, Conversation, DialError, QueryError, Socket, dial};
 
 /// Bytes of an answer; it is one row of six values.
 const ANSWER_BYTES_MAX: usize = 16 << 10;
 /// After a poll nothing is asked for so long, whatever happens.
-const REST: Duration = Duration::from_millis(20);
+const REST: Duration = Duration::from_millis(5);
+/// While a client waits for replicas to have its write, polls are so many times as frequent.
+const HASTE: u32 = 5;
 
 /// What came of a poll.
 #[derive(Debug)]
@@ -49,10 +51,18 @@ enum PollError {
 }
 
 impl PollError {
-    /// Whether the server runs and has no room for one more connection.
-    fn is_busy(&self) -> bool {
-        let Self::Dial(error) = self else { return false };
-        error.server_error().is_some_and(|error| error.code == sqlstate::TOO_MANY_CONNECTIONS)
+    /// Whether the server runs, as far as can be told: it has no room for one more connection, or
+    /// it answers others and has merely no time for this.
+    fn is_unsure(&self, backend: &Backend, begun: Moment) -> bool {
+        match self {
+            Self::Dial(DialError::TimedOut { .. }) | Self::Query(QueryError::TimedOut(_)) => {
+                backend.was_heard_since(begun)
+            }
+            Self::Dial(error) => {
+                error.server_error().is_some_and(|e| e.code == sqlstate::TOO_MANY_CONNECTIONS)
+            }
+            _ => false,
+        }
     }
 
     /// Whether a new connection may do better: the old one was closed.
@@ -69,27 +79,61 @@ impl PollError {
 /// Polls `backend` until nobody hears its reports any more.
 pub(super) async fn run(backend: Arc<Backend>, shared: Arc<Shared>, reports: mpsc::Sender<Report>) {
     let mut link = None;
-    loop {
-        let pace = *shared.pace.load_full();
-        let (at, asked) = poll(&backend, &mut link, pace.timeout).await;
+    let report = |at, noted, failure| {
         let number = backend.number();
-        let report = match asked {
-            Ok(facts) => Report { number, at, noted: Noted::Up(facts), failure: None },
-            Err(error) => {
-                let noted = if error.is_busy() { Noted::Busy } else { Noted::Down };
-                Report { number, at, noted, failure: Some(error.to_string()) }
+        reports.send(Report { number, at, noted, failure })
+    };
+    loop {
+        let limit = shared.pace.load().timeout;
+        let begun = Moment::now();
+        let mut asked = None;
+        if let Some(open) = link.take() {
+            asked = again(open, &backend, limit, &mut link).await;
+            // Before the next connection is tried, since the server may be another by then.
+            if asked.is_none() && report(begun, Noted::Unsure, None).await.is_err() {
+                return;
             }
+        }
+        let (at, asked) = match asked {
+            Some(asked) => (begun, asked),
+            None => anew(&backend, limit, &mut link).await,
         };
-        if reports.send(report).await.is_err() {
+        let reported = match asked {
+            Ok(facts) => report(at, Noted::Up(facts), None).await,
+            Err(error) if error.is_unsure(&backend, begun) => {
+                report(at, Noted::Unsure, Some(error.to_string())).await
+            }
+            Err(error) => report(at, Noted::Down, Some(error.to_string())).await,
+        };
+        if reported.is_err() {
             return;
         }
         sleep(REST).await;
         tokio::select! {
-            () = sleep(pace.interval.saturating_sub(REST)) => {}
+            () = turn(&backend, &shared, at) => {}
             () = backend.poke.notified() => {}
             () = closing(link.as_ref()) => {}
         }
     }
+}
+
+/// Waits until it is this backend's turn again; it was asked last at `asked`.
+async fn turn(backend: &Backend, shared: &Shared, asked: Moment) {
+    let pace = *shared.pace.load_full();
+    for _ in 1..HASTE {
+        sleep(pace.interval / HASTE).await;
+        // Somebody has written: where is the primary since, and does this replica have it?
+        let written = shared.last_write();
+        let awaited = match backend.standing() {
+            Standing::Primary => written > asked,
+            Standing::Replica => written > backend.caught_up(),
+            _ => false,
+        };
+        if awaited {
+            return;
+        }
+    }
+    sleep(pace.interval / HASTE).await;
 }
 
 /// Ends when the server has something to say unasked, which is mostly that it ends.
@@ -100,38 +144,40 @@ async fn closing(link: Option<&Link>) {
     }
 }
 
-/// One answer, over a new connection where there is none or it has ended, and a time from before
-/// it was asked for.
-async fn poll(
+/// Asks over a connection that is there; `None` when it has ended. `kept` gets it back.
+async fn again(
+    mut open: Link,
     backend: &Backend,
-    link: &mut Option<Link>,
     limit: Duration,
-) -> (Moment, Result<Facts, PollError>) {
-    if let Some(mut open) = link.take() {
-        let at = Moment::now();
-        match open.ask(backend, limit).await {
-            Err(error) if error.is_of_connection() => {}
-            asked => {
-                if asked.is_ok() {
-                    *link = Some(open);
-                }
-                return (at, asked);
-            }
-        }
+    kept: &mut Option<Link>,
+) -> Option<Result<Facts, PollError>> {
+    let asked = open.ask(backend, limit).await;
+    match &asked {
+        Err(error) if error.is_of_connection() => return None,
+        Err(_) => {}
+        Ok(_) => *kept = Some(open),
     }
-    let at = Moment::now();
+    Some(asked)
+}
+
+/// Asks over a new connection, and says when, which is once that is there.
+async fn anew(
+    backend: &Backend,
+    limit: Duration,
+    kept: &mut Option<Link>,
+) -> (Moment, Result<Facts, PollError>) {
     let mut open = match timeout(limit, Link::open(backend, limit)).await {
         Ok(Ok(open)) => open,
-        Ok(Err(error)) => return (at, Err(error)),
+        Ok(Err(error)) => return (Moment::now(), Err(error)),
         Err(_) => {
             let address = backend.server().address.to_string();
-            return (at, Err(DialError::TimedOut { address, limit }.into()));
+            return (Moment::now(), Err(DialError::TimedOut { address, limit }.into()));
         }
     };
     let at = Moment::now();
     let asked = open.ask(backend, limit).await;
     if asked.is_ok() {
-        *link = Some(open);
+        *kept = Some(open);
     }
     (at, asked)
 }
