@@ -136,13 +136,14 @@ pub fn decide(seen: &[Seen], rule: TwoPrimaries, system: Option<u64>) -> Decisio
     let system = cluster(seen, system, is_starting);
     let mut standings: Vec<_> = seen.iter().map(|one| alone(one, system)).collect();
     let mut primaries = places(&standings, Standing::Primary);
-    if primaries.len() > 1 && rule == TwoPrimaries::HigherTimeline {
-        if let Some(newest) = newest(seen, &primaries) {
-            for place in primaries.drain(..).filter(|place| *place != newest) {
-                standings[place] = Standing::Misplaced;
-            }
-            primaries.push(newest);
+    if primaries.len() > 1
+        && rule == TwoPrimaries::HigherTimeline
+        && let Some(newest) = newest(seen, &primaries)
+    {
+        for place in primaries.drain(..).filter(|place| *place != newest) {
+            standings[place] = Standing::Misplaced;
         }
+        primaries.push(newest);
     }
     if primaries.len() > 1 {
         primaries.iter().for_each(|place| standings[*place] = Standing::Rival);

@@ -85,11 +85,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         self.buffer.drain(..self.taken);
         self.taken = 0;
         loop {
-            if let Some(header) = frame::header(&self.buffer, MESSAGE_BYTES_MAX)? {
-                if self.buffer.len() >= header.len {
-                    self.taken = header.len;
-                    break;
-                }
+            if let Some(header) = frame::header(&self.buffer, MESSAGE_BYTES_MAX)?
+                && self.buffer.len() >= header.len
+            {
+                self.taken = header.len;
+                break;
             }
             self.buffer.reserve(READ_BYTES);
             if self.io.read_buf(&mut self.buffer).await? == 0 {

@@ -182,6 +182,7 @@ async fn start(
         }
         Err(Start::Refused(error)) => {
             let (user, database) = (user.to_owned(), database.to_owned());
+            let error = Box::new(error);
             Err(DialError::Refused { address: address(), user, database, error })
         }
         Err(Start::Login(reason)) => {

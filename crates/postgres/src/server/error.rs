@@ -111,7 +111,7 @@ pub enum DialError {
         /// Which database.
         database: String,
         /// In the server's words.
-        error: ServerError,
+        error: Box<ServerError>,
     },
     /// Weir can't log in, for want of a password or because the server does not know it either.
     #[error("can't log in to {address} as {user}: {reason}")]

@@ -54,7 +54,8 @@ impl fmt::Debug for Tls {
 #[error("postgres.backend {name:?}: {what}")]
 pub struct ServerSettingsError {
     name: String,
-    what: What,
+    /// Boxed, since it is many times the size of what is there when all is well.
+    what: Box<What>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +66,12 @@ enum What {
     Tls(#[from] TlsError),
     #[error("{0:?} is no name that a certificate could be for; write tls = \"verify-ca\"")]
     Name(String),
+}
+
+impl ServerSettingsError {
+    fn new(settings: &BackendSettings, what: What) -> Self {
+        Self { name: settings.name.clone(), what: Box::new(what) }
+    }
 }
 
 impl Server {
@@ -78,8 +85,7 @@ impl Server {
     /// # Errors
     /// The address is none, or a file can not be read.
     pub fn new(settings: &BackendSettings) -> Result<Self, ServerSettingsError> {
-        Self::read(settings)
-            .map_err(|what| ServerSettingsError { name: settings.name.clone(), what })
+        Self::read(settings).map_err(|what| ServerSettingsError::new(settings, what))
     }
 
     /// Reads the files of certificates anew: connections from now on are made with them.
@@ -88,8 +94,8 @@ impl Server {
     /// A file can not be read; the former ones stay.
     pub fn reload(&self, settings: &BackendSettings) -> Result<(), ServerSettingsError> {
         let Some(tls) = &self.tls else { return Ok(()) };
-        let config = Tls::config_of(settings)
-            .map_err(|what| ServerSettingsError { name: settings.name.clone(), what })?;
+        let config =
+            Tls::config_of(settings).map_err(|what| ServerSettingsError::new(settings, what))?;
         tls.config.store(Arc::new(config));
         Ok(())
     }
