@@ -117,6 +117,10 @@ edges(class, oid, on_class, on_oid) as materialized (
     union all
     select 'o', o.oid, 'f', o.oprcode::oid from pg_catalog.pg_operator o where o.oprcode <> 0
     union all
+    select 'o', o.oid, 't', s.oid
+    from pg_catalog.pg_operator o, lateral (values (o.oprleft), (o.oprright)) s(oid)
+    where s.oid >= 16384
+    union all
     select 't', t.oid, 'f', s.oid
     from pg_catalog.pg_type t,
         lateral (values (t.typinput::oid), (t.typoutput::oid), (t.typreceive::oid),
@@ -217,7 +221,7 @@ facts(what, name, safe) as (
     union all
     select 'catalogue', 'cast', false
     from pg_catalog.pg_cast c join bad b on b.class = 'f' and b.oid = c.castfunc
-    where c.castsource < 16384 and (c.casttarget < 16384 or c.castcontext = 'i')
+    where c.castsource < 16384 and c.casttarget < 16384
     union all
     select 'catalogue', 'support function', false
     from pg_catalog.pg_amproc a join bad b on b.class = 'f' and b.oid = a.amproc::oid

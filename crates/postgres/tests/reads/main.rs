@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that fails should do so loudly")]
 
 mod corpus;
+mod generated;
 mod probe;
 mod regress;
 
@@ -95,4 +96,43 @@ fn the_probe_sees_what_traps_leave() {
         .filter(|sql| matches!(scene.probe().run(sql), Trace::Left(_)))
         .count();
     assert!(sprung > 100, "only {sprung} did");
+}
+
+#[test]
+fn no_generated_query_that_is_called_a_read_writes() {
+    let scene = Scene::start();
+    let mut planner = planner(scene.facts());
+    let mut probe = scene.probe();
+    let (mut reads, mut ran, mut wrong) = (0, 0, Vec::new());
+    for sql in generated::queries(4000) {
+        if planner.plan(sql.as_bytes(), Scope::default()).kind != Kind::Read {
+            continue;
+        }
+        reads += 1;
+        match probe.run(&sql) {
+            Trace::None => ran += 1,
+            Trace::Failed => {}
+            Trace::Left(what) => {
+                wrong.push(format!("{sql}: {what}"));
+                probe = scene.probe();
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "called a read:\n  {}", wrong.join("\n  "));
+    assert!(ran > 500, "{ran} of {reads} reads ran: too few to say anything");
+}
+
+/// A cached plan is given to every text of its normal form.
+#[test]
+fn a_plan_does_not_depend_on_a_constant() {
+    let scene = Scene::start();
+    let facts = scene.facts();
+    for sql in corpus::reads().chain(corpus::traps()).chain(generated::queries(2000)) {
+        let changed = corpus::with_other_constants(&sql);
+        let plan = planner(Arc::clone(&facts)).plan(sql.as_bytes(), Scope::default());
+        let other = planner(Arc::clone(&facts)).plan(changed.as_bytes(), Scope::default());
+        if !matches!(plan.kind, Kind::Set(_)) {
+            assert_eq!((&plan.kind, plan.reason), (&other.kind, other.reason), "{sql}\n{changed}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! weir-postgres --test reads -- --ignored --nocapture regress`. Its statements are run in order on
 //! one server; each that is called a read runs as one, and must leave nothing.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,6 +35,8 @@ struct Count {
     reads: usize,
     failed: usize,
     wrong: Vec<String>,
+    /// Of all statements.
+    reasons: BTreeMap<Reason, usize>,
 }
 
 struct Suite {
@@ -55,10 +58,11 @@ fn regress() {
     let mut suite = Suite { cluster, facts, planner, stale: true, count: Count::default() };
     for file in files(Path::new(&directory)) {
         suite.file(&file);
-        let Count { statements, reads, failed, wrong } = &suite.count;
+        let Count { statements, reads, failed, wrong, .. } = &suite.count;
         let file = file.file_stem().unwrap().to_string_lossy();
         eprintln!("{file}: {statements} {reads} reads, {failed} failed, {} wrong", wrong.len());
     }
+    eprintln!("{:?}", suite.count.reasons);
     let wrong = suite.count.wrong;
     assert!(wrong.is_empty(), "called a read:\n{}", wrong.join("\n"));
 }
@@ -113,6 +117,7 @@ impl Suite {
             self.stale = false;
             plan = self.planner.plan(sql.as_bytes(), Scope::default());
         }
+        *self.count.reasons.entry(plan.reason).or_default() += 1;
         match &plan.kind {
             Kind::Read => {
                 self.count.reads += 1;
