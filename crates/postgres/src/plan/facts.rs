@@ -24,8 +24,8 @@ pub struct Facts {
     types: HashMap<Box<[u8]>, bool>,
     /// Unsafe functions that can be called as `x.name`.
     attributes: HashSet<Box<[u8]>>,
-    /// Unsafe types by their number.
-    type_oids: HashSet<u32>,
+    /// Types of users by their number.
+    type_oids: HashMap<u32, bool>,
     /// Whether the name of anything unsafe has a byte from 0x80, whose case and encoding differ
     /// between servers and clients.
     odd_names: bool,
@@ -103,7 +103,7 @@ impl Facts {
             b"attribute" => drop(self.attributes.insert(name.into())),
             b"type_oid" => {
                 let oid = std::str::from_utf8(name).ok()?.parse().ok()?;
-                self.type_oids.insert(oid);
+                self.type_oids.insert(oid, harmless);
             }
             b"catalogue" => self.closed |= !harmless,
             _ => return None,
@@ -128,7 +128,7 @@ impl Facts {
     /// that is not known is not harmless, and with no facts none is.
     #[must_use]
     pub fn parameter_is_harmless(&self, oid: u32) -> bool {
-        oid < super::words::FIRST_USER_OID || (self.loaded && !self.type_oids.contains(&oid))
+        oid < super::words::FIRST_USER_OID || self.type_oids.get(&oid) == Some(&true)
     }
 
     pub(super) fn function(&self, name: &[u8]) -> Option<bool> {

@@ -67,6 +67,10 @@ trees as materialized (
     union all
     select 'f', p.oid, p.prosqlbody::text
     from pg_catalog.pg_proc p where p.prosqlbody is not null
+    union all
+    -- What an argument that is left out is computed by.
+    select 'f', p.oid, p.proargdefaults::text
+    from pg_catalog.pg_proc p where p.proargdefaults is not null
 ),
 -- Numbers of functions, by the names of the fields that hold them; and any number that may be that
 -- of an object of a user's, whichever field it is in.
@@ -212,7 +216,9 @@ facts(what, name, safe) as (
         left join bad b on b.class = 't' and b.oid = t.oid
     group by 2
     union all
-    select 'type_oid', oid::text, false from bad where class = 't'
+    select 'type_oid', t.oid::text, b.oid is null
+    from pg_catalog.pg_type t left join bad b on b.class = 't' and b.oid = t.oid
+    where t.oid >= 16384
     union all
     -- What is used without being named, between types that every statement has.
     select 'catalogue', 'operator', false

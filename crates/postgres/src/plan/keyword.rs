@@ -1,6 +1,6 @@
 //! Keywords that lead from one part of a query to the next, or that no read has.
 
-use wire::sql::Token;
+use wire::sql::{Token, TokenKind};
 
 use super::frame::{Clause, From, Opener, With};
 use super::proof::{Before, Proof};
@@ -34,6 +34,13 @@ impl Proof<'_, '_> {
         }
     }
 
+    /// Whether it is this word, and no column's name or label.
+    fn is_keyword(&self, at: usize, keyword: &str) -> bool {
+        let before = at.checked_sub(1).and_then(|before| self.tokens.get(before));
+        let names = before.is_some_and(|token| token.kind == TokenKind::Dot || token.is("as"));
+        self.is(at, keyword) && !names
+    }
+
     fn next_is_any(&self, at: usize, words: &[&str]) -> bool {
         self.tokens.get(at + 1).is_some_and(|next| next.is_any(words))
     }
@@ -55,8 +62,8 @@ impl Proof<'_, '_> {
     }
 
     fn in_from(&mut self, at: usize, token: Token<'_>, from: From) -> Result<bool, Reason> {
-        const ENDS: [&str; 9] =
-            ["where", "group", "having", "order", "limit", "offset", "fetch", "window", "for"];
+        // `WITHIN GROUP (` and `COLLATION FOR (` are parts of expressions.
+        const ENDS: [&str; 6] = ["where", "having", "limit", "offset", "fetch", "window"];
         if from == From::Item {
             // `ROWS FROM (f(), g())`
             let rows = token.is("rows") && self.is(at + 1, "from");
@@ -67,7 +74,9 @@ impl Proof<'_, '_> {
             self.set(Clause::From(From::Item))
         } else if token.is("on") && from == From::After {
             self.set(Clause::From(From::On))
-        } else if token.is_any(&ENDS) {
+        } else if token.is_any(&ENDS)
+            || (token.is_any(&["group", "order"]) && self.is(at + 1, "by"))
+        {
             self.set(Clause::Rest)
         } else {
             Ok(false)
@@ -114,10 +123,9 @@ impl Proof<'_, '_> {
 
     /// `FROM` begins a list of relations behind `SELECT`, and is part of some expressions.
     fn from(&mut self, at: usize, clause: Clause, opener: Opener) -> Result<bool, Reason> {
-        let compared = at >= 2
-            && self.is(at - 1, "distinct")
-            && (self.is(at - 2, "is")
-                || (self.is(at - 2, "not") && at >= 3 && self.is(at - 3, "is")));
+        // `x.is distinct from y` is a column with the label `distinct`.
+        let is = at.saturating_sub(if at >= 3 && self.is(at - 2, "not") { 3 } else { 2 });
+        let compared = at >= 2 && self.is(at - 1, "distinct") && self.is_keyword(is, "is");
         match clause {
             _ if compared => self.operand().map(|()| true),
             Clause::Target => self.set(Clause::From(From::Item)),

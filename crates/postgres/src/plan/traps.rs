@@ -32,17 +32,28 @@ const FUNCTIONS: [(&[u8], Pin); 18] = [
 /// temporary schema. A function of a user's may do so too, which its name does not tell.
 pub(super) fn pin(tokens: &[Token<'_>]) -> Option<Pin> {
     tokens.iter().enumerate().filter(|(_, token)| is_name(token)).find_map(|(at, token)| {
-        let Some(name) = name(token) else {
-            return None;
-        };
-        if name.starts_with(b"pg_temp") {
+        let next = tokens.get(at + 1).map(|next| next.kind);
+        if token.kind == TokenKind::UnicodeQuoted {
+            // Its name is not decoded, and could be one of those.
+            let uses = matches!(next, Some(TokenKind::Open | TokenKind::Dot));
+            return uses.then_some(Pin::Setting);
+        }
+        let name = name(token)?;
+        if is_temporary(&name) && next == Some(TokenKind::Dot) {
             return Some(Pin::Temporary);
         }
-        if tokens.get(at + 1)?.kind != TokenKind::Open {
+        if next != Some(TokenKind::Open) {
             return None;
         }
         let (_, pin) = FUNCTIONS.iter().find(|(function, _)| *function == &*name)?;
         (*name != *b"set_config" || !is_local(tokens.get(at + 2..)?)).then_some(*pin)
+    })
+}
+
+/// The schema of temporary objects: this session's, or that of the session with a number.
+fn is_temporary(schema: &[u8]) -> bool {
+    schema.strip_prefix(b"pg_temp").is_some_and(|rest| {
+        rest.is_empty() || rest.strip_prefix(b"_").is_some_and(|n| n.iter().all(u8::is_ascii_digit))
     })
 }
 

@@ -3,10 +3,10 @@ create schema other;
 create table trace (at timestamptz default now());
 create sequence s;
 create table t (id int primary key, a int, b text, c jsonb, d date, e numeric(10, 2), arr int[], ts timestamptz);
-create table u (id int primary key, t_id int, note text, "Odd" int, "select" int, "from" int);
+create table u (id int primary key, t_id int, note text, "Odd" int, "select" int, "from" int, "is" int, "not" int);
 create table "Mixed Case" (id int);
 insert into t select i, i, 'b' || i, '{"k": 1}', '2024-01-01', i, array[i], '2024-01-01' from generate_series(1, 5) i;
-insert into u select i, i, 'n', i, i, i from generate_series(1, 5) i;
+insert into u select i, i, 'n', i, i, i, i, i from generate_series(1, 5) i;
 
 -- Volatile in each way that is seen afterwards: it writes, it sets, it locks.
 create function vol_write(anyelement) returns anyelement language plpgsql as 'begin insert into trace default values; return $1; end';
@@ -37,6 +37,7 @@ create function lies_sql() returns int language sql stable as 'select vol_set()'
 create function lies_body() returns int stable begin atomic select vol_set(); end;
 create function lies_nextval() returns bigint language plpgsql stable as 'begin return nextval(''s''); end';
 create function lies_dynamic() returns int language plpgsql stable as 'begin execute ''select vol_set()''; return 1; end';
+create function by_default(int default vol_set()) returns int language sql immutable as 'select $1';
 create function honest(int) returns int language sql immutable as 'select $1 + 1';
 create function honest_rows(int) returns setof t language sql stable as 'select * from t where id = $1';
 
@@ -97,6 +98,7 @@ create table guarded (id int);
 insert into guarded values (1);
 alter table guarded enable row level security;
 create policy guard on guarded using (vol_set() = 1);
+create view v_guarded as select id from guarded;
 create table guarded_good (id int, owner name);
 alter table guarded_good enable row level security;
 create policy guard_good on guarded_good using (owner = current_user);

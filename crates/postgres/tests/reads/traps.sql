@@ -368,3 +368,14 @@ select * from pg_temp.x
 select 1 from pg_temp_3.x
 select 1::pg_temp.x
 select current_schema()
+select by_default()
+select x.is distinct from u x, v_bad
+select u.is distinct from u, v_bad
+select (select count(*) from t join u on u.not is distinct from 1, v_bad)
+select (select 1 from t join u on percentile_cont(0.5) within group (order by o.id) > 0, v_bad limit 1) from t o
+select * from t join u on collation for (t.b) is null, v_bad
+select * from v_guarded
+select 1 select, 2 from v_bad
+select 1 distinct from v_bad
+select 1 join from v_bad
+select * from t join u on t.id is not distinct from u.id, v_bad
