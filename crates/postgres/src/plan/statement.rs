@@ -49,7 +49,9 @@ fn one(tokens: &[Token<'_>], scope: Scope, unsure: bool, facts: &Facts) -> Class
     let keep = !tokens.first().is_some_and(|first| first.is_any(&["set", "reset"]));
     // A backslash can be half a character, and then escapes nothing: where strings end is unknown.
     let escapes = scope.strings == Strings::Backslash
-        || tokens.iter().any(|token| token.kind == TokenKind::EscapeString);
+        || tokens
+            .iter()
+            .any(|token| matches!(token.kind, TokenKind::EscapeString | TokenKind::Odd));
     if unsure && escapes {
         let kind = Kind::Pins(Pin::Setting);
         return Classified { kind, reason: Reason::Encoding, keep: false };

@@ -1,3 +1,5 @@
+mod kinds;
+
 use std::sync::Arc;
 
 use super::*;
@@ -84,7 +86,7 @@ fn what_is_not_proven_is_no_read() {
         ("select nextval /* x */ ('s')", VolatileFunction),
         ("select \"nextval\"('s')", VolatileFunction),
         ("select pg_catalog.NextVal('s')", VolatileFunction),
-        ("select U&\"n\\0065xtval\"('s')", OddText),
+        ("select U&\"n\\0065xtval\" from t", OddText),
         ("select t.my_volatile from t", Attribute),
         ("select (t).my_volatile from t", Attribute),
         ("select * from t, my_volatile(1)", VolatileFunction),
