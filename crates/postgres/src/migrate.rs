@@ -17,7 +17,6 @@ mod keys;
 mod login;
 #[cfg(test)]
 mod tests;
-mod userlist;
 mod users;
 
 use std::io;

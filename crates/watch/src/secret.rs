@@ -1,6 +1,8 @@
 //! Passwords and tokens in the configuration, which nothing prints.
 
 use std::fmt;
+use std::io;
+use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +21,21 @@ impl Secret {
     /// The secret itself, for the one place that sends it.
     pub fn reveal(&self) -> &str {
         &self.0
+    }
+
+    /// The first line of `file` where one is named, else the secret itself.
+    ///
+    /// # Errors
+    /// The file can't be read; the error names it.
+    pub fn or_from(&self, file: Option<&Path>) -> io::Result<Self> {
+        let Some(file) = file else {
+            return Ok(self.clone());
+        };
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("{} can't be read: {error}", file.display()))
+        };
+        let text = std::fs::read_to_string(file).map_err(named)?;
+        Ok(Self::new(text.lines().next().unwrap_or_default()))
     }
 
     /// Whether no secret was given.
@@ -42,6 +59,18 @@ impl Serialize for Secret {
 #[cfg(test)]
 mod tests {
     use super::Secret;
+
+    #[test]
+    fn a_file_comes_before_what_is_written() {
+        let written = Secret::new("written");
+        assert_eq!(written.or_from(None).unwrap(), written);
+        let file = std::env::temp_dir().join(format!("weir-secret-{}", std::process::id()));
+        std::fs::write(&file, "from a file\nand more").unwrap();
+        assert_eq!(written.or_from(Some(&file)).unwrap().reveal(), "from a file");
+        std::fs::remove_file(&file).unwrap();
+        let error = written.or_from(Some(&file)).unwrap_err().to_string();
+        assert!(error.contains("weir-secret-"), "{error}");
+    }
 
     #[test]
     fn secrets_are_never_printed() {

@@ -111,8 +111,14 @@ Examples:
     #[command(after_help = "\
 Examples:
   weir hash-password                 asks on a terminal
-  pass show weir/jmeter | weir hash-password")]
-    HashPassword,
+  pass show weir/jmeter | weir hash-password
+  weir hash-password --postgres      for [[postgres.user]], or ALTER ROLE ... PASSWORD")]
+    HashPassword {
+        /// Print a SCRAM verifier, which goes into [[postgres.user]]. Give the servers the same one
+        /// (ALTER ROLE name PASSWORD 'SCRAM-SHA-256$...'), and Weir logs in there as the user
+        #[arg(long)]
+        postgres: bool,
+    },
     /// Print a completion script for a shell
     #[command(after_help = "\
 Examples:
@@ -149,7 +155,7 @@ impl Weir {
             Command::Journal(command) => journal_commands::run(command, out),
             Command::Store(command) => store_commands::run(command, out),
             Command::DeadLetters(command) => dead_letters::run(command, out),
-            Command::HashPassword => password::run(out),
+            Command::HashPassword { postgres } => password::run(postgres, out),
             Command::Completions { shell } => {
                 clap_complete::generate(shell, &mut Self::command(), "weir", &mut &mut *out);
                 Ok(DONE)

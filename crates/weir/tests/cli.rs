@@ -131,6 +131,23 @@ fn check_names_what_is_wrong_with_its_line() {
 }
 
 #[test]
+fn what_pgbouncer_did_weir_can_do() {
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../postgres/src/migrate/fixtures");
+    for name in ["container.ini", "trusting.ini"] {
+        let called = weir(&["check", "--from", &format!("{fixtures}/{name}")]);
+        assert_eq!((called.code, called.err.as_str()), (0, ""), "{name}");
+        let dir = configured(&called.out);
+        let called = weir_in(dir.path(), &["check"], "");
+        assert_eq!(called.code, 0, "{}", called.err);
+        assert!(called.out.contains("for PostgreSQL clients"), "{}", called.out);
+        assert!(!called.out.contains("InfluxDB"), "{}", called.out);
+    }
+    let called = weir(&["check", "--from", "nowhere.ini"]);
+    assert_eq!(called.code, 1);
+    assert!(called.err.contains("nowhere.ini can't be read"), "{}", called.err);
+}
+
+#[test]
 fn status_says_that_nobody_answers() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let called = weir(&["status", "--admin", &port.to_string()]);

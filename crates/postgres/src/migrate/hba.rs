@@ -1,39 +1,37 @@
-//! The HBA file: one rule a line, in the form of `pg_hba.conf`.
+//! The HBA file: one rule a line. `auth::hba` reads them; here a line that it can't read becomes a
+//! rule that rejects whom the line was about, since what follows could let them in.
 
 use std::net::IpAddr;
 
-use crate::settings::{Cidr, From, Method};
+use crate::auth::hba;
+use crate::settings::{AuthRule, Cidr, From, Method};
 
 /// What becomes of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The line as it stands.
     pub line: String,
-    /// By which way clients come.
-    pub from: From,
-    /// The databases' names.
-    pub databases: Vec<String>,
-    /// The users' names.
-    pub users: Vec<String>,
-    /// The network; none is every one.
-    pub network: Option<Cidr>,
-    /// What they have to prove.
-    pub method: Method,
-    /// What about the line can't be carried over; it then rejects.
+    /// The rule.
+    pub rule: AuthRule,
+    /// What about the line can't be carried over; the rule then rejects.
     pub lost: Option<String>,
 }
 
 /// The rules of a file, and the lines that are none.
 pub fn rules(text: &str) -> (Vec<Rule>, Vec<String>) {
     let (mut rules, mut broken) = (Vec::new(), Vec::new());
-    for line in text.lines() {
-        let words = words(line);
-        if words.is_empty() {
-            continue;
-        }
-        match rule(line.trim(), &words) {
-            Some(rule) => rules.push(rule),
-            None => broken.push(line.trim().to_owned()),
+    for line in text.lines().map(str::trim) {
+        match hba::read(line) {
+            Ok(read) => {
+                let carried = |rule| Rule { line: line.to_owned(), rule, lost: None };
+                rules.extend(read.into_iter().map(carried));
+            }
+            Err(error) => match rejecting(&words(line)) {
+                Some(rule) => {
+                    rules.push(Rule { line: line.to_owned(), rule, lost: Some(error.why) });
+                }
+                None => broken.push(line.to_owned()),
+            },
         }
     }
     (rules, broken)
@@ -60,8 +58,12 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-fn rule(line: &str, words: &[String]) -> Option<Rule> {
-    let (kind, rest) = words.split_first()?;
+/// Rejects whom a line is about, and more where that can't be told: names that stand for others
+/// are everyone's. `None` is no rule to PgBouncer either.
+fn rejecting(words: &[String]) -> Option<AuthRule> {
+    let [kind, databases, users, rest @ ..] = words else {
+        return None;
+    };
     let from = match kind.as_str() {
         "local" => From::Local,
         "host" => From::Host,
@@ -69,53 +71,37 @@ fn rule(line: &str, words: &[String]) -> Option<Rule> {
         "hostnossl" => From::Hostnossl,
         _ => return None,
     };
-    let (databases, rest) = rest.split_first()?;
-    let (users, rest) = rest.split_first()?;
-    let (network, rest) = if from == From::Local { (None, rest) } else { network(rest)? };
-    let (method, options) = rest.split_first()?;
-    let names = |list: &str| list.split(',').map(str::to_owned).collect::<Vec<_>>();
-    let (databases, users) = (names(databases), names(users));
-    let mut lost = None;
-    let method = match method.as_str() {
-        "trust" => Method::Trust,
-        "reject" => Method::Reject,
-        "md5" => Method::Md5,
-        "password" => Method::Password,
-        "scram-sha-256" => Method::ScramSha256,
-        "cert" => Method::Cert,
-        other => {
-            lost = Some(format!("there is no method {other} here"));
-            Method::Reject
-        }
-    };
-    let mut foreign = databases.iter().chain(&users);
-    let group = |name: &&String| {
-        name.starts_with(['@', '+']) || matches!(name.as_str(), "samerole" | "samegroup")
-    };
-    if let Some(name) = foreign.find(group) {
-        lost = Some(format!("{name} stands for names that Weir does not look up"));
-    } else if !options.is_empty() && method != Method::Reject {
-        lost = Some(format!("{} is not known here", options.join(" ")));
+    let (address, rest) = if from == From::Local { (Vec::new(), rest) } else { addresses(rest)? };
+    if rest.is_empty() {
+        return None;
     }
-    let method = if lost.is_some() { Method::Reject } else { method };
-    Some(Rule { line: line.to_owned(), from, databases, users, network, method, lost })
+    let names = |list: &str| {
+        let names: Vec<String> = list.split(',').map(str::to_owned).collect();
+        let stands = |name: &String| {
+            name.starts_with(['@', '+', '/'])
+                || matches!(name.as_str(), "samerole" | "samegroup" | "replication")
+        };
+        if names.iter().any(stands) { vec!["all".to_owned()] } else { names }
+    };
+    let (database, user) = (names(databases), names(users));
+    Some(AuthRule { from, database, user, address, ..AuthRule::everyone(Method::Reject) })
 }
 
 /// The network at the head of `words`, and what follows it.
-fn network(words: &[String]) -> Option<(Option<Cidr>, &[String])> {
+fn addresses(words: &[String]) -> Option<(Vec<Cidr>, &[String])> {
     let (first, rest) = words.split_first()?;
-    if first == "all" {
-        return Some((None, rest));
+    if matches!(first.as_str(), "all" | "samehost" | "samenet") {
+        return Some((Vec::new(), rest));
     }
     if first.contains('/') {
-        return Some((Some(first.parse().ok()?), rest));
+        return Some((vec![first.parse().ok()?], rest));
     }
     let (mask, rest) = rest.split_first()?;
     let bits = match mask.parse::<IpAddr>().ok()? {
         IpAddr::V4(mask) => mask.to_bits().leading_ones(),
         IpAddr::V6(mask) => mask.to_bits().leading_ones(),
     };
-    Some((Some(format!("{first}/{bits}").parse().ok()?), rest))
+    Some((vec![format!("{first}/{bits}").parse().ok()?], rest))
 }
 
 #[cfg(test)]
@@ -123,20 +109,21 @@ mod tests {
     use super::{From, Method, rules};
 
     #[test]
-    fn lines_are_those_of_pg_hba() {
+    fn a_line_that_cannot_be_read_rejects_whom_it_was_about() {
         let text = "# TYPE DATABASE USER ADDRESS METHOD\n\
             local all all trust # why\n\
             host  a,\"b c\" ann 10.0.0.0/8 scram-sha-256\n\
             hostssl all all 192.168.0.0 255.255.0.0 md5\n\
             hostnossl all all all reject\n\
             host all all ::1/128 peer\n\
-            host all +admins all md5\n\
-            host all all all cert map=m\n\
+            host all +admins,bob 10.0.0.0 255.0.0.0 md5\n\
+            host a ann all cert map=m\n\
+            host replication all all md5\n\
             hostgss all all all gss\n\
             host all all nowhere md5\n";
         let (rules, broken) = rules(text);
         assert_eq!(broken.len(), 2, "{broken:?}");
-        let seen: Vec<_> = rules.iter().map(|rule| (rule.from, rule.method)).collect();
+        let seen: Vec<_> = rules.iter().map(|rule| (rule.rule.from, rule.rule.method)).collect();
         assert_eq!(
             seen,
             [
@@ -149,9 +136,12 @@ mod tests {
                 (From::Host, Method::Reject),
             ]
         );
-        assert_eq!(rules[1].databases, ["a", "b c"]);
-        assert_eq!(rules[2].network.unwrap().to_string(), "192.168.0.0/16");
+        assert_eq!(rules[1].rule.database, ["a", "b c"]);
+        assert_eq!(rules[2].rule.address[0].to_string(), "192.168.0.0/16");
         assert!(rules[..4].iter().all(|rule| rule.lost.is_none()));
         assert!(rules[4..].iter().all(|rule| rule.lost.is_some()));
+        assert_eq!(rules[5].rule.user, ["all"]);
+        assert_eq!(rules[5].rule.address[0].to_string(), "10.0.0.0/8");
+        assert_eq!(rules[6].rule.user, ["ann"]);
     }
 }

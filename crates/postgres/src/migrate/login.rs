@@ -74,49 +74,50 @@ fn rules(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
     let tls = ini.get("client_tls_sslmode").is_some_and(|mode| mode != "disable");
     let authorities = ini.get("client_tls_ca_file").is_some_and(|file| !file.is_empty());
     for rule in rules {
-        write(&rule, is_reachable(ini), tls && authorities, tls, draft);
+        write(&rule, is_reachable(ini), tls && authorities, draft);
     }
 }
 
 /// Writes one rule, in a form that can be used here.
-fn write(rule: &hba::Rule, reachable: bool, certificates: bool, tls: bool, draft: &mut Draft) {
+fn write(found: &hba::Rule, reachable: bool, certificates: bool, draft: &mut Draft) {
     let element = draft.element("auth");
-    element.note(&rule.line);
-    let mut method = rule.method;
-    let mut lost = rule.lost.clone();
-    if method == Method::Cert && !certificates {
+    element.note(&found.line);
+    let rule = &found.rule;
+    let mut lost = found.lost.clone();
+    if rule.method == Method::Cert && !certificates {
         lost = Some("it needs client_tls_ca_file and TLS".to_owned());
     }
-    let here = rule.from == From::Local || rule.network.is_some_and(|of| of.is_loopback());
-    if method == Method::Trust && reachable && !here {
+    if rule.method == Method::Trust && reachable && !rule.is_of_this_machine() {
         lost = Some(
             "it believes clients of other machines; method = \"trust\" with trust-strangers = \
              true does so here"
                 .to_owned(),
         );
     }
+    let method = if lost.is_some() { Method::Reject } else { rule.method };
     if let Some(why) = lost {
         element.note(&format!("This can't be carried over: {why}. It rejects."));
-        method = Method::Reject;
     }
-    let from = match rule.from {
-        // A certificate can only be shown under TLS, so nothing else fits.
-        From::Host if method == Method::Cert => "hostssl",
-        From::Hostssl if !tls => "hostssl",
-        From::Local => "local",
-        From::Host => "host",
-        From::Hostssl => "hostssl",
-        From::Hostnossl => "hostnossl",
-        From::Any => "any",
-    };
-    element.set("from", text(from));
-    for (key, names) in [("database", &rule.databases), ("user", &rule.users)] {
+    element.set(
+        "from",
+        text(match rule.from {
+            // A certificate can only be shown under TLS, so nothing else fits.
+            From::Host if method == Method::Cert => "hostssl",
+            From::Any => "any",
+            From::Local => "local",
+            From::Host => "host",
+            From::Hostssl => "hostssl",
+            From::Hostnossl => "hostnossl",
+        }),
+    );
+    for (key, names) in [("database", &rule.database), ("user", &rule.user)] {
         if *names != ["all"] {
             element.set(key, texts(names));
         }
     }
-    if let Some(network) = rule.network {
-        element.set("address", texts(&[network.to_string()]));
+    if !rule.address.is_empty() {
+        let networks: Vec<String> = rule.address.iter().map(ToString::to_string).collect();
+        element.set("address", texts(&networks));
     }
     element.set("method", text(method.name()));
 }

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use super::Read;
+use super::connection;
 use super::draft::{Draft, text};
 use super::gateway::mode_of;
 use super::ini::Ini;
 use super::keys::{self, To};
-use super::{connection, userlist};
+use crate::auth::read_user_list;
 
 /// The longest name of a user in PostgreSQL.
 const NAME_BYTES_MAX: usize = 63;
@@ -61,15 +62,21 @@ fn listed(ini: &Ini, read: Read<'_>, draft: &mut Draft) -> Vec<(String, String)>
             return Vec::new();
         }
     };
-    let (all, broken) = userlist::users(&text);
-    if broken {
-        draft.leave(format!("auth_file = {file} is broken; PgBouncer, too, reads it up to there"));
-    }
     let mut users: Vec<(String, String)> = Vec::new();
-    for (name, password) in all {
-        match users.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, known)) => *known = password,
-            None => users.push((name, password)),
+    for line in text.lines() {
+        // Whatever comes behind a broken line does not count, as in PgBouncer.
+        let Ok(read) = read_user_list(line) else {
+            draft.leave(format!(
+                "auth_file = {file} is broken; PgBouncer, too, reads it up to there"
+            ));
+            break;
+        };
+        for (name, password) in read {
+            let password = String::from_utf8_lossy(password.expose()).into_owned();
+            match users.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) => *known = password,
+                None => users.push((name, password)),
+            }
         }
     }
     users

@@ -181,6 +181,14 @@ fn remember() -> Duration {
 }
 
 impl AuthQuery {
+    /// The password of `user`, from its file where one is named.
+    ///
+    /// # Errors
+    /// The file can't be read.
+    pub fn secret(&self) -> std::io::Result<Secret> {
+        self.password.or_from(self.password_file.as_deref())
+    }
+
     /// The usual question, asked as `user`.
     pub fn new(user: &str) -> Self {
         Self {

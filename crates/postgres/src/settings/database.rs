@@ -71,6 +71,14 @@ pub struct DatabaseSettings {
 }
 
 impl DatabaseSettings {
+    /// The password of `user`, from its file where one is named.
+    ///
+    /// # Errors
+    /// The file can't be read.
+    pub fn secret(&self) -> std::io::Result<Secret> {
+        self.password.or_from(self.password_file.as_deref())
+    }
+
     /// The database's name on the servers, for a client that names `asked`.
     pub fn server_name<'a>(&'a self, asked: &'a str) -> &'a str {
         if self.dbname.is_empty() { asked } else { &self.dbname }

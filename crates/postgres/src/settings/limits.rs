@@ -57,7 +57,8 @@ pub struct Lanes {
     /// Whether there are lanes. Off, every statement has a server connection for itself. A user or
     /// a database may say otherwise.
     pub on: bool,
-    /// Lanes of a worker to one backend for the same database, user and settings.
+    /// Lanes of a worker to one backend for the same database, user and settings, but never so many
+    /// that all workers' together take more than half of `size` in `[postgres.pool]`.
     pub count: usize,
     /// Statements under way on one lane at most.
     pub depth: usize,
@@ -81,6 +82,15 @@ impl Default for Lanes {
             head_of_line: Duration::from_millis(5),
             reply_spill: Size::from_mib(16),
         }
+    }
+}
+
+impl Lanes {
+    /// How many lanes a worker may have for the same database, user and settings, of the `size`
+    /// server connections that all `workers` share: half of them are left for leases, without which
+    /// no write would come through. At least one.
+    pub fn of_a_worker(&self, size: usize, workers: usize) -> usize {
+        self.count.min(size / 2 / workers.max(1)).max(1)
     }
 }
 
@@ -123,6 +133,19 @@ impl Default for Pool {
             idle_timeout: Duration::from_secs(600),
             max_age: Duration::from_secs(3600),
             login_retry: Duration::from_secs(1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lanes;
+
+    #[test]
+    fn lanes_leave_room_for_leases() {
+        let lanes = Lanes::default();
+        for (size, workers, each) in [(20, 1, 4), (20, 2, 4), (20, 4, 2), (20, 64, 1), (1, 1, 1)] {
+            assert_eq!(lanes.of_a_worker(size, workers), each, "{size} {workers}");
         }
     }
 }

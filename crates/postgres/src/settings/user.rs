@@ -57,3 +57,13 @@ pub struct UserSettings {
     #[serde(default)]
     pub idle: Option<Duration>,
 }
+
+impl UserSettings {
+    /// The password or verifier, from its file where one is named.
+    ///
+    /// # Errors
+    /// The file can't be read.
+    pub fn secret(&self) -> std::io::Result<Secret> {
+        self.password.or_from(self.password_file.as_deref())
+    }
+}

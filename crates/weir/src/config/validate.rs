@@ -192,8 +192,9 @@ fn certificates(settings: &Settings, found: &mut Found) {
 
 /// What strangers could read or do.
 fn exposure(settings: &Settings, found: &mut Found) {
-    for word in settings.postgres.iter().flat_map(|of| of.warnings()) {
-        found.doubtful(word);
+    if let Some(postgres) = &settings.postgres {
+        postgres.warnings().into_iter().for_each(|word| found.doubtful(word));
+        postgres::room(postgres, settings.worker_count(), found);
     }
     if let Ok(Some(address)) = settings.admin.address()
         && !address.ip().is_loopback()

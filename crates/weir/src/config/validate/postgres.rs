@@ -66,3 +66,15 @@ pub fn holds_secrets(settings: &Settings) -> bool {
     let backends = settings.backend.iter().map(|backend| &backend.password);
     users.chain(databases).chain(query).chain(backends).any(|secret| !secret.is_empty())
 }
+
+/// Whether every worker can have a lane and a lease.
+pub fn room(settings: &Settings, workers: usize, found: &mut Found) {
+    let size = settings.pool.size;
+    if size < 2 * workers {
+        found.doubtful(format!(
+            "postgres.pool.size = {size} is less than two for each of {workers} workers, which then \
+             wait for one another's server connections; write at least {}, or fewer workers",
+            2 * workers
+        ));
+    }
+}
