@@ -9,6 +9,9 @@ use hashbrown::{HashMap, HashSet};
 /// statement, so that it sees one catalogue. To be run with `search_path` set to `pg_catalog`.
 const QUERY: &str = include_str!("facts.sql");
 
+/// What tells whether they are the facts of the catalogue as it is.
+const STATE_QUERY: &str = include_str!("facts_state.sql");
+
 /// Names that are kept at most; a catalogue with more proves nothing.
 const NAMES_MAX: usize = 2_000_000;
 
@@ -24,6 +27,8 @@ pub struct Facts {
     types: HashMap<Box<[u8]>, bool>,
     /// Unsafe functions that can be called as `x.name`.
     attributes: HashSet<Box<[u8]>>,
+    /// Functions whose text leaves something on the session.
+    pins: HashSet<Box<[u8]>>,
     /// Types of users by their number.
     type_oids: HashMap<u32, bool>,
     /// Whether the name of anything unsafe has a byte from 0x80, whose case and encoding differ
@@ -50,6 +55,13 @@ impl Facts {
     #[must_use]
     pub fn query() -> &'static str {
         QUERY
+    }
+
+    /// A query whose one value is another one after any change that facts can depend on: to be asked
+    /// now and then, which is much cheaper than loading them again.
+    #[must_use]
+    pub fn state_query() -> &'static str {
+        STATE_QUERY
     }
 
     /// No facts: only what names nothing is proven.
@@ -101,6 +113,7 @@ impl Facts {
             b"operator" => drop(self.operators.insert(name.into(), harmless)),
             b"type" => drop(self.types.insert(name.into(), harmless)),
             b"attribute" => drop(self.attributes.insert(name.into())),
+            b"pin" => drop(self.pins.insert(name.into())),
             b"type_oid" => {
                 let oid = std::str::from_utf8(name).ok()?.parse().ok()?;
                 self.type_oids.insert(oid, harmless);
@@ -149,6 +162,10 @@ impl Facts {
 
     pub(super) fn is_attribute(&self, name: &[u8]) -> bool {
         self.attributes.contains(name)
+    }
+
+    pub(super) fn pins(&self, name: &[u8]) -> bool {
+        self.pins.contains(name)
     }
 
     pub(super) fn has_odd_names(&self) -> bool {

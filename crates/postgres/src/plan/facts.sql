@@ -216,6 +216,17 @@ facts(what, name, safe) as (
         left join bad b on b.class = 't' and b.oid = t.oid
     group by 2
     union all
+    -- Functions whose text leaves something on the session. Their callers keep their server.
+    select distinct 'pin', p.proname::text, false
+    from pg_catalog.pg_proc p
+        join pg_catalog.pg_language l on l.oid = p.prolang
+        join spaces n on n.oid = p.pronamespace
+    where p.oid >= 16384 and l.lanname in ('sql', 'plpgsql') and (
+        p.prosrc ~* '\mpg_(try_)?advisory_lock(_shared)?\M|\mdblink_connect'
+        or p.prosrc ~* '\mset_config\s*\([^;]*,\s*(false|''f)'
+        or (p.prosrc ~* '\mcreate\s+((local|global|or\s+replace)\s+)*temp(orary)?\s'
+            and p.prosrc !~* '\mon\s+commit\s+drop\M'))
+    union all
     select 'type_oid', t.oid::text, b.oid is null
     from pg_catalog.pg_type t left join bad b on b.class = 't' and b.oid = t.oid
     where t.oid >= 16384

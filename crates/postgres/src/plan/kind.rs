@@ -137,6 +137,8 @@ pub enum Pin {
     Dblink,
     /// The seed of `random()`.
     Seed,
+    /// What a function does that says so in its text: it locks, sets or makes something temporary.
+    Function,
     /// A replication slot or origin, or a backup, that belongs to the session.
     Replication,
 }
@@ -155,6 +157,7 @@ impl Pin {
             Self::Setting => "setting",
             Self::Dblink => "dblink",
             Self::Seed => "seed",
+            Self::Function => "function",
             Self::Replication => "replication",
         }
     }

@@ -74,7 +74,7 @@ fn kind_of(tokens: &[Token<'_>], facts: &Facts) -> (Kind, Reason) {
         return (setting::classify(tokens), Reason::NotAQuery);
     }
     // Wherever it stands, and whatever the statement is besides.
-    if let Some(pin) = traps::pin(tokens) {
+    if let Some(pin) = traps::pin(tokens, facts) {
         return (Kind::Pins(pin), Reason::SessionState);
     }
     if first.is("show") {

@@ -2,6 +2,7 @@
 
 use wire::sql::{Token, TokenKind};
 
+use super::facts::Facts;
 use super::kind::Pin;
 use super::names::{is_name, name};
 
@@ -29,8 +30,8 @@ const FUNCTIONS: [(&[u8], Pin); 18] = [
 ];
 
 /// What the statement leaves on the session by a function that it names or by an object in the
-/// temporary schema. A function of a user's may do so too, which its name does not tell.
-pub(super) fn pin(tokens: &[Token<'_>]) -> Option<Pin> {
+/// temporary schema. A function of a user's may do so too: the facts know what its text tells.
+pub(super) fn pin(tokens: &[Token<'_>], facts: &Facts) -> Option<Pin> {
     tokens.iter().enumerate().filter(|(_, token)| is_name(token)).find_map(|(at, token)| {
         let next = tokens.get(at + 1).map(|next| next.kind);
         if token.kind == TokenKind::UnicodeQuoted {
@@ -45,8 +46,11 @@ pub(super) fn pin(tokens: &[Token<'_>]) -> Option<Pin> {
         if next != Some(TokenKind::Open) {
             return None;
         }
-        let (_, pin) = FUNCTIONS.iter().find(|(function, _)| *function == &*name)?;
-        (*name != *b"set_config" || !is_local(tokens.get(at + 2..)?)).then_some(*pin)
+        match FUNCTIONS.iter().find(|(function, _)| *function == &*name) {
+            Some((b"set_config", _)) if is_local(tokens.get(at + 2..)?) => None,
+            Some((_, pin)) => Some(*pin),
+            None => facts.pins(&name).then_some(Pin::Function),
+        }
     })
 }
 

@@ -9,7 +9,7 @@ mod regress;
 
 use std::sync::Arc;
 
-use postgres::plan::{Facts, Kind, Planner, Scope};
+use postgres::plan::{Facts, Kind, Pin, Planner, Scope};
 use rig::postgres::Cluster;
 
 use probe::{Probe, Trace};
@@ -134,5 +134,40 @@ fn a_plan_does_not_depend_on_a_constant() {
         if !matches!(plan.kind, Kind::Set(_)) {
             assert_eq!((&plan.kind, plan.reason), (&other.kind, other.reason), "{sql}\n{changed}");
         }
+    }
+}
+
+#[test]
+fn a_function_whose_text_locks_or_sets_pins_its_caller() {
+    let scene = Scene::start();
+    let rows = scene.cluster.sql(&format!("set search_path = pg_catalog; {}", Facts::query()));
+    let mut planner = planner(Arc::new(Facts::of_rows(&rows).unwrap()));
+    let mut kind = |sql: &str| planner.plan(sql.as_bytes(), Scope::default()).kind.clone();
+    assert_eq!(kind("select vol_set()"), Kind::Pins(Pin::Function));
+    assert_eq!(kind("insert into t (id) select vol_lock()"), Kind::Pins(Pin::Function));
+    assert_eq!(kind("select vol_write(1)"), Kind::Other);
+}
+
+#[test]
+fn the_state_of_the_catalogue_changes_with_it_and_with_nothing_else() {
+    let scene = Scene::start();
+    let state = || scene.cluster.value(Facts::state_query());
+    let mut before = state();
+    scene.cluster.sql("insert into trace default values");
+    scene.cluster.sql("vacuum analyze t");
+    assert_eq!(before, state());
+    for change in [
+        "create or replace view v_good as select id, upper(b) as b from t",
+        "alter function honest(int) volatile",
+        "alter table t enable row level security",
+        "create policy p on t using (vol_set() = 1)",
+        "alter domain dom_good add check (dom_check(value))",
+        "create table another (d dom)",
+        "drop table another",
+    ] {
+        scene.cluster.sql(change);
+        let after = state();
+        assert_ne!(before, after, "{change}");
+        before = after;
     }
 }
