@@ -1,0 +1,136 @@
+//! A client's outlet, plain and encrypted, with clients that read at their leisure.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use flow::limit::Limit;
+use flow::outlet::Outlet;
+use flow::progress::Timeouts;
+use flow::stream::Stream;
+use flow::tcp::{Endpoint, bind};
+use flow::tls::{ServerTls, Settings, client_config};
+use flow::workers::{Worker, Workers};
+use rustls::{ClientConnection, StreamOwned};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use watch::metrics::Registry;
+
+const LONG: Duration = Duration::from_secs(30);
+const SPILL_MAX: usize = 64 << 20;
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at % 249) as u8).collect()
+}
+
+/// After `S` the connection goes on encrypted; after a number of mebibytes so many are sent in
+/// pieces of many sizes, all at once, and then the connection is closed.
+async fn client(mut stream: Stream, tls: ServerTls) {
+    if stream.read_u8().await.unwrap() == b'S' {
+        stream.write_all(b"S").await.unwrap();
+        stream = stream.start_tls(&tls).await.unwrap();
+        assert!(stream.is_tls() && stream.server_certificate().is_some_and(|der| der[0] == 0x30));
+        assert_eq!(stream.client_certificate(), None);
+    }
+    let outlet = Outlet::new(stream, SPILL_MAX);
+    let mut asked = Vec::new();
+    outlet.read(&mut asked).await.unwrap();
+    assert_eq!(asked.len(), 1);
+    outlet.progress().serving();
+    let all = pattern(usize::from(asked[0]) << 20);
+    let (mut from, mut size) = (0, 1);
+    while from < all.len() {
+        let to = all.len().min(from + size);
+        let middle = from.midpoint(to);
+        outlet.send_parts(&[&all[from..middle], &[], &all[middle..to]]);
+        outlet.send(b"");
+        (from, size) = (to, (size * 3 + 1) % 200_003);
+    }
+    outlet.drained(1 << 20).await;
+    assert!(outlet.spilled() <= 1 << 20);
+    outlet.finish().await;
+}
+
+fn serve(registry: &Registry, tls: ServerTls) -> (SocketAddr, Workers) {
+    let listener = bind("127.0.0.1:0".parse().unwrap(), 1).unwrap().remove(0);
+    let address = listener.address();
+    let endpoint = Endpoint::new("test", Limit::new(1000), &Timeouts::default(), registry);
+    let listener = Arc::new(Mutex::new(Some(listener)));
+    let body = move |worker: Worker| async move {
+        let listener = listener.lock().unwrap().take().unwrap();
+        let handle = move |stream, _| client(stream, tls.clone());
+        endpoint.serve(listener, &worker, handle).await.unwrap();
+    };
+    (address, Workers::start(1, registry, body).unwrap())
+}
+
+fn server_tls() -> ServerTls {
+    let dir = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let settings =
+        Settings { certificate: dir.path().join("c.pem"), key: dir.path().join("k.pem") };
+    std::fs::write(&settings.certificate, made.cert.pem()).unwrap();
+    std::fs::write(&settings.key, made.key_pair.serialize_pem()).unwrap();
+    ServerTls::with_clients(&settings, &["postgresql"], Some(&settings.certificate)).unwrap()
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream
+}
+
+fn encrypt(mut stream: TcpStream) -> StreamOwned<ClientConnection, TcpStream> {
+    stream.write_all(b"S").unwrap();
+    stream.read_exact(&mut [0]).unwrap();
+    let config = Arc::new(client_config(None, true).unwrap());
+    let connection = ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
+    StreamOwned::new(connection, stream)
+}
+
+/// Asks for `mebibytes` and reads them after a while.
+fn read_late(mut client: impl std::io::Read + std::io::Write, mebibytes: u8) {
+    client.write_all(&[mebibytes]).unwrap();
+    client.flush().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let mut got = vec![0; usize::from(mebibytes) << 20];
+    client.read_exact(&mut got).unwrap();
+    assert!(got == pattern(got.len()));
+    // The end may come without a goodbye, but there is nothing before it.
+    assert!(!matches!(client.read(&mut [0]), Ok(1)));
+}
+
+#[test]
+fn all_that_was_sent_arrives_in_order() {
+    let registry = Registry::new();
+    let (address, workers) = serve(&registry, server_tls());
+    for mebibytes in [1, 40] {
+        let mut plain = connect(address);
+        plain.write_all(b"P").unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        read_late(plain, mebibytes);
+        read_late(encrypt(connect(address)), mebibytes);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let drained = runtime.block_on(workers.drain(LONG));
+    assert_eq!((drained.cut, drained.panicked, drained.stuck), (0, 0, 0));
+    assert!(registry.render().contains("weir_connections_panics_total{listener=\"test\"} 0"));
+}
+
+#[test]
+fn too_much_for_a_client_that_does_not_read_cuts_it_off() {
+    let registry = Registry::new();
+    let (address, workers) = serve(&registry, server_tls());
+    let mut client = encrypt(connect(address));
+    client.write_all(&[120]).unwrap();
+    client.flush().unwrap();
+    let cut = "weir_connections_slow_total{listener=\"test\",phase=\"spill\"} 1";
+    let deadline = std::time::Instant::now() + LONG;
+    while !registry.render().contains(cut) {
+        assert!(std::time::Instant::now() < deadline, "{}", registry.render());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    assert_eq!(runtime.block_on(workers.drain(LONG)).cut, 0, "its task was told");
+}
