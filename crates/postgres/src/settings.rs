@@ -13,6 +13,7 @@ mod network;
 mod tests;
 mod user;
 mod validate;
+mod warnings;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

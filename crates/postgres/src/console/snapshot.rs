@@ -1,6 +1,8 @@
 //! The state of the gateway at one moment, as the console and `/status` show it. Each worker gives
 //! its part, and [`Snapshot::merge`] makes one of them.
 
+mod merge;
+
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
@@ -238,46 +240,6 @@ pub struct Totals {
     pub replica_queries: u64,
 }
 
-impl Totals {
-    /// The counts in the order of the columns: PgBouncer's, then Weir's.
-    pub(super) fn cells(&self) -> [u64; 14] {
-        [
-            self.assignments,
-            self.transactions,
-            self.queries,
-            self.received,
-            self.sent,
-            self.transaction_time_us,
-            self.query_time_us,
-            self.wait_time_us,
-            self.client_parses,
-            self.server_parses,
-            self.binds,
-            self.logins,
-            self.lane_queries,
-            self.replica_queries,
-        ]
-    }
-
-    /// Adds the counts of another worker.
-    pub fn add(&mut self, other: &Self) {
-        self.assignments += other.assignments;
-        self.transactions += other.transactions;
-        self.queries += other.queries;
-        self.received += other.received;
-        self.sent += other.sent;
-        self.transaction_time_us += other.transaction_time_us;
-        self.query_time_us += other.query_time_us;
-        self.wait_time_us += other.wait_time_us;
-        self.client_parses += other.client_parses;
-        self.server_parses += other.server_parses;
-        self.binds += other.binds;
-        self.logins += other.logins;
-        self.lane_queries += other.lane_queries;
-        self.replica_queries += other.replica_queries;
-    }
-}
-
 /// One database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DatabaseRow {
@@ -395,69 +357,5 @@ impl BackendRow {
             servers,
             in_flight,
         }
-    }
-}
-
-impl Snapshot {
-    /// Takes in what another worker has. What only one of them can know (databases, users,
-    /// backends, averages) is taken from the one that has it.
-    pub fn merge(&mut self, other: Self) {
-        self.paused |= other.paused;
-        self.login_clients += other.login_clients;
-        for pool in other.pools {
-            let same = |of: &&mut PoolRow| of.database == pool.database && of.user == pool.user;
-            match self.pools.iter_mut().find(same) {
-                Some(ours) => ours.add(&pool),
-                None => self.pools.push(pool),
-            }
-        }
-        for (database, totals) in other.totals {
-            match self.totals.iter_mut().find(|(name, _)| *name == database) {
-                Some((_, ours)) => ours.add(&totals),
-                None => self.totals.push((database, totals)),
-            }
-        }
-        for plan in other.plans {
-            let of = |of: &PlanRow| (of.database == plan.database, of.kind, of.reason);
-            let wanted = (true, plan.kind, plan.reason);
-            match self.plans.iter_mut().find(|ours| of(ours) == wanted) {
-                Some(ours) => ours.statements += plan.statements,
-                None => self.plans.push(plan),
-            }
-        }
-        for row in other.memory {
-            match self.memory.iter_mut().find(|ours| ours.name == row.name) {
-                Some(ours) => (ours.used, ours.free) = (ours.used + row.used, ours.free + row.free),
-                None => self.memory.push(row),
-            }
-        }
-        self.clients.extend(other.clients);
-        self.servers.extend(other.servers);
-        self.lanes.extend(other.lanes);
-        self.databases.extend(other.databases);
-        self.users.extend(other.users);
-        self.backends.extend(other.backends);
-        if self.averages.is_empty() {
-            self.averages = other.averages;
-        }
-    }
-}
-
-impl PoolRow {
-    fn add(&mut self, other: &Self) {
-        self.clients_active += other.clients_active;
-        self.clients_waiting += other.clients_waiting;
-        self.cancels_active += other.cancels_active;
-        self.cancels_waiting += other.cancels_waiting;
-        self.servers_active += other.servers_active;
-        self.servers_cancelling += other.servers_cancelling;
-        self.servers_being_cancelled += other.servers_being_cancelled;
-        self.servers_idle += other.servers_idle;
-        self.servers_resetting += other.servers_resetting;
-        self.servers_login += other.servers_login;
-        self.wait_max = self.wait_max.max(other.wait_max);
-        self.lanes += other.lanes;
-        self.lane_statements += other.lane_statements;
-        self.clients_pinned += other.clients_pinned;
     }
 }

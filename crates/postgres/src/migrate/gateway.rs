@@ -204,7 +204,7 @@ fn mode(ini: &Ini, draft: &mut Draft) {
     }
     if mode == "session" {
         main.note(
-            "With \"transaction\" clients share server connections; session state is kept for them.",
+            "With \"transaction\" clients share server connections; each keeps its session state.",
         );
     }
     main.set("mode", text(mode));

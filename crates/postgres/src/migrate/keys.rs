@@ -56,12 +56,7 @@ pub const GATEWAY: &[(&str, To)] = &[
     ("client_tls_sslmode", As("`[postgres.tls]`, its `required`, and `allow-cleartext`")),
     ("conffile", Nothing("`--config` of the command line")),
     ("default_pool_size", Count("pool.size")),
-    (
-        "disable_pqexec",
-        Nothing(
-            "the simple protocol is what psql and pgbench speak; a rule of PostgreSQL's own is the better guard",
-        ),
-    ),
+    ("disable_pqexec", Nothing("psql speaks the simple protocol; parameters are the guard")),
     ("dns_max_ttl", Nothing(RESOLVED)),
     ("dns_nxdomain_ttl", Nothing(RESOLVED)),
     ("dns_zone_check_period", Nothing(RESOLVED)),

@@ -34,7 +34,7 @@ fn trust(kind: &str, ini: &Ini, draft: &mut Draft) {
     let rule = draft.element("auth");
     if is_reachable(ini) {
         let words = "PgBouncer believed whoever reached its port. Here only clients of this \
-                     machine are; trust-strangers = true in place of the address goes on as before.";
+                     machine are; trust-strangers = true for the address goes on as before.";
         rule.note(words);
         rule.set("address", texts(&["127.0.0.0/8", "::1/128"]));
         rule.set("method", text("trust"));

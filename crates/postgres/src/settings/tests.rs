@@ -194,3 +194,21 @@ fn secrets_are_never_printed() {
     assert!(!format!("{settings:?}").contains("geheim"));
     assert!(!serde_json::to_string(&settings).unwrap().contains("geheim"));
 }
+
+#[test]
+fn who_cannot_log_in_is_named() {
+    let warned = |settings: &Settings| settings.warnings().join("\n");
+    let mut settings = smallest();
+    settings.user[0].password = Secret::default();
+    assert!(warned(&settings).contains("\"ann\" has no password"));
+    settings.auth_query = Some(AuthQuery::new("weir"));
+    assert_eq!(warned(&settings), "");
+    let mut settings = smallest();
+    settings.user[0].password = Secret::new("md53175bce1d3201d16594cebf9d7eb3f9d");
+    assert_eq!(warned(&settings), "");
+    settings.auth = vec![AuthRule::everyone(Method::ScramSha256)];
+    assert!(warned(&settings).contains("md5 verifier"));
+    settings.auth.push(AuthRule::everyone(Method::Md5));
+    let said = warned(&settings);
+    assert!(said.contains("number 1 fits every client") && said.contains("is weak"), "{said}");
+}

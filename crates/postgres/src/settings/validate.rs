@@ -286,45 +286,8 @@ impl Settings {
     pub fn unix_mode(&self) -> u32 {
         unix_mode(&self.unix_socket_mode).unwrap_or(0o777)
     }
-
-    /// What works and is still worth a word, each with its remedy.
-    pub fn warnings(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        let reachable = self.listen.iter().find(|address| !is_of_this_machine(address));
-        let encrypted = self.tls.as_ref().is_some_and(|tls| tls.required);
-        if let Some(address) = reachable.filter(|_| !encrypted) {
-            found.push(format!(
-                "postgres.listen {address}: clients need not use TLS, so statements and rows can \
-                 be read on the way; write required = true in [postgres.tls]"
-            ));
-        }
-        if self.auth.iter().any(|rule| rule.trust_strangers && rule.method == Method::Trust) {
-            found.push(
-                "postgres.auth: trust-strangers lets whoever reaches the port be any user"
-                    .to_owned(),
-            );
-        }
-        if self.auth.iter().any(|rule| rule.method == Method::Md5) {
-            found.push(
-                "postgres.auth: method = \"md5\" is weak, and PostgreSQL will drop it; have the \
-                 passwords set anew under password_encryption = 'scram-sha-256'"
-                    .to_owned(),
-            );
-        }
-        if !self.auth.is_empty() && self.auth.iter().all(|rule| rule.method == Method::Reject) {
-            found.push("postgres.auth: every rule rejects; nobody can log in".to_owned());
-        }
-        for name in self.console.admin_users.iter().chain(&self.console.stats_users) {
-            if self.user(name).is_none() && self.auth_query.is_none() && self.auth.is_empty() {
-                found.push(format!(
-                    "postgres.console: {name} is no [[postgres.user]] and can't log in"
-                ));
-            }
-        }
-        found
-    }
 }
 
-fn is_of_this_machine(address: &SocketAddr) -> bool {
+pub(super) fn is_of_this_machine(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }

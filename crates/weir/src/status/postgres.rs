@@ -23,8 +23,8 @@ impl fmt::Display for Shown<'_> {
         let paused = if status.paused { "; PAUSED: RESUME at the console ends it" } else { "" };
         writeln!(
             f,
-            "postgres {} connections, {} waiting, {} statements since the start, {} by lanes, {} to \
-             replicas{paused}",
+            "postgres {} connections, {} waiting, {} statements since the start, {} by lanes, {} \
+             to replicas{paused}",
             count(status.connections),
             count(status.waiting),
             count(status.queries),

@@ -72,8 +72,8 @@ pub fn room(settings: &Settings, workers: usize, found: &mut Found) {
     let size = settings.pool.size;
     if size < 2 * workers {
         found.doubtful(format!(
-            "postgres.pool.size = {size} is less than two for each of {workers} workers, which then \
-             wait for one another's server connections; write at least {}, or fewer workers",
+            "postgres.pool.size = {size} is less than two for each of {workers} workers, which \
+             then wait for one another's server connections; write at least {}, or fewer workers",
             2 * workers
         ));
     }
