@@ -196,21 +196,23 @@ impl Outlet {
 
     /// Waits until at most `below` bytes are spilled, or the connection is closed.
     pub async fn drained(&self, below: usize) {
-        poll_fn(|cx| {
-            if self.0.progress.closed().is_some() {
-                return Poll::Ready(());
+        poll_fn(|cx| self.poll_drained(cx, below)).await;
+    }
+
+    /// As [`drained`](Self::drained), in a poll.
+    pub fn poll_drained(&self, cx: &mut Context<'_>, below: usize) -> Poll<()> {
+        if self.0.progress.closed().is_some() {
+            return Poll::Ready(());
+        }
+        match &mut *self.0.spill.borrow_mut() {
+            Some(spill) if spill.waiting.len() > below || below == 0 => {
+                spill.drained.retain(|(_, waker)| !waker.will_wake(cx.waker()));
+                spill.drained.push((below, cx.waker().clone()));
+                self.0.progress.park(cx.waker());
+                Poll::Pending
             }
-            match &mut *self.0.spill.borrow_mut() {
-                Some(spill) if spill.waiting.len() > below || below == 0 => {
-                    spill.drained.retain(|(_, waker)| !waker.will_wake(cx.waker()));
-                    spill.drained.push((below, cx.waker().clone()));
-                    self.0.progress.park(cx.waker());
-                    Poll::Pending
-                }
-                _ => Poll::Ready(()),
-            }
-        })
-        .await;
+            _ => Poll::Ready(()),
+        }
     }
 
     /// Closes the connection once all that was sent is on its way. Nothing is sent any more.

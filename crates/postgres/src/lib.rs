@@ -10,11 +10,19 @@
 
 pub mod auth;
 pub mod backends;
+pub mod catalogue;
 pub mod console;
+pub mod door;
+pub mod gateway;
+pub mod lanes;
+pub mod metrics;
 pub mod migrate;
 pub mod plan;
 pub mod server;
+pub mod session;
 pub mod settings;
 pub mod status;
+pub mod worker;
 
+pub use gateway::{Gateway, Listeners, OpenError, Share};
 pub use settings::Settings;

@@ -1,5 +1,6 @@
 //! `weir serve`: the life of the process, from top to bottom.
 
+mod fronts;
 mod reload;
 mod signals;
 mod state;
@@ -9,12 +10,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Worker, Workers};
-use influx::{Addresses, Gateway};
-use journal::{Journal, Position};
-use store::Store;
+use flow::Workers;
 use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Runtime};
 use watch::metrics::Registry;
 use watch::watchdog::Watchdog;
 
@@ -22,6 +20,7 @@ use crate::admin;
 use crate::cli::ConfigFile;
 use crate::config::{self, Loaded, Settings};
 use crate::exit::{DONE, FAILED, Failure};
+use fronts::Fronts;
 use signals::{Signal, Signals};
 use state::State;
 
@@ -60,14 +59,11 @@ async fn live(
         .map_err(|error| Failure::other(format!("signals can't be listened for: {error}")))?;
 
     let admin = bind_admin(&settings).await?;
-    let store = open_store(&settings, &registry)?;
-    let floor = store.as_ref().map_or(Position::ZERO, |store| Position(store.position()));
-    let journal = open_journal(&settings, floor, &registry)?;
-    let gateway = open_gateway(&settings, store.as_ref(), &journal, &registry)?;
-    let (mut workers, addresses) = start_workers(&settings, &gateway, &registry)?;
+    let fronts = Fronts::open(&settings, &registry)?;
+    let count = settings.worker_count();
+    let (mut workers, addresses) = fronts.serve(count, &registry)?;
     let watchdog = start_watchdog(&settings, &workers, &registry)?;
-    let state =
-        Arc::new(State::new(settings.worker_count(), addresses, journal.clone(), gateway.clone()));
+    let state = Arc::new(State::new(count, addresses, fronts.clone()));
     if let Some(listener) = admin {
         tokio::spawn(admin::serve(listener, Arc::new(state.sources(registry.clone()))));
     }
@@ -80,7 +76,7 @@ async fn live(
             signal = signals.next() => match signal {
                 Signal::Reload => {
                     systemd::reloading();
-                    running = reload::reload(wanted, running, &gateway, log);
+                    running = reload::reload(wanted, running, &fronts, log);
                     systemd::ready();
                 }
                 Signal::Stop(name) => {
@@ -99,7 +95,7 @@ async fn live(
 
     state.begin_to_stop();
     systemd::stopping();
-    let stopped = stop(running.drain_timeout.get(), workers, &gateway, &journal);
+    let stopped = fronts.stop(running.drain_timeout.get(), workers);
     let code = tokio::select! {
         () = stopped => code,
         name = signals.stop() => {
@@ -171,89 +167,6 @@ fn unbound(key: &str, address: SocketAddr, error: &std::io::Error) -> Failure {
     ))
 }
 
-/// Opens the store within the process where the configuration has one.
-fn open_store(settings: &Settings, registry: &Registry) -> Result<Option<Arc<Store>>, Failure> {
-    if !settings.has_store() {
-        return Ok(None);
-    }
-    let store = Store::open(settings.store.clone(), registry).map_err(Failure::other)?;
-    let dir = settings.store.dir.display();
-    tracing::info!(%dir, position = store.position(), "the store is open");
-    Ok(Some(store))
-}
-
-/// Opens the journal, says what was found in it, and refuses to leave a backlog behind whose
-/// backend is not in the configuration any more.
-///
-/// Positions go on behind `floor`, also where the journal itself was lost: the store takes what
-/// comes before for something it has.
-fn open_journal(
-    settings: &Settings,
-    floor: Position,
-    registry: &Registry,
-) -> Result<Journal, Failure> {
-    let opened = Journal::open_past(settings.journal.clone(), registry, floor);
-    let (journal, recovery) = opened.map_err(Failure::other)?;
-    if recovery.is_clean() {
-        tracing::info!("the journal is open: {recovery}");
-    } else {
-        tracing::warn!("the journal is open and was not as it should be: {recovery}");
-    }
-    let names: Vec<&str> = settings.influx.backend.iter().map(|of| of.name.as_str()).collect();
-    if let Some(cursor) = journal.unclaimed(&names).first() {
-        let (name, waiting) = (&cursor.name, cursor.waiting.items);
-        return Err(Failure::other(format!(
-            "{waiting} points wait for backend {name:?}, which is not in the configuration: put it \
-             back, or give them up with `weir journal forget {name}`"
-        )));
-    }
-    for name in journal.forget_finished(&names).map_err(Failure::other)? {
-        tracing::info!("backend {name:?} is gone from the configuration; it had everything");
-    }
-    Ok(journal)
-}
-
-fn open_gateway(
-    settings: &Settings,
-    store: Option<&Arc<Store>>,
-    journal: &Journal,
-    registry: &Registry,
-) -> Result<Arc<Gateway>, Failure> {
-    let (influx, dir) = (settings.influx.clone(), settings.influx_dir());
-    Gateway::open(influx, store, journal.clone(), &dir, registry, Handle::current())
-        .map_err(Failure::other)
-}
-
-/// Binds every socket before the first is served, so that a port which is taken is an error of
-/// the start.
-fn start_workers(
-    settings: &Settings,
-    gateway: &Arc<Gateway>,
-    registry: &Registry,
-) -> Result<(Workers, Addresses), Failure> {
-    let count = settings.worker_count();
-    let listeners = gateway.bind(count).map_err(Failure::other)?;
-    let addresses = listeners.addresses().clone();
-    let shares: Vec<_> = listeners.shares().map(Some).collect();
-    let shares = Arc::new(std::sync::Mutex::new(shares));
-    let gateway = Arc::clone(gateway);
-    let body = move |worker: Worker| async move {
-        let share = shares
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .get_mut(worker.index)
-            .and_then(Option::take);
-        if let Some(share) = share {
-            gateway.run_worker(share, worker).await;
-        }
-    };
-    let workers = Workers::start(count, registry, body)
-        .map_err(|error| Failure::other(format!("{count} workers can't be started: {error}")))?;
-    let (http, udp) = (&addresses.http, &addresses.udp);
-    tracing::info!(?http, ?udp, workers = count, "writes are taken");
-    Ok((workers, addresses))
-}
-
 fn start_watchdog(
     settings: &Settings,
     workers: &Workers,
@@ -261,19 +174,4 @@ fn start_watchdog(
 ) -> Result<Watchdog, Failure> {
     Watchdog::start(settings.stall_limit.get(), registry, workers.pulses().to_vec())
         .map_err(|error| Failure::other(format!("the watchdog can't be started: {error}")))
-}
-
-/// Takes the process apart in the order of a write's way, so that what was taken is kept, and
-/// what was delivered is known to be.
-async fn stop(timeout: Duration, workers: Workers, gateway: &Gateway, journal: &Journal) {
-    let drained = workers.drain(timeout).await;
-    if drained.cut + drained.stuck > 0 {
-        let (cut, stuck) = (drained.cut, drained.stuck);
-        tracing::warn!(cut, stuck, "not everything was done within drain-timeout");
-    }
-    if tokio::time::timeout(timeout, gateway.drain()).await.is_err() {
-        tracing::warn!("a batch is still under way; it will be sent again after the next start");
-    }
-    journal.close().await;
-    tracing::info!("stopped");
 }

@@ -7,6 +7,7 @@
 
 mod address;
 mod cancel;
+mod connection;
 mod conversation;
 mod dial;
 mod error;
@@ -18,6 +19,7 @@ mod tls;
 
 pub use address::{Address, AddressError};
 pub use cancel::cancel;
+pub use connection::{Connection, Known, Reported};
 pub use conversation::{Conversation, TalkError};
 pub use dial::{CancelKey, Dialled, Identity, dial};
 pub use error::{DialError, ServerError};

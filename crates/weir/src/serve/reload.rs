@@ -1,7 +1,6 @@
 //! SIGHUP: what can change while connections are open, and what can't.
 
-use influx::Gateway;
-
+use super::fronts::Fronts;
 use crate::cli::ConfigFile;
 use crate::config::{self, Settings};
 
@@ -10,7 +9,7 @@ use crate::config::{self, Settings};
 pub fn reload(
     wanted: &ConfigFile,
     running: Settings,
-    gateway: &Gateway,
+    fronts: &Fronts,
     log: &watch::log::Handle,
 ) -> Settings {
     let loaded = match config::load(wanted) {
@@ -25,10 +24,10 @@ pub fn reload(
     }
     let wanted = loaded.settings;
     let fixed = fixed(&running, &wanted).into_iter().map(str::to_owned);
-    let fixed = match gateway.reload(wanted.influx.clone()) {
-        Ok(in_influx) => fixed.chain(in_influx).collect::<Vec<_>>(),
+    let fixed = match reload_fronts(&wanted, fronts) {
+        Ok(in_fronts) => fixed.chain(in_fronts).collect::<Vec<_>>(),
         Err(error) => {
-            tracing::error!(%error, "[influx] was not reloaded; the former one stays");
+            tracing::error!(error, "the configuration was not reloaded; the former one stays");
             return running;
         }
     };
@@ -42,8 +41,22 @@ pub fn reload(
     // What needs a restart stays as it runs, so that it is named again until there was one.
     let log = watch::log::Settings { level: wanted.log.level, ..running.log };
     let mut now = running;
-    (now.influx, now.log) = (wanted.influx, log);
+    (now.influx, now.postgres, now.log) = (wanted.influx, wanted.postgres, log);
     now
+}
+
+/// The keys of the front ends that need a restart.
+fn reload_fronts(wanted: &Settings, fronts: &Fronts) -> Result<Vec<String>, String> {
+    let mut fixed = Vec::new();
+    if let Some((gateway, _)) = &fronts.influx {
+        let in_influx = gateway.reload(wanted.influx.clone());
+        fixed.extend(in_influx.map_err(|error| format!("[influx]: {error}"))?);
+    }
+    if let (Some(gateway), Some(wanted)) = (&fronts.postgres, &wanted.postgres) {
+        let in_postgres = gateway.reload(wanted.clone());
+        fixed.extend(in_postgres.map_err(|error| format!("[postgres]: {error}"))?);
+    }
+    Ok(fixed)
 }
 
 /// The keys that differ and have no effect before a restart.

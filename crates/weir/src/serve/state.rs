@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use flow::Workers;
-use influx::{Addresses, Gateway};
-use journal::Journal;
 use serde_json::{Value, json};
 use watch::metrics::Registry;
 
+use super::fronts::{Addresses, Fronts};
 use crate::admin::Sources;
 use crate::status::{Process, Ready};
 
@@ -19,20 +18,14 @@ pub struct State {
     workers: usize,
     addresses: Addresses,
     stopping: AtomicBool,
-    journal: Journal,
-    gateway: Arc<Gateway>,
+    fronts: Fronts,
 }
 
 impl State {
     /// The state of a process that has just begun.
-    pub fn new(
-        workers: usize,
-        addresses: Addresses,
-        journal: Journal,
-        gateway: Arc<Gateway>,
-    ) -> Self {
+    pub fn new(workers: usize, addresses: Addresses, fronts: Fronts) -> Self {
         let (started, stopping) = (Instant::now(), AtomicBool::new(false));
-        Self { started, workers, addresses, stopping, journal, gateway }
+        Self { started, workers, addresses, stopping, fronts }
     }
 
     /// From now on the process is not ready, so that load balancers turn elsewhere.
@@ -54,7 +47,7 @@ impl State {
         if self.stopping.load(Ordering::Relaxed) {
             return Err("Weir is stopping".to_owned());
         }
-        self.gateway.ready()
+        self.fronts.ready()
     }
 
     fn status(&self) -> Value {
@@ -66,13 +59,11 @@ impl State {
         };
         let reason = self.ready().err();
         let ready = Ready { yes: reason.is_none(), reason };
-        json!({
-            "process": process,
-            "ready": ready,
-            "listen": self.addresses,
-            "journal": self.journal.status(),
-            "influx": self.gateway.status(),
-        })
+        let mut status = self.fronts.status();
+        status["process"] = json!(process);
+        status["ready"] = json!(ready);
+        status["listen"] = self.addresses.status();
+        status
     }
 }
 

@@ -1,6 +1,8 @@
 //! What a gateway says when it says no: an ErrorResponse with a SQLSTATE, always.
 
-use super::backend::tag;
+use std::borrow::Cow;
+
+use super::backend::{Fields, tag};
 use super::read::{message, put_text};
 
 /// SQLSTATE codes that a gateway gives of its own accord (the manual's appendix "PostgreSQL Error
@@ -32,6 +34,8 @@ pub mod sqlstate {
     pub const IN_FAILED_TRANSACTION: &str = "25P02";
     /// A transaction was idle for too long.
     pub const IDLE_IN_TRANSACTION_TIMEOUT: &str = "25P03";
+    /// A transaction was open for too long.
+    pub const TRANSACTION_TIMEOUT: &str = "25P04";
     /// A prepared statement that is not there.
     pub const UNDEFINED_PREPARED_STATEMENT: &str = "26000";
     /// May not log in.
@@ -64,6 +68,8 @@ pub mod sqlstate {
     pub const ADMIN_SHUTDOWN: &str = "57P01";
     /// Not ready yet, or no server is.
     pub const CANNOT_CONNECT_NOW: &str = "57P03";
+    /// A client was idle for too long.
+    pub const IDLE_SESSION_TIMEOUT: &str = "57P05";
     /// A fault of the gateway.
     pub const INTERNAL_ERROR: &str = "XX000";
 }
@@ -93,8 +99,8 @@ impl Severity {
 pub struct Refusal {
     /// Whether the connection ends.
     pub severity: Severity,
-    /// One of [`sqlstate`], five bytes.
-    pub code: &'static str,
+    /// One of [`sqlstate`], or what a server has said: five bytes.
+    pub code: Cow<'static, str>,
     /// What was refused and why, in one line.
     pub message: String,
     /// More of what happened.
@@ -105,17 +111,27 @@ pub struct Refusal {
 
 impl Refusal {
     /// Ends a statement.
-    pub fn error(code: &'static str, message: impl Into<String>) -> Self {
-        Self::new(Severity::Error, code, message.into())
+    pub fn error(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        Self::new(Severity::Error, code.into(), message.into())
     }
 
     /// Ends a connection.
-    pub fn fatal(code: &'static str, message: impl Into<String>) -> Self {
-        Self::new(Severity::Fatal, code, message.into())
+    pub fn fatal(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        Self::new(Severity::Fatal, code.into(), message.into())
     }
 
-    fn new(severity: Severity, code: &'static str, message: String) -> Self {
+    fn new(severity: Severity, code: Cow<'static, str>, message: String) -> Self {
         Self { severity, code, message, detail: None, hint: None }
+    }
+
+    /// What a server has said, as an error of a statement: its code, message, detail and hint.
+    #[must_use]
+    pub fn of_server(fields: &Fields<'_>) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut refusal = Self::error(text(fields.code()), text(fields.message()));
+        refusal.detail = fields.detail().map(text);
+        refusal.hint = fields.hint().map(text);
+        refusal
     }
 
     /// With more of what happened.
@@ -157,7 +173,7 @@ impl Refusal {
             // Message Fields").
             field(out, b'S', severity);
             field(out, b'V', severity);
-            field(out, b'C', self.code);
+            field(out, b'C', &self.code);
             field(out, b'M', &self.message);
             for (letter, text) in [(b'D', &self.detail), (b'H', &self.hint)] {
                 if let Some(text) = text {

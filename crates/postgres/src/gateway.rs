@@ -1,0 +1,445 @@
+//! The whole gateway as the program sees it: opened, bound, run on each worker, reloaded, drained.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::{ArcSwap, Guard};
+use flow::limit::Limit;
+use flow::pool::{self, Budget};
+use flow::tls::{ServerTls, TlsError};
+use flow::{tcp, unix};
+use rand::RngCore;
+use serde::Serialize;
+use subtle::ConstantTimeEq;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use watch::metrics::Registry;
+use watch::units::Duration;
+use wire::postgres::Refusal;
+
+use crate::auth::{Derivation, KeyCache, Keys};
+use crate::backends::{Backends, StartError};
+use crate::catalogue::Catalogue;
+use crate::door::{Door, Doors};
+use crate::metrics::Metrics;
+use crate::session;
+use crate::settings::{Settings, SettingsError};
+use crate::worker::{Front, Key};
+
+/// Calls that wait for a worker; each is dealt with at once.
+const CALLS_MAX: usize = 1024;
+/// Passwords whose keys are kept.
+const KEYS_MAX: usize = 10_000;
+
+/// Why the gateway could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The settings cannot work.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// A certificate or key cannot be used.
+    #[error("postgres.tls: {0}")]
+    Tls(#[from] TlsError),
+    /// A backend's settings cannot be used.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The users cannot be read.
+    #[error("postgres: {0}")]
+    Door(#[from] crate::door::DoorError),
+}
+
+/// What one thread asks of a worker.
+pub enum Call {
+    /// Cancel what the client with this number runs.
+    Cancel(i32),
+    /// Close it, with these words.
+    Kill(i32, Refusal),
+}
+
+/// What a limit on server connections is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Limited {
+    Backend(usize),
+    Database(usize, Arc<str>),
+    User(usize, Arc<str>),
+    Pool(Key),
+}
+
+/// Who may cancel a client's statements, and where it is served.
+struct Cancel {
+    secret: Box<[u8]>,
+    worker: usize,
+}
+
+/// The PostgreSQL gateway of one process.
+pub struct Gateway {
+    settings: ArcSwap<Settings>,
+    /// The servers.
+    pub backends: Arc<Backends>,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Where what takes time runs.
+    pub control: Handle,
+    doors: ArcSwap<Doors>,
+    keys: Option<KeyCache>,
+    endpoint: tcp::Endpoint,
+    tls: Option<ServerTls>,
+    connections: Limit,
+    catalogues: Mutex<HashMap<String, Arc<Catalogue>>>,
+    /// Shared by the workers' pools, by what they limit.
+    budgets: Mutex<HashMap<Limited, Budget>>,
+    counts: pool::Counts,
+    cancels: Mutex<HashMap<i32, Cancel>>,
+    calls: Mutex<HashMap<usize, mpsc::Sender<Call>>>,
+    next_client: AtomicI32,
+}
+
+/// What `weir status` shows of the gateway.
+#[derive(Debug, Serialize)]
+pub struct Status {
+    /// Clients connected now.
+    pub clients: usize,
+}
+
+/// All sockets of the gateway, bound and not yet served.
+pub struct Listeners {
+    shares: Vec<Share>,
+    addresses: Vec<SocketAddr>,
+}
+
+/// One worker's share of the sockets.
+#[derive(Default)]
+pub struct Share {
+    tcp: Vec<tcp::Listener>,
+    unix: Vec<unix::Listener>,
+}
+
+/// A socket could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// A TCP address.
+    #[error(transparent)]
+    Tcp(#[from] tcp::BindError),
+    /// A Unix socket.
+    #[error(transparent)]
+    Unix(#[from] unix::BindError),
+}
+
+impl Listeners {
+    /// Where clients connect.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The share of each worker.
+    pub fn shares(self) -> Vec<Share> {
+        self.shares
+    }
+}
+
+impl Gateway {
+    /// Opens the gateway; the servers are asked for their roles from now on.
+    ///
+    /// # Errors
+    /// What in the settings stands in the way.
+    pub fn open(
+        settings: Settings,
+        registry: &Registry,
+        control: Handle,
+    ) -> Result<Arc<Self>, OpenError> {
+        settings.validate()?;
+        let tls = settings.tls.as_ref().map(|tls| {
+            ServerTls::with_clients(&tls.pair(), &["postgresql"], tls.client_ca.as_deref())
+        });
+        let tls = tls.transpose()?;
+        let connections = Limit::new(settings.max_connections);
+        let timeouts = flow::progress::Timeouts {
+            write: settings.timeouts.write,
+            handshake: settings.timeouts.login,
+            // Sessions have limits of their own, which end in an answer.
+            header: Duration::from_secs(0),
+            body: Duration::from_secs(0),
+            idle: Duration::from_secs(0),
+            body_rate: 0,
+        };
+        let endpoint = tcp::Endpoint::new("postgres", connections.clone(), &timeouts, registry)
+            .with_refusal(TOO_MANY);
+        let backends = Backends::start(&settings, registry, &control)?;
+        Ok(Arc::new(Self {
+            doors: ArcSwap::from_pointee(Doors::new(&settings)?),
+            settings: ArcSwap::from_pointee(settings),
+            backends,
+            budgets: Mutex::default(),
+            counts: pool_counts(registry),
+            metrics: Metrics::new(registry),
+            control,
+            keys: KeyCache::new(KEYS_MAX),
+            endpoint,
+            tls,
+            connections,
+            catalogues: Mutex::default(),
+            cancels: Mutex::default(),
+            calls: Mutex::default(),
+            next_client: AtomicI32::new(1),
+        }))
+    }
+
+    /// Opens every socket, one a worker for each address, so that a port that is taken is an
+    /// error of the start.
+    ///
+    /// # Errors
+    /// The first address that cannot be had.
+    pub fn bind(&self, workers: usize) -> Result<Listeners, BindError> {
+        let settings = self.settings();
+        let mut shares: Vec<Share> = (0..workers).map(|_| Share::default()).collect();
+        let mut addresses = Vec::new();
+        for address in &settings.listen {
+            let bound = tcp::bind(*address, workers)?;
+            addresses.extend(bound.first().map(tcp::Listener::address));
+            shares.iter_mut().zip(bound).for_each(|(of, one)| of.tcp.push(one));
+        }
+        for dir in &settings.unix_sockets {
+            let path = dir.join(format!(".s.PGSQL.{}", settings.unix_port()));
+            let bound = unix::bind(&path, settings.unix_mode(), workers)?;
+            shares.iter_mut().zip(bound).for_each(|(of, one)| of.unix.push(one));
+        }
+        Ok(Listeners { shares, addresses })
+    }
+
+    /// Serves one worker's share of the sockets until the worker drains.
+    pub async fn run_worker(self: Arc<Self>, share: Share, worker: flow::Worker) {
+        let (sender, calls) = mpsc::channel(CALLS_MAX);
+        lock(&self.calls).insert(worker.index, sender);
+        let front = Front::new(self.clone(), worker.clone());
+        let mut serving = tokio::task::JoinSet::new();
+        serving.spawn_local(front.clone().attend(calls));
+        for listener in share.unix {
+            let (endpoint, worker, front) = (self.endpoint.clone(), worker.clone(), front.clone());
+            serving.spawn_local(async move {
+                let serve = move |stream| session::startup::serve(front.clone(), stream, None);
+                if let Err(error) = endpoint.serve_unix(listener, &worker, serve).await {
+                    tracing::error!(%error, worker = worker.index, "a listener cannot be served");
+                }
+            });
+        }
+        for listener in share.tcp {
+            let (endpoint, worker, front) = (self.endpoint.clone(), worker.clone(), front.clone());
+            serving.spawn_local(async move {
+                let serve =
+                    move |stream, peer| session::startup::serve(front.clone(), stream, Some(peer));
+                if let Err(error) = endpoint.serve(listener, &worker, serve).await {
+                    tracing::error!(%error, worker = worker.index, "a listener cannot be served");
+                }
+            });
+        }
+        worker.drain.started().await;
+        front.drain();
+        while serving.join_next().await.is_some() {}
+    }
+
+    /// The settings as of the last reload.
+    #[inline]
+    pub fn settings(&self) -> Guard<Arc<Settings>> {
+        self.settings.load()
+    }
+
+    /// Clients connected now.
+    pub fn connections(&self) -> usize {
+        self.connections.used()
+    }
+
+    /// The certificate that clients are shown.
+    pub(crate) fn tls(&self) -> Option<ServerTls> {
+        self.tls.clone()
+    }
+
+    /// Why this process should get no clients now.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn ready(&self) -> Result<(), String> {
+        match self.backends.primary() {
+            Ok(_) => Ok(()),
+            Err(why) => Err(format!("postgres: {why}")),
+        }
+    }
+
+    /// What `weir status` shows.
+    pub fn status(&self) -> Status {
+        Status { clients: self.connections.used() }
+    }
+
+    /// Takes on new settings, as far as they can change while clients are connected, and names
+    /// those that need a restart.
+    ///
+    /// # Errors
+    /// The new settings cannot work; the former ones stay.
+    pub fn reload(&self, settings: Settings) -> Result<Vec<String>, OpenError> {
+        settings.validate()?;
+        if let Some(tls) = &self.tls {
+            tls.reload()?;
+        }
+        self.doors.store(Arc::new(Doors::new(&settings)?));
+        self.connections.set_max(settings.max_connections);
+        self.backends.reload(&settings)?;
+        let fixed = self.settings().needs_restart(&settings);
+        self.settings.store(Arc::new(settings));
+        Ok(fixed)
+    }
+
+    /// What a client from there has to show.
+    pub(crate) async fn door(
+        &self,
+        from: Option<IpAddr>,
+        tls: bool,
+        database: &str,
+        user: &str,
+    ) -> Result<Door, Refusal> {
+        let doors = self.doors.load_full();
+        doors.find(&self.backends, from, tls, database, user).await
+    }
+
+    /// Makes ready what a password is checked against, away from the worker.
+    pub(crate) async fn warm(&self, door: Door) -> Door {
+        if let Some(verifier) = door.cold() {
+            let _ = self.control.spawn_blocking(move || verifier.warm()).await;
+        }
+        door
+    }
+
+    /// Computes keys away from the worker; the same ones only once.
+    pub(crate) async fn derive(&self, derivation: Derivation) -> Keys {
+        if let Some(keys) = self.keys.as_ref().and_then(|known| known.get(&derivation)) {
+            return keys;
+        }
+        let asked = derivation.clone();
+        let computed = self.control.spawn_blocking(move || asked.run()).await;
+        // Only a shutdown takes the thread away; the client then waits a moment longer.
+        let keys = computed.unwrap_or_else(|_| derivation.run());
+        if let Some(known) = &self.keys {
+            known.put(&derivation, &keys);
+        }
+        keys
+    }
+
+    /// The facts of a database, by its name on the servers.
+    pub(crate) fn catalogue(&self, database: &str) -> Arc<Catalogue> {
+        let mut known = lock(&self.catalogues);
+        if let Some(catalogue) = known.get(database) {
+            return catalogue.clone();
+        }
+        let catalogue = Catalogue::new(database);
+        known.insert(database.to_owned(), catalogue.clone());
+        self.control.spawn(catalogue.clone().run(self.backends.clone()));
+        catalogue
+    }
+
+    /// The limits that a server connection counts towards.
+    pub(crate) fn budgets(&self, key: &Key) -> Vec<Budget> {
+        let settings = self.settings();
+        let (user, database) = (settings.user(&key.user), settings.database(&key.database));
+        let size = user
+            .and_then(|user| user.pool_size)
+            .or_else(|| database.and_then(|database| database.pool_size))
+            .unwrap_or(settings.pool.size);
+        let per_user = user.and_then(|user| user.max_server_connections);
+        let per_database = database.and_then(|database| database.max_server_connections);
+        let limits = [
+            (Limited::Pool(key.clone()), size),
+            (
+                Limited::Database(key.backend, key.database.clone()),
+                per_database.unwrap_or(settings.pool.max_per_database),
+            ),
+            (
+                Limited::User(key.backend, key.user.clone()),
+                per_user.unwrap_or(settings.pool.max_per_user),
+            ),
+            (Limited::Backend(key.backend), settings.pool.max_per_backend),
+        ];
+        let mut budgets = lock(&self.budgets);
+        let limits = limits.into_iter().filter(|(_, max)| *max > 0);
+        let budget = |(what, max)| {
+            budgets.entry(what).or_insert_with(|| Budget::new(Limit::new(max))).clone()
+        };
+        limits.map(budget).collect()
+    }
+
+    /// Where the workers' pools count.
+    pub(crate) fn pool_counts(&self) -> pool::Counts {
+        self.counts.clone()
+    }
+
+    /// A number for a new client.
+    pub(crate) fn number(&self) -> i32 {
+        self.next_client.fetch_add(1, Ordering::Relaxed) & i32::MAX
+    }
+
+    /// Makes a client one that can be cancelled; the secret it is told. 4 bytes in protocol 3.0,
+    /// 32 from 3.2 on.
+    pub(crate) fn register(&self, client: i32, worker: usize, minor: u16) -> Box<[u8]> {
+        let mut secret = vec![0; if minor >= 2 { 32 } else { 4 }].into_boxed_slice();
+        rand::rng().fill_bytes(&mut secret);
+        lock(&self.cancels).insert(client, Cancel { secret: secret.clone(), worker });
+        secret
+    }
+
+    /// The client is gone.
+    pub(crate) fn unregister(&self, client: i32) {
+        lock(&self.cancels).remove(&client);
+    }
+
+    /// Cancels what a client runs, if the secret is its own.
+    pub(crate) fn cancel(&self, client: i32, secret: &[u8]) {
+        let worker = {
+            let cancels = lock(&self.cancels);
+            let Some(cancel) = cancels.get(&client) else { return };
+            if !bool::from(cancel.secret.ct_eq(secret)) {
+                return;
+            }
+            cancel.worker
+        };
+        self.call(worker, Call::Cancel(client));
+    }
+
+    /// Asks a worker for something. One that has so many calls before it is standing still, which
+    /// the watchdog reports.
+    pub(crate) fn call(&self, worker: usize, call: Call) {
+        if let Some(calls) = lock(&self.calls).get(&worker) {
+            let _ = calls.try_send(call);
+        }
+    }
+}
+
+fn pool_counts(registry: &Registry) -> pool::Counts {
+    pool::Counts {
+        waited: registry.histogram(
+            "weir_postgres_wait_seconds",
+            "How long clients waited for a server connection, those included that did not.",
+            &[],
+        ),
+        opened: registry.counter(
+            "weir_postgres_servers_opened_total",
+            "Server connections that were opened.",
+            &[],
+        ),
+        closed: registry.counter(
+            "weir_postgres_servers_closed_total",
+            "Server connections that were closed.",
+            &[],
+        ),
+        failed: registry.counter(
+            "weir_postgres_servers_failed_total",
+            "Server connections that could not be opened.",
+            &[],
+        ),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What one more connection than `max-connections` hears.
+const TOO_MANY: &[u8] = b"E\0\0\0\x3bSFATAL\0VFATAL\0C53300\0Msorry, too many clients already\0\0";

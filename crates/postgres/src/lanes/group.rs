@@ -1,0 +1,243 @@
+//! Lanes of one key, and which of them a request takes.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flow::lane::Handle;
+use tokio::sync::Notify;
+use wire::postgres::Refusal;
+
+use super::{Limits, Replies, Ticket};
+use crate::backends::Backend;
+use crate::server::CancelKey;
+use crate::session::prepared::Prepared;
+use crate::session::settings::Applied;
+
+/// After a lane could not be opened, how long until the next attempt.
+const REST: Duration = Duration::from_millis(500);
+
+/// Whose statements a lane takes: nothing that a statement can see differs between them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The backend's number.
+    pub backend: usize,
+    /// The database's name on the backend.
+    pub database: Arc<str>,
+    /// The user on the backend.
+    pub user: Arc<str>,
+    /// The session's settings.
+    pub settings: Applied,
+}
+
+/// A lane.
+pub struct Lane {
+    /// To put requests on it.
+    pub handle: Handle<Replies, Ticket>,
+    /// What is known of the server at its end.
+    pub known: Rc<Known>,
+    /// The backend's epoch when it was opened.
+    pub epoch: u64,
+    /// When it was opened.
+    pub opened: Instant,
+}
+
+/// What is known of the server at a lane's end.
+pub struct Known {
+    /// The statements it has prepared.
+    pub prepared: RefCell<Prepared>,
+    /// How to have what it runs cancelled.
+    pub cancel: Option<CancelKey>,
+    /// Requests on lanes to that backend.
+    pub load: Load,
+    /// A cancel is under way: an answer that says so may not be for whom it is.
+    pub cancelled: Cell<bool>,
+}
+
+/// What [`Group::pick`] found.
+pub enum Picked {
+    /// A lane with room.
+    Lane(Rc<Lane>),
+    /// The first lane is being opened: wait for [`Group::changed`].
+    Opening,
+    /// Lanes are there and none has room, or none that does not stand still: take a lease.
+    Busy,
+    /// No lane could be opened.
+    Failed(Refusal),
+}
+
+/// How many requests are under way. Clones count the same ones.
+#[derive(Debug, Clone, Default)]
+pub struct Load(Rc<Cell<usize>>);
+
+/// One request that is under way.
+#[derive(Debug)]
+pub struct Loaded(Load);
+
+impl Load {
+    /// How many.
+    #[inline]
+    pub fn get(&self) -> usize {
+        self.0.get()
+    }
+
+    /// One more, until it is dropped.
+    #[inline]
+    pub fn one(&self) -> Loaded {
+        self.0.set(self.0.get() + 1);
+        Loaded(self.clone())
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        self.0.0.set(self.0.0.get() - 1);
+    }
+}
+
+/// The lanes of one key on one worker.
+pub struct Group {
+    /// Whose they are.
+    pub key: Key,
+    /// Where they go.
+    pub backend: Arc<Backend>,
+    /// Requests on lanes to that backend, those of other groups too.
+    pub load: Load,
+    lanes: RefCell<Vec<Rc<Lane>>>,
+    limits: Cell<Limits>,
+    opening: Cell<bool>,
+    failed: RefCell<Option<(Instant, Refusal)>>,
+    changed: Notify,
+    /// When a request was last put on one of them.
+    used: Cell<Instant>,
+}
+
+impl Group {
+    /// No lanes yet.
+    pub fn new(key: Key, backend: Arc<Backend>, load: Load, limits: Limits) -> Self {
+        Self {
+            key,
+            backend,
+            load,
+            lanes: RefCell::default(),
+            limits: Cell::new(limits),
+            opening: Cell::new(false),
+            failed: RefCell::default(),
+            changed: Notify::new(),
+            used: Cell::new(Instant::now()),
+        }
+    }
+
+    /// The lane with the fewest requests; `open` is called when another should be opened.
+    #[inline]
+    pub fn pick(&self, now: Instant, open: impl FnOnce()) -> Picked {
+        self.used.set(now);
+        let lanes = self.lanes.borrow();
+        let limits = self.limits.get();
+        let mut best: Option<(usize, &Rc<Lane>)> = None;
+        let epoch = self.backend.epoch();
+        for lane in lanes.iter().filter(|lane| !lane.handle.is_quarantined()) {
+            if lane.epoch != epoch {
+                // It is not what it was: let it finish.
+                lane.handle.quarantine();
+                continue;
+            }
+            let depth = lane.handle.depth();
+            if best.is_some_and(|(least, _)| least <= depth) {
+                continue;
+            }
+            let stands =
+                depth > 0 && lane.handle.head_age(now).is_some_and(|age| age > limits.head_max);
+            if !stands {
+                best = Some((depth, lane));
+                if depth == 0 {
+                    break;
+                }
+            }
+        }
+        if best.is_none_or(|(depth, _)| depth > 0)
+            && lanes.len() < limits.count
+            && self.may_open(now)
+        {
+            self.opening.set(true);
+            open();
+        }
+        match best {
+            Some((depth, lane)) if depth < limits.depth => Picked::Lane(lane.clone()),
+            Some(_) => Picked::Busy,
+            None if !lanes.is_empty() => Picked::Busy,
+            None => match &*self.failed.borrow() {
+                Some((_, refusal)) if !self.opening.get() => Picked::Failed(refusal.clone()),
+                _ => Picked::Opening,
+            },
+        }
+    }
+
+    fn may_open(&self, now: Instant) -> bool {
+        let failed = self.failed.borrow();
+        !self.opening.get()
+            && failed.as_ref().is_none_or(|(at, _)| now.saturating_duration_since(*at) >= REST)
+    }
+
+    /// Waits until a lane was opened, or could not be.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// A lane is there.
+    pub fn opened(&self, lane: Rc<Lane>) {
+        self.opening.set(false);
+        *self.failed.borrow_mut() = None;
+        self.lanes.borrow_mut().push(lane);
+        self.changed.notify_waiters();
+    }
+
+    /// A lane could not be opened.
+    pub fn failed(&self, refusal: Refusal) {
+        self.opening.set(false);
+        *self.failed.borrow_mut() = Some((Instant::now(), refusal));
+        self.changed.notify_waiters();
+    }
+
+    /// A lane has ended.
+    pub fn ended(&self, lane: &Rc<Lane>) {
+        self.lanes.borrow_mut().retain(|known| !Rc::ptr_eq(known, lane));
+        self.changed.notify_waiters();
+    }
+
+    /// Lets all lanes finish what they have and end: as after a change of roles.
+    pub fn retire(&self) {
+        self.lanes.borrow().iter().for_each(|lane| lane.handle.quarantine());
+    }
+
+    /// Retires lanes that are older than `age`, one at a time.
+    pub fn retire_old(&self, now: Instant, age: Duration) {
+        let lanes = self.lanes.borrow();
+        let old = |lane: &&Rc<Lane>| now.saturating_duration_since(lane.opened) > age;
+        if let Some(lane) = lanes.iter().filter(|lane| !lane.handle.is_quarantined()).find(old) {
+            lane.handle.quarantine();
+        }
+    }
+
+    /// When a request was last put on one of them.
+    pub fn used(&self) -> Instant {
+        self.used.get()
+    }
+
+    /// Requests that one lane takes.
+    pub fn depth(&self) -> usize {
+        self.limits.get().depth
+    }
+
+    /// Changes what is allowed.
+    pub fn set_limits(&self, limits: Limits) {
+        self.limits.set(limits);
+    }
+
+    /// Lanes, and requests on them.
+    pub fn figures(&self) -> (usize, usize) {
+        let lanes = self.lanes.borrow();
+        (lanes.len(), lanes.iter().map(|lane| lane.handle.depth()).sum())
+    }
+}

@@ -1,0 +1,58 @@
+//! The lanes of one worker: server connections on which proven reads of many clients are in flight
+//! at once.
+//!
+//! Nothing rides here that could leave a trace: no transaction, no setting, no statement that was
+//! not proven to be a read. A lane that shows one is given up at once.
+//!
+//! The one path: [`Group::pick`] finds the lane with the fewest requests, opening another while
+//! all are busy; a [`Ticket`] goes along with the request, and hands each piece of the reply to its
+//! client.
+
+mod group;
+mod ticket;
+
+use std::time::Duration;
+
+pub use group::{Group, Key, Known, Lane, Load, Loaded, Picked};
+pub use ticket::{Attendant, Editing, Ticket, Told};
+use wire::postgres::reply::{Run, Scanner};
+
+/// How lanes are run; from `[postgres.lanes]`.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Lanes a worker has for one key.
+    pub count: usize,
+    /// Requests in flight on one lane.
+    pub depth: usize,
+    /// A lane whose head has been running for longer is passed by while another is free.
+    pub head_max: Duration,
+}
+
+/// Where replies end, for [`flow::lane`].
+#[derive(Debug)]
+pub struct Replies(Scanner);
+
+impl Replies {
+    /// Of a connection that is ready for requests.
+    pub fn new(message_max: usize) -> Self {
+        Self(Scanner::new(message_max))
+    }
+}
+
+impl flow::lane::Protocol for Replies {
+    #[inline]
+    fn scan(&mut self, bytes: &[u8]) -> flow::lane::Step {
+        use flow::lane::{Step, What};
+        use wire::postgres::backend::Status;
+        let scan = self.0.scan(bytes);
+        let what = match scan.run {
+            Run::Wanted => return Step { len: 0, what: What::Part },
+            Run::Part | Run::Notice => What::Part,
+            Run::End(Status::Idle) => What::End,
+            Run::End(_) => What::Broken("a transaction was left open on a lane"),
+            Run::Aside => What::Aside,
+            Run::Broken(reason) => What::Broken(reason),
+        };
+        Step { len: scan.len, what }
+    }
+}

@@ -1,0 +1,222 @@
+//! What goes along with a request on a lane: whose it is, and how its reply is to be told.
+
+use std::cell::OnceCell;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use wire::postgres::backend::{Fields, tag};
+
+use super::group::{Known, Lane, Loaded};
+use crate::plan::Plan;
+use crate::session::client::{Again, Client};
+use crate::session::script::{Heard, Script};
+
+/// SQLSTATEs after which a read is asked again elsewhere, when nothing of its reply was told: the
+/// server is read-only, in recovery, shutting down or starting; or a cancel hit the wrong one.
+const ELSEWHERE: [&[u8]; 5] = [b"25006", b"40001", b"57P01", b"57P02", b"57P03"];
+/// After these the statement is prepared again: it is not there, is there already, or its
+/// result has changed (`cached plan must not change result type`).
+const ANEW: [&[u8]; 3] = [b"26000", b"42P05", b"0A000"];
+const CANCELLED: &[u8] = b"57014";
+/// How often one statement is asked again.
+const ATTEMPTS_MAX: u8 = 3;
+
+/// A request's companion.
+pub struct Ticket {
+    /// Whose it is.
+    pub client: Rc<Client>,
+    /// The statement's plan, which learns how long it ran.
+    pub plan: Rc<Plan>,
+    /// The request as the client sent it, to ask again elsewhere.
+    pub request: Rc<[u8]>,
+    /// How often it was asked before.
+    pub attempts: u8,
+    /// How its reply is edited; `None` passes it on as it is.
+    pub script: Option<Box<Editing>>,
+    /// It is counted while it is under way.
+    pub loaded: Loaded,
+    /// What became of the reply so far.
+    pub told: Told,
+    /// The statements of Weir's names that the request needs, one or none in most.
+    pub needs: Option<u64>,
+}
+
+/// How much of a reply the client has heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing came yet.
+    Nothing,
+    /// Some of it.
+    Some,
+    /// It began with an error that is none of the client's: the rest is left out.
+    Withheld(Again),
+}
+
+/// A reply that is edited, and what of it is not whole yet.
+#[derive(Default)]
+pub struct Editing {
+    /// What is expected.
+    pub script: Script,
+    rest: Vec<u8>,
+}
+
+/// Hands replies to tickets: the owner of one lane.
+pub struct Attendant {
+    known: Rc<Known>,
+    /// The lane itself, which is made after its owner.
+    lane: Rc<OnceCell<Weak<Lane>>>,
+}
+
+impl Attendant {
+    /// Of the lane that `lane` will be set to.
+    pub fn new(known: Rc<Known>, lane: Rc<OnceCell<Weak<Lane>>>) -> Self {
+        Self { known, lane }
+    }
+
+    fn lane(&self) -> Option<Rc<Lane>> {
+        self.lane.get()?.upgrade()
+    }
+}
+
+impl flow::lane::Owner<Ticket> for Attendant {
+    #[inline]
+    fn reply(&mut self, ticket: &mut Ticket, bytes: &[u8], last: Option<Duration>) {
+        if !ticket.reply(&self.known, bytes)
+            && let Some(lane) = self.lane()
+        {
+            lane.handle.close();
+        }
+        if let Some(ran) = last {
+            ticket.end(&self.known, ran);
+        }
+    }
+
+    fn aside(&mut self, bytes: &[u8]) {
+        // A setting that changed on its own (the configuration was read anew): this lane is no
+        // longer what its clients asked for.
+        if bytes.first() == Some(&tag::PARAMETER_STATUS)
+            && let Some(lane) = self.lane()
+        {
+            lane.handle.quarantine();
+        }
+    }
+}
+
+impl Ticket {
+    /// Tells the client a piece of the reply; false when the server said what it was not asked.
+    #[inline]
+    fn reply(&mut self, lane: &Known, bytes: &[u8]) -> bool {
+        if self.told == Told::Nothing {
+            self.told = self.judge(lane, bytes);
+        }
+        if matches!(self.told, Told::Withheld(_)) {
+            return true;
+        }
+        match &mut self.script {
+            None => self.client.outlet.send(bytes),
+            Some(editing) => return editing.tell(lane, &self.client, bytes),
+        }
+        true
+    }
+
+    /// Whether the reply begins with an error that is no answer to what the client asked. What
+    /// comes before an error in a reply are messages without content.
+    fn judge(&self, lane: &Known, bytes: &[u8]) -> Told {
+        if self.client.wants_cancel() {
+            return Told::Withheld(Again::Same);
+        }
+        let mut rest = bytes;
+        while let Some((tag, len)) = crate::session::round::header(rest) {
+            let Some(whole) = rest.get(..len) else { break };
+            match tag {
+                tag::ERROR_RESPONSE => {
+                    let again = self.again(lane, &whole[5..]);
+                    return again.map_or(Told::Some, Told::Withheld);
+                }
+                tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE | tag::NOTICE_RESPONSE => {}
+                _ => break,
+            }
+            rest = &rest[len..];
+        }
+        Told::Some
+    }
+
+    fn again(&self, lane: &Known, body: &[u8]) -> Option<Again> {
+        let fields = Fields::read(body).ok()?;
+        let code = fields.code();
+        if self.attempts >= ATTEMPTS_MAX {
+            return None;
+        }
+        if ELSEWHERE.contains(&code) {
+            return Some(Again::Elsewhere);
+        }
+        if code == CANCELLED && lane.cancelled.get() && !self.client.wants_cancel() {
+            return Some(Again::Same);
+        }
+        (self.needs.is_some() && ANEW.contains(&code)).then_some(Again::Same)
+    }
+
+    #[inline]
+    fn end(&mut self, lane: &Known, ran: Duration) {
+        match self.told {
+            Told::Withheld(again) => {
+                if let Some(number) = self.needs {
+                    lane.prepared.borrow_mut().doubted(number);
+                }
+                self.client.again(self.request.clone(), self.attempts + 1, again);
+            }
+            _ => {
+                self.plan.note(ran);
+                self.client.answered();
+            }
+        }
+    }
+
+    /// The lane has ended before the reply did.
+    pub fn orphaned(self) {
+        match self.told {
+            Told::Some => self.client.cut_within_reply(),
+            _ if self.attempts >= ATTEMPTS_MAX => self.client.lost(),
+            _ => {
+                self.client.again(self.request.clone(), self.attempts + 1, Again::Elsewhere);
+            }
+        }
+    }
+}
+
+impl Editing {
+    /// With a script.
+    pub fn new(script: Script) -> Self {
+        Self { script, rest: Vec::new() }
+    }
+
+    /// Tells the client its part; false when the server said what it was not asked.
+    fn tell(&mut self, lane: &Known, client: &Client, bytes: &[u8]) -> bool {
+        let joined;
+        let bytes = if self.rest.is_empty() {
+            bytes
+        } else {
+            self.rest.extend_from_slice(bytes);
+            joined = std::mem::take(&mut self.rest);
+            &joined
+        };
+        let mut pieces = Vec::new();
+        let heard = self.script.hear(bytes, &mut |heard| match heard {
+            Heard::Bytes(piece) => pieces.push(piece),
+            Heard::Prepared(number) => lane.prepared.borrow_mut().confirmed(number),
+            Heard::NotPrepared(number) => lane.prepared.borrow_mut().doubted(number),
+            _ => {}
+        });
+        client.outlet.send_parts(&pieces);
+        match heard {
+            Ok(taken) => {
+                self.rest = bytes[taken..].to_vec();
+                true
+            }
+            Err(unasked) => {
+                tracing::error!(%unasked, "a lane is given up");
+                false
+            }
+        }
+    }
+}

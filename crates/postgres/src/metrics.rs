@@ -1,0 +1,77 @@
+//! What the gateway counts, beside what lanes, pools and backends count of themselves.
+
+use watch::metrics::{Counter, Histogram, Registry};
+
+use crate::plan::Reason;
+
+/// Counters of all workers.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    /// Logins that were refused.
+    pub logins_refused: Counter,
+    /// Rounds that rode a lane.
+    pub ridden: Counter,
+    /// Rounds that went by lease.
+    pub leased: Counter,
+    /// Rounds that were answered here.
+    pub answered: Counter,
+    /// Rounds that were asked again.
+    pub repeated: Counter,
+    /// From a round's being sent to its last byte, on lanes.
+    pub lane_seconds: Histogram,
+    /// The same by lease.
+    pub lease_seconds: Histogram,
+    /// How long rounds waited for a server connection.
+    pub wait_seconds: Histogram,
+    reasons: Vec<(&'static str, Counter)>,
+}
+
+impl Metrics {
+    /// Registers them.
+    pub fn new(registry: &Registry) -> Self {
+        let counter = |name, help| registry.counter(name, help, &[]);
+        let rounds = |way| {
+            let help = "Rounds (what one ReadyForQuery answers), by the way they took.";
+            registry.counter("weir_postgres_rounds_total", help, &[("way", way)])
+        };
+        let seconds = |way| {
+            let help = "From a round's being sent to a server to the last byte of its answer.";
+            registry.histogram("weir_postgres_round_seconds", help, &[("way", way)])
+        };
+        let reason = |reason: Reason| {
+            let help = "Statements that were no proven reads, by the reason.";
+            let labels = [("reason", reason.as_str())];
+            let counter = registry.counter("weir_postgres_unproven_total", help, &labels);
+            (reason.as_str(), counter)
+        };
+        Self {
+            logins_refused: counter(
+                "weir_postgres_logins_refused_total",
+                "Clients that did not come in: wrong password, no such database, no server.",
+            ),
+            ridden: rounds("lane"),
+            leased: rounds("lease"),
+            answered: rounds("weir"),
+            repeated: counter(
+                "weir_postgres_repeats_total",
+                "Reads that were asked again, since a server gave no answer to them.",
+            ),
+            lane_seconds: seconds("lane"),
+            lease_seconds: seconds("lease"),
+            wait_seconds: registry.histogram(
+                "weir_postgres_wait_seconds",
+                "How long rounds waited for a server connection of their own.",
+                &[],
+            ),
+            reasons: [Reason::Proven].into_iter().map(reason).collect(),
+        }
+    }
+
+    /// A statement was no proven read.
+    pub fn unproven(&self, reason: Reason) {
+        let name = reason.as_str();
+        if let Some((_, counter)) = self.reasons.iter().find(|(known, _)| *known == name) {
+            counter.inc();
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! A server connection that one client has for itself for a while.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use flow::scratch::Scratch;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use wire::postgres::backend::{Fields, Status, parameter_status};
+use wire::postgres::{Refusal, sqlstate};
+
+use super::{CancelKey, Dialled, Socket};
+use crate::backends::Backend;
+use crate::session::prepared::Prepared;
+use crate::session::script::{Expect, Fate, Heard, Script, Unasked};
+use crate::session::settings::Applied;
+use crate::session::statements::message;
+
+/// Of an outgoing buffer's memory so much is kept while nothing is in it.
+const KEPT: usize = 16 * 1024;
+
+/// The settings that a server has reported, by name.
+pub type Reported = Vec<(Box<str>, Box<str>)>;
+
+/// A server connection, ready for requests or answering them.
+pub struct Connection {
+    io: Socket,
+    /// Whose it is.
+    pub backend: Arc<Backend>,
+    /// The backend's epoch when it was opened.
+    pub epoch: u64,
+    /// How to have what it runs cancelled.
+    pub key: Option<CancelKey>,
+    /// The statements that are prepared there.
+    pub prepared: Prepared,
+    /// What was applied to it since it was opened; `None` when that is not known.
+    pub settings: Option<Applied>,
+    /// The settings it reports.
+    pub reported: Reported,
+    /// The answers that are under way.
+    pub script: Script,
+    /// What ReadyForQuery said last.
+    pub status: Status,
+    /// What is to be sent.
+    pub out: Vec<u8>,
+    sent: usize,
+    unflushed: bool,
+    /// What came and is not whole yet.
+    rest: Vec<u8>,
+    /// It must not be used again.
+    pub broken: bool,
+}
+
+impl Connection {
+    /// A connection that was just opened; at most `statements_max` are kept prepared on it.
+    pub fn new(dialled: Dialled, backend: Arc<Backend>, epoch: u64, statements_max: usize) -> Self {
+        Self {
+            io: dialled.socket,
+            backend,
+            epoch,
+            key: dialled.key,
+            prepared: Prepared::new(statements_max),
+            settings: Some("".into()),
+            reported: own(dialled.parameters),
+            script: Script::default(),
+            status: Status::Idle,
+            out: Vec::new(),
+            sent: 0,
+            unflushed: false,
+            rest: dialled.rest,
+            broken: false,
+        }
+    }
+
+    /// Whether an idle connection can still be used: the server is what it was, and has said
+    /// nothing since.
+    pub fn is_good(&mut self) -> bool {
+        if self.epoch != self.backend.epoch() {
+            return false;
+        }
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut byte = [0];
+        Pin::new(&mut self.io).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)).is_pending()
+    }
+
+    /// Whether it could be given to another client.
+    pub fn is_free(&self) -> bool {
+        !self.broken
+            && self.status == Status::Idle
+            && self.script.is_idle()
+            && self.rest.is_empty()
+            && self.out.is_empty()
+    }
+
+    /// Appends a statement of Weir's own, whose answer nobody hears.
+    pub fn ask(&mut self, sql: &str) {
+        message(&mut self.out, b'Q', |out| {
+            out.extend_from_slice(sql.as_bytes());
+            out.push(0);
+        });
+        self.script.expect(Expect::Query(Fate::Swallow));
+    }
+
+    /// Appends what gives it these settings, if it has not got them.
+    pub fn take_on(&mut self, settings: &Applied) {
+        if self.settings.as_ref() == Some(settings) {
+            return;
+        }
+        let bare = self.settings.as_ref().is_some_and(|applied| applied.is_empty());
+        let reset = if bare { "" } else { "RESET ALL;" };
+        self.ask(&format!("{reset}{settings}"));
+        self.settings = Some(settings.clone());
+    }
+
+    /// The socket itself, for a lane: nothing else may be under way on it.
+    pub fn socket(&mut self) -> Pin<&mut Socket> {
+        Pin::new(&mut self.io)
+    }
+
+    /// Bytes that are still to be sent.
+    pub fn unsent(&self) -> usize {
+        self.out.len() - self.sent
+    }
+
+    /// Sends what can be sent.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.sent < self.out.len() {
+            let n = ready!(Pin::new(&mut self.io).poll_write(cx, &self.out[self.sent..]))?;
+            if n == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.sent += n;
+            self.unflushed = true;
+        }
+        if self.sent > 0 {
+            self.sent = 0;
+            self.out.clear();
+            self.out.shrink_to(KEPT);
+        }
+        if self.unflushed {
+            ready!(Pin::new(&mut self.io).poll_flush(cx))?;
+            self.unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads once and goes through what came; `false` at the connection's end.
+    ///
+    /// # Errors
+    /// The connection failed, or said what it was not asked.
+    pub fn poll_hear(
+        &mut self,
+        cx: &mut Context<'_>,
+        scratch: &Scratch,
+        on: &mut impl FnMut(&mut Known, Heard<'_>),
+    ) -> Poll<io::Result<bool>> {
+        scratch.lend(|buffer| {
+            let mut read = ReadBuf::new(buffer);
+            ready!(Pin::new(&mut self.io).poll_read(cx, &mut read))?;
+            if read.filled().is_empty() {
+                self.broken = true;
+                return Poll::Ready(Ok(false));
+            }
+            let heard = if self.rest.is_empty() {
+                self.hear(read.filled(), on)
+            } else {
+                self.rest.extend_from_slice(read.filled());
+                let joined = std::mem::take(&mut self.rest);
+                self.hear(&joined, on)
+            };
+            Poll::Ready(heard.map(|()| true).map_err(io::Error::other))
+        })
+    }
+
+    /// Sends what is to be sent and waits until all of it is answered; nobody hears the answers.
+    ///
+    /// # Errors
+    /// The server's own words, or what became of the connection.
+    pub async fn settle(&mut self, scratch: &Scratch) -> Result<(), Refusal> {
+        let mut failed = None;
+        std::future::poll_fn(|cx| {
+            while !self.script.is_idle() || self.unsent() > 0 {
+                let sent = self.poll_send(cx);
+                let heard = self.poll_hear(cx, scratch, &mut |_, heard| {
+                    if let Heard::Failed { body, .. } = heard {
+                        failed.get_or_insert_with(|| refusal_of(body));
+                    }
+                });
+                if !matches!(ready!(heard), Ok(true)) || matches!(sent, Poll::Ready(Err(_))) {
+                    self.broken = true;
+                    failed.get_or_insert_with(|| {
+                        let what = "the server closed the connection";
+                        Refusal::error(sqlstate::CONNECTION_FAILURE, what)
+                    });
+                    break;
+                }
+            }
+            Poll::Ready(())
+        })
+        .await;
+        match failed {
+            None => Ok(()),
+            Some(refusal) => {
+                self.broken = true;
+                Err(refusal)
+            }
+        }
+    }
+
+    fn hear(
+        &mut self,
+        bytes: &[u8],
+        on: &mut impl FnMut(&mut Known, Heard<'_>),
+    ) -> Result<(), Unasked> {
+        let mut known = Known {
+            prepared: &mut self.prepared,
+            reported: &mut self.reported,
+            status: &mut self.status,
+        };
+        let taken = self.script.hear(bytes, &mut |heard| {
+            known.note(&heard);
+            on(&mut known, heard);
+        });
+        let taken = taken.inspect_err(|_| self.broken = true)?;
+        self.rest = bytes[taken..].to_vec();
+        Ok(())
+    }
+}
+
+/// What a server's words change in what is known of it.
+pub struct Known<'a> {
+    /// Its statements.
+    pub prepared: &'a mut Prepared,
+    /// Its settings.
+    pub reported: &'a mut Reported,
+    /// Its transaction's status.
+    pub status: &'a mut Status,
+}
+
+impl Known<'_> {
+    fn note(&mut self, heard: &Heard<'_>) {
+        match *heard {
+            Heard::Prepared(number) => self.prepared.confirmed(number),
+            Heard::NotPrepared(number) => self.prepared.doubted(number),
+            Heard::Ready { status, .. } => *self.status = status,
+            Heard::Parameter(body) => self.parameter(body),
+            _ => {}
+        }
+    }
+
+    fn parameter(&mut self, body: &[u8]) {
+        let Ok((name, value)) = parameter_status(body) else { return };
+        let (Ok(name), Ok(value)) = (std::str::from_utf8(name), std::str::from_utf8(value)) else {
+            return;
+        };
+        match self.reported.iter_mut().find(|(known, _)| &**known == name) {
+            Some((_, known)) => *known = value.into(),
+            None => self.reported.push((name.into(), value.into())),
+        }
+    }
+}
+
+fn own(parameters: Vec<(String, String)>) -> Reported {
+    parameters.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// A server's error, for a client that did not ask for it.
+fn refusal_of(body: &[u8]) -> Refusal {
+    match Fields::read(body) {
+        Ok(fields) => Refusal::of_server(&fields),
+        Err(_) => Refusal::error(sqlstate::INTERNAL_ERROR, "the server refused"),
+    }
+}

@@ -1,0 +1,102 @@
+//! What is answered here, since no server needs to know of it yet.
+//!
+//! A plain BEGIN changes nothing until a statement follows: it is answered at once and sent along
+//! with that statement, which saves a round trip. A transaction that ends before is never heard of
+//! by any server.
+
+use wire::postgres::backend::{
+    Status, put_bind_complete, put_command_complete, put_no_data, put_parse_complete,
+    put_ready_for_query,
+};
+
+use wire::postgres::{Refusal, sqlstate};
+
+use super::Session;
+use super::round::{messages, string};
+use crate::plan::Deallocate;
+use crate::settings::Route;
+
+impl Session {
+    /// Answers a BEGIN, which stands at the start of the inbox.
+    pub(super) fn begin(&mut self, sql: Box<str>, len: usize) {
+        self.begin = Some(sql);
+        self.answer("BEGIN", Status::InTransaction, len);
+    }
+
+    /// Answers the end of a transaction that no server has heard of.
+    pub(super) fn end_empty(&mut self, command: &'static str, len: usize) {
+        self.begin = None;
+        self.answer(command, Status::Idle, len);
+    }
+
+    /// Takes note of where statements are to go.
+    pub(super) fn change_route(&mut self, route: Option<Route>, len: usize) {
+        self.route = route;
+        let status = if self.begin.is_some() { Status::InTransaction } else { Status::Idle };
+        self.answer("SET", status, len);
+    }
+
+    /// Forgets statements of this client. What servers have prepared for them stays there, under
+    /// Weir's names.
+    pub(super) fn deallocate(&mut self, what: &Deallocate, len: usize) {
+        let command = match what {
+            Deallocate::All => {
+                self.names.clear();
+                "DEALLOCATE ALL"
+            }
+            Deallocate::Name(name) => {
+                if self.names.remove(name.as_bytes()).is_none() {
+                    let what = format!("prepared statement \"{name}\" does not exist");
+                    self.inbox.drain(..len);
+                    let refusal = Refusal::error(sqlstate::UNDEFINED_PREPARED_STATEMENT, what);
+                    return self.client.refuse(&refusal);
+                }
+                "DEALLOCATE"
+            }
+        };
+        let status = if self.begin.is_some() { Status::InTransaction } else { Status::Idle };
+        self.answer(command, status, len);
+    }
+
+    /// Answers the round at the start of the inbox, of one statement without rows.
+    fn answer(&mut self, command: &str, status: Status, len: usize) {
+        let mut out = Vec::with_capacity(64);
+        let round: Vec<u8> = self.inbox.drain(..len).collect();
+        for (tag, body, _) in messages(&round) {
+            match tag {
+                b'P' => {
+                    self.remember(body);
+                    put_parse_complete(&mut out);
+                }
+                b'B' => put_bind_complete(&mut out),
+                b'D' if body.first() == Some(&b'S') => {
+                    wire::postgres::backend::put_parameter_description(&mut out, &[]);
+                    put_no_data(&mut out);
+                }
+                b'D' => put_no_data(&mut out),
+                b'C' => {
+                    self.forget(body);
+                    wire::postgres::backend::put_close_complete(&mut out);
+                }
+                b'E' | b'Q' => put_command_complete(&mut out, command),
+                _ => {}
+            }
+        }
+        put_ready_for_query(&mut out, status);
+        self.client.outlet.send(&out);
+    }
+
+    fn remember(&mut self, body: &[u8]) {
+        let Some((name, rest)) = string(body) else { return };
+        let Some((sql, types)) = string(rest) else { return };
+        self.names.insert(name.into(), self.front.statements.known(sql, types));
+    }
+
+    fn forget(&mut self, body: &[u8]) {
+        if let Some((b'S', name)) = body.split_first()
+            && let Some((name, _)) = string(name)
+        {
+            self.names.remove(name);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What a statement does to the session and to the servers, once it has been run.
+
+use std::rc::Rc;
+
+use super::settings::Change;
+use crate::plan::{Contains, Discard, Kind, Plan, SettingChange, Unsettles};
+
+/// Whether it may have changed data.
+pub(super) fn may_write(plan: &Plan) -> bool {
+    match &plan.kind {
+        Kind::Empty
+        | Kind::Read
+        | Kind::Begin(_)
+        | Kind::Commit { .. }
+        | Kind::Rollback { .. }
+        | Kind::Savepoint
+        | Kind::Release
+        | Kind::RollbackTo
+        | Kind::Set(_)
+        | Kind::Discard(_)
+        | Kind::Deallocate(_)
+        | Kind::Listen(_)
+        | Kind::Unlisten(_)
+        | Kind::CopyOut => false,
+        Kind::Several(contains) => contains.has(Contains::WRITES),
+        _ => true,
+    }
+}
+
+/// Whether it leaves something on its server connection that cannot be carried to another.
+pub(super) fn pins(plan: &Plan) -> bool {
+    match &plan.kind {
+        Kind::Pins(_) | Kind::Listen(_) => true,
+        Kind::Set(SettingChange::Characteristics) => true,
+        Kind::Several(contains) => {
+            contains.has(Contains::PINS.with(Contains::SET).with(Contains::LISTEN))
+        }
+        _ => false,
+    }
+}
+
+/// Whether it frees the server connection of all that a session has left on it.
+pub(super) fn unpins(plan: &Plan) -> bool {
+    matches!(plan.kind, Kind::Discard(Discard::All))
+}
+
+/// Whether the statements that are prepared on the server are gone after it, or may be.
+pub(super) fn forgets(plan: &Plan) -> bool {
+    match &plan.kind {
+        Kind::Discard(Discard::All) | Kind::Deallocate(_) => true,
+        Kind::Several(contains) => contains.has(Contains::FORGETS),
+        _ => false,
+    }
+}
+
+/// What it does to the catalogue.
+pub(super) fn unsettles(plan: &Plan) -> Unsettles {
+    match &plan.kind {
+        Kind::Ddl(how) => *how,
+        Kind::Several(contains) if contains.has(Contains::CHANGES) => Unsettles::Changes,
+        Kind::Several(contains) if contains.has(Contains::ADDS) => Unsettles::Adds,
+        _ => Unsettles::Nothing,
+    }
+}
+
+/// What it changes in the session's settings.
+pub(super) fn change(plan: &Rc<Plan>) -> Option<Change> {
+    match &plan.kind {
+        Kind::Set(SettingChange::Session { name, value: Some(value) }) => {
+            Some(Change::Set(name.to_string(), value.to_string()))
+        }
+        Kind::Set(SettingChange::Session { name, value: None } | SettingChange::Reset { name }) => {
+            Some(Change::Reset(name.to_string()))
+        }
+        Kind::Set(SettingChange::ResetAll) | Kind::Discard(Discard::All) => Some(Change::ResetAll),
+        _ => None,
+    }
+}

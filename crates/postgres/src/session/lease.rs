@@ -1,0 +1,104 @@
+//! A round that needs a server connection of its own.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use wire::postgres::{Refusal, sqlstate};
+
+use super::client::Target;
+use super::{End, Session};
+use crate::backends::{Ask, Backend};
+use crate::plan::Kind;
+use crate::server::Reported;
+use crate::settings::Route;
+use crate::worker::{Key, LeaseError, Leased};
+
+impl Session {
+    /// Serves the client on a server connection of its own until the two can part.
+    pub(super) async fn lease(&mut self, read: bool) -> Result<(), End> {
+        let mut lease = match self.leased(read).await {
+            Ok(lease) => lease,
+            Err(refusal) => return self.refuse_round(refusal),
+        };
+        let applied = self.applied.clone();
+        lease.take_on(&applied);
+        let target = lease.key.clone().map(|key| Target { backend: lease.backend.clone(), key });
+        self.client.set_leased(target);
+        let relayed = self.relay(&mut lease).await;
+        self.client.set_leased(None);
+        if relayed.is_ok() && lease.is_free() {
+            lease.give_back();
+        }
+        relayed
+    }
+
+    async fn leased(&mut self, read: bool) -> Result<Leased, Refusal> {
+        let deadline = Instant::now() + self.front.settings().timeouts.query_wait.get();
+        let read = read || self.begins_read_only();
+        let backend = match read.then(|| self.reader(false)).flatten() {
+            Some(backend) => backend,
+            None => self.primary().await?,
+        };
+        let leased = self.front.lease(self.key(&backend), &self.applied, deadline).await;
+        leased.map_err(LeaseError::refusal)
+    }
+
+    fn key(&self, backend: &Backend) -> Key {
+        Key {
+            backend: backend.number(),
+            database: self.database.name_there.clone(),
+            user: self.user.clone(),
+        }
+    }
+
+    /// The settings that servers report to this session.
+    pub(super) async fn reported(&mut self) -> Result<Rc<Reported>, Refusal> {
+        let backend = match self.primary().await {
+            Ok(backend) => backend,
+            // Without a primary there may still be reads.
+            Err(refusal) => self.reader(false).ok_or(refusal)?,
+        };
+        self.reported = self.front.reported(self.key(&backend), &self.applied).await?;
+        self.scope = self.settings.scope(&self.reported);
+        Ok(self.reported.clone())
+    }
+
+    /// The backend that reads go to now; `None` when there is none.
+    pub(super) fn reader(&self, on_primary: bool) -> Option<Arc<Backend>> {
+        let route = if on_primary { Route::Primary } else { self.route.unwrap_or_default() };
+        let ask = Ask { after: self.last_write, consistency: self.consistency, route };
+        self.front.backends.reader(ask, |backend| self.front.in_flight(backend.number()))
+    }
+
+    async fn primary(&self) -> Result<Arc<Backend>, Refusal> {
+        let limit = self.front.settings().failover_wait.get();
+        let found = self.front.backends.primary_within(limit).await;
+        found.map_err(|why| Refusal::error(sqlstate::CANNOT_CONNECT, why.to_string()))
+    }
+
+    /// No server connection could be had: the round at the start of the inbox is answered with an
+    /// error. What was begun here was never heard of by a server.
+    fn refuse_round(&mut self, refusal: Refusal) -> Result<(), End> {
+        self.begin = None;
+        let len = match super::round::cut(&self.inbox, usize::MAX) {
+            super::Cut::Query(len) | super::Cut::Extended(len) => len,
+            // The rest of it is still to come: there is no telling where it ends.
+            _ => {
+                let refusal = Refusal { severity: wire::postgres::Severity::Fatal, ..refusal };
+                return Err(End::Refused(refusal));
+            }
+        };
+        self.inbox.drain(..len);
+        self.client.refuse(&refusal);
+        Ok(())
+    }
+
+    /// Whether the round at the start may be sent to a server while a transaction is only begun
+    /// here.
+    pub(super) fn begins_read_only(&self) -> bool {
+        self.begin.as_deref().is_some_and(|sql| {
+            matches!(self.plan(sql.as_bytes()).kind, Kind::Begin(form) if form.read_only == Some(true))
+        })
+    }
+}

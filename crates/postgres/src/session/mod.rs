@@ -1,0 +1,430 @@
+//! A client's session: what it sends is cut into rounds, and each goes out by a lane, by a lease,
+//! or is answered here.
+//!
+//! It never sends a round before those that came earlier are answered, unless all of them ride the
+//! same lane, so a client hears its answers in its order.
+//!
+//! The one path: [`Session::serve`] reads; [`round::cut`] finds a round; [`Session::way`] says
+//! where it goes; `ride` puts it on a lane, `lease` gets a server connection and `relay`s,
+//! `begin` answers what needs no server yet.
+
+pub mod client;
+pub mod compose;
+pub mod prepared;
+pub mod round;
+pub mod script;
+pub mod settings;
+pub mod statements;
+
+mod begin;
+mod effect;
+mod lease;
+mod relay;
+mod ride;
+pub mod startup;
+mod summary;
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use wire::postgres::backend::{Status, put_ready_for_query};
+use wire::postgres::{Refusal, sqlstate};
+
+use crate::backends::LastWrite;
+use crate::lanes::{Group, Lane};
+use crate::plan::{Deallocate, Directive, Kind, Plan, Scope, SettingChange};
+use crate::server::Reported;
+use crate::settings::{Consistency, Mode, Route};
+use crate::worker::{Database, Front, Place};
+use client::Client;
+use compose::{Fault, Names};
+use round::Cut;
+use settings::{Applied, SessionSettings};
+
+/// Requests of one client in flight at a time; more wait in its socket.
+const IN_FLIGHT_MAX: u32 = 64;
+/// Of the memory for what a client sent so much is kept while nothing is in it.
+const INBOX_KEPT: usize = 256;
+
+/// Why a session ends.
+#[derive(Debug)]
+pub enum End {
+    /// The client said goodbye.
+    Terminated,
+    /// The client went away, or its connection was closed from here.
+    Gone,
+    /// It is told why, and closed.
+    Refused(Refusal),
+}
+
+impl End {
+    fn fault(fault: Fault) -> Self {
+        let code = match fault {
+            Fault::Malformed => sqlstate::PROTOCOL_VIOLATION,
+            Fault::TooMany => sqlstate::PROGRAM_LIMIT,
+        };
+        Self::Refused(Refusal::fatal(code, fault.to_string()))
+    }
+
+    fn too_large(tag: u8, len: usize) -> Self {
+        let tag = char::from(tag);
+        let what = format!("a message ({tag:?}) of {len} bytes is over postgres.max-message");
+        Self::Refused(Refusal::fatal(sqlstate::PROGRAM_LIMIT, what))
+    }
+
+    fn unknown_message(tag: u8) -> Self {
+        let what = format!("invalid frontend message type {tag}");
+        Self::Refused(Refusal::fatal(sqlstate::PROTOCOL_VIOLATION, what))
+    }
+}
+
+/// Where a round goes.
+enum Way {
+    /// Onto a lane.
+    Ride(Rc<Plan>),
+    /// To a server connection of its own; a read may go to a replica.
+    Lease {
+        /// Whether a replica will do.
+        read: bool,
+    },
+    /// Nowhere: it begins a transaction, which the next statement will tell the server of.
+    Begin(Box<str>),
+    /// Nowhere: it ends a transaction no server has heard of; the command's tag.
+    EndEmpty(&'static str),
+    /// Nowhere: it forgets prepared statements.
+    Forget(Deallocate),
+    /// Nowhere: it says where this session's statements are to go.
+    Route(Option<Route>),
+}
+
+/// What is known of a session.
+pub struct Session {
+    front: Rc<Front>,
+    client: Rc<Client>,
+    database: Rc<Database>,
+    /// The user on the servers.
+    user: Arc<str>,
+    mode: Mode,
+    lanes_on: bool,
+    consistency: Consistency,
+    route: Option<Route>,
+    settings: SessionSettings,
+    applied: Applied,
+    /// How the servers read this session's text.
+    scope: Scope,
+    /// What servers reported of the settings it began with.
+    reported: Rc<Reported>,
+    /// The lanes of these settings, by the backend's number.
+    groups: Vec<Option<Rc<Group>>>,
+    names: Names,
+    names_max: usize,
+    /// Bytes of the client that are not dealt with.
+    inbox: Vec<u8>,
+    /// A BEGIN that was answered and not sent.
+    begin: Option<Box<str>>,
+    /// Where the requests in flight are.
+    riding: Option<Rc<Lane>>,
+    /// What stands at the start of the inbox was begun before.
+    again: bool,
+    /// The session has state on its server connection.
+    pinned: bool,
+    last_write: LastWrite,
+    /// The statement that a Bind of the round under way named, for its Execute.
+    executed: Option<Rc<Plan>>,
+    /// What a server said to a statement of Weir's own.
+    own_failed: Option<Box<[u8]>>,
+}
+
+impl Session {
+    /// A session that has asked for nothing.
+    pub fn new(
+        front: Rc<Front>,
+        client: Rc<Client>,
+        place: Place,
+        mut settings: SessionSettings,
+    ) -> Self {
+        let configured = front.settings();
+        let database = configured.database(&place.database.name);
+        let user = configured.user(&place.client_user);
+        let of = |user: Option<bool>, database: Option<bool>, all| user.or(database).unwrap_or(all);
+        Self {
+            mode: configured.mode(&place.database.name, &place.client_user),
+            lanes_on: of(
+                user.and_then(|user| user.lanes),
+                database.and_then(|database| database.lanes),
+                configured.lanes.on,
+            ),
+            consistency: database
+                .and_then(|database| database.consistency)
+                .unwrap_or(configured.consistency),
+            route: user
+                .and_then(|user| user.route)
+                .or_else(|| database.and_then(|database| database.route)),
+            applied: settings.applied(),
+            settings,
+            scope: Scope::default(),
+            reported: Rc::default(),
+            groups: Vec::new(),
+            names: Names::default(),
+            names_max: configured.max_prepared_statements,
+            inbox: Vec::new(),
+            begin: None,
+            riding: None,
+            again: false,
+            pinned: false,
+            last_write: LastWrite::NEVER,
+            executed: None,
+            own_failed: None,
+            database: place.database,
+            user: place.user,
+            client,
+            front: front.clone(),
+        }
+    }
+
+    /// Its connection.
+    pub fn client(&self) -> &Rc<Client> {
+        &self.client
+    }
+
+    /// Serves the client until it goes.
+    pub async fn run(mut self) {
+        let end = match self.serve().await {
+            Ok(()) => End::Terminated,
+            Err(end) => end,
+        };
+        self.front.left(self.client.id);
+        if let End::Refused(refusal) = end {
+            let mut out = Vec::new();
+            refusal.encode(&mut out);
+            self.client.outlet.send(&out);
+        }
+        self.client.outlet.finish().await;
+    }
+
+    async fn serve(&mut self) -> Result<(), End> {
+        loop {
+            while let Some(repeat) = self.client.repeat() {
+                self.ask_again(repeat).await?;
+            }
+            while !self.inbox.is_empty() && !self.client.has_repeats() {
+                if !self.step().await? {
+                    break;
+                }
+            }
+            if self.client.in_flight() == 0 {
+                if let Some(refusal) = self.client.killed() {
+                    return Err(End::Refused(refusal));
+                }
+                self.riding = None;
+            }
+            if self.client.in_flight() > IN_FLIGHT_MAX {
+                self.settled().await;
+            } else {
+                self.read().await?;
+            }
+        }
+    }
+
+    /// Deals with what stands at the start of the inbox; false when more bytes are wanted.
+    async fn step(&mut self) -> Result<bool, End> {
+        let max = self.front.settings().max_message.len();
+        let (len, way) = match round::cut(&self.inbox, max) {
+            Cut::More => return Ok(false),
+            Cut::Query(len) => (len, self.way_of_query(len)),
+            Cut::Extended(len) => (len, self.way_of_extended(len)),
+            Cut::Stream => (0, Way::Lease { read: false }),
+            Cut::Sync(len) => {
+                self.settled().await;
+                if !self.client.has_repeats() {
+                    self.say_ready();
+                    self.inbox.drain(..len);
+                }
+                return Ok(true);
+            }
+            Cut::Nothing(len) => {
+                self.inbox.drain(..len);
+                return Ok(true);
+            }
+            Cut::Terminate => return Err(End::Terminated),
+            Cut::Garbage => return Err(self.garbage()),
+        };
+        if let Way::Ride(plan) = way {
+            if self.client.in_flight() >= IN_FLIGHT_MAX {
+                return Ok(false);
+            }
+            let request = self.take(len);
+            return self.ride(request, plan, 0).await.map(|()| true);
+        }
+        // What comes before it is answered first.
+        if self.client.in_flight() > 0 {
+            self.settled().await;
+            return Ok(true);
+        }
+        match way {
+            Way::Ride(_) => {}
+            Way::Lease { read } => Box::pin(self.lease(read)).await?,
+            Way::Begin(sql) => self.begin(sql, len),
+            Way::EndEmpty(command) => self.end_empty(command, len),
+            Way::Route(route) => self.change_route(route, len),
+            Way::Forget(what) => self.deallocate(&what, len),
+        }
+        Ok(true)
+    }
+
+    /// The first bytes of the inbox, taken out of it.
+    fn take(&mut self, len: usize) -> Rc<[u8]> {
+        let taken = Rc::from(&self.inbox[..len]);
+        self.inbox.drain(..len);
+        self.inbox.shrink_to(INBOX_KEPT);
+        taken
+    }
+
+    fn garbage(&self) -> End {
+        match round::header(&self.inbox) {
+            Some((tag @ (b'Q' | b'P' | b'B' | b'E' | b'D' | b'C' | b'F'), len)) if len >= 5 => {
+                End::too_large(tag, len)
+            }
+            Some((tag, _)) => End::unknown_message(tag),
+            None => End::Gone,
+        }
+    }
+
+    fn say_ready(&self) {
+        let status = if self.begin.is_some() { Status::InTransaction } else { Status::Idle };
+        let mut out = Vec::with_capacity(6);
+        put_ready_for_query(&mut out, status);
+        self.client.outlet.send(&out);
+    }
+
+    /// Waits until nothing is in flight, or something is to be asked again.
+    async fn settled(&self) {
+        std::future::poll_fn(|cx| self.client.poll_settled(cx)).await;
+    }
+
+    /// Waits for bytes of the client, or for something else to do.
+    async fn read(&mut self) -> Result<(), End> {
+        std::future::poll_fn(|cx| {
+            if self.client.poll_called(cx).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            match ready!(self.poll_fill(cx)) {
+                Ok(true) => Poll::Ready(Ok(())),
+                _ => Poll::Ready(Err(End::Gone)),
+            }
+        })
+        .await
+    }
+
+    /// Reads into the inbox; false when the client has ended its side.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<bool>> {
+        let inbox = &mut self.inbox;
+        let mut into = Some(|bytes: Option<&[u8]>| {
+            inbox.extend_from_slice(bytes.unwrap_or_default());
+            bytes.is_some()
+        });
+        self.client.outlet.poll_read_with(cx, &mut into)
+    }
+
+    /// What is known of a statement.
+    fn plan(&self, sql: &[u8]) -> Rc<Plan> {
+        self.database.plan(sql, self.scope)
+    }
+
+    fn way_of_query(&self, len: usize) -> Way {
+        let sql = self.inbox.get(5..len - 1).unwrap_or_default();
+        let plan = self.plan(sql);
+        let alone = self.inbox.len() == len;
+        self.way(plan, alone, || String::from_utf8_lossy(sql).into_owned())
+    }
+
+    fn way_of_extended(&self, len: usize) -> Way {
+        let round = &self.inbox[..len];
+        let alone = self.inbox.len() == len;
+        match summary::summarise(round, &self.names, &self.database, self.scope) {
+            summary::Summary::Reads(plan) => self.way(plan, alone, String::new),
+            summary::Summary::Prepares(plan) if self.may_ride(&plan) => Way::Ride(plan),
+            summary::Summary::One(plan, sql) => {
+                self.way(plan, alone, || String::from_utf8_lossy(&sql).into_owned())
+            }
+            _ => Way::Lease { read: false },
+        }
+    }
+
+    /// Where a statement goes. `alone`: nothing follows it in what the client has sent.
+    fn way(&self, plan: Rc<Plan>, alone: bool, sql: impl FnOnce() -> String) -> Way {
+        if self.begin.is_some() {
+            return match plan.kind {
+                Kind::Commit { chain: false } => Way::EndEmpty("COMMIT"),
+                Kind::Rollback { chain: false } => Way::EndEmpty("ROLLBACK"),
+                _ => Way::Lease { read: false },
+            };
+        }
+        match plan.directive {
+            Some(Directive::Primary) => return Way::Lease { read: false },
+            Some(Directive::Replica) => return Way::Lease { read: true },
+            _ => {}
+        }
+        if self.route == Some(Route::Replica) && !matches!(plan.kind, Kind::Read | Kind::Set(_)) {
+            return Way::Lease { read: true };
+        }
+        match &plan.kind {
+            Kind::Read if self.may_ride(&plan) && self.is_quick(&plan) => Way::Ride(plan),
+            Kind::Read => Way::Lease { read: true },
+            Kind::Begin(_)
+                if alone && self.front.settings().merge_begin && self.mode == Mode::Transaction =>
+            {
+                Way::Begin(sql().into())
+            }
+            Kind::Set(SettingChange::Session { name, value }) if &**name == ROUTE => {
+                match route(value.as_deref()) {
+                    Ok(route) => Way::Route(route),
+                    // The server says that there is no such setting, or takes it for one of the
+                    // client's own.
+                    Err(()) => Way::Lease { read: false },
+                }
+            }
+            Kind::Set(SettingChange::Reset { name }) if &**name == ROUTE => Way::Route(None),
+            Kind::Deallocate(what) if !self.pinned => Way::Forget(what.clone()),
+            _ => Way::Lease { read: false },
+        }
+    }
+
+    fn may_ride(&self, plan: &Plan) -> bool {
+        self.lanes_on
+            && self.mode == Mode::Transaction
+            && self.begin.is_none()
+            && matches!(plan.kind, Kind::Read)
+    }
+
+    /// Whether statements like this one were seen to be quick. One that was not seen yet goes by
+    /// lease: nobody waits behind it.
+    fn is_quick(&self, plan: &Plan) -> bool {
+        let slow = self.front.settings().lanes.slow.get();
+        plan.run_time().is_some_and(|ran| ran <= slow)
+    }
+
+    /// The settings have changed: other lanes from now on.
+    fn settings_changed(&mut self) {
+        let applied = self.settings.applied();
+        if applied != self.applied {
+            self.applied = applied;
+            self.scope = self.settings.scope(&self.reported);
+            self.groups.clear();
+        }
+    }
+}
+
+/// The setting by which a client says where its statements go.
+const ROUTE: &str = "weir.route";
+
+fn route(value: Option<&str>) -> Result<Option<Route>, ()> {
+    match value.map(|value| value.trim_matches('\'').to_ascii_lowercase()).as_deref() {
+        None => Ok(None),
+        Some("auto") => Ok(Some(Route::Auto)),
+        Some("primary") => Ok(Some(Route::Primary)),
+        Some("replica") => Ok(Some(Route::Replica)),
+        Some(_) => Err(()),
+    }
+}

@@ -1,0 +1,487 @@
+//! A client with a server connection of its own, until nothing holds the two together.
+//!
+//! Messages go to the server as they come, under Weir's names for statements; what the server says
+//! goes to the client, less what Weir asked for itself. The connection is given back when no
+//! transaction is open, every round is answered and no state of the session is left on it.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use wire::postgres::backend::{Fields, Status};
+use wire::postgres::{Refusal, sqlstate};
+
+use super::compose::Composer;
+use super::round::{HELD_MAX, header, string};
+use super::script::Heard;
+use super::settings::Change;
+use super::{End, Session, effect};
+use crate::plan::{Plan, Unsettles};
+use crate::server::Connection;
+
+/// While so much waits to be sent to one side, nothing is read from the other.
+const AHEAD_MAX: usize = 256 * 1024;
+const HEADER: usize = 5;
+
+/// A round under way: what follows from it once it is answered.
+#[derive(Debug, Default)]
+struct Round {
+    plans: Vec<Rc<Plan>>,
+    /// Something in it was not looked into.
+    unknown: bool,
+    changes: Vec<Change>,
+    /// When it went out.
+    asked: Option<Instant>,
+    failed: bool,
+}
+
+/// What a client and its server connection are in the middle of.
+#[derive(Debug, Default)]
+pub(super) struct Relay {
+    /// Rounds that are not answered, the last one perhaps not whole.
+    rounds: VecDeque<Round>,
+    /// The last round goes on: its Sync has not come.
+    within: bool,
+    /// Bytes to come of a message that goes out as it comes.
+    through: usize,
+    /// The server waits for the client's data.
+    copying: bool,
+    /// Statements whose Parse went out in this round.
+    fresh: Vec<u64>,
+    /// Changes of settings in the open transaction.
+    pending: Vec<Change>,
+    /// A transaction has written.
+    wrote: bool,
+    /// The command that was completed last was a COMMIT.
+    committed: bool,
+    /// A transaction is open, as of the last ReadyForQuery.
+    open: bool,
+    /// Bytes of the reply under way were passed on.
+    told: bool,
+    /// Something went out.
+    begun: bool,
+    /// What the client sends waits until the server has taken more.
+    full: bool,
+    /// The server's prepared statements are gone, or may be.
+    forgets: bool,
+    /// The settings of the server are not those of the session: they are given to it anew.
+    resets: bool,
+}
+
+impl Relay {
+    /// Whether the server connection could serve somebody else.
+    fn is_over(&self, server: &Connection) -> bool {
+        self.rounds.is_empty() && !self.within && self.through == 0 && server.is_free()
+    }
+
+    /// Whether the client's next message may go out before what went out is answered.
+    fn takes_more(&self, pinned: bool) -> bool {
+        self.within
+            || self.through > 0
+            || self.copying
+            || self.open
+            || pinned
+            || self.rounds.is_empty()
+    }
+
+    fn round(&mut self) -> &mut Round {
+        self.begun = true;
+        if !self.within || self.rounds.is_empty() {
+            self.rounds.push_back(Round::default());
+            self.within = true;
+        }
+        // There is one: it was just pushed, or is under way.
+        let last = self.rounds.len() - 1;
+        &mut self.rounds[last]
+    }
+}
+
+/// What came of a turn.
+enum Turn {
+    Heard,
+    Read,
+    ClientGone,
+    ServerGone(Option<io::Error>),
+}
+
+impl Session {
+    /// Serves the client on `server` until the two can part. What the client has sent already is
+    /// in `self.inbox`.
+    pub(super) async fn relay(&mut self, server: &mut Connection) -> Result<(), End> {
+        let mut relay = Relay::default();
+        if let Some(begin) = self.begin.take() {
+            server.ask(&begin);
+            relay.open = true;
+        }
+        loop {
+            self.feed(&mut relay, server)?;
+            if relay.begun && relay.is_over(server) && !relay.open {
+                if std::mem::take(&mut relay.forgets) {
+                    server.prepared.clear();
+                }
+                if std::mem::take(&mut relay.resets) {
+                    server.settings = None;
+                    server.take_on(&self.applied.clone());
+                    continue;
+                }
+                server.settings = Some(self.applied.clone());
+                if !self.pinned {
+                    return Ok(());
+                }
+            }
+            let waits = relay.rounds.is_empty() && server.unsent() == 0;
+            let limit = self.limit(&relay, waits);
+            let turn = poll_fn(|cx| self.poll_turn(&mut relay, server, cx));
+            let turn = match limit {
+                None => turn.await,
+                Some((limit, refusal)) => {
+                    tokio::time::timeout(limit, turn).await.map_err(|_| End::Refused(refusal()))?
+                }
+            };
+            match turn {
+                Turn::Heard | Turn::Read => {}
+                Turn::ClientGone => return Err(End::Gone),
+                Turn::ServerGone(error) => return self.server_gone(&mut relay, server, error),
+            }
+            if let Some(refusal) = self.client.killed() {
+                return Err(End::Refused(refusal));
+            }
+        }
+    }
+
+    fn limit(&self, relay: &Relay, waits: bool) -> Option<(Duration, fn() -> Refusal)> {
+        let timeouts = &self.front.settings().timeouts;
+        let some = |limit: watch::units::Duration| Some(limit.get()).filter(|t| !t.is_zero());
+        if !waits {
+            let query: fn() -> Refusal =
+                || Refusal::fatal(sqlstate::QUERY_CANCELED, "query timeout");
+            return some(timeouts.query).map(|limit| (limit, query));
+        }
+        if relay.open {
+            let idle: fn() -> Refusal = || {
+                Refusal::fatal(
+                    sqlstate::IDLE_IN_TRANSACTION_TIMEOUT,
+                    "terminating connection due to idle-in-transaction timeout",
+                )
+            };
+            return some(timeouts.idle_in_transaction).map(|limit| (limit, idle));
+        }
+        let idle: fn() -> Refusal = || {
+            Refusal::fatal(
+                sqlstate::IDLE_SESSION_TIMEOUT,
+                "terminating connection due to idle timeout",
+            )
+        };
+        some(timeouts.idle).map(|limit| (limit, idle))
+    }
+
+    /// Sends, hears the server, reads the client: whatever can be done.
+    fn poll_turn(
+        &mut self,
+        relay: &mut Relay,
+        server: &mut Connection,
+        cx: &mut Context<'_>,
+    ) -> Poll<Turn> {
+        let sent = server.poll_send(cx);
+        if self.client.outlet.spilled() < AHEAD_MAX {
+            match self.poll_hear(relay, server, cx) {
+                Poll::Ready(Ok(true)) => return Poll::Ready(Turn::Heard),
+                Poll::Ready(Ok(false)) => return Poll::Ready(Turn::ServerGone(None)),
+                Poll::Ready(Err(error)) => return Poll::Ready(Turn::ServerGone(Some(error))),
+                Poll::Pending => {}
+            }
+        } else if self.client.outlet.poll_drained(cx, AHEAD_MAX / 2).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+        match sent {
+            Poll::Ready(Err(error)) => return Poll::Ready(Turn::ServerGone(Some(error))),
+            // There is room again for what had to wait.
+            Poll::Ready(Ok(())) if std::mem::take(&mut relay.full) => {
+                return Poll::Ready(Turn::Heard);
+            }
+            _ => {}
+        }
+        if self.client.poll_called(cx).is_ready() {
+            return Poll::Ready(Turn::Read);
+        }
+        if server.unsent() < AHEAD_MAX && self.inbox_has_room(relay) {
+            return match self.poll_fill(cx) {
+                Poll::Ready(Ok(true)) => Poll::Ready(Turn::Read),
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(_) => Poll::Ready(Turn::ClientGone),
+            };
+        }
+        Poll::Pending
+    }
+
+    /// What waits for its turn is read no further than this; a client that goes away meanwhile is
+    /// noticed when its answer is written.
+    fn inbox_has_room(&self, relay: &Relay) -> bool {
+        relay.takes_more(self.pinned) || self.inbox.len() < AHEAD_MAX
+    }
+
+    fn poll_hear(
+        &mut self,
+        relay: &mut Relay,
+        server: &mut Connection,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<bool>> {
+        let client = self.client.clone();
+        let scratch = self.front.scratch.clone();
+        let session = self;
+        server.poll_hear(cx, &scratch, &mut |known, heard| match heard {
+            Heard::Bytes(bytes) => {
+                relay.told = true;
+                client.outlet.send(bytes);
+            }
+            Heard::Completed(tag) => relay.committed = tag == b"COMMIT",
+            Heard::CopyIn => relay.copying = true,
+            Heard::Failed { body, swallowed } => {
+                relay.copying = false;
+                if let Some(round) = relay.rounds.front_mut() {
+                    round.failed = true;
+                }
+                if Fields::read(body).is_ok_and(|fields| fields.code() == b"26000") {
+                    known.prepared.clear();
+                }
+                if swallowed {
+                    session.own_failed = Some(body.into());
+                }
+            }
+            Heard::Ready { status, swallowed: false } => {
+                relay.copying = false;
+                relay.told = false;
+                session.answered(relay, status);
+            }
+            _ => {}
+        })
+    }
+
+    /// A round was answered: what it changed holds from now on.
+    fn answered(&mut self, relay: &mut Relay, status: Status) {
+        let round = relay.rounds.pop_front().unwrap_or_default();
+        let was_open = relay.open;
+        relay.open = status != Status::Idle;
+        if let (Some(asked), [plan], false) = (round.asked, &round.plans[..], round.failed) {
+            plan.note(asked.elapsed());
+        }
+        relay.wrote |= round.plans.iter().any(|plan| effect::may_write(plan)) || round.unknown;
+        for plan in &round.plans {
+            self.database.catalogue_changed(effect::unsettles(plan));
+            if effect::unpins(plan) && !round.failed {
+                self.pinned = false;
+                self.names.clear();
+            }
+        }
+        if !round.failed {
+            relay.pending.extend(round.changes);
+        }
+        if relay.open {
+            return;
+        }
+        if round.plans.iter().any(|plan| effect::forgets(plan)) {
+            relay.forgets = true;
+        }
+        let holds = if was_open { relay.committed } else { !round.failed };
+        if holds {
+            for change in relay.pending.drain(..) {
+                relay.resets |= self.settings.differs_after(&change);
+                self.settings.change(change);
+            }
+            self.settings_changed();
+        }
+        relay.pending.clear();
+        if std::mem::take(&mut relay.wrote) {
+            self.last_write = self.front.backends.note_write();
+        }
+    }
+
+    /// Puts what the client has sent onto the server connection, as far as it may go now.
+    fn feed(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
+        let inbox = std::mem::take(&mut self.inbox);
+        let mut at = 0;
+        let fed = loop {
+            let rest = &inbox[at..];
+            if relay.through > 0 {
+                let n = relay.through.min(rest.len());
+                server.out.extend_from_slice(&rest[..n]);
+                relay.through -= n;
+                at += n;
+            }
+            relay.full = server.unsent() > AHEAD_MAX;
+            if relay.through > 0 || !relay.takes_more(self.pinned) || relay.full {
+                break Ok(());
+            }
+            match self.message(relay, server, &inbox[at..]) {
+                Ok(0) => break Ok(()),
+                Ok(n) => at += n,
+                Err(end) => break Err(end),
+            }
+        };
+        self.inbox = inbox;
+        self.inbox.drain(..at);
+        self.inbox.shrink_to(0);
+        fed
+    }
+
+    /// Puts one message, or the beginning of a long one, onto the server connection; how many bytes
+    /// that took, 0 while it is not whole.
+    fn message(
+        &mut self,
+        relay: &mut Relay,
+        server: &mut Connection,
+        bytes: &[u8],
+    ) -> Result<usize, End> {
+        let Some((tag, len)) = header(bytes) else { return Ok(0) };
+        if len < HEADER || len > self.front.settings().max_message.len() {
+            return Err(End::too_large(tag, len));
+        }
+        match tag {
+            b'X' => return Err(End::Terminated),
+            b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'S' | b'H' | b'F' | b'd' | b'c' | b'f' => {}
+            _ => return Err(End::unknown_message(tag)),
+        }
+        let Some(whole) = bytes.get(..len) else {
+            let streams = matches!(tag, b'd' | b'Q' | b'F') && len > HELD_MAX;
+            return Ok(if streams { self.begin_long(relay, server, tag, bytes, len) } else { 0 });
+        };
+        let body = &whole[HEADER..];
+        self.note(relay, tag, body);
+        let mut composer = Composer {
+            names: &mut self.names,
+            statements: &self.front.statements,
+            prepared: &mut server.prepared,
+            fresh: &mut relay.fresh,
+            needed: None,
+            again: self.again,
+            names_max: self.names_max,
+        };
+        let composed = composer.message(tag, body, whole, &mut server.out, &mut server.script);
+        composed.map_err(End::fault)?;
+        if matches!(tag, b'S' | b'Q') {
+            self.again = false;
+        }
+        Ok(len)
+    }
+
+    /// A message that is too long to be held goes out as it comes. What a statement of such length
+    /// does is not looked into.
+    fn begin_long(
+        &mut self,
+        relay: &mut Relay,
+        server: &mut Connection,
+        tag: u8,
+        bytes: &[u8],
+        len: usize,
+    ) -> usize {
+        if tag != b'd' {
+            let round = relay.round();
+            round.unknown = true;
+            relay.within = false;
+            server.script.expect(super::script::Expect::Query(super::script::Fate::Pass));
+        }
+        server.out.extend_from_slice(bytes);
+        relay.through = len - bytes.len();
+        bytes.len()
+    }
+
+    /// Takes note of what a message will change.
+    fn note(&mut self, relay: &mut Relay, tag: u8, body: &[u8]) {
+        let plan = match tag {
+            b'Q' => {
+                let sql = body.strip_suffix(&[0]).unwrap_or(body);
+                let plan = self.plan(sql);
+                self.note_plan(relay, &plan);
+                relay.round().asked = Some(Instant::now());
+                relay.within = false;
+                return;
+            }
+            b'F' => {
+                relay.round().unknown = true;
+                relay.within = false;
+                return;
+            }
+            b'S' => {
+                relay.round().asked = Some(Instant::now());
+                relay.within = false;
+                return;
+            }
+            b'P' | b'D' | b'C' | b'H' => {
+                relay.round();
+                return;
+            }
+            b'B' => self.bound(body),
+            b'E' => self.executed.take(),
+            b'c' | b'f' => {
+                relay.copying = false;
+                return;
+            }
+            _ => return,
+        };
+        relay.round();
+        if tag == b'B' {
+            self.executed = plan;
+        } else if let Some(plan) = plan {
+            self.note_plan(relay, &plan);
+        }
+    }
+
+    fn note_plan(&mut self, relay: &mut Relay, plan: &Rc<Plan>) {
+        self.pinned |= effect::pins(plan);
+        self.front.gateway.metrics.unproven(plan.reason);
+        if effect::unsettles(plan) == Unsettles::Changes {
+            // Before the server knows of it, so that no proof rests on what it changes.
+            self.database.catalogue_changed(Unsettles::Changes);
+        }
+        let change = effect::change(plan);
+        let round = relay.round();
+        round.plans.push(plan.clone());
+        round.changes.extend(change);
+    }
+
+    /// The plan of the statement that a Bind names.
+    fn bound(&self, body: &[u8]) -> Option<Rc<Plan>> {
+        let (_, rest) = string(body)?;
+        let (name, _) = string(rest)?;
+        let statement = self.names.get(name)?;
+        Some(statement.plan(&self.database, self.scope))
+    }
+
+    /// The server is gone, or said what it was not asked.
+    fn server_gone(
+        &mut self,
+        relay: &mut Relay,
+        server: &mut Connection,
+        error: Option<io::Error>,
+    ) -> Result<(), End> {
+        server.broken = true;
+        let why = error.map_or_else(|| "it closed the connection".to_owned(), |e| e.to_string());
+        tracing::warn!(backend = server.backend.name(), why, "a server connection is gone");
+        let wrote = relay.wrote
+            || relay.rounds.iter().any(|round| {
+                round.unknown || round.plans.iter().any(|plan| effect::may_write(plan))
+            });
+        let code = if wrote && !relay.rounds.is_empty() {
+            sqlstate::OUTCOME_UNKNOWN
+        } else {
+            sqlstate::CONNECTION_FAILURE
+        };
+        let what = if code == sqlstate::OUTCOME_UNKNOWN {
+            "the server connection broke before the statement was answered: whether it took effect \
+             is not known"
+        } else {
+            "the server connection broke"
+        };
+        // A client in a transaction, or within an answer, could not be told otherwise.
+        if relay.open || relay.within || relay.told || self.pinned || relay.rounds.is_empty() {
+            return Err(End::Refused(Refusal::fatal(code, what)));
+        }
+        for _ in 0..relay.rounds.len() {
+            self.client.refuse(&Refusal::error(code, what));
+        }
+        Ok(())
+    }
+}

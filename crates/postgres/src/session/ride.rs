@@ -1,0 +1,156 @@
+//! A round on a lane.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use super::client::{Again, Repeat};
+use super::compose::Composer;
+use super::{End, Session};
+use crate::lanes::{Editing, Group, Lane, Picked, Ticket, Told};
+use crate::plan::Plan;
+use crate::worker::Draft;
+
+impl Session {
+    /// Puts a round of proven reads on a lane; where none takes it, it goes by lease.
+    pub(super) async fn ride(
+        &mut self,
+        request: Rc<[u8]>,
+        plan: Rc<Plan>,
+        attempts: u8,
+    ) -> Result<(), End> {
+        let now = Instant::now();
+        if self.client.in_flight() > 0 {
+            // Answers come in the order of the questions only from the lane that has those before.
+            let lane = self.riding.clone().filter(|lane| lane.handle.has_room());
+            if lane.is_some_and(|lane| self.put(&lane, &request, plan, attempts, now)) {
+                return Ok(());
+            }
+            // Those that are to be asked again come first.
+            self.settled().await;
+            self.put_back(&request);
+            return Ok(());
+        }
+        let lane = match self.group(attempts > 0) {
+            Some(group) => self.lane(&group, now).await,
+            None => None,
+        };
+        if let Some(lane) = lane
+            && self.put(&lane, &request, plan, attempts, now)
+        {
+            self.riding = Some(lane);
+            return Ok(());
+        }
+        self.put_back(&request);
+        Box::pin(self.lease(true)).await
+    }
+
+    /// A request that got no answer: on a lane again where the statement is to be prepared anew,
+    /// else on the primary.
+    pub(super) async fn ask_again(&mut self, repeat: Repeat) -> Result<(), End> {
+        let Repeat { request, attempts, again } = repeat;
+        self.settled().await;
+        self.put_back(&request);
+        match again {
+            Again::Same => {
+                let (len, way) = match super::round::cut(&self.inbox, usize::MAX) {
+                    super::Cut::Query(len) => (len, self.way_of_query(len)),
+                    super::Cut::Extended(len) => (len, self.way_of_extended(len)),
+                    _ => return Box::pin(self.lease(false)).await,
+                };
+                if let super::Way::Ride(plan) = way {
+                    let request = self.take(len);
+                    return self.ride(request, plan, attempts).await;
+                }
+                Box::pin(self.lease(false)).await
+            }
+            Again::Elsewhere => Box::pin(self.lease(false)).await,
+        }
+    }
+
+    /// A request stands in front of what the client sent after it.
+    fn put_back(&mut self, request: &[u8]) {
+        self.inbox.splice(0..0, request.iter().copied());
+        self.again = true;
+    }
+
+    /// The lanes that a read may take now.
+    fn group(&mut self, on_primary: bool) -> Option<Rc<Group>> {
+        let backend = self.reader(on_primary)?;
+        let number = backend.number();
+        if self.groups.len() <= number {
+            self.groups.resize_with(number + 1, || None);
+        }
+        if let Some(group) = &self.groups[number] {
+            return Some(group.clone());
+        }
+        let group = self.front.group(backend, &self.database.name_there, &self.user, &self.applied);
+        self.groups[number] = Some(group.clone());
+        Some(group)
+    }
+
+    async fn lane(&self, group: &Rc<Group>, now: Instant) -> Option<Rc<Lane>> {
+        let deadline = now + self.front.settings().timeouts.query_wait.get();
+        loop {
+            let open = || self.front.open_lane(group);
+            match group.pick(now, open) {
+                Picked::Lane(lane) => return Some(lane),
+                Picked::Busy | Picked::Failed(_) => return None,
+                Picked::Opening => {
+                    let changed = group.changed();
+                    let deadline = tokio::time::Instant::from_std(deadline);
+                    tokio::time::timeout_at(deadline, changed).await.ok()?;
+                }
+            }
+        }
+    }
+
+    /// Puts a request on a lane; false where the lane does not take it.
+    fn put(
+        &mut self,
+        lane: &Rc<Lane>,
+        request: &Rc<[u8]>,
+        plan: Rc<Plan>,
+        attempts: u8,
+        now: Instant,
+    ) -> bool {
+        let ticket = |script, needs| Ticket {
+            client: self.client.clone(),
+            plan,
+            request: request.clone(),
+            attempts,
+            script,
+            loaded: lane.known.load.one(),
+            told: Told::Nothing,
+            needs,
+        };
+        let pushed = if request.first() == Some(&b'Q') {
+            lane.handle.push(ticket(None, None), 1, now, |out| out.extend_from_slice(request))
+        } else {
+            let front = self.front.clone();
+            let mut draft = front.draft.borrow_mut();
+            let Draft { out, script, fresh } = &mut *draft;
+            out.clear();
+            script.clear();
+            fresh.clear();
+            let mut composer = Composer {
+                names: &mut self.names,
+                statements: &front.statements,
+                prepared: &mut lane.known.prepared.borrow_mut(),
+                fresh,
+                needed: None,
+                again: std::mem::take(&mut self.again),
+                names_max: self.names_max,
+            };
+            if composer.extended(request, out, script).is_err() {
+                return false;
+            }
+            let needs = composer.needed;
+            let editing = (!script.is_plain()).then(|| Box::new(Editing::new(script.take())));
+            lane.handle.push(ticket(editing, needs), 1, now, |to| to.extend_from_slice(out))
+        };
+        if pushed.is_ok() {
+            self.client.asked();
+        }
+        pushed.is_ok()
+    }
+}

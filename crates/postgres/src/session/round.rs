@@ -1,0 +1,143 @@
+//! Cutting what a client sends into rounds.
+//!
+//! A round is what one ReadyForQuery answers: a Query, a FunctionCall, or the messages of the
+//! extended protocol up to a Sync. A round that is whole can be judged and sent as one; what needs
+//! an answer before its Sync (Flush), or is too long to be held, needs a server of its own.
+//! PostgreSQL documentation, "Message Flow".
+
+/// The longest round that is held until it is whole; longer ones go out as they come.
+pub const HELD_MAX: usize = 64 * 1024;
+const HEADER: usize = 5;
+
+/// What stands at the start of a client's input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// More bytes are wanted.
+    More,
+    /// A whole Query of this length.
+    Query(usize),
+    /// Whole messages of the extended protocol, the last of them a Sync.
+    Extended(usize),
+    /// A message that has to be dealt with as it comes, or the beginning of a round that can't be
+    /// held.
+    Stream,
+    /// A Sync alone.
+    Sync(usize),
+    /// A message that says nothing here: a Flush, or what is left of a COPY that failed.
+    Nothing(usize),
+    /// The client says goodbye.
+    Terminate,
+    /// No message of the protocol, or a length that none has.
+    Garbage,
+}
+
+/// What stands at the start of `bytes`; a message may have `message_max` bytes.
+pub fn cut(bytes: &[u8], message_max: usize) -> Cut {
+    let Some((tag, len)) = header(bytes) else { return Cut::More };
+    if len < HEADER || len > message_max {
+        return Cut::Garbage;
+    }
+    let whole = bytes.len() >= len;
+    match tag {
+        b'Q' if whole => Cut::Query(len),
+        b'Q' if len <= HELD_MAX => Cut::More,
+        b'P' | b'B' | b'D' | b'E' | b'C' => extended(bytes, message_max),
+        b'S' if whole => Cut::Sync(len),
+        b'H' | b'c' | b'f' if whole => Cut::Nothing(len),
+        b'S' | b'H' | b'c' | b'f' | b'd' if len <= HELD_MAX && !whole => Cut::More,
+        b'd' if whole => Cut::Nothing(len),
+        b'X' => Cut::Terminate,
+        b'Q' | b'F' | b'd' => Cut::Stream,
+        _ => Cut::Garbage,
+    }
+}
+
+fn extended(bytes: &[u8], message_max: usize) -> Cut {
+    let mut at = 0;
+    while let Some((tag, len)) = header(&bytes[at..]) {
+        if len < HEADER || len > message_max {
+            // What comes before it is still to be answered.
+            return if at == 0 { Cut::Garbage } else { Cut::Stream };
+        }
+        match tag {
+            b'P' | b'B' | b'D' | b'E' | b'C' | b'S' => {}
+            _ => return Cut::Stream,
+        }
+        at += len;
+        if at > bytes.len() {
+            return if at <= HELD_MAX { Cut::More } else { Cut::Stream };
+        }
+        if tag == b'S' {
+            return Cut::Extended(at);
+        }
+    }
+    if bytes.len() > HELD_MAX { Cut::Stream } else { Cut::More }
+}
+
+/// Tag and length, with the tag, of the message at the start; `None` while it is cut.
+pub fn header(bytes: &[u8]) -> Option<(u8, usize)> {
+    let [tag, a, b, c, d, ..] = *bytes else { return None };
+    Some((tag, (u32::from_be_bytes([a, b, c, d]) as usize).saturating_add(1)))
+}
+
+/// The whole messages at the start of `bytes`, each with its tag and its body.
+pub fn messages(bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8], &[u8])> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let (tag, len) = header(rest)?;
+        if len < HEADER || rest.len() < len {
+            return None;
+        }
+        let (whole, behind) = rest.split_at(len);
+        rest = behind;
+        Some((tag, &whole[HEADER..], whole))
+    })
+}
+
+/// A string that ends with a zero byte, and what follows.
+pub fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = memchr::memchr(0, bytes)?;
+    Some((&bytes[..end], &bytes[end + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::statements::message;
+
+    fn of(parts: &[(u8, &[u8])]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (tag, body) in parts {
+            message(&mut out, *tag, |out| out.extend_from_slice(body));
+        }
+        out
+    }
+
+    #[test]
+    fn rounds_are_cut_where_the_server_answers() {
+        let query = of(&[(b'Q', b"select 1\0"), (b'X', b"")]);
+        assert_eq!(cut(&query, 1 << 20), Cut::Query(14));
+        assert_eq!(cut(&query[..13], 1 << 20), Cut::More);
+        assert_eq!(cut(&query[14..], 1 << 20), Cut::Terminate);
+        let round = of(&[(b'P', b"\0select 1\0\0\0"), (b'B', b"\0\0"), (b'S', b"")]);
+        assert_eq!(cut(&round, 1 << 20), Cut::Extended(round.len()));
+        assert_eq!(cut(&round[..round.len() - 1], 1 << 20), Cut::More);
+    }
+
+    #[test]
+    fn what_needs_an_answer_before_its_end_is_streamed() {
+        let flushed = of(&[(b'P', b"\0select 1\0\0\0"), (b'H', b"")]);
+        assert_eq!(cut(&flushed, 1 << 20), Cut::Stream);
+        let long = of(&[(b'Q', &[b' '; HELD_MAX])]);
+        assert_eq!(cut(&long[..100], 1 << 20), Cut::Stream);
+        assert_eq!(cut(&long, HELD_MAX), Cut::Garbage);
+    }
+
+    #[test]
+    fn garbage_is_garbage() {
+        assert_eq!(cut(b"GET / HTTP/1.1\r\n", 1 << 30), Cut::Garbage);
+        assert_eq!(cut(&[b'Q', 0, 0, 0, 3], 1 << 20), Cut::Garbage);
+        assert_eq!(cut(&[b'Q', 0, 0], 1 << 20), Cut::More);
+        assert_eq!(cut(&[0xff; 9], 1 << 20), Cut::Garbage);
+    }
+}

@@ -1,0 +1,308 @@
+//! What a client is to hear of what a server says.
+//!
+//! Weir sends servers more than the client asked for (a statement that this server has not seen
+//! yet) and less (one that it has). A [`Script`] is the list of answers that are under way, in the
+//! order of the questions, each with whether the client hears it, does not, or hears what no server
+//! said. Flow of messages: PostgreSQL documentation, "Frontend/Backend Protocol", "Message Flow".
+
+use std::collections::VecDeque;
+
+use wire::postgres::backend::Status;
+
+/// Tag and length of a message.
+const HEADER: usize = 5;
+const PARSE_COMPLETE: [u8; HEADER] = [b'1', 0, 0, 0, 4];
+const CLOSE_COMPLETE: [u8; HEADER] = [b'3', 0, 0, 0, 4];
+
+/// Whose an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// The client asked, the server answers.
+    Pass,
+    /// Weir asked; the client hears nothing of it.
+    Swallow,
+    /// The client asked and the server was not: Weir answers.
+    Invent,
+}
+
+/// An answer that is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// ParseComplete, of the statement with this number (see `prepared`).
+    Parse(Fate, u64),
+    /// BindComplete.
+    Bind,
+    /// ParameterDescription, then RowDescription or NoData.
+    DescribeStatement,
+    /// RowDescription or NoData.
+    DescribePortal,
+    /// Rows, then CommandComplete, EmptyQueryResponse or PortalSuspended.
+    Execute,
+    /// CloseComplete.
+    Close(Fate),
+    /// ReadyForQuery after a Sync.
+    Sync,
+    /// Anything up to ReadyForQuery, as a Query or a FunctionCall is answered. What Weir asked for
+    /// itself is swallowed, its errors kept.
+    Query(Fate),
+}
+
+/// What a script tells its owner of, beside the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard<'a> {
+    /// Bytes for the client.
+    Bytes(&'a [u8]),
+    /// The statement with this number is prepared there now.
+    Prepared(u64),
+    /// The statement with this number was not prepared: an error came before.
+    NotPrepared(u64),
+    /// A command was completed, as its tag says (`INSERT 0 1`, without the zero byte).
+    Completed(&'a [u8]),
+    /// An ErrorResponse's body; `swallowed` when the client has not heard of it.
+    Failed {
+        /// The body.
+        body: &'a [u8],
+        /// Weir's own question caused it.
+        swallowed: bool,
+    },
+    /// A ParameterStatus' body.
+    Parameter(&'a [u8]),
+    /// The server waits for data of a COPY.
+    CopyIn,
+    /// ReadyForQuery; `swallowed` when it answers Weir's own question.
+    Ready {
+        /// The transaction's status.
+        status: Status,
+        /// Weir's own question.
+        swallowed: bool,
+    },
+}
+
+/// The answers under way on one server connection, or of one request in a lane.
+#[derive(Debug, Default)]
+pub struct Script {
+    expected: VecDeque<Expect>,
+    /// Bytes that are still to come of the message that has begun.
+    remaining: usize,
+    /// Whether those are for the client.
+    passing: bool,
+}
+
+/// The server said something that does not follow from what it was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the server sent a message ({0:?}) that nobody asked for")]
+pub struct Unasked(pub char);
+
+impl Script {
+    /// Appends an answer that will come.
+    pub fn expect(&mut self, answer: Expect) {
+        self.expected.push_back(answer);
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.expected.is_empty()
+    }
+
+    /// How many answers are under way.
+    pub fn len(&self) -> usize {
+        self.expected.len()
+    }
+
+    /// Whether a message has begun and not ended.
+    pub fn is_within(&self) -> bool {
+        self.remaining > 0
+    }
+
+    /// How many ReadyForQuery are under way.
+    pub fn ends(&self) -> usize {
+        let ends = |answer: &&Expect| matches!(answer, Expect::Sync | Expect::Query(_));
+        self.expected.iter().filter(ends).count()
+    }
+
+    /// Goes through what the server said, and returns how many bytes it took: all but a header that
+    /// is cut, which is to come again with the rest.
+    ///
+    /// # Errors
+    /// A message that does not belong here: the connection must not be used again.
+    pub fn hear<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        on: &mut impl FnMut(Heard<'a>),
+    ) -> Result<usize, Unasked> {
+        let mut at = 0;
+        // What is passed on unchanged goes on in one piece.
+        let mut from = 0;
+        while at < bytes.len() {
+            if self.remaining > 0 {
+                let taken = self.remaining.min(bytes.len() - at);
+                self.remaining -= taken;
+                at += taken;
+                if !self.passing {
+                    from = at;
+                }
+                continue;
+            }
+            let Some((tag, len)) = header(&bytes[at..]) else { break };
+            let whole = bytes.get(at..at + len);
+            // The short messages that this looks into are taken whole.
+            if whole.is_none() && matters(tag) {
+                break;
+            }
+            pass(&bytes[from..at], on);
+            from = at;
+            self.invent(on);
+            self.passing = self.message(tag, whole.map_or(&[], |whole| &whole[HEADER..]), on)?;
+            self.remaining = len;
+        }
+        pass(&bytes[from..at], on);
+        self.invent(on);
+        Ok(at)
+    }
+
+    /// Answers what no server was asked.
+    fn invent<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) {
+        while let Some(answer) = self.expected.front() {
+            match answer {
+                Expect::Parse(Fate::Invent, _) => on(Heard::Bytes(&PARSE_COMPLETE)),
+                Expect::Close(Fate::Invent) => on(Heard::Bytes(&CLOSE_COMPLETE)),
+                _ => return,
+            }
+            self.expected.pop_front();
+        }
+    }
+
+    /// Takes note of a message; says whether the client hears it.
+    fn message<'a>(
+        &mut self,
+        tag: u8,
+        body: &'a [u8],
+        on: &mut impl FnMut(Heard<'a>),
+    ) -> Result<bool, Unasked> {
+        let swallowed = self.expected.front() == Some(&Expect::Query(Fate::Swallow));
+        match tag {
+            b'S' => on(Heard::Parameter(body)),
+            b'A' | b'N' => return Ok(!swallowed),
+            b'Z' => return self.ready(body, on),
+            b'E' => {
+                let swallowed = swallowed || self.fails_for_weir();
+                on(Heard::Failed { body, swallowed });
+                self.failed(on);
+                return Ok(!swallowed);
+            }
+            b'C' => on(Heard::Completed(body.strip_suffix(&[0]).unwrap_or(body))),
+            b'G' | b'W' => on(Heard::CopyIn),
+            _ => {}
+        }
+        self.step(tag).map(|passed| passed && !swallowed).inspect(|_| {
+            if tag == b'1' {
+                self.prepared(on)
+            }
+        })
+    }
+
+    fn prepared<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) {
+        if let Some(Expect::Parse(_, number)) = self.expected.pop_front() {
+            on(Heard::Prepared(number));
+        }
+    }
+
+    /// Whether the client hears a message, which is held against what is expected.
+    fn step(&mut self, tag: u8) -> Result<bool, Unasked> {
+        let Some(expected) = self.expected.front().copied() else {
+            return if tag == b'S' { Ok(true) } else { Err(Unasked(char::from(tag))) };
+        };
+        let (fits, ends, passed) = match expected {
+            _ if tag == b'S' => (true, false, true),
+            Expect::Query(fate) => (true, false, fate == Fate::Pass),
+            Expect::Parse(fate, _) => (tag == b'1', false, fate == Fate::Pass),
+            Expect::Bind => (tag == b'2', true, true),
+            Expect::DescribeStatement => (matches!(tag, b't' | b'T' | b'n'), tag != b't', true),
+            Expect::DescribePortal => (matches!(tag, b'T' | b'n'), true, true),
+            Expect::Execute => (
+                matches!(tag, b'D' | b'C' | b'I' | b's' | b'G' | b'H' | b'W' | b'd' | b'c'),
+                matches!(tag, b'C' | b'I' | b's'),
+                true,
+            ),
+            Expect::Close(fate) => (tag == b'3', true, fate == Fate::Pass),
+            Expect::Sync => (false, false, false),
+        };
+        if !fits {
+            return Err(Unasked(char::from(tag)));
+        }
+        if ends {
+            self.expected.pop_front();
+        }
+        Ok(passed)
+    }
+
+    fn ready<'a>(&mut self, body: &[u8], on: &mut impl FnMut(Heard<'a>)) -> Result<bool, Unasked> {
+        let status = body.first().copied().and_then(Status::of_byte).ok_or(Unasked('Z'))?;
+        let swallowed = match self.expected.pop_front() {
+            Some(Expect::Sync) => false,
+            Some(Expect::Query(fate)) => fate == Fate::Swallow,
+            _ => return Err(Unasked('Z')),
+        };
+        on(Heard::Ready { status, swallowed });
+        Ok(!swallowed)
+    }
+
+    /// Whether the question that failed was Weir's own. A statement that Weir prepares for a
+    /// client's Bind fails in the client's name.
+    fn fails_for_weir(&self) -> bool {
+        self.expected.front() == Some(&Expect::Close(Fate::Swallow))
+    }
+
+    /// An error: the server leaves out everything up to Sync.
+    fn failed<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) {
+        if matches!(self.expected.front(), Some(Expect::Query(_))) {
+            return;
+        }
+        while let Some(answer) = self.expected.front() {
+            match answer {
+                Expect::Sync => break,
+                Expect::Parse(Fate::Pass | Fate::Swallow, number) => {
+                    on(Heard::NotPrepared(*number));
+                }
+                _ => {}
+            }
+            self.expected.pop_front();
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.expected.clear();
+        self.remaining = 0;
+    }
+
+    /// Whether the client hears all of it, and nobody has to take note of anything.
+    pub fn is_plain(&self) -> bool {
+        self.expected.iter().all(|answer| match answer {
+            Expect::Parse(..) => false,
+            Expect::Close(fate) | Expect::Query(fate) => *fate == Fate::Pass,
+            _ => true,
+        })
+    }
+
+    /// The whole script, of which nothing stays.
+    pub fn take(&mut self) -> Self {
+        std::mem::take(self)
+    }
+}
+
+/// Whether a message is looked into.
+fn matters(tag: u8) -> bool {
+    matches!(tag, b'S' | b'Z' | b'E' | b'C')
+}
+
+fn header(bytes: &[u8]) -> Option<(u8, usize)> {
+    let [tag, a, b, c, d, ..] = *bytes else { return None };
+    Some((tag, 1 + u32::from_be_bytes([a, b, c, d]) as usize))
+}
+
+fn pass<'a>(bytes: &'a [u8], on: &mut impl FnMut(Heard<'a>)) {
+    if !bytes.is_empty() {
+        on(Heard::Bytes(bytes));
+    }
+}

@@ -1,0 +1,243 @@
+//! A session's settings: what it asked for at its start and what it has set since.
+//!
+//! Server connections are opened bare and take on a session's settings before they serve it. Two
+//! sessions may share a lane only where that takes the same statements, which is why those are the
+//! key.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use wire::sql::Strings;
+
+use crate::plan::{self, Scope};
+use crate::server::Reported;
+
+/// The statements that give a bare server connection a session's settings; empty for none.
+pub type Applied = Rc<str>;
+
+/// How a setting is set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Value {
+    /// As in a startup packet: the text that `set_config` takes.
+    Text(String),
+    /// As after `SET name =`, by SQL's rules (`a, b` is a list).
+    Sql(String),
+}
+
+/// The settings of one session.
+#[derive(Debug, Clone, Default)]
+pub struct SessionSettings {
+    startup: BTreeMap<String, Value>,
+    now: BTreeMap<String, Value>,
+    applied: Option<Applied>,
+}
+
+/// A change of a setting, as statements make it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// `SET name = value`: the name in lower case, and the value as SQL has it.
+    Set(String, String),
+    /// `RESET name`.
+    Reset(String),
+    /// `RESET ALL`.
+    ResetAll,
+}
+
+impl SessionSettings {
+    /// Those of a startup packet.
+    pub fn new<'a>(parameters: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut startup = BTreeMap::new();
+        for (name, value) in parameters {
+            startup.insert(name.to_ascii_lowercase(), Value::Text(value.to_owned()));
+        }
+        Self { now: startup.clone(), startup, applied: None }
+    }
+
+    /// The statements that apply them to a connection that has none.
+    pub fn applied(&mut self) -> Applied {
+        if let Some(applied) = &self.applied {
+            return applied.clone();
+        }
+        let mut sql = String::new();
+        for (name, value) in &self.now {
+            match value {
+                Value::Text(text) => {
+                    sql.push_str("SELECT pg_catalog.set_config(");
+                    literal(name, &mut sql);
+                    sql.push_str(", ");
+                    literal(text, &mut sql);
+                    sql.push_str(", false);");
+                }
+                Value::Sql(value) => {
+                    sql.push_str("SET ");
+                    identifier(name, &mut sql);
+                    sql.push_str(" = ");
+                    sql.push_str(value);
+                    sql.push(';');
+                }
+            }
+        }
+        let applied: Applied = sql.into();
+        self.applied = Some(applied.clone());
+        applied
+    }
+
+    /// What a setting is set to here, without the quotes that SQL has; `None` where the server's
+    /// own value holds.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        match self.now.get(name)? {
+            Value::Text(text) => Some(text),
+            Value::Sql(value) => Some(value.trim_matches('\'')),
+        }
+    }
+
+    /// Whether one of them binds the session to its server connection.
+    pub fn pins(&self) -> bool {
+        self.now.iter().any(|(name, value)| {
+            let (Value::Text(value) | Value::Sql(value)) = value;
+            plan::pins(name, value).is_some()
+        })
+    }
+
+    /// How servers read this session's text; `reported` are the settings it began with.
+    pub fn scope(&self, reported: &Reported) -> Scope {
+        let value = |name: &str| {
+            let known = || reported.iter().find(|(known, _)| &**known == name);
+            self.value(name).or_else(|| known().map(|(_, value)| &**value))
+        };
+        let off = |value: &str| {
+            matches!(
+                value.to_ascii_lowercase().as_str(),
+                "off" | "of" | "false" | "no" | "n" | "f" | "0"
+            )
+        };
+        let strings = match value("standard_conforming_strings") {
+            Some(value) if off(value) => Strings::Backslash,
+            _ => Strings::Standard,
+        };
+        let encoding = value("client_encoding").unwrap_or_default().to_ascii_uppercase();
+        let plain: String = encoding.chars().filter(char::is_ascii_alphanumeric).collect();
+        let unsure = ["SJIS", "BIG5", "GBK", "UHC", "GB18030", "JOHAB", "MSKANJI", "SHIFT", "WIN9"];
+        let unsure_encoding = unsure.iter().any(|name| plain.contains(name));
+        Scope { strings, unsure_encoding }
+    }
+
+    /// Takes note of a change.
+    pub fn change(&mut self, change: Change) {
+        self.applied = None;
+        match change {
+            Change::Set(name, value) => {
+                self.now.insert(name.to_ascii_lowercase(), Value::Sql(value));
+            }
+            Change::Reset(name) => {
+                let name = name.to_ascii_lowercase();
+                match self.startup.get(&name) {
+                    Some(value) => self.now.insert(name, value.clone()),
+                    None => self.now.remove(&name),
+                };
+            }
+            Change::ResetAll => self.now = self.startup.clone(),
+        }
+    }
+
+    /// Whether a server that has run this change is left with other settings than the session has
+    /// after it: one that was opened bare does not know what the session began with.
+    pub fn differs_after(&self, change: &Change) -> bool {
+        match change {
+            Change::Set(..) => false,
+            Change::Reset(name) => self.startup.contains_key(&name.to_ascii_lowercase()),
+            Change::ResetAll => !self.startup.is_empty(),
+        }
+    }
+}
+
+/// A setting's name as SQL: its parts in quotes.
+fn identifier(name: &str, out: &mut String) {
+    for (n, part) in name.split('.').enumerate() {
+        out.push_str(if n > 0 { ".\"" } else { "\"" });
+        out.push_str(&part.replace('"', "\"\""));
+        out.push('"');
+    }
+}
+
+/// A string as SQL, right whatever `standard_conforming_strings` says.
+pub fn literal(text: &str, out: &mut String) {
+    out.push_str("E'");
+    for c in text.chars() {
+        if matches!(c, '\'' | '\\') {
+            out.push(c);
+        }
+        out.push(c);
+    }
+    out.push('\'');
+}
+
+/// The settings in a startup packet's `options`: `-c name=value` and `--name=value`, separated by
+/// white space that a backslash takes the meaning from (PostgreSQL documentation, libpq,
+/// "options").
+///
+/// # Errors
+/// What is neither of the two; it is returned.
+pub fn options(text: &str) -> Result<Vec<(String, String)>, String> {
+    let mut words = words(text).into_iter();
+    let mut found = Vec::new();
+    while let Some(word) = words.next() {
+        let setting = match word.strip_prefix("--") {
+            Some(setting) => setting.to_owned(),
+            None if word == "-c" => words.next().ok_or(word)?,
+            None => word.strip_prefix("-c").map(str::to_owned).ok_or_else(|| word.clone())?,
+        };
+        let (name, value) = setting.split_once('=').ok_or_else(|| setting.clone())?;
+        found.push((name.replace('-', "_"), value.to_owned()));
+    }
+    Ok(found)
+}
+
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => word.get_or_insert_default().extend(chars.next()),
+            c if c.is_ascii_whitespace() => words.extend(word.take()),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_set_last_is_applied_and_reset_returns_to_the_start() {
+        let mut settings = SessionSettings::new([("TimeZone", "UTC")].into_iter());
+        let start = settings.applied();
+        assert_eq!(&*start, "SELECT pg_catalog.set_config(E'timezone', E'UTC', false);");
+        settings.change(Change::Set("TimeZone".into(), "'CET'".into()));
+        assert_eq!(&*settings.applied(), "SET \"timezone\" = 'CET';");
+        settings.change(Change::Reset("timezone".into()));
+        assert_eq!(settings.applied(), start);
+        settings.change(Change::Set("search_path".into(), "'a', 'b'".into()));
+        settings.change(Change::ResetAll);
+        assert_eq!(settings.applied(), start);
+    }
+
+    #[test]
+    fn options_are_split_as_the_server_does() {
+        let found = options(r"-c geqo=off --work-mem=1MB -csearch_path=a,\ b").unwrap();
+        let of = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(found, [of("geqo", "off"), of("work_mem", "1MB"), of("search_path", "a, b")]);
+        assert_eq!(options("-d 5"), Err("-d".to_owned()));
+    }
+
+    #[test]
+    fn a_literal_can_not_be_left() {
+        let mut sql = String::new();
+        literal(r"it's \' here", &mut sql);
+        assert_eq!(sql, r"E'it''s \\'' here'");
+    }
+}

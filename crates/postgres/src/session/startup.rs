@@ -1,0 +1,347 @@
+//! From a connection to a session: TLS, the first packet, the login, and the greeting.
+//! PostgreSQL documentation, "Message Flow", "Start-up".
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use flow::outlet::Outlet;
+use flow::stream::Stream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use wire::postgres::backend::{
+    Status, put_authentication_ok, put_backend_key_data, put_negotiate_protocol_version,
+    put_parameter_status, put_ready_for_query,
+};
+use wire::postgres::startup::{self, First, Start};
+use wire::postgres::{Refusal, frame, sqlstate};
+
+use super::settings::SessionSettings;
+use super::{Session, settings};
+use crate::auth::{AuthStep, ChannelBinding, ClientAuth, Credentials};
+use crate::worker::Front;
+
+/// PostgreSQL's own limit of a startup packet (`MAX_STARTUP_PACKET_LENGTH`).
+const PACKET_MAX: usize = 10_000;
+
+/// Why there is no session.
+enum NoSession {
+    /// The client went away, asked for nothing, or only for a cancel.
+    Gone,
+    /// It is told why.
+    Refused(Refusal),
+}
+
+impl From<io::Error> for NoSession {
+    fn from(_: io::Error) -> Self {
+        Self::Gone
+    }
+}
+
+impl From<Refusal> for NoSession {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// What a client has said of itself.
+pub(super) struct Asked {
+    pub user: String,
+    pub database: String,
+    pub minor: u16,
+    pub parameters: Vec<(String, String)>,
+    /// What it is told of the protocol, when it asked for more than there is.
+    negotiate: Option<(u16, Vec<String>)>,
+}
+
+/// Serves a connection until it ends.
+pub async fn serve(front: Rc<Front>, stream: Stream, peer: Option<SocketAddr>) {
+    let limit = front.settings().timeouts.login.get();
+    let mut entrance =
+        Entrance { front: front.clone(), stream: Some(stream), peer, came: Vec::new() };
+    let entered = Box::pin(entrance.enter());
+    let entered = if limit.is_zero() {
+        entered.await
+    } else {
+        tokio::time::timeout(limit, entered).await.unwrap_or_else(|_| {
+            let what = "the login took longer than postgres.timeouts.login";
+            Err(Refusal::fatal(sqlstate::CONNECTION_FAILURE, what).into())
+        })
+    };
+    match entered {
+        Ok(session) => {
+            drop(entrance);
+            session.run().await;
+        }
+        Err(NoSession::Gone) => {}
+        Err(NoSession::Refused(refusal)) => {
+            front.gateway.metrics.logins_refused.inc();
+            let mut out = Vec::new();
+            refusal.encode(&mut out);
+            if let Some(stream) = &mut entrance.stream {
+                let _ = stream.write_all(&out).await;
+                let _ = stream.shutdown().await;
+            }
+        }
+    }
+}
+
+struct Entrance {
+    front: Rc<Front>,
+    stream: Option<Stream>,
+    /// `None` for a Unix socket.
+    peer: Option<SocketAddr>,
+    came: Vec<u8>,
+}
+
+impl Entrance {
+    async fn enter(&mut self) -> Result<Session, NoSession> {
+        let asked = self.asked().await?;
+        let credentials = self.login(&asked).await?;
+        self.greet(asked, credentials).await
+    }
+
+    fn stream(&mut self) -> Result<&mut Stream, NoSession> {
+        self.stream.as_mut().ok_or(NoSession::Gone)
+    }
+
+    /// Deals with the packets before the first message.
+    async fn asked(&mut self) -> Result<Asked, NoSession> {
+        self.direct_tls().await?;
+        loop {
+            let parsed = startup::parse(&self.came, PACKET_MAX);
+            let parsed = parsed.map_err(|e| e.refusal().map_or(NoSession::Gone, Into::into))?;
+            let Some((first, len)) = parsed else {
+                self.more().await?;
+                continue;
+            };
+            match first {
+                First::Tls => {
+                    let behind = self.came.len() > len;
+                    self.came.clear();
+                    self.tls_asked(behind).await?;
+                }
+                First::Gss => {
+                    self.came.drain(..len);
+                    self.stream()?.write_all(b"N").await?;
+                }
+                First::Cancel { process_id, secret } => {
+                    self.front.gateway.cancel(process_id, secret);
+                    return Err(NoSession::Gone);
+                }
+                First::Start(start) => {
+                    let asked = Asked::new(&start);
+                    self.came.drain(..len);
+                    return Ok(asked);
+                }
+            }
+        }
+    }
+
+    /// TLS without asking first (PostgreSQL 17's `sslnegotiation=direct`).
+    async fn direct_tls(&mut self) -> Result<(), NoSession> {
+        let mut first = [0];
+        let peeked = self.stream()?.peek(&mut first).await?;
+        if peeked == 0 {
+            return Err(NoSession::Gone);
+        }
+        if startup::is_direct_tls(first[0]) && !self.stream()?.is_tls() {
+            let Some(tls) = self.front.gateway.tls() else { return Err(NoSession::Gone) };
+            self.start_tls(&tls).await?;
+        }
+        Ok(())
+    }
+
+    async fn tls_asked(&mut self, behind: bool) -> Result<(), NoSession> {
+        let tls = {
+            let plain = self.peer.is_some() && !self.stream()?.is_tls();
+            self.front.gateway.tls().filter(|_| plain)
+        };
+        let Some(tls) = tls else {
+            return Ok(self.stream()?.write_all(b"N").await?);
+        };
+        if behind {
+            // They would be taken for what was said under encryption (CVE-2021-3935).
+            let what = "received unencrypted data after SSL request";
+            return Err(Refusal::fatal(sqlstate::PROTOCOL_VIOLATION, what).into());
+        }
+        self.stream()?.write_all(b"S").await?;
+        self.start_tls(&tls).await
+    }
+
+    async fn start_tls(&mut self, tls: &flow::tls::ServerTls) -> Result<(), NoSession> {
+        let stream = self.stream.take().ok_or(NoSession::Gone)?;
+        self.stream = Some(stream.start_tls(tls).await?);
+        Ok(())
+    }
+
+    async fn more(&mut self) -> Result<(), NoSession> {
+        self.came.reserve(512);
+        let stream = self.stream.as_mut().ok_or(NoSession::Gone)?;
+        match stream.read_buf(&mut self.came).await? {
+            0 => Err(NoSession::Gone),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has the client show that it is who it says.
+    async fn login(&mut self, asked: &Asked) -> Result<Credentials, NoSession> {
+        let (tls, binding, certificate) = {
+            let stream = self.stream()?;
+            let binding = stream.server_certificate().and_then(|der| ChannelBinding::of(der));
+            (stream.is_tls(), binding, stream.client_certificate().map(|der| der.to_vec()))
+        };
+        let gateway = self.front.gateway.clone();
+        let address = self.peer.map(|peer| peer.ip());
+        let door = gateway.door(address, tls, &asked.database, &asked.user).await?;
+        let mut out = Vec::new();
+        let door = gateway.warm(door).await;
+        let ask = door.ask(&asked.user, binding.as_ref(), certificate.as_deref());
+        let (mut auth, mut step) = ClientAuth::begin(ask, &mut out);
+        loop {
+            if !out.is_empty() {
+                self.stream()?.write_all(&out).await?;
+                self.stream()?.flush().await?;
+                out.clear();
+            }
+            step = match step {
+                AuthStep::Done(credentials) => return Ok(credentials),
+                AuthStep::Refused(refusal) => return Err(refusal.into()),
+                AuthStep::Derive(derivation) => {
+                    let keys = gateway.derive(derivation).await;
+                    auth.derived(&keys)
+                }
+                AuthStep::More => {
+                    let body = self.password(auth.message_bytes_max()).await?;
+                    auth.on(&body, &mut out)
+                }
+            };
+        }
+    }
+
+    /// The body of the next message, which has to be a `p`.
+    async fn password(&mut self, max: usize) -> Result<Vec<u8>, NoSession> {
+        loop {
+            let next = frame::next(&self.came, max).map_err(|error| {
+                NoSession::Refused(Refusal::fatal(sqlstate::PROTOCOL_VIOLATION, error.to_string()))
+            })?;
+            if let Some(frame) = next {
+                if frame.tag != b'p' {
+                    let what = format!("expected a password, got message type {}", frame.tag);
+                    return Err(Refusal::fatal(sqlstate::PROTOCOL_VIOLATION, what).into());
+                }
+                let (body, len) = (frame.body.to_vec(), frame.whole.len());
+                self.came.drain(..len);
+                return Ok(body);
+            }
+            self.more().await?;
+        }
+    }
+
+    /// Tells the client that it is in, and what the server's settings are.
+    async fn greet(
+        &mut self,
+        asked: Asked,
+        credentials: Credentials,
+    ) -> Result<Session, NoSession> {
+        let front = self.front.clone();
+        let settings = asked.settings(&front, self.peer)?;
+        let place = front.place(&asked.database, &asked.user, credentials)?;
+        let stream = self.stream.take().ok_or(NoSession::Gone)?;
+        let minor = asked.minor;
+        let outlet = Outlet::new(stream, front.settings().lanes.reply_spill.len());
+        let pinned = settings.pins();
+        let mut session = front.session(outlet.clone(), place, settings);
+        session.pinned = pinned;
+        session.inbox = std::mem::take(&mut self.came);
+        let reported = match session.reported().await {
+            Ok(reported) => reported,
+            Err(refusal) => {
+                let mut out = Vec::new();
+                Refusal { severity: wire::postgres::Severity::Fatal, ..refusal }.encode(&mut out);
+                outlet.send(&out);
+                outlet.finish().await;
+                return Err(NoSession::Gone);
+            }
+        };
+        let mut out = Vec::with_capacity(512);
+        if let Some((minor, unknown)) = &asked.negotiate {
+            let unknown: Vec<&str> = unknown.iter().map(String::as_str).collect();
+            put_negotiate_protocol_version(&mut out, *minor, unknown);
+        }
+        put_authentication_ok(&mut out);
+        for (name, value) in reported.iter() {
+            put_parameter_status(&mut out, name.as_bytes(), value.as_bytes());
+        }
+        let secret = front.gateway.register(session.client().id, front.worker.index, minor);
+        put_backend_key_data(&mut out, session.client().id, &secret);
+        put_ready_for_query(&mut out, Status::Idle);
+        outlet.send(&out);
+        Ok(session)
+    }
+}
+
+impl Asked {
+    fn new(start: &Start<'_>) -> Self {
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let negotiate = start
+            .must_negotiate()
+            .then(|| (start.agreed_minor(), start.extensions().map(str::to_owned).collect()));
+        Self {
+            user: start.user().to_owned(),
+            database: start.database().to_owned(),
+            minor: start.agreed_minor(),
+            parameters: start.parameters().map(owned).collect(),
+            negotiate,
+        }
+    }
+
+    /// The settings that the client wants to begin with.
+    fn settings(
+        &self,
+        front: &Front,
+        peer: Option<SocketAddr>,
+    ) -> Result<SessionSettings, NoSession> {
+        use crate::settings::ApplicationName;
+        let configured = front.settings();
+        let ignored = |name: &str| {
+            configured
+                .ignore_startup_parameters
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name))
+        };
+        let mut wanted: Vec<(String, String)> = Vec::new();
+        if let Some(database) = configured.database(&self.database) {
+            wanted.extend(database.settings.iter().map(|(n, v)| (n.clone(), v.clone())));
+        }
+        for (name, value) in &self.parameters {
+            match name.as_str() {
+                "user" | "database" => {}
+                name if name.starts_with("_pq_.") || ignored(name) => {}
+                "replication" if matches!(value.as_str(), "" | "false" | "off" | "no" | "0") => {}
+                "replication" => {
+                    let what = "replication connections do not go through Weir";
+                    let refusal = Refusal::fatal(sqlstate::FEATURE_NOT_SUPPORTED, what)
+                        .hint("connect to the server itself");
+                    return Err(refusal.into());
+                }
+                "options" => {
+                    let options = settings::options(value).map_err(|option| {
+                        let what = format!("the option \"{option}\" is not one of a setting");
+                        Refusal::fatal(sqlstate::INVALID_PARAMETER_VALUE, what)
+                    })?;
+                    wanted.extend(options.into_iter().filter(|(name, _)| !ignored(name)));
+                }
+                "application_name" => match configured.application_name {
+                    ApplicationName::Client => wanted.push((name.clone(), value.clone())),
+                    ApplicationName::ClientAndAddress => {
+                        let from = peer.map_or_else(|| "unix".to_owned(), |peer| peer.to_string());
+                        wanted.push((name.clone(), format!("{value} - {from}")));
+                    }
+                    ApplicationName::Gateway => wanted.push((name.clone(), "weir".to_owned())),
+                },
+                _ => wanted.push((name.clone(), value.clone())),
+            }
+        }
+        Ok(SessionSettings::new(wanted.iter().map(|(n, v)| (n.as_str(), v.as_str()))))
+    }
+}

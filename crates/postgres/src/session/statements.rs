@@ -1,0 +1,187 @@
+//! Prepared statements, known by what they say.
+//!
+//! A client's statement, named or not, is known by its text and the types of its parameters; on
+//! servers it has a name of Weir's. So a statement that a thousand clients prepare is prepared once
+//! on each server connection, and a client finds its own wherever it is sent.
+
+use std::cell::{Cell, RefCell};
+use std::hash::BuildHasher;
+use std::rc::Rc;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use crate::plan::{Plan, Scope};
+use crate::worker::Database;
+
+/// A statement that clients have prepared on this worker.
+#[derive(Debug)]
+pub struct Statement {
+    /// Its number on this worker, from 1.
+    pub number: u64,
+    /// What it says.
+    pub sql: Box<[u8]>,
+    /// Number and types of its parameters, as Parse has them behind the text.
+    pub types: Box<[u8]>,
+    /// What the planner said of it, and when.
+    plan: RefCell<Option<(u64, Scope, Rc<Plan>)>>,
+    /// When it was last prepared, in the registry's time.
+    used: Cell<u64>,
+}
+
+impl Statement {
+    /// Its plan for text that is read in `scope`: made again when the catalogue has changed.
+    pub fn plan(&self, database: &Database, scope: Scope) -> Rc<Plan> {
+        let generation = database.generation();
+        let mut known = self.plan.borrow_mut();
+        match &*known {
+            Some((of, within, plan)) if *of == generation && *within == scope => plan.clone(),
+            _ => {
+                let plan = database.plan(&self.sql, scope);
+                *known = Some((generation, scope, plan.clone()));
+                plan
+            }
+        }
+    }
+
+    /// Its name on servers, as it stands in a message: with the zero byte.
+    pub fn write_name(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"weir_");
+        let mut digits = [0; 20];
+        let mut at = digits.len();
+        let mut rest = self.number;
+        while rest > 0 || at == digits.len() {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        out.extend_from_slice(&digits[at..]);
+        out.push(0);
+    }
+
+    /// Appends the Parse message that prepares it.
+    pub fn write_parse(&self, out: &mut Vec<u8>) {
+        message(out, b'P', |out| {
+            self.write_name(out);
+            out.extend_from_slice(&self.sql);
+            out.push(0);
+            out.extend_from_slice(&self.types);
+        });
+    }
+
+    /// Appends the Close message that forgets it.
+    pub fn write_close(&self, out: &mut Vec<u8>) {
+        close(self.number, out);
+    }
+}
+
+/// Appends the Close of the statement with this number.
+pub fn close(number: u64, out: &mut Vec<u8>) {
+    message(out, b'C', |out| {
+        out.push(b'S');
+        out.extend_from_slice(format!("weir_{number}\0").as_bytes());
+    });
+}
+
+/// Appends a message: its tag, its length, and what `body` appends.
+pub fn message(out: &mut Vec<u8>, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
+    out.push(tag);
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    body(out);
+    // A message was bounded when it was read, and a name adds some bytes.
+    let len = u32::try_from(out.len() - at).unwrap_or(u32::MAX);
+    out[at..at + 4].copy_from_slice(&len.to_be_bytes());
+}
+
+/// The statements of one worker.
+pub struct Statements {
+    table: RefCell<HashTable<Rc<Statement>>>,
+    hasher: DefaultHashBuilder,
+    next: Cell<u64>,
+    clock: Cell<u64>,
+    max: usize,
+}
+
+impl Statements {
+    /// None yet; at most `max` are kept beside those that clients hold.
+    pub fn new(max: usize) -> Self {
+        Self {
+            table: RefCell::default(),
+            hasher: DefaultHashBuilder::default(),
+            next: Cell::new(1),
+            clock: Cell::new(0),
+            max,
+        }
+    }
+
+    /// How many are known.
+    pub fn len(&self) -> usize {
+        self.table.borrow().len()
+    }
+
+    /// The statement that says this, with these parameters.
+    pub fn known(&self, sql: &[u8], types: &[u8]) -> Rc<Statement> {
+        let hash = self.hasher.hash_one((sql, types));
+        let now = self.clock.get() + 1;
+        self.clock.set(now);
+        let mut table = self.table.borrow_mut();
+        let same = |known: &Rc<Statement>| *known.sql == *sql && *known.types == *types;
+        if let Some(known) = table.find(hash, same) {
+            known.used.set(now);
+            return known.clone();
+        }
+        if table.len() >= self.max {
+            self.forget_half(&mut table);
+        }
+        let number = self.next.get();
+        self.next.set(number + 1);
+        let statement = Rc::new(Statement {
+            number,
+            sql: sql.into(),
+            types: types.into(),
+            plan: RefCell::default(),
+            used: Cell::new(now),
+        });
+        let rehash = |of: &Rc<Statement>| self.hasher.hash_one((&*of.sql, &*of.types));
+        table.insert_unique(hash, statement.clone(), rehash);
+        statement
+    }
+
+    /// Forgets the half that was not prepared for longest, so that each costs a constant. Those
+    /// that clients still hold live on with them.
+    fn forget_half(&self, table: &mut HashTable<Rc<Statement>>) {
+        let mut used: Vec<u64> = table.iter().map(|statement| statement.used.get()).collect();
+        let middle = used.len() / 2;
+        let (_, median, _) = used.select_nth_unstable(middle);
+        let median = *median;
+        table.retain(|statement| statement.used.get() > median);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_is_known_by_text_and_types() {
+        let statements = Statements::new(10);
+        let one = statements.known(b"select $1", b"\0\0");
+        assert_eq!(one.number, statements.known(b"select $1", b"\0\0").number);
+        assert_ne!(one.number, statements.known(b"select $1", b"\0\x01\0\0\0\x17").number);
+        let mut name = Vec::new();
+        one.write_name(&mut name);
+        assert_eq!(name, b"weir_1\0");
+    }
+
+    #[test]
+    fn those_not_used_for_longest_are_forgotten_at_the_limit() {
+        let statements = Statements::new(4);
+        for n in 0..4 {
+            statements.known(format!("select {n}").as_bytes(), b"");
+        }
+        let kept = statements.known(b"select 0", b"").number;
+        statements.known(b"select 4", b"");
+        assert!(statements.len() <= 4);
+        assert_eq!(statements.known(b"select 0", b"").number, kept);
+    }
+}

@@ -1,0 +1,587 @@
+//! What the clients of one worker share: lanes, leases, statements and plans. Nothing in here is
+//! seen by another thread.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
+use std::io;
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use flow::outlet::Outlet;
+use flow::pool::{self, Budget, OpenError, Opener, Pool};
+use flow::scratch::Scratch;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::mpsc;
+use wire::postgres::{Refusal, sqlstate};
+
+use crate::auth::Credentials;
+use crate::backends::{Backend, Backends};
+use crate::catalogue::Catalogue;
+use crate::gateway::{Call, Gateway};
+use crate::lanes::{self, Attendant, Group, Known, Lane, Load, Replies, Ticket};
+use crate::plan::{Plan, Planner, Scope, Unsettles};
+use crate::server::{self, Connection, DialError, Identity, Reported, dial};
+use crate::session::Session;
+use crate::session::client::Client;
+use crate::session::prepared::Prepared;
+use crate::session::script::Script;
+use crate::session::settings::{Applied, SessionSettings};
+use crate::session::statements::Statements;
+use crate::settings::Settings;
+
+/// Whose a leased connection is: nothing else may be done with it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The backend's number.
+    pub backend: usize,
+    /// The database's name there.
+    pub database: Arc<str>,
+    /// The user there.
+    pub user: Arc<str>,
+}
+
+/// Sets of reported settings that are kept; past that they are asked for again.
+const REPORTED_MAX: usize = 1000;
+
+/// A leased connection.
+pub type Leased = pool::Lease<Servers>;
+
+/// What a message is written into before it goes to a lane, kept so that none has to be made.
+#[derive(Default)]
+pub struct Draft {
+    /// The messages.
+    pub out: Vec<u8>,
+    /// What will be answered.
+    pub script: Script,
+    /// See `Composer::fresh`.
+    pub fresh: Vec<u64>,
+}
+
+/// A database as one worker knows it.
+pub struct Database {
+    /// Its name for clients.
+    pub name: Arc<str>,
+    /// Its name on the servers.
+    pub name_there: Arc<str>,
+    catalogue: Arc<Catalogue>,
+    planner: RefCell<Planner>,
+    generation: Cell<u64>,
+    /// Statements are run, or wait for RESUME.
+    plans: Cell<u64>,
+}
+
+impl Database {
+    fn new(name: &str, name_there: &str, catalogue: Arc<Catalogue>, plans_max: usize) -> Self {
+        let (generation, facts) = catalogue.facts();
+        Self {
+            name: name.into(),
+            name_there: name_there.into(),
+            planner: RefCell::new(Planner::new(facts, plans_max)),
+            catalogue,
+            generation: Cell::new(generation),
+            plans: Cell::new(0),
+        }
+    }
+
+    /// What is known of a statement.
+    #[inline]
+    pub fn plan(&self, sql: &[u8], scope: Scope) -> Rc<Plan> {
+        let mut planner = self.planner.borrow_mut();
+        if self.catalogue.generation() != self.generation.get() {
+            let (generation, facts) = self.catalogue.facts();
+            planner.set_facts(facts);
+            self.generation.set(generation);
+        }
+        self.plans.set(self.plans.get() + 1);
+        planner.plan(sql, scope)
+    }
+
+    /// Whether values of these types (as in Parse, from their number on) can be read without
+    /// calling anything that writes.
+    pub fn are_harmless(&self, types: &[u8]) -> bool {
+        let oids = types.get(2..).unwrap_or_default();
+        if oids.is_empty() {
+            return true;
+        }
+        let planner = self.planner.borrow();
+        oids.as_chunks()
+            .0
+            .iter()
+            .all(|oid| planner.facts().parameter_is_harmless(u32::from_be_bytes(*oid)))
+    }
+
+    /// Which facts plans are made by; it changes with them.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.catalogue.generation()
+    }
+
+    /// A statement has changed what plans rest on.
+    pub fn catalogue_changed(&self, how: Unsettles) {
+        self.catalogue.changed(how);
+    }
+}
+
+/// What the clients of one worker share.
+pub struct Front {
+    /// The whole gateway.
+    pub gateway: Arc<Gateway>,
+    /// The servers.
+    pub backends: Arc<Backends>,
+    /// The worker.
+    pub worker: flow::Worker,
+    /// The worker's read buffer.
+    pub scratch: Scratch,
+    /// The statements that clients have prepared.
+    pub statements: Statements,
+    /// See [`Draft`].
+    pub draft: RefCell<Draft>,
+    databases: RefCell<HashMap<Arc<str>, Rc<Database>>>,
+    groups: RefCell<HashMap<lanes::Key, Rc<Group>>>,
+    pool: Pool<Servers>,
+    servers: Rc<Servers>,
+    clients: RefCell<HashMap<i32, Weak<Client>>>,
+    reported: RefCell<HashMap<(Key, Applied), Rc<Reported>>>,
+    loads: RefCell<Vec<Load>>,
+    me: Weak<Front>,
+}
+
+/// Where a session's statements go, and as whom.
+pub struct Place {
+    /// The database.
+    pub database: Rc<Database>,
+    /// The user on the servers.
+    pub user: Arc<str>,
+    /// The user that logged in here.
+    pub client_user: Arc<str>,
+}
+
+/// What drives a lane; it keeps the lease, so a lane counts as one connection of the pool.
+type LaneDriver = flow::lane::Driver<Replies, Ticket, LaneSocket, Attendant>;
+
+/// Why no connection was leased.
+#[derive(Debug)]
+pub enum LeaseError {
+    /// None came free in time.
+    Waited,
+    /// None can be opened.
+    Failed(Refusal),
+}
+
+impl LeaseError {
+    /// What a client is told.
+    pub fn refusal(self) -> Refusal {
+        match self {
+            Self::Waited => Refusal::error(
+                sqlstate::QUERY_CANCELED,
+                "no server connection came free within postgres.timeouts.query-wait",
+            ),
+            Self::Failed(refusal) => refusal,
+        }
+    }
+}
+
+impl Front {
+    /// What the clients of a worker share, empty.
+    pub fn new(gateway: Arc<Gateway>, worker: flow::Worker) -> Rc<Self> {
+        let settings = gateway.settings();
+        let servers =
+            Rc::new(Servers { gateway: gateway.clone(), credentials: RefCell::default() });
+        let pool = Pool::new(servers.clone(), pool_settings(&settings), gateway.pool_counts());
+        Rc::new_cyclic(|me| Self {
+            backends: gateway.backends.clone(),
+            scratch: worker.connections.scratch().clone(),
+            worker,
+            statements: Statements::new(settings.max_prepared_statements),
+            draft: RefCell::default(),
+            databases: RefCell::default(),
+            groups: RefCell::default(),
+            pool,
+            servers,
+            clients: RefCell::default(),
+            reported: RefCell::default(),
+            loads: RefCell::default(),
+            me: me.clone(),
+            gateway: gateway.clone(),
+        })
+    }
+
+    /// The settings as of the last reload.
+    #[inline]
+    pub fn settings(&self) -> arc_swap::Guard<Arc<Settings>> {
+        self.gateway.settings()
+    }
+
+    /// Where a client's statements go that has logged in with these credentials.
+    ///
+    /// # Errors
+    /// There is no such database here.
+    pub fn place(
+        &self,
+        database: &str,
+        user: &str,
+        credentials: Credentials,
+    ) -> Result<Place, Refusal> {
+        let settings = self.settings();
+        if !settings.has_database(database) {
+            let what = format!("database \"{database}\" does not exist");
+            return Err(Refusal::fatal(sqlstate::UNDEFINED_DATABASE, what));
+        }
+        let entry = settings.database(database);
+        let there = entry.map_or(database, |entry| entry.server_name(database));
+        let (user_there, credentials) = match entry.filter(|entry| !entry.user.is_empty()) {
+            Some(entry) => (
+                &*entry.user,
+                Credentials::Password(crate::auth::Secret::new(entry.password.reveal())),
+            ),
+            None => (user, credentials),
+        };
+        let user_there: Arc<str> = user_there.into();
+        self.servers.credentials.borrow_mut().insert(user_there.clone(), credentials);
+        Ok(Place {
+            database: self.database(database, there, settings.plan_cache),
+            user: user_there,
+            client_user: user.into(),
+        })
+    }
+
+    fn database(&self, name: &str, there: &str, plans_max: usize) -> Rc<Database> {
+        let mut databases = self.databases.borrow_mut();
+        if let Some(known) = databases.get(name).filter(|known| &*known.name_there == there) {
+            return known.clone();
+        }
+        let catalogue = self.gateway.catalogue(there);
+        let database = Rc::new(Database::new(name, there, catalogue, plans_max));
+        databases.insert(name.into(), database.clone());
+        database
+    }
+
+    /// The lanes to a backend with these settings.
+    pub fn group(
+        &self,
+        backend: Arc<Backend>,
+        database: &Arc<str>,
+        user: &Arc<str>,
+        settings: &Applied,
+    ) -> Rc<Group> {
+        let key = lanes::Key {
+            backend: backend.number(),
+            database: database.clone(),
+            user: user.clone(),
+            settings: settings.clone(),
+        };
+        let mut groups = self.groups.borrow_mut();
+        if let Some(group) = groups.get(&key) {
+            return group.clone();
+        }
+        let load = self.load(backend.number());
+        let group = Rc::new(Group::new(key.clone(), backend, load, lane_limits(&self.settings())));
+        groups.insert(key, group.clone());
+        group
+    }
+
+    /// Requests on lanes to a backend, from this worker.
+    #[inline]
+    pub fn in_flight(&self, backend: usize) -> usize {
+        self.loads.borrow().get(backend).map_or(0, Load::get)
+    }
+
+    /// Counts the requests on lanes to a backend.
+    pub fn load(&self, backend: usize) -> Load {
+        let mut loads = self.loads.borrow_mut();
+        if loads.len() <= backend {
+            loads.resize_with(backend + 1, Load::default);
+        }
+        loads[backend].clone()
+    }
+
+    /// Opens another lane of a group, away from whoever wants it.
+    pub fn open_lane(&self, group: &Rc<Group>) {
+        let (Some(front), group) = (self.me.upgrade(), group.clone()) else { return };
+        tokio::task::spawn_local(async move {
+            match front.clone().lane(&group).await {
+                Ok((lane, driver)) => {
+                    group.opened(lane.clone());
+                    let ended = driver.await;
+                    group.ended(&lane);
+                    let backend = group.backend.name();
+                    match ended.why {
+                        flow::lane::Why::Drained => {}
+                        ref why => tracing::warn!(backend, ?why, "a lane has ended"),
+                    }
+                    if !matches!(ended.why, flow::lane::Why::Drained | flow::lane::Why::Closed) {
+                        group.backend.suspect();
+                    }
+                    for orphan in ended.orphans {
+                        orphan.ticket.orphaned();
+                    }
+                }
+                Err(refusal) => group.failed(refusal),
+            }
+        });
+    }
+
+    async fn lane(self: Rc<Self>, group: &Rc<Group>) -> Result<(Rc<Lane>, LaneDriver), Refusal> {
+        let key = Key {
+            backend: group.key.backend,
+            database: group.key.database.clone(),
+            user: group.key.user.clone(),
+        };
+        let deadline = Instant::now() + self.settings().timeouts.query_wait.get();
+        let leased = self.lease(key, &group.key.settings, deadline).await;
+        let mut leased = leased.map_err(LeaseError::refusal)?;
+        leased.take_on(&group.key.settings);
+        leased.settle(&self.scratch).await?;
+        let settings = self.settings();
+        let limits = flow::lane::Limits {
+            depth: group.depth(),
+            unread: settings.max_message.len(),
+            ..flow::lane::Limits::default()
+        };
+        let known = Rc::new(Known {
+            prepared: RefCell::new(Prepared::new(settings.prepared_statements)),
+            cancel: leased.key.clone(),
+            load: group.load.clone(),
+            cancelled: Cell::new(false),
+        });
+        let replies = Replies::new(settings.max_message.len());
+        let place = Rc::new(OnceCell::new());
+        let attendant = Attendant::new(known.clone(), place.clone());
+        let scratch = self.scratch.clone();
+        let epoch = leased.epoch;
+        let socket = LaneSocket(leased);
+        let (handle, driver) = flow::lane::start(socket, replies, limits, scratch, attendant);
+        let lane = Rc::new(Lane { handle, known, epoch, opened: Instant::now() });
+        let _ = place.set(Rc::downgrade(&lane));
+        Ok((lane, driver))
+    }
+
+    /// Leases a connection, preferring one that has these settings already.
+    pub async fn lease(
+        &self,
+        key: Key,
+        settings: &Applied,
+        deadline: Instant,
+    ) -> Result<Leased, LeaseError> {
+        let prefer = |connection: &Connection| match &connection.settings {
+            Some(applied) if applied == settings => 2,
+            Some(applied) if applied.is_empty() => 1,
+            _ => 0,
+        };
+        self.pool.lease(&key, prefer, deadline).await.map_err(|error| match error {
+            pool::LeaseError::Late => LeaseError::Waited,
+            pool::LeaseError::Open(refusal) => LeaseError::Failed(refusal),
+            pool::LeaseError::Closed => LeaseError::Failed(stopping()),
+        })
+    }
+
+    /// The settings that a server reports to sessions like this one.
+    ///
+    /// # Errors
+    /// No server can be asked, or it refuses the settings.
+    pub async fn reported(&self, key: Key, settings: &Applied) -> Result<Rc<Reported>, Refusal> {
+        let place = (key, settings.clone());
+        if let Some(known) = self.reported.borrow().get(&place) {
+            return Ok(known.clone());
+        }
+        let deadline = Instant::now() + self.settings().timeouts.query_wait.get();
+        let leased = self.lease(place.0.clone(), settings, deadline).await;
+        let mut leased = leased.map_err(LeaseError::refusal)?;
+        leased.take_on(settings);
+        leased.settle(&self.scratch).await?;
+        let reported = Rc::new(leased.reported.clone());
+        leased.give_back();
+        let mut known = self.reported.borrow_mut();
+        if known.len() >= REPORTED_MAX {
+            known.clear();
+        }
+        known.insert(place, reported.clone());
+        Ok(reported)
+    }
+
+    /// A session of a client that has logged in.
+    pub fn session(
+        self: &Rc<Self>,
+        outlet: Outlet,
+        place: Place,
+        settings: SessionSettings,
+    ) -> Session {
+        let client = Client::new(outlet, self.gateway.number());
+        self.clients.borrow_mut().insert(client.id, Rc::downgrade(&client));
+        Session::new(self.clone(), client, place, settings)
+    }
+
+    /// A session has ended.
+    pub fn left(&self, client: i32) {
+        self.clients.borrow_mut().remove(&client);
+        self.gateway.unregister(client);
+    }
+
+    /// Does what other threads ask of this worker, until it drains.
+    pub async fn attend(self: Rc<Self>, mut calls: mpsc::Receiver<Call>) {
+        let drained = self.worker.drain.started();
+        tokio::pin!(drained);
+        loop {
+            let call = tokio::select! {
+                call = calls.recv() => call,
+                () = &mut drained => None,
+            };
+            match call {
+                Some(Call::Cancel(client)) => {
+                    if let Some(client) = self.client(client) {
+                        self.cancel(&client);
+                    }
+                }
+                Some(Call::Kill(client, refusal)) => {
+                    if let Some(client) = self.client(client) {
+                        client.kill(refusal);
+                    }
+                }
+                None => return,
+            }
+        }
+    }
+
+    fn cancel(&self, client: &Rc<Client>) {
+        client.cancel();
+        if let Some(target) = client.leased() {
+            tokio::task::spawn_local(async move {
+                if let Err(error) = server::cancel(target.backend.server(), &target.key).await {
+                    tracing::warn!(%error, "a statement could not be cancelled");
+                }
+            });
+        }
+    }
+
+    fn client(&self, number: i32) -> Option<Rc<Client>> {
+        self.clients.borrow().get(&number).and_then(Weak::upgrade)
+    }
+
+    /// Lets clients go on until they are idle, and closes them then.
+    pub fn drain(&self) {
+        let clients: Vec<_> = self.clients.borrow().values().filter_map(Weak::upgrade).collect();
+        for client in clients {
+            client.kill(Refusal::fatal(
+                sqlstate::ADMIN_SHUTDOWN,
+                "terminating connection due to administrator command",
+            ));
+        }
+    }
+}
+
+fn lane_limits(settings: &Settings) -> lanes::Limits {
+    lanes::Limits {
+        count: settings.lanes.count,
+        depth: settings.lanes.depth,
+        head_max: settings.lanes.head_of_line.get(),
+    }
+}
+
+/// Opens server connections for the pool.
+pub struct Servers {
+    gateway: Arc<Gateway>,
+    /// What users have logged in with last, for the servers.
+    credentials: RefCell<HashMap<Arc<str>, Credentials>>,
+}
+
+impl Opener for Servers {
+    type Key = Key;
+    type Connection = Connection;
+    type Error = Refusal;
+
+    async fn open(self: Rc<Self>, key: Key) -> Result<Connection, OpenError<Refusal>> {
+        let gone = || OpenError { error: stopping(), is_final: true };
+        let backend = self.gateway.backends.get(key.backend).ok_or_else(gone)?;
+        let credentials = self.credentials.borrow().get(&key.user).cloned();
+        let identity = Identity {
+            user: &key.user,
+            database: &key.database,
+            parameters: &[],
+            credentials: credentials.unwrap_or(Credentials::None),
+        };
+        let epoch = backend.epoch();
+        match dial(backend.server(), identity).await {
+            Ok(dialled) => {
+                backend.connected();
+                let max = self.gateway.settings().prepared_statements;
+                Ok(Connection::new(dialled, backend, epoch, max))
+            }
+            Err(error) => {
+                let is_final = error.is_of_this_login();
+                if !is_final {
+                    backend.connect_failed(&error.to_string());
+                }
+                Err(OpenError { error: refused(&error), is_final })
+            }
+        }
+    }
+
+    fn budgets(&self, key: &Key) -> Vec<Budget> {
+        self.gateway.budgets(key)
+    }
+
+    fn is_good(&self, connection: &mut Connection) -> bool {
+        connection.is_good()
+    }
+}
+
+fn stopping() -> Refusal {
+    Refusal::fatal(sqlstate::ADMIN_SHUTDOWN, "Weir is stopping")
+}
+
+fn pool_settings(settings: &Settings) -> pool::Settings {
+    let some = |limit: watch::units::Duration| Some(limit.get()).filter(|limit| !limit.is_zero());
+    pool::Settings {
+        idle_min: settings.pool.min_idle,
+        idle_time: some(settings.pool.idle_timeout),
+        age: some(settings.pool.max_age),
+        ..pool::Settings::default()
+    }
+}
+
+/// What a client hears when a server could not be reached: the server's own words where it has
+/// given any.
+fn refused(error: &DialError) -> Refusal {
+    match error.server_error() {
+        Some(said) => {
+            let mut refusal = Refusal::error(said.code.clone(), said.message.clone());
+            refusal.hint.clone_from(&said.hint);
+            refusal
+        }
+        None => Refusal::error(sqlstate::CANNOT_CONNECT, error.to_string()),
+    }
+}
+
+/// A leased connection as a lane's.
+pub struct LaneSocket(Leased);
+
+impl AsyncRead for LaneSocket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.0.socket().poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for LaneSocket {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.0.socket().poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.socket().poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.socket().poll_shutdown(cx)
+    }
+}
