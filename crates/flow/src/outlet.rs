@@ -16,6 +16,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead as _, ReadBuf};
 
@@ -23,6 +24,9 @@ use crate::buffer::Buffer;
 use crate::progress::{Progress, Slow};
 use crate::scratch::Scratch;
 use crate::stream::Stream;
+
+/// How often it is looked whether a client has gone that is not read from.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A client's socket. Clones are the same socket; all stay on its worker. The client's task calls
 /// [`close`](Self::close) or [`finish`](Self::finish) when it ends, since clones elsewhere would
@@ -229,6 +233,15 @@ impl Outlet {
         if let Some(spill) = self.0.spill.borrow_mut().take() {
             spill.flusher.into_iter().for_each(Waker::wake);
             spill.drained.into_iter().for_each(|(_, waker)| waker.wake());
+        }
+    }
+
+    /// Waits until the client has gone away or the connection is closed, for a task that does not
+    /// read meanwhile: whoever reads hears of it there, and at once. Looks now and then, which is
+    /// often enough for a statement that nobody waits for any more.
+    pub async fn gone(&self) {
+        while self.may_send() && !self.0.stream.borrow().is_ended() {
+            tokio::time::sleep(LOOK).await;
         }
     }
 

@@ -24,10 +24,17 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at % 249) as u8).collect()
 }
 
-/// After `S` the connection goes on encrypted; after a number of mebibytes so many are sent in
+/// After `G` it is waited, without reading, until the client has gone; after `S` the connection
+/// goes on encrypted; after a number of mebibytes so many are sent in
 /// pieces of many sizes, all at once, and then the connection is closed.
 async fn client(mut stream: Stream, tls: ServerTls) {
-    if stream.read_u8().await.unwrap() == b'S' {
+    let wish = stream.read_u8().await.unwrap();
+    if wish == b'G' {
+        let outlet = Outlet::new(stream, SPILL_MAX);
+        outlet.progress().serving();
+        return outlet.gone().await;
+    }
+    if wish == b'S' {
         stream.write_all(b"S").await.unwrap();
         stream = stream.start_tls(&tls).await.unwrap();
         assert!(stream.is_tls() && stream.server_certificate().is_some_and(|der| der[0] == 0x30));
@@ -116,6 +123,24 @@ fn all_that_was_sent_arrives_in_order() {
     let drained = runtime.block_on(workers.drain(LONG));
     assert_eq!((drained.cut, drained.panicked, drained.stuck), (0, 0, 0));
     assert!(registry.render().contains("weir_connections_panics_total{listener=\"test\"} 0"));
+}
+
+#[test]
+fn a_client_that_goes_away_is_noticed_behind_what_it_sent() {
+    let registry = Registry::new();
+    let (address, workers) = serve(&registry, server_tls());
+    let mut goes = connect(address);
+    goes.write_all(b"Gand more that nobody reads").unwrap();
+    let open = "weir_connections_open{listener=\"test\"} ";
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(registry.render().contains(&format!("{open}1")));
+    drop(goes);
+    let deadline = std::time::Instant::now() + LONG;
+    while !registry.render().contains(&format!("{open}0")) {
+        assert!(std::time::Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(workers);
 }
 
 #[test]

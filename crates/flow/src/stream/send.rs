@@ -68,6 +68,11 @@ impl Stream {
         }
     }
 
+    /// Whether the client has ended its side, also when there are bytes unread before that.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.socket().is_ended()
+    }
+
     /// Ends both directions at once, so that whoever reads hears of it.
     pub(crate) fn hang_up(&mut self) {
         if let Io::Tls(encrypted) = &mut self.io {

@@ -5,6 +5,7 @@ use std::net::Shutdown;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
@@ -100,6 +101,19 @@ impl Below<'_> {
                 }
             },
         }
+    }
+
+    /// Whether the peer has ended its side or the connection has failed, also when there are bytes
+    /// unread before that.
+    pub(super) fn is_ended(&self) -> bool {
+        let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        let mut polled = match self {
+            Self::Tcp(stream) => [PollFd::new(*stream, PollFlags::RDHUP)],
+            Self::Unix(stream) => [PollFd::new(*stream, PollFlags::RDHUP)],
+        };
+        // Nothing is waited for, so nothing interrupts it.
+        let asked = rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        asked.is_ok() && polled.iter().any(|fd| fd.revents().intersects(ended))
     }
 
     pub(super) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
