@@ -6,6 +6,7 @@
 
 mod account;
 mod children;
+mod peers;
 mod sql;
 mod start;
 mod template;
@@ -24,6 +25,7 @@ use crate::process::Process;
 use crate::tls::Certificate;
 use crate::{places, wait};
 
+pub use peers::{Peer, Pooling};
 pub use sql::{Rows, SqlError, rows};
 pub use start::{Auth, Setup};
 

@@ -149,6 +149,7 @@ impl Setup {
             http: places::free_address(),
             admin: places::free_address(),
             udp: places::free_address(),
+            postgres: places::free_address(),
             setup: self,
         };
         weir.write_config();
@@ -165,8 +166,10 @@ pub struct Weir {
     pub http: SocketAddr,
     /// The admin port.
     pub admin: SocketAddr,
-    /// A free address for a test's `[[influx.udp]]`.
+    /// A free address for a test's `[[influx.udp]]`, `{udp}` in its tables.
     pub udp: SocketAddr,
+    /// A free address for a test's `[postgres]`, `{postgres}` in its tables.
+    pub postgres: SocketAddr,
     setup: Setup,
 }
 
@@ -193,6 +196,7 @@ impl Weir {
         let store = &self.setup.store;
         let text = format!("{text}\n[store]\ndir = {dir:?}\n{store}\n");
         let text = text.replace("{udp}", &self.udp.to_string());
+        let text = text.replace("{postgres}", &self.postgres.to_string());
         std::fs::write(self.config(), text).expect("the configuration can be written");
     }
 

@@ -1,4 +1,4 @@
-use super::{Auth, Cluster, PASSWORD, SUPERUSER, Setup};
+use super::{Auth, Cluster, PASSWORD, Peer, Pooling, SUPERUSER, Setup};
 use crate::wait;
 
 #[test]
@@ -44,4 +44,17 @@ fn md5_is_checked_by_md5() {
     let verifier = "SELECT rolpassword FROM pg_authid WHERE rolname = 'someone'";
     assert!(cluster.value(verifier).starts_with("md5"));
     assert!(cluster.connect_as("someone", "secret", SUPERUSER).is_ok());
+}
+
+#[test]
+fn peers_pass_statements_on() {
+    let cluster = Cluster::start();
+    let bouncer = Peer::pgbouncer(cluster.address, Pooling::Transaction, 2);
+    let haproxy = Peer::haproxy(cluster.address);
+    for address in [bouncer.address, haproxy.address] {
+        let mut config = pg::Config::new();
+        config.host(&address.ip().to_string()).port(address.port()).user(SUPERUSER);
+        let mut client = config.connect(pg::NoTls).unwrap();
+        assert_eq!(super::rows(&mut client, "SELECT 1").unwrap(), [[Some("1".to_owned())]]);
+    }
 }
