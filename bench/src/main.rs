@@ -21,8 +21,8 @@ use report::{Row, Table};
 /// What can go wrong with a whole row.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// Measures Weir beside nginx, InfluxDB, vmagent and, where they are on the PATH, influxdb-relay,
-/// influx-proxy and Telegraf.
+/// Measures Weir beside nginx, InfluxDB, vmagent, PgBouncer, HAProxy and, where they are on the
+/// PATH, influxdb-relay, influx-proxy and Telegraf.
 #[derive(Debug, Parser)]
 #[command(name = "weir-bench", max_term_width = 100)]
 struct Arguments {
@@ -71,6 +71,16 @@ enum Name {
     StoreSeries,
     /// A million rows over ten years
     StoreDecade,
+    /// pgbench -S beside a direct connection, PgBouncer and HAProxy
+    PostgresSelect,
+    /// sysbench's OLTP scripts beside a direct connection and PgBouncer
+    PostgresSysbench,
+    /// Point selects over two replicas and over one
+    PostgresSpread,
+    /// Short statements beside slow ones
+    PostgresSlow,
+    /// Memory of idle clients of PostgreSQL
+    PostgresIdle,
 }
 
 /// How long and how often.
@@ -118,7 +128,7 @@ fn main() -> ExitCode {
     }
     let scale = Scale::of(&arguments);
     let wanted = |name| arguments.only.is_empty() || arguments.only.contains(&name);
-    let all: [(Name, Measure); 11] = [
+    let all: [(Name, Measure); 16] = [
         (Name::Requests, rows::requests::measure),
         (Name::Relays, rows::relays::measure),
         (Name::Lines, rows::lines::measure),
@@ -130,6 +140,11 @@ fn main() -> ExitCode {
         (Name::StoreDisk, rows::store::disk::measure),
         (Name::StoreSeries, rows::store::series::measure),
         (Name::StoreDecade, rows::store::decade::measure),
+        (Name::PostgresSelect, rows::postgres::select::measure),
+        (Name::PostgresSysbench, rows::postgres::sysbench::measure),
+        (Name::PostgresSpread, rows::postgres::spread::measure),
+        (Name::PostgresSlow, rows::postgres::slow::measure),
+        (Name::PostgresIdle, rows::postgres::idle::measure),
     ];
     println!("{}", stand::machine());
     let mut table = Table::default();

@@ -4,6 +4,7 @@ pub mod disk;
 pub mod hung;
 pub mod lines;
 pub mod memory;
+pub mod postgres;
 pub mod relays;
 pub mod requests;
 pub mod store;

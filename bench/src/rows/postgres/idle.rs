@@ -1,0 +1,82 @@
+//! Memory of clients that are connected and say nothing.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use rig::postgres::SUPERUSER;
+use rig::wait;
+
+use super::{Stand, Way};
+use crate::measure::anonymous_mib;
+use crate::report::{Row, at_most};
+use crate::{Outcome, Scale};
+
+const CLIENTS: usize = 5_000;
+/// What connecting once leaves behind for good is not a client's.
+const BEFORE: usize = 50;
+
+/// The row.
+///
+/// # Errors
+/// When a client can't connect.
+pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
+    rig::places::raise_open_files();
+    let clients = CLIENTS / usize::try_from(scale.one_in)?;
+    let mut stand = Stand::start(|_| {});
+    let ours = kib_each(stand.weir(), clients)?;
+    let theirs = kib_each(stand.bouncer(), clients)?;
+    Ok(vec![Row {
+        figure: format!("memory (RssAnon) a client, {clients} idle clients"),
+        measured: format!("{ours:.1} KiB"),
+        to_reach: "8 KiB, beyond 4 KiB".to_owned(),
+        verdict: at_most(ours, 8.0),
+        notes: vec![format!("PgBouncer: {theirs:.1} KiB")],
+        repeat: String::new(),
+    }])
+}
+
+fn kib_each(way: Way, clients: usize) -> Outcome<f64> {
+    let pid = way.pid.ok_or("nothing in between")?;
+    let connect = |count| (0..count).map(|_| client(way.address)).collect::<Outcome<Vec<_>>>();
+    drop(connect(BEFORE)?);
+    let before = anonymous_mib(pid);
+    let all = connect(clients)?;
+    let mut last = 0.0;
+    wait::until("memory has settled", wait::LONG, || {
+        let now = anonymous_mib(pid);
+        let settled = now == last;
+        last = now;
+        settled
+    });
+    drop(all);
+    Ok((last - before) * 1_024.0 / clients as f64)
+}
+
+/// A client that has run a statement and rests.
+fn client(address: SocketAddr) -> Outcome<TcpStream> {
+    let mut stream = TcpStream::connect(address)?;
+    let parameters = format!("user\0{SUPERUSER}\0database\0{SUPERUSER}\0\0");
+    let mut start = u32::try_from(parameters.len() + 8)?.to_be_bytes().to_vec();
+    start.extend_from_slice(&[0, 3, 0, 0]);
+    start.extend_from_slice(parameters.as_bytes());
+    stream.write_all(&start)?;
+    ready(&mut stream)?;
+    stream.write_all(b"Q\0\0\0\x0dSELECT 1\0")?;
+    ready(&mut stream)?;
+    Ok(stream)
+}
+
+/// Reads up to a ReadyForQuery, behind which nothing comes.
+fn ready(stream: &mut TcpStream) -> Outcome<()> {
+    let mut said = Vec::new();
+    loop {
+        let mut piece = [0; 4096];
+        match stream.read(&mut piece)? {
+            0 => return Err(format!("closed: {}", String::from_utf8_lossy(&said)).into()),
+            count => said.extend_from_slice(&piece[..count]),
+        }
+        if said.ends_with(b"Z\0\0\0\x05I") {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! pgbench, as it comes with PostgreSQL.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rig::postgres::{Cluster, SUPERUSER, program};
+
+use super::Way;
+use crate::Outcome;
+use crate::measure::Usage;
+
+/// How fast clients connect at least, on a machine that is busy.
+const CONNECTS_PER_SECOND: u64 = 50;
+
+/// How statements are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// As text.
+    Simple,
+    /// By a prepared statement.
+    Prepared,
+}
+
+/// What pgbench said.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    /// Transactions.
+    pub count: f64,
+    /// Transactions a second, connecting left out.
+    pub per_second: f64,
+}
+
+/// Fills a server with 100,000 accounts for each of `scale`.
+///
+/// # Panics
+/// When that fails.
+pub fn fill(cluster: &Cluster, scale: u64) {
+    let mut command = pgbench(cluster.address);
+    command.args(["--initialize", "--quiet", "--scale", &scale.to_string(), SUPERUSER]);
+    let done = command.output().expect("pgbench can be started");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+fn pgbench(address: std::net::SocketAddr) -> Command {
+    let mut command = Command::new(program("pgbench"));
+    command.args(["--host", &address.ip().to_string(), "--port", &address.port().to_string()]);
+    command.args(["--username", SUPERUSER]);
+    command
+}
+
+/// Selects one row by its key, `clients` at a time.
+///
+/// # Errors
+/// pgbench can't be run, or a transaction failed.
+pub fn select(
+    way: Way,
+    mode: Mode,
+    clients: usize,
+    duration: Duration,
+) -> Outcome<(Run, Option<Usage>)> {
+    let protocol = match mode {
+        Mode::Simple => "simple",
+        Mode::Prepared => "prepared",
+    };
+    let usage = way.pid.map(Usage::begin);
+    let run = run(way, &["--select-only", "--protocol", protocol], clients, duration, None)?;
+    Ok((run, usage))
+}
+
+/// Runs pgbench with these arguments; `dir` is where it logs.
+///
+/// # Errors
+/// pgbench can't be run, or a transaction failed.
+pub fn run(
+    way: Way,
+    arguments: &[&str],
+    clients: usize,
+    duration: Duration,
+    dir: Option<&Path>,
+) -> Outcome<Run> {
+    let mut command = pgbench(way.address);
+    command.args(["--no-vacuum", "--client", &clients.to_string()]);
+    command.args(["--jobs", &clients.min(2).to_string()]);
+    // Its clock runs while it connects, and its rate leaves that out.
+    let seconds = duration.as_secs() + clients as u64 / CONNECTS_PER_SECOND;
+    command.args(["--time", &seconds.to_string()]).args(arguments).arg(SUPERUSER);
+    if let Some(dir) = dir {
+        command.current_dir(dir);
+    }
+    let done = command.output()?;
+    let said = String::from_utf8_lossy(&done.stdout);
+    let errors = String::from_utf8_lossy(&done.stderr);
+    let number = |prefix: &str| {
+        let rest = said.lines().find_map(|line| line.strip_prefix(prefix))?;
+        rest.split([' ', '/']).next()?.parse::<f64>().ok()
+    };
+    let failed = number("number of failed transactions: ").unwrap_or(0.0);
+    let count = number("number of transactions actually processed: ");
+    match (number("tps = "), count) {
+        (Some(per_second), Some(count)) if done.status.success() && failed == 0.0 => {
+            Ok(Run { count, per_second })
+        }
+        _ => {
+            let why = errors.lines().find(|line| line.contains("error"));
+            let why = why.or_else(|| errors.lines().last()).unwrap_or_default();
+            Err(format!("{}: pgbench: {failed} transactions failed; {why}", way.name).into())
+        }
+    }
+}
