@@ -108,7 +108,8 @@ fn log(backend: &Backend, member: &Member, former: Standing, trouble: Option<&st
     match now {
         Standing::Down => tracing::warn!(backend = name, was = %former, trouble, "backend is down"),
         Standing::Rival | Standing::Misplaced | Standing::Foreign => {
-            tracing::error!(backend = name, was = %former, is = %now, trouble, "gets no statements");
+            let was = former.name();
+            tracing::error!(backend = name, was, is = %now, trouble, "backend gets no statements");
         }
         Standing::Replica if !reads => {
             tracing::warn!(backend = name, was = %former, trouble, "replica takes no reads");
