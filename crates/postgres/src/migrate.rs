@@ -62,6 +62,6 @@ pub fn pgbouncer(file: &Path, read: Read<'_>) -> Result<String, MigrateError> {
     gateway::fill(&ini, &mut draft);
     login::fill(&ini, read, &mut draft);
     users::fill(&ini, read, &mut draft);
-    databases::fill(&ini, &mut draft);
+    databases::fill(&ini, read, &mut draft);
     Ok(draft.render())
 }

@@ -1,11 +1,12 @@
 //! `[databases]`: what clients connect to, and the servers behind it.
 
+use super::Read;
 use super::connection;
 use super::draft::{Draft, Section, text};
 use super::gateway::{SOCKET_DIR, mode_of};
 use super::ini::Ini;
 use super::keys::{self, To};
-use super::users::number;
+use super::users::{number, plain_password};
 
 /// The longest name of a database in PostgreSQL.
 const NAME_BYTES_MAX: usize = 63;
@@ -18,8 +19,10 @@ struct Server {
     databases: Vec<String>,
 }
 
-pub fn fill(ini: &Ini, draft: &mut Draft) {
+pub fn fill(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
     let mut servers: Vec<Server> = Vec::new();
+    // What each database was on the servers, and where.
+    let mut seen: Vec<(String, String)> = Vec::new();
     for (name, line) in ini.section("databases") {
         let Some(pairs) = connection::pairs(line) else {
             draft.leave(format!("database {name}: {line:?} is no connection string"));
@@ -36,14 +39,17 @@ pub fn fill(ini: &Ini, draft: &mut Draft) {
         for host in hosts.split(',').map(str::trim) {
             note_server(&mut servers, host, port, name, draft);
         }
-        database(name, &pairs, draft);
+        let there = last("dbname").map_or(name, |(_, there)| there);
+        let elsewhere = seen.iter().any(|(of, at)| of == there && at != hosts);
+        seen.push((there.to_owned(), hosts.to_owned()));
+        database(name, &pairs, elsewhere.then_some(hosts), draft);
     }
     if servers.is_empty() {
         let words = "[databases] is empty or can't be carried over; put in the real server:";
         draft.table("").note(words);
         servers.push(Server { host: "127.0.0.1".into(), port: PORT, databases: Vec::new() });
     }
-    backends(&servers, ini, draft);
+    backends(&servers, ini, read, draft);
 }
 
 fn note_server(servers: &mut Vec<Server>, host: &str, port: u16, name: &str, draft: &mut Draft) {
@@ -61,9 +67,15 @@ fn note_server(servers: &mut Vec<Server>, host: &str, port: u16, name: &str, dra
     }
 }
 
-fn database(name: &str, pairs: &[(String, String)], draft: &mut Draft) {
+fn database(name: &str, pairs: &[(String, String)], elsewhere: Option<&str>, draft: &mut Draft) {
     let element = draft.element("database");
     element.set("name", text(name));
+    if let Some(hosts) = elsewhere {
+        element.note(&format!(
+            "PgBouncer sent this to {hosts}. Reads go to replicas by themselves; \
+             route = \"replica\" keeps everything of it there."
+        ));
+    }
     let mut left = Vec::new();
     let mut settings: Vec<(String, String)> = Vec::new();
     let has_user = pairs.iter().any(|(key, _)| key == "user");
@@ -158,7 +170,7 @@ fn assignments(sql: &str) -> Option<Vec<(String, String)>> {
     (!found.is_empty()).then_some(found)
 }
 
-fn backends(servers: &[Server], ini: &Ini, draft: &mut Draft) {
+fn backends(servers: &[Server], ini: &Ini, read: Read<'_>, draft: &mut Draft) {
     if servers.len() > 1 {
         let words = "These servers are taken for one primary and its replicas, and Weir finds out \
                      which is which. Servers that do not replicate from one another need a Weir of \
@@ -178,6 +190,9 @@ fn backends(servers: &[Server], ini: &Ini, draft: &mut Draft) {
         element.set("url", text(&server.url()));
         if let Some(user) = ini.get("auth_user").filter(|user| !user.is_empty()) {
             element.set("user", text(user));
+            if let Some(password) = plain_password(ini, read, user) {
+                element.set("password", text(&password));
+            }
         }
         if server.host.starts_with('/') {
             continue;

@@ -6,6 +6,7 @@ use super::Read;
 use super::draft::{Draft, text, texts};
 use super::gateway::is_reachable;
 use super::ini::Ini;
+use super::users::plain_password;
 use super::{connection, hba};
 use crate::settings::{From, Method};
 
@@ -27,7 +28,7 @@ pub fn fill(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
             "auth_type = {other}: there is no such method here; clients log in by their passwords"
         )),
     }
-    auth_query(ini, draft);
+    auth_query(ini, read, draft);
 }
 
 fn trust(kind: &str, ini: &Ini, draft: &mut Draft) {
@@ -149,7 +150,7 @@ fn of_all(ini: &Ini, key: &str, draft: &mut Draft) -> Option<String> {
     found
 }
 
-fn auth_query(ini: &Ini, draft: &mut Draft) {
+fn auth_query(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
     let query = of_all(ini, "auth_query", draft);
     let database = of_all(ini, "auth_dbname", draft);
     let Some(user) = of_all(ini, "auth_user", draft) else {
@@ -157,6 +158,10 @@ fn auth_query(ini: &Ini, draft: &mut Draft) {
     };
     let table = draft.table("auth-query");
     table.set("user", text(&user));
+    match plain_password(ini, read, &user) {
+        Some(password) => table.set("password", text(&password)),
+        None => table.note("PgBouncer did not need to know its password in clear; write password."),
+    }
     if let Some(database) = database {
         table.set("database", text(&database));
     }

@@ -85,6 +85,8 @@ fn limits_and_timeouts_keep_their_values() {
     assert!(tls.required && tls.client_ca.is_some());
     let query = settings.auth_query.unwrap();
     assert_eq!((query.user.as_str(), query.database.as_str()), ("pgbouncer", "postgres"));
+    assert_eq!(query.password.reveal(), "sesame");
+    assert!(settings.backend.iter().all(|backend| backend.password.reveal() == "sesame"));
     assert!(query.query.contains("pgbouncer.user_lookup($1)"));
 }
 
@@ -119,6 +121,7 @@ fn databases_and_users_keep_what_is_their_own() {
         "reserve_pool_size=2 of user batch",
         "taken for one primary and its replicas",
         "PgBouncer sent orders_ro here.",
+        "PgBouncer sent this to 10.0.0.12,10.0.0.13.",
         "so_reuseport = 1: Weir's workers do that",
         "[peers]: one process uses all cores",
         "made_up = 1: PgBouncer has no such key",

@@ -48,6 +48,15 @@ pub fn fill(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
     }
 }
 
+/// The password of a user in `auth_file`, where it stands there in clear: Weir can log in with it.
+pub fn plain_password(ini: &Ini, read: Read<'_>, user: &str) -> Option<String> {
+    let users = listed(ini, read, &mut Draft::new(Path::new("")));
+    let (_, password) = users.into_iter().find(|(name, _)| name == user)?;
+    let plain = !password.is_empty() && !password.starts_with("SCRAM-SHA-256$");
+    let md5 = password.len() == 35 && password.starts_with("md5");
+    (plain && !md5).then_some(password)
+}
+
 /// The users of `auth_file`, each once, with the last password.
 fn listed(ini: &Ini, read: Read<'_>, draft: &mut Draft) -> Vec<(String, String)> {
     let Some(file) = ini.get("auth_file").filter(|file| !file.is_empty()) else {
