@@ -57,8 +57,8 @@ impl Facts {
         QUERY
     }
 
-    /// A query whose one value is another one after any change that facts can depend on: to be asked
-    /// now and then, which is much cheaper than loading them again.
+    /// A query whose one value is another one after any change that facts can depend on: to be
+    /// asked now and then, which is much cheaper than loading them again.
     #[must_use]
     pub fn state_query() -> &'static str {
         STATE_QUERY

@@ -10,8 +10,8 @@ use super::names;
 pub enum SettingChange {
     /// `SET [SESSION] name = value`.
     Session {
-        /// Its name in lower case, with the names that `SET NAMES`, `SET TIME ZONE` and `SET SCHEMA`
-        /// stand for.
+        /// Its name in lower case; that which `SET NAMES`, `SET TIME ZONE` or `SET SCHEMA` stands
+        /// for.
         name: Box<str>,
         /// The value in a form that means the same after `SET name =` in any session: constants in
         /// quotes, with commas between several. None: `DEFAULT`.

@@ -117,7 +117,7 @@ fn expression() -> BoxedStrategy<String> {
 fn query() -> BoxedStrategy<String> {
     let parts = (expression(), expression(), relation(), relation(), label());
     let tail = prop::sample::select(
-        &["", "", "", "", " for update", " for key share", " limit 2", ";", "; select vol_set()"][..],
+        &["", "", "", " for update", " for key share", " limit 2", ";", "; select vol_set()"][..],
     );
     (parts, 0..14usize, tail)
         .prop_map(|((a, b, r, s, l), form, tail)| {

@@ -12,8 +12,8 @@ use super::token::{Strings, TokenKind};
 /// What stands for a literal: no token of SQL is a `$` alone.
 pub const LITERAL: u8 = b'$';
 
-/// Appends the normal form of `text` to `out`. False, and an undefined end of `out`, if it has none:
-/// a token is odd, or the form is longer than `limit` bytes.
+/// Appends the normal form of `text` to `out`. False, and an undefined end of `out`, if it has
+/// none: a token is odd, or the form is longer than `limit` bytes.
 #[inline]
 pub fn normalise(text: &[u8], strings: Strings, limit: usize, out: &mut Vec<u8>) -> bool {
     let limit = out.len() + limit;

@@ -19,8 +19,8 @@ pub fn statements(text: &[u8], strings: Strings) -> Statements<'_> {
 
 impl<'a> Statements<'a> {
     /// The tokens of the next statement that has any, into `tokens`, which is emptied first; false
-    /// at the end. Of a statement with more than `limit` tokens the rest is left out, and the number
-    /// of tokens is then `limit + 1`.
+    /// at the end. Of a statement with more than `limit` tokens the rest is left out, and the
+    /// number of tokens is then `limit + 1`.
     pub fn next_into(&mut self, tokens: &mut Vec<Token<'a>>, limit: usize) -> bool {
         tokens.clear();
         let mut body = Body::default();

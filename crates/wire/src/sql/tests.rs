@@ -104,7 +104,9 @@ fn statements_are_cut_at_semicolons_of_their_own() {
 
 proptest! {
     #[test]
-    fn tokens_never_overlap_and_leave_out_only_blanks(text in "[a-zA-Z0-9'\"$/*\\-;:.,()+<>=~ \n\\\\&é]{0,60}") {
+    fn tokens_never_overlap_and_leave_out_only_blanks(
+        text in "[a-zA-Z0-9'\"$/*\\-;:.,()+<>=~ \n\\\\&é]{0,60}"
+    ) {
         let bytes = text.as_bytes();
         let mut at = 0;
         for token in Lexer::new(bytes, Strings::Standard) {
@@ -118,7 +120,9 @@ proptest! {
     }
 
     #[test]
-    fn the_form_of_a_form_is_itself(words in prop::collection::vec("[a-z]{1,4}|[0-9]{1,3}|'[a-z]*'|[(),.=]", 0..20)) {
+    fn the_form_of_a_form_is_itself(
+        words in prop::collection::vec("[a-z]{1,4}|[0-9]{1,3}|'[a-z]*'|[(),.=]", 0..20)
+    ) {
         let text = words.join(" ");
         if let Some(once) = form(&text) {
             let again = form(&once.replace('$', "1")).unwrap();

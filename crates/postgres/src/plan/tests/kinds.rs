@@ -175,7 +175,9 @@ proptest::proptest! {
     }
 
     #[test]
-    fn no_words_panic(words in proptest::collection::vec(proptest::sample::select(WORDS.to_vec()), 0..30)) {
+    fn no_words_panic(
+        words in proptest::collection::vec(proptest::sample::select(WORDS.to_vec()), 0..30)
+    ) {
         plan(&words.join(" "));
     }
 }
