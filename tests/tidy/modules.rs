@@ -36,6 +36,9 @@ fn is_root(path: &Path) -> bool {
         || targets.iter().any(|dir| parent.ends_with(dir))
         || parent.ends_with("src/bin")
         || (parent.ends_with("tests") && path.starts_with("crates"))
+        || (named("main.rs")
+            && parent.parent().is_some_and(|above| above.ends_with("tests"))
+            && path.starts_with("crates"))
 }
 
 /// The files that `mod` items in `code` name.
