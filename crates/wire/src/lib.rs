@@ -8,8 +8,8 @@
 //!
 //! The path of a write is [`line::normalise`]: body in, records out. The path of a query is
 //! [`influxql::split`]: text in, classified statements out. A PostgreSQL connection begins with
-//! [`postgres::startup::parse`] and goes on with [`postgres::frame::next`]; [`sql::normalise`] makes
-//! of each statement the form by which it is known.
+//! [`postgres::startup::parse`] and goes on with [`postgres::frame::next`]; [`sql::normalise`]
+//! makes of each statement the form by which it is known.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod influxql;

@@ -145,7 +145,7 @@ fn who_may_look_may_not_act() {
 fn nobody_else_gets_in() {
     for user in ["ann", "", "Root", "pgbouncer"] {
         let refused = Seat::admit(&settings(), user).unwrap_err();
-        assert_eq!((refused.code, refused.message.as_str()), ("28000", "not allowed"));
+        assert_eq!((&*refused.code, refused.message.as_str()), ("28000", "not allowed"));
     }
     assert!(Seat::admit(&Console::default(), "postgres").is_err());
 }

@@ -95,12 +95,12 @@ fn channels_are_bound_where_both_sides_can() {
             login,
             Ask { binding: offered, ..ask(Method::ScramSha256, Some(&verifier), &mock) },
         );
-        (outcome.client, outcome.server.map(|_| ()).map_err(|refusal| refusal.code))
+        (outcome.client, outcome.server.map(|_| ()).map_err(code))
     };
     for rule in [Binding::Prefer, Binding::Require] {
         assert_eq!(run(Some(&own), rule, Some(&own_binding)), (Ok(()), Ok(())));
         // Someone in between shows a certificate of his own.
-        assert_eq!(run(Some(&other), rule, Some(&own_binding)), (Ok(()), Err("28000")));
+        assert_eq!(run(Some(&other), rule, Some(&own_binding)), (Ok(()), Err(denied())));
     }
     assert_eq!(run(Some(&own), Binding::Disable, Some(&own_binding)), (Ok(()), Ok(())));
     assert_eq!(run(None, Binding::Prefer, None), (Ok(()), Ok(())));
@@ -111,11 +111,11 @@ fn channels_are_bound_where_both_sides_can() {
         let login = Login::new("ann", password("secret"), seen);
         let asked = ask(Method::ScramSha256Plus, Some(&verifier), &mock);
         let outcome = talk(login, Ask { binding, ..asked });
-        (outcome.client, outcome.server.map(|_| ()).map_err(|refusal| refusal.code))
+        (outcome.client, outcome.server.map(|_| ()).map_err(code))
     };
     assert_eq!(insist(Some(&own), Some(&own_binding)), (Ok(()), Ok(())));
     assert!(matches!(insist(None, Some(&own_binding)), (Err(LoginError::Protocol(_)), _)));
-    assert_eq!(insist(None, None), (Ok(()), Err("28000")));
+    assert_eq!(insist(None, None), (Ok(()), Err(denied())));
     // The client could, and is told that the server can't: whoever told it lies.
     assert_eq!(run(Some(&own), Binding::Prefer, None), (Ok(()), Ok(())));
     let unbound = run(Some(&own), Binding::Require, None).0;
@@ -128,17 +128,17 @@ fn without_passwords() {
     let mut out = Vec::new();
     let mut begin = |ask: Ask<'_>| match ClientAuth::begin(ask, &mut out).1 {
         AuthStep::Done(_) => Ok(()),
-        AuthStep::Refused(refusal) => Err(refusal.code),
+        AuthStep::Refused(refusal) => Err(code(refusal)),
         other => panic!("{other:?}"),
     };
     let ann = certificate("ann", &rcgen::PKCS_ECDSA_P256_SHA256);
     let bob = certificate("bob", &rcgen::PKCS_ECDSA_P256_SHA256);
     assert_eq!(begin(ask(Method::Trust, None, &mock)), Ok(()));
-    assert_eq!(begin(ask(Method::Reject, None, &mock)), Err("28000"));
+    assert_eq!(begin(ask(Method::Reject, None, &mock)), Err(denied()));
     let certified = ask(Method::Cert, None, &mock);
-    assert_eq!(begin(certified), Err("28000"));
+    assert_eq!(begin(certified), Err(denied()));
     assert_eq!(begin(Ask { certificate: Some(&ann), ..certified }), Ok(()));
-    assert_eq!(begin(Ask { certificate: Some(&bob), ..certified }), Err("28000"));
+    assert_eq!(begin(Ask { certificate: Some(&bob), ..certified }), Err(denied()));
     assert!(out.is_empty());
 }
 

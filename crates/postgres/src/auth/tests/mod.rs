@@ -131,3 +131,12 @@ fn certificate(name: &str, algorithm: &'static rcgen::SignatureAlgorithm) -> Vec
 fn binding(certificate: &[u8]) -> ChannelBinding {
     ChannelBinding::of(certificate).unwrap()
 }
+
+fn code(refusal: wire::postgres::Refusal) -> String {
+    refusal.code.into_owned()
+}
+
+/// The code of what is not a matter of passwords.
+fn denied() -> String {
+    wire::postgres::sqlstate::INVALID_AUTHORIZATION.to_owned()
+}

@@ -197,7 +197,8 @@ proptest! {
         for method in [Method::ScramSha256, Method::Md5, Method::Password] {
             for body in [bytes.as_slice(), words.as_bytes()] {
                 let mut out = Vec::new();
-                let (mut auth, _) = ClientAuth::begin(ask(method, Some(&verifier), &mock), &mut out);
+                let ask = ask(method, Some(&verifier), &mock);
+                let (mut auth, _) = ClientAuth::begin(ask, &mut out);
                 let _ = auth.on(body, &mut out);
                 let _ = auth.on(body, &mut out);
                 let mut login = Login::new("ann", password("x"), None);

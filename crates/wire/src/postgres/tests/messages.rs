@@ -10,6 +10,9 @@ use crate::postgres::{Refusal, sqlstate};
 
 const MAX: usize = 1 << 20;
 
+/// A message without a body: what writes it, and its tag.
+type Empty = (fn(&mut Vec<u8>), u8);
+
 /// The one message in `bytes`.
 fn only(bytes: &[u8]) -> Frame<'_> {
     let frame = frame::next(bytes, MAX).unwrap().unwrap();
@@ -115,7 +118,7 @@ fn small_messages_of_a_server() {
     }
     assert!(BackendKey::read(&[0; 7]).is_err());
     assert!(BackendKey::read(&[0; 261]).is_err());
-    let empty: [(fn(&mut Vec<u8>), u8); 5] = [
+    let empty: [Empty; 5] = [
         (backend::put_parse_complete, b'1'),
         (backend::put_bind_complete, b'2'),
         (backend::put_close_complete, b'3'),
@@ -129,7 +132,7 @@ fn small_messages_of_a_server() {
 
 #[test]
 fn small_messages_of_a_client() {
-    let empty: [(fn(&mut Vec<u8>), u8); 3] =
+    let empty: [Empty; 3] =
         [(frontend::put_sync, b'S'), (frontend::put_flush, b'H'), (frontend::put_terminate, b'X')];
     for (put, tag) in empty {
         assert_eq!(written(put), [tag, 0, 0, 0, 4]);
