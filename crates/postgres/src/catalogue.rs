@@ -25,6 +25,7 @@ pub struct Catalogue {
     database: Arc<str>,
     facts: ArcSwap<Facts>,
     generation: AtomicU64,
+    changes: AtomicU64,
     wanted: Notify,
 }
 
@@ -35,6 +36,7 @@ impl Catalogue {
             database: database.into(),
             facts: ArcSwap::from_pointee(Facts::none()),
             generation: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
             wanted: Notify::new(),
         })
     }
@@ -43,6 +45,12 @@ impl Catalogue {
     #[inline]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// How often a statement has changed what was there before.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// The facts, and their generation.
@@ -57,7 +65,10 @@ impl Catalogue {
         match how {
             Unsettles::Nothing => return,
             Unsettles::Adds => {}
-            Unsettles::Changes => self.set(Facts::none()),
+            Unsettles::Changes => {
+                self.changes.fetch_add(1, Ordering::AcqRel);
+                self.set(Facts::none());
+            }
         }
         self.wanted.notify_one();
     }

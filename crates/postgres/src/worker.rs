@@ -43,6 +43,9 @@ pub struct Key {
     pub user: Arc<str>,
 }
 
+/// How often lanes are looked after.
+const UPKEEP: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// Sets of reported settings that are kept; past that they are asked for again.
 const REPORTED_MAX: usize = 1000;
 
@@ -117,6 +120,12 @@ impl Database {
     #[inline]
     pub fn generation(&self) -> u64 {
         self.catalogue.generation()
+    }
+
+    /// How often statements have changed the catalogue.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.catalogue.changes()
     }
 
     /// A statement has changed what plans rest on.
@@ -424,9 +433,14 @@ impl Front {
     pub async fn attend(self: Rc<Self>, mut calls: mpsc::Receiver<Call>) {
         let drained = self.worker.drain.started();
         tokio::pin!(drained);
+        let mut turn = tokio::time::interval(UPKEEP);
         loop {
             let call = tokio::select! {
                 call = calls.recv() => call,
+                _ = turn.tick() => {
+                    self.look_after_lanes(Instant::now());
+                    continue;
+                }
                 () = &mut drained => None,
             };
             match call {
@@ -445,15 +459,46 @@ impl Front {
         }
     }
 
+    /// Cancels what a client runs. On a lane only what the server has to itself now is cancelled
+    /// there, and the lane takes nothing more until it has ended; what waits behind others is
+    /// answered here when its turn comes.
     fn cancel(&self, client: &Rc<Client>) {
         client.cancel();
         if let Some(target) = client.leased() {
-            tokio::task::spawn_local(async move {
-                if let Err(error) = server::cancel(target.backend.server(), &target.key).await {
-                    tracing::warn!(%error, "a statement could not be cancelled");
-                }
-            });
+            spawn_cancel(target.backend, target.key);
+            return;
         }
+        let groups = self.groups.borrow();
+        for group in groups.values() {
+            if let Some(lane) = group.lane_of(client)
+                && let Some(key) = lane.known.cancel.clone()
+            {
+                lane.known.cancelled.set(true);
+                lane.handle.quarantine();
+                return spawn_cancel(group.backend.clone(), key);
+            }
+        }
+    }
+
+    /// Lanes that are too old, or that nobody has used for long, finish; so do those of a limit
+    /// that was lowered.
+    fn look_after_lanes(&self, now: Instant) {
+        let settings = self.settings();
+        let some = |limit: watch::units::Duration| Some(limit.get()).filter(|t| !t.is_zero());
+        let (idle, age) = (some(settings.pool.idle_timeout), some(settings.pool.max_age));
+        let limits = lane_limits(&settings);
+        self.pool.set_settings(pool_settings(&settings));
+        self.groups.borrow_mut().retain(|_, group| {
+            group.set_limits(limits);
+            if let Some(age) = age {
+                group.retire_old(now, age);
+            }
+            if idle.is_some_and(|idle| now.saturating_duration_since(group.used()) > idle) {
+                group.retire();
+            }
+            // A session that still knows it would open lanes nobody else sees.
+            Rc::strong_count(group) > 1 || group.figures().0 > 0
+        });
     }
 
     fn client(&self, number: i32) -> Option<Rc<Client>> {
@@ -478,6 +523,14 @@ fn lane_limits(settings: &Settings) -> lanes::Limits {
         depth: settings.lanes.depth,
         head_max: settings.lanes.head_of_line.get(),
     }
+}
+
+fn spawn_cancel(backend: Arc<Backend>, key: server::CancelKey) {
+    tokio::task::spawn_local(async move {
+        if let Err(error) = server::cancel(backend.server(), &key).await {
+            tracing::warn!(%error, "a statement could not be cancelled");
+        }
+    });
 }
 
 /// Opens server connections for the pool.

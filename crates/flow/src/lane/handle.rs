@@ -110,6 +110,11 @@ impl<P: Protocol, T> Handle<P, T> {
         self.0.lane.try_borrow().ok()?.head_age(now)
     }
 
+    /// Looks at the ticket of the request that the server has to itself; see [`Lane::head`].
+    pub fn with_head<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
+        self.0.lane.try_borrow().ok()?.head().map(look)
+    }
+
     /// Takes no more requests; once those on the lane are answered, its task ends.
     pub fn quarantine(&self) {
         self.0.quarantined.set(true);

@@ -230,6 +230,12 @@ impl<P: Protocol, T> Lane<P, T> {
         self.outgoing.len()
     }
 
+    /// The ticket of the request that the server has to itself, if all of that was sent.
+    pub fn head(&self) -> Option<&T> {
+        self.head_since?;
+        self.requests.front().map(|request| &request.ticket)
+    }
+
     /// How long the server has had the request at the head to itself; while that is not sent
     /// whole, for how long it has been the head. `None` without a request.
     #[inline]

@@ -12,6 +12,7 @@ use wire::postgres::Refusal;
 use super::{Limits, Replies, Ticket};
 use crate::backends::Backend;
 use crate::server::CancelKey;
+use crate::session::client::Client;
 use crate::session::prepared::Prepared;
 use crate::session::settings::Applied;
 
@@ -204,6 +205,13 @@ impl Group {
     pub fn ended(&self, lane: &Rc<Lane>) {
         self.lanes.borrow_mut().retain(|known| !Rc::ptr_eq(known, lane));
         self.changed.notify_waiters();
+    }
+
+    /// The lane whose server has this client's request to itself.
+    pub fn lane_of(&self, client: &Rc<Client>) -> Option<Rc<Lane>> {
+        let is_its = |ticket: &Ticket| Rc::ptr_eq(&ticket.client, client);
+        let lanes = self.lanes.borrow();
+        lanes.iter().find(|lane| lane.handle.with_head(is_its) == Some(true)).cloned()
     }
 
     /// Lets all lanes finish what they have and end: as after a change of roles.

@@ -14,7 +14,7 @@ mod ticket;
 use std::time::Duration;
 
 pub use group::{Group, Key, Known, Lane, Load, Loaded, Picked};
-pub use ticket::{Attendant, Editing, Ticket, Told};
+pub use ticket::{Attendant, Editing, Needs, Ticket, Told};
 use wire::postgres::reply::{Run, Scanner};
 
 /// How lanes are run; from `[postgres.lanes]`.

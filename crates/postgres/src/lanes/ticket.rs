@@ -14,9 +14,12 @@ use crate::session::script::{Heard, Script};
 /// SQLSTATEs after which a read is asked again elsewhere, when nothing of its reply was told: the
 /// server is read-only, in recovery, shutting down or starting; or a cancel hit the wrong one.
 const ELSEWHERE: [&[u8]; 5] = [b"25006", b"40001", b"57P01", b"57P02", b"57P03"];
-/// After these the statement is prepared again: it is not there, is there already, or its
-/// result has changed (`cached plan must not change result type`).
-const ANEW: [&[u8]; 3] = [b"26000", b"42P05", b"0A000"];
+/// After these the statement is prepared again: it is not there, or is there already.
+const ANEW: [&[u8]; 2] = [b"26000", b"42P05"];
+/// The statement's result has changed (`cached plan must not change result type`). A client that
+/// has prepared it before that has to hear of it, since it may remember what the result was; for
+/// one that prepares it in this very round it is prepared again.
+const CHANGED: &[u8] = b"0A000";
 const CANCELLED: &[u8] = b"57014";
 /// How often one statement is asked again.
 const ATTEMPTS_MAX: u8 = 3;
@@ -37,8 +40,17 @@ pub struct Ticket {
     pub loaded: Loaded,
     /// What became of the reply so far.
     pub told: Told,
-    /// The statements of Weir's names that the request needs, one or none in most.
-    pub needs: Option<u64>,
+    /// The statement under Weir's name that the request needs.
+    pub needs: Option<Needs>,
+}
+
+/// A prepared statement that a request needs.
+#[derive(Debug, Clone, Copy)]
+pub struct Needs {
+    /// Its number.
+    pub number: u64,
+    /// The request prepares it itself.
+    pub parsed: bool,
 }
 
 /// How much of a reply the client has heard.
@@ -153,15 +165,17 @@ impl Ticket {
         if code == CANCELLED && lane.cancelled.get() && !self.client.wants_cancel() {
             return Some(Again::Same);
         }
-        (self.needs.is_some() && ANEW.contains(&code)).then_some(Again::Same)
+        let needs = self.needs?;
+        let anew = ANEW.contains(&code) || (needs.parsed && code == CHANGED);
+        anew.then_some(Again::Same)
     }
 
     #[inline]
     fn end(&mut self, lane: &Known, ran: Duration) {
         match self.told {
             Told::Withheld(again) => {
-                if let Some(number) = self.needs {
-                    lane.prepared.borrow_mut().doubted(number);
+                if let Some(needs) = self.needs {
+                    lane.prepared.borrow_mut().doubted(needs.number);
                 }
                 self.client.again(self.request.clone(), self.attempts + 1, again);
             }

@@ -211,6 +211,20 @@ impl Connection {
         }
     }
 
+    /// Rids it of all that a session has left on it.
+    ///
+    /// # Errors
+    /// The server's own words, or what became of the connection.
+    pub async fn forget_session(&mut self, scratch: &Scratch) -> Result<(), Refusal> {
+        self.ask("DISCARD ALL");
+        self.prepared.clear();
+        self.settings = Some("".into());
+        let limit = self.backend.server().connect_timeout;
+        let late =
+            |_| Err(Refusal::error(sqlstate::CONNECTION_FAILURE, "DISCARD ALL took too long"));
+        tokio::time::timeout(limit, self.settle(scratch)).await.unwrap_or_else(late)
+    }
+
     fn hear(
         &mut self,
         bytes: &[u8],

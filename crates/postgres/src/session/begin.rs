@@ -12,6 +12,7 @@ use wire::postgres::backend::{
 use wire::postgres::{Refusal, sqlstate};
 
 use super::Session;
+use super::compose::Named;
 use super::round::{messages, string};
 use crate::plan::Deallocate;
 use crate::settings::Route;
@@ -89,7 +90,8 @@ impl Session {
     fn remember(&mut self, body: &[u8]) {
         let Some((name, rest)) = string(body) else { return };
         let Some((sql, types)) = string(rest) else { return };
-        self.names.insert(name.into(), self.front.statements.known(sql, types));
+        let statement = self.front.statements.known(sql, types);
+        self.names.insert(name.into(), Named { statement, since: self.database.changes() });
     }
 
     fn forget(&mut self, body: &[u8]) {

@@ -9,7 +9,17 @@ use super::script::{Expect, Fate, Script};
 use super::statements::{Statement, Statements, message};
 
 /// A client's prepared statements by its own names; the unnamed one has the empty name.
-pub type Names = HashMap<Box<[u8]>, Rc<Statement>>;
+pub type Names = HashMap<Box<[u8]>, Named>;
+
+/// A client's prepared statement.
+#[derive(Debug, Clone)]
+pub struct Named {
+    /// What it says.
+    pub statement: Rc<Statement>,
+    /// The catalogue's count of changes when the client prepared it: what servers have prepared
+    /// earlier may have another result.
+    pub since: u64,
+}
 
 /// What a client is told before it is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -33,8 +43,12 @@ pub struct Composer<'a> {
     /// Those whose Parse went out in this round: should it fail, the server leaves out the rest of
     /// the round.
     pub fresh: &'a mut Vec<u64>,
+    /// The catalogue's count of changes now.
+    pub changes: u64,
     /// The last statement that a message named.
     pub needed: Option<u64>,
+    /// The round prepares that statement itself.
+    pub parsed: bool,
     /// The round was begun before: it may prepare a name that it has prepared already.
     pub again: bool,
     /// How many statements a client may hold.
@@ -94,37 +108,42 @@ impl Composer<'_> {
         let (sql, types) = string(rest).ok_or(Fault::Malformed)?;
         let statement = self.statements.known(sql, types);
         self.needed = Some(statement.number);
+        self.parsed = true;
+        let since = self.changes;
         let taken = !name.is_empty() && !self.again && self.names.contains_key(name);
         if taken {
             // The server is to say that there is one, in its words: it hears of it twice.
             let there = self.names.get(name).cloned().ok_or(Fault::Malformed)?;
             self.ensure(&there, out, script);
-            there.write_parse(out);
-            script.expect(Expect::Parse(Fate::Pass, there.number));
+            let number = there.statement.number;
+            there.statement.write_parse(out);
+            script.expect(Expect::Parse(Fate::Pass, number));
             return Ok(());
         }
-        if self.has(statement.number) {
+        if self.has(statement.number, since) {
             script.expect(Expect::Parse(Fate::Invent, statement.number));
         } else {
             self.fresh.push(statement.number);
-            self.prepared.prepare(&statement, Fate::Pass, out, script);
+            self.prepared.prepare(&statement, Fate::Pass, since, out, script);
         }
         if self.names.len() >= self.names_max && !name.is_empty() {
             return Err(Fault::TooMany);
         }
-        self.names.insert(name.into(), statement);
+        self.names.insert(name.into(), Named { statement, since });
         Ok(())
     }
 
-    fn has(&mut self, number: u64) -> bool {
-        self.prepared.has(number) || self.fresh.contains(&number)
+    fn has(&mut self, number: u64, since: u64) -> bool {
+        self.prepared.has(number, since) || self.fresh.contains(&number)
     }
 
-    fn ensure(&mut self, statement: &Statement, out: &mut Vec<u8>, script: &mut Script) {
-        self.needed = Some(statement.number);
-        if !self.has(statement.number) {
-            self.fresh.push(statement.number);
-            self.prepared.prepare(statement, Fate::Swallow, out, script);
+    fn ensure(&mut self, named: &Named, out: &mut Vec<u8>, script: &mut Script) {
+        let number = named.statement.number;
+        self.needed = Some(number);
+        if !self.has(number, named.since) {
+            self.fresh.push(number);
+            let (statement, changes) = (&named.statement, self.changes);
+            self.prepared.prepare(statement, Fate::Swallow, changes, out, script);
         }
     }
 
@@ -174,9 +193,9 @@ impl Composer<'_> {
         out: &mut Vec<u8>,
         script: &mut Script,
     ) -> Option<Rc<Statement>> {
-        let statement = self.names.get(name)?.clone();
-        self.ensure(&statement, out, script);
-        Some(statement)
+        let named = self.names.get(name)?.clone();
+        self.ensure(&named, out, script);
+        Some(named.statement)
     }
 }
 

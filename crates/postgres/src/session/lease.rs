@@ -27,21 +27,47 @@ impl Session {
         self.client.set_leased(target);
         let relayed = self.relay(&mut lease).await;
         self.client.set_leased(None);
-        if relayed.is_ok() && lease.is_free() {
-            lease.give_back();
+        if !lease.is_free() {
+            return relayed;
+        }
+        match &relayed {
+            Ok(()) => lease.give_back(),
+            // What the session has left there goes, and the connection serves others.
+            Err(End::Terminated | End::Gone) => {
+                let scratch = self.front.scratch.clone();
+                tokio::task::spawn_local(async move {
+                    if lease.forget_session(&scratch).await.is_ok() {
+                        lease.give_back();
+                    }
+                });
+            }
+            Err(End::Refused(_)) => {}
         }
         relayed
     }
 
+    /// Leases a connection to where the round goes. Should the primary change meanwhile, that is
+    /// another server.
     async fn leased(&mut self, read: bool) -> Result<Leased, Refusal> {
         let deadline = Instant::now() + self.front.settings().timeouts.query_wait.get();
         let read = read || self.begins_read_only();
-        let backend = match read.then(|| self.reader(false)).flatten() {
-            Some(backend) => backend,
-            None => self.primary().await?,
-        };
-        let leased = self.front.lease(self.key(&backend), &self.applied, deadline).await;
-        leased.map_err(LeaseError::refusal)
+        let mut changes = self.front.backends.changes();
+        loop {
+            changes.mark_unchanged();
+            let backend = match read.then(|| self.reader(false)).flatten() {
+                Some(backend) => backend,
+                None => self.primary().await?,
+            };
+            let epoch = backend.epoch();
+            let leased = self.front.lease(self.key(&backend), &self.applied, deadline);
+            let moved =
+                async { while backend.epoch() == epoch && changes.changed().await.is_ok() {} };
+            tokio::select! {
+                biased;
+                leased = leased => return leased.map_err(LeaseError::refusal),
+                () = moved => {}
+            }
+        }
     }
 
     fn key(&self, backend: &Backend) -> Key {

@@ -148,8 +148,9 @@ impl Session {
         let database = configured.database(&place.database.name);
         let user = configured.user(&place.client_user);
         let of = |user: Option<bool>, database: Option<bool>, all| user.or(database).unwrap_or(all);
+        let mode = configured.mode(&place.database.name, &place.client_user);
         Self {
-            mode: configured.mode(&place.database.name, &place.client_user),
+            mode,
             lanes_on: of(
                 user.and_then(|user| user.lanes),
                 database.and_then(|database| database.lanes),
@@ -162,7 +163,6 @@ impl Session {
                 .and_then(|user| user.route)
                 .or_else(|| database.and_then(|database| database.route)),
             applied: settings.applied(),
-            settings,
             scope: Scope::default(),
             reported: Rc::default(),
             groups: Vec::new(),
@@ -172,7 +172,8 @@ impl Session {
             begin: None,
             riding: None,
             again: false,
-            pinned: false,
+            pinned: mode == Mode::Session || settings.pins(),
+            settings,
             last_write: LastWrite::NEVER,
             executed: None,
             own_failed: None,
@@ -354,6 +355,9 @@ impl Session {
 
     /// Where a statement goes. `alone`: nothing follows it in what the client has sent.
     fn way(&self, plan: Rc<Plan>, alone: bool, sql: impl FnOnce() -> String) -> Way {
+        if self.pinned {
+            return Way::Lease { read: false };
+        }
         if self.begin.is_some() {
             return match plan.kind {
                 Kind::Commit { chain: false } => Way::EndEmpty("COMMIT"),
@@ -395,6 +399,7 @@ impl Session {
         self.lanes_on
             && self.mode == Mode::Transaction
             && self.begin.is_none()
+            && !self.pinned
             && matches!(plan.kind, Kind::Read)
     }
 

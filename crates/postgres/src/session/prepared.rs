@@ -14,10 +14,20 @@ enum State {
     Sure,
 }
 
+/// A statement on one server connection.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    state: State,
+    /// The catalogue's count of changes when it was prepared.
+    since: u64,
+    /// When it was last used, in the connection's time.
+    used: u64,
+}
+
 /// The statements of one server connection.
 #[derive(Debug)]
 pub struct Prepared {
-    known: HashMap<u64, (State, u64)>,
+    known: HashMap<u64, Kept>,
     clock: u64,
     max: usize,
 }
@@ -28,17 +38,13 @@ impl Prepared {
         Self { known: HashMap::new(), clock: 0, max: max.max(1) }
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.known.len()
-    }
-
-    /// Whether the statement is there for certain.
-    pub fn has(&mut self, number: u64) -> bool {
+    /// Whether the statement is there for certain, prepared when the catalogue had changed `since`
+    /// times or later.
+    pub fn has(&mut self, number: u64, since: u64) -> bool {
         self.clock += 1;
         match self.known.get_mut(&number) {
-            Some((State::Sure, used)) => {
-                *used = self.clock;
+            Some(kept) if kept.state == State::Sure && kept.since >= since => {
+                kept.used = self.clock;
                 true
             }
             _ => false,
@@ -53,6 +59,7 @@ impl Prepared {
         &mut self,
         statement: &Statement,
         fate: Fate,
+        since: u64,
         out: &mut Vec<u8>,
         script: &mut Script,
     ) {
@@ -65,12 +72,13 @@ impl Prepared {
         statement.write_parse(out);
         script.expect(Expect::Parse(fate, statement.number));
         self.clock += 1;
-        self.known.insert(statement.number, (State::Pending, self.clock));
+        let kept = Kept { state: State::Pending, since, used: self.clock };
+        self.known.insert(statement.number, kept);
     }
 
     /// Closes the statement that was not used for longest.
     fn make_room(&mut self, out: &mut Vec<u8>, script: &mut Script) {
-        let oldest = self.known.iter().min_by_key(|(_, (_, used))| *used).map(|(of, _)| *of);
+        let oldest = self.known.iter().min_by_key(|(_, kept)| kept.used).map(|(of, _)| *of);
         if let Some(number) = oldest {
             self.known.remove(&number);
             statements::close(number, out);
@@ -80,16 +88,21 @@ impl Prepared {
 
     /// The server has prepared it.
     pub fn confirmed(&mut self, number: u64) {
-        if let Some((state, _)) = self.known.get_mut(&number) {
-            *state = State::Sure;
+        if let Some(kept) = self.known.get_mut(&number) {
+            kept.state = State::Sure;
         }
     }
 
     /// It is not there, or not as it should be: it will be closed and prepared again.
     pub fn doubted(&mut self, number: u64) {
-        if let Some((state, _)) = self.known.get_mut(&number) {
-            *state = State::Pending;
+        if let Some(kept) = self.known.get_mut(&number) {
+            kept.state = State::Pending;
         }
+    }
+
+    /// Any of them may have another result than it had.
+    pub fn doubt_all(&mut self) {
+        self.known.values_mut().for_each(|kept| kept.state = State::Pending);
     }
 
     /// All of them are gone (`DISCARD ALL`, `DEALLOCATE ALL`).

@@ -21,10 +21,14 @@ use super::settings::Change;
 use super::{End, Session, effect};
 use crate::plan::{Plan, Unsettles};
 use crate::server::Connection;
+use crate::settings::Mode;
 
 /// While so much waits to be sent to one side, nothing is read from the other.
 const AHEAD_MAX: usize = 256 * 1024;
 const HEADER: usize = 5;
+/// After these errors what is prepared on a server is closed and prepared again before it is used:
+/// it is not there, is there already, or its result has changed.
+const DOUBTFUL: [&[u8]; 3] = [b"26000", b"42P05", b"0A000"];
 
 /// A round under way: what follows from it once it is answered.
 #[derive(Debug, Default)]
@@ -244,8 +248,8 @@ impl Session {
                 if let Some(round) = relay.rounds.front_mut() {
                     round.failed = true;
                 }
-                if Fields::read(body).is_ok_and(|fields| fields.code() == b"26000") {
-                    known.prepared.clear();
+                if Fields::read(body).is_ok_and(|fields| DOUBTFUL.contains(&fields.code())) {
+                    known.prepared.doubt_all();
                 }
                 if swallowed {
                     session.own_failed = Some(body.into());
@@ -272,7 +276,7 @@ impl Session {
         for plan in &round.plans {
             self.database.catalogue_changed(effect::unsettles(plan));
             if effect::unpins(plan) && !round.failed {
-                self.pinned = false;
+                self.pinned = self.mode == Mode::Session;
                 self.names.clear();
             }
         }
@@ -355,7 +359,9 @@ impl Session {
             statements: &self.front.statements,
             prepared: &mut server.prepared,
             fresh: &mut relay.fresh,
+            changes: self.database.changes(),
             needed: None,
+            parsed: false,
             again: self.again,
             names_max: self.names_max,
         };
@@ -446,8 +452,8 @@ impl Session {
     fn bound(&self, body: &[u8]) -> Option<Rc<Plan>> {
         let (_, rest) = string(body)?;
         let (name, _) = string(rest)?;
-        let statement = self.names.get(name)?;
-        Some(statement.plan(&self.database, self.scope))
+        let named = self.names.get(name)?;
+        Some(named.statement.plan(&self.database, self.scope))
     }
 
     /// The server is gone, or said what it was not asked.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::client::{Again, Repeat};
 use super::compose::Composer;
 use super::{End, Session};
-use crate::lanes::{Editing, Group, Lane, Picked, Ticket, Told};
+use crate::lanes::{Editing, Group, Lane, Needs, Picked, Ticket, Told};
 use crate::plan::Plan;
 use crate::worker::Draft;
 
@@ -137,14 +137,16 @@ impl Session {
                 statements: &front.statements,
                 prepared: &mut lane.known.prepared.borrow_mut(),
                 fresh,
+                changes: self.database.changes(),
                 needed: None,
+                parsed: false,
                 again: std::mem::take(&mut self.again),
                 names_max: self.names_max,
             };
             if composer.extended(request, out, script).is_err() {
                 return false;
             }
-            let needs = composer.needed;
+            let needs = composer.needed.map(|number| Needs { number, parsed: composer.parsed });
             let editing = (!script.is_plain()).then(|| Box::new(Editing::new(script.take())));
             lane.handle.push(ticket(editing, needs), 1, now, |to| to.extend_from_slice(out))
         };

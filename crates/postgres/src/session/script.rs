@@ -104,22 +104,6 @@ impl Script {
         self.expected.is_empty()
     }
 
-    /// How many answers are under way.
-    pub fn len(&self) -> usize {
-        self.expected.len()
-    }
-
-    /// Whether a message has begun and not ended.
-    pub fn is_within(&self) -> bool {
-        self.remaining > 0
-    }
-
-    /// How many ReadyForQuery are under way.
-    pub fn ends(&self) -> usize {
-        let ends = |answer: &&Expect| matches!(answer, Expect::Sync | Expect::Query(_));
-        self.expected.iter().filter(ends).count()
-    }
-
     /// Goes through what the server said, and returns how many bytes it took: all but a header that
     /// is cut, which is to come again with the rest.
     ///

@@ -16,8 +16,9 @@ use wire::postgres::startup::{self, First, Start};
 use wire::postgres::{Refusal, frame, sqlstate};
 
 use super::settings::SessionSettings;
-use super::{Session, settings};
+use super::{ROUTE, Session, settings};
 use crate::auth::{AuthStep, ChannelBinding, ClientAuth, Credentials};
+use crate::settings::Route;
 use crate::worker::Front;
 
 /// PostgreSQL's own limit of a startup packet (`MAX_STARTUP_PACKET_LENGTH`).
@@ -187,7 +188,7 @@ impl Entrance {
     async fn login(&mut self, asked: &Asked) -> Result<Credentials, NoSession> {
         let (tls, binding, certificate) = {
             let stream = self.stream()?;
-            let binding = stream.server_certificate().and_then(|der| ChannelBinding::of(der));
+            let binding = stream.server_certificate().and_then(ChannelBinding::of);
             (stream.is_tls(), binding, stream.client_certificate().map(|der| der.to_vec()))
         };
         let gateway = self.front.gateway.clone();
@@ -244,14 +245,13 @@ impl Entrance {
         credentials: Credentials,
     ) -> Result<Session, NoSession> {
         let front = self.front.clone();
-        let settings = asked.settings(&front, self.peer)?;
+        let (settings, route) = asked.settings(&front, self.peer)?;
         let place = front.place(&asked.database, &asked.user, credentials)?;
         let stream = self.stream.take().ok_or(NoSession::Gone)?;
         let minor = asked.minor;
         let outlet = Outlet::new(stream, front.settings().lanes.reply_spill.len());
-        let pinned = settings.pins();
         let mut session = front.session(outlet.clone(), place, settings);
-        session.pinned = pinned;
+        session.route = route.or(session.route);
         session.inbox = std::mem::take(&mut self.came);
         let reported = match session.reported().await {
             Ok(reported) => reported,
@@ -300,7 +300,7 @@ impl Asked {
         &self,
         front: &Front,
         peer: Option<SocketAddr>,
-    ) -> Result<SessionSettings, NoSession> {
+    ) -> Result<(SessionSettings, Option<Route>), NoSession> {
         use crate::settings::ApplicationName;
         let configured = front.settings();
         let ignored = |name: &str| {
@@ -342,6 +342,15 @@ impl Asked {
                 _ => wanted.push((name.clone(), value.clone())),
             }
         }
-        Ok(SessionSettings::new(wanted.iter().map(|(n, v)| (n.as_str(), v.as_str()))))
+        let mut route = None;
+        for (_, value) in wanted.extract_if(.., |(name, _)| name.eq_ignore_ascii_case(ROUTE)) {
+            route = super::route(Some(&value)).map_err(|()| {
+                let what = format!("invalid value for \"{ROUTE}\": \"{value}\"");
+                Refusal::fatal(sqlstate::INVALID_PARAMETER_VALUE, what)
+                    .hint("it is one of auto, primary and replica")
+            })?;
+        }
+        let settings = SessionSettings::new(wanted.iter().map(|(n, v)| (n.as_str(), v.as_str())));
+        Ok((settings, route))
     }
 }

@@ -115,7 +115,7 @@ impl Statements {
     }
 
     /// How many are known.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.table.borrow().len()
     }
 
@@ -181,7 +181,7 @@ mod tests {
         }
         let kept = statements.known(b"select 0", b"").number;
         statements.known(b"select 4", b"");
-        assert!(statements.len() <= 4);
+        assert!(statements.count() <= 4);
         assert_eq!(statements.known(b"select 0", b"").number, kept);
     }
 }

@@ -91,7 +91,7 @@ impl<'a> Seen<'a> {
                 (self.database.plan(sql, self.scope), sql, types)
             }
             _ => {
-                let statement = self.names.get(name)?;
+                let statement = &self.names.get(name)?.statement;
                 (statement.plan(self.database, self.scope), &*statement.sql, &*statement.types)
             }
         };
