@@ -3,6 +3,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use flow::outlet::Outlet;
 use flow::progress::Timeouts;
 use flow::stream::Stream;
 use flow::tcp::{Endpoint, bind};
-use flow::tls::{ServerTls, Settings, client_config};
+use flow::tls::{Check, ClientOptions, ServerTls, Settings, client_config};
 use flow::workers::{Worker, Workers};
 use rustls::{ClientConnection, StreamOwned};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -36,9 +37,11 @@ async fn client(mut stream: Stream, tls: ServerTls) {
     }
     if wish == b'S' {
         stream.write_all(b"S").await.unwrap();
-        stream = stream.start_tls(&tls).await.unwrap();
+        let Ok(encrypted) = stream.start_tls(&tls).await else { return };
+        stream = encrypted;
         assert!(stream.is_tls() && stream.server_certificate().is_some_and(|der| der[0] == 0x30));
-        assert_eq!(stream.client_certificate(), None);
+        // Those that have one say so by ALPN here.
+        assert_eq!(stream.client_certificate().is_some(), stream.alpn().is_some());
     }
     let outlet = Outlet::new(stream, SPILL_MAX);
     let mut asked = Vec::new();
@@ -74,12 +77,16 @@ fn serve(registry: &Registry, tls: ServerTls) -> (SocketAddr, Workers) {
 
 fn server_tls() -> ServerTls {
     let dir = tempfile::tempdir().unwrap();
+    let settings = certificate(dir.path());
+    ServerTls::with_clients(&settings, &["postgresql"], Some(&settings.certificate)).unwrap()
+}
+
+fn certificate(dir: &Path) -> Settings {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let settings =
-        Settings { certificate: dir.path().join("c.pem"), key: dir.path().join("k.pem") };
+    let settings = Settings { certificate: dir.join("c.pem"), key: dir.join("k.pem") };
     std::fs::write(&settings.certificate, made.cert.pem()).unwrap();
     std::fs::write(&settings.key, made.key_pair.serialize_pem()).unwrap();
-    ServerTls::with_clients(&settings, &["postgresql"], Some(&settings.certificate)).unwrap()
+    settings
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
@@ -88,11 +95,17 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-fn encrypt(mut stream: TcpStream) -> StreamOwned<ClientConnection, TcpStream> {
+type Encrypted = StreamOwned<ClientConnection, TcpStream>;
+
+fn encrypt(stream: TcpStream) -> Encrypted {
+    encrypt_as(stream, client_config(None, true).unwrap())
+}
+
+fn encrypt_as(mut stream: TcpStream, config: rustls::ClientConfig) -> Encrypted {
     stream.write_all(b"S").unwrap();
     stream.read_exact(&mut [0]).unwrap();
-    let config = Arc::new(client_config(None, true).unwrap());
-    let connection = ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
+    let connection =
+        ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
     StreamOwned::new(connection, stream)
 }
 
@@ -123,6 +136,25 @@ fn all_that_was_sent_arrives_in_order() {
     let drained = runtime.block_on(workers.drain(LONG));
     assert_eq!((drained.cut, drained.panicked, drained.stuck), (0, 0, 0));
     assert!(registry.render().contains("weir_connections_panics_total{listener=\"test\"} 0"));
+}
+
+#[test]
+fn a_client_s_certificate_is_seen_and_a_stranger_s_refused() {
+    let (ours, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (settings, stranger) = (certificate(ours.path()), certificate(other.path()));
+    let ca = Some(&*settings.certificate);
+    let tls = ServerTls::with_clients(&settings, &["postgresql"], ca).unwrap();
+    let registry = Registry::new();
+    let (address, _workers) = serve(&registry, tls);
+    let config = |identity| {
+        let check = Check::Nothing;
+        let identity = Some(identity);
+        ClientOptions { ca: None, check, identity, protocols: &["postgresql"] }.config().unwrap()
+    };
+    read_late(encrypt_as(connect(address), config(&settings)), 1);
+    let mut refused = encrypt_as(connect(address), config(&stranger));
+    let _ = refused.write_all(&[1]).and_then(|()| refused.flush());
+    assert!(!matches!(refused.read(&mut [0]), Ok(1)));
 }
 
 #[test]
