@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
-use flow::limit::Limit;
+use flow::limit::{Limit, Permit};
 use flow::pool::{self, Budget};
 use flow::tls::{ServerTls, TlsError};
 use flow::{tcp, unix};
@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use watch::metrics::Registry;
 use watch::units::Duration;
-use wire::postgres::Refusal;
+use wire::postgres::{Refusal, sqlstate};
 
 use crate::auth::{Derivation, KeyCache, Keys};
 use crate::backends::{Backends, StartError};
@@ -91,6 +91,8 @@ pub struct Gateway {
     /// Shared by the workers' pools, by what they limit.
     budgets: Mutex<HashMap<Limited, Budget>>,
     counts: pool::Counts,
+    /// Clients by user and by database, where that is limited.
+    admitted: Mutex<HashMap<(&'static str, String), Limit>>,
     cancels: Mutex<HashMap<i32, Cancel>>,
     calls: Mutex<HashMap<usize, mpsc::Sender<Call>>>,
     next_client: AtomicI32,
@@ -180,6 +182,7 @@ impl Gateway {
             tls,
             connections,
             catalogues: Mutex::default(),
+            admitted: Mutex::default(),
             cancels: Mutex::default(),
             calls: Mutex::default(),
             next_client: AtomicI32::new(1),
@@ -334,6 +337,32 @@ impl Gateway {
         known.insert(database.to_owned(), catalogue.clone());
         self.control.spawn(catalogue.clone().run(self.backends.clone()));
         catalogue
+    }
+
+    /// A place for a client among those of its user and of its database.
+    ///
+    /// # Errors
+    /// What it is told: there are as many as there may be.
+    pub(crate) fn admit(&self, database: &str, user: &str) -> Result<Vec<Permit>, Refusal> {
+        let settings = self.settings();
+        let of_user = settings.user(user).and_then(|user| user.max_connections);
+        let of_database = settings.database(database).and_then(|entry| entry.max_connections);
+        let limits = [
+            ("user", user, of_user.unwrap_or(settings.max_connections_per_user)),
+            ("database", database, of_database.unwrap_or(settings.max_connections_per_database)),
+        ];
+        let mut permits = Vec::new();
+        for (kind, name, max) in limits.into_iter().filter(|(_, _, max)| *max > 0) {
+            let mut known = lock(&self.admitted);
+            let limit = known.entry((kind, name.to_owned())).or_insert_with(|| Limit::new(max));
+            limit.set_max(max);
+            let permit = limit.take().ok_or_else(|| {
+                let what = format!("too many connections of {kind} \"{name}\"");
+                Refusal::fatal(sqlstate::TOO_MANY_CONNECTIONS, what)
+            })?;
+            permits.push(permit);
+        }
+        Ok(permits)
     }
 
     /// The limits that a server connection counts towards.

@@ -21,9 +21,7 @@ pub struct Metrics {
     pub lane_seconds: Histogram,
     /// The same by lease.
     pub lease_seconds: Histogram,
-    /// How long rounds waited for a server connection.
-    pub wait_seconds: Histogram,
-    reasons: Vec<(&'static str, Counter)>,
+    reasons: Vec<(Reason, Counter)>,
 }
 
 impl Metrics {
@@ -39,10 +37,11 @@ impl Metrics {
             registry.histogram("weir_postgres_round_seconds", help, &[("way", way)])
         };
         let reason = |reason: Reason| {
-            let help = "Statements that were no proven reads, by the reason.";
+            let help = "Statements that went by lease, by why they were no proven reads (proven: a read that was slow or\
+                        new, or found no lane).";
             let labels = [("reason", reason.as_str())];
             let counter = registry.counter("weir_postgres_unproven_total", help, &labels);
-            (reason.as_str(), counter)
+            (reason, counter)
         };
         Self {
             logins_refused: counter(
@@ -58,19 +57,13 @@ impl Metrics {
             ),
             lane_seconds: seconds("lane"),
             lease_seconds: seconds("lease"),
-            wait_seconds: registry.histogram(
-                "weir_postgres_wait_seconds",
-                "How long rounds waited for a server connection of their own.",
-                &[],
-            ),
-            reasons: [Reason::Proven].into_iter().map(reason).collect(),
+            reasons: Reason::ALL.into_iter().map(reason).collect(),
         }
     }
 
-    /// A statement was no proven read.
+    /// A statement went by lease: was it no proven read?
     pub fn unproven(&self, reason: Reason) {
-        let name = reason.as_str();
-        if let Some((_, counter)) = self.reasons.iter().find(|(known, _)| *known == name) {
+        if let Some((_, counter)) = self.reasons.iter().find(|(known, _)| *known == reason) {
             counter.inc();
         }
     }

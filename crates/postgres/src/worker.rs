@@ -354,6 +354,7 @@ impl Front {
             prepared: RefCell::new(Prepared::new(settings.prepared_statements)),
             cancel: leased.key.clone(),
             load: group.load.clone(),
+            seconds: self.gateway.metrics.lane_seconds.clone(),
             cancelled: Cell::new(false),
         });
         let replies = Replies::new(settings.max_message.len());

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use flow::lane::Handle;
 use tokio::sync::Notify;
+use watch::metrics::Histogram;
 use wire::postgres::Refusal;
 
 use super::{Limits, Replies, Ticket};
@@ -52,6 +53,8 @@ pub struct Known {
     pub cancel: Option<CancelKey>,
     /// Requests on lanes to that backend.
     pub load: Load,
+    /// How long its requests ran.
+    pub seconds: Histogram,
     /// A cancel is under way: an answer that says so may not be for whom it is.
     pub cancelled: Cell<bool>,
 }

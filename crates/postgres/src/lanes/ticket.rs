@@ -181,6 +181,7 @@ impl Ticket {
             }
             _ => {
                 self.plan.note(ran);
+                lane.seconds.observe(ran);
                 self.client.answered();
             }
         }

@@ -53,6 +53,33 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 23] = [
+        Self::Proven,
+        Self::NotAQuery,
+        Self::Several,
+        Self::RowLock,
+        Self::Into,
+        Self::DataChange,
+        Self::VolatileFunction,
+        Self::UnknownFunction,
+        Self::UnsafeRelation,
+        Self::UnknownRelation,
+        Self::VolatileOperator,
+        Self::UnknownOperator,
+        Self::UnsafeType,
+        Self::Attribute,
+        Self::SessionState,
+        Self::Show,
+        Self::Explain,
+        Self::Structure,
+        Self::OddText,
+        Self::TooLong,
+        Self::Encoding,
+        Self::NoFacts,
+        Self::Catalogue,
+    ];
+
     /// Its name in metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -85,6 +85,7 @@ impl Session {
         }
         put_ready_for_query(&mut out, status);
         self.client.outlet.send(&out);
+        self.front.gateway.metrics.answered.inc();
     }
 
     fn remember(&mut self, body: &[u8]) {

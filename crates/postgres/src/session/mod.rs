@@ -28,6 +28,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use flow::limit::Permit;
 use wire::postgres::backend::{Status, put_ready_for_query};
 use wire::postgres::{Refusal, sqlstate};
 
@@ -132,6 +133,8 @@ pub struct Session {
     last_write: LastWrite,
     /// The statement that a Bind of the round under way named, for its Execute.
     executed: Option<Rc<Plan>>,
+    /// Its places among the clients of its user and of its database.
+    admitted: Vec<Permit>,
     /// What a server said to a statement of Weir's own.
     own_failed: Option<Box<[u8]>>,
 }
@@ -176,6 +179,7 @@ impl Session {
             settings,
             last_write: LastWrite::NEVER,
             executed: None,
+            admitted: Vec::new(),
             own_failed: None,
             database: place.database,
             user: place.user,

@@ -267,6 +267,11 @@ impl Session {
     /// A round was answered: what it changed holds from now on.
     fn answered(&mut self, relay: &mut Relay, status: Status) {
         let round = relay.rounds.pop_front().unwrap_or_default();
+        let metrics = &self.front.gateway.metrics;
+        metrics.leased.inc();
+        if let Some(asked) = round.asked {
+            metrics.lease_seconds.observe(asked.elapsed());
+        }
         let was_open = relay.open;
         relay.open = status != Status::Idle;
         if let (Some(asked), [plan], false) = (round.asked, &round.plans[..], round.failed) {

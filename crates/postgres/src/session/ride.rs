@@ -48,6 +48,7 @@ impl Session {
     /// else on the primary.
     pub(super) async fn ask_again(&mut self, repeat: Repeat) -> Result<(), End> {
         let Repeat { request, attempts, again } = repeat;
+        self.front.gateway.metrics.repeated.inc();
         self.settled().await;
         self.put_back(&request);
         match again {
@@ -152,6 +153,7 @@ impl Session {
         };
         if pushed.is_ok() {
             self.client.asked();
+            self.front.gateway.metrics.ridden.inc();
         }
         pushed.is_ok()
     }

@@ -290,3 +290,7 @@ fn pass<'a>(bytes: &'a [u8], on: &mut impl FnMut(Heard<'a>)) {
         on(Heard::Bytes(bytes));
     }
 }
+
+#[cfg(test)]
+#[path = "script_tests.rs"]
+mod tests;

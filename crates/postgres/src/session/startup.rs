@@ -18,7 +18,7 @@ use wire::postgres::{Refusal, frame, sqlstate};
 use super::settings::SessionSettings;
 use super::{ROUTE, Session, settings};
 use crate::auth::{AuthStep, ChannelBinding, ClientAuth, Credentials};
-use crate::settings::Route;
+use crate::settings::{Route, TlsSettings};
 use crate::worker::Front;
 
 /// PostgreSQL's own limit of a startup packet (`MAX_STARTUP_PACKET_LENGTH`).
@@ -192,6 +192,12 @@ impl Entrance {
             (stream.is_tls(), binding, stream.client_certificate().map(|der| der.to_vec()))
         };
         let gateway = self.front.gateway.clone();
+        let required = |tls: &TlsSettings| tls.required;
+        if self.peer.is_some() && !tls && gateway.settings().tls.as_ref().is_some_and(required) {
+            let what = "this server takes connections with TLS only";
+            let refusal = Refusal::fatal(sqlstate::INVALID_AUTHORIZATION, what);
+            return Err(refusal.hint("connect with sslmode=require or stricter").into());
+        }
         let address = self.peer.map(|peer| peer.ip());
         let door = gateway.door(address, tls, &asked.database, &asked.user).await?;
         let mut out = Vec::new();
@@ -250,8 +256,10 @@ impl Entrance {
         let stream = self.stream.take().ok_or(NoSession::Gone)?;
         let minor = asked.minor;
         let outlet = Outlet::new(stream, front.settings().lanes.reply_spill.len());
+        let admitted = front.gateway.admit(&asked.database, &asked.user)?;
         let mut session = front.session(outlet.clone(), place, settings);
         session.route = route.or(session.route);
+        session.admitted = admitted;
         session.inbox = std::mem::take(&mut self.came);
         let reported = match session.reported().await {
             Ok(reported) => reported,

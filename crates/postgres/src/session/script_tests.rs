@@ -1,0 +1,144 @@
+use proptest::prelude::*;
+use wire::postgres::backend::{self, Status};
+
+use super::*;
+use wire::postgres::Refusal;
+
+/// Answers to `expected`, with `rows` of each Execute, the `failing`th question refused; what the
+/// client is to hear of them, and what the server says.
+fn conversation(expected: &[Expect], failing: Option<usize>) -> (Vec<u8>, Vec<u8>) {
+    let (mut heard, mut said) = (Vec::new(), Vec::new());
+    let mut skipping = false;
+    for (n, answer) in expected.iter().enumerate() {
+        let end = matches!(answer, Expect::Sync | Expect::Query(_));
+        if skipping && !end {
+            continue;
+        }
+        let mut part = Vec::new();
+        let mut invented = false;
+        let fails = failing == Some(n) && !matches!(answer, Expect::Sync) && !skipping;
+        let fails = fails
+            && !matches!(answer, Expect::Parse(Fate::Invent, _))
+            && !matches!(answer, Expect::Close(_));
+        if fails {
+            Refusal::error("42601", "no").encode(&mut part);
+        }
+        match answer {
+            _ if fails && !end => skipping = true,
+            Expect::Parse(fate, _) => {
+                backend::put_parse_complete(&mut part);
+                invented = *fate == Fate::Invent;
+            }
+            Expect::Bind => backend::put_bind_complete(&mut part),
+            Expect::DescribeStatement => {
+                backend::put_parameter_description(&mut part, &[23]);
+                backend::put_no_data(&mut part);
+            }
+            Expect::DescribePortal => backend::put_no_data(&mut part),
+            Expect::Execute => {
+                part.extend_from_slice(b"D\0\0\0\x0c\0\x01\0\0\0\x02ok");
+                backend::put_command_complete(&mut part, "SELECT 1");
+            }
+            Expect::Close(fate) => {
+                backend::put_close_complete(&mut part);
+                invented = *fate == Fate::Invent;
+            }
+            Expect::Sync | Expect::Query(_) => {
+                if matches!(answer, Expect::Query(_)) && !skipping && !fails {
+                    backend::put_command_complete(&mut part, "SELECT 0");
+                }
+                skipping = false;
+                backend::put_ready_for_query(&mut part, Status::Idle);
+            }
+        }
+        let swallowed = matches!(
+            answer,
+            Expect::Parse(Fate::Swallow, _)
+                | Expect::Close(Fate::Swallow)
+                | Expect::Query(Fate::Swallow)
+        );
+        if !swallowed || (fails && matches!(answer, Expect::Parse(..))) {
+            heard.extend_from_slice(&part);
+        }
+        if !invented {
+            said.extend_from_slice(&part);
+        }
+    }
+    (heard, said)
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![Just(Fate::Pass), Just(Fate::Swallow), Just(Fate::Invent)]
+}
+
+fn extended() -> impl Strategy<Value = Vec<Expect>> {
+    let one = prop_oneof![
+        (fate(), 1..5_u64).prop_map(|(fate, n)| Expect::Parse(fate, n)),
+        Just(Expect::Bind),
+        Just(Expect::DescribeStatement),
+        Just(Expect::DescribePortal),
+        Just(Expect::Execute),
+        fate().prop_map(Expect::Close),
+    ];
+    proptest::collection::vec(one, 0..8).prop_map(|mut round| {
+        round.push(Expect::Sync);
+        round
+    })
+}
+
+fn rounds() -> impl Strategy<Value = Vec<Expect>> {
+    let query =
+        prop_oneof![Just(Fate::Pass), Just(Fate::Swallow)].prop_map(|f| vec![Expect::Query(f)]);
+    proptest::collection::vec(prop_oneof![3 => extended(), 1 => query], 1..5)
+        .prop_map(|rounds| rounds.concat())
+}
+
+proptest! {
+    #[test]
+    fn a_client_hears_its_own_answers_however_they_are_cut(
+        expected in rounds(),
+        failing in proptest::option::of(0..20_usize),
+        cuts in proptest::collection::vec(1..40_usize, 1..60),
+    ) {
+        let (wanted, said) = conversation(&expected, failing);
+        let mut script = Script::default();
+        expected.iter().for_each(|answer| script.expect(*answer));
+        let (mut heard, mut rest, mut at) = (Vec::new(), Vec::new(), 0);
+        for cut in cuts.iter().cycle() {
+            let to = (at + cut).min(said.len());
+            rest.extend_from_slice(&said[at..to]);
+            at = to;
+            let bytes = std::mem::take(&mut rest);
+            let taken = script.hear(&bytes, &mut |piece| {
+                if let Heard::Bytes(bytes) = piece {
+                    heard.extend_from_slice(bytes);
+                }
+            });
+            rest = bytes[taken.expect("the server says what it was asked")..].to_vec();
+            if at == said.len() {
+                break;
+            }
+        }
+        prop_assert!(script.is_idle() && rest.is_empty());
+        prop_assert_eq!(heard, wanted);
+    }
+
+    #[test]
+    fn no_bytes_of_a_server_make_it_panic(
+        expected in rounds(),
+        said in proptest::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let mut script = Script::default();
+        expected.iter().for_each(|answer| script.expect(*answer));
+        let _ = script.hear(&said, &mut |_| {});
+    }
+}
+
+#[test]
+fn what_nobody_asked_for_is_a_fault() {
+    let mut script = Script::default();
+    script.expect(Expect::Sync);
+    let mut said = Vec::new();
+    backend::put_bind_complete(&mut said);
+    assert_eq!(script.hear(&said, &mut |_| {}), Err(Unasked('2')));
+}
