@@ -1,14 +1,21 @@
 //! Who may come in, and what for: the rules and the users of the settings, and `auth_query`.
 
+mod remote;
+
+use std::io;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use tokio::runtime::Handle;
 use wire::postgres::{Refusal, sqlstate};
 
-use crate::auth::{Ask, ChannelBinding, Mock, Secret, Users, Verifier};
+use crate::auth::auth_query::Outcome;
+use crate::auth::{Ask, ChannelBinding, Credentials, Mock, Secret, Users, Verifier};
 use crate::backends::Backends;
-use crate::settings::{Method, Settings};
+use crate::settings::{AuthQuery, Method, Settings};
+use remote::Remote;
 
 /// The users cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +40,7 @@ pub struct Doors {
     settings: Settings,
     users: Users,
     mock: Mock,
+    remote: Option<Remote>,
 }
 
 /// What one client has to show.
@@ -50,14 +58,15 @@ impl Doors {
     pub fn new(settings: &Settings) -> Result<Self, DoorError> {
         let mut users = Users::default();
         for user in &settings.user {
-            let stored = Secret::new(user.password.reveal());
-            users.insert(&user.name, Some(&stored).filter(|_| !user.password.is_empty()), None);
+            let stored = read(&user.name, user.password_file.as_deref(), user.secret())?;
+            users.insert(&user.name, stored.as_ref(), None);
         }
         // The same after a restart: a salt that changes says that the user is made up. Users in the
         // file are a seed themselves.
         let seed = settings.backend.first().map_or("", |backend| backend.password.reveal());
         let mock = users.mock(seed.as_bytes()).ok_or(DoorError::Random)?;
-        Ok(Self { settings: settings.clone(), users, mock })
+        let remote = settings.auth_query.as_ref().map(|query| remote(query, &users)).transpose()?;
+        Ok(Self { settings: settings.clone(), users, mock, remote })
     }
 
     /// What a client from there has to show.
@@ -66,7 +75,8 @@ impl Doors {
     /// What it is told: there is no rule for it.
     pub async fn find(
         self: Arc<Self>,
-        _backends: &Backends,
+        backends: &Arc<Backends>,
+        control: &Handle,
         from: Option<IpAddr>,
         tls: bool,
         database: &str,
@@ -81,9 +91,66 @@ impl Doors {
                 return Err(Refusal::fatal(sqlstate::INVALID_AUTHORIZATION, what));
             }
         };
-        let verifier = self.users.verifier(user, SystemTime::now()).cloned();
+        let asks = !matches!(method, Method::Trust | Method::Reject | Method::Cert);
+        let verifier = match self.users.contains(user) || !asks || self.remote.is_none() {
+            true => self.users.verifier(user, SystemTime::now()).cloned(),
+            false => self.clone().ask(backends.clone(), control, database, user).await?,
+        };
         Ok(Door { doors: self, method, verifier })
     }
+}
+
+impl Doors {
+    /// Asks a server for the verifier of a user that is not in the file.
+    async fn ask(
+        self: Arc<Self>,
+        backends: Arc<Backends>,
+        control: &Handle,
+        database: &str,
+        user: &str,
+    ) -> Result<Option<Verifier>, Refusal> {
+        let known = self.settings.database(database);
+        let database = known.map_or(database, |known| known.server_name(database)).to_owned();
+        let user = user.to_owned();
+        // Its connection belongs to the control runtime, and outlives this client.
+        let asked = control.spawn(async move {
+            match &self.remote {
+                Some(remote) => remote.ask(&backends, &database, &user).await,
+                None => Outcome::Unknown("there is no auth-query"),
+            }
+        });
+        match asked.await {
+            Ok(Outcome::Known(verifier)) => Ok(Some(verifier)),
+            Ok(Outcome::Unknown(_)) => Ok(None),
+            Ok(Outcome::Failed(_)) | Err(_) => Err(Refusal::fatal(
+                sqlstate::CANNOT_CONNECT_NOW,
+                "passwords can't be checked now: auth-query has no answer",
+            )),
+        }
+    }
+}
+
+/// A password of the settings; `None` where it is empty.
+fn read(
+    user: &str,
+    file: Option<&Path>,
+    secret: io::Result<watch::secret::Secret>,
+) -> Result<Option<Secret>, DoorError> {
+    let secret = secret.map_err(|source| DoorError::File {
+        user: user.to_owned(),
+        file: file.unwrap_or(Path::new("")).display().to_string(),
+        source,
+    })?;
+    Ok(Some(Secret::from(secret.reveal())).filter(|_| !secret.is_empty()))
+}
+
+/// Who asks: by the password of `[postgres.auth-query]`, or by that of the user in the file.
+fn remote(query: &AuthQuery, users: &Users) -> Result<Remote, DoorError> {
+    let password = read(&query.user, query.password_file.as_deref(), query.secret())?;
+    let of_the_file = || users.verifier(&query.user, SystemTime::now())?.credentials();
+    let credentials = password.map(Credentials::Password).or_else(of_the_file);
+    let credentials = credentials.unwrap_or(Credentials::None);
+    Ok(Remote::new(query.clone(), credentials))
 }
 
 impl Door {

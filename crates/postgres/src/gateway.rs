@@ -301,7 +301,7 @@ impl Gateway {
         user: &str,
     ) -> Result<Door, Refusal> {
         let doors = self.doors.load_full();
-        doors.find(&self.backends, from, tls, database, user).await
+        doors.find(&self.backends, &self.control, from, tls, database, user).await
     }
 
     /// Makes ready what a password is checked against, away from the worker.

@@ -80,8 +80,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         Ok(())
     }
 
+    /// Sends messages that were written elsewhere.
+    pub(crate) async fn say(&mut self, messages: &[u8]) -> Result<(), TalkError> {
+        self.out.extend_from_slice(messages);
+        self.send().await
+    }
+
     /// Waits for the next message.
-    pub(super) async fn next(&mut self) -> Result<Frame<'_>, TalkError> {
+    pub(crate) async fn next(&mut self) -> Result<Frame<'_>, TalkError> {
         self.buffer.drain(..self.taken);
         self.taken = 0;
         loop {
