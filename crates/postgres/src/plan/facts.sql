@@ -65,8 +65,9 @@ trees as materialized (
     select 't', k.contypid, k.conbin::text
     from pg_catalog.pg_constraint k where k.contypid <> 0
     union all
-    select 'f', p.oid, p.prosqlbody::text
-    from pg_catalog.pg_proc p where p.prosqlbody is not null
+    -- As JSON, since before PostgreSQL 14 there is no such column.
+    select 'f', p.oid, to_jsonb(p) ->> 'prosqlbody'
+    from pg_catalog.pg_proc p where p.oid >= 16384
     union all
     -- What an argument that is left out is computed by.
     select 'f', p.oid, p.proargdefaults::text
@@ -128,7 +129,7 @@ edges(class, oid, on_class, on_oid) as materialized (
     select 't', t.oid, 'f', s.oid
     from pg_catalog.pg_type t,
         lateral (values (t.typinput::oid), (t.typoutput::oid), (t.typreceive::oid),
-            (t.typsend::oid), (t.typmodin::oid), (t.typmodout::oid), (t.typsubscript::oid)) s(oid)
+            (t.typsend::oid), (t.typmodin::oid), (t.typmodout::oid)) s(oid)
     where s.oid <> 0 and t.typtype in ('b', 'e')
         and s.oid::regproc::text not in ('array_in', 'pg_catalog.array_in')
     union all
@@ -141,13 +142,15 @@ edges(class, oid, on_class, on_oid) as materialized (
     where t.typrelid <> 0 and a.atttypid >= 16384 and not a.attisdropped
     union all
     select 't', s.oid, 't', r.rngsubtype
-    from pg_catalog.pg_range r, lateral (values (r.rngtypid), (r.rngmultitypid)) s(oid)
-    where r.rngsubtype >= 16384
+    from pg_catalog.pg_range r,
+        lateral (values (r.rngtypid), ((to_jsonb(r) ->> 'rngmultitypid')::oid)) s(oid)
+    where r.rngsubtype >= 16384 and s.oid is not null
     union all
     select 't', s.oid, 'f', f.oid
-    from pg_catalog.pg_range r, lateral (values (r.rngtypid), (r.rngmultitypid)) s(oid),
+    from pg_catalog.pg_range r,
+        lateral (values (r.rngtypid), ((to_jsonb(r) ->> 'rngmultitypid')::oid)) s(oid),
         lateral (values (r.rngcanonical::oid), (r.rngsubdiff::oid)) f(oid)
-    where f.oid <> 0
+    where f.oid <> 0 and s.oid is not null
     union all
     select 't', s.oid, 'f', c.castfunc
     from pg_catalog.pg_cast c, lateral (values (c.castsource), (c.casttarget)) s(oid)

@@ -1,6 +1,6 @@
 //! From a text to what it is: cut into statements, each known by its first words.
 
-use wire::sql::{Strings, Token, TokenKind, statements};
+use wire::sql::{Lexer, Strings, Token, TokenKind, statements};
 
 use super::contains::Contains;
 use super::facts::Facts;
@@ -28,7 +28,13 @@ pub(super) fn classify_text(sql: &[u8], scope: Scope, facts: &Facts) -> Classifi
     let mut contains = Contains::default();
     let mut several = false;
     while statements.next_into(&mut tokens, TOKENS_MAX) {
-        let next = one(&tokens, scope, unsure, facts);
+        let mut next = one(&tokens, scope, unsure, facts);
+        if tokens.len() > TOKENS_MAX
+            && !matches!(next.kind, Kind::Pins(_))
+            && let Some(pin) = long(sql, scope, &tokens, facts)
+        {
+            next.kind = Kind::Pins(pin);
+        }
         contains = contains.with(Contains::of(&next.kind));
         match first {
             None => first = Some(next),
@@ -43,6 +49,12 @@ pub(super) fn classify_text(sql: &[u8], scope: Scope, facts: &Facts) -> Classifi
         Some(one) => one,
         None => Classified { kind: Kind::Empty, reason: Reason::NotAQuery, keep: true },
     }
+}
+
+/// What a statement that is not kept whole may leave on the session; all of the text is looked at.
+fn long(sql: &[u8], scope: Scope, tokens: &[Token<'_>], facts: &Facts) -> Option<Pin> {
+    let is_query = query::begins(tokens);
+    traps::pin_of_long_text(Lexer::new(sql, scope.strings), is_query, facts)
 }
 
 fn one(tokens: &[Token<'_>], scope: Scope, unsure: bool, facts: &Facts) -> Classified {

@@ -32,26 +32,54 @@ const FUNCTIONS: [(&[u8], Pin); 18] = [
 /// What the statement leaves on the session by a function that it names or by an object in the
 /// temporary schema. A function of a user's may do so too: the facts know what its text tells.
 pub(super) fn pin(tokens: &[Token<'_>], facts: &Facts) -> Option<Pin> {
-    tokens.iter().enumerate().filter(|(_, token)| is_name(token)).find_map(|(at, token)| {
-        let next = tokens.get(at + 1).map(|next| next.kind);
-        if token.kind == TokenKind::UnicodeQuoted {
-            // Its name is not decoded, and could be one of those.
-            let uses = matches!(next, Some(TokenKind::Open | TokenKind::Dot));
-            return uses.then_some(Pin::Setting);
+    tokens.iter().enumerate().find_map(|(at, token)| {
+        let pin = named(token, tokens.get(at + 1)?, facts)?;
+        let arguments = tokens.get(at + 2..).unwrap_or_default();
+        (!token.text.eq_ignore_ascii_case(SET_CONFIG) || !is_local(arguments)).then_some(pin)
+    })
+}
+
+/// The same for a text that is too long to be kept as tokens. Whether a setting is the transaction's
+/// is not looked at, and any `INTO` of a query may make a temporary table.
+pub(super) fn pin_of_long_text<'t>(
+    tokens: impl Iterator<Item = Token<'t>>,
+    is_query: bool,
+    facts: &Facts,
+) -> Option<Pin> {
+    let mut before: Option<Token<'_>> = None;
+    for token in tokens {
+        if let Some(pin) = before.and_then(|before| named(&before, &token, facts)) {
+            return Some(pin);
         }
-        let name = name(token)?;
-        if is_temporary(&name) && next == Some(TokenKind::Dot) {
+        if is_query && token.is("into") {
             return Some(Pin::Temporary);
         }
-        if next != Some(TokenKind::Open) {
-            return None;
-        }
-        match FUNCTIONS.iter().find(|(function, _)| *function == &*name) {
-            Some((b"set_config", _)) if is_local(tokens.get(at + 2..)?) => None,
-            Some((_, pin)) => Some(*pin),
-            None => facts.pins(&name).then_some(Pin::Function),
-        }
-    })
+        before = Some(token);
+    }
+    None
+}
+
+/// The function whose last argument decides, without quotes.
+const SET_CONFIG: &[u8] = b"set_config";
+
+/// What is left by a name with `next` behind it.
+fn named(token: &Token<'_>, next: &Token<'_>, facts: &Facts) -> Option<Pin> {
+    let calls = next.kind == TokenKind::Open;
+    if !(calls || next.kind == TokenKind::Dot) || !is_name(token) {
+        return None;
+    }
+    if token.kind == TokenKind::UnicodeQuoted {
+        // Its name is not decoded, and could be one of those.
+        return Some(Pin::Setting);
+    }
+    let name = name(token)?;
+    if !calls {
+        return is_temporary(&name).then_some(Pin::Temporary);
+    }
+    match FUNCTIONS.iter().find(|(function, _)| *function == &*name) {
+        Some((_, pin)) => Some(*pin),
+        None => facts.pins(&name).then_some(Pin::Function),
+    }
 }
 
 /// The schema of temporary objects: this session's, or that of the session with a number.

@@ -159,6 +159,17 @@ fn a_plan_is_kept_within_its_limit_and_found_again() {
 }
 
 #[test]
+fn a_long_statement_is_no_read_and_pins_by_its_end_too() {
+    let long = |end: &str| format!("insert into t values {} (1, {end})", "(1, 'x'), ".repeat(4000));
+    assert_eq!(kind(&long("2")), Kind::Write);
+    assert_eq!(kind(&long("pg_advisory_lock(1)")), Kind::Pins(Pin::AdvisoryLock));
+    assert!(matches!(kind(&format!("{}; begin", long("2"))), Kind::Several(_)));
+    let query = format!("select 1{}", ", 1".repeat(5000));
+    assert_eq!((kind(&query), plan(&query).reason), (Kind::Other, Reason::TooLong));
+    assert_eq!(kind(&format!("{query} into temp x")), Kind::Pins(Pin::Temporary));
+}
+
+#[test]
 fn settings_are_not_kept_for_another_value() {
     let mut planner = Planner::new(facts(), 8);
     let mut kind = |sql: &str| planner.plan(sql.as_bytes(), Scope::default()).kind.clone();
