@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
 
 use wire::postgres::{Refusal, sqlstate};
 
@@ -49,7 +48,7 @@ impl Session {
     /// Leases a connection to where the round goes. Should the primary change meanwhile, that is
     /// another server.
     async fn leased(&mut self, read: bool) -> Result<Leased, Refusal> {
-        let deadline = Instant::now() + self.front.settings().timeouts.query_wait.get();
+        let deadline = self.patience.deadline();
         let read = read || self.begins_read_only();
         let mut changes = self.front.backends.changes();
         loop {

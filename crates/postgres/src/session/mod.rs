@@ -19,10 +19,12 @@ pub mod statements;
 mod begin;
 mod effect;
 mod lease;
+mod patience;
 mod relay;
 mod ride;
 pub mod startup;
 mod summary;
+mod way;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,14 +36,16 @@ use wire::postgres::{Refusal, sqlstate};
 
 use crate::backends::LastWrite;
 use crate::lanes::{Group, Lane};
-use crate::plan::{Deallocate, Directive, Kind, Plan, Scope, SettingChange};
+use crate::plan::{Plan, Scope};
 use crate::server::Reported;
 use crate::settings::{Consistency, Mode, Route};
 use crate::worker::{Database, Front, Place};
 use client::Client;
 use compose::{Fault, Names};
+use patience::{Patience, idle_in_transaction_timeout, idle_timeout};
 use round::Cut;
 use settings::{Applied, SessionSettings};
+use way::Way;
 
 /// Requests of one client in flight at a time; more wait in its socket.
 const IN_FLIGHT_MAX: u32 = 64;
@@ -80,27 +84,9 @@ impl End {
     }
 }
 
-/// Where a round goes.
-enum Way {
-    /// Onto a lane.
-    Ride(Rc<Plan>),
-    /// To a server connection of its own; a read may go to a replica.
-    Lease {
-        /// Whether a replica will do.
-        read: bool,
-    },
-    /// Nowhere: it begins a transaction, which the next statement will tell the server of.
-    Begin(Box<str>),
-    /// Nowhere: it ends a transaction no server has heard of; the command's tag.
-    EndEmpty(&'static str),
-    /// Nowhere: it forgets prepared statements.
-    Forget(Deallocate),
-    /// Nowhere: it says where this session's statements are to go.
-    Route(Option<Route>),
-}
-
 /// What is known of a session.
 pub struct Session {
+    patience: Patience,
     front: Rc<Front>,
     client: Rc<Client>,
     database: Rc<Database>,
@@ -153,6 +139,7 @@ impl Session {
         let of = |user: Option<bool>, database: Option<bool>, all| user.or(database).unwrap_or(all);
         let mode = configured.mode(&place.database.name, &place.client_user);
         Self {
+            patience: Patience::new(&configured, &place.database.name, &place.client_user),
             mode,
             lanes_on: of(
                 user.and_then(|user| user.lanes),
@@ -227,7 +214,23 @@ impl Session {
             if self.client.in_flight() > IN_FLIGHT_MAX {
                 self.settled().await;
             } else {
-                self.read().await?;
+                self.read_in_time().await?;
+            }
+        }
+    }
+
+    /// Waits for bytes of the client; one that asks for nothing for too long is closed.
+    async fn read_in_time(&mut self) -> Result<(), End> {
+        let Patience { idle, idle_in_transaction, .. } = self.patience;
+        let (limit, refusal): (_, fn() -> Refusal) = match self.begin {
+            Some(_) => (idle_in_transaction, idle_in_transaction_timeout),
+            None => (idle, idle_timeout),
+        };
+        match limit.filter(|_| self.client.in_flight() == 0) {
+            None => self.read().await,
+            Some(limit) => {
+                let read = tokio::time::timeout(limit, self.read()).await;
+                read.unwrap_or_else(|_| Err(End::Refused(refusal())))
             }
         }
     }
@@ -337,83 +340,6 @@ impl Session {
         self.database.plan(sql, self.scope)
     }
 
-    fn way_of_query(&self, len: usize) -> Way {
-        let sql = self.inbox.get(5..len - 1).unwrap_or_default();
-        let plan = self.plan(sql);
-        let alone = self.inbox.len() == len;
-        self.way(plan, alone, || String::from_utf8_lossy(sql).into_owned())
-    }
-
-    fn way_of_extended(&self, len: usize) -> Way {
-        let round = &self.inbox[..len];
-        let alone = self.inbox.len() == len;
-        match summary::summarise(round, &self.names, &self.database, self.scope) {
-            summary::Summary::Reads(plan) => self.way(plan, alone, String::new),
-            summary::Summary::Prepares(plan) if self.may_ride(&plan) => Way::Ride(plan),
-            summary::Summary::One(plan, sql) => {
-                self.way(plan, alone, || String::from_utf8_lossy(&sql).into_owned())
-            }
-            _ => Way::Lease { read: false },
-        }
-    }
-
-    /// Where a statement goes. `alone`: nothing follows it in what the client has sent.
-    fn way(&self, plan: Rc<Plan>, alone: bool, sql: impl FnOnce() -> String) -> Way {
-        if self.pinned {
-            return Way::Lease { read: false };
-        }
-        if self.begin.is_some() {
-            return match plan.kind {
-                Kind::Commit { chain: false } => Way::EndEmpty("COMMIT"),
-                Kind::Rollback { chain: false } => Way::EndEmpty("ROLLBACK"),
-                _ => Way::Lease { read: false },
-            };
-        }
-        match plan.directive {
-            Some(Directive::Primary) => return Way::Lease { read: false },
-            Some(Directive::Replica) => return Way::Lease { read: true },
-            _ => {}
-        }
-        if self.route == Some(Route::Replica) && !matches!(plan.kind, Kind::Read | Kind::Set(_)) {
-            return Way::Lease { read: true };
-        }
-        match &plan.kind {
-            Kind::Read if self.may_ride(&plan) && self.is_quick(&plan) => Way::Ride(plan),
-            Kind::Read => Way::Lease { read: true },
-            Kind::Begin(_)
-                if alone && self.front.settings().merge_begin && self.mode == Mode::Transaction =>
-            {
-                Way::Begin(sql().into())
-            }
-            Kind::Set(SettingChange::Session { name, value }) if &**name == ROUTE => {
-                match route(value.as_deref()) {
-                    Ok(route) => Way::Route(route),
-                    // The server says that there is no such setting, or takes it for one of the
-                    // client's own.
-                    Err(()) => Way::Lease { read: false },
-                }
-            }
-            Kind::Set(SettingChange::Reset { name }) if &**name == ROUTE => Way::Route(None),
-            Kind::Deallocate(what) if !self.pinned => Way::Forget(what.clone()),
-            _ => Way::Lease { read: false },
-        }
-    }
-
-    fn may_ride(&self, plan: &Plan) -> bool {
-        self.lanes_on
-            && self.mode == Mode::Transaction
-            && self.begin.is_none()
-            && !self.pinned
-            && matches!(plan.kind, Kind::Read)
-    }
-
-    /// Whether statements like this one were seen to be quick. One that was not seen yet goes by
-    /// lease: nobody waits behind it.
-    fn is_quick(&self, plan: &Plan) -> bool {
-        let slow = self.front.settings().lanes.slow.get();
-        plan.run_time().is_some_and(|ran| ran <= slow)
-    }
-
     /// The settings have changed: other lanes from now on.
     fn settings_changed(&mut self) {
         let applied = self.settings.applied();
@@ -422,18 +348,5 @@ impl Session {
             self.scope = self.settings.scope(&self.reported);
             self.groups.clear();
         }
-    }
-}
-
-/// The setting by which a client says where its statements go.
-const ROUTE: &str = "weir.route";
-
-fn route(value: Option<&str>) -> Result<Option<Route>, ()> {
-    match value.map(|value| value.trim_matches('\'').to_ascii_lowercase()).as_deref() {
-        None => Ok(None),
-        Some("auto") => Ok(Some(Route::Auto)),
-        Some("primary") => Ok(Some(Route::Primary)),
-        Some("replica") => Ok(Some(Route::Replica)),
-        Some(_) => Err(()),
     }
 }

@@ -4,6 +4,8 @@
 //! goes to the client, less what Weir asked for itself. The connection is given back when no
 //! transaction is open, every round is answered and no state of the session is left on it.
 
+mod feed;
+
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
@@ -14,12 +16,11 @@ use std::time::{Duration, Instant};
 use wire::postgres::backend::{Fields, Status};
 use wire::postgres::{Refusal, sqlstate};
 
-use super::compose::Composer;
-use super::round::{HELD_MAX, header, string};
+use super::patience::{idle_in_transaction_timeout, idle_timeout};
 use super::script::Heard;
 use super::settings::Change;
 use super::{End, Session, effect};
-use crate::plan::{Plan, Unsettles};
+use crate::plan::Plan;
 use crate::server::Connection;
 use crate::settings::Mode;
 
@@ -63,6 +64,8 @@ pub(super) struct Relay {
     committed: bool,
     /// A transaction is open, as of the last ReadyForQuery.
     open: bool,
+    /// Since when, where that is limited.
+    since: Option<Instant>,
     /// Bytes of the reply under way were passed on.
     told: bool,
     /// Something went out.
@@ -137,7 +140,7 @@ impl Session {
                 }
             }
             let waits = relay.rounds.is_empty() && server.unsent() == 0;
-            let limit = self.limit(&relay, waits);
+            let limit = self.limit(&mut relay, waits);
             let turn = poll_fn(|cx| self.poll_turn(&mut relay, server, cx));
             let turn = match limit {
                 None => turn.await,
@@ -156,30 +159,26 @@ impl Session {
         }
     }
 
-    fn limit(&self, relay: &Relay, waits: bool) -> Option<(Duration, fn() -> Refusal)> {
-        let timeouts = &self.front.settings().timeouts;
-        let some = |limit: watch::units::Duration| Some(limit.get()).filter(|t| !t.is_zero());
-        if !waits {
-            let query: fn() -> Refusal =
-                || Refusal::fatal(sqlstate::QUERY_CANCELED, "query timeout");
-            return some(timeouts.query).map(|limit| (limit, query));
-        }
-        if relay.open {
-            let idle: fn() -> Refusal = || {
-                Refusal::fatal(
-                    sqlstate::IDLE_IN_TRANSACTION_TIMEOUT,
-                    "terminating connection due to idle-in-transaction timeout",
-                )
-            };
-            return some(timeouts.idle_in_transaction).map(|limit| (limit, idle));
-        }
-        let idle: fn() -> Refusal = || {
-            Refusal::fatal(
-                sqlstate::IDLE_SESSION_TIMEOUT,
-                "terminating connection due to idle timeout",
-            )
+    /// How long the next thing may take to happen, and what the client hears then.
+    fn limit(&self, relay: &mut Relay, waits: bool) -> Option<(Duration, fn() -> Refusal)> {
+        let patience = &self.patience;
+        let next: Option<(Duration, fn() -> Refusal)> = match (waits, relay.open) {
+            (false, _) => patience.query.map(|limit| (limit, query_timeout as fn() -> Refusal)),
+            (true, true) => {
+                patience.idle_in_transaction.map(|limit| (limit, idle_in_transaction_timeout as _))
+            }
+            (true, false) => patience.idle.map(|limit| (limit, idle_timeout as _)),
         };
-        some(timeouts.idle).map(|limit| (limit, idle))
+        let Some(whole) = patience.transaction.filter(|_| relay.open) else {
+            relay.since = None;
+            return next;
+        };
+        let since = *relay.since.get_or_insert_with(Instant::now);
+        let left = whole.saturating_sub(since.elapsed());
+        match next {
+            Some((limit, refusal)) if limit < left => Some((limit, refusal)),
+            _ => Some((left, transaction_timeout)),
+        }
     }
 
     /// Sends, hears the server, reads the client: whatever can be done.
@@ -308,159 +307,6 @@ impl Session {
         }
     }
 
-    /// Puts what the client has sent onto the server connection, as far as it may go now.
-    fn feed(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
-        let inbox = std::mem::take(&mut self.inbox);
-        let mut at = 0;
-        let fed = loop {
-            let rest = &inbox[at..];
-            if relay.through > 0 {
-                let n = relay.through.min(rest.len());
-                server.out.extend_from_slice(&rest[..n]);
-                relay.through -= n;
-                at += n;
-            }
-            relay.full = server.unsent() > AHEAD_MAX;
-            if relay.through > 0 || !relay.takes_more(self.pinned) || relay.full {
-                break Ok(());
-            }
-            match self.message(relay, server, &inbox[at..]) {
-                Ok(0) => break Ok(()),
-                Ok(n) => at += n,
-                Err(end) => break Err(end),
-            }
-        };
-        self.inbox = inbox;
-        self.inbox.drain(..at);
-        self.inbox.shrink_to(0);
-        fed
-    }
-
-    /// Puts one message, or the beginning of a long one, onto the server connection; how many bytes
-    /// that took, 0 while it is not whole.
-    fn message(
-        &mut self,
-        relay: &mut Relay,
-        server: &mut Connection,
-        bytes: &[u8],
-    ) -> Result<usize, End> {
-        let Some((tag, len)) = header(bytes) else { return Ok(0) };
-        if len < HEADER || len > self.front.settings().max_message.len() {
-            return Err(End::too_large(tag, len));
-        }
-        match tag {
-            b'X' => return Err(End::Terminated),
-            b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'S' | b'H' | b'F' | b'd' | b'c' | b'f' => {}
-            _ => return Err(End::unknown_message(tag)),
-        }
-        let Some(whole) = bytes.get(..len) else {
-            let streams = matches!(tag, b'd' | b'Q' | b'F') && len > HELD_MAX;
-            return Ok(if streams { self.begin_long(relay, server, tag, bytes, len) } else { 0 });
-        };
-        let body = &whole[HEADER..];
-        self.note(relay, tag, body);
-        let mut composer = Composer {
-            names: &mut self.names,
-            statements: &self.front.statements,
-            prepared: &mut server.prepared,
-            fresh: &mut relay.fresh,
-            changes: self.database.changes(),
-            needed: None,
-            parsed: false,
-            again: self.again,
-            names_max: self.names_max,
-        };
-        let composed = composer.message(tag, body, whole, &mut server.out, &mut server.script);
-        composed.map_err(End::fault)?;
-        if matches!(tag, b'S' | b'Q') {
-            self.again = false;
-        }
-        Ok(len)
-    }
-
-    /// A message that is too long to be held goes out as it comes. What a statement of such length
-    /// does is not looked into.
-    fn begin_long(
-        &mut self,
-        relay: &mut Relay,
-        server: &mut Connection,
-        tag: u8,
-        bytes: &[u8],
-        len: usize,
-    ) -> usize {
-        if tag != b'd' {
-            let round = relay.round();
-            round.unknown = true;
-            relay.within = false;
-            server.script.expect(super::script::Expect::Query(super::script::Fate::Pass));
-        }
-        server.out.extend_from_slice(bytes);
-        relay.through = len - bytes.len();
-        bytes.len()
-    }
-
-    /// Takes note of what a message will change.
-    fn note(&mut self, relay: &mut Relay, tag: u8, body: &[u8]) {
-        let plan = match tag {
-            b'Q' => {
-                let sql = body.strip_suffix(&[0]).unwrap_or(body);
-                let plan = self.plan(sql);
-                self.note_plan(relay, &plan);
-                relay.round().asked = Some(Instant::now());
-                relay.within = false;
-                return;
-            }
-            b'F' => {
-                relay.round().unknown = true;
-                relay.within = false;
-                return;
-            }
-            b'S' => {
-                relay.round().asked = Some(Instant::now());
-                relay.within = false;
-                return;
-            }
-            b'P' | b'D' | b'C' | b'H' => {
-                relay.round();
-                return;
-            }
-            b'B' => self.bound(body),
-            b'E' => self.executed.take(),
-            b'c' | b'f' => {
-                relay.copying = false;
-                return;
-            }
-            _ => return,
-        };
-        relay.round();
-        if tag == b'B' {
-            self.executed = plan;
-        } else if let Some(plan) = plan {
-            self.note_plan(relay, &plan);
-        }
-    }
-
-    fn note_plan(&mut self, relay: &mut Relay, plan: &Rc<Plan>) {
-        self.pinned |= effect::pins(plan);
-        self.front.gateway.metrics.unproven(plan.reason);
-        if effect::unsettles(plan) == Unsettles::Changes {
-            // Before the server knows of it, so that no proof rests on what it changes.
-            self.database.catalogue_changed(Unsettles::Changes);
-        }
-        let change = effect::change(plan);
-        let round = relay.round();
-        round.plans.push(plan.clone());
-        round.changes.extend(change);
-    }
-
-    /// The plan of the statement that a Bind names.
-    fn bound(&self, body: &[u8]) -> Option<Rc<Plan>> {
-        let (_, rest) = string(body)?;
-        let (name, _) = string(rest)?;
-        let named = self.names.get(name)?;
-        Some(named.statement.plan(&self.database, self.scope))
-    }
-
     /// The server is gone, or said what it was not asked.
     fn server_gone(
         &mut self,
@@ -495,4 +341,13 @@ impl Session {
         }
         Ok(())
     }
+}
+
+fn query_timeout() -> Refusal {
+    Refusal::fatal(sqlstate::QUERY_CANCELED, "terminating connection due to query timeout")
+}
+
+fn transaction_timeout() -> Refusal {
+    let what = "terminating connection due to transaction timeout";
+    Refusal::fatal(sqlstate::TRANSACTION_TIMEOUT, what)
 }

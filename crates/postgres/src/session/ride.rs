@@ -58,7 +58,7 @@ impl Session {
                     super::Cut::Extended(len) => (len, self.way_of_extended(len)),
                     _ => return Box::pin(self.lease(false)).await,
                 };
-                if let super::Way::Ride(plan) = way {
+                if let super::way::Way::Ride(plan) = way {
                     let request = self.take(len);
                     return self.ride(request, plan, attempts).await;
                 }
@@ -90,7 +90,7 @@ impl Session {
     }
 
     async fn lane(&self, group: &Rc<Group>, now: Instant) -> Option<Rc<Lane>> {
-        let deadline = now + self.front.settings().timeouts.query_wait.get();
+        let deadline = self.patience.deadline();
         loop {
             let open = || self.front.open_lane(group);
             match group.pick(now, open) {

@@ -16,7 +16,8 @@ use wire::postgres::startup::{self, First, Start};
 use wire::postgres::{Refusal, frame, sqlstate};
 
 use super::settings::SessionSettings;
-use super::{ROUTE, Session, settings};
+use super::way::{ROUTE, route};
+use super::{Session, settings};
 use crate::auth::{AuthStep, ChannelBinding, ClientAuth, Credentials};
 use crate::settings::{Route, TlsSettings};
 use crate::worker::Front;
@@ -350,15 +351,15 @@ impl Asked {
                 _ => wanted.push((name.clone(), value.clone())),
             }
         }
-        let mut route = None;
+        let mut wanted_route = None;
         for (_, value) in wanted.extract_if(.., |(name, _)| name.eq_ignore_ascii_case(ROUTE)) {
-            route = super::route(Some(&value)).map_err(|()| {
+            wanted_route = route(Some(&value)).map_err(|()| {
                 let what = format!("invalid value for \"{ROUTE}\": \"{value}\"");
                 Refusal::fatal(sqlstate::INVALID_PARAMETER_VALUE, what)
                     .hint("it is one of auto, primary and replica")
             })?;
         }
         let settings = SessionSettings::new(wanted.iter().map(|(n, v)| (n.as_str(), v.as_str())));
-        Ok((settings, route))
+        Ok((settings, wanted_route))
     }
 }

@@ -1,0 +1,58 @@
+//! How long things may take, and what a client hears when they take longer.
+
+use std::time::{Duration, Instant};
+
+use watch::units;
+use wire::postgres::{Refusal, sqlstate};
+
+use crate::settings::Settings;
+
+/// How long a session's statements and pauses may take; `None` is for ever.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    pub query_wait: Option<Duration>,
+    pub query: Option<Duration>,
+    pub transaction: Option<Duration>,
+    pub idle_in_transaction: Option<Duration>,
+    pub idle: Option<Duration>,
+}
+
+impl Patience {
+    /// A user's own comes before a database's, and that before everyone's.
+    pub fn new(settings: &Settings, database: &str, user: &str) -> Self {
+        let (user, database) = (settings.user(user), settings.database(database));
+        let all = &settings.timeouts;
+        let some = |own: Option<units::Duration>, all: units::Duration| {
+            Some(own.unwrap_or(all).get()).filter(|limit| !limit.is_zero())
+        };
+        let query_wait = user.and_then(|user| user.query_wait);
+        let query_wait = query_wait.or_else(|| database.and_then(|database| database.query_wait));
+        Self {
+            query_wait: some(query_wait, all.query_wait),
+            query: some(user.and_then(|user| user.query), all.query),
+            transaction: some(user.and_then(|user| user.transaction), all.transaction),
+            idle_in_transaction: some(
+                user.and_then(|user| user.idle_in_transaction),
+                all.idle_in_transaction,
+            ),
+            idle: some(user.and_then(|user| user.idle), all.idle),
+        }
+    }
+
+    /// Until when a statement waits for a server connection.
+    pub fn deadline(&self) -> Instant {
+        // As good as for ever.
+        let wait = self.query_wait.unwrap_or(Duration::from_secs(366 * 86_400));
+        Instant::now() + wait
+    }
+}
+
+pub(super) fn idle_timeout() -> Refusal {
+    let what = "terminating connection due to idle-session timeout";
+    Refusal::fatal(sqlstate::IDLE_SESSION_TIMEOUT, what)
+}
+
+pub(super) fn idle_in_transaction_timeout() -> Refusal {
+    let what = "terminating connection due to idle-in-transaction timeout";
+    Refusal::fatal(sqlstate::IDLE_IN_TRANSACTION_TIMEOUT, what)
+}

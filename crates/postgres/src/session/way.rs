@@ -1,0 +1,119 @@
+//! Where a round goes.
+
+use std::rc::Rc;
+
+use super::Session;
+use super::summary::{self, Summary};
+use crate::plan::{Deallocate, Directive, Kind, Plan, SettingChange};
+use crate::settings::{Mode, Route};
+
+/// Where a round goes.
+pub(super) enum Way {
+    /// Onto a lane.
+    Ride(Rc<Plan>),
+    /// To a server connection of its own; a read may go to a replica.
+    Lease {
+        /// Whether a replica will do.
+        read: bool,
+    },
+    /// Nowhere: it begins a transaction, which the next statement will tell the server of.
+    Begin(Box<str>),
+    /// Nowhere: it ends a transaction no server has heard of; the command's tag.
+    EndEmpty(&'static str),
+    /// Nowhere: it forgets prepared statements.
+    Forget(Deallocate),
+    /// Nowhere: it says where this session's statements are to go.
+    Route(Option<Route>),
+}
+
+impl Session {
+    pub(super) fn way_of_query(&self, len: usize) -> Way {
+        let sql = self.inbox.get(5..len - 1).unwrap_or_default();
+        let plan = self.plan(sql);
+        let alone = self.inbox.len() == len;
+        self.way(plan, alone, || String::from_utf8_lossy(sql).into_owned())
+    }
+
+    pub(super) fn way_of_extended(&self, len: usize) -> Way {
+        let round = &self.inbox[..len];
+        let alone = self.inbox.len() == len;
+        match summary::summarise(round, &self.names, &self.database, self.scope) {
+            Summary::Reads(plan) => self.way(plan, alone, String::new),
+            Summary::Prepares(plan) if self.may_ride(&plan) => Way::Ride(plan),
+            Summary::One(plan, sql) => {
+                self.way(plan, alone, || String::from_utf8_lossy(&sql).into_owned())
+            }
+            _ => Way::Lease { read: false },
+        }
+    }
+
+    /// Where a statement goes. `alone`: nothing follows it in what the client has sent.
+    fn way(&self, plan: Rc<Plan>, alone: bool, sql: impl FnOnce() -> String) -> Way {
+        if self.pinned {
+            return Way::Lease { read: false };
+        }
+        if self.begin.is_some() {
+            return match plan.kind {
+                Kind::Commit { chain: false } => Way::EndEmpty("COMMIT"),
+                Kind::Rollback { chain: false } => Way::EndEmpty("ROLLBACK"),
+                _ => Way::Lease { read: false },
+            };
+        }
+        match plan.directive {
+            Some(Directive::Primary) => return Way::Lease { read: false },
+            Some(Directive::Replica) => return Way::Lease { read: true },
+            _ => {}
+        }
+        if self.route == Some(Route::Replica) && !matches!(plan.kind, Kind::Read | Kind::Set(_)) {
+            return Way::Lease { read: true };
+        }
+        match &plan.kind {
+            Kind::Read if self.may_ride(&plan) && self.is_quick(&plan) => Way::Ride(plan),
+            Kind::Read => Way::Lease { read: true },
+            Kind::Begin(_)
+                if alone && self.front.settings().merge_begin && self.mode == Mode::Transaction =>
+            {
+                Way::Begin(sql().into())
+            }
+            Kind::Set(SettingChange::Session { name, value }) if &**name == ROUTE => {
+                match route(value.as_deref()) {
+                    Ok(route) => Way::Route(route),
+                    // The server says that there is no such setting, or takes it for one of the
+                    // client's own.
+                    Err(()) => Way::Lease { read: false },
+                }
+            }
+            Kind::Set(SettingChange::Reset { name }) if &**name == ROUTE => Way::Route(None),
+            Kind::Deallocate(what) if !self.pinned => Way::Forget(what.clone()),
+            _ => Way::Lease { read: false },
+        }
+    }
+
+    fn may_ride(&self, plan: &Plan) -> bool {
+        self.lanes_on
+            && self.mode == Mode::Transaction
+            && self.begin.is_none()
+            && !self.pinned
+            && matches!(plan.kind, Kind::Read)
+    }
+
+    /// Whether statements like this one were seen to be quick. One that was not seen yet goes by
+    /// lease: nobody waits behind it.
+    fn is_quick(&self, plan: &Plan) -> bool {
+        let slow = self.front.settings().lanes.slow.get();
+        plan.run_time().is_some_and(|ran| ran <= slow)
+    }
+}
+
+/// The setting by which a client says where its statements go.
+pub(super) const ROUTE: &str = "weir.route";
+
+pub(super) fn route(value: Option<&str>) -> Result<Option<Route>, ()> {
+    match value.map(|value| value.trim_matches('\'').to_ascii_lowercase()).as_deref() {
+        None => Ok(None),
+        Some("auto") => Ok(Some(Route::Auto)),
+        Some("primary") => Ok(Some(Route::Primary)),
+        Some("replica") => Ok(Some(Route::Replica)),
+        Some(_) => Err(()),
+    }
+}
