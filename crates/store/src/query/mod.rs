@@ -4,6 +4,8 @@
 //! snapshot; a `SELECT` goes to [`select::run`], a `SHOW` to [`show::run`], and their rows go to
 //! an [`encode::Encoder`]. What changes something is given to the caller, who has the journal.
 
+#[cfg(test)]
+mod chance_tests;
 pub mod condition;
 pub mod context;
 pub mod ddl;
