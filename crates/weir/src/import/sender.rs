@@ -156,18 +156,18 @@ fn again(status: StatusCode) -> bool {
         || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
 }
 
-/// How many of `lines` a 400 is about: InfluxDB names each line it can't parse and counts those it
-/// drops; anything else is about all.
+/// How many of `lines` a 400 is about: InfluxDB names each line it can't parse, on a line of its own
+/// with the words of the client in it, or counts at the end those it drops; anything else is about
+/// all. Where it dropped points it says nothing of lines it could not parse, so that these are not
+/// counted.
 fn refused(error: &str, lines: u64) -> u64 {
-    if !error.contains("partial write") {
-        return lines;
-    }
-    let unparsed = error.matches("unable to parse").count() as u64;
-    let dropped = error.split("dropped=").skip(1).filter_map(|behind| {
-        let digits = behind.split(|c: char| !c.is_ascii_digit()).next();
-        digits.and_then(|digits| digits.parse::<u64>().ok())
-    });
-    (unparsed + dropped.sum::<u64>()).clamp(1, lines)
+    let Some(words) = error.strip_prefix("partial write: ") else { return lines };
+    let (words, dropped) = match words.rsplit_once(" dropped=") {
+        Some((words, number)) => (words, number.trim_end().parse().unwrap_or(0)),
+        None => (words, 0),
+    };
+    let unparsed = words.lines().filter(|line| line.starts_with("unable to parse '"));
+    (unparsed.count() as u64).saturating_add(dropped).clamp(1, lines.max(1))
 }
 
 #[cfg(test)]
@@ -182,6 +182,9 @@ mod tests {
         let unparsed = "partial write: unable to parse 'a': missing fields\nunable to parse 'b': \
                         missing fields dropped=0";
         assert_eq!(refused(unparsed, 5_000), 2);
+        let quoted = "partial write: unable to parse 'm unable to parse ' dropped=9 x': missing \
+                      fields dropped=0";
+        assert_eq!(refused(quoted, 5_000), 1, "what a client wrote counts nothing");
         assert_eq!(refused("unable to parse 'a': missing fields", 40), 40);
         assert_eq!(refused("database name required", 7), 7);
     }
