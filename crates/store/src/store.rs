@@ -57,6 +57,10 @@ pub struct Store {
     position: AtomicU64,
     /// Whether files are to be removed that nothing else would make a flush for.
     flush_wanted: AtomicBool,
+    /// Series that are in no file yet.
+    new_series: AtomicU64,
+    /// Whether what was acknowledged before the start is still being applied.
+    replaying: AtomicBool,
     /// Bytes of the memtables that fill, about.
     memory: AtomicU64,
     /// Bytes of those that are being written.
@@ -128,6 +132,8 @@ impl Store {
             applied: AtomicU64::new(position),
             position: AtomicU64::new(position),
             flush_wanted: AtomicBool::new(false),
+            new_series: AtomicU64::new(0),
+            replaying: AtomicBool::new(false),
             memory: AtomicU64::new(0),
             frozen_memory: AtomicU64::new(0),
             room: Condvar::new(),
@@ -179,6 +185,17 @@ impl Store {
     pub fn flush_due(&self) -> bool {
         self.memory.load(Ordering::Relaxed) >= self.settings.memory.bytes()
             || self.flush_wanted.load(Ordering::Relaxed)
+    }
+
+    /// How many series are in no file yet: each takes longer to apply again than its bytes tell.
+    pub fn new_series(&self) -> u64 {
+        self.new_series.load(Ordering::Relaxed)
+    }
+
+    /// Says whether what was acknowledged before the start is being applied: no files are joined
+    /// meanwhile.
+    pub fn set_replaying(&self, replaying: bool) {
+        self.replaying.store(replaying, Ordering::Relaxed);
     }
 
     /// What of the work on files failed the last time it was tried, in words.

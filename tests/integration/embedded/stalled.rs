@@ -60,7 +60,6 @@ fn the_journal_runs_so_far_ahead_of_the_store_and_then_writes_wait_and_are_refus
     assert_eq!(ready.status(), 503);
     assert!(ready.text().contains("too far behind"), "{}", ready.text());
     weir.kill();
-    weir.store_faults("hold store");
     weir.start_unready();
     wait::until("what was taken is read again", wait::LONG, || {
         let answer = rig::http::send(weir.http, &rig::http::Request::get("/ready"));
@@ -69,6 +68,23 @@ fn the_journal_runs_so_far_ahead_of_the_store_and_then_writes_wait_and_are_refus
     assert_eq!(count(&weir), taken);
     weir.store_faults("");
     must_be_taken_again(&weir, taken);
+}
+
+#[test]
+fn new_series_count_for_more_than_their_bytes() {
+    let weir = with(|setup| setup.with_faults().store("journal-ahead = \"1MiB\""));
+    weir.store_faults("hold");
+    let lines: String = (0..10_000).map(|n| format!("m,n={n} v={n}i 1\n")).collect();
+    assert!(lines.len() < 300_000);
+    weir.must_write("db", &lines);
+    wait::until("they are applied", wait::LONG, || {
+        weir.ask_admin("/ready").text().contains("too far behind")
+    });
+    assert_eq!(weir.write("db", "m v=1i 1\n").status(), 503);
+    weir.store_faults("");
+    wait::until("writes are taken again", wait::LONG, || {
+        weir.write("db", "m v=1i 1\n").status() == 204
+    });
 }
 
 #[test]

@@ -117,6 +117,7 @@ impl Feed {
     /// as files, so that the next start has nothing to replay.
     pub(crate) fn run(mut self) {
         let control = self.control.clone();
+        self.embedded.store.set_replaying(self.embedded.started().is_err());
         loop {
             match control.block_on(self.next()) {
                 Event::Chunk(Ok(chunk)) => {
@@ -207,6 +208,7 @@ impl Feed {
             *reached = place.max(*reached);
             further
         });
+        self.embedded.store.set_replaying(self.embedded.started().is_err());
         if self.consumer.backlog().bytes == 0 {
             self.embedded.standing.caught_up();
         }

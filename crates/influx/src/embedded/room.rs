@@ -13,6 +13,10 @@ const WAIT: Duration = Duration::from_secs(1);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// Bytes that a series which is in no file yet counts as: to apply it again takes as long as the
+/// points of so many bytes.
+const SERIES_BYTES: u64 = 128;
+
 /// The store is too far behind, or has no more room in memory while its files can't be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Behind {
@@ -39,7 +43,12 @@ impl std::error::Error for Behind {}
 impl Embedded {
     /// Whether the journal may run on.
     pub fn has_room(&self) -> bool {
-        self.pin.ahead() < self.ahead_max && !self.store.is_stuck()
+        self.ahead() < self.ahead_max && !self.store.is_stuck()
+    }
+
+    /// How much is to be applied again after a kill.
+    fn ahead(&self) -> u64 {
+        self.pin.ahead().saturating_add(self.store.new_series().saturating_mul(SERIES_BYTES))
     }
 
     /// Why the journal may not run on.
@@ -68,7 +77,7 @@ impl Embedded {
     /// Whether the store should write files before its memory is full: half of what the journal
     /// may run ahead has come, or a quarter of what it can hold.
     pub(super) fn wants_flush(&self, journal_max: u64) -> bool {
-        self.pin.ahead() > (self.ahead_max / 2).min(journal_max / 4)
+        self.ahead() > (self.ahead_max / 2).min(journal_max / 4)
     }
 }
 

@@ -84,6 +84,7 @@ impl Store {
                     .entry(target.policy)
                     .or_insert_with(|| PolicyApplier::new(policy.partition_ns));
                 applier.refresh(policy);
+                let bound = policy.series_bound;
                 let mut fields = Vec::new();
                 for record in wire::line::points(lines) {
                     match applier.point(&self.claims, policy, record, &mut fields) {
@@ -98,6 +99,8 @@ impl Store {
                     }
                     fields.clear();
                 }
+                let new = u64::from(policy.series_bound - bound);
+                self.new_series.fetch_add(new, Ordering::Relaxed);
             }
         }
         // Within the lock: a snapshot taken after this position is read has the record.

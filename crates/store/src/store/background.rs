@@ -128,6 +128,9 @@ fn compaction_loop(store: &Weak<Store>, wake: &Wake) {
         if applied != store.applied() {
             (applied, since) = (store.applied(), Instant::now());
         }
+        if store.replaying.load(Ordering::Relaxed) {
+            continue;
+        }
         let idle = since.elapsed() >= IDLE_AFTER;
         pause = if store.compact_once(idle) { PAUSE_AFTER_ERROR } else { PERIOD };
     }

@@ -297,12 +297,18 @@ impl Store {
     }
 
     fn note_logged(&self, written: &[Written]) {
+        let state = self.lock();
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         for of in written {
             if let Some(bound) = of.logged {
                 logged.insert(of.ids.policy, Reach { bound, mark: of.series });
             }
         }
+        let new = state.policies.iter().map(|(id, policy)| {
+            let reach = logged.get(id).map_or(0, |reach| reach.bound);
+            u64::from(policy.series_bound.saturating_sub(reach))
+        });
+        self.new_series.store(new.sum(), Ordering::Relaxed);
     }
 
     /// What was deleted since the manifest was written, by policy.

@@ -158,3 +158,16 @@ fn a_damaged_log_of_series_is_made_anew_of_the_files() {
     let test = test.reopened();
     assert_eq!(test.floats().len(), 4);
 }
+
+#[test]
+fn series_are_new_until_they_are_in_files() {
+    let store = TestStore::with("m,host=a f=1 1\nm,host=b f=1 1\nm,host=a f=2 2");
+    assert_eq!(store.store.new_series(), 2);
+    store.store.flush().unwrap();
+    assert_eq!(store.store.new_series(), 0);
+    store.write("m,host=a f=3 3\nm,host=c f=1 1");
+    assert_eq!(store.store.new_series(), 1);
+    store.run("DROP DATABASE db").unwrap();
+    store.store.flush().unwrap();
+    assert_eq!(store.store.new_series(), 0, "there are none");
+}
