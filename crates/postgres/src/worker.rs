@@ -21,7 +21,7 @@ use crate::auth::Credentials;
 use crate::backends::{Backend, Backends};
 use crate::catalogue::Catalogue;
 use crate::gateway::{Call, Gateway};
-use crate::lanes::{self, Attendant, Group, Known, Lane, Load, Replies, Ticket};
+use crate::lanes::{self, Attendant, Group, Known, Lane, Load, Norm, Replies, Ticket};
 use crate::plan::{Plan, Planner, Scope, Unsettles};
 use crate::server::{self, Connection, DialError, Identity, Reported, dial};
 use crate::session::Session;
@@ -155,6 +155,8 @@ pub struct Front {
     clients: RefCell<HashMap<i32, Weak<Client>>>,
     reported: RefCell<HashMap<(Key, Applied), Rc<Reported>>>,
     loads: RefCell<Vec<Load>>,
+    /// How long requests on lanes run at present.
+    pub norm: Norm,
     me: Weak<Front>,
 }
 
@@ -213,6 +215,7 @@ impl Front {
             clients: RefCell::default(),
             reported: RefCell::default(),
             loads: RefCell::default(),
+            norm: Norm::default(),
             me: me.clone(),
             gateway: gateway.clone(),
         })
@@ -355,6 +358,7 @@ impl Front {
             cancel: leased.key.clone(),
             load: group.load.clone(),
             seconds: self.gateway.metrics.lane_seconds.clone(),
+            norm: self.norm.clone(),
             cancelled: Cell::new(false),
         });
         let replies = Replies::new(settings.max_message.len());

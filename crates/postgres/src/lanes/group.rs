@@ -20,6 +20,10 @@ use crate::session::settings::Applied;
 /// After a lane could not be opened, how long until the next attempt.
 const REST: Duration = Duration::from_millis(500);
 
+/// A head that has run for so many times what others do stands still, beyond
+/// `lanes.head-of-line`.
+const HEAD_NORMS: u32 = 8;
+
 /// Whose statements a lane takes: nothing that a statement can see differs between them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
@@ -55,6 +59,8 @@ pub struct Known {
     pub load: Load,
     /// How long its requests ran.
     pub seconds: Histogram,
+    /// How long those on all lanes of the worker run.
+    pub norm: Norm,
     /// A cancel is under way: an answer that says so may not be for whom it is.
     pub cancelled: Cell<bool>,
 }
@@ -100,6 +106,28 @@ impl Drop for Loaded {
     }
 }
 
+/// How long requests on a worker's lanes run at present, on average. Clones are the same one.
+///
+/// Where the machine is busy everything takes longer: what is slow is told from what others take.
+#[derive(Debug, Clone, Default)]
+pub struct Norm(Rc<Cell<u64>>);
+
+impl Norm {
+    /// Takes note of a run; the average is over some 64 of them.
+    #[inline]
+    pub fn note(&self, ran: Duration) {
+        let ran = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX / 64);
+        let known = self.0.get();
+        self.0.set(known - known / 64 + ran / 64);
+    }
+
+    /// The average.
+    #[inline]
+    pub fn get(&self) -> Duration {
+        Duration::from_nanos(self.0.get())
+    }
+}
+
 /// The lanes of one key on one worker.
 pub struct Group {
     /// Whose they are.
@@ -133,12 +161,14 @@ impl Group {
         }
     }
 
-    /// The lane with the fewest requests; `open` is called when another should be opened.
+    /// The lane with the fewest requests; `open` is called when another should be opened. A lane
+    /// whose head has run for many times the `norm` is passed by.
     #[inline]
-    pub fn pick(&self, now: Instant, open: impl FnOnce()) -> Picked {
+    pub fn pick(&self, now: Instant, norm: Duration, open: impl FnOnce()) -> Picked {
         self.used.set(now);
         let lanes = self.lanes.borrow();
         let limits = self.limits.get();
+        let head_max = limits.head_max.max(norm * HEAD_NORMS);
         let mut best: Option<(usize, &Rc<Lane>)> = None;
         let epoch = self.backend.epoch();
         for lane in lanes.iter().filter(|lane| !lane.handle.is_quarantined()) {
@@ -151,8 +181,7 @@ impl Group {
             if best.is_some_and(|(least, _)| least <= depth) {
                 continue;
             }
-            let stands =
-                depth > 0 && lane.handle.head_age(now).is_some_and(|age| age > limits.head_max);
+            let stands = depth > 0 && lane.handle.head_age(now).is_some_and(|age| age > head_max);
             if !stands {
                 best = Some((depth, lane));
                 if depth == 0 {

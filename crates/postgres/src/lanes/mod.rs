@@ -13,7 +13,7 @@ mod ticket;
 
 use std::time::Duration;
 
-pub use group::{Group, Key, Known, Lane, Load, Loaded, Picked};
+pub use group::{Group, Key, Known, Lane, Load, Loaded, Norm, Picked};
 pub use ticket::{Attendant, Editing, Needs, Ticket, Told};
 use wire::postgres::reply::{Run, Scanner};
 

@@ -182,6 +182,7 @@ impl Ticket {
             _ => {
                 self.plan.note(ran);
                 lane.seconds.observe(ran);
+                lane.norm.note(ran);
                 self.client.answered();
             }
         }

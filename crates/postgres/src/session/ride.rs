@@ -93,7 +93,7 @@ impl Session {
         let deadline = self.patience.deadline();
         loop {
             let open = || self.front.open_lane(group);
-            match group.pick(now, open) {
+            match group.pick(now, self.front.norm.get(), open) {
                 Picked::Lane(lane) => return Some(lane),
                 Picked::Busy | Picked::Failed(_) => return None,
                 Picked::Opening => {

@@ -7,6 +7,9 @@ use super::summary::{self, Summary};
 use crate::plan::{Deallocate, Directive, Kind, Plan, SettingChange};
 use crate::settings::{Mode, Route};
 
+/// A statement that takes so many times what others take is slow, beyond `lanes.slow`.
+const SLOW_NORMS: u32 = 4;
+
 /// Where a round goes.
 pub(super) enum Way {
     /// Onto a lane.
@@ -101,7 +104,8 @@ impl Session {
     /// lease: nobody waits behind it.
     fn is_quick(&self, plan: &Plan) -> bool {
         let slow = self.front.settings().lanes.slow.get();
-        plan.run_time().is_some_and(|ran| ran <= slow)
+        let ran = |ran| ran <= slow || ran <= self.front.norm.get() * SLOW_NORMS;
+        plan.run_time().is_some_and(ran)
     }
 }
 
