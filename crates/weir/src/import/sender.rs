@@ -156,10 +156,10 @@ fn again(status: StatusCode) -> bool {
         || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
 }
 
-/// How many of `lines` a 400 is about: InfluxDB names each line it can't parse, on a line of its own
-/// with the words of the client in it, or counts at the end those it drops; anything else is about
-/// all. Where it dropped points it says nothing of lines it could not parse, so that these are not
-/// counted.
+/// How many of `lines` a 400 is about: InfluxDB names each line it can't parse, on a line of its
+/// own with the words of the client in it, or counts at the end those it drops; anything else is
+/// about all. Where it dropped points it says nothing of lines it could not parse, so that these
+/// are not counted.
 fn refused(error: &str, lines: u64) -> u64 {
     let Some(words) = error.strip_prefix("partial write: ") else { return lines };
     let (words, dropped) = match words.rsplit_once(" dropped=") {
