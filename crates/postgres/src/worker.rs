@@ -19,7 +19,7 @@ use wire::postgres::{Refusal, sqlstate};
 
 use crate::auth::Credentials;
 use crate::backends::{Backend, Backends};
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Unsettled};
 use crate::gateway::{Call, Gateway};
 use crate::lanes::{self, Attendant, Group, Known, Lane, Load, Norm, Replies, Ticket};
 use crate::plan::{Plan, Planner, Scope, Unsettles};
@@ -126,6 +126,12 @@ impl Database {
     #[inline]
     pub fn changes(&self) -> u64 {
         self.catalogue.changes()
+    }
+
+    /// A statement that changes what plans rest on is about to be sent; to be kept until its
+    /// transaction has ended.
+    pub fn unsettle(&self) -> Unsettled {
+        self.catalogue.unsettle()
     }
 
     /// A statement has changed what plans rest on.

@@ -20,7 +20,8 @@ use super::patience::{idle_in_transaction_timeout, idle_timeout};
 use super::script::Heard;
 use super::settings::Change;
 use super::{End, Session, effect};
-use crate::plan::Plan;
+use crate::catalogue::Unsettled;
+use crate::plan::{Plan, Unsettles};
 use crate::server::Connection;
 use crate::settings::Mode;
 
@@ -76,6 +77,8 @@ pub(super) struct Relay {
     forgets: bool,
     /// The settings of the server are not those of the session: they are given to it anew.
     resets: bool,
+    /// A statement that changes the catalogue went out, and its transaction has not ended.
+    unsettled: Option<Unsettled>,
 }
 
 impl Relay {
@@ -289,6 +292,10 @@ impl Session {
         }
         if relay.open {
             return;
+        }
+        let unsettles = |plan: &Rc<Plan>| effect::unsettles(plan) == Unsettles::Changes;
+        if !relay.rounds.iter().any(|round| round.plans.iter().any(unsettles)) {
+            relay.unsettled = None;
         }
         if round.plans.iter().any(|plan| effect::forgets(plan)) {
             relay.forgets = true;

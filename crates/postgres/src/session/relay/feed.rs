@@ -148,8 +148,10 @@ impl Session {
         self.pinned |= effect::pins(plan);
         self.front.gateway.metrics.unproven(plan.reason);
         if effect::unsettles(plan) == Unsettles::Changes {
-            // Before the server knows of it, so that no proof rests on what it changes.
+            // Before the server knows of it and until its transaction has ended, so that no proof
+            // rests on what it changes.
             self.database.catalogue_changed(Unsettles::Changes);
+            relay.unsettled.get_or_insert_with(|| self.database.unsettle());
         }
         let change = effect::change(plan);
         let round = relay.round();
