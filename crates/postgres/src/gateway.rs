@@ -1,5 +1,7 @@
 //! The whole gateway as the program sees it: opened, bound, run on each worker, reloaded, drained.
 
+mod console;
+
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -11,17 +13,19 @@ use flow::pool::{self, Budget};
 use flow::tls::{ServerTls, TlsError};
 use flow::{tcp, unix};
 use rand::RngCore;
-use serde::Serialize;
 use subtle::ConstantTimeEq;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use watch::metrics::Registry;
 use watch::units::Duration;
 use wire::postgres::{Refusal, sqlstate};
 
 use crate::auth::{Derivation, KeyCache, Keys};
+pub use console::Order;
+
 use crate::backends::{Backends, StartError};
 use crate::catalogue::Catalogue;
+use crate::console::Snapshot;
 use crate::door::{Door, Doors};
 use crate::metrics::Metrics;
 use crate::session;
@@ -54,8 +58,12 @@ pub enum OpenError {
 pub enum Call {
     /// Cancel what the client with this number runs.
     Cancel(i32),
-    /// Close it, with these words.
-    Kill(i32, Refusal),
+    /// Close it at once.
+    Disconnect(i32),
+    /// Give its part of the picture; with every client and lane or without.
+    Snapshot(bool, oneshot::Sender<Snapshot>),
+    /// Do what the console has ordered.
+    Order(Order),
 }
 
 /// What a limit on server connections is about.
@@ -96,13 +104,7 @@ pub struct Gateway {
     cancels: Mutex<HashMap<i32, Cancel>>,
     calls: Mutex<HashMap<usize, mpsc::Sender<Call>>>,
     next_client: AtomicI32,
-}
-
-/// What `weir status` shows of the gateway.
-#[derive(Debug, Serialize)]
-pub struct Status {
-    /// Clients connected now.
-    pub clients: usize,
+    operated: console::Operated,
 }
 
 /// All sockets of the gateway, bound and not yet served.
@@ -169,7 +171,7 @@ impl Gateway {
         let endpoint = tcp::Endpoint::new("postgres", connections.clone(), &timeouts, registry)
             .with_refusal(TOO_MANY);
         let backends = Backends::start(&settings, registry, &control)?;
-        Ok(Arc::new(Self {
+        let gateway = Arc::new(Self {
             doors: ArcSwap::from_pointee(Doors::new(&settings)?),
             settings: ArcSwap::from_pointee(settings),
             backends,
@@ -186,7 +188,10 @@ impl Gateway {
             cancels: Mutex::default(),
             calls: Mutex::default(),
             next_client: AtomicI32::new(1),
-        }))
+            operated: console::Operated::default(),
+        });
+        gateway.control.spawn(Self::watch(Arc::downgrade(&gateway)));
+        Ok(gateway)
     }
 
     /// Opens every socket, one a worker for each address, so that a port that is taken is an
@@ -267,11 +272,6 @@ impl Gateway {
             Ok(_) => Ok(()),
             Err(why) => Err(format!("postgres: {why}")),
         }
-    }
-
-    /// What `weir status` shows.
-    pub fn status(&self) -> Status {
-        Status { clients: self.connections.used() }
     }
 
     /// Takes on new settings, as far as they can change while clients are connected, and names

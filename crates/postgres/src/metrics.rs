@@ -61,6 +61,12 @@ impl Metrics {
         }
     }
 
+    /// How many statements were no proven reads, by the reason; only reasons that there were.
+    pub fn reasons(&self) -> impl Iterator<Item = (Reason, u64)> {
+        let all = self.reasons.iter().map(|(reason, counter)| (*reason, counter.get()));
+        all.filter(|(_, count)| *count > 0)
+    }
+
     /// A statement went by lease: was it no proven read?
     pub fn unproven(&self, reason: Reason) {
         if let Some((_, counter)) = self.reasons.iter().find(|(known, _)| *known == reason) {

@@ -1,6 +1,8 @@
 //! What the clients of one worker share: lanes, leases, statements and plans. Nothing in here is
 //! seen by another thread.
 
+mod console;
+
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::io;
@@ -248,6 +250,10 @@ impl Front {
             let what = format!("database \"{database}\" does not exist");
             return Err(Refusal::fatal(sqlstate::UNDEFINED_DATABASE, what));
         }
+        if self.gateway.is_disabled(database) {
+            let what = format!("database \"{database}\" is disabled");
+            return Err(Refusal::fatal(sqlstate::CONNECTION_REJECTED, what));
+        }
         let entry = settings.database(database);
         let there = entry.map_or(database, |entry| entry.server_name(database));
         let (user_there, credentials) = match entry.filter(|entry| !entry.user.is_empty()) {
@@ -391,7 +397,12 @@ impl Front {
             Some(applied) if applied.is_empty() => 1,
             _ => 0,
         };
-        self.pool.lease(&key, prefer, deadline).await.map_err(|error| match error {
+        let group = self.pool.group(&key);
+        if self.gateway.is_paused(&key.database) {
+            // One that was made after the pause has not heard of it.
+            group.pause(true);
+        }
+        group.lease(prefer, deadline).await.map_err(|error| match error {
             pool::LeaseError::Late => LeaseError::Waited,
             pool::LeaseError::Open(refusal) => LeaseError::Failed(refusal),
             pool::LeaseError::Closed => LeaseError::Failed(stopping()),
@@ -460,11 +471,15 @@ impl Front {
                         self.cancel(&client);
                     }
                 }
-                Some(Call::Kill(client, refusal)) => {
+                Some(Call::Disconnect(client)) => {
                     if let Some(client) = self.client(client) {
-                        client.kill(refusal);
+                        console::disconnect(&client);
                     }
                 }
+                Some(Call::Snapshot(rows, asker)) => {
+                    let _ = asker.send(self.snapshot(rows));
+                }
+                Some(Call::Order(order)) => self.order(&order),
                 None => return,
             }
         }

@@ -275,6 +275,11 @@ impl Group {
         self.limits.set(limits);
     }
 
+    /// The lanes there are.
+    pub fn lanes(&self) -> Vec<Rc<Lane>> {
+        self.lanes.borrow().clone()
+    }
+
     /// Lanes, and requests on them.
     pub fn figures(&self) -> (usize, usize) {
         let lanes = self.lanes.borrow();

@@ -1,10 +1,12 @@
 //! What a client's own task and the lanes that answer it share.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::SystemTime;
 
 use flow::outlet::Outlet;
 use wire::postgres::backend::{self, Status};
@@ -42,12 +44,28 @@ pub struct Target {
     pub key: CancelKey,
 }
 
+/// What the console shows of a client.
+#[derive(Debug)]
+pub struct About {
+    /// The user that logged in.
+    pub user: Arc<str>,
+    /// The database, as the client named it.
+    pub database: Arc<str>,
+    /// Where it comes from; `None` is a Unix socket.
+    pub peer: Option<SocketAddr>,
+    /// When it logged in.
+    pub connected: SystemTime,
+    /// As it was at the start.
+    pub application_name: Box<str>,
+}
+
 /// A client's connection.
 pub struct Client {
     /// Its socket.
     pub outlet: Outlet,
     /// Its number in this process, by which it is cancelled and killed.
     pub id: i32,
+    about: OnceCell<About>,
     /// Requests on lanes that are not answered yet.
     in_flight: Cell<u32>,
     /// Those that are to be asked again, in their order.
@@ -70,6 +88,7 @@ impl Client {
         Rc::new(Self {
             outlet,
             id,
+            about: OnceCell::new(),
             in_flight: Cell::new(0),
             repeats: RefCell::default(),
             settling: Cell::new(false),
@@ -78,6 +97,16 @@ impl Client {
             killed: RefCell::default(),
             waker: Cell::new(None),
         })
+    }
+
+    /// Says who it is; only the first time counts.
+    pub fn introduce(&self, about: About) {
+        let _ = self.about.set(about);
+    }
+
+    /// Who it is, once it has logged in.
+    pub fn about(&self) -> Option<&About> {
+        self.about.get()
     }
 
     /// A request was put on a lane.

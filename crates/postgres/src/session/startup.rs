@@ -1,9 +1,12 @@
 //! From a connection to a session: TLS, the first packet, the login, and the greeting.
 //! PostgreSQL documentation, "Message Flow", "Start-up".
 
+mod console;
+
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::SystemTime;
 
 use flow::outlet::Outlet;
 use flow::stream::Stream;
@@ -15,15 +18,28 @@ use wire::postgres::backend::{
 use wire::postgres::startup::{self, First, Start};
 use wire::postgres::{Refusal, frame, sqlstate};
 
+use super::client::About;
 use super::settings::SessionSettings;
 use super::way::{ROUTE, route};
 use super::{Session, settings};
 use crate::auth::{AuthStep, ChannelBinding, ClientAuth, Credentials};
+use crate::console::Seat;
 use crate::settings::{Route, TlsSettings};
 use crate::worker::Front;
 
 /// PostgreSQL's own limit of a startup packet (`MAX_STARTUP_PACKET_LENGTH`).
 const PACKET_MAX: usize = 10_000;
+
+/// How much of an answer of the console waits for its client: SHOW CLIENTS of very many.
+const CONSOLE_SPILL_MAX: usize = 64 << 20;
+
+/// What a client has entered.
+enum Entered {
+    /// A database.
+    Session(Box<Session>),
+    /// The console.
+    Console(Seat),
+}
 
 /// Why there is no session.
 enum NoSession {
@@ -70,9 +86,16 @@ pub async fn serve(front: Rc<Front>, stream: Stream, peer: Option<SocketAddr>) {
         })
     };
     match entered {
-        Ok(session) => {
+        Ok(Entered::Session(session)) => {
             drop(entrance);
             session.run().await;
+        }
+        Ok(Entered::Console(seat)) => {
+            let came = std::mem::take(&mut entrance.came);
+            if let Some(stream) = entrance.stream.take() {
+                let outlet = Outlet::new(stream, CONSOLE_SPILL_MAX);
+                Box::pin(console::serve(front, outlet, seat, came)).await;
+            }
         }
         Err(NoSession::Gone) => {}
         Err(NoSession::Refused(refusal)) => {
@@ -96,10 +119,15 @@ struct Entrance {
 }
 
 impl Entrance {
-    async fn enter(&mut self) -> Result<Session, NoSession> {
+    async fn enter(&mut self) -> Result<Entered, NoSession> {
         let asked = self.asked().await?;
         let credentials = self.login(&asked).await?;
-        self.greet(asked, credentials).await
+        let settings = self.front.settings();
+        if settings.console.databases.contains(&asked.database) {
+            return Ok(Entered::Console(Seat::admit(&settings.console, &asked.user)?));
+        }
+        drop(settings);
+        Ok(Entered::Session(Box::new(self.greet(asked, credentials).await?)))
     }
 
     fn stream(&mut self) -> Result<&mut Stream, NoSession> {
@@ -259,6 +287,7 @@ impl Entrance {
         let outlet = Outlet::new(stream, front.settings().lanes.reply_spill.len());
         let admitted = front.gateway.admit(&asked.database, &asked.user)?;
         let mut session = front.session(outlet.clone(), place, settings);
+        session.client().introduce(about(&asked, &session, self.peer));
         session.route = route.or(session.route);
         session.admitted = admitted;
         session.inbox = std::mem::take(&mut self.came);
@@ -286,6 +315,19 @@ impl Entrance {
         put_ready_for_query(&mut out, Status::Idle);
         outlet.send(&out);
         Ok(session)
+    }
+}
+
+/// What the console shows of it.
+fn about(asked: &Asked, session: &Session, peer: Option<SocketAddr>) -> About {
+    let mut parameters = asked.parameters.iter();
+    let name = parameters.find(|(name, _)| name == "application_name");
+    About {
+        user: asked.user.as_str().into(),
+        database: session.database.name.clone(),
+        peer,
+        connected: SystemTime::now(),
+        application_name: name.map_or("", |(_, name)| name.as_str()).into(),
     }
 }
 

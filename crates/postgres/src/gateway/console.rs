@@ -1,0 +1,330 @@
+//! What the console and `/status` ask of the whole gateway: a picture of all workers, and commands
+//! for them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use tokio::sync::oneshot;
+
+use super::{Call, Gateway, lock};
+use crate::console::{
+    Action, ActionError, Averages, BackendRow, DatabaseRow, PlanRow, Snapshot, UserRow, Wait,
+};
+use crate::settings::Settings;
+use crate::status::Status;
+
+/// How often the picture for `/status` is made anew.
+const REFRESH: Duration = Duration::from_secs(2);
+/// How long a worker may take to give its part; one that stands still is left out.
+const PART_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often it is looked whether a pause is complete.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What commands have changed, and what was seen last.
+#[derive(Default)]
+pub struct Operated {
+    /// Whether anything is paused or disabled: one look for those who ask for every lease.
+    any: AtomicBool,
+    held: std::sync::Mutex<Held>,
+    averages: std::sync::Mutex<Averages>,
+    shown: ArcSwap<Status>,
+}
+
+#[derive(Default)]
+struct Held {
+    all: bool,
+    /// By their names on the servers.
+    paused: HashSet<String>,
+    /// By their names for clients.
+    disabled: HashSet<String>,
+}
+
+/// What a worker is told.
+#[derive(Debug, Clone)]
+pub enum Order {
+    /// What is paused has changed.
+    Paused,
+    /// Close server connections once they are given back; of one database (its name there) or all.
+    Reconnect(Option<String>),
+    /// Close the clients of a database (its name here), or all.
+    Kill(Option<String>),
+}
+
+impl Gateway {
+    /// Whether no connection to a database (by its name there) is to be lent.
+    pub(crate) fn is_paused(&self, database: &str) -> bool {
+        if !self.operated.any.load(Ordering::Relaxed) {
+            return false;
+        }
+        let held = lock(&self.operated.held);
+        held.all || held.paused.contains(database)
+    }
+
+    /// Whether a database takes no clients, by its name for them.
+    pub(crate) fn is_disabled(&self, database: &str) -> bool {
+        self.operated.any.load(Ordering::Relaxed)
+            && lock(&self.operated.held).disabled.contains(database)
+    }
+
+    /// Changes what is held back; gives what `change` gives.
+    fn hold<R>(&self, change: impl FnOnce(&mut Held) -> R) -> R {
+        let mut held = lock(&self.operated.held);
+        let result = change(&mut held);
+        let any = held.all || !held.paused.is_empty() || !held.disabled.is_empty();
+        self.operated.any.store(any, Ordering::Relaxed);
+        result
+    }
+
+    /// What was seen last, for `/status`.
+    pub fn status(&self) -> Status {
+        Status::clone(&self.operated.shown.load())
+    }
+
+    /// Makes the picture for `/status` anew, for as long as the gateway is there.
+    pub(super) async fn watch(gateway: std::sync::Weak<Self>) {
+        loop {
+            tokio::time::sleep(REFRESH).await;
+            let Some(gateway) = gateway.upgrade() else { return };
+            let snapshot = gateway.snapshot(false).await;
+            lock(&gateway.operated.averages).note(Instant::now(), &snapshot.totals);
+            let lane_queries = gateway.metrics.ridden.get();
+            let status = Status { lane_queries, ..Status::of(&snapshot) };
+            gateway.operated.shown.store(Arc::new(status));
+        }
+    }
+
+    /// A picture of all workers; `rows`: every client and lane, too.
+    pub(crate) async fn snapshot(&self, rows: bool) -> Snapshot {
+        let workers: Vec<usize> = lock(&self.calls).keys().copied().collect();
+        let mut parts = Vec::new();
+        for worker in workers {
+            let (sender, part) = oneshot::channel();
+            self.call(worker, Call::Snapshot(rows, sender));
+            parts.push(part);
+        }
+        let mut whole = Snapshot::default();
+        for part in parts {
+            if let Ok(Ok(part)) = tokio::time::timeout(PART_TIMEOUT, part).await {
+                whole.merge(part);
+            }
+        }
+        let settings = self.settings();
+        let servers = |_: &str| whole.pools.iter().map(|pool| pool.servers_active).sum::<u64>();
+        let one = self.backends.status().len() == 1;
+        whole.backends = self
+            .backends
+            .status()
+            .iter()
+            .map(|status| {
+                let leased = if one { servers(&status.name) } else { 0 };
+                let on_lanes = whole.lanes.iter().filter(|lane| lane.backend == status.name);
+                BackendRow::new(status, leased, on_lanes.map(|lane| lane.depth).sum())
+            })
+            .collect();
+        whole.databases = self.databases(&settings, &whole);
+        whole.users = users(&settings, &whole);
+        whole.plans = self.plans();
+        whole.averages = lock(&self.operated.averages).clone();
+        whole.paused = lock(&self.operated.held).all;
+        whole
+    }
+
+    /// What statements were taken for, of all databases together.
+    fn plans(&self) -> Vec<PlanRow> {
+        let row = |kind, reason, statements| PlanRow {
+            database: "*".to_owned(),
+            kind,
+            reason,
+            statements,
+        };
+        let ridden = row("read", "", self.metrics.ridden.get());
+        let others = self.metrics.reasons();
+        let others = others.map(|(reason, count)| row("other", reason.as_str(), count));
+        std::iter::once(ridden).chain(others).collect()
+    }
+
+    fn databases(&self, settings: &Settings, seen: &Snapshot) -> Vec<DatabaseRow> {
+        let mut names: Vec<&str> = settings.database.iter().map(|entry| &*entry.name).collect();
+        names.extend(seen.pools.iter().map(|pool| &*pool.database));
+        names.sort_unstable();
+        names.dedup();
+        let primary = self.backends.primary().ok();
+        let address = primary.as_ref().map(|backend| backend.server().address.clone());
+        let (host, port) = match &address {
+            Some(crate::server::Address::Tcp { host, port }) => (Some(host.clone()), *port),
+            Some(crate::server::Address::Unix(path)) => (Some(path.display().to_string()), 0),
+            None => (None, 0),
+        };
+        let row = |name: &str| {
+            let entry = settings.database(name);
+            let there = entry.map_or(name, |entry| entry.server_name(name)).to_owned();
+            let of = |figure: fn(&crate::console::PoolRow) -> u64| {
+                seen.pools.iter().filter(|pool| pool.database == name).map(figure).sum()
+            };
+            DatabaseRow {
+                name: name.to_owned(),
+                host: host.clone(),
+                port: u64::from(port),
+                user: entry.map(|entry| entry.user.clone()).filter(|user| !user.is_empty()),
+                pool_size: number(entry.and_then(|e| e.pool_size).unwrap_or(settings.pool.size)),
+                min_idle: number(entry.and_then(|e| e.min_idle).unwrap_or(settings.pool.min_idle)),
+                max_age: entry.and_then(|e| e.max_age).unwrap_or(settings.pool.max_age).get(),
+                mode: entry.and_then(|entry| entry.mode),
+                servers_max: number(
+                    entry
+                        .and_then(|entry| entry.max_server_connections)
+                        .unwrap_or(settings.pool.max_per_database),
+                ),
+                servers: of(|pool| pool.servers_active + pool.servers_idle),
+                clients_max: number(
+                    entry
+                        .and_then(|entry| entry.max_connections)
+                        .unwrap_or(settings.max_connections_per_database),
+                ),
+                clients: of(|pool| pool.clients_active + pool.clients_waiting),
+                paused: self.is_paused(&there),
+                disabled: self.is_disabled(name),
+                dbname: there,
+            }
+        };
+        names.into_iter().map(row).collect()
+    }
+
+    fn order(&self, order: &Order) {
+        let workers: Vec<usize> = lock(&self.calls).keys().copied().collect();
+        for worker in workers {
+            self.call(worker, Call::Order(order.clone()));
+        }
+    }
+
+    /// The name on the servers of a database that clients may name.
+    fn there(&self, name: &str) -> Result<String, ActionError> {
+        let settings = self.settings();
+        if !settings.has_database(name) {
+            return Err(ActionError::NoSuchDatabase(name.to_owned()));
+        }
+        Ok(settings.database(name).map_or(name, |entry| entry.server_name(name)).to_owned())
+    }
+
+    /// Does what the console was told.
+    ///
+    /// # Errors
+    /// Why it was not done.
+    pub(crate) async fn act(&self, action: &Action) -> Result<(), ActionError> {
+        let there = action.database().map(|name| self.there(name)).transpose()?;
+        tracing::info!(command = action.word(), database = action.database(), "the console");
+        match action {
+            Action::Pause(_) => {
+                self.pause(there.clone())?;
+                self.emptied(there.as_deref()).await;
+            }
+            Action::Resume(_) => self.resume(there)?,
+            Action::Reconnect(_) => self.order(&Order::Reconnect(there)),
+            Action::WaitClose(_) => self.emptied(there.as_deref()).await,
+            Action::Kill(name) => {
+                self.pause(there)?;
+                self.order(&Order::Kill(name.clone()));
+            }
+            Action::KillClient(id) => self.kill_client(*id)?,
+            Action::Disable(name) => {
+                self.hold(|held| held.disabled.insert(name.clone()));
+            }
+            Action::Enable(name) => {
+                self.hold(|held| held.disabled.remove(name));
+            }
+            Action::Reload => signal(rustix::process::Signal::HUP)?,
+            Action::Shutdown(Wait::None | Wait::Servers | Wait::Clients) => {
+                signal(rustix::process::Signal::TERM)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pause(&self, there: Option<String>) -> Result<(), ActionError> {
+        let changed = self.hold(|held| match there {
+            None => !std::mem::replace(&mut held.all, true),
+            Some(_) if held.all => false,
+            Some(name) => {
+                held.paused.insert(name);
+                true
+            }
+        });
+        self.order(&Order::Paused);
+        if changed { Ok(()) } else { Err(ActionError::AlreadyPaused) }
+    }
+
+    fn resume(&self, there: Option<String>) -> Result<(), ActionError> {
+        let resumed = self.hold(|held| match &there {
+            // KILL pauses each database; RESUME without a name ends that as well.
+            None => std::mem::take(&mut held.all) | !std::mem::take(&mut held.paused).is_empty(),
+            Some(name) => held.paused.remove(name),
+        });
+        self.order(&Order::Paused);
+        match (resumed, there) {
+            (true, _) => Ok(()),
+            (false, Some(name)) => Err(ActionError::DatabaseNotPaused(name)),
+            (false, None) => Err(ActionError::NotPaused),
+        }
+    }
+
+    /// Waits until no server connection is in use, of a database or at all.
+    async fn emptied(&self, there: Option<&str>) {
+        loop {
+            self.order(&Order::Paused);
+            let (sum, all) = (self.snapshot(true).await, there.is_none());
+            let ours = |name: &str| all || self.there(name).ok().as_deref() == there;
+            let pools = sum.pools.iter().filter(|pool| ours(&pool.database));
+            if pools.map(|pool| pool.servers_active).sum::<u64>() == 0 {
+                return;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    fn kill_client(&self, id: u64) -> Result<(), ActionError> {
+        let id = i32::try_from(id).map_err(|_| ActionError::NoSuchClient)?;
+        let worker = lock(&self.cancels).get(&id).map(|cancel| cancel.worker);
+        let worker = worker.ok_or(ActionError::NoSuchClient)?;
+        self.call(worker, Call::Disconnect(id));
+        Ok(())
+    }
+}
+
+fn users(settings: &Settings, seen: &Snapshot) -> Vec<UserRow> {
+    let mut names: Vec<&str> = settings.user.iter().map(|entry| &*entry.name).collect();
+    names.extend(seen.pools.iter().map(|pool| &*pool.user));
+    names.sort_unstable();
+    names.dedup();
+    let row = |name: &str| {
+        let entry = settings.user(name);
+        let of = |figure: fn(&crate::console::PoolRow) -> u64| {
+            seen.pools.iter().filter(|pool| pool.user == name).map(figure).sum()
+        };
+        let servers_max = entry.and_then(|entry| entry.max_server_connections);
+        let clients_max = entry.and_then(|entry| entry.max_connections);
+        UserRow {
+            name: name.to_owned(),
+            pool_size: entry.and_then(|entry| entry.pool_size).map(number),
+            mode: entry.and_then(|entry| entry.mode),
+            servers_max: number(servers_max.unwrap_or(settings.pool.max_per_user)),
+            servers: of(|pool| pool.servers_active + pool.servers_idle),
+            clients_max: number(clients_max.unwrap_or(settings.max_connections_per_user)),
+            clients: of(|pool| pool.clients_active + pool.clients_waiting),
+        }
+    };
+    names.into_iter().map(row).collect()
+}
+
+fn number(count: usize) -> u64 {
+    count as u64
+}
+
+/// The process itself knows what the signal means: RELOAD is about all of the configuration, and
+/// SHUTDOWN about every front end.
+fn signal(signal: rustix::process::Signal) -> Result<(), ActionError> {
+    rustix::process::kill_process(rustix::process::getpid(), signal)
+        .map_err(|error| ActionError::Other(format!("the process can't be told: {error}")))
+}
