@@ -9,6 +9,7 @@ mod catalogue;
 mod clients;
 mod command_line;
 mod disk_faults;
+mod drivers;
 mod embedded;
 mod failover;
 mod hostile_clients;

@@ -1,0 +1,69 @@
+//! Drivers of PostgreSQL that nobody here wrote, each by the script of its folder in
+//! `tests/clients`: by SCRAM and TLS to Weir, which knows the user's verifier and no password, and
+//! from there to the server with what the driver's proof gave away.
+
+use std::process::Command;
+
+use rig::places;
+use rig::postgres::{Auth, Cluster, PASSWORD, SUPERUSER, Setup as ClusterSetup};
+use rig::tls::Certificate;
+use rig::weir::{Setup, Weir};
+
+const USER: &str = "driver";
+const SECRET: &str = "a driver's sécret";
+
+/// Weir under TLS before a cluster that asks for SCRAM.
+fn weir(cluster: &Cluster, dir: &std::path::Path) -> Weir {
+    cluster.create_user(USER, SECRET);
+    cluster.create_database(USER, USER);
+    let query = format!("SELECT rolpassword FROM pg_authid WHERE rolname = '{USER}'");
+    let (verifier, url) = (cluster.value(&query), cluster.url());
+    let (certificate, key) = Certificate::new().write(dir);
+    let (certificate, key) = (certificate.display(), key.display());
+    let table = format!(
+        "[postgres]\nlisten = \"{{postgres}}\"\n\
+         [postgres.tls]\ncertificate = \"{certificate}\"\nkey = \"{key}\"\n\
+         [[postgres.user]]\nname = \"{USER}\"\npassword = \"{verifier}\"\n\
+         [[postgres.backend]]\nname = \"a\"\nurl = \"{url}\"\n\
+         user = \"{SUPERUSER}\"\npassword = \"{PASSWORD}\"\n"
+    );
+    Setup::new().table(&table).start()
+}
+
+#[track_caller]
+fn run(folder: &str) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = ClusterSetup::new().auth(Auth::Scram).start();
+    let weir = weir(&cluster, dir.path());
+    let output = Command::new("bash")
+        .arg(places::root().join("tests/clients").join(folder).join("run.sh"))
+        .env("WEIR_DIR", dir.path())
+        .env("WEIR_PG_HOST", weir.postgres.ip().to_string())
+        .env("WEIR_PG_PORT", weir.postgres.port().to_string())
+        .env("WEIR_PG_USER", USER)
+        .env("WEIR_PG_PASSWORD", SECRET)
+        .env("WEIR_PG_DATABASE", USER)
+        .output()
+        .expect("bash can be started");
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (said(&output.stdout), said(&output.stderr));
+    assert!(output.status.success(), "{folder}: {}\n{out}\n{err}", output.status);
+}
+
+#[test]
+fn psycopg() {
+    places::need("python3");
+    run("psycopg");
+}
+
+#[test]
+fn asyncpg() {
+    places::need("python3");
+    run("asyncpg");
+}
+
+#[test]
+fn node_postgres() {
+    places::need("npm");
+    run("node-postgres");
+}
