@@ -67,3 +67,13 @@ fn node_postgres() {
     places::need("npm");
     run("node-postgres");
 }
+
+/// Go is not what `make test` installs, so this is tried where its owner has put it on the `PATH`.
+#[test]
+fn pgx_where_go_is_on_the_path() {
+    if places::find("go").is_none() {
+        println!("go is not on the PATH: not tried");
+        return;
+    }
+    run("pgx");
+}
