@@ -39,8 +39,8 @@ pub(super) fn pin(tokens: &[Token<'_>], facts: &Facts) -> Option<Pin> {
     })
 }
 
-/// The same for a text that is too long to be kept as tokens. Whether a setting is the transaction's
-/// is not looked at, and any `INTO` of a query may make a temporary table.
+/// The same for a text that is too long to be kept as tokens. Whether a setting is the
+/// transaction's is not looked at, and any `INTO` of a query may make a temporary table.
 pub(super) fn pin_of_long_text<'t>(
     tokens: impl Iterator<Item = Token<'t>>,
     is_query: bool,
