@@ -17,6 +17,7 @@ mod import_export;
 mod influxql;
 mod influxql_parse;
 mod kill;
+mod logins;
 mod odd_lines;
 mod operation;
 mod other_backends;
