@@ -121,8 +121,8 @@ pub struct Settings {
     /// Plans kept by each worker for each database: what Weir knows of a statement whose literals
     /// are taken out. About 100 bytes each.
     pub plan_cache: usize,
-    /// Statements that take longer, from their arrival to the last byte of the answer, are logged
-    /// with their literals taken out; `0` logs none.
+    /// Statements with a server connection for themselves that take longer, from being sent to the
+    /// last byte of the answer, are logged with their literals taken out; `0` logs none.
     pub slow_statement: Duration,
     /// The console: a database within Weir that shows its state and takes commands.
     pub console: Console,

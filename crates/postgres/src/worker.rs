@@ -2,6 +2,7 @@
 //! seen by another thread.
 
 mod console;
+mod slow;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;

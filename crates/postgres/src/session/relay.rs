@@ -272,7 +272,9 @@ impl Session {
         let metrics = &self.front.gateway.metrics;
         metrics.leased.inc();
         if let Some(asked) = round.asked {
-            metrics.lease_seconds.observe(asked.elapsed());
+            let ran = asked.elapsed();
+            metrics.lease_seconds.observe(ran);
+            self.front.note_slow(&self.database, &self.user, &round.plans, ran);
         }
         let was_open = relay.open;
         relay.open = status != Status::Idle;
