@@ -37,8 +37,8 @@ impl Metrics {
             registry.histogram("weir_postgres_round_seconds", help, &[("way", way)])
         };
         let reason = |reason: Reason| {
-            let help = "Statements that went by lease, by why they were no proven reads (proven: a read that was slow or\
-                        new, or found no lane).";
+            let help = "Statements that went by lease, by why they were no proven reads; proven: a \
+                        read that was slow, or new, or found no lane.";
             let labels = [("reason", reason.as_str())];
             let counter = registry.counter("weir_postgres_unproven_total", help, &labels);
             (reason, counter)

@@ -2,38 +2,39 @@
 //! seen by another thread.
 
 mod console;
+mod database;
+mod opening;
+mod servers;
 mod slow;
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
-use std::io;
-use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Instant;
 
 use flow::outlet::Outlet;
-use flow::pool::{self, Budget, OpenError, Opener, Pool};
+use flow::pool::{self, Pool};
 use flow::scratch::Scratch;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
 use wire::postgres::{Refusal, sqlstate};
 
 use crate::auth::Credentials;
 use crate::backends::{Backend, Backends};
-use crate::catalogue::{Catalogue, Unsettled};
 use crate::gateway::{Call, Gateway};
-use crate::lanes::{self, Attendant, Group, Known, Lane, Load, Norm, Replies, Ticket};
-use crate::plan::{Plan, Planner, Scope, Unsettles};
-use crate::server::{self, Connection, DialError, Identity, Reported, dial};
+use crate::lanes::{self, Group, Load, Norm};
+use crate::server::{self, Connection, Reported};
 use crate::session::Session;
 use crate::session::client::Client;
-use crate::session::prepared::Prepared;
 use crate::session::script::Script;
 use crate::session::settings::{Applied, SessionSettings};
 use crate::session::statements::Statements;
 use crate::settings::Settings;
+use opening::lane_limits;
+use servers::{pool_settings, stopping};
+
+pub use database::Database;
+pub use servers::Servers;
 
 /// Whose a leased connection is: nothing else may be done with it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -64,83 +65,6 @@ pub struct Draft {
     pub script: Script,
     /// See `Composer::fresh`.
     pub fresh: Vec<u64>,
-}
-
-/// A database as one worker knows it.
-pub struct Database {
-    /// Its name for clients.
-    pub name: Arc<str>,
-    /// Its name on the servers.
-    pub name_there: Arc<str>,
-    catalogue: Arc<Catalogue>,
-    planner: RefCell<Planner>,
-    generation: Cell<u64>,
-    /// Statements are run, or wait for RESUME.
-    plans: Cell<u64>,
-}
-
-impl Database {
-    fn new(name: &str, name_there: &str, catalogue: Arc<Catalogue>, plans_max: usize) -> Self {
-        let (generation, facts) = catalogue.facts();
-        Self {
-            name: name.into(),
-            name_there: name_there.into(),
-            planner: RefCell::new(Planner::new(facts, plans_max)),
-            catalogue,
-            generation: Cell::new(generation),
-            plans: Cell::new(0),
-        }
-    }
-
-    /// What is known of a statement.
-    #[inline]
-    pub fn plan(&self, sql: &[u8], scope: Scope) -> Rc<Plan> {
-        let mut planner = self.planner.borrow_mut();
-        if self.catalogue.generation() != self.generation.get() {
-            let (generation, facts) = self.catalogue.facts();
-            planner.set_facts(facts);
-            self.generation.set(generation);
-        }
-        self.plans.set(self.plans.get() + 1);
-        planner.plan(sql, scope)
-    }
-
-    /// Whether values of these types (as in Parse, from their number on) can be read without
-    /// calling anything that writes.
-    pub fn are_harmless(&self, types: &[u8]) -> bool {
-        let oids = types.get(2..).unwrap_or_default();
-        if oids.is_empty() {
-            return true;
-        }
-        let planner = self.planner.borrow();
-        oids.as_chunks()
-            .0
-            .iter()
-            .all(|oid| planner.facts().parameter_is_harmless(u32::from_be_bytes(*oid)))
-    }
-
-    /// Which facts plans are made by; it changes with them.
-    #[inline]
-    pub fn generation(&self) -> u64 {
-        self.catalogue.generation()
-    }
-
-    /// How often statements have changed the catalogue.
-    #[inline]
-    pub fn changes(&self) -> u64 {
-        self.catalogue.changes()
-    }
-
-    /// A statement that changes what plans rest on is about to be sent; to be kept until its
-    /// transaction has ended.
-    pub fn unsettle(&self) -> Unsettled {
-        self.catalogue.unsettle()
-    }
-
-    /// A statement has changed what plans rest on.
-    pub fn catalogue_changed(&self, how: Unsettles) {
-        self.catalogue.changed(how);
-    }
 }
 
 /// What the clients of one worker share.
@@ -178,9 +102,6 @@ pub struct Place {
     /// The user that logged in here.
     pub client_user: Arc<str>,
 }
-
-/// What drives a lane; it keeps the lease, so a lane counts as one connection of the pool.
-type LaneDriver = flow::lane::Driver<Replies, Ticket, LaneSocket, Attendant>;
 
 /// Why no connection was leased.
 #[derive(Debug)]
@@ -323,69 +244,6 @@ impl Front {
         loads[backend].clone()
     }
 
-    /// Opens another lane of a group, away from whoever wants it.
-    pub fn open_lane(&self, group: &Rc<Group>) {
-        let (Some(front), group) = (self.me.upgrade(), group.clone()) else { return };
-        tokio::task::spawn_local(async move {
-            match front.clone().lane(&group).await {
-                Ok((lane, driver)) => {
-                    group.opened(lane.clone());
-                    let ended = driver.await;
-                    group.ended(&lane);
-                    let backend = group.backend.name();
-                    match ended.why {
-                        flow::lane::Why::Drained => {}
-                        ref why => tracing::warn!(backend, ?why, "a lane has ended"),
-                    }
-                    if !matches!(ended.why, flow::lane::Why::Drained | flow::lane::Why::Closed) {
-                        group.backend.suspect();
-                    }
-                    for orphan in ended.orphans {
-                        orphan.ticket.orphaned();
-                    }
-                }
-                Err(refusal) => group.failed(refusal),
-            }
-        });
-    }
-
-    async fn lane(self: Rc<Self>, group: &Rc<Group>) -> Result<(Rc<Lane>, LaneDriver), Refusal> {
-        let key = Key {
-            backend: group.key.backend,
-            database: group.key.database.clone(),
-            user: group.key.user.clone(),
-        };
-        let deadline = Instant::now() + self.settings().timeouts.query_wait.get();
-        let leased = self.lease(key, &group.key.settings, deadline).await;
-        let mut leased = leased.map_err(LeaseError::refusal)?;
-        leased.take_on(&group.key.settings);
-        leased.settle(&self.scratch).await?;
-        let settings = self.settings();
-        let limits = flow::lane::Limits {
-            depth: group.depth(),
-            unread: settings.max_message.len(),
-            ..flow::lane::Limits::default()
-        };
-        let known = Rc::new(Known {
-            prepared: RefCell::new(Prepared::new(settings.prepared_statements)),
-            cancel: leased.key.clone(),
-            load: group.load.clone(),
-            seconds: self.gateway.metrics.lane_seconds.clone(),
-            norm: self.norm.clone(),
-            cancelled: Cell::new(false),
-        });
-        let replies = Replies::new(settings.max_message.len());
-        let place = Rc::new(OnceCell::new());
-        let attendant = Attendant::new(known.clone(), place.clone());
-        let scratch = self.scratch.clone();
-        let epoch = leased.epoch;
-        let socket = LaneSocket(leased);
-        let (handle, driver) = flow::lane::start(socket, replies, limits, scratch, attendant);
-        let lane = Rc::new(Lane { handle, known, epoch, opened: Instant::now() });
-        let _ = place.set(Rc::downgrade(&lane));
-        Ok((lane, driver))
-    }
-
     /// Leases a connection, preferring one that has these settings already.
     pub async fn lease(
         &self,
@@ -507,27 +365,6 @@ impl Front {
         }
     }
 
-    /// Lanes that are too old, or that nobody has used for long, finish; so do those of a limit
-    /// that was lowered.
-    fn look_after_lanes(&self, now: Instant) {
-        let settings = self.settings();
-        let some = |limit: watch::units::Duration| Some(limit.get()).filter(|t| !t.is_zero());
-        let (idle, age) = (some(settings.pool.idle_timeout), some(settings.pool.max_age));
-        let limits = lane_limits(&settings);
-        self.pool.set_settings(pool_settings(&settings));
-        self.groups.borrow_mut().retain(|_, group| {
-            group.set_limits(limits);
-            if let Some(age) = age {
-                group.retire_old(now, age);
-            }
-            if idle.is_some_and(|idle| now.saturating_duration_since(group.used()) > idle) {
-                group.retire();
-            }
-            // A session that still knows it would open lanes nobody else sees.
-            Rc::strong_count(group) > 1 || group.figures().0 > 0
-        });
-    }
-
     fn client(&self, number: i32) -> Option<Rc<Client>> {
         self.clients.borrow().get(&number).and_then(Weak::upgrade)
     }
@@ -544,124 +381,10 @@ impl Front {
     }
 }
 
-fn lane_limits(settings: &Settings) -> lanes::Limits {
-    lanes::Limits {
-        count: settings.lanes.count,
-        depth: settings.lanes.depth,
-        head_max: settings.lanes.head_of_line.get(),
-    }
-}
-
 fn spawn_cancel(backend: Arc<Backend>, key: server::CancelKey) {
     tokio::task::spawn_local(async move {
         if let Err(error) = server::cancel(backend.server(), &key).await {
             tracing::warn!(%error, "a statement could not be cancelled");
         }
     });
-}
-
-/// Opens server connections for the pool.
-pub struct Servers {
-    gateway: Arc<Gateway>,
-    /// What users have logged in with last, for the servers.
-    credentials: RefCell<HashMap<Arc<str>, Credentials>>,
-}
-
-impl Opener for Servers {
-    type Key = Key;
-    type Connection = Connection;
-    type Error = Refusal;
-
-    async fn open(self: Rc<Self>, key: Key) -> Result<Connection, OpenError<Refusal>> {
-        let gone = || OpenError { error: stopping(), is_final: true };
-        let backend = self.gateway.backends.get(key.backend).ok_or_else(gone)?;
-        let credentials = self.credentials.borrow().get(&key.user).cloned();
-        let identity = Identity {
-            user: &key.user,
-            database: &key.database,
-            parameters: &[],
-            credentials: credentials.unwrap_or(Credentials::None),
-        };
-        let epoch = backend.epoch();
-        match dial(backend.server(), identity).await {
-            Ok(dialled) => {
-                backend.connected();
-                let max = self.gateway.settings().prepared_statements;
-                Ok(Connection::new(dialled, backend, epoch, max))
-            }
-            Err(error) => {
-                let is_final = error.is_of_this_login();
-                if !is_final {
-                    backend.connect_failed(&error.to_string());
-                }
-                Err(OpenError { error: refused(&error), is_final })
-            }
-        }
-    }
-
-    fn budgets(&self, key: &Key) -> Vec<Budget> {
-        self.gateway.budgets(key)
-    }
-
-    fn is_good(&self, connection: &mut Connection) -> bool {
-        connection.is_good()
-    }
-}
-
-fn stopping() -> Refusal {
-    Refusal::fatal(sqlstate::ADMIN_SHUTDOWN, "Weir is stopping")
-}
-
-fn pool_settings(settings: &Settings) -> pool::Settings {
-    let some = |limit: watch::units::Duration| Some(limit.get()).filter(|limit| !limit.is_zero());
-    pool::Settings {
-        idle_min: settings.pool.min_idle,
-        idle_time: some(settings.pool.idle_timeout),
-        age: some(settings.pool.max_age),
-        ..pool::Settings::default()
-    }
-}
-
-/// What a client hears when a server could not be reached: the server's own words where it has
-/// given any.
-fn refused(error: &DialError) -> Refusal {
-    match error.server_error() {
-        Some(said) => {
-            let mut refusal = Refusal::error(said.code.clone(), said.message.clone());
-            refusal.hint.clone_from(&said.hint);
-            refusal
-        }
-        None => Refusal::error(sqlstate::CANNOT_CONNECT, error.to_string()),
-    }
-}
-
-/// A leased connection as a lane's.
-pub struct LaneSocket(Leased);
-
-impl AsyncRead for LaneSocket {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.0.socket().poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for LaneSocket {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.0.socket().poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.socket().poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.socket().poll_shutdown(cx)
-    }
 }

@@ -7,7 +7,7 @@ use wire::postgres::{Refusal, sqlstate};
 
 use super::client::Target;
 use super::{End, Session};
-use crate::backends::{Ask, Backend};
+use crate::backends::{Ask, Backend, Standing};
 use crate::plan::Kind;
 use crate::server::Reported;
 use crate::settings::Route;
@@ -45,26 +45,23 @@ impl Session {
         relayed
     }
 
-    /// Leases a connection to where the round goes. Should the primary change meanwhile, that is
-    /// another server.
+    /// Leases a connection to where the round goes. Should that server go down or lose its role
+    /// meanwhile, another is chosen.
     async fn leased(&mut self, read: bool) -> Result<Leased, Refusal> {
         let deadline = self.patience.deadline();
         let read = read || self.begins_read_only();
-        let mut changes = self.front.backends.changes();
         loop {
-            changes.mark_unchanged();
+            let mut changes = self.front.backends.changes();
             let backend = match read.then(|| self.reader(false)).flatten() {
                 Some(backend) => backend,
                 None => self.primary().await?,
             };
-            let epoch = backend.epoch();
             let leased = self.front.lease(self.key(&backend), &self.applied, deadline);
-            let moved =
-                async { while backend.epoch() == epoch && changes.changed().await.is_ok() {} };
+            let lost = async { while serves(&backend, read) && changes.changed().await.is_ok() {} };
             tokio::select! {
                 biased;
                 leased = leased => return leased.map_err(LeaseError::refusal),
-                () = moved => {}
+                () = lost => {}
             }
         }
     }
@@ -123,7 +120,17 @@ impl Session {
     /// here.
     pub(super) fn begins_read_only(&self) -> bool {
         self.begin.as_deref().is_some_and(|sql| {
-            matches!(self.plan(sql.as_bytes()).kind, Kind::Begin(form) if form.read_only == Some(true))
+            let plan = self.plan(sql.as_bytes());
+            matches!(plan.kind, Kind::Begin(form) if form.read_only == Some(true))
         })
+    }
+}
+
+/// Whether statements may go to a backend.
+pub(super) fn serves(backend: &Backend, read: bool) -> bool {
+    match backend.standing() {
+        Standing::Primary => true,
+        Standing::Replica => read,
+        _ => false,
     }
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::client::{Again, Repeat};
 use super::compose::Composer;
+use super::lease::serves;
 use super::{End, Session};
 use crate::lanes::{Editing, Group, Lane, Needs, Picked, Ticket, Told};
 use crate::plan::Plan;
@@ -97,9 +98,17 @@ impl Session {
                 Picked::Lane(lane) => return Some(lane),
                 Picked::Busy | Picked::Failed(_) => return None,
                 Picked::Opening => {
-                    let changed = group.changed();
+                    let mut changes = self.front.backends.changes();
                     let deadline = tokio::time::Instant::from_std(deadline);
-                    tokio::time::timeout_at(deadline, changed).await.ok()?;
+                    let backend = &group.backend;
+                    let lost =
+                        async { while serves(backend, true) && changes.changed().await.is_ok() {} };
+                    tokio::select! {
+                        () = group.changed() => {}
+                        // A lease finds another server.
+                        () = lost => return None,
+                        () = tokio::time::sleep_until(deadline) => return None,
+                    }
                 }
             }
         }

@@ -76,10 +76,7 @@ impl Fronts {
         let shares = Arc::new(Mutex::new(shares));
         let fronts = self.clone();
         let body = move |worker: Worker| async move {
-            let mut shares = shares.lock().unwrap_or_else(PoisonError::into_inner);
-            let (influx, postgres) =
-                shares.get_mut(worker.index).map(std::mem::take).unwrap_or_default();
-            drop(shares);
+            let (influx, postgres) = take(&shares, worker.index);
             let gateway = fronts.influx.map(|(gateway, _)| gateway);
             let influx =
                 gateway.zip(influx).map(|(of, share)| of.run_worker(share, worker.clone()));
@@ -151,6 +148,12 @@ impl Addresses {
             tracing::info!(listen = ?self.postgres, workers, "PostgreSQL clients are taken");
         }
     }
+}
+
+/// A worker's share of all sockets, which it takes once.
+fn take(shares: &Mutex<Vec<Share>>, worker: usize) -> Share {
+    let mut shares = shares.lock().unwrap_or_else(PoisonError::into_inner);
+    shares.get_mut(worker).map(std::mem::take).unwrap_or_default()
 }
 
 async fn served(front: Option<impl Future<Output = ()>>) {

@@ -1,0 +1,90 @@
+//! A database as one worker knows it.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::catalogue::{Catalogue, Unsettled};
+use crate::plan::{Plan, Planner, Scope, Unsettles};
+
+/// A database as one worker knows it.
+pub struct Database {
+    /// Its name for clients.
+    pub name: Arc<str>,
+    /// Its name on the servers.
+    pub name_there: Arc<str>,
+    catalogue: Arc<Catalogue>,
+    pub(super) planner: RefCell<Planner>,
+    generation: Cell<u64>,
+    /// Statements that were planned.
+    pub(super) plans: Cell<u64>,
+}
+
+impl Database {
+    pub(super) fn new(
+        name: &str,
+        name_there: &str,
+        catalogue: Arc<Catalogue>,
+        plans_max: usize,
+    ) -> Self {
+        let (generation, facts) = catalogue.facts();
+        Self {
+            name: name.into(),
+            name_there: name_there.into(),
+            planner: RefCell::new(Planner::new(facts, plans_max)),
+            catalogue,
+            generation: Cell::new(generation),
+            plans: Cell::new(0),
+        }
+    }
+
+    /// What is known of a statement.
+    #[inline]
+    pub fn plan(&self, sql: &[u8], scope: Scope) -> Rc<Plan> {
+        let mut planner = self.planner.borrow_mut();
+        if self.catalogue.generation() != self.generation.get() {
+            let (generation, facts) = self.catalogue.facts();
+            planner.set_facts(facts);
+            self.generation.set(generation);
+        }
+        self.plans.set(self.plans.get() + 1);
+        planner.plan(sql, scope)
+    }
+
+    /// Whether values of these types (as in Parse, from their number on) can be read without
+    /// calling anything that writes.
+    pub fn are_harmless(&self, types: &[u8]) -> bool {
+        let oids = types.get(2..).unwrap_or_default();
+        if oids.is_empty() {
+            return true;
+        }
+        let planner = self.planner.borrow();
+        oids.as_chunks()
+            .0
+            .iter()
+            .all(|oid| planner.facts().parameter_is_harmless(u32::from_be_bytes(*oid)))
+    }
+
+    /// Which facts plans are made by; it changes with them.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.catalogue.generation()
+    }
+
+    /// How often statements have changed the catalogue.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.catalogue.changes()
+    }
+
+    /// A statement that changes what plans rest on is about to be sent; to be kept until its
+    /// transaction has ended.
+    pub fn unsettle(&self) -> Unsettled {
+        self.catalogue.unsettle()
+    }
+
+    /// A statement has changed what plans rest on.
+    pub fn catalogue_changed(&self, how: Unsettles) {
+        self.catalogue.changed(how);
+    }
+}

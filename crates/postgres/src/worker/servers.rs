@@ -1,0 +1,90 @@
+//! Opening server connections for a worker's pool.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use flow::pool::{self, Budget, OpenError, Opener};
+use wire::postgres::{Refusal, sqlstate};
+
+use super::Key;
+use crate::auth::Credentials;
+use crate::gateway::Gateway;
+use crate::server::{Connection, DialError, Identity, dial};
+use crate::settings::Settings;
+
+/// Opens server connections for the pool.
+pub struct Servers {
+    pub(super) gateway: Arc<Gateway>,
+    /// What users have logged in with last, for the servers.
+    pub(super) credentials: RefCell<HashMap<Arc<str>, Credentials>>,
+}
+
+impl Opener for Servers {
+    type Key = Key;
+    type Connection = Connection;
+    type Error = Refusal;
+
+    async fn open(self: Rc<Self>, key: Key) -> Result<Connection, OpenError<Refusal>> {
+        let gone = || OpenError { error: stopping(), is_final: true };
+        let backend = self.gateway.backends.get(key.backend).ok_or_else(gone)?;
+        let credentials = self.credentials.borrow().get(&key.user).cloned();
+        let identity = Identity {
+            user: &key.user,
+            database: &key.database,
+            parameters: &[],
+            credentials: credentials.unwrap_or(Credentials::None),
+        };
+        let epoch = backend.epoch();
+        match dial(backend.server(), identity).await {
+            Ok(dialled) => {
+                backend.connected();
+                let max = self.gateway.settings().prepared_statements;
+                Ok(Connection::new(dialled, backend, epoch, max))
+            }
+            Err(error) => {
+                let is_final = error.is_of_this_login();
+                if !is_final {
+                    backend.connect_failed(&error.to_string());
+                }
+                Err(OpenError { error: refused(&error), is_final })
+            }
+        }
+    }
+
+    fn budgets(&self, key: &Key) -> Vec<Budget> {
+        self.gateway.budgets(key)
+    }
+
+    fn is_good(&self, connection: &mut Connection) -> bool {
+        connection.is_good()
+    }
+}
+
+pub(super) fn stopping() -> Refusal {
+    Refusal::fatal(sqlstate::ADMIN_SHUTDOWN, "Weir is stopping")
+}
+
+pub(super) fn pool_settings(settings: &Settings) -> pool::Settings {
+    let some = |limit: watch::units::Duration| Some(limit.get()).filter(|limit| !limit.is_zero());
+    pool::Settings {
+        idle_min: settings.pool.min_idle,
+        idle_time: some(settings.pool.idle_timeout),
+        age: some(settings.pool.max_age),
+        ..pool::Settings::default()
+    }
+}
+
+/// What a client hears when a server could not be reached: the server's own words where it has
+/// given any.
+fn refused(error: &DialError) -> Refusal {
+    match error.server_error() {
+        Some(said) => {
+            let mut refusal = Refusal::error(said.code.clone(), said.message.clone());
+            refusal.hint.clone_from(&said.hint);
+            refusal
+        }
+        None => Refusal::error(sqlstate::CANNOT_CONNECT, error.to_string()),
+    }
+}
