@@ -9,6 +9,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::interner::{Interner, Symbol};
 use super::known::Known;
+use super::postings::Postings;
 use super::{Series, SeriesId};
 
 /// A tag: key and value.
@@ -34,6 +35,7 @@ pub(super) struct MeasurementSeries {
     pub(super) keys: BTreeMap<Symbol, u32>,
     /// `ids` in the order of tags, as far as they were known when it was last asked for.
     ordered: Mutex<Arc<Vec<u32>>>,
+    pub(super) postings: Postings,
 }
 
 /// Dictionary and index of the series of one policy.
@@ -180,6 +182,7 @@ impl SeriesIndex {
             ids: Vec::new(),
             keys: BTreeMap::new(),
             ordered: Mutex::default(),
+            postings: Postings::default(),
         });
         Ok(number)
     }
@@ -212,6 +215,7 @@ impl SeriesIndex {
         let of = self.measurements.get_mut(measurement as usize)?;
         of.ids.retain(|&id| entries[id as usize].measurement != DROPPED);
         *of.ordered.get_mut().unwrap_or_else(PoisonError::into_inner) = Arc::default();
+        of.postings.clear();
         let gone = of.ids.is_empty() && self.names.get(&of.name) == Some(&measurement);
         gone.then(|| {
             self.names.remove(&of.name);
@@ -263,7 +267,7 @@ impl SeriesIndex {
     }
 
     /// Compares two series by the bytes of `key=value,key=value`.
-    fn compare(&self, a: u32, b: u32) -> Ordering {
+    pub(super) fn compare(&self, a: u32, b: u32) -> Ordering {
         let (mut a, mut b) = (self.pairs_of(a), self.pairs_of(b));
         while let ([first, rest @ ..], [other, others @ ..]) = (a, b) {
             if first != other {

@@ -8,6 +8,9 @@ use super::index::{Pair, SeriesIndex};
 use super::interner::{Interner, Symbol};
 use crate::scan::TagPredicate;
 
+/// One in so many series is few enough to be sorted for itself.
+const FEW: usize = 16;
+
 /// A condition in terms of one index.
 enum Matcher<'a> {
     Always(bool),
@@ -90,7 +93,8 @@ impl<'a> Matcher<'a> {
     }
 }
 
-fn value_of(pairs: &[Pair], key: Symbol) -> Option<Symbol> {
+/// The value of a tag.
+pub(super) fn value_of(pairs: &[Pair], key: Symbol) -> Option<Symbol> {
     pairs.iter().find(|pair| pair.0 == key).map(|pair| pair.1)
 }
 
@@ -105,7 +109,9 @@ impl SeriesIndex {
     ) {
         let mut matcher = Matcher::new(&self.strings, of);
         let Some(found) = self.measurements.get(measurement as usize) else { return };
-        for &id in found.ids.iter().take_while(|&&id| id < bound) {
+        let candidates = self.candidates(found, of);
+        let ids = candidates.as_ref().unwrap_or(&found.ids);
+        for &id in ids.iter().take_while(|&&id| id < bound) {
             let pairs = self.pairs_of(id);
             if matcher.matches(&self.strings, pairs) {
                 take(id, pairs);
@@ -130,7 +136,15 @@ impl SeriesIndex {
     /// The series that match, in the order of their tags.
     pub(crate) fn in_order(&self, measurement: u32, bound: u32, of: &TagPredicate) -> Vec<Series> {
         let mut matcher = Matcher::new(&self.strings, of);
-        let ordered = self.ordered(measurement);
+        let Some(found) = self.measurements.get(measurement as usize) else { return Vec::new() };
+        let ordered = match self.candidates(found, of) {
+            Some(mut few) if few.len() < found.ids.len() / FEW => {
+                few.retain(|&id| id < bound && matcher.matches(&self.strings, self.pairs_of(id)));
+                few.sort_by(|&a, &b| self.compare(a, b));
+                Arc::new(few)
+            }
+            _ => self.ordered(measurement),
+        };
         let ids = ordered
             .iter()
             .filter(|&&id| id < bound && matcher.matches(&self.strings, self.pairs_of(id)));

@@ -4,6 +4,7 @@ mod index;
 mod interner;
 mod known;
 mod matching;
+mod postings;
 
 use std::sync::Arc;
 
