@@ -19,6 +19,11 @@ const PERIOD: Duration = Duration::from_millis(200);
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(5);
 /// How long nothing must have been applied before files are joined that are worth it only then.
 const IDLE_AFTER: Duration = Duration::from_secs(60);
+/// How long nothing must have been applied before what is in memory is written, though there is
+/// room for more: queries read files faster.
+const RESTED_AFTER: Duration = Duration::from_secs(5);
+/// The share of the memory that is worth a file then.
+const WORTH_A_FILE: u64 = 8;
 /// How often retention is looked after.
 const RETENTION_PERIOD: Duration = Duration::from_secs(60);
 
@@ -97,13 +102,19 @@ impl Wake {
 fn flush_loop(store: &Weak<Store>, wake: &Wake) {
     let mut flushed = Instant::now();
     let mut retained: Option<Instant> = None;
+    let (mut applied, mut since) = (0, Instant::now());
     while wake.wait(PERIOD, true) {
         let Some(store) = store.upgrade() else { return };
         if store.applied() == store.position() {
             flushed = Instant::now();
         }
+        if applied != store.applied() {
+            (applied, since) = (store.applied(), Instant::now());
+        }
         let mut failed = false;
-        if store.flush_due() || flushed.elapsed() >= store.settings.flush_interval.get() {
+        let is_old = flushed.elapsed() >= store.settings.flush_interval.get();
+        let rests = since.elapsed() >= RESTED_AFTER && store.is_worth_a_file();
+        if store.flush_due() || is_old || rests {
             failed |= report(Work::Flush, &store.flush());
             flushed = Instant::now();
         }
@@ -150,6 +161,10 @@ fn now_ns() -> i64 {
 }
 
 impl Store {
+    fn is_worth_a_file(&self) -> bool {
+        self.memory.load(Ordering::Relaxed) >= self.settings.memory.bytes() / WORTH_A_FILE
+    }
+
     /// Joins files, if there are some worth it, and looks after those that were found damaged.
     /// Whether something failed.
     fn compact_once(&self, thorough: bool) -> bool {
