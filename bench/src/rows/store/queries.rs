@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rig::wait;
+use serde_json::Value as Json;
 
 use crate::report::{Row, Verdict, at_least, median};
 use crate::{Outcome, Scale};
@@ -71,11 +72,29 @@ pub fn timed(client: &mut Client, q: &str) -> Outcome<(String, f64)> {
     Ok((answer, median(&all)))
 }
 
+/// Whether two answers are the same, computed floats to 1e-9: InfluxDB adds up in another order.
+fn is_same(theirs: &Json, ours: &Json) -> bool {
+    match (theirs, ours) {
+        (Json::Number(a), Json::Number(b)) if a.is_f64() || b.is_f64() => {
+            let (a, b) = (a.as_f64().unwrap_or(f64::NAN), b.as_f64().unwrap_or(f64::NAN));
+            (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+        }
+        (Json::Array(a), Json::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
+        }
+        (Json::Object(a), Json::Object(b)) => {
+            let is_there = |(key, a): (&String, &Json)| b.get(key).is_some_and(|b| is_same(a, b));
+            a.len() == b.len() && a.iter().all(is_there)
+        }
+        (a, b) => a == b,
+    }
+}
+
 /// How many times longer InfluxDB takes, with a note; the answers must be the same.
 pub fn ratio(theirs: &mut Client, ours: &mut Client, q: &str) -> Outcome<(f64, String)> {
     let (their_answer, their_ms) = timed(theirs, q)?;
     let (our_answer, our_ms) = timed(ours, q)?;
-    if their_answer != our_answer {
+    if !is_same(&serde_json::from_str(&their_answer)?, &serde_json::from_str(&our_answer)?) {
         let cut = |text: &str| text.chars().take(300).collect::<String>();
         let (theirs, ours) = (cut(&their_answer), cut(&our_answer));
         return Err(format!("{q}: InfluxDB answers {theirs}, Weir {ours}").into());
