@@ -25,6 +25,7 @@ pub mod file;
 pub mod inspect;
 pub mod manifest;
 mod memtable;
+pub mod outline;
 mod partition;
 pub mod query;
 pub mod scan;

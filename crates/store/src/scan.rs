@@ -31,6 +31,11 @@ impl TimeRange {
         Self { min: self.min.max(other.min), max: self.max.min(other.max) }
     }
 
+    /// From the first time of both to the last one.
+    pub fn hull(self, other: Self) -> Self {
+        Self { min: self.min.min(other.min), max: self.max.max(other.max) }
+    }
+
     /// Whether `time` is inside.
     pub fn contains(self, time: i64) -> bool {
         self.min <= time && time <= self.max

@@ -13,8 +13,9 @@ use crate::archive::PolicyVersion;
 use crate::data::{MeasurementData, PolicyData};
 use crate::file::{FileInfo, StoredFile};
 use crate::memtable::Memtable;
+use crate::outline::{self, Piece};
 use crate::partition::Partitions;
-use crate::scan::{ScanRequest, TagPredicate, TimeRange};
+use crate::scan::{ScanError, ScanRequest, TagPredicate, TimeRange};
 use crate::schema::FieldType;
 use crate::series::{Series, SeriesId, SeriesIndex};
 use crate::tombstone::Active;
@@ -120,7 +121,7 @@ impl PolicyView {
         let files = self.files(measurement, range).map(|file| file.info.time);
         let tables = self.memtables(measurement, range).map(|(extent, _)| extent);
         let extents = files.chain(tables).map(|extent| extent.intersect(range));
-        extents.reduce(|a, b| TimeRange { min: a.min.min(b.min), max: a.max.max(b.max) })
+        extents.reduce(TimeRange::hull)
     }
 
     /// The partitions of a measurement in which there may be points within `range`, cut to it, the
@@ -146,6 +147,34 @@ impl PolicyView {
             weights.extend(within.map(|block| (block.extent().min.max(range.min), block.rows())));
         }
         cut(range, weights, parts)
+    }
+
+    /// What is known of a field of a series within `range` without reading points: pieces that
+    /// share no times, in order, of all points that have the field.
+    ///
+    /// # Errors
+    /// When a file can't be read.
+    pub fn outline(
+        &self,
+        measurement: &str,
+        series: SeriesId,
+        (field, of): (&str, FieldType),
+        range: TimeRange,
+    ) -> Result<Vec<Piece>, ScanError> {
+        let tombstones = self.tombstones(measurement);
+        let mut pieces = Vec::new();
+        for file in self.files(measurement, range) {
+            pieces.extend(file.outline(series, (field, of), range, &tombstones)?);
+        }
+        let number = self.measurement(measurement).and_then(|data| data.fields.find(field));
+        if let Some((number, _)) = number {
+            let blocks = self.memtables(measurement, range).flat_map(|(_, table)| table.blocks());
+            for block in blocks.filter(|block| !block.extent().intersect(range).is_empty()) {
+                let run = block.run(series.0);
+                pieces.extend(run.and_then(|run| block.outline(run, (number, of), range)));
+            }
+        }
+        Ok(outline::combined(pieces))
     }
 
     /// The points of some series, in the order in which they are given (which should be that of

@@ -5,7 +5,7 @@ use arrow_array::{Array, ArrayRef, new_null_array};
 use arrow_select::interleave::interleave;
 
 use crate::file::rows;
-use crate::scan::{Chunk, ScanError};
+use crate::scan::{Chunk, ScanError, TimeRange};
 
 /// A chunk, and which of the series asked for it belongs to.
 #[derive(Clone, Debug)]
@@ -39,11 +39,13 @@ struct Head {
     source: Source,
     current: Option<Ranked>,
     is_over: bool,
+    /// A key that none of its points is before; `None` once it is asked for points.
+    unopened: Option<i64>,
 }
 
 impl Head {
     fn fill(&mut self) -> Result<(), ScanError> {
-        while self.current.is_none() && !self.is_over {
+        while self.unopened.is_none() && self.current.is_none() && !self.is_over {
             match self.source.next().transpose()? {
                 Some(ranked) if ranked.chunk.times.is_empty() => {}
                 Some(ranked) => self.current = Some(ranked),
@@ -61,24 +63,61 @@ impl Head {
 impl Merge {
     /// Merges sources, the oldest first.
     pub fn new(sources: Vec<Source>, is_descending: bool) -> Self {
-        let head = |source| Head { source, current: None, is_over: false };
+        let within = sources.into_iter().map(|source| (TimeRange::ALL, source));
+        Self::of_spans(within.collect(), is_descending)
+    }
+
+    /// Merges sources, the oldest first, that have points within known times only: of the first
+    /// series a source is asked for points once the others have come to its times.
+    pub fn of_spans(sources: Vec<(TimeRange, Source)>, is_descending: bool) -> Self {
+        let head = |(within, source): (TimeRange, Source)| {
+            let first = if is_descending { !within.max } else { within.min };
+            Head { source, current: None, is_over: false, unopened: Some(first) }
+        };
         Self { sources: sources.into_iter().map(head).collect(), is_descending, is_over: false }
     }
 
     fn advance(&mut self) -> Result<Option<Ranked>, ScanError> {
-        for head in &mut self.sources {
-            head.fill()?;
-        }
+        self.open()?;
         let Some(rank) = self.sources.iter().filter_map(Head::rank).min() else {
             return Ok(None);
         };
         let with_rank = self.sources.iter().enumerate();
         let heads: Vec<usize> =
             with_rank.filter(|(_, head)| head.rank() == Some(rank)).map(|(at, _)| at).collect();
-        if let [only] = *heads {
-            return Ok(self.sources.get_mut(only).and_then(|head| head.current.take()));
+        if let ([only], None) = (heads.as_slice(), self.unopened()) {
+            return Ok(self.sources.get_mut(*only).and_then(|head| head.current.take()));
         }
         Ok(self.merge(rank, &heads))
+    }
+
+    /// Asks sources for points until nothing of those that are left can come next.
+    fn open(&mut self) -> Result<(), ScanError> {
+        loop {
+            for head in &mut self.sources {
+                head.fill()?;
+            }
+            let Some(next) = self.unopened() else { return Ok(()) };
+            let heads = (0..self.sources.len()).filter_map(|at| {
+                let rank = self.sources.get(at)?.rank()?;
+                Some((rank, self.first(at)))
+            });
+            // What has no points of the first series may have them of any other.
+            let until = match heads.min() {
+                Some((0, first)) if first < next => return Ok(()),
+                Some((0, first)) => first,
+                Some(_) => i64::MAX,
+                None => next,
+            };
+            for head in &mut self.sources {
+                head.unopened = head.unopened.filter(|first| *first > until);
+            }
+        }
+    }
+
+    /// Where the first of the sources begins that were not asked yet.
+    fn unopened(&self) -> Option<i64> {
+        self.sources.iter().filter_map(|head| head.unopened).min()
     }
 
     /// A time so that earlier in the order of the scan is less.
@@ -98,8 +137,9 @@ impl Merge {
     /// Merges the chunks that several sources have of a series, as far as they are known.
     fn merge(&mut self, rank: u32, heads: &[usize]) -> Option<Ranked> {
         let first = *heads.iter().min_by_key(|at| self.first(**at))?;
-        let others = heads.iter().filter(|at| **at != first);
-        let bound = others.map(|at| self.first(*at)).min()?;
+        let others = heads.iter().filter(|at| **at != first).map(|at| self.first(*at));
+        let unopened = self.unopened();
+        let bound = others.chain(unopened).min()?;
         let before = self.times(first).partition_point(|time| self.key(*time) < bound);
         if before > 0 {
             // Up to where another source begins, this one is alone.
@@ -108,7 +148,7 @@ impl Merge {
         }
         // No source has a time up to here that is not in its current chunk.
         let ends = heads.iter().filter_map(|at| self.times(*at).last().map(|t| self.key(*t)));
-        let end = ends.min()?;
+        let end = ends.chain(unopened.map(|first| first - 1)).min()?;
         let mut parts = Vec::with_capacity(heads.len());
         for at in heads {
             let len = self.times(*at).partition_point(|time| self.key(*time) <= end);

@@ -11,6 +11,7 @@ mod checked;
 mod encoding;
 pub mod merge;
 mod open;
+mod outline;
 mod plan;
 mod rebuild;
 pub(crate) mod rows;

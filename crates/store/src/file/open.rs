@@ -183,7 +183,7 @@ impl Opened {
         let input = Checked { file: Arc::new(file), sidecar };
         let options = ArrowReaderOptions::new()
             .with_skip_arrow_metadata(true)
-            .with_column_index_policy(PageIndexPolicy::Skip)
+            .with_column_index_policy(PageIndexPolicy::Optional)
             .with_offset_index_policy(PageIndexPolicy::Required);
         let metadata = ArrowReaderMetadata::load(&input, options).map_err(failed)?;
         let mut group_starts = vec![0_u32];
@@ -205,6 +205,15 @@ impl Opened {
         &self.input.sidecar
     }
 
+    pub fn metadata(&self) -> &ParquetMetaData {
+        self.metadata.metadata()
+    }
+
+    /// The type of a column's values, where it is one of a field.
+    pub fn field_type(&self, column: usize) -> Option<FieldType> {
+        field_type(self.metadata.schema().fields().get(column)?.data_type())
+    }
+
     /// Bytes of memory it takes.
     pub fn memory(&self) -> usize {
         self.sidecar().memory() + self.metadata.metadata().memory_size()
@@ -217,10 +226,9 @@ impl Opened {
     }
 
     pub fn fields(&self) -> Vec<(String, FieldType)> {
-        let named = self.columns("field.").filter_map(|(at, name)| {
-            let of = field_type(self.metadata.schema().fields().get(at)?.data_type())?;
-            Some((name.to_owned(), of))
-        });
+        let named = self
+            .columns("field.")
+            .filter_map(|(at, name)| Some((name.to_owned(), self.field_type(at)?)));
         named.collect()
     }
 

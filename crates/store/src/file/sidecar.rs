@@ -139,6 +139,20 @@ impl Sidecar {
         run.shape == STEADY || matches!(self.shapes.get(run.shape as usize), Some(Shape::Lines(_)))
     }
 
+    /// The time of a row of a run, where it is known: all of them, or each [`MARK_ROWS`]th.
+    pub fn time_at(&self, run: &Run, row: u32) -> Option<i64> {
+        if run.shape == STEADY {
+            return Some(times::time_on(&[run_line(run)], row));
+        }
+        match self.shapes.get(run.shape as usize)? {
+            Shape::Lines(lines) => Some(times::time_on(lines, row)),
+            Shape::Marks(marks) if row.is_multiple_of(MARK_ROWS) => {
+                marks.get((row / MARK_ROWS) as usize).copied()
+            }
+            Shape::Marks(_) => None,
+        }
+    }
+
     /// Appends the times of some rows of a run, which must be known without reading.
     pub fn times_of(&self, run: &Run, rows: std::ops::Range<u32>, into: &mut Vec<i64>) {
         if run.shape == STEADY {

@@ -70,6 +70,12 @@ pub(crate) fn rows_on(lines: &[Line], rows: u32, range: TimeRange) -> Range<u32>
     from..to.max(from)
 }
 
+/// The time of a row of a run that consists of `lines`.
+pub(crate) fn time_on(lines: &[Line], row: u32) -> i64 {
+    let index = lines.partition_point(|line| line.start <= row).saturating_sub(1);
+    lines.get(index).map_or(0, |line| line.at(row))
+}
+
 /// Appends the times of some rows of a run that consists of `lines`. The lines were checked when
 /// the file was opened, so that no time wraps.
 pub(crate) fn times_on(lines: &[Line], rows: Range<u32>, into: &mut Vec<i64>) {

@@ -64,7 +64,7 @@ impl Memtable {
     pub(crate) fn extent(&self) -> Option<TimeRange> {
         let sealed = self.sealed.iter().map(|block| block.extent());
         let ranges = sealed.chain((!self.open.is_empty()).then(|| self.open.extent()));
-        ranges.reduce(|a, b| TimeRange { min: a.min.min(b.min), max: a.max.max(b.max) })
+        ranges.reduce(TimeRange::hull)
     }
 
     /// Whether a field, by its number, may have a value.

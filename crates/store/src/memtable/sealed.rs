@@ -1,14 +1,19 @@
 //! Rows that no longer change.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
-use arrow_array::{ArrayRef, BooleanArray, UInt32Array};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, BooleanArray, UInt32Array};
 use arrow_buffer::ScalarBuffer;
 use arrow_select::filter::filter;
 use arrow_select::take::take;
 
-use super::merge::merge;
+use crate::file::arrow_type;
+use crate::outline::{Bounds, Piece};
 use crate::scan::{Chunk, TimeRange};
+use crate::schema::FieldType;
 use crate::series::SeriesId;
 
 /// Rows in the order in which they came.
@@ -20,6 +25,8 @@ pub(crate) struct Sealed {
     columns: Vec<Option<ArrayRef>>,
     extent: TimeRange,
     order: OnceLock<Order>,
+    /// Of each of `columns`.
+    bounds: Box<[OnceLock<Option<Bounds>>]>,
 }
 
 /// The rows of one series in a block, in the block's order by series and time.
@@ -29,7 +36,7 @@ pub(crate) struct Run {
     start: u32,
     end: u32,
     /// Whether a time is there twice.
-    repeats: bool,
+    pub(super) repeats: bool,
 }
 
 /// Rows by series, time and arrival.
@@ -48,7 +55,8 @@ impl Sealed {
         columns: Vec<Option<ArrayRef>>,
         extent: TimeRange,
     ) -> Self {
-        Self { series, times, columns, extent, order: OnceLock::new() }
+        let bounds = columns.iter().map(|_| OnceLock::new()).collect();
+        Self { series, times, columns, extent, order: OnceLock::new(), bounds }
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -113,39 +121,102 @@ impl Sealed {
         TimeRange { min: at(run.start), max: at(run.end - 1) }
     }
 
-    /// The points of a run within `time`, each time once, with the fields of these numbers.
-    pub(crate) fn chunk(&self, run: Run, time: TimeRange, fields: &[Option<u32>]) -> Option<Chunk> {
-        let order = self.order();
-        let series = SeriesId(run.series);
-        let column = |field: &Option<u32>| {
-            field.and_then(|field| self.columns.get(field as usize)).and_then(Option::as_ref)
-        };
-        let (start, end) = (run.start as usize, run.end as usize);
-        let chunk = match &order.rows {
+    /// What is known of a field in a run within `time`; `None` where there is nothing of it.
+    pub(crate) fn outline(
+        &self,
+        run: Run,
+        field: (u32, FieldType),
+        time: TimeRange,
+    ) -> Option<Piece> {
+        let (field, of) = (field.0 as usize, field.1);
+        let column = self.columns.get(field)?.as_ref()?;
+        let span = self.span(run);
+        let within = span.intersect(time);
+        if within.is_empty() {
+            return None;
+        }
+        let is_its = *column.data_type() == arrow_type(of);
+        let is_exact = within == span && !run.repeats && column.null_count() == 0;
+        let count = (is_its && is_exact).then(|| u64::from(run.end - run.start));
+        let bounds = self.bounds.get(field).filter(|_| is_its);
+        let bounds = bounds.and_then(|bounds| *bounds.get_or_init(|| bounds_of(column)));
+        Some(Piece { time: within, count, bounds })
+    }
+
+    /// The places of a run with times within `time`.
+    pub(super) fn places(&self, run: Run, time: TimeRange) -> Range<u32> {
+        let all = run.start..run.end;
+        let from = self.place_of(&all, |at| at < time.min);
+        from..self.place_of(&all, |at| at <= time.max).max(from)
+    }
+
+    /// The first of some places whose time is not one of the early ones.
+    pub(super) fn place_of(&self, places: &Range<u32>, is_early: impl Fn(i64) -> bool) -> u32 {
+        let count = match &self.order().rows {
             None => {
-                let times = &self.times[start..end];
-                let from = start + times.partition_point(|&t| t < time.min);
-                let len = (start + times.partition_point(|&t| t <= time.max)).checked_sub(from)?;
-                let sliced = |field| column(field).map(|column| column.slice(from, len));
-                let columns = fields.iter().map(sliced).collect();
-                Chunk { series, times: self.times.slice(from, len), columns }
+                let times = self.times.get(places.start as usize..places.end as usize);
+                times.unwrap_or_default().partition_point(|time| is_early(*time))
             }
             Some(rows) => {
-                let rows = rows.get(start..end)?;
-                let at = |row: &u32| self.times[*row as usize];
-                let from = rows.partition_point(|row| at(row) < time.min);
-                let rows = rows.get(from..rows.partition_point(|row| at(row) <= time.max))?;
-                let indices = UInt32Array::from(rows.to_vec());
-                let taken =
-                    |field| column(field).and_then(|column| take(column, &indices, None).ok());
-                let columns = fields.iter().map(taken).collect();
-                Chunk { series, times: rows.iter().map(at).collect(), columns }
+                let rows = rows.get(places.start as usize..places.end as usize);
+                rows.unwrap_or_default().partition_point(|row| is_early(self.times[*row as usize]))
             }
         };
-        match (chunk.times.is_empty(), run.repeats) {
-            (true, _) => None,
-            (false, false) => Some(chunk),
-            (false, true) => merge(&[chunk]),
+        // A block has few rows.
+        places.start + count as u32
+    }
+
+    /// The time at a place.
+    pub(super) fn time(&self, place: u32) -> i64 {
+        self.times[self.row(place)]
+    }
+
+    /// The row at a place.
+    #[inline]
+    pub(super) fn row(&self, place: u32) -> usize {
+        match &self.order().rows {
+            None => place as usize,
+            Some(rows) => rows[place as usize] as usize,
+        }
+    }
+
+    /// Times and rows at some places, in their order.
+    pub(super) fn rows_at(&self, places: Range<u32>, mut take: impl FnMut(i64, u32)) {
+        match &self.order().rows {
+            None => places.for_each(|row| take(self.times[row as usize], row)),
+            Some(rows) => {
+                let rows = rows.get(places.start as usize..places.end as usize);
+                rows.unwrap_or_default()
+                    .iter()
+                    .for_each(|&row| take(self.times[row as usize], row));
+            }
+        }
+    }
+
+    /// The values of a field; `None` where all are null.
+    pub(super) fn column(&self, field: Option<u32>) -> Option<&ArrayRef> {
+        self.columns.get(field? as usize)?.as_ref()
+    }
+
+    /// The points at some places of a run whose times are there once.
+    pub(super) fn chunk(&self, series: u32, places: Range<u32>, fields: &[Option<u32>]) -> Chunk {
+        let series = SeriesId(series);
+        let (start, end) = (places.start as usize, places.end as usize);
+        match &self.order().rows {
+            None => {
+                let sliced =
+                    |field: &Option<u32>| Some(self.column(*field)?.slice(start, end - start));
+                let columns = fields.iter().map(sliced).collect();
+                Chunk { series, times: self.times.slice(start, end - start), columns }
+            }
+            Some(rows) => {
+                let rows = &rows[start..end];
+                let indices = UInt32Array::from(rows.to_vec());
+                let taken = |field: &Option<u32>| take(self.column(*field)?, &indices, None).ok();
+                let columns = fields.iter().map(taken).collect();
+                let times = rows.iter().map(|row| self.times[*row as usize]).collect();
+                Chunk { series, times, columns }
+            }
         }
     }
 
@@ -171,4 +242,29 @@ impl Sealed {
         let columns = self.columns.iter().map(of).collect();
         Some(Self::new(series.into(), times.into(), columns, extent))
     }
+}
+
+/// What no value of a column is outside of; `None` for what is no number.
+fn bounds_of(column: &ArrayRef) -> Option<Bounds> {
+    fn least_most<T: Copy>(
+        values: impl Iterator<Item = T>,
+        less: fn(T, T) -> bool,
+    ) -> Option<(T, T)> {
+        values.map(|value| (value, value)).reduce(|(least, most), (value, _)| {
+            let least = if less(value, least) { value } else { least };
+            (least, if less(most, value) { value } else { most })
+        })
+    }
+    // Nulls have some value too, which makes the bounds wider at most.
+    if let Some(column) = column.as_primitive_opt::<Int64Type>() {
+        let (least, most) = least_most(column.values().iter().copied(), |a, b| a < b)?;
+        return Some(Bounds::Integer(least, most));
+    }
+    if let Some(column) = column.as_primitive_opt::<UInt64Type>() {
+        let (least, most) = least_most(column.values().iter().copied(), |a, b| a < b)?;
+        return Some(Bounds::Unsigned(least, most));
+    }
+    let column = column.as_primitive_opt::<Float64Type>()?;
+    let (least, most) = least_most(column.values().iter().copied(), |a, b| a < b)?;
+    Some(Bounds::Float(least, most))
 }

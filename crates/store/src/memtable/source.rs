@@ -1,12 +1,13 @@
 //! Memtables as a source of a scan.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray};
 use arrow_select::filter::filter;
 
-use super::merge::{JOINED_ROWS, joined, merge, reversed};
+use super::merge::{JOINED_ROWS, Part, joined, merge, reversed};
 use super::{Memtable, Run, Sealed};
 use crate::file::merge::Ranked;
 use crate::scan::{Chunk, ScanError, TimeRange};
@@ -14,6 +15,9 @@ use crate::series::SeriesId;
 
 /// Series up to which each is looked for in each block; more are gathered by going over all runs.
 const SERIES_SEARCHED_MAX: usize = 64;
+
+/// Rows of a block that are worth being read at once, where it shares times with others.
+const SHARE_MIN: usize = 64;
 
 /// The place of each series in the list that is scanned.
 #[derive(Debug)]
@@ -69,8 +73,8 @@ struct Lane {
     descending: bool,
     /// Bound of the times, block and run; those whose points come last stand first.
     rest: Vec<(i64, u32, Run)>,
-    /// What was read and shares times with what comes next, with the number of its block.
-    pending: Vec<(u32, Chunk)>,
+    /// Of the runs that the scan has come to, the block and the places that are left.
+    pending: Vec<(u32, Run, Range<u32>)>,
     /// What is next to be given out.
     out: Vec<Chunk>,
 }
@@ -125,58 +129,102 @@ impl MemorySource {
     /// Makes points of the series at hand ready, or goes on to the next one; false at the end.
     fn advance(&mut self) -> bool {
         let Some(mut lane) = self.lane.take().or_else(|| self.next_lane()) else { return false };
-        let Wanted { time, fields, descending } = &self.wanted;
-        while let Some((bound, at, run)) = lane.rest.pop() {
-            lane.emit(|chunk| before(chunk, bound, *descending));
-            let read = self.blocks.get(at as usize).and_then(|b| b.chunk(run, *time, fields));
-            lane.pending.extend(read.map(|chunk| (at, chunk)));
-            if lane.out.iter().map(|chunk| chunk.times.len()).sum::<usize>() >= JOINED_ROWS {
-                break;
-            }
+        let mut rows = 0;
+        while rows < JOINED_ROWS
+            && let Some(within) = lane.next(&self.blocks, self.wanted.time)
+        {
+            let chunk = lane.read(&self.blocks, within, &self.wanted.fields);
+            rows += chunk.as_ref().map_or(0, |chunk| chunk.times.len());
+            lane.out.extend(chunk);
         }
-        if lane.rest.is_empty() {
-            lane.emit(|chunk| chunk.times.len());
-        }
-        if *descending {
+        if lane.descending {
             lane.out.reverse();
         }
         let rank = lane.rank;
         let chunks = joined(std::mem::take(&mut lane.out)).into_iter().filter_map(with_values);
-        if *descending {
+        if lane.descending {
             let chunks: Vec<Chunk> = chunks.collect();
             self.ready.extend(chunks.iter().rev().map(|c| Ranked { rank, chunk: reversed(c) }));
         } else {
             self.ready.extend(chunks.map(|chunk| Ranked { rank, chunk }));
         }
-        self.lane = (!lane.rest.is_empty()).then_some(lane);
+        self.lane = (!lane.is_over()).then_some(lane);
         true
     }
 }
 
 impl Lane {
-    /// Moves the points that nothing to come shares a time with from `pending` to `out`: of each
-    /// chunk as many as `count` says, from the end at which the scan is.
-    fn emit(&mut self, count: impl Fn(&Chunk) -> usize) {
-        // Of one time the newest value wins, so the order is that of arrival.
-        self.pending.sort_unstable_by_key(|(at, _)| *at);
-        let (mut heads, mut tails) = (Vec::new(), Vec::new());
+    fn is_over(&self) -> bool {
+        self.rest.is_empty() && self.pending.is_empty()
+    }
+
+    /// The times that come next: not many points, and none that a run has which is still to come.
+    fn next(&mut self, blocks: &[Arc<Sealed>], wanted: TimeRange) -> Option<TimeRange> {
         let descending = self.descending;
-        for (at, chunk) in self.pending.drain(..) {
-            let (len, head) = (chunk.times.len(), count(&chunk));
-            let (head, tail) = match head {
-                0 => (None, Some(chunk)),
-                all if all >= len => (Some(chunk), None),
-                head => {
-                    let (head, tail) = split(&chunk, head, descending);
-                    (Some(head), Some(tail))
+        let first = loop {
+            let heads = self.pending.iter().filter_map(|(at, _, places)| {
+                let place = if self.descending { places.end - 1 } else { places.start };
+                Some(self.key(blocks.get(*at as usize)?.time(place)))
+            });
+            let first = heads.min();
+            let comes = |bound: i64| if descending { !bound } else { bound };
+            match self.rest.pop_if(|(bound, ..)| first.is_none_or(|at| comes(*bound) <= at)) {
+                Some((_, at, run)) => {
+                    let places = blocks.get(at as usize).map(|block| block.places(run, wanted));
+                    let places = places.filter(|places| !places.is_empty());
+                    self.pending.extend(places.map(|places| (at, run, places)));
                 }
+                None => break first?,
+            }
+        };
+        // Of none of the blocks more than its share.
+        let share = (JOINED_ROWS / self.pending.len()).max(SHARE_MIN) as u32;
+        let shared = self.pending.iter().filter(|_| self.pending.len() > 1);
+        let shares = shared.filter_map(|(at, _, places)| {
+            let place = match self.descending {
+                true => places.end.checked_sub(share + 1).filter(|at| *at >= places.start),
+                false => Some(places.start + share).filter(|at| *at < places.end),
             };
-            heads.extend(head);
-            tails.extend(tail.map(|tail| (at, tail)));
+            Some(self.key(blocks.get(*at as usize)?.time(place?)))
+        });
+        let end = shares.chain(self.rest.last().map(|(bound, ..)| self.key(*bound))).min();
+        let last = self.key(end.map_or(i64::MAX, |end| (end - 1).max(first)));
+        let first = self.key(first);
+        Some(TimeRange { min: first.min(last), max: first.max(last) })
+    }
+
+    /// A time so that earlier in the order of the scan is less.
+    fn key(&self, time: i64) -> i64 {
+        if self.descending { !time } else { time }
+    }
+
+    /// Reads the pending points of some times, which are the next ones.
+    fn read(
+        &mut self,
+        blocks: &[Arc<Sealed>],
+        within: TimeRange,
+        fields: &[Option<u32>],
+    ) -> Option<Chunk> {
+        // Of one time the newest value wins, so the order is that of arrival.
+        self.pending.sort_unstable_by_key(|(at, ..)| *at);
+        let mut series = 0;
+        let mut parts = Vec::with_capacity(self.pending.len());
+        for (at, run, left) in &mut self.pending {
+            let Some(block) = blocks.get(*at as usize) else { continue };
+            series = run.series;
+            let places = if self.descending {
+                let from = block.place_of(left, |time| time < within.min);
+                from..std::mem::replace(&mut left.end, from)
+            } else {
+                let to = block.place_of(left, |time| time <= within.max);
+                std::mem::replace(&mut left.start, to)..to
+            };
+            if !places.is_empty() {
+                parts.push(Part { block, places, repeats: run.repeats });
+            }
         }
-        self.pending = tails;
-        let merged = if heads.len() > 1 { merge(&heads) } else { heads.pop() };
-        self.out.extend(merged);
+        self.pending.retain(|(_, _, left)| !left.is_empty());
+        merge(series, &parts, fields)
     }
 }
 
@@ -193,28 +241,6 @@ impl Iterator for MemorySource {
             }
         }
     }
-}
-
-/// How many points of a chunk come before a time, in the order of the scan.
-fn before(chunk: &Chunk, bound: i64, descending: bool) -> usize {
-    if descending {
-        chunk.times.len() - chunk.times.partition_point(|&time| time <= bound)
-    } else {
-        chunk.times.partition_point(|&time| time < bound)
-    }
-}
-
-/// The first `head` points in the order of the scan, of those that a chunk has, and the others.
-fn split(chunk: &Chunk, head: usize, descending: bool) -> (Chunk, Chunk) {
-    let rest = chunk.times.len() - head;
-    let (head_at, rest_at) = if descending { (rest, 0) } else { (0, head) };
-    (slice(chunk, head_at, head), slice(chunk, rest_at, rest))
-}
-
-fn slice(chunk: &Chunk, at: usize, len: usize) -> Chunk {
-    let sliced = |column: &Option<ArrayRef>| column.as_ref().map(|column| column.slice(at, len));
-    let columns = chunk.columns.iter().map(sliced).collect();
-    Chunk { series: chunk.series, times: chunk.times.slice(at, len), columns }
 }
 
 /// Leaves out the points that have none of the fields; `None` when no point is left.

@@ -115,24 +115,27 @@ fn spans(view: &PolicyView, measurement: &str, time: TimeRange) -> Vec<Span> {
 }
 
 impl Span {
-    fn source(&mut self, of: &Reading) -> &mut Peekable<Source> {
+    fn source(&mut self, of: &Arc<Reading>) -> &mut Peekable<Source> {
         let Self { files, tables, open } = self;
         open.get_or_insert_with(|| {
-            let mut sources: Vec<Source> = Vec::new();
+            let mut sources: Vec<(TimeRange, Source)> = Vec::new();
             for file in files.iter() {
                 let (series, request) = (Arc::clone(&of.series), Arc::clone(&of.request));
                 let names = Arc::clone(&of.names);
-                sources.push(Box::new(file.scan(series, request, &of.tombstones, names)));
+                let scan = file.scan(series, request, &of.tombstones, names);
+                sources.push((file.info.time, Box::new(scan)));
             }
-            if !tables.is_empty() {
-                let memory = MemorySource::new(tables, &of.ranks, of.wanted.clone());
-                sources.push(Box::new(memory));
+            let within = tables.iter().filter_map(|table| table.extent());
+            if let Some(within) = within.reduce(TimeRange::hull) {
+                let (tables, of) = (std::mem::take(tables), Arc::clone(of));
+                let memory = move || MemorySource::new(&tables, &of.ranks, of.wanted.clone());
+                sources.push((within, Box::new(std::iter::once_with(memory).flatten())));
             }
             let source: Source = match sources.pop() {
-                Some(only) if sources.is_empty() => only,
+                Some((_, only)) if sources.is_empty() => only,
                 last => {
                     sources.extend(last);
-                    Box::new(Merge::new(sources, of.wanted.descending))
+                    Box::new(Merge::of_spans(sources, of.wanted.descending))
                 }
             };
             source.peekable()

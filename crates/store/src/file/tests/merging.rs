@@ -3,7 +3,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::file::merge::{Merge, Source};
+use crate::file::merge::{Merge, Ranked, Source};
 use crate::scan::ScanRequest;
 
 fn model() -> impl Strategy<Value = Model> {
@@ -54,15 +54,46 @@ proptest! {
         let request = Arc::new(ScanRequest {
             measurement: "m".into(), time: TimeRange::ALL, fields: fields.clone(), descending,
         });
-        let sources: Vec<Source> = shifted.iter().enumerate().map(|(at, model)| {
-            let file = store(dir.path(), at as u64, model);
-            Box::new(file.scan(ids.clone(), request.clone(), &[], Arc::new(Known))) as Source
-        }).collect();
-        let merged: Vec<Chunk> =
-            Merge::new(sources, descending).map(|ranked| ranked.unwrap().chunk).collect();
-        prop_assert_eq!(
-            rows(&merged, &fields),
-            expected(&newest(&shifted), &wanted, TimeRange::ALL, &fields, descending)
-        );
+        let files = shifted.iter().zip(0..).map(|(model, at)| store(dir.path(), at, model));
+        let files: Vec<_> = files.collect();
+        let sources = || files.iter().map(|file| {
+            let scan = file.scan(ids.clone(), request.clone(), &[], Arc::new(Known));
+            (file.info.time, Box::new(scan) as Source)
+        });
+        let expected = expected(&newest(&shifted), &wanted, TimeRange::ALL, &fields, descending);
+        let at_once = Merge::new(sources().map(|(_, source)| source).collect(), descending);
+        let merged: Vec<Chunk> = at_once.map(|ranked| ranked.unwrap().chunk).collect();
+        prop_assert_eq!(rows(&merged, &fields), &expected[..]);
+        let one_by_one = Merge::of_spans(sources().collect(), descending);
+        let merged: Vec<Chunk> = one_by_one.map(|ranked| ranked.unwrap().chunk).collect();
+        prop_assert_eq!(rows(&merged, &fields), expected);
     }
+}
+
+#[test]
+fn a_source_is_not_asked_before_its_times() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    let count = Arc::new(AtomicU32::new(0));
+    let source = |times: [i64; 2]| {
+        let chunk = Chunk { series: SeriesId(0), times: times.to_vec().into(), columns: vec![] };
+        let count = count.clone();
+        let first = std::iter::once_with(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok(Ranked { rank: 0, chunk })
+        });
+        Box::new(first) as Source
+    };
+    let sources = [[3, 5], [1, 3], [10, 11], [5, 8]]
+        .map(|times| (TimeRange { min: times[0], max: times[1] }, source(times)));
+    let mut merge = Merge::of_spans(Vec::from(sources), false);
+    let mut next = || {
+        let times = merge.next().map(|ranked| ranked.unwrap().chunk.times.to_vec());
+        (times, count.load(Ordering::Relaxed))
+    };
+    assert_eq!(next(), (Some(vec![1]), 1));
+    assert_eq!(next(), (Some(vec![3]), 2));
+    assert_eq!(next(), (Some(vec![5]), 3));
+    assert_eq!(next(), (Some(vec![8]), 3));
+    assert_eq!(next(), (Some(vec![10, 11]), 4));
+    assert_eq!(next(), (None, 4));
 }

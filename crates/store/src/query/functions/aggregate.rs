@@ -236,6 +236,16 @@ impl Accumulator {
         self.state.update(times, column, rows, token)
     }
 
+    /// Counts points that it does not see; only `count` does.
+    pub fn add_count(&mut self, count: u64) {
+        self.state.add_count(count);
+    }
+
+    /// The point that a selector of one point holds.
+    pub fn held(&self) -> Option<(Value, i64)> {
+        self.state.held()
+    }
+
     /// Takes one point; null is passed over. True where a selector of one point now holds it.
     pub fn push(&mut self, time: i64, value: &Value, token: u64) -> bool {
         let mut update = |column: Column<'_>| {

@@ -8,6 +8,7 @@ use super::aggregate::Point;
 use super::column::Column;
 use super::element::Element;
 use super::reduce::State;
+use crate::query::results::Value;
 
 /// Which point is picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +123,10 @@ impl<T: Element> State for Pick<T> {
             self.best = Some((value, time, token));
         }
         wins
+    }
+
+    fn held(&self) -> Option<(Value, i64)> {
+        self.best.as_ref().map(|(value, time, _)| (value.value(), *time))
     }
 
     fn finish(&mut self, into: &mut Vec<Point>) {

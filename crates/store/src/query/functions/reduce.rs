@@ -22,6 +22,12 @@ pub trait State: Any + Send + Sync {
     ) -> Option<usize>;
     /// Takes what another state of the same type has seen, and leaves that one empty.
     fn merge(&mut self, other: &mut dyn Any) -> bool;
+    /// Counts points that it does not see; for `count` only.
+    fn add_count(&mut self, _count: u64) {}
+    /// The point that it holds, where it is of one point.
+    fn held(&self) -> Option<(Value, i64)> {
+        None
+    }
     /// Appends what comes of it.
     fn finish(&mut self, into: &mut Vec<Point>);
     /// Bytes it holds, itself included.
@@ -55,6 +61,10 @@ impl State for Count {
             self.0 += other.0;
         }
         false
+    }
+
+    fn add_count(&mut self, count: u64) {
+        self.0 = self.0.saturating_add_unsigned(count);
     }
 
     fn finish(&mut self, into: &mut Vec<Point>) {

@@ -93,7 +93,8 @@ pub(super) struct Pass {
     pub(super) range: TimeRange,
     /// What is read.
     pub(super) feeds: Feeds,
-    windowed: Windowed,
+    /// Calls that work on windows.
+    pub(super) windowed: Windowed,
     /// Calls that take one point after the other, with their places.
     pub(super) sequential: Vec<(usize, CallPlan)>,
 }
@@ -324,8 +325,19 @@ fn windows_of(pass: &Pass, keys: &[&Key], context: &Context) -> Result<(Slots, u
     }
     feeds.sort_by_key(|(_, feed)| feed.order);
 
+    if let Some(found) = super::spared::windows(pass, &feeds, context)? {
+        return Ok(found);
+    }
     let threads = context.pool.as_ref().map_or(1, |pool| pool.current_num_threads());
-    let tasks = tasks(pass, &feeds, threads);
+    read_tasks(pass, tasks(pass, &feeds, threads), context)
+}
+
+/// What is found in shares of the work, and the memory reserved for it.
+pub(super) fn read_tasks(
+    pass: &Pass,
+    tasks: Vec<Task<'_, '_>>,
+    context: &Context,
+) -> Result<(Slots, usize), QueryError> {
     let work = |(task, (feeds, range)): (usize, Task<'_, '_>)| {
         let mut slots = Slots::of_task(task);
         let mut held = 0;
@@ -353,7 +365,7 @@ fn windows_of(pass: &Pass, keys: &[&Key], context: &Context) -> Result<(Slots, u
 }
 
 /// A share of the work: some feeds over some time.
-type Task<'a, 'b> = (&'a [(usize, &'b Feed)], TimeRange);
+pub(super) type Task<'a, 'b> = (&'a [(usize, &'b Feed)], TimeRange);
 
 /// Divides feeds among threads: by series where there are many, else by time.
 fn tasks<'a, 'b>(pass: &Pass, feeds: &'a [(usize, &'b Feed)], threads: usize) -> Vec<Task<'a, 'b>> {

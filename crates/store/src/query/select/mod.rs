@@ -3,9 +3,9 @@
 //! The one path: [`compile`] finds out whether the statement is sound and what its times and
 //! windows are; [`prepare`] gives its names their types and expands `*`; [`plan`] turns calls
 //! into steps; [`execute`] finds the series of each group ([`feeds`]), reads their chunks
-//! ([`batch`]) into the windows of the functions ([`slots`]) or merges them by time ([`merged`]),
-//! and makes rows of what comes out ([`rows`]). A sub-query's rows are read like a series
-//! ([`inner`]).
+//! ([`batch`]) into the windows of the functions ([`slots`]), as far as that is not spared
+//! ([`spared`]), or merges them by time ([`merged`]), and makes rows of what comes out
+//! ([`rows`]). A sub-query's rows are read like a series ([`inner`]).
 
 mod batch;
 mod calls;
@@ -26,9 +26,12 @@ mod prepare;
 mod rows;
 mod sequential;
 mod slots;
+mod spared;
 mod timeline;
 mod types;
 
+#[cfg(test)]
+mod spared_tests;
 #[cfg(test)]
 mod tests;
 

@@ -82,6 +82,49 @@ impl Windowed {
         self.calls.is_empty()
     }
 
+    /// Whether all times are one window.
+    pub(super) fn is_one_window(&self) -> bool {
+        self.windows.interval_ns() == 0
+    }
+
+    /// What the calls do with their points.
+    pub(super) fn bases(&self) -> impl Iterator<Item = &Base> {
+        self.calls.iter().map(|(_, call)| &call.base)
+    }
+
+    /// The aggregates among the calls, with their places.
+    pub(super) fn aggregates(&self) -> impl Iterator<Item = (usize, Aggregate)> {
+        let aggregate = |(at, base): (usize, &Base)| match base {
+            Base::Aggregate(aggregate) => Some((at, *aggregate)),
+            _ => None,
+        };
+        self.bases().enumerate().filter_map(aggregate)
+    }
+
+    /// The column that all calls read, with an aggregate that does.
+    pub(super) fn only_column(&self) -> Option<(usize, Aggregate)> {
+        let column = self.calls.first()?.1.column;
+        let same = self.calls.iter().all(|(_, call)| call.column == column);
+        same.then(|| Some((column, self.aggregates().next()?.1))).flatten()
+    }
+
+    /// Notes points of a group that a `count()` need not see.
+    pub(super) fn add_count(
+        &self,
+        slots: &mut Slots,
+        group: usize,
+        call: usize,
+        time: i64,
+        count: u64,
+    ) {
+        let mut timeline = slots.groups.entry(group).or_default().filling();
+        let slot = timeline.slot(self.windows.of(time).start, || self.slot());
+        if let Some(call) = slot.first.iter_mut().chain(&mut slot.others).nth(call) {
+            call.add_count(count);
+        }
+        timeline.done();
+    }
+
     fn slot(&self) -> Slot {
         let start = |(_, call): &(usize, CallPlan)| match &call.base {
             Base::Aggregate(aggregate) => Some(aggregate.start()),
@@ -267,6 +310,12 @@ impl Slots {
     /// Of the task with this number.
     pub(super) fn of_task(task: usize) -> Self {
         Self { task, ..Self::default() }
+    }
+
+    /// The point that a selector holds of a group that has one window.
+    pub(super) fn held(&self, group: usize, call: usize) -> Option<(Value, i64)> {
+        let slot = self.groups.get(&group)?.first()?;
+        slot.first.iter().chain(&slot.others).nth(call)?.held()
     }
 
     /// Takes the windows of a group out.

@@ -55,6 +55,11 @@ impl Timeline {
         self.0.len()
     }
 
+    /// The earliest window.
+    pub(super) fn first(&self) -> Option<&Slot> {
+        self.0.first().map(|(_, slot)| slot)
+    }
+
     /// For windows that mostly come in their order.
     pub(super) fn filling(&mut self) -> Filling<'_> {
         Filling { slots: &mut self.0, at: 0, missing: BTreeMap::new() }
