@@ -9,7 +9,7 @@ use wire::influxql::ast::Fill;
 
 use super::feeds::{Feed, Feeds, Key, Origin};
 use super::frame::Frame;
-use super::merged::{Reading, Row, Rows, merged};
+use super::merged::{Reading, Row, Rows, Shared, merged};
 use super::plan::{Base, CallPlan, Plan};
 use super::points::{Following, Point, Points};
 use super::rows::{Scanner, limited};
@@ -68,14 +68,19 @@ fn raw(
         descending: frame.descending(),
         beside: &plan.beside,
         driver: None,
+        shared: None,
         context,
     };
     let mut groups: Vec<(&Key, &Vec<Feed>)> = feeds.groups.iter().collect();
     if frame.descending() {
         groups.reverse();
     }
+    let select = &frame.of.select;
+    // With a limit each series is left before its end, which one scan would read all the same.
+    let whole = groups.len() > 1 && select.limit == 0;
+    let shared = if whole { Shared::of(&groups, &reading) } else { None };
+    let reading = Reading { shared: shared.as_ref(), ..reading };
     for (key, feeds) in groups {
-        let select = &frame.of.select;
         let order = feeds.iter().map(|feed| feed.order).min().unwrap_or_default();
         let rows = limited(merged(feeds, reading), select.limit, select.offset);
         let mut scanner = Scanner::new(plan, frame.fill);

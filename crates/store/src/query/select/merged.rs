@@ -1,14 +1,17 @@
 //! The points of several series as one sequence in time.
 
+use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::iter::Peekable;
 
 use super::batch::{Batch, request};
-use super::feeds::{Bound, Feed, Origin, Table};
+use super::feeds::{Bound, Feed, Key, Origin, Table};
 use super::heap::Heap;
 use crate::query::context::Context;
 use crate::query::results::{QueryError, Value};
 use crate::query::window::Windows;
-use crate::scan::TimeRange;
+use crate::scan::{Chunk, ScanError, TimeRange};
+use crate::series::SeriesId;
 use crate::view::Scan;
 
 /// More series than this are read slice by slice of time rather than side by side.
@@ -34,8 +37,40 @@ pub(super) struct Reading<'a> {
     pub(super) beside: &'a [usize],
     /// The column that must have a value, if it is one.
     pub(super) driver: Option<usize>,
+    /// One scan of all series of a table, where each is read after the other.
+    pub(super) shared: Option<&'a Shared>,
     /// The query.
     pub(super) context: &'a Context,
+}
+
+/// A scan of series in the order in which they are read.
+pub(super) struct Shared(RefCell<Peekable<Scan>>);
+
+impl Shared {
+    /// Begins a scan of the one series of each group; `None` where that is not what they have.
+    pub(super) fn of(groups: &[(&Key, &Vec<Feed>)], reading: &Reading<'_>) -> Option<Self> {
+        let mut tables = groups.iter().map(|(_, feeds)| match feeds.as_slice() {
+            [Feed { origin: Origin::Series(table, series), .. }] => Some((*table, series.id)),
+            _ => None,
+        });
+        let (table, first) = tables.next()??;
+        let mut series = vec![first];
+        for other in tables {
+            series.push(other.filter(|other| other.0 == table)?.1);
+        }
+        let table = reading.tables.get(table)?;
+        let wanted = request(table, reading.range, reading.descending);
+        let scan = table.view.scan(&series, &wanted);
+        Some(Self(RefCell::new(scan.peekable())))
+    }
+
+    /// The next chunk of a series.
+    fn next(&self, of: SeriesId) -> Option<Result<Chunk, ScanError>> {
+        let is_its = |next: &Result<Chunk, ScanError>| {
+            next.as_ref().map_or(true, |chunk| chunk.series == of)
+        };
+        self.0.borrow_mut().next_if(is_its)
+    }
 }
 
 /// The rows of some feeds by time; those of measurements have a value in one column at least.
@@ -121,9 +156,11 @@ impl<'a> Source<'a> {
         match &feed.origin {
             Origin::Series(table, series) => {
                 if let Some(table) = reading.tables.get(*table) {
-                    let wanted = request(table, reading.range, reading.descending);
-                    source.scan = Some(table.view.scan(&[series.id], &wanted));
                     source.bound = &table.bound;
+                    if reading.shared.is_none() {
+                        let wanted = request(table, reading.range, reading.descending);
+                        source.scan = Some(table.view.scan(&[series.id], &wanted));
+                    }
                 }
             }
             Origin::Held(held) => source.bound = &held.bound,
@@ -137,9 +174,11 @@ impl<'a> Source<'a> {
             self.reading.context.check()?;
             let batch = match &self.feed.origin {
                 Origin::Series(table, series) => {
-                    let Some(chunk) = self.scan.as_mut().and_then(Iterator::next) else {
-                        return Ok(None);
+                    let chunk = match self.reading.shared {
+                        Some(shared) => shared.next(series.id),
+                        None => self.scan.as_mut().and_then(Iterator::next),
                     };
+                    let Some(chunk) = chunk else { return Ok(None) };
                     let chunk = chunk.map_err(|error| QueryError(error.to_string()))?;
                     self.reading.context.cancel.points(chunk.times.len())?;
                     let Some(table) = self.reading.tables.get(*table) else { return Ok(None) };

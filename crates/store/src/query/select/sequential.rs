@@ -30,6 +30,7 @@ pub(super) fn sequential_of(
         descending: frame.descending(),
         beside: &plan.beside,
         driver: None,
+        shared: None,
         context,
     };
     let of_series = feeds.iter().all(|feed| matches!(feed.origin, Origin::Series(..)));

@@ -208,3 +208,32 @@ fn filled_windows_are_not_held_and_end_with_the_query() {
         assert!(result.is_err() && context.cancel.is_ended());
     }
 }
+
+#[test]
+fn groups_of_one_series_each_are_those_asked_for_one_by_one() {
+    let line = |n: u64| format!("m,host=h{} f={n},s=\"t{n}\" {}\n", n % 70, n / 70 * 10);
+    let store = TestStore::with(&(0..700).map(line).collect::<String>());
+    store.store.flush().unwrap();
+    store.write(&(600..900).map(line).collect::<String>());
+    store.write("m,host=alone g=1 5\n");
+    for rest in ["", " ORDER BY time DESC", " LIMIT 3", " OFFSET 2", " SLIMIT 5 SOFFSET 3"] {
+        for condition in ["time < 90", "f > 300 AND f < 600", "host != 'h5' AND time >= 80"] {
+            let groups = format!("SELECT f, s FROM m WHERE {condition} GROUP BY *{rest}");
+            let all = ask(&store, &groups, true);
+            let all = all["series"].as_array().unwrap();
+            assert!(!all.is_empty(), "{groups}");
+            for one in all {
+                let host = one["tags"]["host"].as_str().unwrap();
+                let rest = rest.split(" SLIMIT").next().unwrap();
+                let alone = format!(
+                    "SELECT f, s FROM m WHERE {condition} AND host = '{host}' GROUP BY *{rest}"
+                );
+                assert_eq!(&ask(&store, &alone, false)["series"][0], one, "{groups}");
+            }
+        }
+    }
+    let whole = ask(&store, "SELECT count(f) FROM (SELECT f FROM m GROUP BY *)", true);
+    assert_eq!(whole, ask(&store, "SELECT count(f) FROM m", true));
+    let groups = ask(&store, "SELECT f FROM m GROUP BY *", true);
+    assert_eq!(groups["series"].as_array().unwrap().len(), 70);
+}
