@@ -8,6 +8,7 @@ mod backend_faults;
 mod catalogue;
 mod clients;
 mod command_line;
+mod console;
 mod disk_faults;
 mod drivers;
 mod embedded;
