@@ -28,9 +28,9 @@ fn connect(weir: &Weir, user: &str, database: &str) -> Result<pg::Client, String
 }
 
 fn said(error: &pg::Error) -> String {
-    error.as_db_error().map_or(error.to_string(), |error| {
-        format!("{} {}", error.code().code(), error.message())
-    })
+    error
+        .as_db_error()
+        .map_or(error.to_string(), |error| format!("{} {}", error.code().code(), error.message()))
 }
 
 /// The cell of a column in the first row, or what is said instead.
