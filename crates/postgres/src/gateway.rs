@@ -28,6 +28,7 @@ use crate::catalogue::Catalogue;
 use crate::console::Snapshot;
 use crate::door::{Door, Doors};
 use crate::metrics::Metrics;
+use crate::notify::Notifier;
 use crate::session;
 use crate::settings::{Settings, SettingsError};
 use crate::worker::{Front, Key};
@@ -86,6 +87,8 @@ pub struct Gateway {
     settings: ArcSwap<Settings>,
     /// The servers.
     pub backends: Arc<Backends>,
+    /// Who listens to what.
+    pub notifier: Notifier,
     /// What is counted.
     pub metrics: Metrics,
     /// Where what takes time runs.
@@ -174,6 +177,7 @@ impl Gateway {
         let gateway = Arc::new(Self {
             doors: ArcSwap::from_pointee(Doors::new(&settings)?),
             settings: ArcSwap::from_pointee(settings),
+            notifier: Notifier::new(backends.clone(), registry, &control),
             backends,
             budgets: Mutex::default(),
             counts: pool_counts(registry),

@@ -17,6 +17,7 @@ pub mod gateway;
 pub mod lanes;
 pub mod metrics;
 pub mod migrate;
+pub mod notify;
 pub mod plan;
 pub mod server;
 pub mod session;

@@ -12,7 +12,7 @@ use watch::metrics::Registry;
 use super::status::Told;
 use super::{Moment, Standing, StartError};
 use crate::auth::Credentials;
-use crate::server::{Identity, Server};
+use crate::server::{DialError, Dialled, Identity, Server, dial};
 use crate::settings::BackendSettings;
 
 /// After a few connections in a row that could not be opened, no reads are sent to a backend for
@@ -102,6 +102,19 @@ impl Backend {
             told: ArcSwap::from_pointee(Told::default()),
             poke: Notify::new(),
         })
+    }
+
+    /// A connection to `database` there, logged in as Weir's own user.
+    ///
+    /// # Errors
+    /// As of [`dial`].
+    pub async fn dial_own(
+        &self,
+        database: &str,
+        parameters: &[(&str, &str)],
+    ) -> Result<Dialled, DialError> {
+        let own = self.own.load_full();
+        dial(&self.server, own.identity(Some(database), parameters)).await
     }
 
     /// Takes over what can change while connections stay: weight, role, Weir's own login, the

@@ -135,6 +135,8 @@ pub enum Pin {
     Setting,
     /// A named connection of `dblink`.
     Dblink,
+    /// A `LISTEN` to a channel whose name only the server knows.
+    Listen,
     /// The seed of `random()`.
     Seed,
     /// What a function does that says so in its text: it locks, sets or makes something temporary.
@@ -156,6 +158,7 @@ impl Pin {
             Self::Role => "role",
             Self::Setting => "setting",
             Self::Dblink => "dblink",
+            Self::Listen => "listen",
             Self::Seed => "seed",
             Self::Function => "function",
             Self::Replication => "replication",

@@ -14,7 +14,11 @@ pub(super) fn classify(tokens: &[Token<'_>]) -> Option<Kind> {
         deallocate(rest)
     } else if first.is("listen") {
         match rest {
-            [channel] => Some(Kind::Listen(names::text(channel)?)),
+            [channel] => Some(match names::text(channel) {
+                Some(name) => Kind::Listen(name),
+                // Under a name that the server makes of it.
+                None => Kind::Pins(Pin::Listen),
+            }),
             _ => None,
         }
     } else if first.is("unlisten") {

@@ -60,7 +60,7 @@ impl Session {
     }
 
     /// Answers the round at the start of the inbox, of one statement without rows.
-    fn answer(&mut self, command: &str, status: Status, len: usize) {
+    pub(super) fn answer(&mut self, command: &str, status: Status, len: usize) {
         let mut out = Vec::with_capacity(64);
         let round: Vec<u8> = self.inbox.drain(..len).collect();
         for (tag, body, _) in messages(&round) {

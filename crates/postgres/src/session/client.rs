@@ -13,6 +13,7 @@ use wire::postgres::backend::{self, Status};
 use wire::postgres::{Refusal, sqlstate};
 
 use crate::backends::Backend;
+use crate::notify::{Mailbox, Overflow};
 use crate::server::CancelKey;
 
 /// Where a request that got no answer is asked again.
@@ -78,6 +79,8 @@ pub struct Client {
     leased: RefCell<Option<Target>>,
     /// It is to be closed, with these words.
     killed: RefCell<Option<Refusal>>,
+    /// What was notified on channels that Weir listens to for it; `None` until it listens.
+    mailbox: OnceCell<Arc<Mailbox>>,
     /// Its task, when it waits for one of these to change.
     waker: Cell<Option<Waker>>,
 }
@@ -95,6 +98,7 @@ impl Client {
             cancel: Cell::new(false),
             leased: RefCell::default(),
             killed: RefCell::default(),
+            mailbox: OnceCell::new(),
             waker: Cell::new(None),
         })
     }
@@ -122,7 +126,9 @@ impl Client {
     #[inline]
     pub fn answered(&self) {
         self.in_flight.set(self.in_flight.get().saturating_sub(1));
-        if self.in_flight.get() == 0 && (self.settling.get() || self.is_killed()) {
+        // The reply has ended and the next one has not begun.
+        let is_over = self.has_mail() && self.tell_mail().is_err();
+        if self.in_flight.get() == 0 && (self.settling.get() || self.is_killed() || is_over) {
             self.wake();
         }
     }
@@ -208,6 +214,40 @@ impl Client {
             "canceling statement due to user request",
         ));
         self.wake();
+    }
+
+    /// Where notifications for it are put, which it has from now on.
+    pub fn mailbox(&self) -> Arc<Mailbox> {
+        self.mailbox.get_or_init(Arc::default).clone()
+    }
+
+    /// Whether notifications wait for it.
+    #[inline]
+    pub fn has_mail(&self) -> bool {
+        self.mailbox.get().is_some_and(|mailbox| mailbox.waits())
+    }
+
+    /// The same; its task is woken when one comes later.
+    #[inline]
+    pub fn poll_mail(&self, cx: &Context<'_>) -> bool {
+        self.mailbox.get().is_some_and(|mailbox| mailbox.poll_waits(cx))
+    }
+
+    /// Whether more notifications came than may wait for it.
+    pub fn is_overrun(&self) -> bool {
+        self.mailbox.get().is_some_and(|mailbox| mailbox.is_over())
+    }
+
+    /// Sends the notifications that wait; only where no reply is under way.
+    ///
+    /// # Errors
+    /// More came than may wait: the client is to be closed.
+    pub fn tell_mail(&self) -> Result<(), Overflow> {
+        let Some(mailbox) = self.mailbox.get() else { return Ok(()) };
+        for message in mailbox.take()? {
+            self.outlet.send(&message);
+        }
+        Ok(())
     }
 
     /// Closes the client with these words as soon as nothing is in flight.

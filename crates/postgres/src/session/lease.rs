@@ -101,7 +101,7 @@ impl Session {
 
     /// No server connection could be had: the round at the start of the inbox is answered with an
     /// error. What was begun here was never heard of by a server.
-    fn refuse_round(&mut self, refusal: Refusal) -> Result<(), End> {
+    pub(super) fn refuse_round(&mut self, refusal: Refusal) -> Result<(), End> {
         self.begin = None;
         let len = match super::round::cut(&self.inbox, usize::MAX) {
             super::Cut::Query(len) | super::Cut::Extended(len) => len,

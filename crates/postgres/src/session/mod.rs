@@ -19,6 +19,7 @@ pub mod statements;
 mod begin;
 mod effect;
 mod lease;
+mod listen;
 mod patience;
 mod relay;
 mod ride;
@@ -36,6 +37,7 @@ use wire::postgres::{Refusal, sqlstate};
 
 use crate::backends::LastWrite;
 use crate::lanes::{Group, Lane};
+use crate::notify::Listener;
 use crate::plan::{Plan, Scope};
 use crate::server::Reported;
 use crate::settings::{Consistency, Mode, Route};
@@ -119,6 +121,8 @@ pub struct Session {
     last_write: LastWrite,
     /// The statement that a Bind of the round under way named, for its Execute.
     executed: Option<Rc<Plan>>,
+    /// The channels that Weir listens to for it; `None` until there is one.
+    listener: Option<Box<Listener>>,
     /// Its places among the clients of its user and of its database.
     admitted: Vec<Permit>,
     /// What a server said to a statement of Weir's own.
@@ -166,6 +170,7 @@ impl Session {
             settings,
             last_write: LastWrite::NEVER,
             executed: None,
+            listener: None,
             admitted: Vec::new(),
             own_failed: None,
             database: place.database,
@@ -201,6 +206,7 @@ impl Session {
                 self.ask_again(repeat).await?;
             }
             while !self.inbox.is_empty() && !self.client.has_repeats() {
+                self.tell_mail()?;
                 if !self.step().await? {
                     break;
                 }
@@ -211,6 +217,7 @@ impl Session {
                 }
                 self.riding = None;
             }
+            self.tell_mail()?;
             if self.client.in_flight() > IN_FLIGHT_MAX {
                 self.settled().await;
             } else {
@@ -277,6 +284,7 @@ impl Session {
             Way::EndEmpty(command) => self.end_empty(command, len),
             Way::Route(route) => self.change_route(route, len),
             Way::Forget(what) => self.deallocate(&what, len),
+            Way::Listening(what) => Box::pin(self.change_listening(what, len)).await?,
         }
         Ok(true)
     }
@@ -314,7 +322,8 @@ impl Session {
     /// Waits for bytes of the client, or for something else to do.
     async fn read(&mut self) -> Result<(), End> {
         std::future::poll_fn(|cx| {
-            if self.client.poll_called(cx).is_ready() {
+            let has_mail = self.client.poll_mail(cx) && self.mail_may_go();
+            if self.client.poll_called(cx).is_ready() || has_mail {
                 return Poll::Ready(Ok(()));
             }
             match ready!(self.poll_fill(cx)) {

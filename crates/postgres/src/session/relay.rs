@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use wire::postgres::backend::{Fields, Status};
 use wire::postgres::{Refusal, sqlstate};
 
+use super::listen::Confirming;
 use super::patience::{idle_in_transaction_timeout, idle_timeout};
 use super::script::Heard;
 use super::settings::Change;
@@ -39,6 +40,8 @@ struct Round {
     /// Something in it was not looked into.
     unknown: bool,
     changes: Vec<Change>,
+    /// Those of its statements that change what the client listens to.
+    listens: Vec<Rc<Plan>>,
     /// When it went out.
     asked: Option<Instant>,
     failed: bool,
@@ -59,6 +62,10 @@ pub(super) struct Relay {
     fresh: Vec<u64>,
     /// Changes of settings in the open transaction.
     pending: Vec<Change>,
+    /// Statements in it that change what the client listens to.
+    listens: Vec<Rc<Plan>>,
+    /// A LISTEN whose Execute the server does not get.
+    pub(super) confirming: Confirming,
     /// A transaction has written.
     wrote: bool,
     /// The command that was completed last was a COMMIT.
@@ -84,7 +91,7 @@ pub(super) struct Relay {
 impl Relay {
     /// Whether the server connection could serve somebody else.
     fn is_over(&self, server: &Connection) -> bool {
-        self.rounds.is_empty() && !self.within && self.through == 0 && server.is_free()
+        self.is_quiet() && server.is_free()
     }
 
     /// Whether the client's next message may go out before what went out is answered.
@@ -95,6 +102,21 @@ impl Relay {
             || self.open
             || pinned
             || self.rounds.is_empty()
+    }
+
+    /// Whether the client has asked for nothing that is not answered.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.rounds.is_empty() && !self.within && self.through == 0
+    }
+
+    /// Whether the round that goes on has run a statement.
+    pub(super) fn has_run(&self) -> bool {
+        self.rounds.back().is_some_and(|round| !round.plans.is_empty())
+    }
+
+    /// Whether a transaction is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.open
     }
 
     fn round(&mut self) -> &mut Round {
@@ -127,6 +149,9 @@ impl Session {
             relay.open = true;
         }
         loop {
+            if self.mail_may_go_beside(&relay, server) {
+                self.tell_mail()?;
+            }
             self.feed(&mut relay, server)?;
             if relay.begun && relay.is_over(server) && !relay.open {
                 if std::mem::take(&mut relay.forgets) {
@@ -210,7 +235,11 @@ impl Session {
             }
             _ => {}
         }
-        if self.client.poll_called(cx).is_ready() {
+        let has_mail = self.client.poll_mail(cx) && self.mail_may_go_beside(relay, server);
+        if self.client.poll_called(cx).is_ready() || has_mail {
+            return Poll::Ready(Turn::Read);
+        }
+        if relay.confirming.poll_ended(cx).is_ready() {
             return Poll::Ready(Turn::Read);
         }
         if server.unsent() < AHEAD_MAX && self.inbox_has_room(relay) {
@@ -226,7 +255,8 @@ impl Session {
     /// What waits for its turn is read no further than this; a client that goes away meanwhile is
     /// noticed when its answer is written.
     fn inbox_has_room(&self, relay: &Relay) -> bool {
-        relay.takes_more(self.pinned) || self.inbox.len() < AHEAD_MAX
+        let goes_on = relay.takes_more(self.pinned) && !relay.confirming.waits();
+        goes_on || self.inbox.len() < AHEAD_MAX
     }
 
     fn poll_hear(
@@ -291,6 +321,7 @@ impl Session {
         }
         if !round.failed {
             relay.pending.extend(round.changes);
+            relay.listens.extend(round.listens);
         }
         if relay.open {
             return;
@@ -309,8 +340,10 @@ impl Session {
                 self.settings.change(change);
             }
             self.settings_changed();
+            relay.listens.drain(..).for_each(|plan| self.listening_changed(&plan));
         }
         relay.pending.clear();
+        relay.listens.clear();
         if std::mem::take(&mut relay.wrote) {
             self.last_write = self.front.backends.note_write();
         }

@@ -40,6 +40,8 @@ pub enum Expect {
     Execute,
     /// CloseComplete.
     Close(Fate),
+    /// A message that Weir says in the server's stead.
+    Say(&'static [u8]),
     /// ReadyForQuery after a Sync.
     Sync,
     /// Anything up to ReadyForQuery, as a Query or a FunctionCall is answered. What Weir asked for
@@ -104,6 +106,11 @@ impl Script {
         self.expected.is_empty()
     }
 
+    /// Whether the last message has been heard whole.
+    pub fn is_between(&self) -> bool {
+        self.remaining == 0
+    }
+
     /// Goes through what the server said, and returns how many bytes it took: all but a header that
     /// is cut, which is to come again with the rest.
     ///
@@ -150,6 +157,7 @@ impl Script {
             match answer {
                 Expect::Parse(Fate::Invent, _) => on(Heard::Bytes(&PARSE_COMPLETE)),
                 Expect::Close(Fate::Invent) => on(Heard::Bytes(&CLOSE_COMPLETE)),
+                Expect::Say(message) => on(Heard::Bytes(message)),
                 _ => return,
             }
             self.expected.pop_front();
@@ -209,7 +217,7 @@ impl Script {
                 true,
             ),
             Expect::Close(fate) => (tag == b'3', true, fate == Fate::Pass),
-            Expect::Sync => (false, false, false),
+            Expect::Say(_) | Expect::Sync => (false, false, false),
         };
         if !fits {
             return Err(Unasked(char::from(tag)));

@@ -19,7 +19,7 @@ fn conversation(expected: &[Expect], failing: Option<usize>) -> (Vec<u8>, Vec<u8
         let fails = failing == Some(n) && !matches!(answer, Expect::Sync) && !skipping;
         let fails = fails
             && !matches!(answer, Expect::Parse(Fate::Invent, _))
-            && !matches!(answer, Expect::Close(_));
+            && !matches!(answer, Expect::Close(_) | Expect::Say(_));
         if fails {
             Refusal::error("42601", "no").encode(&mut part);
         }
@@ -42,6 +42,10 @@ fn conversation(expected: &[Expect], failing: Option<usize>) -> (Vec<u8>, Vec<u8
             Expect::Close(fate) => {
                 backend::put_close_complete(&mut part);
                 invented = *fate == Fate::Invent;
+            }
+            Expect::Say(message) => {
+                part.extend_from_slice(message);
+                invented = true;
             }
             Expect::Sync | Expect::Query(_) => {
                 if matches!(answer, Expect::Query(_)) && !skipping && !fails {
@@ -78,6 +82,7 @@ fn extended() -> impl Strategy<Value = Vec<Expect>> {
         Just(Expect::DescribeStatement),
         Just(Expect::DescribePortal),
         Just(Expect::Execute),
+        Just(Expect::Say(b"C\0\0\0\x0bLISTEN\0")),
         fate().prop_map(Expect::Close),
     ];
     proptest::collection::vec(one, 0..8).prop_map(|mut round| {

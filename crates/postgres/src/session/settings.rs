@@ -91,6 +91,11 @@ impl SessionSettings {
         }
     }
 
+    /// Whether all are as they were at the start.
+    pub fn is_as_begun(&self) -> bool {
+        self.now == self.startup
+    }
+
     /// Whether one of them binds the session to its server connection.
     pub fn pins(&self) -> bool {
         self.now.iter().any(|(name, value)| {

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::Session;
+use super::listen::Listening;
 use super::summary::{self, Summary};
 use crate::plan::{Deallocate, Directive, Kind, Plan, SettingChange};
 use crate::settings::{Mode, Route};
@@ -27,6 +28,8 @@ pub(super) enum Way {
     Forget(Deallocate),
     /// Nowhere: it says where this session's statements are to go.
     Route(Option<Route>),
+    /// Nowhere: Weir listens for the client, or no longer does.
+    Listening(Listening),
 }
 
 impl Session {
@@ -61,6 +64,9 @@ impl Session {
                 Kind::Rollback { chain: false } => Way::EndEmpty("ROLLBACK"),
                 _ => Way::Lease { read: false },
             };
+        }
+        if let Some(listening) = self.listening(&plan) {
+            return Way::Listening(listening);
         }
         match plan.directive {
             Some(Directive::Primary) => return Way::Lease { read: false },

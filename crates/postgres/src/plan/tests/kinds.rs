@@ -31,6 +31,7 @@ fn what_stays_on_the_session_pins() {
         ("execute p(1)", Pin::Prepared),
         ("load 'x'", Pin::Library),
         ("select dblink_connect('x', 'y')", Pin::Dblink),
+        ("listen U&\"d\\0061ta\"", Pin::Listen),
         ("select setseed(0)", Pin::Seed),
         ("set seed to 0.5", Pin::Seed),
     ];

@@ -7,6 +7,7 @@ use super::{AHEAD_MAX, HEADER, Relay};
 use crate::plan::{Plan, Unsettles};
 use crate::server::Connection;
 use crate::session::compose::Composer;
+use crate::session::listen::Diverted;
 use crate::session::round::{HELD_MAX, header, string};
 use crate::session::script::{Expect, Fate};
 use crate::session::{End, Session, effect};
@@ -62,6 +63,16 @@ impl Session {
             return Ok(if streams { self.begin_long(relay, server, tag, bytes, len) } else { 0 });
         };
         let body = &whole[HEADER..];
+        if tag == b'E' {
+            match self.divert(relay) {
+                Diverted::No => {}
+                Diverted::Waits => return Ok(0),
+                Diverted::Done(said) => {
+                    server.script.expect(Expect::Say(said));
+                    return Ok(len);
+                }
+            }
+        }
         self.note(relay, tag, body);
         let mut composer = Composer {
             names: &mut self.names,
@@ -109,7 +120,9 @@ impl Session {
             b'Q' => {
                 let sql = body.strip_suffix(&[0]).unwrap_or(body);
                 let plan = self.plan(sql);
+                let listens = self.listening_parts(&plan, sql);
                 self.note_plan(relay, &plan);
+                relay.round().listens = listens;
                 relay.round().asked = Some(Instant::now());
                 relay.within = false;
                 return;
@@ -141,6 +154,7 @@ impl Session {
             self.executed = plan;
         } else if let Some(plan) = plan {
             self.note_plan(relay, &plan);
+            relay.round().listens.extend(self.listening_parts(&plan, b""));
         }
     }
 

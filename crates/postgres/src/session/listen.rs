@@ -1,0 +1,323 @@
+//! `LISTEN` of a client that has no server connection: answered here once the connection that
+//! listens for everyone in the database has it confirmed.
+//!
+//! Drivers that wait for the description of a statement before they run it (with a Flush) have a
+//! server connection by then: there the Execute is kept from the server and answered the same way.
+//!
+//! Within a transaction, and in a text of several statements, `LISTEN` goes to the server and binds
+//! the client to it, which then tells it what is notified.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use tokio::sync::oneshot;
+use tokio::time::Timeout;
+use wire::postgres::backend::Status;
+use wire::postgres::{Refusal, sqlstate};
+use wire::sql::{Token, statements};
+
+use super::relay::Relay;
+use super::{End, Session};
+use crate::notify::{Confirmed, Joined, Listener};
+use crate::plan::{Contains, Discard, Kind, Plan};
+use crate::server::Connection;
+
+/// Tokens of a statement that are looked at; the statements in question have two.
+const TOKENS_MAX: usize = 4;
+
+/// A change of what a client listens to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Listening {
+    /// To this channel too.
+    To(Box<str>),
+    /// To this one no longer; `None`: to nothing.
+    NotTo(Option<Box<str>>),
+    /// The session is to be as it was at its start, which it is but for this.
+    Discard,
+}
+
+/// What became of waiting for a LISTEN.
+enum Waited {
+    Confirmed,
+    /// Weir can't listen there.
+    Refused,
+    Late,
+}
+
+/// What becomes of an Execute.
+pub(super) enum Diverted {
+    /// The server gets it.
+    No,
+    /// It waits for a channel to be listened to.
+    Waits,
+    /// Weir has done it; what the client hears.
+    Done(&'static [u8]),
+}
+
+/// A LISTEN of a client that has a server connection.
+#[derive(Debug, Default)]
+pub(super) enum Confirming {
+    /// There is none.
+    #[default]
+    Nothing,
+    /// It is not confirmed.
+    Waits(Pin<Box<Timeout<oneshot::Receiver<Confirmed>>>>),
+    /// It was, or was not in time.
+    Ended(bool),
+}
+
+impl Confirming {
+    /// Whether it waits.
+    pub fn waits(&self) -> bool {
+        matches!(self, Self::Waits(_))
+    }
+
+    /// Ready when it waits no longer.
+    pub fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Self::Waits(answer) = self else { return Poll::Pending };
+        let answered = ready!(answer.as_mut().poll(cx));
+        *self = Self::Ended(matches!(answered, Ok(Ok(Ok(())))));
+        Poll::Ready(())
+    }
+}
+
+const LISTEN: &[u8] = b"C\0\0\0\x0bLISTEN\0";
+const UNLISTEN: &[u8] = b"C\0\0\0\x0dUNLISTEN\0";
+
+/// Whether a statement changes what its session listens to.
+fn concerns(plan: &Plan) -> bool {
+    matches!(plan.kind, Kind::Listen(_) | Kind::Unlisten(_) | Kind::Discard(Discard::All))
+}
+
+impl Session {
+    /// What a statement outside a transaction changes that Weir can change itself.
+    pub(super) fn listening(&self, plan: &Plan) -> Option<Listening> {
+        match &plan.kind {
+            Kind::Listen(channel) if self.can_listen(channel) => {
+                Some(Listening::To(channel.clone()))
+            }
+            Kind::Unlisten(channel) => Some(Listening::NotTo(channel.clone())),
+            Kind::Discard(Discard::All) if self.settings.is_as_begun() => Some(Listening::Discard),
+            _ => None,
+        }
+    }
+
+    /// Whether Weir hears a channel under the name, and its payloads in the encoding, that the
+    /// client uses.
+    fn can_listen(&self, channel: &str) -> bool {
+        let reported = |name: &str| {
+            self.reported.iter().find(|(known, _)| &**known == name).map_or("", |(_, value)| value)
+        };
+        let is_utf8 = |encoding: &str| {
+            let plain = encoding.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
+            matches!(plain.to_ascii_uppercase().as_str(), "UTF8" | "UNICODE")
+        };
+        let client = self.settings.value("client_encoding");
+        !channel.is_empty()
+            && is_utf8(client.unwrap_or_else(|| reported("client_encoding")))
+            && (channel.is_ascii() || is_utf8(reported("server_encoding")))
+    }
+
+    /// Changes what the client listens to, as the round at the start of the inbox asks.
+    pub(super) async fn change_listening(
+        &mut self,
+        what: Listening,
+        len: usize,
+    ) -> Result<(), End> {
+        match what {
+            Listening::To(channel) => return self.listen(&channel, len).await,
+            Listening::NotTo(channel) => {
+                self.no_longer(channel.as_deref());
+                // What came before the answer is heard before it.
+                self.tell_mail()?;
+                self.answer("UNLISTEN", Status::Idle, len);
+            }
+            Listening::Discard => {
+                self.no_longer(None);
+                self.tell_mail()?;
+                self.answer("DISCARD ALL", Status::Idle, len);
+                self.names.clear();
+            }
+        }
+        Ok(())
+    }
+
+    fn no_longer(&mut self, channel: Option<&str>) {
+        match (&mut self.listener, channel) {
+            (Some(listener), Some(channel)) => listener.leave(channel),
+            (Some(listener), None) => listener.leave_all(),
+            (None, _) => {}
+        }
+    }
+
+    fn listener(&mut self) -> &mut Listener {
+        let (front, client, database) = (&self.front, &self.client, &self.database);
+        self.listener.get_or_insert_with(|| {
+            let hub = front.gateway.notifier.hub(&database.name_there);
+            Box::new(Listener::new(hub, client.id, client.mailbox()))
+        })
+    }
+
+    async fn listen(&mut self, channel: &str, len: usize) -> Result<(), End> {
+        let listener = self.listener();
+        let is_new = !listener.has(channel);
+        let waited = match listener.join(channel) {
+            Ok(Joined::Now) => Waited::Confirmed,
+            Ok(Joined::Soon(answer)) => self.wait_for(answer).await?,
+            Err(_) => {
+                let what = "too many channels are listened to";
+                let refusal = Refusal::error(sqlstate::PROGRAM_LIMIT, what);
+                return self.refuse_round(refusal.hint(
+                    "a client may listen to 1,000 channels, all clients of a database to 10,000",
+                ));
+            }
+        };
+        if !matches!(waited, Waited::Confirmed) && is_new {
+            self.no_longer(Some(channel));
+        }
+        match waited {
+            Waited::Confirmed => {
+                self.answer("LISTEN", Status::Idle, len);
+                Ok(())
+            }
+            // Where Weir's own user may not log in the client's still may.
+            Waited::Refused => Box::pin(self.lease(false)).await,
+            Waited::Late => self.refuse_round(Refusal::error(
+                sqlstate::CANNOT_CONNECT,
+                "no server has confirmed the LISTEN within postgres.timeouts.query-wait",
+            )),
+        }
+    }
+
+    async fn wait_for(&self, mut answer: oneshot::Receiver<Confirmed>) -> Result<Waited, End> {
+        let confirmed = std::future::poll_fn(|cx| {
+            if let Poll::Ready(answered) = Pin::new(&mut answer).poll(cx) {
+                let confirmed = matches!(answered, Ok(Ok(())));
+                return Poll::Ready(Ok(if confirmed {
+                    Waited::Confirmed
+                } else {
+                    Waited::Refused
+                }));
+            }
+            match self.client.poll_called(cx) {
+                Poll::Ready(()) => Poll::Ready(match self.client.killed() {
+                    Some(refusal) => Err(End::Refused(refusal)),
+                    None => Err(End::Gone),
+                }),
+                Poll::Pending => Poll::Pending,
+            }
+        });
+        let late = tokio::time::sleep_until(self.patience.deadline().into());
+        tokio::select! {
+            biased;
+            confirmed = confirmed => confirmed,
+            () = late => Ok(Waited::Late),
+            () = self.client.outlet.gone() => Err(End::Gone),
+        }
+    }
+
+    /// What becomes of an Execute of what was bound last, of a client that has a server connection
+    /// for this round alone.
+    pub(super) fn divert(&mut self, relay: &mut Relay) -> Diverted {
+        if self.pinned || relay.is_open() || relay.has_run() {
+            return Diverted::No;
+        }
+        let Some(what) = self.executed.as_ref().and_then(|plan| self.listening(plan)) else {
+            return Diverted::No;
+        };
+        match what {
+            Listening::Discard => Diverted::No,
+            Listening::NotTo(channel) => {
+                self.no_longer(channel.as_deref());
+                Diverted::Done(UNLISTEN)
+            }
+            Listening::To(channel) => match std::mem::take(&mut relay.confirming) {
+                Confirming::Ended(true) => Diverted::Done(LISTEN),
+                Confirming::Ended(false) => {
+                    self.no_longer(Some(&channel));
+                    Diverted::No
+                }
+                waits @ Confirming::Waits(_) => {
+                    relay.confirming = waits;
+                    Diverted::Waits
+                }
+                Confirming::Nothing => match self.listener().join(&channel) {
+                    Ok(Joined::Now) => Diverted::Done(LISTEN),
+                    Ok(Joined::Soon(answer)) => {
+                        let deadline = self.patience.deadline().into();
+                        let answer = tokio::time::timeout_at(deadline, answer);
+                        relay.confirming = Confirming::Waits(Box::pin(answer));
+                        Diverted::Waits
+                    }
+                    Err(_) => Diverted::No,
+                },
+            },
+        }
+    }
+
+    /// Whether notifications may be sent now: nothing is in flight, and no transaction is open,
+    /// within which PostgreSQL sends none. More of them than may wait are always told of.
+    pub(super) fn mail_may_go(&self) -> bool {
+        self.client.in_flight() == 0 && (self.begin.is_none() || self.client.is_overrun())
+    }
+
+    /// Sends the notifications that wait, if they may be sent now.
+    pub(super) fn tell_mail(&self) -> Result<(), End> {
+        if !self.client.has_mail() || !self.mail_may_go() {
+            return Ok(());
+        }
+        self.client.tell_mail().map_err(|_| {
+            let what = "too many notifications wait for this client";
+            let refusal = Refusal::fatal(sqlstate::CONFIGURATION_LIMIT, what);
+            End::Refused(refusal.hint(
+                "up to 10,000 of them, and 8MiB, are kept while a transaction is open or a reply \
+                 under way",
+            ))
+        })
+    }
+
+    /// As [`mail_may_go`](Self::mail_may_go), of a client that has a server connection.
+    pub(super) fn mail_may_go_beside(&self, relay: &Relay, server: &Connection) -> bool {
+        relay.is_quiet()
+            && server.script.is_between()
+            && (!relay.is_open() || self.client.is_overrun())
+    }
+
+    /// The statements in a text that change what the client listens to, where Weir listens for it.
+    pub(super) fn listening_parts(&self, plan: &Rc<Plan>, sql: &[u8]) -> Vec<Rc<Plan>> {
+        if self.listener.as_ref().is_none_or(|listener| listener.is_idle()) {
+            return Vec::new();
+        }
+        if concerns(plan) {
+            return vec![plan.clone()];
+        }
+        let several = Contains::LISTEN.with(Contains::FORGETS);
+        if !matches!(plan.kind, Kind::Several(contains) if contains.has(several)) {
+            return Vec::new();
+        }
+        let mut parts = Vec::new();
+        let mut statements = statements(sql, self.scope.strings);
+        let mut tokens: Vec<Token<'_>> = Vec::new();
+        while statements.next_into(&mut tokens, TOKENS_MAX) {
+            let [first, .., last] = &tokens[..] else { continue };
+            if !first.is_any(&["listen", "unlisten", "discard"]) {
+                continue;
+            }
+            let text = [first.text, b" ", last.text].concat();
+            parts.push(self.plan(&text));
+        }
+        parts.retain(|part| concerns(part));
+        parts
+    }
+
+    /// The server has done this: what the client listens to there Weir leaves alone.
+    pub(super) fn listening_changed(&mut self, plan: &Plan) {
+        match &plan.kind {
+            Kind::Listen(channel) => self.no_longer(Some(channel)),
+            Kind::Unlisten(channel) => self.no_longer(channel.as_deref()),
+            Kind::Discard(Discard::All) => self.no_longer(None),
+            _ => {}
+        }
+    }
+}
