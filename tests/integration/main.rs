@@ -18,6 +18,7 @@ mod import_export;
 mod influxql;
 mod influxql_parse;
 mod kill;
+mod listen;
 mod logins;
 mod odd_lines;
 mod operation;
