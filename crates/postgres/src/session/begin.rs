@@ -10,6 +10,7 @@ use wire::postgres::backend::{
 };
 
 use wire::postgres::{Refusal, sqlstate};
+use wire::sql::{Lexer, Strings};
 
 use super::Session;
 use super::compose::Named;
@@ -20,8 +21,9 @@ use crate::settings::Route;
 impl Session {
     /// Answers a BEGIN, which stands at the start of the inbox.
     pub(super) fn begin(&mut self, sql: Box<str>, len: usize) {
+        let command = command(sql.as_bytes());
         self.begin = Some(sql);
-        self.answer("BEGIN", Status::InTransaction, len);
+        self.answer(command, Status::InTransaction, len);
     }
 
     /// Answers the end of a transaction that no server has heard of.
@@ -101,5 +103,20 @@ impl Session {
         {
             self.names.remove(name);
         }
+    }
+}
+
+/// The tag of a statement that is known to begin a transaction.
+fn command(sql: &[u8]) -> &'static str {
+    let starts = Lexer::new(sql, Strings::Standard).any(|token| token.is("start"));
+    if starts { "START TRANSACTION" } else { "BEGIN" }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_transaction_begins_with_the_tag_of_its_own_words() {
+        assert_eq!(super::command(b"/* start */ Begin isolation level serializable"), "BEGIN");
+        assert_eq!(super::command(b" START transaction read only"), "START TRANSACTION");
     }
 }
