@@ -61,6 +61,8 @@ pub struct Known {
     pub seconds: Histogram,
     /// How long those on all lanes of the worker run.
     pub norm: Norm,
+    /// The server is a replica.
+    pub is_replica: bool,
     /// A cancel is under way: an answer that says so may not be for whom it is.
     pub cancelled: Cell<bool>,
 }

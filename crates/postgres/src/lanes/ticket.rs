@@ -134,7 +134,8 @@ impl Ticket {
     /// Whether the reply begins with an error that is no answer to what the client asked. What
     /// comes before an error in a reply are messages without content.
     fn judge(&self, lane: &Known, bytes: &[u8]) -> Told {
-        if self.client.wants_cancel() {
+        if self.client.wants_cancel() || self.client.is_holding() {
+            self.client.hold();
             return Told::Withheld(Again::Same);
         }
         let mut rest = bytes;
@@ -142,8 +143,9 @@ impl Ticket {
             let Some(whole) = rest.get(..len) else { break };
             match tag {
                 tag::ERROR_RESPONSE => {
-                    let again = self.again(lane, &whole[5..]);
-                    return again.map_or(Told::Some, Told::Withheld);
+                    let Some(again) = self.again(lane, &whole[5..]) else { break };
+                    self.client.hold();
+                    return Told::Withheld(again);
                 }
                 tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE | tag::NOTICE_RESPONSE => {}
                 _ => break,
@@ -164,6 +166,10 @@ impl Ticket {
         }
         if code == CANCELLED && lane.cancelled.get() && !self.client.wants_cancel() {
             return Some(Again::Same);
+        }
+        if code == CHANGED && lane.is_replica {
+            // Some reads a standby does not do.
+            return Some(Again::Elsewhere);
         }
         let needs = self.needs?;
         let anew = ANEW.contains(&code) || (needs.parsed && code == CHANGED);
@@ -192,9 +198,10 @@ impl Ticket {
     pub fn orphaned(self) {
         match self.told {
             Told::Some => self.client.cut_within_reply(),
-            _ if self.attempts >= ATTEMPTS_MAX => self.client.lost(),
             _ => {
-                self.client.again(self.request.clone(), self.attempts + 1, Again::Elsewhere);
+                let lost = self.attempts >= ATTEMPTS_MAX;
+                let again = if lost { Again::Lost } else { Again::Elsewhere };
+                self.client.again(self.request.clone(), self.attempts + 1, again);
             }
         }
     }

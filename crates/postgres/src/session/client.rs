@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::SystemTime;
 
 use flow::outlet::Outlet;
+use wire::postgres::Refusal;
 use wire::postgres::backend::{self, Status};
-use wire::postgres::{Refusal, sqlstate};
 
 use crate::backends::Backend;
 use crate::notify::{Mailbox, Overflow};
@@ -23,6 +23,10 @@ pub enum Again {
     Same,
     /// On the primary, or on another server if it was there.
     Elsewhere,
+    /// Nowhere: its client has had it cancelled.
+    Cancelled,
+    /// Nowhere: it was asked as often as it may be.
+    Lost,
 }
 
 /// A request that is to be asked again.
@@ -43,6 +47,8 @@ pub struct Target {
     pub backend: Arc<Backend>,
     /// What it wants to see.
     pub key: CancelKey,
+    /// Cancels that are on their way: until they have arrived nobody else may have the connection.
+    pub cancels: Rc<Cell<usize>>,
 }
 
 /// What the console shows of a client.
@@ -71,6 +77,9 @@ pub struct Client {
     in_flight: Cell<u32>,
     /// Those that are to be asked again, in their order.
     repeats: RefCell<VecDeque<Repeat>>,
+    /// A reply was withheld, so those of later requests have to be: a client hears its answers in
+    /// the order of its questions.
+    holding: Cell<bool>,
     /// Its task waits until nothing is in flight; it is not woken for an answer otherwise.
     settling: Cell<bool>,
     /// A cancel was asked for what is in flight.
@@ -81,6 +90,8 @@ pub struct Client {
     killed: RefCell<Option<Refusal>>,
     /// What was notified on channels that Weir listens to for it; `None` until it listens.
     mailbox: OnceCell<Arc<Mailbox>>,
+    /// It is to be closed when it does nothing, with these words.
+    parting: RefCell<Option<Refusal>>,
     /// Its task, when it waits for one of these to change.
     waker: Cell<Option<Waker>>,
 }
@@ -94,11 +105,13 @@ impl Client {
             about: OnceCell::new(),
             in_flight: Cell::new(0),
             repeats: RefCell::default(),
+            holding: Cell::new(false),
             settling: Cell::new(false),
             cancel: Cell::new(false),
             leased: RefCell::default(),
             killed: RefCell::default(),
             mailbox: OnceCell::new(),
+            parting: RefCell::default(),
             waker: Cell::new(None),
         })
     }
@@ -127,10 +140,15 @@ impl Client {
     pub fn answered(&self) {
         self.in_flight.set(self.in_flight.get().saturating_sub(1));
         // The reply has ended and the next one has not begun.
-        let is_over = self.has_mail() && self.tell_mail().is_err();
-        if self.in_flight.get() == 0 && (self.settling.get() || self.is_killed() || is_over) {
+        let is_over = self.has_mail() && !self.is_holding() && self.tell_mail().is_err();
+        if self.in_flight.get() == 0 && (self.settling.get() || self.is_called() || is_over) {
             self.wake();
         }
+    }
+
+    /// Whether its task has something to do beside reading, once nothing is in flight.
+    fn is_called(&self) -> bool {
+        self.has_repeats() || self.is_killed() || self.parting.borrow().is_some()
     }
 
     /// Requests on lanes that are not answered yet.
@@ -139,19 +157,30 @@ impl Client {
         self.in_flight.get()
     }
 
-    /// A request's reply was withheld, or never came: its task asks again.
+    /// A request's reply was withheld, or never came: its task asks again once nothing is in
+    /// flight. Replies that come until then are withheld too.
     pub fn again(&self, request: Rc<[u8]>, attempts: u8, again: Again) {
-        self.in_flight.set(self.in_flight.get().saturating_sub(1));
-        if self.wants_cancel() {
-            return self.say_cancelled();
-        }
+        let again = if self.wants_cancel() { Again::Cancelled } else { again };
+        self.holding.set(true);
         self.repeats.borrow_mut().push_back(Repeat { request, attempts, again });
-        self.wake();
+        self.answered();
     }
 
-    /// The next request that is to be asked again.
-    pub fn repeat(&self) -> Option<Repeat> {
-        self.repeats.borrow_mut().pop_front()
+    /// Whether replies are withheld since an earlier one was.
+    #[inline]
+    pub fn is_holding(&self) -> bool {
+        self.holding.get()
+    }
+
+    /// A reply is withheld from now on, and so are those behind it.
+    pub fn hold(&self) {
+        self.holding.set(true);
+    }
+
+    /// The requests that are to be asked again, in their order.
+    pub fn repeats(&self) -> VecDeque<Repeat> {
+        self.holding.set(false);
+        std::mem::take(&mut self.repeats.borrow_mut())
     }
 
     /// Whether any request is to be asked again.
@@ -162,18 +191,7 @@ impl Client {
 
     /// A reply broke off within a message: what follows could not be told from it.
     pub fn cut_within_reply(&self) {
-        self.in_flight.set(self.in_flight.get().saturating_sub(1));
         self.outlet.close();
-        self.wake();
-    }
-
-    /// A read failed everywhere it was asked.
-    pub fn lost(&self) {
-        let refusal = Refusal::error(
-            sqlstate::CONNECTION_FAILURE,
-            "the server connection broke while the statement was running",
-        );
-        self.refuse(&refusal);
         self.answered();
     }
 
@@ -208,11 +226,9 @@ impl Client {
         self.cancel.get()
     }
 
-    fn say_cancelled(&self) {
-        self.refuse(&Refusal::error(
-            sqlstate::QUERY_CANCELED,
-            "canceling statement due to user request",
-        ));
+    /// Closes the client with these words once it has had its answers and no transaction is open.
+    pub fn part(&self, refusal: Refusal) {
+        *self.parting.borrow_mut() = Some(refusal);
         self.wake();
     }
 
@@ -250,7 +266,12 @@ impl Client {
         Ok(())
     }
 
-    /// Closes the client with these words as soon as nothing is in flight.
+    /// Why it is to be closed, once it may be.
+    pub fn parting(&self) -> Option<Refusal> {
+        self.killed().or_else(|| self.parting.borrow().clone())
+    }
+
+    /// Closes the client with these words, whatever it is doing on a server connection of its own.
     pub fn kill(&self, refusal: Refusal) {
         *self.killed.borrow_mut() = Some(refusal);
         self.wake();
@@ -266,9 +287,9 @@ impl Client {
         self.killed.borrow().is_some()
     }
 
-    /// Ready when nothing is in flight any more, or something is to be asked again.
+    /// Ready when nothing is in flight any more.
     pub fn poll_settled(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let settled = self.in_flight.get() == 0 || self.has_repeats();
+        let settled = self.in_flight.get() == 0;
         self.settling.set(!settled);
         if settled {
             return Poll::Ready(());
@@ -280,7 +301,16 @@ impl Client {
     /// Ready when its task has something to do beside reading.
     #[inline]
     pub fn poll_called(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.has_repeats() || (self.is_killed() && self.in_flight.get() == 0) {
+        if self.in_flight.get() == 0 && self.is_called() {
+            return Poll::Ready(());
+        }
+        self.park(cx);
+        Poll::Pending
+    }
+
+    /// Ready when it was killed, or is to part and `may_part`.
+    pub fn poll_killed(&self, cx: &mut Context<'_>, may_part: bool) -> Poll<()> {
+        if self.is_killed() || (may_part && self.parting.borrow().is_some()) {
             return Poll::Ready(());
         }
         self.park(cx);

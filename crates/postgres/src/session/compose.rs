@@ -110,7 +110,9 @@ impl Composer<'_> {
         self.needed = Some(statement.number);
         self.parsed = true;
         let since = self.changes;
-        let taken = !name.is_empty() && !self.again && self.names.contains_key(name);
+        // One that no server has confirmed may be that of a Parse that failed: then there is none.
+        let confirmed = |named: &Named| self.prepared.is_sure(named.statement.number);
+        let taken = !name.is_empty() && !self.again && self.names.get(name).is_some_and(confirmed);
         if taken {
             // The server is to say that there is one, in its words: it hears of it twice.
             let there = self.names.get(name).cloned().ok_or(Fault::Malformed)?;
@@ -203,6 +205,10 @@ fn write_name(statement: Option<&Statement>, name: &[u8], out: &mut Vec<u8>) {
     match statement {
         Some(statement) => statement.write_name(out),
         None => {
+            // Those of other clients have such names.
+            if name.starts_with(b"weir_") {
+                out.push(b' ');
+            }
             out.extend_from_slice(name);
             out.push(0);
         }

@@ -53,6 +53,15 @@ pub(super) fn forgets(plan: &Plan) -> bool {
     }
 }
 
+/// Whether settings that were changed before it in the transaction may be others after it.
+pub(super) fn tangles(plan: &Plan) -> bool {
+    match &plan.kind {
+        Kind::RollbackTo | Kind::Commit { chain: true } | Kind::Rollback { chain: true } => true,
+        Kind::Several(contains) => contains.has(Contains::TRANSACTION),
+        _ => false,
+    }
+}
+
 /// What it does to the catalogue.
 pub(super) fn unsettles(plan: &Plan) -> Unsettles {
     match &plan.kind {

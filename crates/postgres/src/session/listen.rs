@@ -201,7 +201,7 @@ impl Session {
                 }));
             }
             match self.client.poll_called(cx) {
-                Poll::Ready(()) => Poll::Ready(match self.client.killed() {
+                Poll::Ready(()) => Poll::Ready(match self.client.parting() {
                     Some(refusal) => Err(End::Refused(refusal)),
                     None => Err(End::Gone),
                 }),

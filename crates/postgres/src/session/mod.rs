@@ -119,8 +119,10 @@ pub struct Session {
     /// The session has state on its server connection.
     pinned: bool,
     last_write: LastWrite,
-    /// The statement that a Bind of the round under way named, for its Execute.
+    /// The LISTEN or the like that a Bind of the round under way named, for its Execute.
     executed: Option<Rc<Plan>>,
+    /// The next round goes to the primary, since a replica could not answer it.
+    only_primary: bool,
     /// The channels that Weir listens to for it; `None` until there is one.
     listener: Option<Box<Listener>>,
     /// Its places among the clients of its user and of its database.
@@ -170,6 +172,7 @@ impl Session {
             settings,
             last_write: LastWrite::NEVER,
             executed: None,
+            only_primary: false,
             listener: None,
             admitted: Vec::new(),
             own_failed: None,
@@ -202,8 +205,10 @@ impl Session {
 
     async fn serve(&mut self) -> Result<(), End> {
         loop {
-            while let Some(repeat) = self.client.repeat() {
-                self.ask_again(repeat).await?;
+            if self.client.has_repeats() {
+                self.settled().await;
+                let repeats = self.client.repeats();
+                self.ask_again(repeats).await?;
             }
             while !self.inbox.is_empty() && !self.client.has_repeats() {
                 self.tell_mail()?;
@@ -212,13 +217,16 @@ impl Session {
                 }
             }
             if self.client.in_flight() == 0 {
-                if let Some(refusal) = self.client.killed() {
+                if self.client.has_repeats() {
+                    continue;
+                }
+                if let Some(refusal) = self.client.parting() {
                     return Err(End::Refused(refusal));
                 }
                 self.riding = None;
             }
             self.tell_mail()?;
-            if self.client.in_flight() > IN_FLIGHT_MAX {
+            if self.client.in_flight() >= IN_FLIGHT_MAX {
                 self.settled().await;
             } else {
                 self.read_in_time().await?;
@@ -233,11 +241,17 @@ impl Session {
             Some(_) => (idle_in_transaction, idle_in_transaction_timeout),
             None => (idle, idle_timeout),
         };
-        match limit.filter(|_| self.client.in_flight() == 0) {
-            None => self.read().await,
-            Some(limit) => {
-                let read = tokio::time::timeout(limit, self.read()).await;
-                read.unwrap_or_else(|_| Err(End::Refused(refusal())))
+        let Some(limit) = limit else { return self.read().await };
+        let mut is_busy = self.client.in_flight() > 0;
+        loop {
+            if let Ok(read) = tokio::time::timeout(limit, self.read()).await {
+                return read;
+            }
+            // The pause begins with the answer, which may have come at any time since.
+            match (self.client.in_flight() > 0, is_busy) {
+                (true, _) => is_busy = true,
+                (false, true) => is_busy = false,
+                (false, false) => return Err(End::Refused(refusal())),
             }
         }
     }
@@ -260,6 +274,11 @@ impl Session {
             }
             Cut::Nothing(len) => {
                 self.inbox.drain(..len);
+                return Ok(true);
+            }
+            // What came before it is answered first.
+            Cut::Terminate | Cut::Garbage if self.client.in_flight() > 0 => {
+                self.settled().await;
                 return Ok(true);
             }
             Cut::Terminate => return Err(End::Terminated),
@@ -314,7 +333,7 @@ impl Session {
         self.client.outlet.send(&out);
     }
 
-    /// Waits until nothing is in flight, or something is to be asked again.
+    /// Waits until nothing is in flight.
     async fn settled(&self) {
         std::future::poll_fn(|cx| self.client.poll_settled(cx)).await;
     }

@@ -51,6 +51,16 @@ impl Prepared {
         }
     }
 
+    /// Whether the server has confirmed it.
+    pub fn is_sure(&self, number: u64) -> bool {
+        self.known.get(&number).is_some_and(|kept| kept.state == State::Sure)
+    }
+
+    /// It is being closed.
+    pub fn forget(&mut self, number: u64) {
+        self.known.remove(&number);
+    }
+
     /// Appends what prepares the statement where it is not there for certain; the client hears of
     /// the Parse when `fate` passes it. Closing a statement that does not exist is no error
     /// (PostgreSQL documentation, "Extended Query"), so a Parse whose outcome is not known yet is

@@ -14,17 +14,19 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use wire::postgres::backend::{Fields, Status};
-use wire::postgres::{Refusal, sqlstate};
+use wire::postgres::{Refusal, Severity, sqlstate};
 
 use super::listen::Confirming;
 use super::patience::{idle_in_transaction_timeout, idle_timeout};
+use super::round::{Cut, cut};
 use super::script::Heard;
 use super::settings::Change;
 use super::{End, Session, effect};
+use crate::backends::Standing;
 use crate::catalogue::Unsettled;
 use crate::plan::{Plan, Unsettles};
 use crate::server::Connection;
-use crate::settings::Mode;
+use crate::settings::{Mode, Route};
 
 /// While so much waits to be sent to one side, nothing is read from the other.
 const AHEAD_MAX: usize = 256 * 1024;
@@ -32,6 +34,9 @@ const HEADER: usize = 5;
 /// After these errors what is prepared on a server is closed and prepared again before it is used:
 /// it is not there, is there already, or its result has changed.
 const DOUBTFUL: [&[u8]; 3] = [b"26000", b"42P05", b"0A000"];
+
+/// After these a read that a replica was asked is asked of the primary: see `lanes::ticket`.
+const ELSEWHERE: [&[u8]; 6] = [b"25006", b"40001", b"0A000", b"57P01", b"57P02", b"57P03"];
 
 /// A round under way: what follows from it once it is answered.
 #[derive(Debug, Default)]
@@ -80,6 +85,14 @@ pub(super) struct Relay {
     begun: bool,
     /// What the client sends waits until the server has taken more.
     full: bool,
+    /// The client has said goodbye, and is still to have its answers.
+    leaving: bool,
+    /// What may have been changed in the transaction's settings is not followed.
+    tangled: bool,
+    /// The first round, to be asked of the primary should a replica not answer it.
+    request: Option<Rc<[u8]>>,
+    /// Its answer is withheld.
+    withheld: bool,
     /// The server's prepared statements are gone, or may be.
     forgets: bool,
     /// The settings of the server are not those of the session: they are given to it anew.
@@ -143,7 +156,7 @@ impl Session {
     /// Serves the client on `server` until the two can part. What the client has sent already is
     /// in `self.inbox`.
     pub(super) async fn relay(&mut self, server: &mut Connection) -> Result<(), End> {
-        let mut relay = Relay::default();
+        let mut relay = Relay { request: self.replayable(server), ..Relay::default() };
         if let Some(begin) = self.begin.take() {
             server.ask(&begin);
             relay.open = true;
@@ -152,10 +165,9 @@ impl Session {
             if self.mail_may_go_beside(&relay, server) {
                 self.tell_mail()?;
             }
-            self.feed(&mut relay, server)?;
             if relay.begun && relay.is_over(server) && !relay.open {
                 if std::mem::take(&mut relay.forgets) {
-                    server.prepared.clear();
+                    server.prepared.doubt_all();
                 }
                 if std::mem::take(&mut relay.resets) {
                     server.settings = None;
@@ -163,10 +175,17 @@ impl Session {
                     continue;
                 }
                 server.settings = Some(self.applied.clone());
-                if !self.pinned {
+                if !self.stays(server) {
                     return Ok(());
                 }
             }
+            self.feed(&mut relay, server)?;
+            let client = &self.client;
+            server.script.answer_invented(&mut |heard| {
+                if let Heard::Bytes(bytes) = heard {
+                    client.outlet.send(bytes);
+                }
+            });
             let waits = relay.rounds.is_empty() && server.unsent() == 0;
             let limit = self.limit(&mut relay, waits);
             let turn = poll_fn(|cx| self.poll_turn(&mut relay, server, cx));
@@ -181,10 +200,54 @@ impl Session {
                 Turn::ClientGone => return Err(End::Gone),
                 Turn::ServerGone(error) => return self.server_gone(&mut relay, server, error),
             }
-            if let Some(refusal) = self.client.killed() {
-                return Err(End::Refused(refusal));
-            }
+            self.check(&mut relay, server)?;
         }
+    }
+
+    /// What ends the two at once.
+    fn check(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
+        if let Some(body) = self.own_failed.take() {
+            // What the client sent behind it has run without it, or not at all.
+            server.broken = true;
+            let refusal = match Fields::read(&body) {
+                Ok(fields) => Refusal::of_server(&fields),
+                Err(_) => Refusal::error(sqlstate::INTERNAL_ERROR, "the server refused"),
+            };
+            return Err(End::Refused(Refusal { severity: Severity::Fatal, ..refusal }));
+        }
+        let may_part = relay.rounds.is_empty() && !relay.open;
+        match self.client.killed().or_else(|| self.client.parting().filter(|_| may_part)) {
+            Some(refusal) => Err(End::Refused(refusal)),
+            None => Ok(()),
+        }
+    }
+
+    /// The round at the start of the inbox, where a replica is to answer it and the primary could
+    /// as well.
+    fn replayable(&self, server: &Connection) -> Option<Rc<[u8]>> {
+        let only_there = self.route == Some(Route::Replica) || self.pinned || self.begin.is_some();
+        if only_there || server.backend.standing() != Standing::Replica || !self.begins_with_read()
+        {
+            return None;
+        }
+        match cut(&self.inbox, usize::MAX) {
+            Cut::Query(len) | Cut::Extended(len) => Some(self.inbox[..len].into()),
+            _ => None,
+        }
+    }
+
+    /// Whether the client keeps its server connection. Nobody stays on a replica, where nothing
+    /// could be written.
+    fn stays(&mut self, server: &mut Connection) -> bool {
+        if self.pinned
+            && self.mode == Mode::Transaction
+            && self.route != Some(Route::Replica)
+            && server.backend.standing() != Standing::Primary
+        {
+            self.pinned = false;
+            server.broken = true;
+        }
+        self.pinned
     }
 
     /// How long the next thing may take to happen, and what the client hears then.
@@ -236,18 +299,27 @@ impl Session {
             _ => {}
         }
         let has_mail = self.client.poll_mail(cx) && self.mail_may_go_beside(relay, server);
-        if self.client.poll_called(cx).is_ready() || has_mail {
+        let may_part = relay.rounds.is_empty() && !relay.open;
+        if self.client.poll_killed(cx, may_part).is_ready() || has_mail {
             return Poll::Ready(Turn::Read);
         }
         if relay.confirming.poll_ended(cx).is_ready() {
             return Poll::Ready(Turn::Read);
         }
-        if server.unsent() < AHEAD_MAX && self.inbox_has_room(relay) {
+        if server.unsent() < AHEAD_MAX && self.inbox_has_room(relay) && !relay.leaving {
             return match self.poll_fill(cx) {
                 Poll::Ready(Ok(true)) => Poll::Ready(Turn::Read),
                 Poll::Pending => Poll::Pending,
+                // What it has sent is still sent on.
+                Poll::Ready(_) if server.unsent() > 0 => {
+                    relay.leaving = true;
+                    Poll::Pending
+                }
                 Poll::Ready(_) => Poll::Ready(Turn::ClientGone),
             };
+        }
+        if relay.leaving && server.unsent() == 0 && self.inbox.is_empty() {
+            return Poll::Ready(Turn::ClientGone);
         }
         Poll::Pending
     }
@@ -269,14 +341,23 @@ impl Session {
         let scratch = self.front.scratch.clone();
         let session = self;
         server.poll_hear(cx, &scratch, &mut |known, heard| match heard {
+            Heard::Bytes(_) if relay.withheld => {}
             Heard::Bytes(bytes) => {
                 relay.told = true;
                 client.outlet.send(bytes);
             }
-            Heard::Completed(tag) => relay.committed = tag == b"COMMIT",
-            Heard::CopyIn => relay.copying = true,
+            Heard::Completed(tag) => relay.committed |= tag == b"COMMIT",
+            Heard::CopyIn { reopens } => {
+                relay.copying = true;
+                relay.within |= reopens;
+            }
             Heard::Failed { body, swallowed } => {
                 relay.copying = false;
+                let code = Fields::read(body).map(|fields| fields.code());
+                relay.withheld |= !swallowed
+                    && !relay.told
+                    && relay.request.is_some()
+                    && code.is_ok_and(|code| ELSEWHERE.contains(&code));
                 if let Some(round) = relay.rounds.front_mut() {
                     round.failed = true;
                 }
@@ -289,8 +370,8 @@ impl Session {
             }
             Heard::Ready { status, swallowed: false } => {
                 relay.copying = false;
-                relay.told = false;
                 session.answered(relay, status);
+                relay.told = false;
             }
             _ => {}
         })
@@ -299,6 +380,13 @@ impl Session {
     /// A round was answered: what it changed holds from now on.
     fn answered(&mut self, relay: &mut Relay, status: Status) {
         let round = relay.rounds.pop_front().unwrap_or_default();
+        if let Some(request) = relay.request.take()
+            && std::mem::take(&mut relay.withheld)
+        {
+            self.put_back(&request);
+            self.only_primary = true;
+            return;
+        }
         let metrics = &self.front.gateway.metrics;
         metrics.leased.inc();
         if let Some(asked) = round.asked {
@@ -319,6 +407,9 @@ impl Session {
                 self.names.clear();
             }
         }
+        relay.tangled |= round.plans.len() > 1
+            || round.failed
+            || round.plans.iter().any(|plan| effect::tangles(plan));
         if !round.failed {
             relay.pending.extend(round.changes);
             relay.listens.extend(round.listens);
@@ -326,6 +417,7 @@ impl Session {
         if relay.open {
             return;
         }
+        let committed = std::mem::take(&mut relay.committed);
         let unsettles = |plan: &Rc<Plan>| effect::unsettles(plan) == Unsettles::Changes;
         if !relay.rounds.iter().any(|round| round.plans.iter().any(unsettles)) {
             relay.unsettled = None;
@@ -333,7 +425,12 @@ impl Session {
         if round.plans.iter().any(|plan| effect::forgets(plan)) {
             relay.forgets = true;
         }
-        let holds = if was_open { relay.committed } else { !round.failed };
+        if std::mem::take(&mut relay.tangled) && !relay.pending.is_empty() {
+            // What holds now only the server knows: the client keeps it.
+            self.pinned = true;
+            relay.pending.clear();
+        }
+        let holds = if was_open { committed } else { !round.failed };
         if holds {
             for change in relay.pending.drain(..) {
                 relay.resets |= self.settings.differs_after(&change);
@@ -374,6 +471,14 @@ impl Session {
         } else {
             "the server connection broke"
         };
+        if let Some(request) = relay.request.take().filter(|_| !relay.told && !relay.within) {
+            self.put_back(&request);
+            self.only_primary = true;
+            return Ok(());
+        }
+        if wrote {
+            self.last_write = self.front.backends.note_write();
+        }
         // A client in a transaction, or within an answer, could not be told otherwise.
         if relay.open || relay.within || relay.told || self.pinned || relay.rounds.is_empty() {
             return Err(End::Refused(Refusal::fatal(code, what)));

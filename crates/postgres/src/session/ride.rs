@@ -1,7 +1,10 @@
 //! A round on a lane.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
+
+use wire::postgres::{Refusal, sqlstate};
 
 use super::client::{Again, Repeat};
 use super::compose::Composer;
@@ -31,7 +34,8 @@ impl Session {
             self.put_back(&request);
             return Ok(());
         }
-        let lane = match self.group(attempts > 0) {
+        let on_primary = attempts > 0 || std::mem::take(&mut self.only_primary);
+        let lane = match self.group(on_primary) {
             Some(group) => self.lane(&group, now).await,
             None => None,
         };
@@ -45,32 +49,67 @@ impl Session {
         Box::pin(self.lease(true)).await
     }
 
-    /// A request that got no answer: on a lane again where the statement is to be prepared anew,
-    /// else on the primary.
-    pub(super) async fn ask_again(&mut self, repeat: Repeat) -> Result<(), End> {
-        let Repeat { request, attempts, again } = repeat;
-        self.front.gateway.metrics.repeated.inc();
-        self.settled().await;
-        self.put_back(&request);
-        match again {
-            Again::Same => {
-                let (len, way) = match super::round::cut(&self.inbox, usize::MAX) {
-                    super::Cut::Query(len) => (len, self.way_of_query(len)),
-                    super::Cut::Extended(len) => (len, self.way_of_extended(len)),
-                    _ => return Box::pin(self.lease(false)).await,
-                };
-                if let super::way::Way::Ride(plan) = way {
-                    let request = self.take(len);
-                    return self.ride(request, plan, attempts).await;
-                }
-                Box::pin(self.lease(false)).await
+    /// Asks again what got no answer: one after the other, each on a lane where its statement is
+    /// only to be prepared anew, else on the primary.
+    pub(super) async fn ask_again(&mut self, repeats: VecDeque<Repeat>) -> Result<(), End> {
+        // What the client sent after them waits.
+        let mut later = Vec::new();
+        for Repeat { request, attempts, again } in repeats {
+            self.front.gateway.metrics.repeated.inc();
+            later.append(&mut self.inbox);
+            self.inbox = request.to_vec();
+            self.again = true;
+            match again {
+                Again::Cancelled => self.refuse_first(
+                    sqlstate::QUERY_CANCELED,
+                    "canceling statement due to user request",
+                ),
+                Again::Lost => self.refuse_first(
+                    sqlstate::CONNECTION_FAILURE,
+                    "the server connection broke while the statement was running",
+                ),
+                Again::Elsewhere => Box::pin(self.lease(false)).await?,
+                Again::Same => self.ask_there(attempts).await?,
             }
-            Again::Elsewhere => Box::pin(self.lease(false)).await,
+            self.settled().await;
+            if self.client.has_repeats() {
+                // It was withheld once more; those behind it go on after it.
+                for Repeat { request, .. } in self.client.repeats() {
+                    later.append(&mut self.inbox);
+                    self.inbox = request.to_vec();
+                    self.again = true;
+                    Box::pin(self.lease(false)).await?;
+                }
+            }
+        }
+        later.append(&mut self.inbox);
+        self.inbox = later;
+        Ok(())
+    }
+
+    async fn ask_there(&mut self, attempts: u8) -> Result<(), End> {
+        let (len, way) = match super::round::cut(&self.inbox, usize::MAX) {
+            super::Cut::Query(len) => (len, self.way_of_query(len)),
+            super::Cut::Extended(len) => (len, self.way_of_extended(len)),
+            _ => return Box::pin(self.lease(false)).await,
+        };
+        match way {
+            super::way::Way::Ride(plan) => {
+                let request = self.take(len);
+                self.ride(request, plan, attempts).await
+            }
+            _ => Box::pin(self.lease(false)).await,
         }
     }
 
+    /// Answers the request that stands in the inbox with an error.
+    fn refuse_first(&mut self, code: &'static str, what: &'static str) {
+        self.inbox.clear();
+        self.client.refuse(&Refusal::error(code, what));
+    }
+
     /// A request stands in front of what the client sent after it.
-    fn put_back(&mut self, request: &[u8]) {
+    pub(super) fn put_back(&mut self, request: &[u8]) {
         self.inbox.splice(0..0, request.iter().copied());
         self.again = true;
     }
@@ -133,6 +172,7 @@ impl Session {
             told: Told::Nothing,
             needs,
         };
+        let again = std::mem::take(&mut self.again);
         let pushed = if request.first() == Some(&b'Q') {
             lane.handle.push(ticket(None, None), 1, now, |out| out.extend_from_slice(request))
         } else {
@@ -150,10 +190,11 @@ impl Session {
                 changes: self.database.changes(),
                 needed: None,
                 parsed: false,
-                again: std::mem::take(&mut self.again),
+                again,
                 names_max: self.names_max,
             };
             if composer.extended(request, out, script).is_err() {
+                self.again = true;
                 return false;
             }
             let needs = composer.needed.map(|number| Needs { number, parsed: composer.parsed });

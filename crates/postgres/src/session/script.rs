@@ -11,6 +11,9 @@ use wire::postgres::backend::Status;
 
 /// Tag and length of a message.
 const HEADER: usize = 5;
+/// The longest message that is looked into, which is held until it is whole: an error with all its
+/// fields.
+const LOOKED_INTO_MAX: usize = 16 * 1024 * 1024;
 const PARSE_COMPLETE: [u8; HEADER] = [b'1', 0, 0, 0, 4];
 const CLOSE_COMPLETE: [u8; HEADER] = [b'3', 0, 0, 0, 4];
 
@@ -69,8 +72,12 @@ pub enum Heard<'a> {
     },
     /// A ParameterStatus' body.
     Parameter(&'a [u8]),
-    /// The server waits for data of a COPY.
-    CopyIn,
+    /// The server waits for data of a COPY. `reopens`: it ignores the Sync that was sent already,
+    /// so the round goes on.
+    CopyIn {
+        /// Whether there was one.
+        reopens: bool,
+    },
     /// ReadyForQuery; `swallowed` when it answers Weir's own question.
     Ready {
         /// The transaction's status.
@@ -88,6 +95,9 @@ pub struct Script {
     remaining: usize,
     /// Whether those are for the client.
     passing: bool,
+    /// An error came and the Sync behind it has not been sent yet: the server leaves out
+    /// everything before that.
+    skipping: bool,
 }
 
 /// The server said something that does not follow from what it was asked.
@@ -98,12 +108,33 @@ pub struct Unasked(pub char);
 impl Script {
     /// Appends an answer that will come.
     pub fn expect(&mut self, answer: Expect) {
+        if self.skipping && answer != Expect::Sync {
+            return;
+        }
+        self.skipping = false;
         self.expected.push_back(answer);
     }
 
-    /// Whether nothing is under way.
+    /// The server waits for the data of a COPY. It ignores a Sync that was sent before its end
+    /// (`copyfromparse.c`); whether there was one.
+    fn ignores_sync(&mut self) -> bool {
+        if self.expected.front() != Some(&Expect::Execute) {
+            return false;
+        }
+        let sync = self.expected.iter().position(|answer| *answer == Expect::Sync);
+        sync.and_then(|at| self.expected.remove(at)).is_some()
+    }
+
+    /// Answers what stands first and no server was asked.
+    pub fn answer_invented(&mut self, on: &mut impl FnMut(Heard<'_>)) {
+        if self.remaining == 0 {
+            self.invent(on);
+        }
+    }
+
+    /// Whether nothing is under way, and the server takes whatever comes.
     pub fn is_idle(&self) -> bool {
-        self.expected.is_empty()
+        self.expected.is_empty() && self.remaining == 0 && !self.skipping
     }
 
     /// Whether the last message has been heard whole.
@@ -135,6 +166,9 @@ impl Script {
                 continue;
             }
             let Some((tag, len)) = header(&bytes[at..]) else { break };
+            if len < HEADER || (matters(tag) && len > LOOKED_INTO_MAX) {
+                return Err(Unasked(char::from(tag)));
+            }
             let whole = bytes.get(at..at + len);
             // The short messages that this looks into are taken whole.
             if whole.is_none() && matters(tag) {
@@ -177,13 +211,12 @@ impl Script {
             b'A' | b'N' => return Ok(!swallowed),
             b'Z' => return self.ready(body, on),
             b'E' => {
-                let swallowed = swallowed || self.fails_for_weir();
                 on(Heard::Failed { body, swallowed });
                 self.failed(on);
                 return Ok(!swallowed);
             }
             b'C' => on(Heard::Completed(body.strip_suffix(&[0]).unwrap_or(body))),
-            b'G' | b'W' => on(Heard::CopyIn),
+            b'G' | b'W' => on(Heard::CopyIn { reopens: self.ignores_sync() }),
             _ => {}
         }
         self.step(tag).map(|passed| passed && !swallowed).inspect(|_| {
@@ -230,6 +263,7 @@ impl Script {
 
     fn ready<'a>(&mut self, body: &[u8], on: &mut impl FnMut(Heard<'a>)) -> Result<bool, Unasked> {
         let status = body.first().copied().and_then(Status::of_byte).ok_or(Unasked('Z'))?;
+        self.skipping = false;
         let swallowed = match self.expected.pop_front() {
             Some(Expect::Sync) => false,
             Some(Expect::Query(fate)) => fate == Fate::Swallow,
@@ -237,12 +271,6 @@ impl Script {
         };
         on(Heard::Ready { status, swallowed });
         Ok(!swallowed)
-    }
-
-    /// Whether the question that failed was Weir's own. A statement that Weir prepares for a
-    /// client's Bind fails in the client's name.
-    fn fails_for_weir(&self) -> bool {
-        self.expected.front() == Some(&Expect::Close(Fate::Swallow))
     }
 
     /// An error: the server leaves out everything up to Sync.
@@ -260,12 +288,14 @@ impl Script {
             }
             self.expected.pop_front();
         }
+        self.skipping = self.expected.is_empty();
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.expected.clear();
         self.remaining = 0;
+        self.skipping = false;
     }
 
     /// Whether the client hears all of it, and nobody has to take note of anything.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::Session;
 use super::listen::Listening;
 use super::summary::{self, Summary};
-use crate::plan::{Deallocate, Directive, Kind, Plan, SettingChange};
+use crate::plan::{Deallocate, Directive, Isolation, Kind, Plan, SettingChange};
 use crate::settings::{Mode, Route};
 
 /// A statement that takes so many times what others take is slow, beyond `lanes.slow`.
@@ -79,8 +79,13 @@ impl Session {
         match &plan.kind {
             Kind::Read if self.may_ride(&plan) && self.is_quick(&plan) => Way::Ride(plan),
             Kind::Read => Way::Lease { read: true },
-            Kind::Begin(_)
-                if alone && self.front.settings().merge_begin && self.mode == Mode::Transaction =>
+            // A form that a server could refuse is sent at once.
+            Kind::Begin(form)
+                if alone
+                    && form.isolation != Some(Isolation::Serializable)
+                    && form.deferrable.is_none()
+                    && self.front.settings().merge_begin
+                    && self.mode == Mode::Transaction =>
             {
                 Way::Begin(sql().into())
             }

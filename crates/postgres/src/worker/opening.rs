@@ -12,6 +12,7 @@ use wire::postgres::Refusal;
 
 use super::servers::pool_settings;
 use super::{Front, Key, LeaseError, Leased};
+use crate::backends::Standing;
 use crate::lanes::{self, Attendant, Group, Known, Lane, Replies, Ticket};
 use crate::session::prepared::Prepared;
 use crate::settings::Settings;
@@ -69,6 +70,7 @@ impl Front {
             load: group.load.clone(),
             seconds: self.gateway.metrics.lane_seconds.clone(),
             norm: self.norm.clone(),
+            is_replica: group.backend.standing() != Standing::Primary,
             cancelled: Cell::new(false),
         });
         let replies = Replies::new(settings.max_message.len());

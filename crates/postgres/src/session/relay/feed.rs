@@ -3,14 +3,21 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use wire::postgres::backend::{Status, put_command_complete, put_ready_for_query};
+
 use super::{AHEAD_MAX, HEADER, Relay};
-use crate::plan::{Plan, Unsettles};
+use crate::plan::{Deallocate, Kind, Plan, Unsettles};
 use crate::server::Connection;
 use crate::session::compose::Composer;
 use crate::session::listen::Diverted;
 use crate::session::round::{HELD_MAX, header, string};
 use crate::session::script::{Expect, Fate};
+use crate::session::statements::message;
 use crate::session::{End, Session, effect};
+
+/// A Query is held up to this length, so that it can be looked into; a longer one goes out as it
+/// comes, and its client keeps its server connection.
+const QUERY_HELD_MAX: usize = 4 * 1024 * 1024;
 
 impl Session {
     /// Puts what the client has sent onto the server connection, as far as it may go now.
@@ -54,15 +61,26 @@ impl Session {
             return Err(End::too_large(tag, len));
         }
         match tag {
+            // What was sent before it is answered first.
+            b'X' if !relay.rounds.is_empty() || server.unsent() > 0 => {
+                relay.leaving = true;
+                return Ok(0);
+            }
             b'X' => return Err(End::Terminated),
             b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'S' | b'H' | b'F' | b'd' | b'c' | b'f' => {}
             _ => return Err(End::unknown_message(tag)),
         }
         let Some(whole) = bytes.get(..len) else {
-            let streams = matches!(tag, b'd' | b'Q' | b'F') && len > HELD_MAX;
+            let held_max = if tag == b'Q' { QUERY_HELD_MAX } else { HELD_MAX };
+            let streams = matches!(tag, b'd' | b'Q' | b'F') && len > held_max;
             return Ok(if streams { self.begin_long(relay, server, tag, bytes, len) } else { 0 });
         };
         let body = &whole[HEADER..];
+        if tag == b'S' && relay.copying {
+            // The server ignores it while it waits for data.
+            server.out.extend_from_slice(whole);
+            return Ok(len);
+        }
         if tag == b'E' {
             match self.divert(relay) {
                 Diverted::No => {}
@@ -74,6 +92,9 @@ impl Session {
             }
         }
         self.note(relay, tag, body);
+        if tag == b'Q' && self.deallocates(relay, body, server) {
+            return Ok(len);
+        }
         let mut composer = Composer {
             names: &mut self.names,
             statements: &self.front.statements,
@@ -104,9 +125,7 @@ impl Session {
         len: usize,
     ) -> usize {
         if tag != b'd' {
-            let round = relay.round();
-            round.unknown = true;
-            relay.within = false;
+            self.note_unknown(relay);
             server.script.expect(Expect::Query(Fate::Pass));
         }
         server.out.extend_from_slice(bytes);
@@ -127,22 +146,26 @@ impl Session {
                 relay.within = false;
                 return;
             }
-            b'F' => {
-                relay.round().unknown = true;
-                relay.within = false;
-                return;
-            }
+            b'F' => return self.note_unknown(relay),
             b'S' => {
                 relay.round().asked = Some(Instant::now());
                 relay.within = false;
+                return;
+            }
+            b'E' => {
+                relay.round();
+                if let Some(plan) = self.executed.take() {
+                    self.note_plan(relay, &plan);
+                    relay.round().listens.extend(self.listening_parts(&plan, b""));
+                }
                 return;
             }
             b'P' | b'D' | b'C' | b'H' => {
                 relay.round();
                 return;
             }
+            // What is bound counts as run: any portal may be, now or later in the transaction.
             b'B' => self.bound(body),
-            b'E' => self.executed.take(),
             b'c' | b'f' => {
                 relay.copying = false;
                 return;
@@ -150,12 +173,58 @@ impl Session {
             _ => return,
         };
         relay.round();
-        if tag == b'B' {
-            self.executed = plan;
-        } else if let Some(plan) = plan {
-            self.note_plan(relay, &plan);
-            relay.round().listens.extend(self.listening_parts(&plan, b""));
+        match plan {
+            // Perhaps no server hears of it: it is looked at again when it is run.
+            Some(plan) if self.listening(&plan).is_some() => self.executed = Some(plan),
+            Some(plan) => self.note_plan(relay, &plan),
+            None => relay.round().unknown = true,
         }
+    }
+
+    /// A round that is not looked into: it may have done anything.
+    fn note_unknown(&mut self, relay: &mut Relay) {
+        self.pinned = true;
+        self.database.catalogue_changed(Unsettles::Changes);
+        relay.unsettled.get_or_insert_with(|| self.database.unsettle());
+        let round = relay.round();
+        round.unknown = true;
+        round.asked = Some(Instant::now());
+        relay.within = false;
+    }
+
+    /// `DEALLOCATE` of statements that have other names on the server; whether it was dealt with.
+    fn deallocates(&mut self, relay: &mut Relay, body: &[u8], server: &mut Connection) -> bool {
+        let sql = body.strip_suffix(&[0]).unwrap_or(body);
+        let plan = self.plan(sql);
+        let name = match &plan.kind {
+            Kind::Deallocate(Deallocate::Name(name)) => name,
+            Kind::Deallocate(Deallocate::All) => {
+                self.names.clear();
+                server.prepared.doubt_all();
+                return false;
+            }
+            _ => return false,
+        };
+        let Some(named) = self.names.remove(name.as_bytes()) else { return false };
+        let number = named.statement.number;
+        if server.prepared.is_sure(number) {
+            server.prepared.forget(number);
+            message(&mut server.out, b'Q', |out| {
+                out.extend_from_slice(format!("DEALLOCATE weir_{number}\0").as_bytes());
+            });
+            server.script.expect(Expect::Query(Fate::Pass));
+            return true;
+        }
+        // This server does not have it; one with more under way says so itself.
+        if !server.script.is_idle() || server.status == Status::Failed {
+            return false;
+        }
+        relay.rounds.pop_back();
+        let mut out = Vec::new();
+        put_command_complete(&mut out, "DEALLOCATE");
+        put_ready_for_query(&mut out, server.status);
+        self.client.outlet.send(&out);
+        true
     }
 
     fn note_plan(&mut self, relay: &mut Relay, plan: &Rc<Plan>) {
