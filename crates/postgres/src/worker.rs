@@ -350,8 +350,9 @@ impl Front {
     fn cancel(&self, client: &Rc<Client>) {
         client.cancel();
         if let Some(target) = client.leased() {
-            spawn_cancel(target.backend, target.key);
-            return;
+            target.cancels.set(target.cancels.get() + 1);
+            let arrived = move || target.cancels.set(target.cancels.get() - 1);
+            return spawn_cancel(target.backend, target.key, arrived);
         }
         let groups = self.groups.borrow();
         for group in groups.values() {
@@ -360,7 +361,7 @@ impl Front {
             {
                 lane.known.cancelled.set(true);
                 lane.handle.quarantine();
-                return spawn_cancel(group.backend.clone(), key);
+                return spawn_cancel(group.backend.clone(), key, || {});
             }
         }
     }
@@ -373,7 +374,7 @@ impl Front {
     pub fn drain(&self) {
         let clients: Vec<_> = self.clients.borrow().values().filter_map(Weak::upgrade).collect();
         for client in clients {
-            client.kill(Refusal::fatal(
+            client.part(Refusal::fatal(
                 sqlstate::ADMIN_SHUTDOWN,
                 "terminating connection due to administrator command",
             ));
@@ -381,10 +382,11 @@ impl Front {
     }
 }
 
-fn spawn_cancel(backend: Arc<Backend>, key: server::CancelKey) {
+fn spawn_cancel(backend: Arc<Backend>, key: server::CancelKey, arrived: impl FnOnce() + 'static) {
     tokio::task::spawn_local(async move {
         if let Err(error) = server::cancel(backend.server(), &key).await {
             tracing::warn!(%error, "a statement could not be cancelled");
         }
+        arrived();
     });
 }
