@@ -79,7 +79,7 @@ pub struct Backend {
 
 impl Backend {
     /// Reads the files that the settings name.
-    pub(super) fn new(number: usize, settings: &BackendSettings) -> Result<Self, StartError> {
+    pub(crate) fn new(number: usize, settings: &BackendSettings) -> Result<Self, StartError> {
         let wrong = |what| StartError { name: settings.name.clone(), what };
         let server = Server::new(settings).map_err(|error| wrong(error.to_string()))?;
         let own = ArcSwap::from_pointee(Own::read(settings)?);

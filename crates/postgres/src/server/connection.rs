@@ -1,9 +1,11 @@
 //! A server connection that one client has for itself for a while.
 
+use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use flow::scratch::Scratch;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -50,7 +52,16 @@ pub struct Connection {
     rest: Vec<u8>,
     /// It must not be used again.
     pub broken: bool,
+    /// Weir's own questions that are under way, and the settings that hold once they are answered.
+    own: VecDeque<Option<Applied>>,
+    /// What the server said to the first of them that failed: an ErrorResponse's body. What was
+    /// asked behind it ran without what Weir meant to put in front of it.
+    pub own_error: Option<Box<[u8]>>,
 }
+
+/// In front of what a connection takes on: a predecessor's time limit does not end it half-way, and
+/// `RESET ALL` leaves the user as it is (PostgreSQL documentation, "RESET", "SET ROLE").
+const FORGET: &str = "SET statement_timeout = 0;RESET SESSION AUTHORIZATION;RESET ROLE;RESET ALL;";
 
 impl Connection {
     /// A connection that was just opened; at most `statements_max` are kept prepared on it.
@@ -70,6 +81,8 @@ impl Connection {
             unflushed: false,
             rest: dialled.rest,
             broken: false,
+            own: VecDeque::new(),
+            own_error: None,
         }
     }
 
@@ -95,6 +108,12 @@ impl Connection {
 
     /// Appends a statement of Weir's own, whose answer nobody hears.
     pub fn ask(&mut self, sql: &str) {
+        self.ask_for(sql, None);
+    }
+
+    /// As `ask`; without an error it has these settings then.
+    fn ask_for(&mut self, sql: &str, settings: Option<Applied>) {
+        self.own.push_back(settings);
         message(&mut self.out, b'Q', |out| {
             out.extend_from_slice(sql.as_bytes());
             out.push(0);
@@ -102,15 +121,18 @@ impl Connection {
         self.script.expect(Expect::Query(Fate::Swallow));
     }
 
-    /// Appends what gives it these settings, if it has not got them.
+    /// Appends what gives it these settings, if it has not got them. They are known to hold once
+    /// the server has said so.
     pub fn take_on(&mut self, settings: &Applied) {
         if self.settings.as_ref() == Some(settings) {
             return;
         }
         let bare = self.settings.as_ref().is_some_and(|applied| applied.is_empty());
-        let reset = if bare { "" } else { "RESET ALL;" };
-        self.ask(&format!("{reset}{settings}"));
-        self.settings = Some(settings.clone());
+        let forget = if bare { "" } else { FORGET };
+        self.settings = None;
+        // The same text may mean something else under another search_path.
+        self.prepared.doubt_all();
+        self.ask_for(&format!("{forget}{settings}"), Some(settings.clone()));
     }
 
     /// The socket itself, for a lane: nothing else may be under way on it.
@@ -165,6 +187,7 @@ impl Connection {
                 self.broken = true;
                 return Poll::Ready(Ok(false));
             }
+            self.backend.heard(Instant::now());
             let heard = if self.rest.is_empty() {
                 self.hear(read.filled(), on)
             } else {
@@ -211,18 +234,29 @@ impl Connection {
         }
     }
 
+    /// As `settle`, for no longer than a login may take.
+    ///
+    /// # Errors
+    /// As of `settle`, or it took too long.
+    pub async fn settle_in_time(&mut self, scratch: &Scratch) -> Result<(), Refusal> {
+        let limit = self.backend.server().connect_timeout;
+        let settled = tokio::time::timeout(limit, self.settle(scratch)).await;
+        settled.unwrap_or_else(|_| {
+            self.broken = true;
+            let what = "the server took longer than the backend's connect-timeout";
+            Err(Refusal::error(sqlstate::CONNECTION_FAILURE, what))
+        })
+    }
+
     /// Rids it of all that a session has left on it.
     ///
     /// # Errors
     /// The server's own words, or what became of the connection.
     pub async fn forget_session(&mut self, scratch: &Scratch) -> Result<(), Refusal> {
-        self.ask("DISCARD ALL");
+        self.ask_for("DISCARD ALL", Some("".into()));
         self.prepared.clear();
-        self.settings = Some("".into());
-        let limit = self.backend.server().connect_timeout;
-        let late =
-            |_| Err(Refusal::error(sqlstate::CONNECTION_FAILURE, "DISCARD ALL took too long"));
-        tokio::time::timeout(limit, self.settle(scratch)).await.unwrap_or_else(late)
+        self.settings = None;
+        self.settle_in_time(scratch).await
     }
 
     fn hear(
@@ -234,6 +268,10 @@ impl Connection {
             prepared: &mut self.prepared,
             reported: &mut self.reported,
             status: &mut self.status,
+            settings: &mut self.settings,
+            own: &mut self.own,
+            own_error: &mut self.own_error,
+            broken: &mut self.broken,
         };
         let taken = self.script.hear(bytes, &mut |heard| {
             known.note(&heard);
@@ -253,11 +291,27 @@ pub struct Known<'a> {
     pub reported: &'a mut Reported,
     /// Its transaction's status.
     pub status: &'a mut Status,
+    settings: &'a mut Option<Applied>,
+    own: &'a mut VecDeque<Option<Applied>>,
+    own_error: &'a mut Option<Box<[u8]>>,
+    broken: &'a mut bool,
 }
 
 impl Known<'_> {
     fn note(&mut self, heard: &Heard<'_>) {
         match *heard {
+            Heard::Failed { body, swallowed: true } => {
+                *self.broken = true;
+                self.own_error.get_or_insert_with(|| body.into());
+            }
+            Heard::Ready { status, swallowed: true } => {
+                *self.status = status;
+                if let Some(Some(settings)) = self.own.pop_front()
+                    && !*self.broken
+                {
+                    *self.settings = Some(settings);
+                }
+            }
             Heard::Prepared(number) => self.prepared.confirmed(number),
             Heard::NotPrepared(number) => self.prepared.doubted(number),
             Heard::Ready { status, .. } => *self.status = status,
@@ -289,3 +343,7 @@ fn refusal_of(body: &[u8]) -> Refusal {
         Err(_) => Refusal::error(sqlstate::INTERNAL_ERROR, "the server refused"),
     }
 }
+
+#[cfg(test)]
+#[path = "connection_tests.rs"]
+mod tests;
