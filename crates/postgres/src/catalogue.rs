@@ -1,8 +1,8 @@
 //! The catalogue's facts of one database, by which reads are proven: loaded away from the workers,
 //! shared by all of them, and given up at once when a statement changes what they rest on.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -15,7 +15,7 @@ use crate::plan::{Facts, Unsettles};
 const REFRESH: Duration = Duration::from_secs(30);
 /// After a change so long, so that a migration of many statements is one load.
 const SETTLE: Duration = Duration::from_millis(200);
-/// After a load failed.
+/// After a load failed; twice as long after each further one, up to `REFRESH`.
 const RETRY: Duration = Duration::from_secs(2);
 
 /// The facts of one database.
@@ -30,7 +30,23 @@ pub struct Catalogue {
     unsettled: AtomicU64,
     /// Held while facts are put in place, so that none come after what makes them wrong.
     publishing: Mutex<()>,
-    wanted: Notify,
+    wanted: Arc<Notify>,
+    /// A loader was given out.
+    loading: AtomicBool,
+}
+
+impl Drop for Catalogue {
+    /// The loader has nothing more to do.
+    fn drop(&mut self) {
+        self.wanted.notify_one();
+    }
+}
+
+/// What keeps a catalogue's facts true until nobody has it any more.
+#[derive(Debug)]
+pub struct Loader {
+    catalogue: Weak<Catalogue>,
+    wanted: Arc<Notify>,
 }
 
 /// While it lives there are no facts: a transaction that changes the catalogue is under way, and
@@ -55,7 +71,8 @@ impl Catalogue {
             changes: AtomicU64::new(0),
             unsettled: AtomicU64::new(0),
             publishing: Mutex::new(()),
-            wanted: Notify::new(),
+            wanted: Arc::new(Notify::new()),
+            loading: AtomicBool::new(false),
         })
     }
 
@@ -118,37 +135,26 @@ impl Catalogue {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Keeps the facts true until nobody else holds the catalogue.
-    pub async fn run(self: Arc<Self>, backends: Arc<Backends>) {
-        let mut state = None;
-        loop {
-            if Arc::strong_count(&self) == 1 {
-                return;
-            }
-            let generation = self.generation();
-            let wait = match self.fresh(&backends, &mut state).await {
-                _ if !self.is_settled() => REFRESH,
-                Ok(None) => REFRESH,
-                Ok(Some(facts)) => match self.publish(facts, generation) {
-                    true => REFRESH,
-                    // What changed while they were loaded may not be in them.
-                    false => SETTLE,
-                },
-                Err(error) => {
-                    tracing::warn!(
-                        database = &*self.database,
-                        %error,
-                        "what functions and tables there are is not known, so nothing is proven to \
-                         be a read: all statements go to the primary, one server connection each"
-                    );
-                    RETRY
-                }
-            };
-            tokio::select! {
-                () = tokio::time::sleep(wait) => {}
-                () = self.wanted.notified() => tokio::time::sleep(SETTLE).await,
-            }
+    /// What loads the facts; `None` when it was given out before.
+    pub fn loader(self: &Arc<Self>) -> Option<Loader> {
+        let first = !self.loading.swap(true, Ordering::AcqRel);
+        first.then(|| Loader { catalogue: Arc::downgrade(self), wanted: self.wanted.clone() })
+    }
+
+    /// Loads once; when to look again, or why nothing could be loaded.
+    async fn load(
+        &self,
+        backends: &Backends,
+        state: &mut Option<String>,
+    ) -> Result<Duration, String> {
+        let generation = self.generation();
+        let fresh = self.fresh(backends, state).await;
+        if !self.is_settled() {
+            return Ok(REFRESH);
         }
+        let holds = fresh?.is_none_or(|facts| self.publish(facts, generation));
+        // What changed while they were loaded may not be in them.
+        Ok(if holds { REFRESH } else { SETTLE })
     }
 
     /// Facts, unless those that are there still hold or none may be there. `state` is that of the
@@ -173,9 +179,72 @@ impl Catalogue {
     }
 }
 
+impl Loader {
+    /// Loads the facts, again and again, until nobody has the catalogue.
+    pub async fn run(self, backends: Arc<Backends>) {
+        let mut state = None;
+        let mut failures = 0;
+        while let Some(catalogue) = self.catalogue.upgrade() {
+            let wait = match catalogue.load(&backends, &mut state).await {
+                Ok(wait) => {
+                    failures = 0;
+                    wait
+                }
+                Err(error) => {
+                    // Once: it is the same until it is over.
+                    if failures == 0 {
+                        warn(&catalogue.database, &error);
+                    }
+                    failures += 1;
+                    pause(failures)
+                }
+            };
+            drop(catalogue);
+            let settle = SETTLE.max(pause(failures));
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = self.wanted.notified() => tokio::time::sleep(settle).await,
+            }
+        }
+    }
+}
+
+/// How long until the next attempt after so many have failed.
+fn pause(failures: u32) -> Duration {
+    match failures.checked_sub(1) {
+        None => Duration::ZERO,
+        Some(before) => RETRY.saturating_mul(1 << before.min(8)).min(REFRESH),
+    }
+}
+
+fn warn(database: &str, error: &str) {
+    tracing::warn!(
+        database,
+        error,
+        "what functions and tables there are is not known, so nothing is proven to be a read: all \
+         statements go to the primary, one server connection each"
+    );
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_catalogue_is_loaded_by_one_for_as_long_as_anybody_has_it() {
+        let catalogue = Catalogue::new("x");
+        let loader = catalogue.loader().unwrap();
+        assert!(catalogue.loader().is_none());
+        assert!(loader.catalogue.upgrade().is_some());
+        drop(catalogue);
+        assert!(loader.catalogue.upgrade().is_none(), "the loader keeps it");
+    }
+
+    #[test]
+    fn attempts_that_fail_come_to_be_rare() {
+        let pauses: Vec<u64> = [0, 1, 2, 4, 5, 99].map(|n| pause(n).as_secs()).into();
+        assert_eq!(pauses, [0, 2, 4, 16, 30, 30]);
+    }
 
     #[test]
     fn facts_loaded_before_a_transaction_ends_are_not_used_after_it() {

@@ -1,15 +1,16 @@
 //! The whole gateway as the program sees it: opened, bound, run on each worker, reloaded, drained.
 
+mod budgets;
 mod console;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::{ArcSwap, Guard};
 use flow::limit::{Limit, Permit};
-use flow::pool::{self, Budget};
+use flow::pool;
 use flow::tls::{ServerTls, TlsError};
 use flow::{tcp, unix};
 use rand::RngCore;
@@ -31,7 +32,7 @@ use crate::metrics::Metrics;
 use crate::notify::Notifier;
 use crate::session;
 use crate::settings::{Settings, SettingsError};
-use crate::worker::{Front, Key};
+use crate::worker::Front;
 
 /// Calls that wait for a worker; each is dealt with at once.
 const CALLS_MAX: usize = 1024;
@@ -67,15 +68,6 @@ pub enum Call {
     Order(Order),
 }
 
-/// What a limit on server connections is about.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Limited {
-    Backend(usize),
-    Database(usize, Arc<str>),
-    User(usize, Arc<str>),
-    Pool(Key),
-}
-
 /// Who may cancel a client's statements, and where it is served.
 struct Cancel {
     secret: Box<[u8]>,
@@ -98,15 +90,18 @@ pub struct Gateway {
     endpoint: tcp::Endpoint,
     tls: Option<ServerTls>,
     connections: Limit,
-    catalogues: Mutex<HashMap<String, Arc<Catalogue>>>,
+    /// Kept by the workers' databases.
+    catalogues: Mutex<HashMap<String, Weak<Catalogue>>>,
     /// Shared by the workers' pools, by what they limit.
-    budgets: Mutex<HashMap<Limited, Budget>>,
+    budgets: budgets::Budgets,
     counts: pool::Counts,
     /// Clients by user and by database, where that is limited.
     admitted: Mutex<HashMap<(&'static str, String), Limit>>,
     cancels: Mutex<HashMap<i32, Cancel>>,
     calls: Mutex<HashMap<usize, mpsc::Sender<Call>>>,
     next_client: AtomicI32,
+    /// How many there are, as of `bind`.
+    workers: AtomicUsize,
     operated: console::Operated,
 }
 
@@ -179,7 +174,7 @@ impl Gateway {
             settings: ArcSwap::from_pointee(settings),
             notifier: Notifier::new(backends.clone(), registry, &control),
             backends,
-            budgets: Mutex::default(),
+            budgets: budgets::Budgets::default(),
             counts: pool_counts(registry),
             metrics: Metrics::new(registry),
             control,
@@ -192,6 +187,7 @@ impl Gateway {
             cancels: Mutex::default(),
             calls: Mutex::default(),
             next_client: AtomicI32::new(1),
+            workers: AtomicUsize::new(1),
             operated: console::Operated::default(),
         });
         gateway.control.spawn(Self::watch(Arc::downgrade(&gateway)));
@@ -205,6 +201,7 @@ impl Gateway {
     /// The first address that cannot be had.
     pub fn bind(&self, workers: usize) -> Result<Listeners, BindError> {
         let settings = self.settings();
+        self.workers.store(workers, Ordering::Relaxed);
         let mut shares: Vec<Share> = (0..workers).map(|_| Share::default()).collect();
         let mut addresses = Vec::new();
         for address in &settings.listen {
@@ -225,8 +222,8 @@ impl Gateway {
         let (sender, calls) = mpsc::channel(CALLS_MAX);
         lock(&self.calls).insert(worker.index, sender);
         let front = Front::new(self.clone(), worker.clone());
+        let attending = tokio::task::spawn_local(front.clone().attend(calls));
         let mut serving = tokio::task::JoinSet::new();
-        serving.spawn_local(front.clone().attend(calls));
         for listener in share.unix {
             let (endpoint, worker, front) = (self.endpoint.clone(), worker.clone(), front.clone());
             serving.spawn_local(async move {
@@ -249,6 +246,15 @@ impl Gateway {
         worker.drain.started().await;
         front.drain();
         while serving.join_next().await.is_some() {}
+        // Clients may still cancel what they wait for.
+        front.emptied().await;
+        lock(&self.calls).remove(&worker.index);
+        let _ = attending.await;
+    }
+
+    /// How many workers there are.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers.load(Ordering::Relaxed)
     }
 
     /// The settings as of the last reload.
@@ -292,6 +298,7 @@ impl Gateway {
         self.connections.set_max(settings.max_connections);
         self.backends.reload(&settings)?;
         let fixed = self.settings().needs_restart(&settings);
+        self.budgets.reload(&settings);
         self.settings.store(Arc::new(settings));
         Ok(fixed)
     }
@@ -331,16 +338,25 @@ impl Gateway {
         keys
     }
 
-    /// The facts of a database, by its name on the servers.
+    /// The facts of a database, by its name on the servers; not loaded before
+    /// [`load`](Self::load).
     pub(crate) fn catalogue(&self, database: &str) -> Arc<Catalogue> {
         let mut known = lock(&self.catalogues);
-        if let Some(catalogue) = known.get(database) {
-            return catalogue.clone();
+        if let Some(catalogue) = known.get(database).and_then(Weak::upgrade) {
+            return catalogue;
         }
         let catalogue = Catalogue::new(database);
-        known.insert(database.to_owned(), catalogue.clone());
-        self.control.spawn(catalogue.clone().run(self.backends.clone()));
+        known.retain(|_, catalogue| catalogue.strong_count() > 0);
+        known.insert(database.to_owned(), Arc::downgrade(&catalogue));
         catalogue
+    }
+
+    /// Has the facts of a database loaded, which is known to exist, for as long as anybody has
+    /// them.
+    pub(crate) fn load(&self, catalogue: &Arc<Catalogue>) {
+        if let Some(loader) = catalogue.loader() {
+            self.control.spawn(loader.run(self.backends.clone()));
+        }
     }
 
     /// A place for a client among those of its user and of its database.
@@ -367,36 +383,6 @@ impl Gateway {
             permits.push(permit);
         }
         Ok(permits)
-    }
-
-    /// The limits that a server connection counts towards.
-    pub(crate) fn budgets(&self, key: &Key) -> Vec<Budget> {
-        let settings = self.settings();
-        let (user, database) = (settings.user(&key.user), settings.database(&key.database));
-        let size = user
-            .and_then(|user| user.pool_size)
-            .or_else(|| database.and_then(|database| database.pool_size))
-            .unwrap_or(settings.pool.size);
-        let per_user = user.and_then(|user| user.max_server_connections);
-        let per_database = database.and_then(|database| database.max_server_connections);
-        let limits = [
-            (Limited::Pool(key.clone()), size),
-            (
-                Limited::Database(key.backend, key.database.clone()),
-                per_database.unwrap_or(settings.pool.max_per_database),
-            ),
-            (
-                Limited::User(key.backend, key.user.clone()),
-                per_user.unwrap_or(settings.pool.max_per_user),
-            ),
-            (Limited::Backend(key.backend), settings.pool.max_per_backend),
-        ];
-        let mut budgets = lock(&self.budgets);
-        let limits = limits.into_iter().filter(|(_, max)| *max > 0);
-        let budget = |(what, max)| {
-            budgets.entry(what).or_insert_with(|| Budget::new(Limit::new(max))).clone()
-        };
-        limits.map(budget).collect()
     }
 
     /// Where the workers' pools count.

@@ -283,6 +283,14 @@ impl Settings {
         named(name).or_else(|| named(ANY_DATABASE))
     }
 
+    /// The entry of a database by its name on the servers.
+    pub fn database_there(&self, name: &str) -> Option<&DatabaseSettings> {
+        let is_it = |entry: &&DatabaseSettings| entry.server_name(&entry.name) == name;
+        let any = || self.database.iter().find(|entry| entry.name == ANY_DATABASE);
+        let mut named = self.database.iter().filter(|entry| entry.name != ANY_DATABASE);
+        named.find(is_it).or_else(|| any().filter(|entry| entry.server_name(name) == name))
+    }
+
     /// Whether clients may connect to `name` at all, as far as the file says.
     pub fn has_database(&self, name: &str) -> bool {
         self.database.is_empty() || self.database(name).is_some()

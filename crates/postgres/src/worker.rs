@@ -4,6 +4,7 @@
 mod console;
 mod database;
 mod opening;
+mod reported;
 mod servers;
 mod slow;
 
@@ -22,8 +23,8 @@ use wire::postgres::{Refusal, sqlstate};
 use crate::auth::Credentials;
 use crate::backends::{Backend, Backends};
 use crate::gateway::{Call, Gateway};
-use crate::lanes::{self, Group, Load, Norm};
-use crate::server::{self, Connection, Reported};
+use crate::lanes::{Group, Key as GroupKey, Load, Norm};
+use crate::server::{self, Connection};
 use crate::session::Session;
 use crate::session::client::Client;
 use crate::session::script::Script;
@@ -50,8 +51,8 @@ pub struct Key {
 /// How often lanes are looked after.
 const UPKEEP: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Sets of reported settings that are kept; past that they are asked for again.
-const REPORTED_MAX: usize = 1000;
+/// How often it is looked whether the last client has gone, while the worker drains.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// A leased connection.
 pub type Leased = pool::Lease<Servers>;
@@ -82,11 +83,11 @@ pub struct Front {
     /// See [`Draft`].
     pub draft: RefCell<Draft>,
     databases: RefCell<HashMap<Arc<str>, Rc<Database>>>,
-    groups: RefCell<HashMap<lanes::Key, Rc<Group>>>,
+    groups: RefCell<HashMap<GroupKey, Rc<Group>>>,
     pool: Pool<Servers>,
     servers: Rc<Servers>,
     clients: RefCell<HashMap<i32, Weak<Client>>>,
-    reported: RefCell<HashMap<(Key, Applied), Rc<Reported>>>,
+    reported: reported::Known,
     loads: RefCell<Vec<Load>>,
     /// How long requests on lanes run at present.
     pub norm: Norm,
@@ -143,7 +144,7 @@ impl Front {
             pool,
             servers,
             clients: RefCell::default(),
-            reported: RefCell::default(),
+            reported: reported::Known::default(),
             loads: RefCell::default(),
             norm: Norm::default(),
             me: me.clone(),
@@ -178,7 +179,8 @@ impl Front {
         }
         let entry = settings.database(database);
         let there = entry.map_or(database, |entry| entry.server_name(database));
-        let (user_there, credentials) = match entry.filter(|entry| !entry.user.is_empty()) {
+        let forced = entry.filter(|entry| !entry.user.is_empty());
+        let (user_there, credentials) = match forced {
             Some(entry) => (
                 &*entry.user,
                 Credentials::Password(crate::auth::Secret::new(entry.password.reveal())),
@@ -186,7 +188,8 @@ impl Front {
             None => (user, credentials),
         };
         let user_there: Arc<str> = user_there.into();
-        self.servers.credentials.borrow_mut().insert(user_there.clone(), credentials);
+        let of = forced.map(|_| there.into());
+        self.servers.credentials.borrow_mut().note(of, user_there.clone(), credentials);
         Ok(Place {
             database: self.database(database, there, settings.plan_cache),
             user: user_there,
@@ -195,14 +198,25 @@ impl Front {
     }
 
     fn database(&self, name: &str, there: &str, plans_max: usize) -> Rc<Database> {
-        let mut databases = self.databases.borrow_mut();
+        let databases = self.databases.borrow();
         if let Some(known) = databases.get(name).filter(|known| &*known.name_there == there) {
             return known.clone();
         }
         let catalogue = self.gateway.catalogue(there);
-        let database = Rc::new(Database::new(name, there, catalogue, plans_max));
-        databases.insert(name.into(), database.clone());
-        database
+        Rc::new(Database::new(name, there, catalogue, plans_max))
+    }
+
+    /// A server has let a client into this database, so it exists and is kept; what the worker's
+    /// clients share of it.
+    pub fn entered(&self, database: &Rc<Database>) -> Rc<Database> {
+        let mut databases = self.databases.borrow_mut();
+        let known = databases.get(&database.name);
+        if let Some(known) = known.filter(|known| known.name_there == database.name_there) {
+            return known.clone();
+        }
+        self.gateway.load(&database.catalogue);
+        databases.insert(database.name.clone(), database.clone());
+        database.clone()
     }
 
     /// The lanes to a backend with these settings.
@@ -213,7 +227,7 @@ impl Front {
         user: &Arc<str>,
         settings: &Applied,
     ) -> Rc<Group> {
-        let key = lanes::Key {
+        let key = GroupKey {
             backend: backend.number(),
             database: database.clone(),
             user: user.clone(),
@@ -268,30 +282,6 @@ impl Front {
         })
     }
 
-    /// The settings that a server reports to sessions like this one.
-    ///
-    /// # Errors
-    /// No server can be asked, or it refuses the settings.
-    pub async fn reported(&self, key: Key, settings: &Applied) -> Result<Rc<Reported>, Refusal> {
-        let place = (key, settings.clone());
-        if let Some(known) = self.reported.borrow().get(&place) {
-            return Ok(known.clone());
-        }
-        let deadline = Instant::now() + self.settings().timeouts.query_wait.get();
-        let leased = self.lease(place.0.clone(), settings, deadline).await;
-        let mut leased = leased.map_err(LeaseError::refusal)?;
-        leased.take_on(settings);
-        leased.settle(&self.scratch).await?;
-        let reported = Rc::new(leased.reported.clone());
-        leased.give_back();
-        let mut known = self.reported.borrow_mut();
-        if known.len() >= REPORTED_MAX {
-            known.clear();
-        }
-        known.insert(place, reported.clone());
-        Ok(reported)
-    }
-
     /// A session of a client that has logged in.
     pub fn session(
         self: &Rc<Self>,
@@ -310,10 +300,15 @@ impl Front {
         self.gateway.unregister(client);
     }
 
-    /// Does what other threads ask of this worker, until it drains.
+    /// Waits until no client is left.
+    pub async fn emptied(&self) {
+        while self.clients.borrow().values().any(|client| client.strong_count() > 0) {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Does what other threads ask of this worker, until nobody can any more: while it drains, too.
     pub async fn attend(self: Rc<Self>, mut calls: mpsc::Receiver<Call>) {
-        let drained = self.worker.drain.started();
-        tokio::pin!(drained);
         let mut turn = tokio::time::interval(UPKEEP);
         loop {
             let call = tokio::select! {
@@ -322,7 +317,6 @@ impl Front {
                     self.look_after_lanes(Instant::now());
                     continue;
                 }
-                () = &mut drained => None,
             };
             match call {
                 Some(Call::Cancel(client)) => {

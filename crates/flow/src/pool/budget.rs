@@ -60,6 +60,14 @@ impl Budget {
         &self.0.limit
     }
 
+    /// Changes how many there may be; those who wait hear of it.
+    pub fn set_max(&self, max: usize) {
+        if self.0.limit.max() != max {
+            self.0.limit.set_max(max);
+            self.tell_all();
+        }
+    }
+
     /// How many pools wait here for others to let go.
     pub fn wanted(&self) -> usize {
         self.0.wanted.load(Ordering::Relaxed)

@@ -17,6 +17,11 @@ pub(super) const PARAMETERS: [(&str, &str); 5] = [
     ("DateStyle", "ISO"),
 ];
 
+/// Compiling a question about the catalogue takes longer than answering it. Servers before 11 have
+/// no such setting.
+pub(super) const NO_JIT: &str =
+    "SELECT set_config(name, 'off', false) FROM pg_settings WHERE name = 'jit'";
+
 /// The oldest version whose functions have the names that are asked for here.
 const MAJOR_MIN: u32 = 10;
 

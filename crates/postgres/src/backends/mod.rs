@@ -310,6 +310,7 @@ impl Backends {
         let dialled = dial(backend.server(), own.identity(Some(database), &facts::PARAMETERS));
         let dialled = dialled.await?;
         let mut talk = Conversation::new(dialled.socket, dialled.rest);
+        talk.ask(facts::NO_JIT, &[], OWN_LIMITS).await?;
         Ok(talk.ask(sql, &[], OWN_LIMITS).await?)
     }
 }

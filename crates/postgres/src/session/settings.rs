@@ -156,6 +156,11 @@ impl SessionSettings {
     }
 }
 
+/// Whether a server connection that has taken these on may be another user's.
+pub fn changes_user(applied: &Applied) -> bool {
+    ["E'role'", "\"role\"", "session_authorization"].iter().any(|name| applied.contains(name))
+}
+
 /// A setting's name as SQL: its parts in quotes.
 fn identifier(name: &str, out: &mut String) {
     for (n, part) in name.split('.').enumerate() {
@@ -229,6 +234,15 @@ mod tests {
         settings.change(Change::Set("search_path".into(), "'a', 'b'".into()));
         settings.change(Change::ResetAll);
         assert_eq!(settings.applied(), start);
+    }
+
+    #[test]
+    fn settings_that_change_the_user_are_known() {
+        let of = |name| changes_user(&SessionSettings::new([(name, "x")].into_iter()).applied());
+        assert!(of("Role") && of("session_authorization") && !of("search_path"));
+        let mut settings = SessionSettings::default();
+        settings.change(Change::Set("role".into(), "'x'".into()));
+        assert!(changes_user(&settings.applied()));
     }
 
     #[test]

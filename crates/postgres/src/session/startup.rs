@@ -282,11 +282,16 @@ impl Entrance {
         let front = self.front.clone();
         let (settings, route) = asked.settings(&front, self.peer)?;
         let place = front.place(&asked.database, &asked.user, credentials)?;
+        if front.worker.drain.is_started() {
+            let what = "terminating connection due to administrator command";
+            return Err(Refusal::fatal(sqlstate::ADMIN_SHUTDOWN, what).into());
+        }
         let stream = self.stream.take().ok_or(NoSession::Gone)?;
         let minor = asked.minor;
         let outlet = Outlet::new(stream, front.settings().lanes.reply_spill.len());
         let admitted = front.gateway.admit(&asked.database, &asked.user)?;
         let mut session = front.session(outlet.clone(), place, settings);
+        let registration = Registration { front: front.clone(), client: Some(session.client().id) };
         session.client().introduce(about(&asked, &session, self.peer));
         session.route = route.or(session.route);
         session.admitted = admitted;
@@ -301,6 +306,7 @@ impl Entrance {
                 return Err(NoSession::Gone);
             }
         };
+        session.database = front.entered(&session.database);
         let mut out = Vec::with_capacity(512);
         if let Some((minor, unknown)) = &asked.negotiate {
             let unknown: Vec<&str> = unknown.iter().map(String::as_str).collect();
@@ -314,7 +320,29 @@ impl Entrance {
         put_backend_key_data(&mut out, session.client().id, &secret);
         put_ready_for_query(&mut out, Status::Idle);
         outlet.send(&out);
+        registration.keep();
         Ok(session)
+    }
+}
+
+/// A client that is counted as one, until it is known that there will be no session.
+struct Registration {
+    front: Rc<Front>,
+    client: Option<i32>,
+}
+
+impl Registration {
+    /// The session says when the client is gone.
+    fn keep(mut self) {
+        self.client = None;
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if let Some(client) = self.client {
+            self.front.left(client);
+        }
     }
 }
 

@@ -13,7 +13,7 @@ pub struct Database {
     pub name: Arc<str>,
     /// Its name on the servers.
     pub name_there: Arc<str>,
-    catalogue: Arc<Catalogue>,
+    pub(super) catalogue: Arc<Catalogue>,
     pub(super) planner: RefCell<Planner>,
     generation: Cell<u64>,
     /// Statements that were planned.

@@ -17,8 +17,38 @@ use crate::settings::Settings;
 /// Opens server connections for the pool.
 pub struct Servers {
     pub(super) gateway: Arc<Gateway>,
-    /// What users have logged in with last, for the servers.
-    pub(super) credentials: RefCell<HashMap<Arc<str>, Credentials>>,
+    /// What users have logged in with last.
+    pub(super) credentials: RefCell<Known>,
+}
+
+/// What servers are shown, by user; of a database (its name there) that has its own user, by both.
+#[derive(Default)]
+pub(super) struct Known(HashMap<(Option<Arc<str>>, Arc<str>), Credentials>);
+
+impl Known {
+    /// Takes note of what a user came with. Who was let in without a password leaves that of an
+    /// earlier login as it is.
+    pub(super) fn note(&mut self, of: Option<Arc<str>>, user: Arc<str>, with: Credentials) {
+        let known = self.0.get(&(of.clone(), user.clone()));
+        let none = |known: &Credentials| matches!(known, Credentials::Certificate);
+        let better = match with {
+            // As good as not knowing the user.
+            Credentials::None => false,
+            Credentials::Certificate => known.is_none_or(none),
+            _ => true,
+        };
+        if better {
+            self.0.insert((of, user), with);
+        }
+    }
+
+    fn of(&self, key: &Key) -> Credentials {
+        let known = |of: Option<Arc<str>>| self.0.get(&(of, key.user.clone()));
+        known(Some(key.database.clone()))
+            .or_else(|| known(None))
+            .cloned()
+            .unwrap_or(Credentials::None)
+    }
 }
 
 impl Opener for Servers {
@@ -29,13 +59,9 @@ impl Opener for Servers {
     async fn open(self: Rc<Self>, key: Key) -> Result<Connection, OpenError<Refusal>> {
         let gone = || OpenError { error: stopping(), is_final: true };
         let backend = self.gateway.backends.get(key.backend).ok_or_else(gone)?;
-        let credentials = self.credentials.borrow().get(&key.user).cloned();
-        let identity = Identity {
-            user: &key.user,
-            database: &key.database,
-            parameters: &[],
-            credentials: credentials.unwrap_or(Credentials::None),
-        };
+        let credentials = self.credentials.borrow().of(&key);
+        let identity =
+            Identity { user: &key.user, database: &key.database, parameters: &[], credentials };
         let epoch = backend.epoch();
         match dial(backend.server(), identity).await {
             Ok(dialled) => {
@@ -86,5 +112,27 @@ fn refused(error: &DialError) -> Refusal {
             refusal
         }
         None => Refusal::error(sqlstate::CANNOT_CONNECT, error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_without_a_password_takes_none_away() {
+        let mut known = Known::default();
+        let password = |text: &str| Credentials::Password(text.into());
+        let key = |database: &str| Key { backend: 0, database: database.into(), user: "u".into() };
+        known.note(None, "u".into(), Credentials::Certificate);
+        assert_eq!(known.of(&key("d")), Credentials::Certificate);
+        for with in [password("a"), Credentials::None, Credentials::Certificate] {
+            known.note(None, "u".into(), with);
+            assert_eq!(known.of(&key("d")), password("a"));
+        }
+        known.note(Some("d".into()), "u".into(), password("b"));
+        assert_eq!([known.of(&key("d")), known.of(&key("e"))], [password("b"), password("a")]);
+        known.note(None, "u".into(), password("c"));
+        assert_eq!(known.of(&key("e")), password("c"));
     }
 }
