@@ -3,6 +3,7 @@
 
 mod console;
 mod database;
+mod lanes;
 mod opening;
 mod reported;
 mod servers;
@@ -31,7 +32,7 @@ use crate::session::script::Script;
 use crate::session::settings::{Applied, SessionSettings};
 use crate::session::statements::Statements;
 use crate::settings::Settings;
-use opening::lane_limits;
+use lanes::lane_limits;
 use servers::{pool_settings, stopping};
 
 pub use database::Database;

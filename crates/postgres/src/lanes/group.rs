@@ -141,7 +141,8 @@ pub struct Group {
     lanes: RefCell<Vec<Rc<Lane>>>,
     limits: Cell<Limits>,
     opening: Cell<bool>,
-    failed: RefCell<Option<(Instant, Refusal)>>,
+    /// When the last attempt to open one failed, and why; `None` where there was no room for it.
+    failed: RefCell<Option<(Instant, Option<Refusal>)>>,
     changed: Notify,
     /// When a request was last put on one of them.
     used: Cell<Instant>,
@@ -203,8 +204,10 @@ impl Group {
             Some(_) => Picked::Busy,
             None if !lanes.is_empty() => Picked::Busy,
             None => match &*self.failed.borrow() {
-                Some((_, refusal)) if !self.opening.get() => Picked::Failed(refusal.clone()),
-                _ => Picked::Opening,
+                Some(_) if self.opening.get() => Picked::Opening,
+                Some((_, Some(refusal))) => Picked::Failed(refusal.clone()),
+                Some((_, None)) => Picked::Busy,
+                None => Picked::Opening,
             },
         }
     }
@@ -231,8 +234,25 @@ impl Group {
     /// A lane could not be opened.
     pub fn failed(&self, refusal: Refusal) {
         self.opening.set(false);
-        *self.failed.borrow_mut() = Some((Instant::now(), refusal));
+        *self.failed.borrow_mut() = Some((Instant::now(), Some(refusal)));
         self.changed.notify_waiters();
+    }
+
+    /// There is no room for another lane; requests go by lease where there is none at all.
+    pub fn refused(&self, now: Instant) {
+        self.opening.set(false);
+        self.rest(now);
+        self.changed.notify_waiters();
+    }
+
+    /// Opens no lane for a while.
+    pub fn rest(&self, now: Instant) {
+        *self.failed.borrow_mut() = Some((now, None));
+    }
+
+    /// Whether a lane is being opened.
+    pub fn is_opening(&self) -> bool {
+        self.opening.get()
     }
 
     /// A lane has ended.
@@ -251,6 +271,28 @@ impl Group {
     /// Lets all lanes finish what they have and end: as after a change of roles.
     pub fn retire(&self) {
         self.lanes.borrow().iter().for_each(|lane| lane.handle.quarantine());
+    }
+
+    /// Lets the lane with the fewest requests finish and end.
+    pub fn retire_one(&self) {
+        let lanes = self.lanes.borrow();
+        // One at a time: the connection of one that is finishing is as good as free.
+        if lanes.iter().any(|lane| lane.handle.is_quarantined()) {
+            return;
+        }
+        if let Some(lane) = lanes.iter().min_by_key(|lane| lane.handle.depth()) {
+            lane.handle.quarantine();
+        }
+    }
+
+    /// Ends the lanes to a server that is not what it was, or that is not of use while a request
+    /// on them has run for longer than `hung`: no answer may ever come.
+    pub fn close_lost(&self, now: Instant, hung: Duration) {
+        let (epoch, of_use) = (self.backend.epoch(), self.backend.standing().is_of_use());
+        let hangs = |lane: &Lane| lane.handle.head_age(now).is_some_and(|age| age > hung);
+        let lanes = self.lanes.borrow();
+        let lost = lanes.iter().filter(|lane| lane.epoch != epoch || (!of_use && hangs(lane)));
+        lost.for_each(|lane| lane.handle.close());
     }
 
     /// Retires lanes that are older than `age`, one at a time.

@@ -86,11 +86,11 @@ impl Default for Lanes {
 }
 
 impl Lanes {
-    /// How many lanes a worker may have for the same database, user and settings, of the `size`
-    /// server connections that all `workers` share: half of them are left for leases, without which
-    /// no write would come through. At least one.
+    /// How many lanes a worker may have to one backend for one database and user, whatever the
+    /// settings, of the `size` server connections that all `workers` share: half of them are left
+    /// for leases, without which no write would come through. At least one.
     pub fn of_a_worker(&self, size: usize, workers: usize) -> usize {
-        self.count.min(size / 2 / workers.max(1)).max(1)
+        (size / 2 / workers.max(1)).max(1)
     }
 }
 
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn lanes_leave_room_for_leases() {
         let lanes = Lanes::default();
-        for (size, workers, each) in [(20, 1, 4), (20, 2, 4), (20, 4, 2), (20, 64, 1), (1, 1, 1)] {
+        for (size, workers, each) in [(20, 1, 10), (20, 2, 5), (20, 4, 2), (20, 64, 1), (1, 1, 1)] {
             assert_eq!(lanes.of_a_worker(size, workers), each, "{size} {workers}");
         }
     }

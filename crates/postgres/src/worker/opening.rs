@@ -1,4 +1,4 @@
-//! Opening lanes, and looking after those that are open.
+//! Opening lanes.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
@@ -10,12 +10,10 @@ use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use wire::postgres::Refusal;
 
-use super::servers::pool_settings;
-use super::{Front, Key, LeaseError, Leased};
+use super::{Front, LeaseError, Leased};
 use crate::backends::Standing;
-use crate::lanes::{self, Attendant, Group, Known, Lane, Replies, Ticket};
+use crate::lanes::{Attendant, Group, Known, Lane, Replies, Ticket};
 use crate::session::prepared::Prepared;
-use crate::settings::Settings;
 
 /// What drives a lane; it keeps the lease, so a lane counts as one connection of the pool.
 type LaneDriver = flow::lane::Driver<Replies, Ticket, LaneSocket, Attendant>;
@@ -25,6 +23,9 @@ impl Front {
     pub fn open_lane(&self, group: &Rc<Group>) {
         let (Some(front), group) = (self.me.upgrade(), group.clone()) else { return };
         tokio::task::spawn_local(async move {
+            if !front.has_room_for_lane(&group, Instant::now()) {
+                return group.refused(Instant::now());
+            }
             match front.clone().lane(&group).await {
                 Ok((lane, driver)) => {
                     group.opened(lane.clone());
@@ -48,24 +49,23 @@ impl Front {
     }
 
     async fn lane(self: Rc<Self>, group: &Rc<Group>) -> Result<(Rc<Lane>, LaneDriver), Refusal> {
-        let key = Key {
-            backend: group.key.backend,
-            database: group.key.database.clone(),
-            user: group.key.user.clone(),
-        };
+        let key = super::lanes::pool_key(group);
         let deadline = Instant::now() + self.settings().timeouts.query_wait.get();
         let leased = self.lease(key, &group.key.settings, deadline).await;
         let mut leased = leased.map_err(LeaseError::refusal)?;
         leased.take_on(&group.key.settings);
-        leased.settle(&self.scratch).await?;
+        leased.settle_in_time(&self.scratch).await?;
         let settings = self.settings();
         let limits = flow::lane::Limits {
             depth: group.depth(),
             unread: settings.max_message.len(),
             ..flow::lane::Limits::default()
         };
+        // What the connection has prepared for those who leased it is there under the same names.
+        let none = Prepared::new(settings.prepared_statements);
+        let prepared = std::mem::replace(&mut leased.prepared, none);
         let known = Rc::new(Known {
-            prepared: RefCell::new(Prepared::new(settings.prepared_statements)),
+            prepared: RefCell::new(prepared),
             cancel: leased.key.clone(),
             load: group.load.clone(),
             seconds: self.gateway.metrics.lane_seconds.clone(),
@@ -84,35 +84,6 @@ impl Front {
         let _ = place.set(Rc::downgrade(&lane));
         Ok((lane, driver))
     }
-
-    /// Lanes that are too old, or that nobody has used for long, finish; so do those of a limit
-    /// that was lowered.
-    pub(super) fn look_after_lanes(&self, now: Instant) {
-        let settings = self.settings();
-        let some = |limit: watch::units::Duration| Some(limit.get()).filter(|t| !t.is_zero());
-        let (idle, age) = (some(settings.pool.idle_timeout), some(settings.pool.max_age));
-        let limits = lane_limits(&settings);
-        self.pool.set_settings(pool_settings(&settings));
-        self.groups.borrow_mut().retain(|_, group| {
-            group.set_limits(limits);
-            if let Some(age) = age {
-                group.retire_old(now, age);
-            }
-            if idle.is_some_and(|idle| now.saturating_duration_since(group.used()) > idle) {
-                group.retire();
-            }
-            // A session that still knows it would open lanes nobody else sees.
-            Rc::strong_count(group) > 1 || group.figures().0 > 0
-        });
-    }
-}
-
-pub(super) fn lane_limits(settings: &Settings) -> lanes::Limits {
-    lanes::Limits {
-        count: settings.lanes.count,
-        depth: settings.lanes.depth,
-        head_max: settings.lanes.head_of_line.get(),
-    }
 }
 
 /// A leased connection as a lane's.
@@ -124,7 +95,13 @@ impl AsyncRead for LaneSocket {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.0.socket().poll_read(cx, buf)
+        let before = buf.filled().len();
+        let read = self.0.socket().poll_read(cx, buf);
+        if buf.filled().len() > before {
+            // A clock read for each chunk, which holds the answers of many.
+            self.0.backend.heard(Instant::now());
+        }
+        read
     }
 }
 

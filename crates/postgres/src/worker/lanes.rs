@@ -1,0 +1,111 @@
+//! Looking after a worker's lanes: how many there may be, and which of them end.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use super::servers::pool_settings;
+use super::{Front, Key};
+use crate::lanes::{self, Group};
+use crate::settings::Settings;
+
+/// A group that wants a lane may have that of another, of the same user and database, which was
+/// not used for so long.
+const UNUSED: Duration = Duration::from_secs(5);
+/// Under pressure a group that was not used for so long does without lanes.
+const UNUSED_UNDER_PRESSURE: Duration = Duration::from_secs(1);
+/// How long a request on a lane may run while its server is not of use, where no limit of
+/// statements is set.
+const HUNG: Duration = Duration::from_secs(60);
+
+impl Front {
+    /// Whether a group may have one more lane: lanes of all settings together leave half of the
+    /// pool to leases. Where they do not, one that nobody uses makes room for the next attempt.
+    pub(super) fn has_room_for_lane(&self, group: &Rc<Group>, now: Instant) -> bool {
+        let key = pool_key(group);
+        let workers = self.gateway.workers();
+        let most = self.settings().lanes.of_a_worker(self.gateway.room(&key), workers);
+        let alike = self.groups_of(&key);
+        let own = group.figures().0;
+        // Its own attempt is one of them.
+        let all: usize = alike.iter().map(|of| of.figures().0 + usize::from(of.is_opening())).sum();
+        if all <= most {
+            // Those who wait for a lease come before a second lane.
+            return own == 0 || self.pool.group(&key).figures().waiting == 0;
+        }
+        let unused = alike.iter().filter(|of| {
+            !Rc::ptr_eq(of, group) && now.saturating_duration_since(of.used()) > UNUSED
+        });
+        if let Some(of) = unused.filter(|of| of.figures().0 > 0).min_by_key(|of| of.used()) {
+            of.retire_one();
+        }
+        false
+    }
+
+    /// The groups of lanes that take connections of the same pool.
+    fn groups_of(&self, key: &Key) -> Vec<Rc<Group>> {
+        let groups = self.groups.borrow();
+        groups.values().filter(|group| pool_key(group) == *key).cloned().collect()
+    }
+
+    /// Lanes that are too old, or that nobody has used for long, finish; so do those of a limit
+    /// that was lowered. Those to a server that is not what it was end.
+    pub(super) fn look_after_lanes(&self, now: Instant) {
+        let settings = self.settings();
+        let some = |limit: watch::units::Duration| Some(limit.get()).filter(|t| !t.is_zero());
+        let (idle, age) = (some(settings.pool.idle_timeout), some(settings.pool.max_age));
+        let hung = some(settings.timeouts.query).unwrap_or(HUNG);
+        let limits = lane_limits(&settings);
+        self.pool.set_settings(pool_settings(&settings));
+        self.groups.borrow_mut().retain(|_, group| {
+            group.set_limits(limits);
+            group.close_lost(now, hung);
+            if let Some(age) = age {
+                group.retire_old(now, age);
+            }
+            if idle.is_some_and(|idle| now.saturating_duration_since(group.used()) > idle) {
+                group.retire();
+            }
+            // A session that still knows it would open lanes nobody else sees.
+            Rc::strong_count(group) > 1 || group.figures().0 > 0
+        });
+        self.make_way(now);
+    }
+
+    /// Where leases wait and nothing is being opened for them, the lane that can best be done
+    /// without gives up its connection.
+    fn make_way(&self, now: Instant) {
+        for pool in self.pool.groups() {
+            let figures = pool.figures();
+            if figures.waiting == 0 || figures.idle > 0 || figures.opening > 0 {
+                continue;
+            }
+            let alike = self.groups_of(pool.key());
+            // The only lane of those who use it spares the pool more than it takes.
+            let spare = alike.iter().filter(|of| {
+                let (lanes, unused) = (of.figures().0, now.saturating_duration_since(of.used()));
+                lanes > 1 || (lanes > 0 && unused > UNUSED_UNDER_PRESSURE)
+            });
+            if let Some(of) = spare.min_by_key(|of| of.used()) {
+                of.retire_one();
+                of.rest(now);
+            }
+        }
+    }
+}
+
+/// The pool that a group's lanes take their connections from.
+pub(super) fn pool_key(group: &Group) -> Key {
+    Key {
+        backend: group.key.backend,
+        database: group.key.database.clone(),
+        user: group.key.user.clone(),
+    }
+}
+
+pub(super) fn lane_limits(settings: &Settings) -> lanes::Limits {
+    lanes::Limits {
+        count: settings.lanes.count,
+        depth: settings.lanes.depth,
+        head_max: settings.lanes.head_of_line.get(),
+    }
+}
