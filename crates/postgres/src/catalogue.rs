@@ -18,6 +18,13 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// After a load failed; twice as long after each further one, up to `REFRESH`.
 const RETRY: Duration = Duration::from_secs(2);
 
+/// A number that no catalogue has had: a statement's plan is remembered under it, whatever the
+/// database.
+fn next_generation() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::AcqRel)
+}
+
 /// The facts of one database.
 #[derive(Debug)]
 pub struct Catalogue {
@@ -67,7 +74,7 @@ impl Catalogue {
         Arc::new(Self {
             database: database.into(),
             facts: ArcSwap::from_pointee(Facts::none()),
-            generation: AtomicU64::new(0),
+            generation: AtomicU64::new(next_generation()),
             changes: AtomicU64::new(0),
             unsettled: AtomicU64::new(0),
             publishing: Mutex::new(()),
@@ -132,7 +139,7 @@ impl Catalogue {
 
     fn set(&self, facts: Facts) {
         self.facts.store(Arc::new(facts));
-        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.generation.store(next_generation(), Ordering::Release);
     }
 
     /// What loads the facts; `None` when it was given out before.

@@ -30,7 +30,7 @@ impl Session {
         self.only_primary = false;
         lease.take_on(&applied);
         if lease.unsent() > 0
-            && let Err(refusal) = lease.settle(&self.front.scratch).await
+            && let Err(refusal) = lease.settle_in_time(&self.front.scratch).await
         {
             return self.refuse_round(refusal);
         }

@@ -21,6 +21,7 @@ use super::patience::{idle_in_transaction_timeout, idle_timeout};
 use super::round::{Cut, cut};
 use super::script::Heard;
 use super::settings::Change;
+use super::statements::message;
 use super::{End, Session, effect};
 use crate::backends::Standing;
 use crate::catalogue::Unsettled;
@@ -95,8 +96,11 @@ pub(super) struct Relay {
     withheld: bool,
     /// The server's prepared statements are gone, or may be.
     forgets: bool,
-    /// The settings of the server are not those of the session: they are given to it anew.
-    resets: bool,
+    /// The client has reset what it had begun with: the server, which was opened without, gets it
+    /// anew.
+    restores: bool,
+    /// It is under way, and the client hears what it changes.
+    restoring: bool,
     /// A statement that changes the catalogue went out, and its transaction has not ended.
     unsettled: Option<Unsettled>,
 }
@@ -162,6 +166,10 @@ impl Session {
             relay.open = true;
         }
         loop {
+            if std::mem::take(&mut relay.restores) && server.status != Status::Failed {
+                relay.restoring = true;
+                server.ask(&self.settings.begun_with());
+            }
             if self.mail_may_go_beside(&relay, server) {
                 self.tell_mail()?;
             }
@@ -169,12 +177,11 @@ impl Session {
                 if std::mem::take(&mut relay.forgets) {
                     server.prepared.doubt_all();
                 }
-                if std::mem::take(&mut relay.resets) {
-                    server.settings = None;
-                    server.take_on(&self.applied.clone());
-                    continue;
+                if server.settings.as_ref() != Some(&self.applied) {
+                    // Under another search_path a text may mean something else.
+                    server.prepared.doubt_all();
+                    server.settings = Some(self.applied.clone());
                 }
-                server.settings = Some(self.applied.clone());
                 if !self.stays(server) {
                     return Ok(());
                 }
@@ -346,6 +353,12 @@ impl Session {
                 relay.told = true;
                 client.outlet.send(bytes);
             }
+            Heard::Parameter(body) if relay.restoring => {
+                let mut out = Vec::with_capacity(body.len() + HEADER);
+                message(&mut out, b'S', |out| out.extend_from_slice(body));
+                client.outlet.send(&out);
+            }
+            Heard::Ready { swallowed: true, .. } => relay.restoring = false,
             Heard::Completed(tag) => relay.committed |= tag == b"COMMIT",
             Heard::CopyIn { reopens } => {
                 relay.copying = true;
@@ -433,7 +446,6 @@ impl Session {
         let holds = if was_open { committed } else { !round.failed };
         if holds {
             for change in relay.pending.drain(..) {
-                relay.resets |= self.settings.differs_after(&change);
                 self.settings.change(change);
             }
             self.settings_changed();

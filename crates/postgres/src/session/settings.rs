@@ -58,28 +58,14 @@ impl SessionSettings {
         if let Some(applied) = &self.applied {
             return applied.clone();
         }
-        let mut sql = String::new();
-        for (name, value) in &self.now {
-            match value {
-                Value::Text(text) => {
-                    sql.push_str("SELECT pg_catalog.set_config(");
-                    literal(name, &mut sql);
-                    sql.push_str(", ");
-                    literal(text, &mut sql);
-                    sql.push_str(", false);");
-                }
-                Value::Sql(value) => {
-                    sql.push_str("SET ");
-                    identifier(name, &mut sql);
-                    sql.push_str(" = ");
-                    sql.push_str(value);
-                    sql.push(';');
-                }
-            }
-        }
-        let applied: Applied = sql.into();
+        let applied: Applied = statements(&self.now).into();
         self.applied = Some(applied.clone());
         applied
+    }
+
+    /// The statements that bring back what the session began with.
+    pub fn begun_with(&self) -> String {
+        statements(&self.startup)
     }
 
     /// What a setting is set to here, without the quotes that SQL has; `None` where the server's
@@ -159,6 +145,30 @@ impl SessionSettings {
 /// Whether a server connection that has taken these on may be another user's.
 pub fn changes_user(applied: &Applied) -> bool {
     ["E'role'", "\"role\"", "session_authorization"].iter().any(|name| applied.contains(name))
+}
+
+/// What applies these settings.
+fn statements(settings: &BTreeMap<String, Value>) -> String {
+    let mut sql = String::new();
+    for (name, value) in settings {
+        match value {
+            Value::Text(text) => {
+                sql.push_str("SELECT pg_catalog.set_config(");
+                literal(name, &mut sql);
+                sql.push_str(", ");
+                literal(text, &mut sql);
+                sql.push_str(", false);");
+            }
+            Value::Sql(value) => {
+                sql.push_str("SET ");
+                identifier(name, &mut sql);
+                sql.push_str(" = ");
+                sql.push_str(value);
+                sql.push(';');
+            }
+        }
+    }
+    sql
 }
 
 /// A setting's name as SQL: its parts in quotes.
