@@ -98,6 +98,36 @@ fn more_clients_than_server_connections_listen() {
 }
 
 #[test]
+fn what_drivers_reset_a_session_with_does_not_bind_it() {
+    let cluster = Cluster::start();
+    let weir = weir(&[&cluster]);
+    let mut clients: Vec<_> = (0..10).map(|_| Client::new(&weir)).collect();
+    let show = |client: &mut Client| -> String {
+        client.0.query_one("SHOW work_mem", &[]).expect("it is shown").get(0)
+    };
+    for (n, client) in clients.iter_mut().enumerate() {
+        client.run("LISTEN a");
+        client.run(&format!("SET work_mem = '{}MB'; SET statement_timeout = '9s'", n + 10));
+    }
+    for (n, client) in clients.iter_mut().enumerate() {
+        assert_eq!(show(client), format!("{}MB", n + 10));
+    }
+    // As asyncpg's pool does it.
+    for client in &mut clients {
+        client.run("SELECT pg_advisory_unlock_all();\nCLOSE ALL;\nUNLISTEN *;\nRESET ALL;");
+    }
+    cluster.sql("NOTIFY a, 'x'");
+    for client in &mut clients {
+        assert_eq!(show(client), "4MB");
+        client.hears(&[]);
+    }
+    // Nothing of a text that fails holds.
+    let failed = clients[0].0.batch_execute("SET work_mem = '7MB'; SELECT 1 / 0");
+    assert!(failed.is_err());
+    assert_eq!(show(&mut clients[0]), "4MB");
+}
+
+#[test]
 fn a_transaction_hears_nothing_before_its_end() {
     let cluster = Cluster::start();
     let weir = weir(&[&cluster]);

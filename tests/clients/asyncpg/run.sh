@@ -48,13 +48,22 @@ async def main():
     # A plan that the table's change makes stale is made anew, not reported.
     await c.execute("ALTER TABLE asyncpg_client ADD more int")
     assert len(await c.fetchrow("SELECT * FROM asyncpg_client WHERE n = $1", 5)) == 4
+    # More of them listen, and more go back to a pool, than there are server connections.
+    heard = asyncio.Queue()
+    listeners = [await asyncpg.connect(**where) for _ in range(30)]
+    for listener in listeners:
+        await listener.add_listener("Asyncpg", lambda *about: heard.put_nowait(about[2:]))
+    await c.execute("SELECT pg_notify('Asyncpg', 'ü')")
+    for listener in listeners:
+        assert await asyncio.wait_for(heard.get(), 10) == ("Asyncpg", "ü")
+        await listener.close()
     await c.close()
 
     async def client(pool, name):
         for n in range(50):
             async with pool.acquire() as c:
                 assert await c.fetchval("SELECT $1::int + $2::int", name, n) == name + n
-    async with asyncpg.create_pool(**where, min_size=5, max_size=20) as pool:
+    async with asyncpg.create_pool(**where, min_size=5, max_size=30) as pool:
         await asyncio.gather(*(client(pool, name) for name in range(40)))
         await pool.execute("DROP TABLE asyncpg_client")
 

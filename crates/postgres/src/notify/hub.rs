@@ -4,7 +4,6 @@
 //! and worked off in batches. Nothing in here waits.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -54,12 +53,24 @@ struct Gap {
     missed_by: HashMap<i32, Arc<Mailbox>>,
 }
 
+/// A client whose LISTEN is not answered. It hears nothing yet: what was notified before its LISTEN,
+/// and is still on its way to Weir, is not for it.
+#[derive(Debug)]
+struct Joining {
+    client: i32,
+    mailbox: Arc<Mailbox>,
+    answer: oneshot::Sender<Confirmed>,
+}
+
 #[derive(Debug, Default)]
 struct Channel {
     /// By the client's number.
     listeners: HashMap<i32, Arc<Mailbox>>,
-    /// Those whose LISTEN is not answered.
-    waiting: Vec<oneshot::Sender<Confirmed>>,
+    /// Those that the server has to be asked for, also where it listens already: its answer comes
+    /// behind all that was notified before.
+    joining: Vec<Joining>,
+    /// Those that it was asked for.
+    asked: Vec<Joining>,
     there: There,
     /// It is among those that changed.
     is_changed: bool,
@@ -71,8 +82,6 @@ enum There {
     /// It is not listened to, or was told to be no more.
     #[default]
     No,
-    /// A LISTEN is under way.
-    Asked,
     /// It is listened to.
     Yes,
 }
@@ -82,6 +91,31 @@ enum There {
 pub(super) struct Ended {
     pub(super) lasted: Duration,
     pub(super) missed_by: HashMap<i32, Arc<Mailbox>>,
+}
+
+impl Channel {
+    fn is_wanted(&self) -> bool {
+        !(self.listeners.is_empty() && self.joining.is_empty() && self.asked.is_empty())
+    }
+
+    fn has(&self, client: i32) -> bool {
+        let joins = |joining: &Joining| joining.client == client;
+        self.listeners.contains_key(&client)
+            || self.joining.iter().any(joins)
+            || self.asked.iter().any(joins)
+    }
+
+    /// Tells those whose LISTEN is not answered that it won't be; how many of them have left
+    /// thereby.
+    fn refuse(&mut self, why: &Arc<str>) -> usize {
+        let before = self.joining.len() + self.asked.len();
+        let mut stay = 0;
+        for Joining { client, answer, .. } in self.joining.drain(..).chain(self.asked.drain(..)) {
+            stay += usize::from(self.listeners.contains_key(&client));
+            let _ = answer.send(Err(why.clone()));
+        }
+        before - stay
+    }
 }
 
 impl State {
@@ -109,8 +143,7 @@ impl Hub {
         &self.database
     }
 
-    /// Has a client hear what is notified on a channel. `None`: the server has confirmed before
-    /// that it listens there.
+    /// Has a client hear what is notified on a channel from its answer on. `None`: it does already.
     ///
     /// # Errors
     /// There are as many channels as there may be.
@@ -130,20 +163,17 @@ impl Hub {
             self.metrics.channels.inc();
         }
         let Some(channel) = state.channels.get_mut(name) else { return Err(TooMany) };
-        if let Entry::Vacant(place) = channel.listeners.entry(client) {
-            place.insert(mailbox.clone());
-            self.metrics.listeners.inc();
-        }
-        if channel.there == There::Yes {
+        if channel.there == There::Yes && channel.listeners.contains_key(&client) {
             return Ok(None);
         }
-        let (answer, answered) = oneshot::channel();
-        channel.waiting.retain(|waiting| !waiting.is_closed());
-        channel.waiting.push(answer);
-        if channel.there == There::No {
-            state.change(name);
-            self.work.notify_one();
+        if !channel.has(client) {
+            self.metrics.listeners.inc();
         }
+        let (answer, answered) = oneshot::channel();
+        channel.joining.retain(|joining| joining.client != client);
+        channel.joining.push(Joining { client, mailbox: mailbox.clone(), answer });
+        state.change(name);
+        self.work.notify_one();
         Ok(Some(answered))
     }
 
@@ -151,11 +181,14 @@ impl Hub {
     pub(super) fn leave(&self, name: &str, client: i32) {
         let mut state = self.state();
         let Some(channel) = state.channels.get_mut(name) else { return };
-        if channel.listeners.remove(&client).is_none() {
+        if !channel.has(client) {
             return;
         }
+        channel.listeners.remove(&client);
+        channel.joining.retain(|joining| joining.client != client);
+        channel.asked.retain(|asked| asked.client != client);
         self.metrics.listeners.dec();
-        if channel.listeners.is_empty() {
+        if !channel.is_wanted() {
             state.change(name);
             self.work.notify_one();
         }
@@ -179,18 +212,17 @@ impl Hub {
             let Some(name) = state.changed.pop() else { break };
             let Some(channel) = state.channels.get_mut(&name) else { continue };
             channel.is_changed = false;
-            match (channel.listeners.is_empty(), channel.there) {
-                (false, There::No) => {
-                    channel.there = There::Asked;
+            match (channel.is_wanted(), channel.there) {
+                (true, There::Yes) if channel.joining.is_empty() => {}
+                (true, _) => {
+                    channel.asked.append(&mut channel.joining);
                     batch.push((name, Verb::Listen));
                 }
-                (true, There::Yes) => {
+                (false, There::Yes) => {
                     channel.there = There::No;
                     batch.push((name, Verb::Unlisten));
                 }
-                (true, There::No) => self.forget(&mut state, &name),
-                // Looked at again when the server has answered; or all is as it should be.
-                (true | false, There::Asked) | (false, There::Yes) => {}
+                (false, There::No) => self.forget(&mut state, &name),
             }
         }
         batch
@@ -203,11 +235,12 @@ impl Hub {
             let Some(channel) = state.channels.get_mut(name) else { continue };
             if *verb == Verb::Listen {
                 channel.there = There::Yes;
-                for waiting in channel.waiting.drain(..) {
-                    let _ = waiting.send(Ok(()));
+                for Joining { client, mailbox, answer } in channel.asked.drain(..) {
+                    channel.listeners.insert(client, mailbox);
+                    let _ = answer.send(Ok(()));
                 }
             }
-            if !channel.listeners.is_empty() || channel.is_changed {
+            if channel.is_wanted() || channel.is_changed {
                 continue;
             }
             match verb {
@@ -225,8 +258,9 @@ impl Hub {
         let mut state = self.state();
         let Some(channel) = state.channels.get_mut(name) else { return };
         channel.there = There::No;
-        for waiting in channel.waiting.drain(..) {
-            let _ = waiting.send(Err(why.clone()));
+        self.metrics.listeners.add(-(channel.refuse(why) as i64));
+        if !channel.is_wanted() {
+            state.change(name);
         }
     }
 
@@ -234,9 +268,7 @@ impl Hub {
     pub(super) fn refuse_all(&self, why: &Arc<str>) {
         let mut state = self.state();
         for channel in state.channels.values_mut() {
-            for waiting in channel.waiting.drain(..) {
-                let _ = waiting.send(Err(why.clone()));
-            }
+            self.metrics.listeners.add(-(channel.refuse(why) as i64));
         }
     }
 
@@ -246,13 +278,14 @@ impl Hub {
         let mut missed_by = HashMap::new();
         let mut changed = Vec::new();
         let before = state.channels.len();
-        state.channels.retain(|_, channel| !channel.listeners.is_empty());
+        state.channels.retain(|_, channel| channel.is_wanted());
         self.metrics.channels.add(-((before - state.channels.len()) as i64));
         for (name, channel) in &mut state.channels {
             if channel.there == There::Yes {
                 missed_by.extend(channel.listeners.iter().map(|(id, to)| (*id, to.clone())));
             }
             channel.there = There::No;
+            channel.joining.append(&mut channel.asked);
             channel.is_changed = true;
             changed.push(name.clone());
         }

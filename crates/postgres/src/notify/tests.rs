@@ -47,9 +47,16 @@ fn a_listen_is_answered_once_the_server_has_it() {
     assert!(answer.try_recv().is_err(), "only asked");
     hub.confirm(&batch);
     assert_eq!(answer.try_recv(), Ok(Ok(())));
-    let (mut two, more) = listener(&hub, 2);
-    assert!(matches!(two.join("a"), Ok(Joined::Now)));
+    assert!(matches!(one.join("a"), Ok(Joined::Now)));
     assert!(settle(&hub).is_empty());
+    // Another one hears nothing that was notified before its own LISTEN.
+    let (mut two, more) = listener(&hub, 2);
+    let Ok(Joined::Soon(mut answer)) = two.join("a") else { panic!("the server is asked") };
+    let batch = hub.batch(100);
+    say(&hub, "a", b"before");
+    assert_eq!(heard(&mail), [b"before"]);
+    hub.confirm(&batch);
+    assert_eq!(answer.try_recv(), Ok(Ok(())));
     say(&hub, "a", b"x");
     say(&hub, "b", b"y");
     assert_eq!((heard(&mail), heard(&more)), (vec![b"x".to_vec()], vec![b"x".to_vec()]));

@@ -39,6 +39,11 @@ pub(super) fn pins(plan: &Plan) -> bool {
     }
 }
 
+/// Whether it changes what the session listens to.
+pub(super) fn listens(plan: &Rc<Plan>) -> bool {
+    matches!(plan.kind, Kind::Listen(_) | Kind::Unlisten(_) | Kind::Discard(Discard::All))
+}
+
 /// Whether it frees the server connection of all that a session has left on it.
 pub(super) fn unpins(plan: &Plan) -> bool {
     matches!(plan.kind, Kind::Discard(Discard::All))

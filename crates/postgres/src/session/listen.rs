@@ -2,29 +2,25 @@
 //! listens for everyone in the database has it confirmed.
 //!
 //! Drivers that wait for the description of a statement before they run it (with a Flush) have a
-//! server connection by then: there the Execute is kept from the server and answered the same way.
+//! server connection by then: there Bind and Execute are kept from the server and answered the same
+//! way.
 //!
 //! Within a transaction, and in a text of several statements, `LISTEN` goes to the server and binds
 //! the client to it, which then tells it what is notified.
 
 use std::pin::Pin;
-use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use tokio::sync::oneshot;
 use tokio::time::Timeout;
 use wire::postgres::backend::Status;
 use wire::postgres::{Refusal, sqlstate};
-use wire::sql::{Token, statements};
 
 use super::relay::Relay;
 use super::{End, Session};
 use crate::notify::{Confirmed, Joined, Listener};
-use crate::plan::{Contains, Discard, Kind, Plan};
+use crate::plan::{Discard, Kind, Plan};
 use crate::server::Connection;
-
-/// Tokens of a statement that are looked at; the statements in question have two.
-const TOKENS_MAX: usize = 4;
 
 /// A change of what a client listens to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +41,7 @@ enum Waited {
     Late,
 }
 
-/// What becomes of an Execute.
+/// What becomes of a client's message.
 pub(super) enum Diverted {
     /// The server gets it.
     No,
@@ -55,7 +51,7 @@ pub(super) enum Diverted {
     Done(&'static [u8]),
 }
 
-/// A LISTEN of a client that has a server connection.
+/// The Bind of a LISTEN of a client that has a server connection.
 #[derive(Debug, Default)]
 pub(super) enum Confirming {
     /// There is none.
@@ -82,13 +78,10 @@ impl Confirming {
     }
 }
 
+const BIND_COMPLETE: &[u8] = b"2\0\0\0\x04";
+const NO_DATA: &[u8] = b"n\0\0\0\x04";
 const LISTEN: &[u8] = b"C\0\0\0\x0bLISTEN\0";
 const UNLISTEN: &[u8] = b"C\0\0\0\x0dUNLISTEN\0";
-
-/// Whether a statement changes what its session listens to.
-fn concerns(plan: &Plan) -> bool {
-    matches!(plan.kind, Kind::Listen(_) | Kind::Unlisten(_) | Kind::Discard(Discard::All))
-}
 
 impl Session {
     /// What a statement outside a transaction changes that Weir can change itself.
@@ -217,42 +210,67 @@ impl Session {
         }
     }
 
-    /// What becomes of an Execute of what was bound last, of a client that has a server connection
-    /// for this round alone.
-    pub(super) fn divert(&mut self, relay: &mut Relay) -> Diverted {
-        if self.pinned || relay.is_open() || relay.has_run() {
+    /// What becomes of a message of a client that has a server connection for this round alone: a
+    /// LISTEN or UNLISTEN is kept from the server from its Bind on.
+    pub(super) fn divert(&mut self, relay: &mut Relay, tag: u8, body: &[u8]) -> Diverted {
+        match (tag, relay.diverted) {
+            (b'B', _) => {
+                relay.diverted = None;
+                self.divert_bind(relay, body)
+            }
+            (b'D', Some(_)) if body.first() == Some(&b'P') => Diverted::Done(NO_DATA),
+            (b'E', Some(completed)) => Diverted::Done(completed),
+            (b'S' | b'Q', _) => {
+                relay.diverted = None;
+                Diverted::No
+            }
+            _ => Diverted::No,
+        }
+    }
+
+    fn divert_bind(&mut self, relay: &mut Relay, body: &[u8]) -> Diverted {
+        // Of the unnamed portal, which is run or forgotten.
+        if self.pinned || relay.is_open() || relay.has_run() || body.first() != Some(&0) {
             return Diverted::No;
         }
-        let Some(what) = self.executed.as_ref().and_then(|plan| self.listening(plan)) else {
+        let Some(what) = self.bound(body).and_then(|plan| self.listening(&plan)) else {
             return Diverted::No;
         };
-        match what {
-            Listening::Discard => Diverted::No,
+        relay.diverted = match what {
+            Listening::Discard => None,
             Listening::NotTo(channel) => {
                 self.no_longer(channel.as_deref());
-                Diverted::Done(UNLISTEN)
+                Some(UNLISTEN)
             }
-            Listening::To(channel) => match std::mem::take(&mut relay.confirming) {
-                Confirming::Ended(true) => Diverted::Done(LISTEN),
-                Confirming::Ended(false) => {
-                    self.no_longer(Some(&channel));
-                    Diverted::No
+            Listening::To(channel) => {
+                if matches!(relay.confirming, Confirming::Nothing) {
+                    relay.confirming = self.join(&channel);
                 }
-                waits @ Confirming::Waits(_) => {
-                    relay.confirming = waits;
-                    Diverted::Waits
-                }
-                Confirming::Nothing => match self.listener().join(&channel) {
-                    Ok(Joined::Now) => Diverted::Done(LISTEN),
-                    Ok(Joined::Soon(answer)) => {
-                        let deadline = self.patience.deadline().into();
-                        let answer = tokio::time::timeout_at(deadline, answer);
-                        relay.confirming = Confirming::Waits(Box::pin(answer));
-                        Diverted::Waits
+                match std::mem::take(&mut relay.confirming) {
+                    waits @ Confirming::Waits(_) => {
+                        relay.confirming = waits;
+                        return Diverted::Waits;
                     }
-                    Err(_) => Diverted::No,
-                },
-            },
+                    Confirming::Ended(true) => Some(LISTEN),
+                    // The server is to listen itself.
+                    Confirming::Ended(false) | Confirming::Nothing => {
+                        self.no_longer(Some(&channel));
+                        None
+                    }
+                }
+            }
+        };
+        relay.diverted.map_or(Diverted::No, |_| Diverted::Done(BIND_COMPLETE))
+    }
+
+    fn join(&mut self, channel: &str) -> Confirming {
+        let deadline = self.patience.deadline().into();
+        match self.listener().join(channel) {
+            Ok(Joined::Now) => Confirming::Ended(true),
+            Ok(Joined::Soon(answer)) => {
+                Confirming::Waits(Box::pin(tokio::time::timeout_at(deadline, answer)))
+            }
+            Err(_) => Confirming::Ended(false),
         }
     }
 
@@ -282,33 +300,6 @@ impl Session {
         relay.is_quiet()
             && server.script.is_between()
             && (!relay.is_open() || self.client.is_overrun())
-    }
-
-    /// The statements in a text that change what the client listens to, where Weir listens for it.
-    pub(super) fn listening_parts(&self, plan: &Rc<Plan>, sql: &[u8]) -> Vec<Rc<Plan>> {
-        if self.listener.as_ref().is_none_or(|listener| listener.is_idle()) {
-            return Vec::new();
-        }
-        if concerns(plan) {
-            return vec![plan.clone()];
-        }
-        let several = Contains::LISTEN.with(Contains::FORGETS);
-        if !matches!(plan.kind, Kind::Several(contains) if contains.has(several)) {
-            return Vec::new();
-        }
-        let mut parts = Vec::new();
-        let mut statements = statements(sql, self.scope.strings);
-        let mut tokens: Vec<Token<'_>> = Vec::new();
-        while statements.next_into(&mut tokens, TOKENS_MAX) {
-            let [first, .., last] = &tokens[..] else { continue };
-            if !first.is_any(&["listen", "unlisten", "discard"]) {
-                continue;
-            }
-            let text = [first.text, b" ", last.text].concat();
-            parts.push(self.plan(&text));
-        }
-        parts.retain(|part| concerns(part));
-        parts
     }
 
     /// The server has done this: what the client listens to there Weir leaves alone.

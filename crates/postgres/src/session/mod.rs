@@ -20,6 +20,7 @@ mod begin;
 mod effect;
 mod lease;
 mod listen;
+mod parts;
 mod patience;
 mod relay;
 mod ride;
@@ -119,8 +120,6 @@ pub struct Session {
     /// The session has state on its server connection.
     pinned: bool,
     last_write: LastWrite,
-    /// The LISTEN or the like that a Bind of the round under way named, for its Execute.
-    executed: Option<Rc<Plan>>,
     /// The next round goes to the primary, since a replica could not answer it.
     only_primary: bool,
     /// The channels that Weir listens to for it; `None` until there is one.
@@ -171,7 +170,6 @@ impl Session {
             pinned: mode == Mode::Session || settings.pins(),
             settings,
             last_write: LastWrite::NEVER,
-            executed: None,
             only_primary: false,
             listener: None,
             admitted: Vec::new(),

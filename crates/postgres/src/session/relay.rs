@@ -70,8 +70,10 @@ pub(super) struct Relay {
     pending: Vec<Change>,
     /// Statements in it that change what the client listens to.
     listens: Vec<Rc<Plan>>,
-    /// A LISTEN whose Execute the server does not get.
+    /// A LISTEN that the server does not get.
     pub(super) confirming: Confirming,
+    /// What was bound last is such a statement: how its Execute is answered.
+    pub(super) diverted: Option<&'static [u8]>,
     /// A transaction has written.
     wrote: bool,
     /// The command that was completed last was a COMMIT.

@@ -81,14 +81,12 @@ impl Session {
             server.out.extend_from_slice(whole);
             return Ok(len);
         }
-        if tag == b'E' {
-            match self.divert(relay) {
-                Diverted::No => {}
-                Diverted::Waits => return Ok(0),
-                Diverted::Done(said) => {
-                    server.script.expect(Expect::Say(said));
-                    return Ok(len);
-                }
+        match self.divert(relay, tag, body) {
+            Diverted::No => {}
+            Diverted::Waits => return Ok(0),
+            Diverted::Done(said) => {
+                server.script.expect(Expect::Say(said));
+                return Ok(len);
             }
         }
         self.note(relay, tag, body);
@@ -139,9 +137,14 @@ impl Session {
             b'Q' => {
                 let sql = body.strip_suffix(&[0]).unwrap_or(body);
                 let plan = self.plan(sql);
-                let listens = self.listening_parts(&plan, sql);
+                let was_pinned = self.pinned;
                 self.note_plan(relay, &plan);
-                relay.round().listens = listens;
+                if let Some(parts) = self.parts(&plan, sql) {
+                    self.pinned = was_pinned || parts.iter().any(|part| effect::pins(part));
+                    let round = relay.round();
+                    round.changes.extend(parts.iter().filter_map(effect::change));
+                    round.listens.extend(parts.into_iter().filter(effect::listens));
+                }
                 relay.round().asked = Some(Instant::now());
                 relay.within = false;
                 return;
@@ -152,15 +155,7 @@ impl Session {
                 relay.within = false;
                 return;
             }
-            b'E' => {
-                relay.round();
-                if let Some(plan) = self.executed.take() {
-                    self.note_plan(relay, &plan);
-                    relay.round().listens.extend(self.listening_parts(&plan, b""));
-                }
-                return;
-            }
-            b'P' | b'D' | b'C' | b'H' => {
+            b'P' | b'D' | b'C' | b'E' | b'H' => {
                 relay.round();
                 return;
             }
@@ -174,8 +169,6 @@ impl Session {
         };
         relay.round();
         match plan {
-            // Perhaps no server hears of it: it is looked at again when it is run.
-            Some(plan) if self.listening(&plan).is_some() => self.executed = Some(plan),
             Some(plan) => self.note_plan(relay, &plan),
             None => relay.round().unknown = true,
         }
@@ -240,10 +233,11 @@ impl Session {
         let round = relay.round();
         round.plans.push(plan.clone());
         round.changes.extend(change);
+        round.listens.extend(Some(plan.clone()).filter(effect::listens));
     }
 
     /// The plan of the statement that a Bind names.
-    fn bound(&self, body: &[u8]) -> Option<Rc<Plan>> {
+    pub(in crate::session) fn bound(&self, body: &[u8]) -> Option<Rc<Plan>> {
         let (_, rest) = string(body)?;
         let (name, _) = string(rest)?;
         let named = self.names.get(name)?;
