@@ -99,8 +99,8 @@ pub(super) struct Relay {
     /// The server's prepared statements are gone, or may be.
     forgets: bool,
     /// The client has reset what it had begun with: the server, which was opened without, gets it
-    /// anew.
-    restores: bool,
+    /// anew, by these statements.
+    restores: String,
     /// It is under way, and the client hears what it changes.
     restoring: bool,
     /// A statement that changes the catalogue went out, and its transaction has not ended.
@@ -168,9 +168,10 @@ impl Session {
             relay.open = true;
         }
         loop {
-            if std::mem::take(&mut relay.restores) && server.status != Status::Failed {
+            let restores = std::mem::take(&mut relay.restores);
+            if !restores.is_empty() && server.status != Status::Failed {
                 relay.restoring = true;
-                server.ask(&self.settings.begun_with());
+                server.ask(&restores);
             }
             if self.mail_may_go_beside(&relay, server) {
                 self.tell_mail()?;
@@ -426,6 +427,8 @@ impl Session {
             || round.failed
             || round.plans.iter().any(|plan| effect::tangles(plan));
         if !round.failed {
+            let begun = round.changes.iter().map(|change| self.settings.begun_with(change));
+            relay.restores.extend(begun);
             relay.pending.extend(round.changes);
             relay.listens.extend(round.listens);
         }

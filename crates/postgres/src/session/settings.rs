@@ -63,9 +63,18 @@ impl SessionSettings {
         applied
     }
 
-    /// The statements that bring back what the session began with.
-    pub fn begun_with(&self) -> String {
-        statements(&self.startup)
+    /// The statements that bring back what the session began with, after a change that has a
+    /// server opened bare forget it; empty for none.
+    pub fn begun_with(&self, change: &Change) -> String {
+        match change {
+            Change::Set(..) => String::new(),
+            Change::Reset(name) => {
+                let begun = self.startup.get_key_value(&name.to_ascii_lowercase());
+                let begun = begun.map(|(name, value)| (name.clone(), value.clone()));
+                statements(&begun.into_iter().collect())
+            }
+            Change::ResetAll => statements(&self.startup),
+        }
     }
 
     /// What a setting is set to here, without the quotes that SQL has; `None` where the server's
@@ -128,16 +137,6 @@ impl SessionSettings {
                 };
             }
             Change::ResetAll => self.now = self.startup.clone(),
-        }
-    }
-
-    /// Whether a server that has run this change is left with other settings than the session has
-    /// after it: one that was opened bare does not know what the session began with.
-    pub fn differs_after(&self, change: &Change) -> bool {
-        match change {
-            Change::Set(..) => false,
-            Change::Reset(name) => self.startup.contains_key(&name.to_ascii_lowercase()),
-            Change::ResetAll => !self.startup.is_empty(),
         }
     }
 }
