@@ -17,6 +17,7 @@ mod hostile_clients;
 mod import_export;
 mod influxql;
 mod influxql_parse;
+mod isolation;
 mod kill;
 mod listen;
 mod logins;
