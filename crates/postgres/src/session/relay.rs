@@ -5,8 +5,8 @@
 //! transaction is open, every round is answered and no state of the session is left on it.
 
 mod feed;
+mod state;
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
@@ -16,18 +16,16 @@ use std::time::{Duration, Instant};
 use wire::postgres::backend::{Fields, Status};
 use wire::postgres::{Refusal, Severity, sqlstate};
 
-use super::listen::Confirming;
 use super::patience::{idle_in_transaction_timeout, idle_timeout};
 use super::round::{Cut, cut};
 use super::script::Heard;
-use super::settings::Change;
 use super::statements::message;
 use super::{End, Session, effect};
 use crate::backends::Standing;
-use crate::catalogue::Unsettled;
 use crate::plan::{Plan, Unsettles};
 use crate::server::Connection;
 use crate::settings::{Mode, Route};
+pub(super) use state::Relay;
 
 /// While so much waits to be sent to one side, nothing is read from the other.
 const AHEAD_MAX: usize = 256 * 1024;
@@ -38,117 +36,6 @@ const DOUBTFUL: [&[u8]; 3] = [b"26000", b"42P05", b"0A000"];
 
 /// After these a read that a replica was asked is asked of the primary: see `lanes::ticket`.
 const ELSEWHERE: [&[u8]; 6] = [b"25006", b"40001", b"0A000", b"57P01", b"57P02", b"57P03"];
-
-/// A round under way: what follows from it once it is answered.
-#[derive(Debug, Default)]
-struct Round {
-    plans: Vec<Rc<Plan>>,
-    /// Something in it was not looked into.
-    unknown: bool,
-    changes: Vec<Change>,
-    /// Those of its statements that change what the client listens to.
-    listens: Vec<Rc<Plan>>,
-    /// When it went out.
-    asked: Option<Instant>,
-    failed: bool,
-}
-
-/// What a client and its server connection are in the middle of.
-#[derive(Debug, Default)]
-pub(super) struct Relay {
-    /// Rounds that are not answered, the last one perhaps not whole.
-    rounds: VecDeque<Round>,
-    /// The last round goes on: its Sync has not come.
-    within: bool,
-    /// Bytes to come of a message that goes out as it comes.
-    through: usize,
-    /// The server waits for the client's data.
-    copying: bool,
-    /// Statements whose Parse went out in this round.
-    fresh: Vec<u64>,
-    /// Changes of settings in the open transaction.
-    pending: Vec<Change>,
-    /// Statements in it that change what the client listens to.
-    listens: Vec<Rc<Plan>>,
-    /// A LISTEN that the server does not get.
-    pub(super) confirming: Confirming,
-    /// What was bound last is such a statement: how its Execute is answered.
-    pub(super) diverted: Option<&'static [u8]>,
-    /// A transaction has written.
-    wrote: bool,
-    /// The command that was completed last was a COMMIT.
-    committed: bool,
-    /// A transaction is open, as of the last ReadyForQuery.
-    open: bool,
-    /// Since when, where that is limited.
-    since: Option<Instant>,
-    /// Bytes of the reply under way were passed on.
-    told: bool,
-    /// Something went out.
-    begun: bool,
-    /// What the client sends waits until the server has taken more.
-    full: bool,
-    /// The client has said goodbye, and is still to have its answers.
-    leaving: bool,
-    /// What may have been changed in the transaction's settings is not followed.
-    tangled: bool,
-    /// The first round, to be asked of the primary should a replica not answer it.
-    request: Option<Rc<[u8]>>,
-    /// Its answer is withheld.
-    withheld: bool,
-    /// The server's prepared statements are gone, or may be.
-    forgets: bool,
-    /// The client has reset what it had begun with: the server, which was opened without, gets it
-    /// anew, by these statements.
-    restores: String,
-    /// It is under way, and the client hears what it changes.
-    restoring: bool,
-    /// A statement that changes the catalogue went out, and its transaction has not ended.
-    unsettled: Option<Unsettled>,
-}
-
-impl Relay {
-    /// Whether the server connection could serve somebody else.
-    fn is_over(&self, server: &Connection) -> bool {
-        self.is_quiet() && server.is_free()
-    }
-
-    /// Whether the client's next message may go out before what went out is answered.
-    fn takes_more(&self, pinned: bool) -> bool {
-        self.within
-            || self.through > 0
-            || self.copying
-            || self.open
-            || pinned
-            || self.rounds.is_empty()
-    }
-
-    /// Whether the client has asked for nothing that is not answered.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.rounds.is_empty() && !self.within && self.through == 0
-    }
-
-    /// Whether the round that goes on has run a statement.
-    pub(super) fn has_run(&self) -> bool {
-        self.rounds.back().is_some_and(|round| !round.plans.is_empty())
-    }
-
-    /// Whether a transaction is open.
-    pub(super) fn is_open(&self) -> bool {
-        self.open
-    }
-
-    fn round(&mut self) -> &mut Round {
-        self.begun = true;
-        if !self.within || self.rounds.is_empty() {
-            self.rounds.push_back(Round::default());
-            self.within = true;
-        }
-        // There is one: it was just pushed, or is under way.
-        let last = self.rounds.len() - 1;
-        &mut self.rounds[last]
-    }
-}
 
 /// What came of a turn.
 enum Turn {

@@ -1,0 +1,122 @@
+//! What a client and its server connection are in the middle of.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Instant;
+
+use crate::catalogue::Unsettled;
+use crate::plan::Plan;
+use crate::server::Connection;
+use crate::session::listen::Confirming;
+use crate::session::settings::Change;
+
+/// A round under way: what follows from it once it is answered.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    pub(super) plans: Vec<Rc<Plan>>,
+    /// Something in it was not looked into.
+    pub(super) unknown: bool,
+    pub(super) changes: Vec<Change>,
+    /// Those of its statements that change what the client listens to.
+    pub(super) listens: Vec<Rc<Plan>>,
+    /// When it went out.
+    pub(super) asked: Option<Instant>,
+    pub(super) failed: bool,
+}
+
+/// What a client and its server connection are in the middle of.
+#[derive(Debug, Default)]
+pub(in crate::session) struct Relay {
+    /// Rounds that are not answered, the last one perhaps not whole.
+    pub(super) rounds: VecDeque<Round>,
+    /// The last round goes on: its Sync has not come.
+    pub(super) within: bool,
+    /// Bytes to come of a message that goes out as it comes.
+    pub(super) through: usize,
+    /// The server waits for the client's data.
+    pub(super) copying: bool,
+    /// Statements whose Parse went out in this round.
+    pub(super) fresh: Vec<u64>,
+    /// Changes of settings in the open transaction.
+    pub(super) pending: Vec<Change>,
+    /// Statements in it that change what the client listens to.
+    pub(super) listens: Vec<Rc<Plan>>,
+    /// A LISTEN that the server does not get.
+    pub(in crate::session) confirming: Confirming,
+    /// What was bound last is such a statement: how its Execute is answered.
+    pub(in crate::session) diverted: Option<&'static [u8]>,
+    /// A transaction has written.
+    pub(super) wrote: bool,
+    /// The command that was completed last was a COMMIT.
+    pub(super) committed: bool,
+    /// A transaction is open, as of the last ReadyForQuery.
+    pub(super) open: bool,
+    /// Since when, where that is limited.
+    pub(super) since: Option<Instant>,
+    /// Bytes of the reply under way were passed on.
+    pub(super) told: bool,
+    /// Something went out.
+    pub(super) begun: bool,
+    /// What the client sends waits until the server has taken more.
+    pub(super) full: bool,
+    /// The client has said goodbye, and is still to have its answers.
+    pub(super) leaving: bool,
+    /// What may have been changed in the transaction's settings is not followed.
+    pub(super) tangled: bool,
+    /// The first round, to be asked of the primary should a replica not answer it.
+    pub(super) request: Option<Rc<[u8]>>,
+    /// Its answer is withheld.
+    pub(super) withheld: bool,
+    /// The server's prepared statements are gone, or may be.
+    pub(super) forgets: bool,
+    /// The client has reset what it had begun with: the server, which was opened without, gets it
+    /// anew, by these statements.
+    pub(super) restores: String,
+    /// It is under way, and the client hears what it changes.
+    pub(super) restoring: bool,
+    /// A statement that changes the catalogue went out, and its transaction has not ended.
+    pub(super) unsettled: Option<Unsettled>,
+}
+
+impl Relay {
+    /// Whether the server connection could serve somebody else.
+    pub(super) fn is_over(&self, server: &Connection) -> bool {
+        self.is_quiet() && server.is_free()
+    }
+
+    /// Whether the client's next message may go out before what went out is answered.
+    pub(super) fn takes_more(&self, pinned: bool) -> bool {
+        self.within
+            || self.through > 0
+            || self.copying
+            || self.open
+            || pinned
+            || self.rounds.is_empty()
+    }
+
+    /// Whether the client has asked for nothing that is not answered.
+    pub(in crate::session) fn is_quiet(&self) -> bool {
+        self.rounds.is_empty() && !self.within && self.through == 0
+    }
+
+    /// Whether the round that goes on has run a statement.
+    pub(in crate::session) fn has_run(&self) -> bool {
+        self.rounds.back().is_some_and(|round| !round.plans.is_empty())
+    }
+
+    /// Whether a transaction is open.
+    pub(in crate::session) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    pub(super) fn round(&mut self) -> &mut Round {
+        self.begun = true;
+        if !self.within || self.rounds.is_empty() {
+            self.rounds.push_back(Round::default());
+            self.within = true;
+        }
+        // There is one: it was just pushed, or is under way.
+        let last = self.rounds.len() - 1;
+        &mut self.rounds[last]
+    }
+}
