@@ -25,6 +25,7 @@ mod odd_lines;
 mod operation;
 mod other_backends;
 mod poison;
+mod postgres;
 mod queries;
 mod scene;
 mod space;
