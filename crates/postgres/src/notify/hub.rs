@@ -53,8 +53,8 @@ struct Gap {
     missed_by: HashMap<i32, Arc<Mailbox>>,
 }
 
-/// A client whose LISTEN is not answered. It hears nothing yet: what was notified before its LISTEN,
-/// and is still on its way to Weir, is not for it.
+/// A client whose LISTEN is not answered. It hears nothing yet: what was notified before that, and
+/// is still on its way to Weir, is not for it.
 #[derive(Debug)]
 struct Joining {
     client: i32,

@@ -1,7 +1,8 @@
 //! What a text of several statements does to the session, statement by statement.
 //!
 //! Drivers reset a session in one text (`SELECT pg_advisory_unlock_all(); CLOSE ALL; UNLISTEN *;
-//! RESET ALL`) each time it goes back to their pool: that must not bind it to its server connection.
+//! RESET ALL`) each time it goes back to their pool: that must not bind it to its server's
+//! connection.
 
 use std::rc::Rc;
 
