@@ -23,6 +23,8 @@ const REST: Duration = Duration::from_millis(500);
 /// A head that has run for so many times what others do stands still, beyond
 /// `lanes.head-of-line`.
 const HEAD_NORMS: u32 = 8;
+/// And at this age it does in any case.
+const HEAD_NORMS_MAX: Duration = Duration::from_millis(100);
 
 /// Whose statements a lane takes: nothing that a statement can see differs between them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -108,7 +110,8 @@ impl Drop for Loaded {
     }
 }
 
-/// How long requests on a worker's lanes run at present, on average. Clones are the same one.
+/// How long reads run at present on a worker's lanes and leases, on average. Clones are the same
+/// one.
 ///
 /// Where the machine is busy everything takes longer: what is slow is told from what others take.
 #[derive(Debug, Clone, Default)]
@@ -171,7 +174,7 @@ impl Group {
         self.used.set(now);
         let lanes = self.lanes.borrow();
         let limits = self.limits.get();
-        let head_max = limits.head_max.max(norm * HEAD_NORMS);
+        let head_max = limits.head_max.max((norm * HEAD_NORMS).min(HEAD_NORMS_MAX));
         let mut best: Option<(usize, &Rc<Lane>)> = None;
         let epoch = self.backend.epoch();
         for lane in lanes.iter().filter(|lane| !lane.handle.is_quarantined()) {

@@ -22,7 +22,7 @@ use super::script::Heard;
 use super::statements::message;
 use super::{End, Session, effect};
 use crate::backends::Standing;
-use crate::plan::{Plan, Unsettles};
+use crate::plan::{Kind, Plan, Unsettles};
 use crate::server::Connection;
 use crate::settings::{Mode, Route};
 pub(super) use state::Relay;
@@ -300,7 +300,11 @@ impl Session {
         let was_open = relay.open;
         relay.open = status != Status::Idle;
         if let (Some(asked), [plan], false) = (round.asked, &round.plans[..], round.failed) {
-            plan.note(asked.elapsed());
+            let ran = asked.elapsed();
+            plan.note(ran);
+            if matches!(plan.kind, Kind::Read) {
+                self.front.norm.note(ran);
+            }
         }
         relay.wrote |= round.plans.iter().any(|plan| effect::may_write(plan)) || round.unknown;
         for plan in &round.plans {

@@ -1,6 +1,7 @@
 //! Where a round goes.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use super::Session;
 use super::listen::Listening;
@@ -10,6 +11,9 @@ use crate::settings::{Mode, Route};
 
 /// A statement that takes so many times what others take is slow, beyond `lanes.slow`.
 const SLOW_NORMS: u32 = 4;
+
+/// However busy the machine is, what takes longer has a server connection of its own.
+const NORMS_MAX: Duration = Duration::from_millis(100);
 
 /// Where a round goes.
 pub(super) enum Way {
@@ -115,7 +119,8 @@ impl Session {
     /// lease: nobody waits behind it.
     fn is_quick(&self, plan: &Plan) -> bool {
         let slow = self.front.settings().lanes.slow.get();
-        let ran = |ran| ran <= slow || ran <= self.front.norm.get() * SLOW_NORMS;
+        let norm = (self.front.norm.get() * SLOW_NORMS).min(NORMS_MAX);
+        let ran = |ran| ran <= slow || ran <= norm;
         plan.run_time().is_some_and(ran)
     }
 }
