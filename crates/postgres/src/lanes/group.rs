@@ -176,6 +176,9 @@ impl Group {
         let limits = self.limits.get();
         let head_max = limits.head_max.max((norm * HEAD_NORMS).min(HEAD_NORMS_MAX));
         let mut best: Option<(usize, &Rc<Lane>)> = None;
+        // Where every head has run for long the machine is busy: more server processes would make
+        // it busier, so the shortest line that moves at all will do.
+        let mut slow: Option<(usize, &Rc<Lane>)> = None;
         let epoch = self.backend.epoch();
         for lane in lanes.iter().filter(|lane| !lane.handle.is_quarantined()) {
             if lane.epoch != epoch {
@@ -184,17 +187,16 @@ impl Group {
                 continue;
             }
             let depth = lane.handle.depth();
-            if best.is_some_and(|(least, _)| least <= depth) {
-                continue;
-            }
-            let stands = depth > 0 && lane.handle.head_age(now).is_some_and(|age| age > head_max);
-            if !stands {
-                best = Some((depth, lane));
+            let age = lane.handle.head_age(now).filter(|_| depth > 0).unwrap_or_default();
+            let line = if age <= head_max { &mut best } else { &mut slow };
+            if age <= HEAD_NORMS_MAX && line.is_none_or(|(least, _)| depth < least) {
+                *line = Some((depth, lane));
                 if depth == 0 {
                     break;
                 }
             }
         }
+        let best = best.or(slow);
         if best.is_none_or(|(depth, _)| depth > 0)
             && lanes.len() < limits.count
             && self.may_open(now)

@@ -77,7 +77,7 @@ impl Default for Lanes {
         Self {
             on: true,
             count: 4,
-            depth: 64,
+            depth: 256,
             slow: Duration::from_millis(10),
             head_of_line: Duration::from_millis(5),
             reply_spill: Size::from_mib(16),
