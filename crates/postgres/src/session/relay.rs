@@ -26,6 +26,7 @@ use crate::plan::{Kind, Plan, Unsettles};
 use crate::server::Connection;
 use crate::settings::{Mode, Route};
 pub(super) use state::Relay;
+use state::Round;
 
 /// While so much waits to be sent to one side, nothing is read from the other.
 const AHEAD_MAX: usize = 256 * 1024;
@@ -299,13 +300,7 @@ impl Session {
         }
         let was_open = relay.open;
         relay.open = status != Status::Idle;
-        if let (Some(asked), [plan], false) = (round.asked, &round.plans[..], round.failed) {
-            let ran = asked.elapsed();
-            plan.note(ran);
-            if matches!(plan.kind, Kind::Read) {
-                self.front.norm.note(ran);
-            }
-        }
+        self.note_run(&round);
         relay.wrote |= round.plans.iter().any(|plan| effect::may_write(plan)) || round.unknown;
         for plan in &round.plans {
             self.database.catalogue_changed(effect::unsettles(plan));
@@ -351,6 +346,18 @@ impl Session {
         relay.listens.clear();
         if std::mem::take(&mut relay.wrote) {
             self.last_write = self.front.backends.note_write();
+        }
+    }
+
+    /// Learns how long a statement ran.
+    fn note_run(&self, round: &Round) {
+        let (Some(asked), [plan], false) = (round.asked, &round.plans[..], round.failed) else {
+            return;
+        };
+        let ran = asked.elapsed();
+        plan.note(ran);
+        if matches!(plan.kind, Kind::Read) {
+            self.front.norm.note(ran);
         }
     }
 
