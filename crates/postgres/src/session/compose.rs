@@ -28,7 +28,7 @@ pub enum Fault {
     #[error("invalid message format")]
     Malformed,
     /// It holds more prepared statements than it may.
-    #[error("too many prepared statements; close some, or raise postgres.client-statements")]
+    #[error("too many prepared statements; close some, or raise postgres.max-prepared-statements")]
     TooMany,
 }
 
