@@ -14,7 +14,7 @@ mod ticket;
 use std::time::Duration;
 
 pub use group::{Group, Key, Known, Lane, Load, Loaded, Norm, Picked};
-pub use ticket::{Attendant, Editing, Needs, Ticket, Told};
+pub use ticket::{Attendant, Editing, Needs, Ticket, Told, is_for_another};
 use wire::postgres::reply::{Run, Scanner};
 
 /// How lanes are run; from `[postgres.lanes]`.

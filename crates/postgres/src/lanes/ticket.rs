@@ -12,7 +12,7 @@ use crate::session::client::{Again, Client};
 use crate::session::script::{Heard, Script};
 
 /// SQLSTATEs after which a read is asked again elsewhere, when nothing of its reply was told: the
-/// server is read-only, in recovery, shutting down or starting; or a cancel hit the wrong one.
+/// server is read-only, in recovery, shutting down or starting.
 const ELSEWHERE: [&[u8]; 5] = [b"25006", b"40001", b"57P01", b"57P02", b"57P03"];
 /// After these the statement is prepared again: it is not there, or is there already.
 const ANEW: [&[u8]; 2] = [b"26000", b"42P05"];
@@ -23,6 +23,12 @@ const CHANGED: &[u8] = b"0A000";
 const CANCELLED: &[u8] = b"57014";
 /// How often one statement is asked again.
 const ATTEMPTS_MAX: u8 = 3;
+
+/// Whether a read that failed so, before anything of its reply was told, is for another server.
+/// Some reads (0A000) a standby does not do.
+pub fn is_for_another(code: &[u8], is_replica: bool) -> bool {
+    ELSEWHERE.contains(&code) || (is_replica && code == CHANGED)
+}
 
 /// A request's companion.
 pub struct Ticket {
@@ -161,15 +167,11 @@ impl Ticket {
         if self.attempts >= ATTEMPTS_MAX {
             return None;
         }
-        if ELSEWHERE.contains(&code) {
+        if is_for_another(code, lane.is_replica) {
             return Some(Again::Elsewhere);
         }
         if code == CANCELLED && lane.cancelled.get() && !self.client.wants_cancel() {
             return Some(Again::Same);
-        }
-        if code == CHANGED && lane.is_replica {
-            // Some reads a standby does not do.
-            return Some(Again::Elsewhere);
         }
         let needs = self.needs?;
         let anew = ANEW.contains(&code) || (needs.parsed && code == CHANGED);

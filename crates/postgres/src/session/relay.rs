@@ -22,6 +22,7 @@ use super::script::Heard;
 use super::statements::message;
 use super::{End, Session, effect};
 use crate::backends::Standing;
+use crate::lanes::is_for_another;
 use crate::plan::{Kind, Plan, Unsettles};
 use crate::server::Connection;
 use crate::settings::{Mode, Route};
@@ -34,9 +35,6 @@ const HEADER: usize = 5;
 /// After these errors what is prepared on a server is closed and prepared again before it is used:
 /// it is not there, is there already, or its result has changed.
 const DOUBTFUL: [&[u8]; 3] = [b"26000", b"42P05", b"0A000"];
-
-/// After these a read that a replica was asked is asked of the primary: see `lanes::ticket`.
-const ELSEWHERE: [&[u8]; 6] = [b"25006", b"40001", b"0A000", b"57P01", b"57P02", b"57P03"];
 
 /// What came of a turn.
 enum Turn {
@@ -261,7 +259,7 @@ impl Session {
                 relay.withheld |= !swallowed
                     && !relay.told
                     && relay.request.is_some()
-                    && code.is_ok_and(|code| ELSEWHERE.contains(&code));
+                    && code.is_ok_and(|code| is_for_another(code, true));
                 if let Some(round) = relay.rounds.front_mut() {
                     round.failed = true;
                 }
