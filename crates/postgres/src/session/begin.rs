@@ -35,7 +35,7 @@ impl Session {
     /// Takes note of where statements are to go.
     pub(super) fn change_route(&mut self, route: Option<Route>, len: usize) {
         self.route = route;
-        let status = if self.begin.is_some() { Status::InTransaction } else { Status::Idle };
+        let status = self.status();
         self.answer("SET", status, len);
     }
 
@@ -57,7 +57,7 @@ impl Session {
                 "DEALLOCATE"
             }
         };
-        let status = if self.begin.is_some() { Status::InTransaction } else { Status::Idle };
+        let status = self.status();
         self.answer(command, status, len);
     }
 

@@ -324,8 +324,13 @@ impl Session {
         }
     }
 
+    /// Where the session is, as far as no server has to be asked.
+    fn status(&self) -> Status {
+        if self.begin.is_some() { Status::InTransaction } else { Status::Idle }
+    }
+
     fn say_ready(&self) {
-        let status = if self.begin.is_some() { Status::InTransaction } else { Status::Idle };
+        let status = self.status();
         let mut out = Vec::with_capacity(6);
         put_ready_for_query(&mut out, status);
         self.client.outlet.send(&out);
