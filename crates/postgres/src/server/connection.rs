@@ -10,14 +10,13 @@ use std::time::Instant;
 use flow::scratch::Scratch;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use wire::postgres::backend::{Fields, Status, parameter_status};
-use wire::postgres::{Refusal, sqlstate};
+use wire::postgres::{Refusal, message, sqlstate};
 
 use super::{CancelKey, Dialled, Socket};
 use crate::backends::Backend;
 use crate::session::prepared::Prepared;
 use crate::session::script::{Expect, Fate, Heard, Script, Unasked};
 use crate::session::settings::Applied;
-use crate::session::statements::message;
 
 /// Of an outgoing buffer's memory so much is kept while nothing is in it.
 const KEPT: usize = 16 * 1024;

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use wire::postgres::message;
+
 use super::prepared::Prepared;
 use super::round::{messages, string};
 use super::script::{Expect, Fate, Script};
-use super::statements::{Statement, Statements, message};
+use super::statements::{Statement, Statements};
 
 /// A client's prepared statements by its own names; the unnamed one has the empty name.
 pub type Names = HashMap<Box<[u8]>, Named>;

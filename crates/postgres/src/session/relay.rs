@@ -14,12 +14,11 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use wire::postgres::backend::{Fields, Status};
-use wire::postgres::{Refusal, Severity, sqlstate};
+use wire::postgres::{Refusal, Severity, message, sqlstate};
 
 use super::patience::{idle_in_transaction_timeout, idle_timeout};
 use super::round::{Cut, cut};
 use super::script::Heard;
-use super::statements::message;
 use super::{End, Session, effect};
 use crate::backends::Standing;
 use crate::lanes::is_for_another;

@@ -103,7 +103,7 @@ pub fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::statements::message;
+    use wire::postgres::message;
 
     fn of(parts: &[(u8, &[u8])]) -> Vec<u8> {
         let mut out = Vec::new();

@@ -9,6 +9,7 @@ use std::hash::BuildHasher;
 use std::rc::Rc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+use wire::postgres::message;
 
 use crate::plan::{Plan, Scope};
 use crate::worker::Database;
@@ -45,17 +46,7 @@ impl Statement {
 
     /// Its name on servers, as it stands in a message: with the zero byte.
     pub fn write_name(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"weir_");
-        let mut digits = [0; 20];
-        let mut at = digits.len();
-        let mut rest = self.number;
-        while rest > 0 || at == digits.len() {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
-        out.extend_from_slice(&digits[at..]);
-        out.push(0);
+        write_name(self.number, out);
     }
 
     /// Appends the Parse message that prepares it.
@@ -78,19 +69,23 @@ impl Statement {
 pub fn close(number: u64, out: &mut Vec<u8>) {
     message(out, b'C', |out| {
         out.push(b'S');
-        out.extend_from_slice(format!("weir_{number}\0").as_bytes());
+        write_name(number, out);
     });
 }
 
-/// Appends a message: its tag, its length, and what `body` appends.
-pub fn message(out: &mut Vec<u8>, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
-    out.push(tag);
-    let at = out.len();
-    out.extend_from_slice(&[0; 4]);
-    body(out);
-    // A message was bounded when it was read, and a name adds some bytes.
-    let len = u32::try_from(out.len() - at).unwrap_or(u32::MAX);
-    out[at..at + 4].copy_from_slice(&len.to_be_bytes());
+/// The name on servers of the statement with this number, with the zero byte.
+fn write_name(number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"weir_");
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut rest = number;
+    while rest > 0 || at == digits.len() {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    out.extend_from_slice(&digits[at..]);
+    out.push(0);
 }
 
 /// The statements of one worker.

@@ -21,7 +21,7 @@ pub mod startup;
 #[cfg(test)]
 mod tests;
 
-pub use read::Malformed;
+pub use read::{Malformed, message};
 pub use refusal::{Refusal, Severity, sqlstate};
 
 /// The highest minor version of protocol 3 that is spoken here.

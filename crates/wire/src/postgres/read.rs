@@ -70,8 +70,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes a message: tag, length, and the body that `body` appends.
-pub(super) fn message(out: &mut Vec<u8>, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
+/// Appends a message: its tag, its length, and the body that `body` appends.
+pub fn message(out: &mut Vec<u8>, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
     out.push(tag);
     untagged(out, body);
 }

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use wire::postgres::backend::{Status, put_command_complete, put_ready_for_query};
+use wire::postgres::message;
 
 use super::{AHEAD_MAX, HEADER, Relay};
 use crate::plan::{Deallocate, Kind, Plan, Unsettles};
@@ -12,7 +13,6 @@ use crate::session::compose::Composer;
 use crate::session::listen::Diverted;
 use crate::session::round::{HELD_MAX, header, string};
 use crate::session::script::{Expect, Fate};
-use crate::session::statements::message;
 use crate::session::{End, Session, effect};
 
 /// A Query is held up to this length, so that it can be looked into; a longer one goes out as it
