@@ -29,7 +29,7 @@ pub enum LetterError {
         /// Where its file was looked for.
         dir: PathBuf,
     },
-    /// The file would become larger than `dead-letters-max`.
+    /// Some letters had no room: the file would become larger than `dead-letters-max`.
     #[error("{path} is full: {max} bytes; replay or drop its letters, or raise dead-letters-max")]
     Full {
         /// The file.
@@ -282,11 +282,13 @@ impl DeadLetters {
         file_of(&self.dir, &self.backend)
     }
 
-    /// Appends the letters that are not there yet and syncs them. Blocks on the disk.
+    /// Appends the letters that are not there yet and syncs them. Blocks on the disk. What has
+    /// room is kept, so that more letters than the file may ever hold get through it in parts; an
+    /// empty file takes one letter of any size.
     ///
     /// # Errors
-    /// [`LetterError::Full`] when they do not fit, or what the file system said. Nothing is then
-    /// kept of them.
+    /// [`LetterError::Full`] when there was no room for all of them, or what the file system said;
+    /// nothing is then kept of them. Called again with the same letters it goes on.
     pub fn append(&mut self, letters: &[Letter]) -> Result<(), LetterError> {
         let path = self.path();
         let new: Vec<&Letter> =
@@ -294,19 +296,25 @@ impl DeadLetters {
         if new.is_empty() {
             return Ok(());
         }
-        let mut bytes = Vec::new();
-        for letter in &new {
-            write_letter(&mut bytes, letter).map_err(io_error("write", &path))?;
-        }
         let _lock = lock(&self.dir, &self.backend)?;
         let is_new = !path.exists();
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let mut file = file.map_err(io_error("open", &path))?;
         let before = file.metadata().map_err(io_error("read", &path))?.len();
-        if before + bytes.len() as u64 > self.bytes_max {
-            return Err(LetterError::Full { path, max: self.bytes_max });
+        let room = self.bytes_max.saturating_sub(before);
+        let (mut bytes, mut kept) = (Vec::new(), 0);
+        for letter in &new {
+            let end = bytes.len();
+            write_letter(&mut bytes, letter).map_err(io_error("write", &path))?;
+            if bytes.len() as u64 > room && before + end as u64 > 0 {
+                bytes.truncate(end);
+                break;
+            }
+            kept += 1;
         }
-        if let Err(error) = file.write_all(&bytes).and_then(|()| file.sync_all()) {
+        let write =
+            if kept > 0 { file.write_all(&bytes).and_then(|()| file.sync_all()) } else { Ok(()) };
+        if let Err(error) = write {
             // Best effort: an end that stays torn is cut off when the file is opened again.
             let _ = file.set_len(before);
             return Err(io_error("write", &path)(error));
@@ -314,7 +322,10 @@ impl DeadLetters {
         if is_new {
             sync_dir(&self.dir)?;
         }
-        self.recent.extend(new.iter().map(|letter| letter.id));
+        self.recent.extend(new[..kept].iter().map(|letter| letter.id));
+        if kept < new.len() {
+            return Err(LetterError::Full { path, max: self.bytes_max });
+        }
         Ok(())
     }
 

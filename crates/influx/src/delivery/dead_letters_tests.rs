@@ -54,11 +54,26 @@ fn a_full_file_takes_nothing_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let mut letters = DeadLetters::open(dir.path(), "a", 200, 0).unwrap();
     letters.append(&[letter(1, 0, b"x")]).unwrap();
-    let full = letters.append(&[letter(2, 0, b"x"), letter(3, 0, b"x")]).unwrap_err();
+    let full = letters.append(&[letter(2, 0, &[b'x'; 100])]).unwrap_err();
     assert!(matches!(full, LetterError::Full { max: 200, .. }), "{full}");
     assert_eq!(ids(dir.path()), ["1:0"]);
     drop(dir.path(), "a", &Selection::All).unwrap();
-    letters.append(&[letter(2, 0, b"x")]).unwrap();
+    letters.append(&[letter(2, 0, &[b'x'; 100])]).unwrap();
+}
+
+#[test]
+fn more_letters_than_a_file_may_hold_get_through_it_in_parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut letters = DeadLetters::open(dir.path(), "a", 200, 0).unwrap();
+    let large = vec![b'x'; 500];
+    let all = [letter(1, 0, b"x"), letter(2, 0, &large), letter(3, 0, b"x")];
+    for (kept, done) in [("1:0", false), ("2:0", false), ("3:0", true)] {
+        assert_eq!(letters.append(&all).is_ok(), done, "{kept}");
+        assert_eq!(ids(dir.path()), [kept]);
+        drop(dir.path(), "a", &Selection::All).unwrap();
+    }
+    letters.append(&all).unwrap();
+    assert!(ids(dir.path()).is_empty(), "nothing is kept twice");
 }
 
 #[test]

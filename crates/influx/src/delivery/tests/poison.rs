@@ -131,10 +131,11 @@ async fn when_the_dead_letters_are_full_the_backend_stops_until_there_is_room() 
         status.state == Phase::Stopped && full
     })
     .await;
-    assert_eq!(rig.letters("a").len(), 5);
+    let kept = rig.letters("a").len();
+    assert!((5..10).contains(&kept), "{kept}");
     dead_letters::drop(&rig.letters_dir(), "a", &Selection::All).unwrap();
     rig.settled("a").await;
-    assert_eq!(rig.letters("a").len(), 5);
+    assert_eq!(rig.letters("a").len(), 10 - kept);
     assert_eq!(store.last_arrivals(), (10..20).collect::<Vec<_>>());
 }
 
