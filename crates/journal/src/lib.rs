@@ -33,6 +33,7 @@ mod ledger;
 mod open;
 mod position;
 mod prepare;
+mod priority;
 mod reader;
 mod record;
 mod recovery;

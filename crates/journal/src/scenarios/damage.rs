@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
-use super::{Rig, assert_accounted, drain, put, put_all};
+use super::{Rig, assert_accounted, drain, put, put_all, until};
 use crate::inspect::{inspect, verify};
 use crate::{OpenError, Start};
 
@@ -30,6 +30,8 @@ async fn written(rig: &Rig, count: u64) -> Vec<u64> {
         let position = put(&journal, n).await.unwrap();
         offsets.push(4096 + position.0 % (64 * 1024 - 4096));
     }
+    // The one that is written and the one made ready behind it.
+    until(|| journal.status().segments > 1).await;
     journal.close().await;
     offsets
 }
