@@ -25,9 +25,6 @@ use crate::progress::{Progress, Slow};
 use crate::scratch::Scratch;
 use crate::stream::Stream;
 
-/// How often it is looked whether a client has gone that is not read from.
-const LOOK: Duration = Duration::from_millis(100);
-
 /// A client's socket. Clones are the same socket; all stay on its worker. The client's task calls
 /// [`close`](Self::close) or [`finish`](Self::finish) when it ends, since clones elsewhere would
 /// keep the connection open.
@@ -39,6 +36,8 @@ struct Client {
     progress: Progress,
     scratch: Scratch,
     spill_max: usize,
+    /// Bytes that were handed over for it, those included that it has not taken yet.
+    handed: Cell<u64>,
     /// Only while there is something in it, or in TLS's own buffer, that the socket does not take.
     spill: RefCell<Option<Box<Spill>>>,
     /// Nothing more is sent: the connection was closed or has failed.
@@ -63,6 +62,7 @@ impl Outlet {
             scratch: stream.connections().scratch().clone(),
             stream: RefCell::new(stream),
             spill_max,
+            handed: Cell::new(0),
             spill: RefCell::new(None),
             closed: Cell::new(false),
         }))
@@ -122,6 +122,7 @@ impl Outlet {
         if !self.may_send() {
             return;
         }
+        self.hand(bytes.len());
         if self.0.spill.borrow().is_some() {
             return self.spill(&[bytes]);
         }
@@ -134,6 +135,7 @@ impl Outlet {
         if !self.may_send() {
             return;
         }
+        self.hand(parts.iter().map(|part| part.len()).sum());
         if self.0.spill.borrow().is_some() {
             return self.spill(parts);
         }
@@ -144,6 +146,11 @@ impl Outlet {
         }
         let sent = self.0.stream.borrow_mut().try_send_parts(&slices);
         self.sent(sent, parts);
+    }
+
+    #[inline]
+    fn hand(&self, len: usize) {
+        self.0.handed.set(self.0.handed.get() + len as u64);
     }
 
     #[inline]
@@ -237,11 +244,10 @@ impl Outlet {
     }
 
     /// Waits until the client has gone away or the connection is closed, for a task that does not
-    /// read meanwhile: whoever reads hears of it there, and at once. Looks now and then, which is
-    /// often enough for a statement that nobody waits for any more.
-    pub async fn gone(&self) {
+    /// read meanwhile: whoever reads hears of it there, and at once. Looks each `every`.
+    pub async fn gone(&self, every: Duration) {
         while self.may_send() && !self.0.stream.borrow().is_ended() {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(every).await;
         }
     }
 
@@ -255,9 +261,24 @@ impl Outlet {
         &self.0.progress
     }
 
+    /// Bytes that were sent, those included that wait for the client to take them.
+    pub fn sent_bytes(&self) -> u64 {
+        self.0.handed.get()
+    }
+
     /// Whether the connection is encrypted.
     pub fn is_tls(&self) -> bool {
         self.0.stream.borrow().is_tls()
+    }
+
+    /// See [`Stream::encryption`].
+    pub fn encryption(&self) -> Option<String> {
+        self.0.stream.borrow().encryption()
+    }
+
+    /// The address that the client connected to; `None` for a Unix socket, or where it is gone.
+    pub fn local_addr(&self) -> Option<std::net::SocketAddr> {
+        self.0.stream.borrow().local_addr().ok()
     }
 }
 

@@ -57,6 +57,12 @@ pub trait Opener: 'static {
         true
     }
 
+    /// How connections of `key` are kept, where that is not as it is for `all`.
+    fn settings(&self, key: &Self::Key, all: &Settings) -> Settings {
+        let _ = key;
+        all.clone()
+    }
+
     /// A connection that the pool is done with: says goodbye, or simply drops it.
     fn close(&self, connection: Self::Connection) {
         drop(connection);
@@ -103,6 +109,9 @@ pub struct Settings {
     pub age: Option<Duration>,
     /// The waits after failures to open: the first at most, and all at most.
     pub backoff: (Duration, Duration),
+    /// After a failure that is final, for how long nobody tries again where nothing is open: those
+    /// who ask meanwhile hear of it at once.
+    pub retry: Duration,
 }
 
 impl Default for Settings {
@@ -114,6 +123,7 @@ impl Default for Settings {
             idle_time: Some(Duration::from_secs(600)),
             age: Some(Duration::from_secs(3600)),
             backoff: (Duration::from_millis(50), Duration::from_secs(1)),
+            retry: Duration::ZERO,
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use crate::progress::{Opened, Progress};
 use crate::tls::{Encrypted, ServerTls};
-pub(crate) use socket::Socket;
+pub use socket::Socket;
 
 /// A connection on its worker. Bytes that move are noted in its [`Progress`]; once that has closed
 /// the connection for being slow, every read and write fails with
@@ -106,6 +106,12 @@ impl Stream {
     /// The certificate (DER) that the client was shown, for channel binding (RFC 5929, section 4).
     pub fn server_certificate(&self) -> Option<&[u8]> {
         Some(self.encrypted()?.server_certificate())
+    }
+
+    /// Version and cipher of an encrypted connection, as `TLSv1.3/TLS13_AES_256_GCM_SHA384`.
+    pub fn encryption(&self) -> Option<String> {
+        let connection = self.encrypted()?.stream.get_ref().1;
+        Some(crate::tls::described(connection))
     }
 
     /// The protocol that was agreed on by ALPN.

@@ -58,6 +58,14 @@ pub enum TlsError {
     Refused(#[from] rustls::Error),
 }
 
+/// Version and cipher of a connection after its handshake, as `TLSv1.3/TLS13_AES_128_GCM_SHA256`.
+pub fn described(connection: &rustls::CommonState) -> String {
+    let version = connection.protocol_version().and_then(|version| version.as_str());
+    let suite = connection.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str());
+    let version = version.map_or_else(String::new, |name| name.replace("TLSv1_", "TLSv1."));
+    format!("{version}/{}", suite.unwrap_or_default())
+}
+
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }

@@ -33,7 +33,7 @@ async fn client(mut stream: Stream, tls: ServerTls) {
     if wish == b'G' {
         let outlet = Outlet::new(stream, SPILL_MAX);
         outlet.progress().serving();
-        return outlet.gone().await;
+        return outlet.gone(std::time::Duration::from_millis(100)).await;
     }
     if wish == b'S' {
         stream.write_all(b"S").await.unwrap();

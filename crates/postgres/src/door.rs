@@ -12,9 +12,9 @@ use tokio::runtime::Handle;
 use wire::postgres::{Refusal, sqlstate};
 
 use crate::auth::auth_query::Outcome;
-use crate::auth::{Ask, ChannelBinding, Credentials, Mock, Secret, Users, Verifier};
+use crate::auth::{Ask, ChannelBinding, Credentials, Mock, Secret, Users, Verifier, common_name};
 use crate::backends::Backends;
-use crate::settings::{AuthQuery, Method, Settings};
+use crate::settings::{AuthQuery, AuthRule, ClientCertificate, Method, Settings};
 use remote::Remote;
 
 /// The users cannot be read.
@@ -46,7 +46,7 @@ pub struct Doors {
 /// What one client has to show.
 pub struct Door {
     doors: Arc<Doors>,
-    method: Method,
+    rule: AuthRule,
     verifier: Option<Verifier>,
 }
 
@@ -83,20 +83,20 @@ impl Doors {
         user: &str,
     ) -> Result<Door, Refusal> {
         let rule = self.settings.auth.iter().find(|rule| rule.fits(from, tls, database, user));
-        let method = match rule {
-            Some(rule) => rule.method,
-            None if self.settings.auth.is_empty() => Method::Md5,
+        let rule = match rule {
+            Some(rule) => rule.clone(),
+            None if self.settings.auth.is_empty() => AuthRule::everyone(Method::Md5),
             None => {
                 let what = format!("no rule of postgres.auth is for user \"{user}\" there");
                 return Err(Refusal::fatal(sqlstate::INVALID_AUTHORIZATION, what));
             }
         };
-        let asks = !matches!(method, Method::Trust | Method::Reject | Method::Cert);
+        let asks = rule.method.asks_for_password();
         let verifier = match self.users.contains(user) || !asks || self.remote.is_none() {
             true => self.users.verifier(user, SystemTime::now()).cloned(),
             false => self.clone().ask(backends.clone(), control, database, user).await?,
         };
-        Ok(Door { doors: self, method, verifier })
+        Ok(Door { doors: self, rule, verifier })
     }
 }
 
@@ -159,20 +159,71 @@ impl Door {
         self.verifier.clone().filter(|verifier| !verifier.is_warm())
     }
 
+    /// Whether the system has to be asked whose process is at the other end.
+    pub fn wants_system_user(&self) -> bool {
+        self.rule.method == Method::Peer
+    }
+
     /// The question.
-    pub fn ask<'a>(
-        &'a self,
-        user: &'a str,
-        binding: Option<&'a ChannelBinding>,
-        certificate: Option<&'a [u8]>,
-    ) -> Ask<'a> {
-        Ask {
-            method: self.method,
+    ///
+    /// # Errors
+    /// It has not shown the certificate that it needs before it is asked.
+    pub fn ask<'a>(&'a self, user: &'a str, shown: &Shown<'a>) -> Result<Ask<'a>, Refusal> {
+        let rule = &self.rule;
+        let may_be = |name: &str| rule.may_be(name, user);
+        let is_certified = || shown.certificate.and_then(common_name).is_some_and(|of| may_be(&of));
+        let has_certificate = match rule.client_certificate {
+            None => true,
+            Some(ClientCertificate::VerifyCa) => shown.certificate.is_some(),
+            Some(ClientCertificate::VerifyFull) => is_certified(),
+        };
+        if !has_certificate {
+            let what = "connection requires a valid client certificate";
+            return Err(Refusal::fatal(sqlstate::INVALID_AUTHORIZATION, what));
+        }
+        let is_named = match rule.method {
+            Method::Cert => is_certified(),
+            Method::Peer => shown.system_user.is_some_and(may_be),
+            _ => false,
+        };
+        Ok(Ask {
+            method: rule.method,
             user,
             verifier: self.verifier.as_ref(),
             mock: &self.doors.mock,
-            binding,
-            certificate,
-        }
+            binding: shown.binding,
+            is_named,
+        })
+    }
+}
+
+/// What a client shows by how it has connected.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Shown<'a> {
+    /// Of Weir's own certificate, where the client came by TLS.
+    pub binding: Option<&'a ChannelBinding>,
+    /// The client's certificate in DER, which TLS has verified.
+    pub certificate: Option<&'a [u8]>,
+    /// Whose process is at the other end of a Unix socket.
+    pub system_user: Option<&'a str>,
+}
+
+/// The name of a user of the system, by passwd(5); its number where it has none there.
+pub fn system_user(number: u32) -> String {
+    let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let named = text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(number)).then(|| name.to_owned())
+    });
+    named.unwrap_or_else(|| number.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_user_of_the_system_goes_by_its_name_or_its_number() {
+        assert_eq!(super::system_user(0), "root");
+        assert_eq!(super::system_user(4_000_000_000), "4000000000");
     }
 }

@@ -5,11 +5,11 @@ mod console;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::{ArcSwap, Guard};
-use flow::limit::{Limit, Permit};
+use flow::limit::Limit;
 use flow::pool;
 use flow::tls::{ServerTls, TlsError};
 use flow::{tcp, unix};
@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use watch::metrics::Registry;
 use watch::units::Duration;
-use wire::postgres::{Refusal, sqlstate};
+use wire::postgres::Refusal;
 
 use crate::auth::{Derivation, KeyCache, Keys};
 pub use console::Order;
@@ -62,7 +62,7 @@ pub enum Call {
     Cancel(i32),
     /// Close it at once.
     Disconnect(i32),
-    /// Give its part of the picture; with every client and lane or without.
+    /// Give its part of the picture; with every client or without.
     Snapshot(bool, oneshot::Sender<Snapshot>),
     /// Do what the console has ordered.
     Order(Order),
@@ -96,10 +96,11 @@ pub struct Gateway {
     budgets: budgets::Budgets,
     counts: pool::Counts,
     /// Clients by user and by database, where that is limited.
-    admitted: Mutex<HashMap<(&'static str, String), Limit>>,
+    admitted: budgets::Admitted,
     cancels: Mutex<HashMap<i32, Cancel>>,
     calls: Mutex<HashMap<usize, mpsc::Sender<Call>>>,
     next_client: AtomicI32,
+    next_server: AtomicU64,
     /// How many there are, as of `bind`.
     workers: AtomicUsize,
     operated: console::Operated,
@@ -183,14 +184,22 @@ impl Gateway {
             tls,
             connections,
             catalogues: Mutex::default(),
-            admitted: Mutex::default(),
+            admitted: budgets::Admitted::default(),
             cancels: Mutex::default(),
             calls: Mutex::default(),
             next_client: AtomicI32::new(1),
+            next_server: AtomicU64::new(1),
             workers: AtomicUsize::new(1),
             operated: console::Operated::default(),
         });
+        gateway.show(&Snapshot::default());
         gateway.control.spawn(Self::watch(Arc::downgrade(&gateway)));
+        let shown = Arc::downgrade(&gateway);
+        registry.collect(move |out| {
+            if let Some(gateway) = shown.upgrade() {
+                gateway.status().encode(out);
+            }
+        });
         Ok(gateway)
     }
 
@@ -299,6 +308,7 @@ impl Gateway {
         self.backends.reload(&settings)?;
         let fixed = self.settings().needs_restart(&settings);
         self.budgets.reload(&settings);
+        self.admitted.reload(&settings);
         self.settings.store(Arc::new(settings));
         Ok(fixed)
     }
@@ -321,6 +331,13 @@ impl Gateway {
             let _ = self.control.spawn_blocking(move || verifier.warm()).await;
         }
         door
+    }
+
+    /// The name of a user of the system, asked for away from the worker; its number where it has
+    /// none in `/etc/passwd`.
+    pub(crate) async fn system_user(&self, number: u32) -> String {
+        let named = self.control.spawn_blocking(move || crate::door::system_user(number)).await;
+        named.unwrap_or_else(|_| number.to_string())
     }
 
     /// Computes keys away from the worker; the same ones only once.
@@ -359,32 +376,6 @@ impl Gateway {
         }
     }
 
-    /// A place for a client among those of its user and of its database.
-    ///
-    /// # Errors
-    /// What it is told: there are as many as there may be.
-    pub(crate) fn admit(&self, database: &str, user: &str) -> Result<Vec<Permit>, Refusal> {
-        let settings = self.settings();
-        let of_user = settings.user(user).and_then(|user| user.max_connections);
-        let of_database = settings.database(database).and_then(|entry| entry.max_connections);
-        let limits = [
-            ("user", user, of_user.unwrap_or(settings.max_connections_per_user)),
-            ("database", database, of_database.unwrap_or(settings.max_connections_per_database)),
-        ];
-        let mut permits = Vec::new();
-        for (kind, name, max) in limits.into_iter().filter(|(_, _, max)| *max > 0) {
-            let mut known = lock(&self.admitted);
-            let limit = known.entry((kind, name.to_owned())).or_insert_with(|| Limit::new(max));
-            limit.set_max(max);
-            let permit = limit.take().ok_or_else(|| {
-                let what = format!("too many connections of {kind} \"{name}\"");
-                Refusal::fatal(sqlstate::TOO_MANY_CONNECTIONS, what)
-            })?;
-            permits.push(permit);
-        }
-        Ok(permits)
-    }
-
     /// Where the workers' pools count.
     pub(crate) fn pool_counts(&self) -> pool::Counts {
         self.counts.clone()
@@ -393,6 +384,11 @@ impl Gateway {
     /// A number for a new client.
     pub(crate) fn number(&self) -> i32 {
         self.next_client.fetch_add(1, Ordering::Relaxed) & i32::MAX
+    }
+
+    /// A number for a new server connection.
+    pub(crate) fn server_number(&self) -> u64 {
+        self.next_server.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Makes a client one that can be cancelled; the secret it is told. 4 bytes in protocol 3.0,

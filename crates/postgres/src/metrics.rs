@@ -1,5 +1,7 @@
 //! What the gateway counts, beside what lanes, pools and backends count of themselves.
 
+use std::time::Duration;
+
 use watch::metrics::{Counter, Histogram, Registry};
 
 use crate::plan::Reason;
@@ -17,11 +19,60 @@ pub struct Metrics {
     pub answered: Counter,
     /// Rounds that were asked again.
     pub repeated: Counter,
-    /// From a round's being sent to its last byte, on lanes.
-    pub lane_seconds: Histogram,
-    /// The same by lease.
-    pub lease_seconds: Histogram,
     reasons: Vec<(Reason, Counter)>,
+    registry: Registry,
+}
+
+/// How long rounds take that go one way to one backend. Clones count the same ones.
+#[derive(Debug, Clone)]
+pub struct Latencies {
+    queue: Histogram,
+    server: Histogram,
+    total: Histogram,
+}
+
+impl Latencies {
+    /// A round was answered that had waited for a server, or for its turn on a lane, and was then
+    /// run.
+    #[inline]
+    pub fn observe(&self, queued: Duration, ran: Duration) {
+        self.queue.observe(queued);
+        self.server.observe(ran);
+        self.total.observe(queued + ran);
+    }
+
+    /// What half of the rounds keep to, and 99 of 100; `None` before the first.
+    pub fn percentiles(&self) -> Option<Percentiles> {
+        let of =
+            |histogram: &Histogram| Some([histogram.quantile(0.5)?, histogram.quantile(0.99)?]);
+        Some(Percentiles {
+            queue: of(&self.queue)?,
+            server: of(&self.server)?,
+            total: of(&self.total)?,
+        })
+    }
+}
+
+/// How long rounds took since the start: what half of them keep to, and 99 of 100.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Percentiles {
+    /// Waiting for a server connection, or on a lane for those before.
+    pub queue: [Duration; 2],
+    /// At the server.
+    pub server: [Duration; 2],
+    /// In all.
+    pub total: [Duration; 2],
+}
+
+/// How long rounds to one backend take.
+#[derive(Debug)]
+pub struct BackendLatencies {
+    /// The backend's name.
+    pub backend: String,
+    /// Those on lanes.
+    pub lane: Latencies,
+    /// Those by lease.
+    pub lease: Latencies,
 }
 
 impl Metrics {
@@ -31,10 +82,6 @@ impl Metrics {
         let rounds = |way| {
             let help = "Rounds (what one ReadyForQuery answers), by the way they took.";
             registry.counter("weir_postgres_rounds_total", help, &[("way", way)])
-        };
-        let seconds = |way| {
-            let help = "From a round's being sent to a server to the last byte of its answer.";
-            registry.histogram("weir_postgres_round_seconds", help, &[("way", way)])
         };
         let reason = |reason: Reason| {
             let help = "Statements that went by lease, by why they were no proven reads; proven: a \
@@ -55,9 +102,37 @@ impl Metrics {
                 "weir_postgres_repeats_total",
                 "Reads that were asked again, since a server gave no answer to them.",
             ),
-            lane_seconds: seconds("lane"),
-            lease_seconds: seconds("lease"),
             reasons: Reason::ALL.into_iter().map(reason).collect(),
+            registry: registry.clone(),
+        }
+    }
+
+    /// How long rounds to a backend take.
+    pub fn latencies(&self, backend: &str) -> BackendLatencies {
+        BackendLatencies {
+            backend: backend.to_owned(),
+            lane: self.of_way(backend, "lane"),
+            lease: self.of_way(backend, "lease"),
+        }
+    }
+
+    fn of_way(&self, backend: &str, way: &str) -> Latencies {
+        let labels = [("backend", backend), ("way", way)];
+        let histogram = |name, help| self.registry.histogram(name, help, &labels);
+        Latencies {
+            queue: histogram(
+                "weir_postgres_queue_seconds",
+                "How long rounds waited for a server connection, or on a lane for those before \
+                 them.",
+            ),
+            server: histogram(
+                "weir_postgres_server_seconds",
+                "From when a server had a round to itself to the last byte of its answer.",
+            ),
+            total: histogram(
+                "weir_postgres_total_seconds",
+                "From when a round wanted a server to the last byte of its answer.",
+            ),
         }
     }
 

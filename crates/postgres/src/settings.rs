@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watch::units::{Duration, Size};
 
-pub use auth::{AuthQuery, AuthRule, From, Method};
+pub use auth::{AuthQuery, AuthRule, ClientCertificate, From, Method};
 pub use backend::{BackendSettings, Role, Spread, TlsMode, TlsNegotiation, TwoPrimaries};
 pub use database::{ANY_DATABASE, DatabaseSettings};
 pub use limits::{Lanes, Pool, Timeouts};
@@ -121,8 +121,9 @@ pub struct Settings {
     /// Plans kept by each worker for each database: what Weir knows of a statement whose literals
     /// are taken out. About 100 bytes each.
     pub plan_cache: usize,
-    /// Statements with a server connection for themselves that take longer, from being sent to the
-    /// last byte of the answer, are logged with their literals taken out; `0` logs none.
+    /// Statements that run longer at the server, from being sent to the last byte of the answer and
+    /// on a lane without the time behind others, are logged with their literals taken out; `0` logs
+    /// none.
     pub slow_statement: Duration,
     /// The console: a database within Weir that shows its state and takes commands.
     pub console: Console,

@@ -1,8 +1,12 @@
 //! The gateway's part of the admin port's `/status`, which `weir status` shows.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+use watch::metrics::{Encoder, Label};
 
 use crate::console::Snapshot;
+use crate::metrics::Percentiles;
 
 /// The state at one moment, from what the console shows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -44,6 +48,22 @@ pub struct Backend {
     pub connections: u64,
     /// Statements under way.
     pub in_flight: u64,
+    /// How long statements take, those on lanes and those by lease; none before the first.
+    pub latencies: Vec<Latency>,
+}
+
+/// How long statements that go one way to a server took since the start, in seconds: what half of
+/// them keep to, and 99 of 100.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// `lane` or `lease`.
+    pub way: String,
+    /// Waiting for a server connection, or on a lane for those before.
+    pub queue: [f64; 2],
+    /// At the server.
+    pub server: [f64; 2],
+    /// In all.
+    pub total: [f64; 2],
 }
 
 /// One database and user.
@@ -94,6 +114,39 @@ impl Status {
     }
 }
 
+impl Status {
+    /// As metrics.
+    pub fn encode(&self, out: &mut Encoder) {
+        let mut gauge = |name: &str, help: &str, labels: &[Label<'_>], value: f64| {
+            out.gauge(&format!("weir_postgres_{name}"), help, labels, value);
+        };
+        let help = "Clients that have logged in, by whether their statement waits for a server.";
+        let active = self.connections.saturating_sub(self.waiting);
+        for (state, count) in [("active", active), ("waiting", self.waiting)] {
+            gauge("clients", help, &[("state", state)], count as f64);
+        }
+        let sum = |of: fn(&Pool) -> u64| self.pools.iter().map(of).sum::<u64>() as f64;
+        let help = "Clients that keep a server connection beyond a transaction.";
+        gauge("clients_pinned", help, &[], sum(|pool| pool.pinned));
+        let longest = self.pools.iter().map(|pool| pool.wait_max_seconds).fold(0.0, f64::max);
+        let help = "How long the client has waited for a server that has waited longest.";
+        gauge("longest_wait_seconds", help, &[], longest);
+        let help = "Server connections, by what they do.";
+        gauge("servers", help, &[("state", "leased")], sum(|pool| pool.leased));
+        gauge("servers", help, &[("state", "idle")], sum(|pool| pool.idle));
+        gauge("servers", help, &[("state", "lane")], sum(|pool| pool.lanes));
+        let help = "Statements under way on lanes.";
+        gauge("lane_statements", help, &[], sum(|pool| pool.lane_statements));
+        for backend in &self.backends {
+            let labels = [("backend", &*backend.name)];
+            let help = "Server connections to it.";
+            gauge("backend_connections", help, &labels, backend.connections as f64);
+            let help = "Statements under way there.";
+            gauge("backend_in_flight", help, &labels, backend.in_flight as f64);
+        }
+    }
+}
+
 impl Backend {
     fn of(row: &crate::console::BackendRow) -> Self {
         Self {
@@ -105,6 +158,22 @@ impl Backend {
             lag_seconds: row.lag.map(|lag| lag.as_secs_f64()),
             connections: row.servers,
             in_flight: row.in_flight,
+            latencies: [("lane", row.lane), ("lease", row.lease)]
+                .into_iter()
+                .filter_map(|(way, took)| Some(Latency::of(way, &took?)))
+                .collect(),
+        }
+    }
+}
+
+impl Latency {
+    fn of(way: &str, took: &Percentiles) -> Self {
+        let seconds = |of: [Duration; 2]| of.map(|took| took.as_secs_f64());
+        Self {
+            way: way.to_owned(),
+            queue: seconds(took.queue),
+            server: seconds(took.server),
+            total: seconds(took.total),
         }
     }
 }

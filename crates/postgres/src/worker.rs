@@ -5,6 +5,7 @@ mod console;
 mod database;
 mod lanes;
 mod opening;
+mod record;
 mod reported;
 mod servers;
 mod slow;
@@ -25,9 +26,10 @@ use crate::auth::Credentials;
 use crate::backends::{Backend, Backends};
 use crate::gateway::{Call, Gateway};
 use crate::lanes::{Group, Key as GroupKey, Load, Norm};
+use crate::metrics::BackendLatencies;
 use crate::server::{self, Connection};
 use crate::session::Session;
-use crate::session::client::Client;
+use crate::session::client::{Client, Target};
 use crate::session::script::Script;
 use crate::session::settings::{Applied, SessionSettings};
 use crate::session::statements::Statements;
@@ -36,7 +38,9 @@ use lanes::lane_limits;
 use servers::{pool_settings, stopping};
 
 pub use database::Database;
+pub use record::{Cancelling, Record};
 pub use servers::Servers;
+pub use slow::{Slow, SlowLimit};
 
 /// Whose a leased connection is: nothing else may be done with it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -90,6 +94,9 @@ pub struct Front {
     clients: RefCell<HashMap<i32, Weak<Client>>>,
     reported: reported::Known,
     loads: RefCell<Vec<Load>>,
+    latencies: RefCell<HashMap<usize, Rc<BackendLatencies>>>,
+    /// Which statements are logged.
+    pub slow: SlowLimit,
     /// How long requests on lanes run at present.
     pub norm: Norm,
     me: Weak<Front>,
@@ -131,9 +138,11 @@ impl Front {
     /// What the clients of a worker share, empty.
     pub fn new(gateway: Arc<Gateway>, worker: flow::Worker) -> Rc<Self> {
         let settings = gateway.settings();
-        let servers =
-            Rc::new(Servers { gateway: gateway.clone(), credentials: RefCell::default() });
-        let pool = Pool::new(servers.clone(), pool_settings(&settings), gateway.pool_counts());
+        let servers = Servers::new(gateway.clone());
+        let kept = pool_settings(&settings, gateway.workers());
+        let pool = Pool::new(servers.clone(), kept, gateway.pool_counts());
+        let slow = SlowLimit::default();
+        slow.set(settings.slow_statement.get());
         Rc::new_cyclic(|me| Self {
             backends: gateway.backends.clone(),
             scratch: worker.connections.scratch().clone(),
@@ -147,6 +156,8 @@ impl Front {
             clients: RefCell::default(),
             reported: reported::Known::default(),
             loads: RefCell::default(),
+            latencies: RefCell::default(),
+            slow,
             norm: Norm::default(),
             me: me.clone(),
             gateway: gateway.clone(),
@@ -216,7 +227,9 @@ impl Front {
             return known.clone();
         }
         self.gateway.load(&database.catalogue);
-        databases.insert(database.name.clone(), database.clone());
+        if let Some(former) = databases.insert(database.name.clone(), database.clone()) {
+            database.count(|totals| totals.add(&former.totals()));
+        }
         database.clone()
     }
 
@@ -257,6 +270,13 @@ impl Front {
             loads.resize_with(backend + 1, Load::default);
         }
         loads[backend].clone()
+    }
+
+    /// How long rounds to a backend take.
+    pub fn latencies(&self, backend: &Backend) -> Rc<BackendLatencies> {
+        let mut known = self.latencies.borrow_mut();
+        let new = || Rc::new(self.gateway.metrics.latencies(backend.name()));
+        known.entry(backend.number()).or_insert_with(new).clone()
     }
 
     /// Leases a connection, preferring one that has these settings already.
@@ -330,8 +350,8 @@ impl Front {
                         console::disconnect(&client);
                     }
                 }
-                Some(Call::Snapshot(rows, asker)) => {
-                    let _ = asker.send(self.snapshot(rows));
+                Some(Call::Snapshot(clients, asker)) => {
+                    let _ = asker.send(self.snapshot(clients));
                 }
                 Some(Call::Order(order)) => self.order(&order),
                 None => return,
@@ -344,10 +364,8 @@ impl Front {
     /// answered here when its turn comes.
     fn cancel(&self, client: &Rc<Client>) {
         client.cancel();
-        if let Some(target) = client.leased() {
-            target.cancels.set(target.cancels.get() + 1);
-            let arrived = move || target.cancels.set(target.cancels.get() - 1);
-            return spawn_cancel(target.backend, target.key, arrived);
+        if let Some(Target { record, key }) = client.leased() {
+            return self.spawn_cancel(&record, key);
         }
         let groups = self.groups.borrow();
         for group in groups.values() {
@@ -356,9 +374,24 @@ impl Front {
             {
                 lane.known.cancelled.set(true);
                 lane.handle.quarantine();
-                return spawn_cancel(group.backend.clone(), key, || {});
+                return self.spawn_cancel(&lane.known.record, key);
             }
         }
+    }
+
+    fn spawn_cancel(&self, record: &Rc<Record>, key: server::CancelKey) {
+        let cancelling = record.cancelled();
+        let limit = self.settings().timeouts.cancel.get();
+        let backend = record.backend.clone();
+        tokio::task::spawn_local(async move {
+            let cancel = server::cancel(backend.server(), &key);
+            match tokio::time::timeout(limit, cancel).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::warn!(%error, "a statement could not be cancelled"),
+                Err(_) => tracing::warn!("a cancel took longer than postgres.timeouts.cancel"),
+            }
+            drop(cancelling);
+        });
     }
 
     fn client(&self, number: i32) -> Option<Rc<Client>> {
@@ -375,13 +408,4 @@ impl Front {
             ));
         }
     }
-}
-
-fn spawn_cancel(backend: Arc<Backend>, key: server::CancelKey, arrived: impl FnOnce() + 'static) {
-    tokio::task::spawn_local(async move {
-        if let Err(error) = server::cancel(backend.server(), &key).await {
-            tracing::warn!(%error, "a statement could not be cancelled");
-        }
-        arrived();
-    });
 }

@@ -261,7 +261,7 @@ fn serve(
     let mock = Mock::new([&b"seed"[..]]).unwrap();
     let binding = ChannelBinding::of(&identity.certificate).filter(|_| tls);
     let binding = binding.as_ref();
-    let ask = Ask { method, user: &user, verifier, mock: &mock, binding, certificate: None };
+    let ask = Ask { method, user: &user, verifier, mock: &mock, binding, is_named: false };
     let shown = authenticate(&mut talk, ask);
     if shown.is_ok() {
         greet(&mut talk);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use postgres::backends::Backends;
-use postgres::door::Doors;
+use postgres::door::{Doors, Shown};
 use postgres::settings::{AuthQuery, BackendSettings, Settings, UserSettings};
 use rig::postgres::{Auth, Cluster, PASSWORD, SUPERUSER, Setup};
 use tokio::runtime::Handle;
@@ -17,7 +17,8 @@ async fn known(doors: &Arc<Doors>, backends: &Arc<Backends>, user: &str) -> Resu
     let local = Some("127.0.0.1".parse().unwrap());
     let found = doors.clone().find(backends, &control, local, false, "postgres", user).await;
     let door = found.map_err(|refusal| refusal.to_string())?;
-    Ok(door.ask(user, None, None).verifier.is_some())
+    let ask = door.ask(user, &Shown::default()).map_err(|refusal| refusal.to_string())?;
+    Ok(ask.verifier.is_some())
 }
 
 fn settings(cluster: &Cluster, remember: watch::units::Duration) -> Settings {

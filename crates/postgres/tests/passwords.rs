@@ -45,7 +45,7 @@ fn a_password_of_any_script_fits_what_postgresql_has_made_of_it() {
                 verifier: Some(&verifier),
                 mock: &mock,
                 binding: None,
-                certificate: None,
+                is_named: false,
             };
             let (mut auth, _) = ClientAuth::begin(ask, &mut Vec::new());
             let body = [given.as_bytes(), b"\0"].concat();

@@ -31,7 +31,7 @@ impl Actor {
                 self.step(&mut open)?;
             }
             if open.failed && open.savepoint.is_some() && self.one_in(2) {
-                self.to_savepoint(&mut open)?;
+                self.back_to_savepoint(&mut open)?;
             }
         }
         self.end(open)
@@ -63,7 +63,7 @@ impl Actor {
                 self.run("SAVEPOINT s", "SAVEPOINT", 'T')?;
                 open.savepoint = Some((self.session.clone(), open.rows.len()));
             }
-            7 if open.savepoint.is_some() => self.to_savepoint(open)?,
+            7 if open.savepoint.is_some() => self.back_to_savepoint(open)?,
             8 => {
                 self.fail("SELECT 1 / 0", "22012", 'E')?;
                 open.failed = true;
@@ -83,7 +83,7 @@ impl Actor {
         self.look('T')
     }
 
-    fn to_savepoint(&mut self, open: &mut Open) -> Done {
+    fn back_to_savepoint(&mut self, open: &mut Open) -> Done {
         let Some((session, rows)) = open.savepoint.clone() else { return Ok(()) };
         self.run("ROLLBACK TO SAVEPOINT s", "ROLLBACK", 'T')?;
         self.session.roll_back(&session);

@@ -61,6 +61,7 @@ impl Peer {
             format!(
                 "[databases]\n* = host={} port={}\n[pgbouncer]\nlisten_addr = {}\n\
                  listen_port = {}\nunix_socket_dir =\nauth_type = trust\nauth_file = {}\n\
+                 admin_users = {SUPERUSER}\n\
                  pool_mode = {mode}\ndefault_pool_size = {connections}\nmax_client_conn = 7000\n\
                  ignore_startup_parameters = extra_float_digits\nlog_connections = 0\n\
                  log_disconnections = 0\n",

@@ -104,6 +104,11 @@ impl<P: Protocol, T> Handle<P, T> {
         self.0.depth.get()
     }
 
+    /// Bytes that the server has not taken yet.
+    pub fn unsent(&self) -> usize {
+        self.0.lane.try_borrow().map_or(0, |lane| lane.unsent())
+    }
+
     /// See [`Lane::head_age`].
     #[inline]
     pub fn head_age(&self, now: Instant) -> Option<Duration> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::budget::Account;
 use super::lease::{Kept, Seat, Wait};
-use super::{Counts, Figures, Lease, LeaseError, Opener, Shared};
+use super::{Counts, Figures, Lease, LeaseError, Opener, Settings, Shared};
 
 /// The connections of one key on one worker. Clones are the same group.
 pub struct Group<S: Opener>(pub(super) Rc<Inner<S>>);
@@ -28,9 +28,16 @@ pub(super) struct Inner<S: Opener> {
     pub(super) opening: Cell<usize>,
     pub(super) generation: Cell<u64>,
     /// Why the last attempt to open a connection failed.
-    pub(super) failure: RefCell<Option<S::Error>>,
+    pub(super) failure: RefCell<Option<Failure<S::Error>>>,
     pub(super) paused: Cell<bool>,
     pub(super) closed: Cell<bool>,
+}
+
+/// An attempt to open a connection failed.
+pub(super) struct Failure<E> {
+    pub(super) error: E,
+    pub(super) is_final: bool,
+    pub(super) at: Instant,
 }
 
 impl<S: Opener> Group<S> {
@@ -74,14 +81,40 @@ impl<S: Opener> Group<S> {
         if let Some(lease) = self.try_lease(prefer) {
             return Ok(lease);
         }
+        if let Some(error) = self.refused() {
+            return Err(LeaseError::Open(error));
+        }
         let wait = Wait::new(self);
         let since = wait.since();
-        let waited = tokio::time::timeout_at(deadline.into(), wait).await;
-        self.0.counts.waited.observe(since.elapsed());
-        waited.unwrap_or_else(|_| {
-            let failure = self.0.failure.borrow().clone();
-            Err(failure.map_or(LeaseError::Late, LeaseError::Open))
-        })
+        let leased = tokio::time::timeout_at(deadline.into(), wait).await;
+        let waited = since.elapsed();
+        self.0.counts.waited.observe(waited);
+        let leased = leased.unwrap_or_else(|_| {
+            let failure = self.0.failure.borrow();
+            let error = failure.as_ref().map(|failure| failure.error.clone());
+            Err(error.map_or(LeaseError::Late, LeaseError::Open))
+        });
+        leased.map(|lease| lease.waited_for(waited))
+    }
+
+    /// Why there can be no connection, where that was found out just now.
+    fn refused(&self) -> Option<S::Error> {
+        let failure = self.0.failure.borrow();
+        let failure = failure.as_ref().filter(|failure| failure.is_final && self.is_bare())?;
+        let retry = self.settings()?.retry;
+        (failure.at.elapsed() < retry).then(|| failure.error.clone())
+    }
+
+    /// Whether no connection is open.
+    pub(super) fn is_bare(&self) -> bool {
+        self.0.active.get() == 0 && self.0.idle.borrow().is_empty()
+    }
+
+    /// How its connections are kept; `None` once the pool is gone.
+    pub(super) fn settings(&self) -> Option<Settings> {
+        let pool = self.0.pool.upgrade()?;
+        let all = pool.settings.borrow();
+        Some(self.0.opener.settings(&self.0.key, &all))
     }
 
     /// As [`lease`](Self::lease), without waiting.

@@ -27,13 +27,14 @@ pub(super) async fn run<S: Opener>(pool: Weak<Shared<S>>, changed: Arc<Notify>) 
 
 fn turn<S: Opener>(pool: &Rc<Shared<S>>) -> Duration {
     let now = Instant::now();
-    let settings = pool.settings.borrow().clone();
     let accounts = pool.accounts.borrow().clone();
     let groups: Vec<_> = pool.groups.borrow().values().cloned().collect();
     accounts.iter().for_each(|account| account.look_anew());
     let mut hurry = false;
     for group in &groups {
-        group.end_overdue(&settings, now);
+        if let Some(settings) = group.settings() {
+            group.end_overdue(&settings, now);
+        }
         hurry |= group.make_way(now);
         group.open_more();
     }

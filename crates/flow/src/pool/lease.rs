@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::budget::Held;
 use super::{Group, LeaseError, Opener};
@@ -26,12 +26,23 @@ pub struct Lease<S: Opener> {
     group: Group<S>,
     /// Taken when it ends.
     kept: Option<Kept<S::Connection>>,
+    waited: Duration,
 }
 
 impl<S: Opener> Lease<S> {
     pub(super) fn new(group: Group<S>, kept: Kept<S::Connection>) -> Self {
         group.lent(1);
-        Self { group, kept: Some(kept) }
+        Self { group, kept: Some(kept), waited: Duration::ZERO }
+    }
+
+    pub(super) fn waited_for(mut self, waited: Duration) -> Self {
+        self.waited = waited;
+        self
+    }
+
+    /// How long it was waited for.
+    pub fn waited(&self) -> Duration {
+        self.waited
     }
 
     /// Gives the connection back, as good as it was: in between two transactions, with nothing

@@ -7,6 +7,7 @@ use rand::Rng as _;
 use tokio::task::spawn_local;
 
 use super::budget::Held;
+use super::group::Failure;
 use super::lease::Kept;
 use super::{Group, LeaseError, OpenError, Opener, Settings, Shared};
 use crate::backoff::Backoff;
@@ -19,7 +20,7 @@ impl<S: Opener> Group<S> {
     /// be kept open, and as limits allow.
     pub(super) fn open_more(&self) {
         let Some(pool) = self.0.pool.upgrade() else { return };
-        let settings = pool.settings.borrow().clone();
+        let Some(settings) = self.settings() else { return };
         // Counted: a runtime that is being shut down drops what is spawned at once.
         for _ in 0..settings.opening_max.max(1) {
             if !self.wants_more(&settings) {
@@ -117,11 +118,11 @@ impl<S: Opener> Opening<S> {
 impl<S: Opener> Group<S> {
     fn failed(&self, failure: OpenError<S::Error>) {
         self.0.counts.failed.inc();
-        let nothing_open = self.0.active.get() == 0 && self.0.idle.borrow().is_empty();
-        if failure.is_final && nothing_open {
-            self.fail_all(&LeaseError::Open(failure.error.clone()));
+        let OpenError { error, is_final } = failure;
+        if is_final && self.is_bare() {
+            self.fail_all(&LeaseError::Open(error.clone()));
         }
-        self.0.failure.replace(Some(failure.error));
+        self.0.failure.replace(Some(Failure { error, is_final, at: Instant::now() }));
     }
 }
 

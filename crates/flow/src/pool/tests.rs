@@ -215,6 +215,39 @@ fn failures_reach_those_who_wait() {
 }
 
 #[test]
+fn what_failed_for_good_is_not_tried_again_at_once() {
+    run(async {
+        let opener = numbers(2);
+        let retry = Duration::from_millis(100);
+        let pool = pool(&opener, Settings { retry, ..Settings::default() });
+        opener.failing.replace(Some(OpenError { error: "wrong password", is_final: true }));
+        let ask = || pool.lease(&"key", |_| 0, Instant::now() + LONG);
+        let refused = LeaseError::Open("wrong password");
+        assert_eq!(ask().await.unwrap_err(), refused);
+        opener.failing.replace(None);
+        assert_eq!(ask().await.unwrap_err(), refused, "nobody has looked");
+        tokio::time::sleep(retry).await;
+        assert_eq!(*ask().await.unwrap(), 0);
+    });
+}
+
+#[test]
+fn a_lease_says_how_long_it_was_waited_for() {
+    run(async {
+        let pool = pool(&numbers(1), Settings::default());
+        let first = lease(&pool).await;
+        let waiting = spawn_local({
+            let pool = pool.clone();
+            async move { lease(&pool).await.waited() }
+        });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        first.give_back();
+        assert!(waiting.await.unwrap() >= Duration::from_millis(9));
+        assert_eq!(lease(&pool).await.waited(), Duration::ZERO, "it was idle");
+    });
+}
+
+#[test]
 fn connections_of_a_former_generation_are_closed() {
     run(async {
         let opener = numbers(3);

@@ -11,9 +11,12 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-/// A client's socket, as the kernel gave it.
-pub(crate) enum Socket {
+/// A socket, as the kernel gave it: a client's, or one to a server.
+#[derive(Debug)]
+pub enum Socket {
+    /// By TCP.
     Tcp(TcpStream),
+    /// On this machine.
     Unix(UnixStream),
 }
 
@@ -27,6 +30,14 @@ macro_rules! either {
 }
 
 impl Socket {
+    /// Waits until there is something to read, or the other end has closed.
+    ///
+    /// # Errors
+    /// As the system's.
+    pub async fn readable(&self) -> io::Result<()> {
+        either!(self, stream => stream.readable().await)
+    }
+
     #[inline]
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         either!(self, stream => stream.try_write(bytes))

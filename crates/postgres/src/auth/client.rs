@@ -15,7 +15,7 @@ use super::scram::server::{self, Challenge, Offer, Verdict};
 use super::scram::{MECHANISM, MECHANISM_PLUS, MESSAGE_BYTES_MAX};
 use super::{
     ChannelBinding, Credentials, Derivation, Keys, Md5Verifier, Mock, ScramVerifier, Secret,
-    Verifier, common_name, md5, scram,
+    Verifier, md5, scram,
 };
 use crate::settings::Method;
 use refused::{not_ready, of_fault, of_malformed, unbound};
@@ -34,8 +34,9 @@ pub struct Ask<'a> {
     pub mock: &'a Mock,
     /// Of Weir's own certificate, where the client came by TLS.
     pub binding: Option<&'a ChannelBinding>,
-    /// The client's certificate in DER, which TLS has verified.
-    pub certificate: Option<&'a [u8]>,
+    /// What else it has shown, its certificate or the system's user at the other end of a Unix
+    /// socket, may be this user by the rule.
+    pub is_named: bool,
 }
 
 /// What follows.
@@ -130,10 +131,9 @@ impl ClientAuth {
                 sqlstate::INVALID_AUTHORIZATION,
                 "connections of this user from there to this database are rejected",
             )),
-            Method::Cert => {
-                let name = ask.certificate.and_then(common_name);
-                self.certified(name.as_deref(), without)
-            }
+            Method::Cert | Method::Peer if ask.is_named => AuthStep::Done(without()),
+            Method::Cert => AuthStep::Refused(refused::not_named("certificate", ask.user)),
+            Method::Peer => AuthStep::Refused(refused::not_named("peer", ask.user)),
             Method::ScramSha256Plus if ask.binding.is_none() => AuthStep::Refused(unbound()),
             Method::ScramSha256 | Method::ScramSha256Plus => self.open_scram(&ask, out),
             Method::Md5 => self.open_md5(&ask, out),
@@ -144,16 +144,6 @@ impl ClientAuth {
                 AuthStep::More
             }
         }
-    }
-
-    fn certified(&self, name: Option<&str>, with: impl FnOnce() -> Credentials) -> AuthStep {
-        if name == Some(&self.user) {
-            return AuthStep::Done(with());
-        }
-        AuthStep::Refused(Refusal::fatal(
-            sqlstate::INVALID_AUTHORIZATION,
-            format!("certificate authentication failed for user \"{}\"", self.user),
-        ))
     }
 
     fn open_scram(&mut self, ask: &Ask<'_>, out: &mut Vec<u8>) -> AuthStep {

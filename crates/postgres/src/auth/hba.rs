@@ -5,7 +5,36 @@
 //! could be the one that keeps somebody out. Rules that are about physical replication alone are
 //! left out, since none of it goes through Weir.
 
-use crate::settings::{AuthRule, Cidr, From, Method};
+use std::collections::BTreeMap;
+
+use crate::settings::{AuthRule, Cidr, ClientCertificate, From, Method};
+
+/// Who may be whom, by the name of the map.
+pub type Maps = BTreeMap<String, BTreeMap<String, Vec<String>>>;
+
+/// Reads maps as they stand in a `pg_ident.conf` (PgBouncer's `auth_ident_file`): the map's name,
+/// the system's user or the certificate's common name, and a user that it may be. A line that says
+/// something else lets nobody in; such lines are given as well.
+pub fn read_maps(text: &str) -> (Maps, Vec<String>) {
+    let (mut maps, mut lost) = (Maps::new(), Vec::new());
+    for line in text.lines() {
+        let fields = fields(line).unwrap_or_else(|_| vec![Vec::new()]);
+        match &fields[..] {
+            [] => {}
+            [map, name, user] => match (one(map), one(name), one(user)) {
+                // A pattern.
+                (_, Ok(name), _) if name.starts_with('/') => lost.push(line.to_owned()),
+                (Ok(map), Ok(name), Ok(user)) if !user.starts_with(['+', '/']) => {
+                    let names = maps.entry(map.to_owned()).or_default();
+                    names.entry(name.to_owned()).or_default().push(user.to_owned());
+                }
+                _ => lost.push(line.to_owned()),
+            },
+            _ => lost.push(line.to_owned()),
+        }
+    }
+    (maps, lost)
+}
 
 /// A line that can't be read, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,15 +50,15 @@ pub struct RuleError {
 ///
 /// # Errors
 /// The first line that can't be read.
-pub fn read(text: &str) -> Result<Vec<AuthRule>, RuleError> {
+pub fn read(text: &str, maps: &Maps) -> Result<Vec<AuthRule>, RuleError> {
     let lines = text.lines().enumerate();
     let rules = lines.filter_map(|(at, text)| {
-        rule(text).map_err(|why| RuleError { line: at + 1, why }).transpose()
+        rule(text, maps).map_err(|why| RuleError { line: at + 1, why }).transpose()
     });
     rules.collect()
 }
 
-fn rule(text: &str) -> Result<Option<AuthRule>, String> {
+fn rule(text: &str, maps: &Maps) -> Result<Option<AuthRule>, String> {
     let fields = fields(text)?;
     let mut fields = fields.iter();
     let Some(from) = fields.next() else { return Ok(None) };
@@ -47,14 +76,40 @@ fn rule(text: &str) -> Result<Option<AuthRule>, String> {
         _ => addresses(&mut fields)?,
     };
     let method = method(one(fields.next().ok_or("the method is missing")?)?)?;
-    if let Some(option) = fields.next() {
-        return Err(format!("the option {:?} is not supported here", one(option)?));
+    let mut rule = AuthRule { from, address, ..AuthRule::everyone(method) };
+    for field in fields {
+        option(&mut rule, one(field)?, maps)?;
+    }
+    if method == Method::Peer && from != From::Local {
+        return Err("peer is for Unix sockets".to_owned());
+    }
+    if !rule.map.is_empty() && !rule.is_by_name() {
+        return Err("the method takes no map".to_owned());
     }
     database.retain(|name| name != "replication");
     if database.is_empty() {
         return Ok(None);
     }
-    Ok(Some(AuthRule { from, database, user, address, ..AuthRule::everyone(method) }))
+    Ok(Some(AuthRule { database, user, ..rule }))
+}
+
+fn option(rule: &mut AuthRule, text: &str, maps: &Maps) -> Result<(), String> {
+    match text.split_once('=') {
+        Some(("map", name)) => {
+            rule.map =
+                maps.get(name).cloned().ok_or_else(|| format!("there is no map {name:?}"))?;
+        }
+        // PostgreSQL's `cert` implies it.
+        Some(("clientcert", _)) if rule.method == Method::Cert => {}
+        Some(("clientcert", "verify-ca" | "1")) if rule.from == From::Hostssl => {
+            rule.client_certificate = Some(ClientCertificate::VerifyCa);
+        }
+        Some(("clientcert", "verify-full")) if rule.from == From::Hostssl => {
+            rule.client_certificate = Some(ClientCertificate::VerifyFull);
+        }
+        _ => return Err(format!("the option {text:?} is not supported here")),
+    }
+    Ok(())
 }
 
 /// The networks of a rule; none for every one.
@@ -95,6 +150,7 @@ fn method(name: &str) -> Result<Method, String> {
         "md5" => Method::Md5,
         "password" => Method::Password,
         "cert" => Method::Cert,
+        "peer" => Method::Peer,
         other => return Err(format!("the method {other:?} is not supported here")),
     })
 }

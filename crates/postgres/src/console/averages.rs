@@ -70,9 +70,9 @@ fn between(old: &Totals, new: &Totals, span: Duration) -> Totals {
         let grown = u128::from(new.saturating_sub(old));
         u64::try_from(grown * 1_000_000 / span_us).unwrap_or(u64::MAX)
     };
-    let each = |time: (u64, u64), count: (u64, u64)| {
-        let count = count.1.saturating_sub(count.0);
-        time.1.saturating_sub(time.0).checked_div(count).unwrap_or(0)
+    let each = |time: (Duration, Duration), count: (u64, u64)| {
+        let count = u32::try_from(count.1.saturating_sub(count.0)).unwrap_or(u32::MAX);
+        time.1.saturating_sub(time.0).checked_div(count).unwrap_or_default()
     };
     Totals {
         assignments: rate(old.assignments, new.assignments),
@@ -80,15 +80,12 @@ fn between(old: &Totals, new: &Totals, span: Duration) -> Totals {
         queries: rate(old.queries, new.queries),
         received: rate(old.received, new.received),
         sent: rate(old.sent, new.sent),
-        transaction_time_us: each(
-            (old.transaction_time_us, new.transaction_time_us),
+        transaction_time: each(
+            (old.transaction_time, new.transaction_time),
             (old.transactions, new.transactions),
         ),
-        query_time_us: each((old.query_time_us, new.query_time_us), (old.queries, new.queries)),
-        wait_time_us: each(
-            (old.wait_time_us, new.wait_time_us),
-            (old.assignments, new.assignments),
-        ),
+        query_time: each((old.query_time, new.query_time), (old.queries, new.queries)),
+        wait_time: each((old.wait_time, new.wait_time), (old.assignments, new.assignments)),
         client_parses: rate(old.client_parses, new.client_parses),
         server_parses: rate(old.server_parses, new.server_parses),
         binds: rate(old.binds, new.binds),
@@ -100,7 +97,7 @@ fn between(old: &Totals, new: &Totals, span: Duration) -> Totals {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use super::{Averages, PERIOD, Totals};
 
@@ -108,8 +105,9 @@ mod tests {
     fn a_period_is_measured_from_reading_to_reading() {
         let start = Instant::now();
         let mut averages = Averages::default();
-        let totals = |queries, query_time_us| {
-            let totals = Totals { queries, query_time_us, ..Totals::default() };
+        let totals = |queries, micros| {
+            let query_time = Duration::from_micros(micros);
+            let totals = Totals { queries, query_time, ..Totals::default() };
             vec![("d".to_owned(), totals)]
         };
         averages.note(start, &totals(100, 1000));
@@ -117,7 +115,7 @@ mod tests {
         averages.note(start + PERIOD / 2, &totals(200, 9000));
         averages.note(start + PERIOD, &totals(700, 7000));
         let of = averages.of("d");
-        assert_eq!((of.queries, of.query_time_us), (10, 10));
+        assert_eq!((of.queries, of.query_time), (10, Duration::from_micros(10)));
         assert_eq!(averages.of_all(), of);
         assert_eq!(averages.of("other"), Totals::default());
     }

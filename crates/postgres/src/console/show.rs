@@ -8,6 +8,7 @@ use super::command::Show;
 use super::snapshot::Snapshot;
 use super::table::Table;
 use crate::settings::Settings;
+pub(in crate::console) use sockets::micros;
 
 impl Show {
     /// Appends the whole answer. `settings` are those in force.

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::Averages;
 use crate::backends::BackendStatus;
+use crate::metrics::Percentiles;
 use crate::settings::Mode;
 
 /// The state at one moment. A part that was not asked for is left empty.
@@ -139,8 +140,6 @@ pub enum ServerState {
     Resetting,
     /// It logs in.
     Login,
-    /// A cancel request goes over it.
-    Cancelling,
     /// A cancel request that is meant for it is under way.
     BeingCancelled,
 }
@@ -207,25 +206,26 @@ pub struct LaneRow {
     pub quarantined: bool,
 }
 
-/// Counts since the start; times in microseconds.
+/// Counts since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Server connections given to clients.
+    /// Server connections given to clients, and places on lanes.
     pub assignments: u64,
     /// Transactions, a statement outside one included.
     pub transactions: u64,
-    /// Statements.
+    /// Rounds: what one ReadyForQuery answers, mostly one statement.
     pub queries: u64,
     /// Bytes from clients.
     pub received: u64,
     /// Bytes to clients.
     pub sent: u64,
-    /// Time in transactions.
-    pub transaction_time_us: u64,
-    /// Time in statements.
-    pub query_time_us: u64,
-    /// Time statements waited for a server connection.
-    pub wait_time_us: u64,
+    /// Time in transactions, that between their statements included.
+    pub transaction_time: Duration,
+    /// Time in statements, from their being sent to the last byte of the answer; on a lane without
+    /// the time behind others.
+    pub query_time: Duration,
+    /// Time statements waited for a server connection, or behind others on a lane.
+    pub wait_time: Duration,
     /// Prepared statements that clients made.
     pub client_parses: u64,
     /// Prepared statements made on servers.
@@ -328,6 +328,10 @@ pub struct BackendRow {
     pub servers: u64,
     /// Statements under way.
     pub in_flight: u64,
+    /// How long statements on lanes take; `None` before the first.
+    pub lane: Option<Percentiles>,
+    /// How long statements by lease take; `None` before the first.
+    pub lease: Option<Percentiles>,
 }
 
 /// What takes memory: so many of such a size.
@@ -356,6 +360,8 @@ impl BackendRow {
             weight: u64::from(status.weight),
             servers,
             in_flight,
+            lane: None,
+            lease: None,
         }
     }
 }

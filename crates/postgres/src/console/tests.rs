@@ -273,7 +273,7 @@ fn every_row_has_all_columns() {
     assert_eq!(clients.cell(0, "wait_us"), Some(&Value::Count(2)));
     assert_eq!(clients.cell(0, "pinned"), Some(&Value::from("listen")));
     let sockets = Show::Sockets.table(&snapshot, &settings);
-    assert_eq!(sockets.cell(1, "link"), Some(&Value::from("0x7")));
+    assert_eq!(sockets.cell(1, "link"), Some(&Value::from("0xc0000007")));
     assert_eq!(sockets.cell(1, "state"), Some(&Value::from("sv_lane")));
     assert_eq!(sockets.cell(1, "backend"), Some(&Value::from("a")));
     let mut out = Vec::new();

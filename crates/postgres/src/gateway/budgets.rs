@@ -1,15 +1,20 @@
 //! How many server connections there may be, over all workers, of a pool, a database, a user and a
-//! backend.
+//! backend; and how many clients, of a database and a user.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use flow::limit::Limit;
+use flow::limit::{Limit, Permit};
 use flow::pool::Budget;
+use wire::postgres::{Refusal, sqlstate};
 
 use super::{Gateway, lock};
 use crate::settings::Settings;
 use crate::worker::Key;
+
+/// Of so many users and databases those are forgotten that have no client.
+const ADMITTED_MAX: usize = 1_000;
 
 /// What a limit on server connections is about; the names are those on the servers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -33,26 +38,81 @@ impl Limited {
 
     /// The limit by these settings.
     fn max(&self, settings: &Settings) -> usize {
-        let pool = &settings.pool;
         let max = match self {
             Self::Pool(key) => {
-                let database = settings.database_there(&key.database);
-                let of_user = settings.user(&key.user).and_then(|user| user.pool_size);
-                of_user.or_else(|| database?.pool_size).unwrap_or(pool.size)
+                settings.pool_size(settings.database_there(&key.database), &key.user)
             }
-            Self::Database(_, name) => {
-                let database = settings.database_there(name);
-                let own = database.and_then(|database| database.max_server_connections);
-                own.unwrap_or(pool.max_per_database)
-            }
-            Self::User(_, name) => {
-                let own = settings.user(name).and_then(|user| user.max_server_connections);
-                own.unwrap_or(pool.max_per_user)
-            }
-            Self::Backend(_) => pool.max_per_backend,
+            Self::Database(_, name) => settings.servers_of_database(settings.database_there(name)),
+            Self::User(_, name) => settings.servers_of_user(name),
+            Self::Backend(_) => settings.pool.max_per_backend,
         };
-        // 0 is without limit; it may get one while connections count.
-        if max == 0 { usize::MAX } else { max }
+        or_none(max)
+    }
+}
+
+/// 0 is without limit; it may get one while connections count.
+fn or_none(max: usize) -> usize {
+    if max == 0 { usize::MAX } else { max }
+}
+
+/// How many clients there are of each user and to each database, and may be.
+#[derive(Debug, Default)]
+pub(super) struct Admitted(Mutex<HashMap<Admission, Limit>>);
+
+/// What a limit on clients is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Admission {
+    User(String),
+    Database(String),
+}
+
+impl Admission {
+    fn max(&self, settings: &Settings) -> usize {
+        or_none(match self {
+            Self::User(name) => settings.clients_of_user(name),
+            Self::Database(name) => settings.clients_of_database(name),
+        })
+    }
+}
+
+impl fmt::Display for Admission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(name) => write!(f, "user \"{name}\""),
+            Self::Database(name) => write!(f, "database \"{name}\""),
+        }
+    }
+}
+
+impl Admitted {
+    /// Takes on new limits. Clients beyond a lower one stay.
+    pub(super) fn reload(&self, settings: &Settings) {
+        let mut known = lock(&self.0);
+        known.retain(|_, limit| limit.used() > 0);
+        known.iter().for_each(|(what, limit)| limit.set_max(what.max(settings)));
+    }
+}
+
+impl Gateway {
+    /// A place for a client among those of its user and of its database.
+    ///
+    /// # Errors
+    /// What it is told: there are as many as there may be.
+    pub(crate) fn admit(&self, database: &str, user: &str) -> Result<Vec<Permit>, Refusal> {
+        let settings = self.settings();
+        let mut known = lock(&self.admitted.0);
+        if known.len() >= ADMITTED_MAX {
+            known.retain(|_, limit| limit.used() > 0);
+        }
+        let both = [Admission::User(user.to_owned()), Admission::Database(database.to_owned())];
+        let permits = both.map(|what| {
+            let refused = format!("too many connections of {what}");
+            let max = what.max(&settings);
+            let limit = known.entry(what).or_insert_with(|| Limit::new(max));
+            let refusal = || Refusal::fatal(sqlstate::TOO_MANY_CONNECTIONS, refused);
+            limit.take().ok_or_else(refusal)
+        });
+        permits.into_iter().collect()
     }
 }
 

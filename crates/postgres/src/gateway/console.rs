@@ -10,8 +10,10 @@ use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
 
 use super::{Call, Gateway, lock};
+use crate::backends::BackendStatus;
 use crate::console::{
-    Action, ActionError, Averages, BackendRow, DatabaseRow, PlanRow, Snapshot, UserRow, Wait,
+    Action, ActionError, Averages, BackendRow, DatabaseRow, PlanRow, ServerState, Snapshot,
+    UserRow, Wait,
 };
 use crate::settings::Settings;
 use crate::status::Status;
@@ -83,6 +85,14 @@ impl Gateway {
         Status::clone(&self.operated.shown.load())
     }
 
+    /// Shows the backends, with what the workers are known to have there.
+    pub(super) fn show(&self, seen: &Snapshot) {
+        let backends = self.backends.status();
+        let backends = backends.iter().map(|of| self.backend(of, seen)).collect();
+        let status = Status::of(&Snapshot { backends, ..seen.clone() });
+        self.operated.shown.store(Arc::new(status));
+    }
+
     /// Makes the picture for `/status` anew, for as long as the gateway is there.
     pub(super) async fn watch(gateway: std::sync::Weak<Self>) {
         loop {
@@ -90,19 +100,17 @@ impl Gateway {
             let Some(gateway) = gateway.upgrade() else { return };
             let snapshot = gateway.snapshot(false).await;
             lock(&gateway.operated.averages).note(Instant::now(), &snapshot.totals);
-            let lane_queries = gateway.metrics.ridden.get();
-            let status = Status { lane_queries, ..Status::of(&snapshot) };
-            gateway.operated.shown.store(Arc::new(status));
+            gateway.show(&snapshot);
         }
     }
 
-    /// A picture of all workers; `rows`: every client and lane, too.
-    pub(crate) async fn snapshot(&self, rows: bool) -> Snapshot {
+    /// A picture of all workers; `clients`: every client, too.
+    pub(crate) async fn snapshot(&self, clients: bool) -> Snapshot {
         let workers: Vec<usize> = lock(&self.calls).keys().copied().collect();
         let mut parts = Vec::new();
         for worker in workers {
             let (sender, part) = oneshot::channel();
-            self.call(worker, Call::Snapshot(rows, sender));
+            self.call(worker, Call::Snapshot(clients, sender));
             parts.push(part);
         }
         let mut whole = Snapshot::default();
@@ -112,24 +120,26 @@ impl Gateway {
             }
         }
         let settings = self.settings();
-        let servers = |_: &str| whole.pools.iter().map(|pool| pool.servers_active).sum::<u64>();
-        let one = self.backends.status().len() == 1;
-        whole.backends = self
-            .backends
-            .status()
-            .iter()
-            .map(|status| {
-                let leased = if one { servers(&status.name) } else { 0 };
-                let on_lanes = whole.lanes.iter().filter(|lane| lane.backend == status.name);
-                BackendRow::new(status, leased, on_lanes.map(|lane| lane.depth).sum())
-            })
-            .collect();
+        whole.backends = self.backends.status().iter().map(|of| self.backend(of, &whole)).collect();
         whole.databases = self.databases(&settings, &whole);
         whole.users = users(&settings, &whole);
         whole.plans = self.plans();
         whole.averages = lock(&self.operated.averages).clone();
         whole.paused = lock(&self.operated.held).all;
         whole
+    }
+
+    fn backend(&self, of: &BackendStatus, seen: &Snapshot) -> BackendRow {
+        let servers = seen.servers.iter().filter(|server| server.backend == of.name);
+        let lanes = seen.lanes.iter().filter(|lane| lane.backend == of.name);
+        let busy = servers.clone().filter(|server| server.state == ServerState::Active).count();
+        let on_lanes: u64 = lanes.map(|lane| lane.depth).sum();
+        let latencies = self.metrics.latencies(&of.name);
+        BackendRow {
+            lane: latencies.lane.percentiles(),
+            lease: latencies.lease.percentiles(),
+            ..BackendRow::new(of, servers.count() as u64, busy as u64 + on_lanes)
+        }
     }
 
     /// What statements were taken for, of all databases together.
@@ -169,21 +179,13 @@ impl Gateway {
                 host: host.clone(),
                 port: u64::from(port),
                 user: entry.map(|entry| entry.user.clone()).filter(|user| !user.is_empty()),
-                pool_size: number(entry.and_then(|e| e.pool_size).unwrap_or(settings.pool.size)),
+                pool_size: number(settings.pool_size(entry, "")),
                 min_idle: number(entry.and_then(|e| e.min_idle).unwrap_or(settings.pool.min_idle)),
                 max_age: entry.and_then(|e| e.max_age).unwrap_or(settings.pool.max_age).get(),
                 mode: entry.and_then(|entry| entry.mode),
-                servers_max: number(
-                    entry
-                        .and_then(|entry| entry.max_server_connections)
-                        .unwrap_or(settings.pool.max_per_database),
-                ),
-                servers: of(|pool| pool.servers_active + pool.servers_idle),
-                clients_max: number(
-                    entry
-                        .and_then(|entry| entry.max_connections)
-                        .unwrap_or(settings.max_connections_per_database),
-                ),
+                servers_max: number(settings.servers_of_database(entry)),
+                servers: of(crate::console::PoolRow::servers),
+                clients_max: number(settings.clients_of_database(name)),
                 clients: of(|pool| pool.clients_active + pool.clients_waiting),
                 paused: self.is_paused(&there),
                 disabled: self.is_disabled(name),
@@ -223,7 +225,7 @@ impl Gateway {
             }
             Action::Resume(_) => self.resume(there)?,
             Action::Reconnect(_) => self.order(&Order::Reconnect(there)),
-            Action::WaitClose(_) => self.emptied(there.as_deref()).await,
+            Action::WaitClose(_) => self.closed(there.as_deref()).await,
             Action::Kill(name) => {
                 self.pause(there)?;
                 self.order(&Order::Kill(name.clone()));
@@ -274,10 +276,23 @@ impl Gateway {
     async fn emptied(&self, there: Option<&str>) {
         loop {
             self.order(&Order::Paused);
-            let (sum, all) = (self.snapshot(true).await, there.is_none());
+            let (sum, all) = (self.snapshot(false).await, there.is_none());
             let ours = |name: &str| all || self.there(name).ok().as_deref() == there;
             let pools = sum.pools.iter().filter(|pool| ours(&pool.database));
-            if pools.map(|pool| pool.servers_active).sum::<u64>() == 0 {
+            if pools.map(|pool| pool.servers_in_use()).sum::<u64>() == 0 {
+                return;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Waits until no server connection is left that is to be closed, of a database or at all.
+    async fn closed(&self, there: Option<&str>) {
+        loop {
+            let seen = self.snapshot(false).await;
+            let ours = |name: &str| there.is_none() || self.there(name).ok().as_deref() == there;
+            let mut closing = seen.servers.iter().filter(|server| server.closing);
+            if !closing.any(|server| ours(&server.database)) {
                 return;
             }
             tokio::time::sleep(LOOK).await;
@@ -303,15 +318,13 @@ fn users(settings: &Settings, seen: &Snapshot) -> Vec<UserRow> {
         let of = |figure: fn(&crate::console::PoolRow) -> u64| {
             seen.pools.iter().filter(|pool| pool.user == name).map(figure).sum()
         };
-        let servers_max = entry.and_then(|entry| entry.max_server_connections);
-        let clients_max = entry.and_then(|entry| entry.max_connections);
         UserRow {
             name: name.to_owned(),
             pool_size: entry.and_then(|entry| entry.pool_size).map(number),
             mode: entry.and_then(|entry| entry.mode),
-            servers_max: number(servers_max.unwrap_or(settings.pool.max_per_user)),
-            servers: of(|pool| pool.servers_active + pool.servers_idle),
-            clients_max: number(clients_max.unwrap_or(settings.max_connections_per_user)),
+            servers_max: number(settings.servers_of_user(name)),
+            servers: of(crate::console::PoolRow::servers),
+            clients_max: number(settings.clients_of_user(name)),
             clients: of(|pool| pool.clients_active + pool.clients_waiting),
         }
     };

@@ -7,15 +7,16 @@ use std::time::{Duration, Instant};
 
 use flow::lane::Handle;
 use tokio::sync::Notify;
-use watch::metrics::Histogram;
 use wire::postgres::Refusal;
 
 use super::{Limits, Replies, Ticket};
 use crate::backends::Backend;
+use crate::metrics::Latencies;
 use crate::server::CancelKey;
 use crate::session::client::Client;
 use crate::session::prepared::Prepared;
 use crate::session::settings::Applied;
+use crate::worker::{Record, SlowLimit};
 
 /// After a lane could not be opened, how long until the next attempt.
 const REST: Duration = Duration::from_millis(500);
@@ -59,10 +60,18 @@ pub struct Known {
     pub cancel: Option<CancelKey>,
     /// Requests on lanes to that backend.
     pub load: Load,
-    /// How long its requests ran.
-    pub seconds: Histogram,
+    /// What the console shows of its connection.
+    pub record: Rc<Record>,
+    /// How long its requests take.
+    pub latencies: Latencies,
+    /// Requests that it has answered.
+    pub answered: Cell<u64>,
+    /// When bytes came from it last.
+    pub heard: Cell<Instant>,
     /// How long those on all lanes of the worker run.
     pub norm: Norm,
+    /// Which of them are logged.
+    pub slow: SlowLimit,
     /// The server is a replica.
     pub is_replica: bool,
     /// A cancel is under way: an answer that says so may not be for whom it is.

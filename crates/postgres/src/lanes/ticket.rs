@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 use std::rc::{Rc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wire::postgres::backend::{Fields, tag};
 
@@ -10,6 +10,7 @@ use super::group::{Known, Lane, Loaded};
 use crate::plan::Plan;
 use crate::session::client::{Again, Client};
 use crate::session::script::{Heard, Script};
+use crate::worker::Slow;
 
 /// SQLSTATEs after which a read is asked again elsewhere, when nothing of its reply was told: the
 /// server is read-only, in recovery, shutting down or starting.
@@ -40,6 +41,8 @@ pub struct Ticket {
     pub request: Rc<[u8]>,
     /// How often it was asked before.
     pub attempts: u8,
+    /// When it was put on the lane.
+    pub asked: Instant,
     /// How its reply is edited; `None` passes it on as it is.
     pub script: Option<Box<Editing>>,
     /// It is counted while it is under way.
@@ -189,11 +192,38 @@ impl Ticket {
             }
             _ => {
                 self.plan.note(ran);
-                lane.seconds.observe(ran);
                 lane.norm.note(ran);
+                self.count(lane, ran);
                 self.client.answered();
             }
         }
+    }
+
+    #[inline]
+    fn count(&self, lane: &Known, ran: Duration) {
+        let took = lane.heard.get().saturating_duration_since(self.asked);
+        // What the lane has read was there a little before the clock was.
+        let queued = took.saturating_sub(ran);
+        lane.answered.set(lane.answered.get() + 1);
+        lane.latencies.observe(queued, ran);
+        let Some(database) = self.client.database() else { return };
+        database.count(|totals| {
+            totals.assignments += 1;
+            totals.transactions += 1;
+            totals.queries += 1;
+            totals.lane_queries += 1;
+            totals.replica_queries += u64::from(lane.is_replica);
+            totals.transaction_time += ran;
+            totals.query_time += ran;
+            totals.wait_time += queued;
+        });
+        lane.slow.note(ran, || Slow {
+            database,
+            user: &lane.record.key.user,
+            backend: lane.record.backend.name(),
+            way: "lane",
+            plans: std::slice::from_ref(&self.plan),
+        });
     }
 
     /// The lane has ended before the reply did.

@@ -1,5 +1,6 @@
 //! The TOML under construction.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// How wide a comment may be.
@@ -56,6 +57,12 @@ impl Section {
     /// Adds `key = { pairs }`.
     pub fn set_table(&mut self, name: &str, pairs: &[(String, String)]) {
         let pairs = pairs.iter().map(|(name, value)| format!("{} = {}", key(name), text(value)));
+        self.set(name, format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", ")));
+    }
+
+    /// Adds `key = { name = [texts] }`.
+    pub fn set_lists(&mut self, name: &str, lists: &BTreeMap<String, Vec<String>>) {
+        let pairs = lists.iter().map(|(name, list)| format!("{} = {}", key(name), texts(list)));
         self.set(name, format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", ")));
     }
 

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use crate::auth::hba;
+use crate::auth::hba::{self, Maps};
 use crate::settings::{AuthRule, Cidr, From, Method};
 
 /// What becomes of a line.
@@ -18,10 +18,10 @@ pub struct Rule {
 }
 
 /// The rules of a file, and the lines that are none.
-pub fn rules(text: &str) -> (Vec<Rule>, Vec<String>) {
+pub fn rules(text: &str, maps: &Maps) -> (Vec<Rule>, Vec<String>) {
     let (mut rules, mut broken) = (Vec::new(), Vec::new());
     for line in text.lines().map(str::trim) {
-        match hba::read(line) {
+        match hba::read(line, maps) {
             Ok(read) => {
                 let carried = |rule| Rule { line: line.to_owned(), rule, lost: None };
                 rules.extend(read.into_iter().map(carried));
@@ -106,7 +106,7 @@ fn addresses(words: &[String]) -> Option<(Vec<Cidr>, &[String])> {
 
 #[cfg(test)]
 mod tests {
-    use super::{From, Method, rules};
+    use super::{From, Method, hba, rules};
 
     #[test]
     fn a_line_that_cannot_be_read_rejects_whom_it_was_about() {
@@ -118,10 +118,13 @@ mod tests {
             host all all ::1/128 peer\n\
             host all +admins,bob 10.0.0.0 255.0.0.0 md5\n\
             host a ann all cert map=m\n\
+            local all all peer map=known\n\
             host replication all all md5\n\
             hostgss all all all gss\n\
             host all all nowhere md5\n";
-        let (rules, broken) = rules(text);
+        let (maps, lost) = hba::read_maps("known root app\nknown /^x$ app\n# none\n");
+        assert_eq!(lost, ["known /^x$ app"]);
+        let (rules, broken) = rules(text, &maps);
         assert_eq!(broken.len(), 2, "{broken:?}");
         let seen: Vec<_> = rules.iter().map(|rule| (rule.rule.from, rule.rule.method)).collect();
         assert_eq!(
@@ -134,12 +137,14 @@ mod tests {
                 (From::Host, Method::Reject),
                 (From::Host, Method::Reject),
                 (From::Host, Method::Reject),
+                (From::Local, Method::Peer),
             ]
         );
+        assert!(rules[7].rule.may_be("root", "app") && !rules[7].rule.may_be("app", "app"));
         assert_eq!(rules[1].rule.database, ["a", "b c"]);
         assert_eq!(rules[2].rule.address[0].to_string(), "192.168.0.0/16");
         assert!(rules[..4].iter().all(|rule| rule.lost.is_none()));
-        assert!(rules[4..].iter().all(|rule| rule.lost.is_some()));
+        assert!(rules[4..7].iter().all(|rule| rule.lost.is_some()));
         assert_eq!(rules[5].rule.user, ["all"]);
         assert_eq!(rules[5].rule.address[0].to_string(), "10.0.0.0/8");
         assert_eq!(rules[6].rule.user, ["ann"]);

@@ -36,7 +36,7 @@ pub const GATEWAY: &[(&str, To)] = &[
     ("auth_dbname", As("`[postgres.auth-query]` `database`")),
     ("auth_file", As("`[[postgres.user]]`, one for each line")),
     ("auth_hba_file", As("`[[postgres.auth]]`, one for each line")),
-    ("auth_ident_file", Nothing("only `peer` and `cert` use it, and names are not mapped here")),
+    ("auth_ident_file", As("`map` of each `[[postgres.auth]]`; patterns are not known")),
     ("auth_ldap_options", Nothing("there is no LDAP; see `auth_type`")),
     ("auth_query", As("`[postgres.auth-query]` `query`, unless it is PgBouncer's own")),
     ("auth_type", As("`[[postgres.auth]]` with a `method`; `md5` is what holds without any rule")),

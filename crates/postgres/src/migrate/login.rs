@@ -8,6 +8,7 @@ use super::gateway::is_reachable;
 use super::ini::Ini;
 use super::users::plain_password;
 use super::{connection, hba};
+use crate::auth::hba::{Maps, read_maps};
 use crate::settings::{From, Method};
 
 pub fn fill(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
@@ -17,6 +18,11 @@ pub fn fill(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
         "md5" => {}
         "scram-sha-256" => draft.element("auth").set("method", text("scram-sha-256")),
         "plain" => draft.element("auth").set("method", text("password")),
+        "peer" => {
+            let rule = draft.element("auth");
+            rule.set("from", text("local"));
+            rule.set("method", text("peer"));
+        }
         "cert" => {
             let rule = draft.element("auth");
             rule.set("from", text("hostssl"));
@@ -59,8 +65,9 @@ fn rules(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
         draft.element("auth").set("method", text("reject"));
         return;
     };
+    let maps = maps(ini, read, draft);
     let (rules, broken) = match read(&ini.place(Path::new(file), read)) {
-        Ok(text) => hba::rules(&text),
+        Ok(text) => hba::rules(&text, &maps),
         Err(error) => {
             draft.leave(format!(
                 "auth_hba_file = {file} can't be read ({error}), so every client is refused"
@@ -79,13 +86,35 @@ fn rules(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
     }
 }
 
+/// What `auth_ident_file` says.
+fn maps(ini: &Ini, read: Read<'_>, draft: &mut Draft) -> Maps {
+    let Some(file) = ini.get("auth_ident_file").filter(|file| !file.is_empty()) else {
+        return Maps::new();
+    };
+    match read(&ini.place(Path::new(file), read)) {
+        Ok(text) => {
+            let (maps, lost) = read_maps(&text);
+            for line in lost {
+                draft.leave(format!("{file}: {line:?} is a pattern, or no line of a map"));
+            }
+            maps
+        }
+        Err(error) => {
+            draft.leave(format!(
+                "auth_ident_file = {file} can't be read ({error}), so rules with a map reject"
+            ));
+            Maps::new()
+        }
+    }
+}
+
 /// Writes one rule, in a form that can be used here.
 fn write(found: &hba::Rule, reachable: bool, certificates: bool, draft: &mut Draft) {
     let element = draft.element("auth");
     element.note(&found.line);
     let rule = &found.rule;
     let mut lost = found.lost.clone();
-    if rule.method == Method::Cert && !certificates {
+    if (rule.method == Method::Cert || rule.client_certificate.is_some()) && !certificates {
         lost = Some("it needs client_tls_ca_file and TLS".to_owned());
     }
     if rule.method == Method::Trust && reachable && !rule.is_of_this_machine() {
@@ -121,6 +150,14 @@ fn write(found: &hba::Rule, reachable: bool, certificates: bool, draft: &mut Dra
         element.set("address", texts(&networks));
     }
     element.set("method", text(method.name()));
+    if method != Method::Reject {
+        if let Some(wanted) = rule.client_certificate {
+            element.set("client-certificate", text(wanted.name()));
+        }
+        if !rule.map.is_empty() {
+            element.set_lists("map", &rule.map);
+        }
+    }
 }
 
 /// What PgBouncer asks where nothing is said, now and in older versions.

@@ -138,7 +138,7 @@ fn a_rule_that_cannot_be_carried_over_rejects() {
     assert_eq!(
         seen,
         [
-            (From::Local, Method::Reject),
+            (From::Local, Method::Peer),
             (From::Hostssl, Method::Reject),
             (From::Hostssl, Method::ScramSha256),
             (From::Hostssl, Method::Cert),

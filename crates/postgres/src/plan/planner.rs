@@ -27,11 +27,20 @@ pub struct Plan {
     pub fingerprint: u64,
     /// What a comment in front of it asks for.
     pub directive: Option<Directive>,
+    /// As the planner's key: the scope, then the normal form; empty where there is none.
+    form: Rc<[u8]>,
     /// Microseconds; zero while nothing was measured.
     run_us: Cell<u32>,
 }
 
 impl Plan {
+    /// Its normal form: words in lower case, a `$` for each literal or list of literals. `None`
+    /// where it is too long, or literals can't be told for sure.
+    #[must_use]
+    pub fn form(&self) -> Option<&[u8]> {
+        self.form.get(1..)
+    }
+
     /// Learns how long a run of it took; a moving average over some eight runs.
     pub fn note(&self, run: Duration) {
         let run = u32::try_from(run.as_micros()).unwrap_or(u32::MAX).max(1);
@@ -69,8 +78,8 @@ pub struct Planner {
     facts: Arc<Facts>,
     /// Two generations: when the young one is full it becomes the old one, whose plans that are
     /// still asked for move back.
-    young: HashMap<Box<[u8]>, Rc<Plan>>,
-    old: HashMap<Box<[u8]>, Rc<Plan>>,
+    young: HashMap<Rc<[u8]>, Rc<Plan>>,
+    old: HashMap<Rc<[u8]>, Rc<Plan>>,
     /// Plans in one generation at most.
     generation_max: usize,
     /// Reused, so that a hit allocates nothing.
@@ -115,12 +124,6 @@ impl Planner {
         self.len() == 0
     }
 
-    /// The plans that are kept, each with its normal form: words in lower case, a `$` for each
-    /// literal or list of literals.
-    pub fn plans(&self) -> impl Iterator<Item = (&[u8], &Rc<Plan>)> {
-        self.young.iter().chain(&self.old).map(|(form, plan)| (&form[1..], plan))
-    }
-
     /// What `sql`, a query without its final zero byte, is.
     #[inline]
     pub fn plan(&mut self, sql: &[u8], scope: Scope) -> Rc<Plan> {
@@ -130,7 +133,7 @@ impl Planner {
         // Where a byte may be half a character, texts of one form may be two statements.
         let unsure = scope.unsure_encoding && !sql.is_ascii();
         if unsure || !normalise(sql, scope.strings, FORM_BYTES_MAX, &mut self.form) {
-            return Rc::new(classify(sql, scope, &self.facts, 0).0);
+            return Rc::new(classify(sql, scope, &self.facts, Rc::default()).0);
         }
         if let Some(plan) = self.young.get(self.form.as_slice()) {
             return Rc::clone(plan);
@@ -143,12 +146,12 @@ impl Planner {
         let (form, plan) = match self.old.remove_entry(self.form.as_slice()) {
             Some(found) => found,
             None => {
-                let number = number_of(&self.form[1..]);
-                let (plan, keep) = classify(sql, scope, &self.facts, number);
+                let form: Rc<[u8]> = self.form.as_slice().into();
+                let (plan, keep) = classify(sql, scope, &self.facts, form.clone());
                 if !keep {
                     return Rc::new(plan);
                 }
-                (self.form.as_slice().into(), Rc::new(plan))
+                (form, Rc::new(plan))
             }
         };
         if self.young.len() >= self.generation_max {
@@ -172,10 +175,11 @@ impl Scope {
 
 /// The plan, and whether it holds for all texts of this normal form.
 #[cold]
-fn classify(sql: &[u8], scope: Scope, facts: &Facts, fingerprint: u64) -> (Plan, bool) {
+fn classify(sql: &[u8], scope: Scope, facts: &Facts, form: Rc<[u8]>) -> (Plan, bool) {
     let Classified { kind, reason, keep } = statement::classify_text(sql, scope, facts);
-    let directive = directive(sql);
-    (Plan { kind, reason, fingerprint, directive, run_us: Cell::new(0) }, keep)
+    let (directive, run_us) = (directive(sql), Cell::new(0));
+    let fingerprint = form.get(1..).map_or(0, number_of);
+    (Plan { kind, reason, fingerprint, directive, form, run_us }, keep)
 }
 
 /// FNV-1a: nothing but a name for people, so neither keyed nor wide.

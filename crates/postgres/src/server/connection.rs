@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
@@ -17,6 +18,7 @@ use crate::backends::Backend;
 use crate::session::prepared::Prepared;
 use crate::session::script::{Expect, Fate, Heard, Script, Unasked};
 use crate::session::settings::Applied;
+use crate::worker::Record;
 
 /// Of an outgoing buffer's memory so much is kept while nothing is in it.
 const KEPT: usize = 16 * 1024;
@@ -29,6 +31,8 @@ pub struct Connection {
     io: Socket,
     /// Whose it is.
     pub backend: Arc<Backend>,
+    /// What the console shows of it.
+    pub record: Rc<Record>,
     /// The backend's epoch when it was opened.
     pub epoch: u64,
     /// How to have what it runs cancelled.
@@ -64,10 +68,12 @@ const FORGET: &str = "SET statement_timeout = 0;RESET SESSION AUTHORIZATION;RESE
 
 impl Connection {
     /// A connection that was just opened; at most `statements_max` are kept prepared on it.
-    pub fn new(dialled: Dialled, backend: Arc<Backend>, epoch: u64, statements_max: usize) -> Self {
+    pub fn new(dialled: Dialled, record: Rc<Record>, epoch: u64, statements_max: usize) -> Self {
+        record.reached(&dialled);
         Self {
             io: dialled.socket,
-            backend,
+            backend: record.backend.clone(),
+            record,
             epoch,
             key: dialled.key,
             prepared: Prepared::new(statements_max),
@@ -267,6 +273,7 @@ impl Connection {
             prepared: &mut self.prepared,
             reported: &mut self.reported,
             status: &mut self.status,
+            record: &self.record,
             settings: &mut self.settings,
             own: &mut self.own,
             own_error: &mut self.own_error,
@@ -290,6 +297,7 @@ pub struct Known<'a> {
     pub reported: &'a mut Reported,
     /// Its transaction's status.
     pub status: &'a mut Status,
+    record: &'a Record,
     settings: &'a mut Option<Applied>,
     own: &'a mut VecDeque<Option<Applied>>,
     own_error: &'a mut Option<Box<[u8]>>,
@@ -324,6 +332,9 @@ impl Known<'_> {
         let (Ok(name), Ok(value)) = (std::str::from_utf8(name), std::str::from_utf8(value)) else {
             return;
         };
+        if name == "application_name" {
+            self.record.name(value);
+        }
         match self.reported.iter_mut().find(|(known, _)| &**known == name) {
             Some((_, known)) => *known = value.into(),
             None => self.reported.push((name.into(), value.into())),

@@ -7,20 +7,21 @@ use tokio::net::UnixStream;
 use super::*;
 use crate::session::script::Fate;
 use crate::settings::BackendSettings;
+use crate::worker::Key;
 
 const DONE: &[u8] = b"C\0\0\0\x08SET\0Z\0\0\0\x05I";
 const FAILED: &[u8] = b"E\0\0\0\x0cC57014\0\0Z\0\0\0\x05I";
 
 fn connection() -> (Connection, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let dialled =
-        Dialled { socket: Socket::Unix(ours), key: None, parameters: vec![], rest: vec![] };
+    let dialled = Dialled { socket: ours.into(), key: None, parameters: vec![], rest: vec![] };
     let settings = BackendSettings {
         connect_timeout: watch::units::Duration::from_millis(100),
         ..BackendSettings::new("a", "postgresql://127.0.0.1")
     };
     let backend = Arc::new(Backend::new(0, &settings).unwrap());
-    (Connection::new(dialled, backend, 0, 10), theirs)
+    let key = Key { backend: 0, database: "d".into(), user: "u".into() };
+    (Connection::new(dialled, Record::new(1, key, backend), 0, 10), theirs)
 }
 
 /// Has the server say this; what it was asked.

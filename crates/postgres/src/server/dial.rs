@@ -102,13 +102,13 @@ pub(super) async fn connect(server: &Server) -> Result<Socket, DialError> {
     let unreachable = |source| DialError::Connect { address: address.to_string(), source };
     match address {
         Address::Unix(path) => {
-            UnixStream::connect(path).await.map(Socket::Unix).map_err(unreachable)
+            UnixStream::connect(path).await.map(Socket::from).map_err(unreachable)
         }
         Address::Tcp { host, port } => {
             let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(unreachable)?;
             prepare(&stream).map_err(unreachable)?;
             match &server.tls {
-                None => Ok(Socket::Tcp(stream)),
+                None => Ok(stream.into()),
                 Some(tls) => encrypt(stream, tls, address).await,
             }
         }
@@ -127,7 +127,7 @@ async fn encrypt(mut stream: TcpStream, tls: &Tls, address: &Address) -> Result<
         match agree(&mut stream).await {
             Ok(Agreed::Yes) => {}
             Ok(Agreed::No) if tls.required => return Err(DialError::NoTls { address: address() }),
-            Ok(Agreed::No) => return Ok(Socket::Tcp(stream)),
+            Ok(Agreed::No) => return Ok(stream.into()),
             Ok(Agreed::More) => return Err(DialError::Injected { address: address() }),
             Err(source) => return Err(DialError::Talk { address: address(), source }),
         }
@@ -169,7 +169,7 @@ async fn start(
 ) -> Result<Dialled, DialError> {
     let (user, database) = (identity.user, identity.database);
     let certificate = socket.server_certificate().map(|der| der.as_ref().to_vec());
-    let cleartext = !matches!(socket, Socket::Tcp(_));
+    let cleartext = !socket.is_in_clear();
     let rules = LoginRules { cleartext, binding: Binding::Prefer };
     let login = Login::new(user, identity.credentials.clone(), certificate.as_deref());
     let mut talk = Conversation::new(socket, Vec::new());

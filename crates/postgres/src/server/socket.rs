@@ -1,9 +1,11 @@
 //! A connection to a server: TCP, TLS over it, or a Unix socket.
 
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use flow::stream::Socket as Plain;
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -12,12 +14,22 @@ use tokio_rustls::client::TlsStream;
 /// A connection to a server. What is written to a TLS connection is on its way after a flush.
 #[derive(Debug)]
 pub enum Socket {
-    /// In the clear.
-    Tcp(TcpStream),
+    /// In the clear, or on this machine.
+    Plain(Plain),
     /// Boxed, since it is many times the size.
     Tls(Box<TlsStream<TcpStream>>),
-    /// On this machine.
-    Unix(UnixStream),
+}
+
+impl From<TcpStream> for Socket {
+    fn from(stream: TcpStream) -> Self {
+        Self::Plain(Plain::Tcp(stream))
+    }
+}
+
+impl From<UnixStream> for Socket {
+    fn from(stream: UnixStream) -> Self {
+        Self::Plain(Plain::Unix(stream))
+    }
 }
 
 impl Socket {
@@ -26,11 +38,34 @@ impl Socket {
         matches!(self, Self::Tls(_))
     }
 
+    /// Whether what is sent can be read on the way.
+    pub fn is_in_clear(&self) -> bool {
+        matches!(self, Self::Plain(Plain::Tcp(_)))
+    }
+
+    /// Version and cipher, where it is encrypted.
+    pub fn encryption(&self) -> Option<String> {
+        match self {
+            Self::Tls(stream) => Some(flow::tls::described(stream.get_ref().1)),
+            Self::Plain(_) => None,
+        }
+    }
+
+    /// This end and the server's; none for a Unix socket, or where it is gone.
+    pub fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        let stream = match self {
+            Self::Plain(Plain::Tcp(stream)) => stream,
+            Self::Plain(Plain::Unix(_)) => return (None, None),
+            Self::Tls(stream) => stream.get_ref().0,
+        };
+        (stream.local_addr().ok(), stream.peer_addr().ok())
+    }
+
     /// The certificate that the server has shown, as DER, for channel binding.
     pub fn server_certificate(&self) -> Option<&CertificateDer<'static>> {
         match self {
             Self::Tls(stream) => stream.get_ref().1.peer_certificates()?.first(),
-            Self::Tcp(_) | Self::Unix(_) => None,
+            Self::Plain(_) => None,
         }
     }
 
@@ -41,9 +76,8 @@ impl Socket {
     /// As the system's.
     pub async fn readable(&self) -> io::Result<()> {
         match self {
-            Self::Tcp(stream) => stream.readable().await,
+            Self::Plain(stream) => stream.readable().await,
             Self::Tls(stream) => stream.get_ref().0.readable().await,
-            Self::Unix(stream) => stream.readable().await,
         }
     }
 }
@@ -55,9 +89,8 @@ impl AsyncRead for Socket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
             Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
 }
@@ -69,9 +102,8 @@ impl AsyncWrite for Socket {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
             Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
-            Self::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
         }
     }
 
@@ -81,33 +113,29 @@ impl AsyncWrite for Socket {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
             Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
         match self {
-            Self::Tcp(stream) => stream.is_write_vectored(),
+            Self::Plain(stream) => stream.is_write_vectored(),
             Self::Tls(stream) => stream.is_write_vectored(),
-            Self::Unix(stream) => stream.is_write_vectored(),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
             Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

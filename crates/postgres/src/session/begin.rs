@@ -4,6 +4,8 @@
 //! with that statement, which saves a round trip. A transaction that ends before is never heard of
 //! by any server.
 
+use std::time::Instant;
+
 use wire::postgres::backend::{
     Status, put_bind_complete, put_command_complete, put_no_data, put_parse_complete,
     put_ready_for_query,
@@ -88,6 +90,11 @@ impl Session {
         put_ready_for_query(&mut out, status);
         self.client.outlet.send(&out);
         self.front.gateway.metrics.answered.inc();
+        self.client.seen().asked.set(Some(Instant::now()));
+        self.database.count(|totals| {
+            totals.queries += 1;
+            totals.transactions += u64::from(status == Status::Idle);
+        });
     }
 
     fn remember(&mut self, body: &[u8]) {

@@ -6,15 +6,15 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use flow::outlet::Outlet;
 use wire::postgres::Refusal;
 use wire::postgres::backend::{self, Status};
 
-use crate::backends::Backend;
 use crate::notify::{Mailbox, Overflow};
 use crate::server::CancelKey;
+use crate::worker::{Database, Record};
 
 /// Where a request that got no answer is asked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,12 +43,10 @@ pub struct Repeat {
 /// A server connection whose statement can be cancelled.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// The server.
-    pub backend: Arc<Backend>,
-    /// What it wants to see.
+    /// The connection, which counts the cancels that are on their way.
+    pub record: Rc<Record>,
+    /// What its server wants to see.
     pub key: CancelKey,
-    /// Cancels that are on their way: until they have arrived nobody else may have the connection.
-    pub cancels: Rc<Cell<usize>>,
 }
 
 /// What the console shows of a client.
@@ -60,10 +58,25 @@ pub struct About {
     pub database: Arc<str>,
     /// Where it comes from; `None` is a Unix socket.
     pub peer: Option<SocketAddr>,
+    /// Where it came to; `None` is a Unix socket.
+    pub local: Option<SocketAddr>,
     /// When it logged in.
     pub connected: SystemTime,
     /// As it was at the start.
     pub application_name: Box<str>,
+}
+
+/// What the console shows of what a client does.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// When its last statement came.
+    pub asked: Cell<Option<Instant>>,
+    /// Since when its statement waits for a server.
+    pub waits: Cell<Option<Instant>>,
+    /// Prepared statements that it has.
+    pub prepared: Cell<usize>,
+    /// Why it keeps its server connection beyond a transaction; empty where it doesn't.
+    pub pinned: Cell<&'static str>,
 }
 
 /// A client's connection.
@@ -73,6 +86,8 @@ pub struct Client {
     /// Its number in this process, by which it is cancelled and killed.
     pub id: i32,
     about: OnceCell<About>,
+    database: OnceCell<Rc<Database>>,
+    seen: Seen,
     /// Requests on lanes that are not answered yet.
     in_flight: Cell<u32>,
     /// Those that are to be asked again, in their order.
@@ -103,6 +118,8 @@ impl Client {
             outlet,
             id,
             about: OnceCell::new(),
+            database: OnceCell::new(),
+            seen: Seen::default(),
             in_flight: Cell::new(0),
             repeats: RefCell::default(),
             holding: Cell::new(false),
@@ -124,6 +141,23 @@ impl Client {
     /// Who it is, once it has logged in.
     pub fn about(&self) -> Option<&About> {
         self.about.get()
+    }
+
+    /// It has entered a database; only the first time counts.
+    pub fn enter(&self, database: Rc<Database>) {
+        let _ = self.database.set(database);
+    }
+
+    /// The database that it has entered.
+    #[inline]
+    pub fn database(&self) -> Option<&Database> {
+        self.database.get().map(|database| &**database)
+    }
+
+    /// What the console shows of what it does.
+    #[inline]
+    pub fn seen(&self) -> &Seen {
+        &self.seen
     }
 
     /// A request was put on a lane.
@@ -205,7 +239,7 @@ impl Client {
 
     /// A cancel request came.
     pub fn cancel(&self) {
-        if self.in_flight.get() > 0 {
+        if self.in_flight.get() > 0 || self.seen.waits.get().is_some() {
             self.cancel.set(true);
         }
         self.wake();
@@ -214,6 +248,25 @@ impl Client {
     /// It has a server connection for itself, or none.
     pub fn set_leased(&self, target: Option<Target>) {
         *self.leased.borrow_mut() = target;
+    }
+
+    /// Its statement waits for a server until the guard goes.
+    pub fn waits(self: &Rc<Self>, since: Instant) -> Waiting {
+        self.seen.waits.set(Some(since));
+        Waiting(self.clone())
+    }
+
+    /// Ready when the statement that waits for a server is not to: it was cancelled, or its client
+    /// is to be closed.
+    pub fn poll_called_off(&self, cx: &mut Context<'_>) -> Poll<CalledOff> {
+        if self.is_killed() || self.outlet.is_closed() {
+            return Poll::Ready(CalledOff::Closed);
+        }
+        if self.wants_cancel() {
+            return Poll::Ready(CalledOff::Cancelled);
+        }
+        self.park(cx);
+        Poll::Pending
     }
 
     /// The server connection that it has for itself.
@@ -323,9 +376,30 @@ impl Client {
         self.waker.set(Some(parked.unwrap_or_else(|| cx.waker().clone())));
     }
 
-    fn wake(&self) {
+    /// Has its task look at what has changed.
+    pub fn wake(&self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
     }
+}
+
+/// A client whose statement waits for a server.
+pub struct Waiting(Rc<Client>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.seen.waits.set(None);
+        // One that came too late is not for what it asks next.
+        self.0.cancel.set(false);
+    }
+}
+
+/// Why a statement need not wait for a server any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CalledOff {
+    /// Its client has had it cancelled.
+    Cancelled,
+    /// Its client is closed, or is to be.
+    Closed,
 }

@@ -9,6 +9,7 @@ use super::prepared::Prepared;
 use super::round::{messages, string};
 use super::script::{Expect, Fate, Script};
 use super::statements::{Statement, Statements};
+use crate::worker::Database;
 
 /// A client's prepared statements by its own names; the unnamed one has the empty name.
 pub type Names = HashMap<Box<[u8]>, Named>;
@@ -55,6 +56,8 @@ pub struct Composer<'a> {
     pub again: bool,
     /// How many statements a client may hold.
     pub names_max: usize,
+    /// Where it is counted.
+    pub database: &'a Database,
 }
 
 impl Composer<'_> {
@@ -87,8 +90,14 @@ impl Composer<'_> {
         script: &mut Script,
     ) -> Result<(), Fault> {
         match tag {
-            b'P' => return self.parse(body, out, script),
-            b'B' => return self.bind(body, out, script),
+            b'P' => {
+                self.database.count(|totals| totals.client_parses += 1);
+                return self.parse(body, out, script);
+            }
+            b'B' => {
+                self.database.count(|totals| totals.binds += 1);
+                return self.bind(body, out, script);
+            }
             b'D' if body.first() == Some(&b'S') => return self.describe(body, out, script),
             b'C' if body.first() == Some(&b'S') => return self.close(body, script),
             b'D' => script.expect(Expect::DescribePortal),
@@ -128,6 +137,7 @@ impl Composer<'_> {
             script.expect(Expect::Parse(Fate::Invent, statement.number));
         } else {
             self.fresh.push(statement.number);
+            self.database.count(|totals| totals.server_parses += 1);
             self.prepared.prepare(&statement, Fate::Pass, since, out, script);
         }
         if self.names.len() >= self.names_max && !name.is_empty() {
@@ -147,6 +157,7 @@ impl Composer<'_> {
         if !self.has(number, named.since) {
             self.fresh.push(number);
             let (statement, changes) = (&named.statement, self.changes);
+            self.database.count(|totals| totals.server_parses += 1);
             self.prepared.prepare(statement, Fate::Swallow, changes, out, script);
         }
     }

@@ -2,31 +2,50 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::task::spawn_local;
 use wire::postgres::{Refusal, Severity, sqlstate};
 
-use super::client::Target;
+use super::client::{CalledOff, Target};
 use super::round::{Cut, cut};
 use super::summary::{Summary, summarise};
 use super::{End, Session};
 use crate::backends::{Ask, Backend, Standing};
+use crate::console::ServerState;
 use crate::plan::{Kind, Plan};
 use crate::server::{self, Reported};
 use crate::settings::Route;
 use crate::worker::{Key, LeaseError, Leased};
 
 /// How often it is looked whether a cancel has arrived.
-const CANCEL_TURN: std::time::Duration = std::time::Duration::from_millis(10);
+const CANCEL_TURN: Duration = Duration::from_millis(10);
+/// How often it is looked whether a client has gone whose statement waits for a server.
+pub(super) const GONE_TURN: Duration = Duration::from_secs(1);
+
+/// A statement got no server connection.
+enum Unserved {
+    /// Its client hears why.
+    Refused(Refusal),
+    /// It is not to wait any more.
+    CalledOff(CalledOff),
+}
 
 impl Session {
     /// Serves the client on a server connection of its own until the two can part.
     pub(super) async fn lease(&mut self, read: bool) -> Result<(), End> {
         let applied = self.applied.clone();
-        let mut lease = match self.leased(read).await {
+        let wanted = Instant::now();
+        let mut lease = match self.leased(read, wanted).await {
             Ok(lease) => lease,
-            Err(refusal) => return self.refuse_round(refusal),
+            Err(Unserved::Refused(refusal)) => return self.refuse_round(refusal),
+            Err(Unserved::CalledOff(why)) => return self.called_off(why),
         };
+        lease.record.lent(self.client.id);
+        self.database.count(|totals| {
+            totals.assignments += 1;
+            totals.wait_time += lease.waited();
+        });
         self.only_primary = false;
         lease.take_on(&applied);
         if lease.unsent() > 0
@@ -34,29 +53,33 @@ impl Session {
         {
             return self.refuse_round(refusal);
         }
-        let target = lease.key.clone().map(|key| Target {
-            backend: lease.backend.clone(),
-            key,
-            cancels: Rc::default(),
-        });
+        let record = lease.record.clone();
+        let target = lease.key.clone().map(|key| Target { record, key });
         self.client.set_leased(target.clone());
-        let relayed = self.relay(&mut lease).await;
+        let relayed = self.relay(&mut lease, wanted).await;
         self.client.set_leased(None);
+        self.client.seen().pinned.set("");
         self.part_from(lease, target, &relayed);
         relayed
     }
 
     /// Gives the connection back, once nothing that was meant for this client can reach the next.
     fn part_from(&self, mut lease: Leased, target: Option<Target>, relayed: &Result<(), End>) {
-        let cancels = target.as_ref().map_or(0, |target| target.cancels.get());
+        lease.record.has_prepared(lease.prepared.count());
         match relayed {
-            Ok(()) if lease.is_free() && cancels == 0 => return lease.give_back(),
+            Ok(()) if lease.is_free() && lease.record.cancels() == 0 => {
+                lease.record.is_now(ServerState::Idle);
+                return lease.give_back();
+            }
             // What runs there goes on for nobody.
             Err(End::Refused(_)) if !lease.script.is_idle() => {
-                if let Some(target) = target {
+                if let Some(Target { record, key }) = target {
+                    let cancelling = record.cancelled();
+                    let limit = self.front.settings().timeouts.cancel.get();
                     spawn_local(async move {
-                        let _ = server::cancel(target.backend.server(), &target.key).await;
-                        drop(lease);
+                        let cancel = server::cancel(record.backend.server(), &key);
+                        let _ = tokio::time::timeout(limit, cancel).await;
+                        drop((cancelling, lease));
                     });
                 }
                 return;
@@ -66,12 +89,14 @@ impl Session {
         }
         let scratch = self.front.scratch.clone();
         let forgets = relayed.is_err();
+        lease.record.is_now(ServerState::Resetting);
         spawn_local(async move {
-            while target.as_ref().is_some_and(|target| target.cancels.get() > 0) {
+            while lease.record.cancels() > 0 {
                 tokio::time::sleep(CANCEL_TURN).await;
             }
             // What the session has left there goes, and the connection serves others.
             if !forgets || lease.forget_session(&scratch).await.is_ok() {
+                lease.record.is_now(ServerState::Idle);
                 lease.give_back();
             }
         });
@@ -79,8 +104,28 @@ impl Session {
 
     /// Leases a connection to where the round goes. Should that server go down or lose its role
     /// meanwhile, another is chosen.
-    async fn leased(&mut self, read: bool) -> Result<Leased, Refusal> {
-        let deadline = self.patience.deadline();
+    async fn leased(&mut self, read: bool, wanted: Instant) -> Result<Leased, Unserved> {
+        let client = self.client.clone();
+        let _waiting = client.waits(wanted);
+        let called_off = std::future::poll_fn(|cx| client.poll_called_off(cx));
+        tokio::select! {
+            biased;
+            leased = self.lent(read, wanted) => leased.map_err(Unserved::Refused),
+            why = called_off => Err(Unserved::CalledOff(why)),
+            () = client.outlet.gone(GONE_TURN) => Err(Unserved::CalledOff(CalledOff::Closed)),
+        }
+    }
+
+    /// The round at the start of the inbox is not to wait for a server any more.
+    pub(super) fn called_off(&mut self, why: CalledOff) -> Result<(), End> {
+        match why {
+            CalledOff::Cancelled => self.refuse_round(cancelled()),
+            CalledOff::Closed => Err(self.client.killed().map_or(End::Gone, End::Refused)),
+        }
+    }
+
+    async fn lent(&mut self, read: bool, wanted: Instant) -> Result<Leased, Refusal> {
+        let deadline = self.patience.deadline(wanted);
         let read = !self.only_primary && (read || self.begins_read_only());
         loop {
             let mut changes = self.front.backends.changes();
@@ -117,6 +162,7 @@ impl Session {
             // Without a primary there may still be reads.
             Err(refusal) => self.reader(false).ok_or(refusal)?,
         };
+        let _waiting = self.client.waits(Instant::now());
         self.reported = self.front.reported(self.key(&backend), &self.applied).await?;
         self.scope = self.settings.scope(&self.reported);
         Ok(self.reported.clone())
@@ -185,4 +231,9 @@ pub(super) fn serves(backend: &Backend, read: bool) -> bool {
         Standing::Replica => read,
         _ => false,
     }
+}
+
+/// What a client hears whose statement it has had cancelled before a server had it.
+pub(super) fn cancelled() -> Refusal {
+    Refusal::error(sqlstate::QUERY_CANCELED, "canceling statement due to user request")
 }

@@ -10,12 +10,14 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use tokio::sync::oneshot;
 use tokio::time::Timeout;
 use wire::postgres::backend::Status;
 use wire::postgres::{Refusal, sqlstate};
 
+use super::lease::GONE_TURN;
 use super::relay::Relay;
 use super::{End, Session};
 use crate::notify::{Confirmed, Joined, Listener};
@@ -201,12 +203,12 @@ impl Session {
                 Poll::Pending => Poll::Pending,
             }
         });
-        let late = tokio::time::sleep_until(self.patience.deadline().into());
+        let late = tokio::time::sleep_until(self.patience.deadline(Instant::now()).into());
         tokio::select! {
             biased;
             confirmed = confirmed => confirmed,
             () = late => Ok(Waited::Late),
-            () = self.client.outlet.gone() => Err(End::Gone),
+            () = self.client.outlet.gone(GONE_TURN) => Err(End::Gone),
         }
     }
 
@@ -264,7 +266,7 @@ impl Session {
     }
 
     fn join(&mut self, channel: &str) -> Confirming {
-        let deadline = self.patience.deadline().into();
+        let deadline = self.patience.deadline(Instant::now()).into();
         match self.listener().join(channel) {
             Ok(Joined::Now) => Confirming::Ended(true),
             Ok(Joined::Soon(answer)) => {

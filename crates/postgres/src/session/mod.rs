@@ -45,7 +45,7 @@ use crate::settings::{Consistency, Mode, Route};
 use crate::worker::{Database, Front, Place};
 use client::Client;
 use compose::{Fault, Names};
-use patience::{Patience, idle_in_transaction_timeout, idle_timeout};
+use patience::{Patience, idle_in_transaction_timeout, idle_timeout, read_timeout};
 use round::Cut;
 use settings::{Applied, SessionSettings};
 use way::Way;
@@ -198,6 +198,8 @@ impl Session {
             refusal.encode(&mut out);
             self.client.outlet.send(&out);
         }
+        let sent = self.client.outlet.sent_bytes();
+        self.database.count(|totals| totals.sent += sent);
         self.client.outlet.finish().await;
     }
 
@@ -234,8 +236,9 @@ impl Session {
 
     /// Waits for bytes of the client; one that asks for nothing for too long is closed.
     async fn read_in_time(&mut self) -> Result<(), End> {
-        let Patience { idle, idle_in_transaction, .. } = self.patience;
+        let Patience { idle, idle_in_transaction, read, .. } = self.patience;
         let (limit, refusal): (_, fn() -> Refusal) = match self.begin {
+            _ if round::ends_within(&self.inbox) => (read, read_timeout),
             Some(_) => (idle_in_transaction, idle_in_transaction_timeout),
             None => (idle, idle_timeout),
         };
@@ -358,9 +361,11 @@ impl Session {
 
     /// Reads into the inbox; false when the client has ended its side.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<bool>> {
-        let inbox = &mut self.inbox;
+        let (inbox, database) = (&mut self.inbox, &self.database);
         let mut into = Some(|bytes: Option<&[u8]>| {
-            inbox.extend_from_slice(bytes.unwrap_or_default());
+            let came = bytes.unwrap_or_default();
+            database.count(|totals| totals.received += came.len() as u64);
+            inbox.extend_from_slice(came);
             bytes.is_some()
         });
         self.client.outlet.poll_read_with(cx, &mut into)

@@ -15,6 +15,7 @@ pub(super) struct Patience {
     pub transaction: Option<Duration>,
     pub idle_in_transaction: Option<Duration>,
     pub idle: Option<Duration>,
+    pub read: Option<Duration>,
 }
 
 impl Patience {
@@ -36,15 +37,21 @@ impl Patience {
                 all.idle_in_transaction,
             ),
             idle: some(user.and_then(|user| user.idle), all.idle),
+            read: some(None, all.read),
         }
     }
 
-    /// Until when a statement waits for a server connection.
-    pub fn deadline(&self) -> Instant {
+    /// Until when a statement waits for a server connection that is wanted since `wanted`.
+    pub fn deadline(&self, wanted: Instant) -> Instant {
         // As good as for ever.
-        let wait = self.query_wait.unwrap_or(Duration::from_secs(366 * 86_400));
-        Instant::now() + wait
+        wanted + self.query_wait.unwrap_or(Duration::from_secs(366 * 86_400))
     }
+}
+
+/// A message began to come and does not end.
+pub(super) fn read_timeout() -> Refusal {
+    let what = "the rest of a message did not come within postgres.timeouts.read";
+    Refusal::fatal(sqlstate::CONNECTION_FAILURE, what)
 }
 
 pub(super) fn idle_timeout() -> Refusal {

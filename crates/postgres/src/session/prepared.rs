@@ -56,6 +56,11 @@ impl Prepared {
         self.known.get(&number).is_some_and(|kept| kept.state == State::Sure)
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.known.len()
+    }
+
     /// It is being closed.
     pub fn forget(&mut self, number: u64) {
         self.known.remove(&number);

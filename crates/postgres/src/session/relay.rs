@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use wire::postgres::backend::{Fields, Status};
 use wire::postgres::{Refusal, Severity, message, sqlstate};
 
-use super::patience::{idle_in_transaction_timeout, idle_timeout};
-use super::round::{Cut, cut};
+use super::patience::{idle_in_transaction_timeout, idle_timeout, read_timeout};
+use super::round::{Cut, cut, ends_within};
 use super::script::Heard;
 use super::{End, Session, effect};
 use crate::backends::Standing;
@@ -25,6 +25,7 @@ use crate::lanes::is_for_another;
 use crate::plan::{Kind, Plan, Unsettles};
 use crate::server::Connection;
 use crate::settings::{Mode, Route};
+use crate::worker::Slow;
 pub(super) use state::Relay;
 use state::Round;
 
@@ -46,8 +47,13 @@ enum Turn {
 impl Session {
     /// Serves the client on `server` until the two can part. What the client has sent already is
     /// in `self.inbox`.
-    pub(super) async fn relay(&mut self, server: &mut Connection) -> Result<(), End> {
-        let mut relay = Relay { request: self.replayable(server), ..Relay::default() };
+    pub(super) async fn relay(
+        &mut self,
+        server: &mut Connection,
+        wanted: Instant,
+    ) -> Result<(), End> {
+        let latencies = self.front.latencies(&server.backend);
+        let mut relay = Relay::new(self.replayable(server), wanted, server, latencies);
         if let Some(begin) = self.begin.take() {
             server.ask(&begin);
             relay.open = true;
@@ -149,6 +155,9 @@ impl Session {
     fn limit(&self, relay: &mut Relay, waits: bool) -> Option<(Duration, fn() -> Refusal)> {
         let patience = &self.patience;
         let next: Option<(Duration, fn() -> Refusal)> = match (waits, relay.open) {
+            _ if relay.through > 0 || (waits && ends_within(&self.inbox)) => {
+                patience.read.map(|limit| (limit, read_timeout as _))
+            }
             (false, _) => patience.query.map(|limit| (limit, query_timeout as fn() -> Refusal)),
             (true, true) => {
                 patience.idle_in_transaction.map(|limit| (limit, idle_in_transaction_timeout as _))
@@ -288,16 +297,10 @@ impl Session {
             self.only_primary = true;
             return;
         }
-        let metrics = &self.front.gateway.metrics;
-        metrics.leased.inc();
-        if let Some(asked) = round.asked {
-            let ran = asked.elapsed();
-            metrics.lease_seconds.observe(ran);
-            self.front.note_slow(&self.database, &self.user, &round.plans, ran);
-        }
+        self.front.gateway.metrics.leased.inc();
         let was_open = relay.open;
         relay.open = status != Status::Idle;
-        self.note_run(&round);
+        self.count(relay, &round);
         relay.wrote |= round.plans.iter().any(|plan| effect::may_write(plan)) || round.unknown;
         for plan in &round.plans {
             self.database.catalogue_changed(effect::unsettles(plan));
@@ -346,15 +349,52 @@ impl Session {
         }
     }
 
-    /// Learns how long a statement ran.
-    fn note_run(&self, round: &Round) {
-        let (Some(asked), [plan], false) = (round.asked, &round.plans[..], round.failed) else {
-            return;
-        };
+    /// Learns how long a round ran, and counts it.
+    fn count(&self, relay: &mut Relay, round: &Round) {
+        let Some(asked) = round.asked else { return };
         let ran = asked.elapsed();
-        plan.note(ran);
-        if matches!(plan.kind, Kind::Read) {
-            self.front.norm.note(ran);
+        let queued = relay.wanted.take().map(|wanted| asked.saturating_duration_since(wanted));
+        let begun = *relay.begun_at.get_or_insert(asked);
+        let ended = (!relay.open).then(|| {
+            relay.begun_at = None;
+            asked.saturating_duration_since(begun) + ran
+        });
+        self.database.count(|totals| {
+            totals.queries += 1;
+            totals.query_time += ran;
+            totals.replica_queries += u64::from(relay.on_replica);
+            if let Some(took) = ended {
+                totals.transactions += 1;
+                totals.transaction_time += took;
+            }
+        });
+        let seen = self.client.seen();
+        seen.prepared.set(self.names.len());
+        seen.pinned.set(self.pinned_by());
+        if let Some(latencies) = &relay.latencies {
+            latencies.lease.observe(queued.unwrap_or_default(), ran);
+            self.front.slow.note(ran, || Slow {
+                database: &self.database,
+                user: &self.user,
+                backend: &latencies.backend,
+                way: "lease",
+                plans: &round.plans,
+            });
+        }
+        if let ([plan], false) = (&round.plans[..], round.failed) {
+            plan.note(ran);
+            if matches!(plan.kind, Kind::Read) {
+                self.front.norm.note(ran);
+            }
+        }
+    }
+
+    /// Why the client keeps its server connection beyond a transaction; empty where it doesn't.
+    fn pinned_by(&self) -> &'static str {
+        match (self.pinned, self.mode) {
+            (false, _) => "",
+            (true, Mode::Session) => "mode",
+            (true, Mode::Transaction) => "state",
         }
     }
 

@@ -1,14 +1,15 @@
 //! A round on a lane.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::time::Instant;
 
 use wire::postgres::{Refusal, sqlstate};
 
-use super::client::{Again, Repeat};
+use super::client::{Again, CalledOff, Repeat};
 use super::compose::Composer;
-use super::lease::serves;
+use super::lease::{cancelled, serves};
 use super::{End, Session};
 use crate::lanes::{Editing, Group, Lane, Needs, Picked, Ticket, Told};
 use crate::plan::Plan;
@@ -37,7 +38,14 @@ impl Session {
         let on_primary = attempts > 0 || std::mem::take(&mut self.only_primary);
         let lane = match self.group(on_primary) {
             Some(group) => self.lane(&group, now).await,
-            None => None,
+            None => Ok(None),
+        };
+        let lane = match lane {
+            Ok(lane) => lane,
+            Err(why) => {
+                self.put_back(&request);
+                return self.called_off(why);
+            }
         };
         if let Some(lane) = lane
             && self.put(&lane, &request, plan, attempts, now)
@@ -60,10 +68,10 @@ impl Session {
             self.inbox = request.to_vec();
             self.again = true;
             match again {
-                Again::Cancelled => self.refuse_first(
-                    sqlstate::QUERY_CANCELED,
-                    "canceling statement due to user request",
-                ),
+                Again::Cancelled => {
+                    self.inbox.clear();
+                    self.client.refuse(&cancelled());
+                }
                 Again::Lost => self.refuse_first(
                     sqlstate::CONNECTION_FAILURE,
                     "the server connection broke while the statement was running",
@@ -129,14 +137,17 @@ impl Session {
         Some(group)
     }
 
-    async fn lane(&self, group: &Rc<Group>, now: Instant) -> Option<Rc<Lane>> {
-        let deadline = self.patience.deadline();
+    async fn lane(&self, group: &Rc<Group>, now: Instant) -> Result<Option<Rc<Lane>>, CalledOff> {
+        let deadline = self.patience.deadline(now);
+        let mut waiting = None;
         loop {
             let open = || self.front.open_lane(group);
             match group.pick(now, self.front.norm.get(), open) {
-                Picked::Lane(lane) => return Some(lane),
-                Picked::Busy | Picked::Failed(_) => return None,
+                Picked::Lane(lane) => return Ok(Some(lane)),
+                Picked::Busy | Picked::Failed(_) => return Ok(None),
                 Picked::Opening => {
+                    waiting.get_or_insert_with(|| self.client.waits(now));
+                    let called_off = poll_fn(|cx| self.client.poll_called_off(cx));
                     let mut changes = self.front.backends.changes();
                     let deadline = tokio::time::Instant::from_std(deadline);
                     let backend = &group.backend;
@@ -145,8 +156,9 @@ impl Session {
                     tokio::select! {
                         () = group.changed() => {}
                         // A lease finds another server.
-                        () = lost => return None,
-                        () = tokio::time::sleep_until(deadline) => return None,
+                        () = lost => return Ok(None),
+                        why = called_off => return Err(why),
+                        () = tokio::time::sleep_until(deadline) => return Ok(None),
                     }
                 }
             }
@@ -167,6 +179,7 @@ impl Session {
             plan,
             request: request.clone(),
             attempts,
+            asked: now,
             script,
             loaded: lane.known.load.one(),
             told: Told::Nothing,
@@ -192,6 +205,7 @@ impl Session {
                 parsed: false,
                 again,
                 names_max: self.names_max,
+                database: &self.database,
             };
             if composer.extended(request, out, script).is_err() {
                 self.again = true;
@@ -203,6 +217,8 @@ impl Session {
         };
         if pushed.is_ok() {
             self.client.asked();
+            self.client.seen().asked.set(Some(now));
+            lane.known.record.asked(now);
             self.front.gateway.metrics.ridden.inc();
         }
         pushed.is_ok()

@@ -94,6 +94,12 @@ pub fn messages(bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8], &[u8])> {
     })
 }
 
+/// Whether the last message in `bytes` has begun and is not whole.
+pub fn ends_within(bytes: &[u8]) -> bool {
+    let whole: usize = messages(bytes).map(|(_, _, whole)| whole.len()).sum();
+    whole < bytes.len()
+}
+
 /// A string that ends with a zero byte, and what follows.
 pub fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = memchr::memchr(0, bytes)?;
@@ -131,6 +137,13 @@ mod tests {
         let long = of(&[(b'Q', &[b' '; HELD_MAX])]);
         assert_eq!(cut(&long[..100], 1 << 20), Cut::Stream);
         assert_eq!(cut(&long, HELD_MAX), Cut::Garbage);
+    }
+
+    #[test]
+    fn the_last_message_is_whole_or_is_not() {
+        let two = of(&[(b'P', b"\0select 1\0\0\0"), (b'S', b"")]);
+        assert!(!ends_within(&[]) && !ends_within(&two));
+        assert!((1..two.len()).filter(|len| !ends_within(&two[..*len])).eq([two.len() - 5]));
     }
 
     #[test]

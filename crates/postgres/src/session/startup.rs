@@ -24,6 +24,7 @@ use super::way::{ROUTE, route};
 use super::{Session, settings};
 use crate::auth::{AuthStep, ChannelBinding, ClientAuth, Credentials};
 use crate::console::Seat;
+use crate::door::Shown;
 use crate::settings::{Route, TlsSettings};
 use crate::worker::Front;
 
@@ -215,10 +216,11 @@ impl Entrance {
 
     /// Has the client show that it is who it says.
     async fn login(&mut self, asked: &Asked) -> Result<Credentials, NoSession> {
-        let (tls, binding, certificate) = {
+        let (tls, binding, certificate, peer) = {
             let stream = self.stream()?;
             let binding = stream.server_certificate().and_then(ChannelBinding::of);
-            (stream.is_tls(), binding, stream.client_certificate().map(|der| der.to_vec()))
+            let certificate = stream.client_certificate().map(|der| der.to_vec());
+            (stream.is_tls(), binding, certificate, stream.peer_uid())
         };
         let gateway = self.front.gateway.clone();
         let required = |tls: &TlsSettings| tls.required;
@@ -231,7 +233,16 @@ impl Entrance {
         let door = gateway.door(address, tls, &asked.database, &asked.user).await?;
         let mut out = Vec::new();
         let door = gateway.warm(door).await;
-        let ask = door.ask(&asked.user, binding.as_ref(), certificate.as_deref());
+        let system_user = match peer.filter(|_| door.wants_system_user()) {
+            Some(number) => Some(gateway.system_user(number).await),
+            None => None,
+        };
+        let shown = Shown {
+            binding: binding.as_ref(),
+            certificate: certificate.as_deref(),
+            system_user: system_user.as_deref(),
+        };
+        let ask = door.ask(&asked.user, &shown)?;
         let (mut auth, mut step) = ClientAuth::begin(ask, &mut out);
         loop {
             if !out.is_empty() {
@@ -286,10 +297,11 @@ impl Entrance {
             let what = "terminating connection due to administrator command";
             return Err(Refusal::fatal(sqlstate::ADMIN_SHUTDOWN, what).into());
         }
+        let admitted = front.gateway.admit(&asked.database, &asked.user)?;
+        // Whoever is refused from here on is told by the outlet.
         let stream = self.stream.take().ok_or(NoSession::Gone)?;
         let minor = asked.minor;
         let outlet = Outlet::new(stream, front.settings().lanes.reply_spill.len());
-        let admitted = front.gateway.admit(&asked.database, &asked.user)?;
         let mut session = front.session(outlet.clone(), place, settings);
         let registration = Registration { front: front.clone(), client: Some(session.client().id) };
         session.client().introduce(about(&asked, &session, self.peer));
@@ -307,6 +319,8 @@ impl Entrance {
             }
         };
         session.database = front.entered(&session.database);
+        session.database.count(|totals| totals.logins += 1);
+        session.client().enter(session.database.clone());
         let mut out = Vec::with_capacity(512);
         if let Some((minor, unknown)) = &asked.negotiate {
             let unknown: Vec<&str> = unknown.iter().map(String::as_str).collect();
@@ -354,6 +368,7 @@ fn about(asked: &Asked, session: &Session, peer: Option<SocketAddr>) -> About {
         user: asked.user.as_str().into(),
         database: session.database.name.clone(),
         peer,
+        local: session.client().outlet.local_addr(),
         connected: SystemTime::now(),
         application_name: name.map_or("", |(_, name)| name.as_str()).into(),
     }

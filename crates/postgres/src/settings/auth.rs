@@ -1,5 +1,6 @@
 //! Who has to prove what: `[[postgres.auth]]` and `[postgres.auth-query]`.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -44,16 +45,46 @@ pub enum Method {
     Md5,
     /// The password itself, which whoever is on the way can read without TLS.
     Password,
-    /// By its TLS certificate, whose common name is the user's; needs `client-ca` in
-    /// `[postgres.tls]`.
+    /// By its TLS certificate, whose common name is the user's, or one that `map` gives the user;
+    /// needs `client-ca` in `[postgres.tls]`.
     Cert,
+    /// By the system's user whose process has opened the Unix socket, as the kernel says: it has
+    /// the user's name, or one that `map` gives the user. The name is that of `/etc/passwd`; a
+    /// user who is not there goes by its number.
+    Peer,
     /// Nothing: whoever fits the rule is believed. For loopback addresses and Unix sockets.
     Trust,
     /// It is refused whatever it proves.
     Reject,
 }
 
+/// Which certificate a client has to show beside what the method asks for, as `clientcert` in
+/// `pg_hba.conf`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientCertificate {
+    /// One that `client-ca` has signed.
+    VerifyCa,
+    /// One whose common name is the user's, or one that `map` gives the user.
+    VerifyFull,
+}
+
+impl ClientCertificate {
+    /// The name as it is written in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::VerifyCa => "verify-ca",
+            Self::VerifyFull => "verify-full",
+        }
+    }
+}
+
 impl Method {
+    /// Whether the client has to know a password.
+    pub const fn asks_for_password(self) -> bool {
+        !matches!(self, Self::Cert | Self::Peer | Self::Trust | Self::Reject)
+    }
+
     /// The name as it is written in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
@@ -62,6 +93,7 @@ impl Method {
             Self::Md5 => "md5",
             Self::Password => "password",
             Self::Cert => "cert",
+            Self::Peer => "peer",
             Self::Trust => "trust",
             Self::Reject => "reject",
         }
@@ -87,8 +119,17 @@ pub struct AuthRule {
     #[serde(default)]
     pub address: Vec<Cidr>,
     /// What the client has to prove: `scram-sha-256`, `scram-sha-256-plus`, `md5`, `password`,
-    /// `cert`, `trust` or `reject`.
+    /// `cert`, `peer`, `trust` or `reject`.
     pub method: Method,
+    /// The certificate that it has to show besides: `verify-ca` or `verify-full`; needs `client-ca`
+    /// in `[postgres.tls]`.
+    #[serde(default)]
+    pub client_certificate: Option<ClientCertificate>,
+    /// With `cert`, `peer` or `client-certificate = "verify-full"`: which users a certificate's
+    /// common name, or a user of the system, may log in as, as `{ deploy = ["app", "report"] }`;
+    /// `"all"` is any. Without it the names have to be the same.
+    #[serde(default)]
+    pub map: BTreeMap<String, Vec<String>>,
     /// With `method = "trust"`: believe clients from beyond this machine too. Whoever reaches the
     /// port is then every user.
     #[serde(default)]
@@ -108,8 +149,25 @@ impl AuthRule {
             user: all(),
             address: Vec::new(),
             method,
+            client_certificate: None,
+            map: BTreeMap::new(),
             trust_strangers: false,
         }
+    }
+
+    /// Whether who is called `name` elsewhere may be `user` here.
+    pub fn may_be(&self, name: &str, user: &str) -> bool {
+        if self.map.is_empty() {
+            return name == user;
+        }
+        let users = self.map.get(name);
+        users.is_some_and(|users| users.iter().any(|known| known == user || known == "all"))
+    }
+
+    /// Whether `map` has a say in it.
+    pub fn is_by_name(&self) -> bool {
+        matches!(self.method, Method::Cert | Method::Peer)
+            || self.client_certificate == Some(ClientCertificate::VerifyFull)
     }
 
     /// Whether the rule is about a client that comes from `address` (`None`: by a Unix socket),

@@ -52,8 +52,7 @@ pub struct DatabaseSettings {
     /// Server connections to one backend for this database and one user.
     #[serde(default)]
     pub pool_size: Option<usize>,
-    /// Server connections kept open for this database and each user that has a client; with `user`
-    /// set, even without any client.
+    /// Server connections kept open for this database and each user that has had a client.
     #[serde(default)]
     pub min_idle: Option<usize>,
     /// Server connections to one backend for this database; 0 is without limit.

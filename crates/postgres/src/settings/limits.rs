@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watch::units::{Duration, Size};
 
+use super::{DatabaseSettings, Settings};
+
 /// `[postgres.timeouts]`: how long clients and their statements may take. `"0"` is for ever.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -25,7 +27,8 @@ pub struct Timeouts {
     /// How long a client may be connected without a statement, outside a transaction; then it
     /// hears SQLSTATE 57P05 and is closed.
     pub idle: Duration,
-    /// Between two pieces of one message of a client.
+    /// How long the rest of a message of a client may take to come, from one piece to the next;
+    /// then it hears SQLSTATE 08006 and is closed.
     pub read: Duration,
     /// While a client takes no byte of its answer: it may have a server connection for itself.
     pub write: Duration,
@@ -109,16 +112,19 @@ pub struct Pool {
     /// Server connections to one backend altogether. Keep it below the server's
     /// `max_connections`.
     pub max_per_backend: usize,
-    /// Server connections kept open for each database and user that has a client, so that the
-    /// first statements after a quiet time need not wait.
+    /// Server connections kept open for each database and user that has had a client, so that the
+    /// first statements after a quiet time need not wait. All workers share them, and each keeps at
+    /// least one.
     pub min_idle: usize,
     /// A server connection that nobody has used for longer is closed; `0` is never.
     pub idle_timeout: Duration,
     /// A server connection that is older is closed once nobody uses it, give or take a tenth;
     /// `0` is never.
     pub max_age: Duration,
-    /// After a failed login, how long statements for that server fail at once instead of trying
-    /// again.
+    /// After a login that a server has refused (a wrong password, no such database), for how long
+    /// statements that would need another connection of that database and user hear the same at
+    /// once, instead of having it tried again. A server that can't be reached is tried again in any
+    /// case, with pauses of up to a second.
     pub login_retry: Duration,
 }
 
@@ -134,6 +140,39 @@ impl Default for Pool {
             max_age: Duration::from_secs(3600),
             login_retry: Duration::from_secs(1),
         }
+    }
+}
+
+/// What an entry of its own says, else what holds for all; 0 is without limit.
+impl Settings {
+    /// Server connections to one backend for a database, as its entry says, and a user.
+    pub fn pool_size(&self, database: Option<&DatabaseSettings>, user: &str) -> usize {
+        let of_user = self.user(user).and_then(|user| user.pool_size);
+        of_user.or_else(|| database?.pool_size).unwrap_or(self.pool.size)
+    }
+
+    /// Server connections to one backend for a database, as its entry says.
+    pub fn servers_of_database(&self, database: Option<&DatabaseSettings>) -> usize {
+        let own = database.and_then(|database| database.max_server_connections);
+        own.unwrap_or(self.pool.max_per_database)
+    }
+
+    /// Server connections to one backend of a user.
+    pub fn servers_of_user(&self, user: &str) -> usize {
+        let own = self.user(user).and_then(|user| user.max_server_connections);
+        own.unwrap_or(self.pool.max_per_user)
+    }
+
+    /// Clients of a database, by its name for them.
+    pub fn clients_of_database(&self, name: &str) -> usize {
+        let own = self.database(name).and_then(|database| database.max_connections);
+        own.unwrap_or(self.max_connections_per_database)
+    }
+
+    /// Clients of a user.
+    pub fn clients_of_user(&self, user: &str) -> usize {
+        let own = self.user(user).and_then(|user| user.max_connections);
+        own.unwrap_or(self.max_connections_per_user)
     }
 }
 

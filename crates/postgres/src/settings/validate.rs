@@ -141,6 +141,13 @@ impl Settings {
         if rule.from == From::Local && !rule.address.is_empty() {
             return Err("from = \"local\" has no address: leave address out".to_owned());
         }
+        if rule.method == Method::Peer && rule.from != From::Local {
+            return Err(format!("{says} is for Unix sockets: write from = \"local\""));
+        }
+        if !rule.map.is_empty() && !rule.is_by_name() {
+            return Err(format!("{says} takes no map: the password says who it is"));
+        }
+        self.client_certificate(rule)?;
         let needs_tls = matches!(rule.method, Method::Cert | Method::ScramSha256Plus);
         if needs_tls && matches!(rule.from, From::Local | From::Hostnossl) {
             return Err(format!("{says} needs TLS; write from = \"hostssl\""));
@@ -168,9 +175,24 @@ impl Settings {
         Ok(())
     }
 
+    fn client_certificate(&self, rule: &AuthRule) -> Result<(), String> {
+        let Some(wanted) = rule.client_certificate else { return Ok(()) };
+        let says = format!("client-certificate = \"{}\"", wanted.name());
+        if rule.from != From::Hostssl {
+            return Err(format!("{says} needs TLS; write from = \"hostssl\""));
+        }
+        if self.tls.as_ref().is_none_or(|tls| tls.client_ca.is_none()) {
+            return Err(format!("{says} needs client-ca in [postgres.tls]"));
+        }
+        if rule.method == Method::Cert {
+            return Err(format!("method = \"cert\" asks for it already: leave {says} out"));
+        }
+        Ok(())
+    }
+
     fn validate_users(&self) -> Checked {
-        let proves = |rule: &AuthRule| !matches!(rule.method, Method::Trust | Method::Reject);
-        let asked = self.auth.is_empty() || self.auth.iter().any(proves);
+        let asks = |rule: &AuthRule| rule.method.asks_for_password();
+        let asked = self.auth.is_empty() || self.auth.iter().any(asks);
         if self.user.is_empty() && self.auth_query.is_none() && asked {
             return wrong(
                 "user",

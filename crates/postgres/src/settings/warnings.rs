@@ -62,7 +62,7 @@ impl Settings {
             .into_iter()
             .chain([Method::Password])
             .any(has);
-        let without_password = has(Method::Cert) || has(Method::Trust);
+        let without_password = [Method::Cert, Method::Peer, Method::Trust].into_iter().any(has);
         let only_scram = !self.auth.is_empty() && !has(Method::Md5) && !has(Method::Password);
         let mut found = Vec::new();
         for user in &self.user {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::catalogue::{Catalogue, Unsettled};
+use crate::console::Totals;
 use crate::plan::{Plan, Planner, Scope, Unsettles};
 
 /// A database as one worker knows it.
@@ -16,8 +17,7 @@ pub struct Database {
     pub(super) catalogue: Arc<Catalogue>,
     pub(super) planner: RefCell<Planner>,
     generation: Cell<u64>,
-    /// Statements that were planned.
-    pub(super) plans: Cell<u64>,
+    totals: RefCell<Totals>,
 }
 
 impl Database {
@@ -34,7 +34,7 @@ impl Database {
             planner: RefCell::new(Planner::new(facts, plans_max)),
             catalogue,
             generation: Cell::new(generation),
-            plans: Cell::new(0),
+            totals: RefCell::default(),
         }
     }
 
@@ -47,8 +47,18 @@ impl Database {
             planner.set_facts(facts);
             self.generation.set(generation);
         }
-        self.plans.set(self.plans.get() + 1);
         planner.plan(sql, scope)
+    }
+
+    /// Counts what its clients do. Cheap: nobody else counts there.
+    #[inline]
+    pub fn count(&self, add: impl FnOnce(&mut Totals)) {
+        add(&mut self.totals.borrow_mut());
+    }
+
+    /// What was counted; bytes sent only of clients that have gone.
+    pub fn totals(&self) -> Totals {
+        *self.totals.borrow()
     }
 
     /// Whether values of these types (as in Parse, from their number on) can be read without

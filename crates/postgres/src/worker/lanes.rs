@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::servers::pool_settings;
+use super::servers::{pool_settings, some};
 use super::{Front, Key};
 use crate::lanes::{self, Group};
 use crate::settings::Settings;
@@ -51,15 +51,16 @@ impl Front {
     /// that was lowered. Those to a server that is not what it was end.
     pub(super) fn look_after_lanes(&self, now: Instant) {
         let settings = self.settings();
-        let some = |limit: watch::units::Duration| Some(limit.get()).filter(|t| !t.is_zero());
-        let (idle, age) = (some(settings.pool.idle_timeout), some(settings.pool.max_age));
+        let idle = some(settings.pool.idle_timeout);
         let hung = some(settings.timeouts.query).unwrap_or(HUNG);
         let limits = lane_limits(&settings);
-        self.pool.set_settings(pool_settings(&settings));
+        self.pool.set_settings(pool_settings(&settings, self.gateway.workers()));
+        self.slow.set(settings.slow_statement.get());
         self.groups.borrow_mut().retain(|_, group| {
             group.set_limits(limits);
             group.close_lost(now, hung);
-            if let Some(age) = age {
+            let own = settings.database_there(&group.key.database).and_then(|of| of.max_age);
+            if let Some(age) = some(own.unwrap_or(settings.pool.max_age)) {
                 group.retire_old(now, age);
             }
             if idle.is_some_and(|idle| now.saturating_duration_since(group.used()) > idle) {

@@ -12,6 +12,7 @@ use wire::postgres::Refusal;
 
 use super::{Front, LeaseError, Leased};
 use crate::backends::Standing;
+use crate::console::ServerState;
 use crate::lanes::{Attendant, Group, Known, Lane, Replies, Ticket};
 use crate::session::prepared::Prepared;
 
@@ -68,8 +69,12 @@ impl Front {
             prepared: RefCell::new(prepared),
             cancel: leased.key.clone(),
             load: group.load.clone(),
-            seconds: self.gateway.metrics.lane_seconds.clone(),
+            record: leased.record.clone(),
+            latencies: self.latencies(&group.backend).lane.clone(),
+            answered: Cell::new(0),
+            heard: Cell::new(Instant::now()),
             norm: self.norm.clone(),
+            slow: self.slow.clone(),
             is_replica: group.backend.standing() != Standing::Primary,
             cancelled: Cell::new(false),
         });
@@ -78,7 +83,8 @@ impl Front {
         let attendant = Attendant::new(known.clone(), place.clone());
         let scratch = self.scratch.clone();
         let epoch = leased.epoch;
-        let socket = LaneSocket(leased);
+        leased.record.is_now(ServerState::Lane);
+        let socket = LaneSocket { leased, known: known.clone() };
         let (handle, driver) = flow::lane::start(socket, replies, limits, scratch, attendant);
         let lane = Rc::new(Lane { handle, known, epoch, opened: Instant::now() });
         let _ = place.set(Rc::downgrade(&lane));
@@ -87,7 +93,10 @@ impl Front {
 }
 
 /// A leased connection as a lane's.
-pub struct LaneSocket(Leased);
+pub struct LaneSocket {
+    leased: Leased,
+    known: Rc<Known>,
+}
 
 impl AsyncRead for LaneSocket {
     fn poll_read(
@@ -96,10 +105,12 @@ impl AsyncRead for LaneSocket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let read = self.0.socket().poll_read(cx, buf);
+        let read = self.leased.socket().poll_read(cx, buf);
         if buf.filled().len() > before {
             // A clock read for each chunk, which holds the answers of many.
-            self.0.backend.heard(Instant::now());
+            let now = Instant::now();
+            self.leased.backend.heard(now);
+            self.known.heard.set(now);
         }
         read
     }
@@ -111,14 +122,14 @@ impl AsyncWrite for LaneSocket {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.0.socket().poll_write(cx, buf)
+        self.leased.socket().poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.socket().poll_flush(cx)
+        self.leased.socket().poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.socket().poll_shutdown(cx)
+        self.leased.socket().poll_shutdown(cx)
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use wire::postgres::Refusal;
 
 use super::{Front, Key, LeaseError};
+use crate::console::ServerState;
 use crate::server::Reported;
 use crate::session::settings::{self, Applied};
 use crate::settings::Settings;
@@ -95,11 +96,13 @@ impl Front {
         let epoch = self.epoch(key);
         let leased = self.lease(key.clone(), settings, deadline).await;
         let mut leased = leased.map_err(LeaseError::refusal)?;
+        leased.record.is_now(ServerState::Active);
         leased.take_on(settings);
         leased.settle_in_time(&self.scratch).await?;
         let reported = Rc::new(leased.reported.clone());
         // A connection that is somebody else now serves nobody.
         if !settings::changes_user(settings) {
+            leased.record.is_now(ServerState::Idle);
             leased.give_back();
         }
         let at = Instant::now();

@@ -2,14 +2,16 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 
 use flow::pool::{self, Budget, OpenError, Opener};
 use wire::postgres::{Refusal, sqlstate};
 
-use super::Key;
+use super::{Key, Record};
 use crate::auth::Credentials;
+use crate::backends::Backend;
 use crate::gateway::Gateway;
 use crate::server::{Connection, DialError, Identity, dial};
 use crate::settings::Settings;
@@ -19,6 +21,33 @@ pub struct Servers {
     pub(super) gateway: Arc<Gateway>,
     /// What users have logged in with last.
     pub(super) credentials: RefCell<Known>,
+    records: RefCell<Vec<Weak<Record>>>,
+}
+
+impl Servers {
+    /// Without any.
+    pub(super) fn new(gateway: Arc<Gateway>) -> Rc<Self> {
+        let (credentials, records) = (RefCell::default(), RefCell::default());
+        Rc::new(Self { gateway, credentials, records })
+    }
+
+    /// Every connection there is, and those that are being opened.
+    pub(super) fn records(&self) -> Vec<Rc<Record>> {
+        let mut records = self.records.borrow_mut();
+        records.retain(|record| record.strong_count() > 0);
+        records.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn record(&self, key: Key, backend: Arc<Backend>) -> Rc<Record> {
+        let record = Record::new(self.gateway.server_number(), key, backend);
+        let mut records = self.records.borrow_mut();
+        // Those that have ended are left in it until there are as many of them.
+        if records.len() == records.capacity() {
+            records.retain(|record| record.strong_count() > 0);
+        }
+        records.push(Rc::downgrade(&record));
+        record
+    }
 }
 
 /// What servers are shown, by user; of a database (its name there) that has its own user, by both.
@@ -63,11 +92,12 @@ impl Opener for Servers {
         let identity =
             Identity { user: &key.user, database: &key.database, parameters: &[], credentials };
         let epoch = backend.epoch();
+        let record = self.record(key.clone(), backend.clone());
         match dial(backend.server(), identity).await {
             Ok(dialled) => {
                 backend.connected();
                 let max = self.gateway.settings().prepared_statements;
-                Ok(Connection::new(dialled, backend, epoch, max))
+                Ok(Connection::new(dialled, record, epoch, max))
             }
             Err(error) => {
                 let is_final = error.is_of_this_login();
@@ -83,6 +113,17 @@ impl Opener for Servers {
         self.gateway.budgets(key)
     }
 
+    fn settings(&self, key: &Key, all: &pool::Settings) -> pool::Settings {
+        let settings = self.gateway.settings();
+        let Some(of) = settings.database_there(&key.database) else { return all.clone() };
+        let workers = self.gateway.workers();
+        pool::Settings {
+            idle_min: of.min_idle.map_or(all.idle_min, |min| min.div_ceil(workers)),
+            age: of.max_age.map_or(all.age, some),
+            ..all.clone()
+        }
+    }
+
     fn is_good(&self, connection: &mut Connection) -> bool {
         connection.is_good()
     }
@@ -92,14 +133,20 @@ pub(super) fn stopping() -> Refusal {
     Refusal::fatal(sqlstate::ADMIN_SHUTDOWN, "Weir is stopping")
 }
 
-pub(super) fn pool_settings(settings: &Settings) -> pool::Settings {
-    let some = |limit: watch::units::Duration| Some(limit.get()).filter(|limit| !limit.is_zero());
+/// How a worker of so many keeps its share of the connections.
+pub(super) fn pool_settings(settings: &Settings, workers: usize) -> pool::Settings {
     pool::Settings {
-        idle_min: settings.pool.min_idle,
+        idle_min: settings.pool.min_idle.div_ceil(workers),
         idle_time: some(settings.pool.idle_timeout),
         age: some(settings.pool.max_age),
+        retry: settings.pool.login_retry.get(),
         ..pool::Settings::default()
     }
+}
+
+/// A limit; `None` where there is none.
+pub(super) fn some(limit: watch::units::Duration) -> Option<Duration> {
+    Some(limit.get()).filter(|limit| !limit.is_zero())
 }
 
 /// What a client hears when a server could not be reached: the server's own words where it has

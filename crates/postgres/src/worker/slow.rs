@@ -1,42 +1,63 @@
 //! The log of slow statements, without their literals.
 
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::{Database, Front};
+use super::Database;
 use crate::plan::Plan;
 
 /// How much of a statement is logged.
 const STATEMENT_CHARS_MAX: usize = 1_000;
 
-impl Front {
-    /// Logs statements that have run for so long, if that is long.
+/// How long a round has to run to be logged; nothing is where it is zero. Clones are the same
+/// limit.
+#[derive(Debug, Clone, Default)]
+pub struct SlowLimit(Rc<Cell<Duration>>);
+
+/// A round that was slow.
+pub struct Slow<'a> {
+    /// Its client's database.
+    pub database: &'a Database,
+    /// The user on the server.
+    pub user: &'a str,
+    /// The backend's name.
+    pub backend: &'a str,
+    /// How it went there: `lane` or `lease`.
+    pub way: &'static str,
+    /// Its statements.
+    pub plans: &'a [Rc<Plan>],
+}
+
+impl SlowLimit {
+    /// Changes it, as by a reload.
+    pub fn set(&self, limit: Duration) {
+        self.0.set(limit);
+    }
+
+    /// Logs a round that has run for so long, if that is long.
     #[inline]
-    pub fn note_slow(&self, database: &Database, user: &str, plans: &[Rc<Plan>], ran: Duration) {
-        let limit = self.settings().slow_statement.get();
-        if ran >= limit && !limit.is_zero() {
-            tell(database, user, plans, ran);
+    pub fn note<'a>(&self, ran: Duration, of: impl FnOnce() -> Slow<'a>) {
+        if ran >= self.0.get() && !self.0.get().is_zero() {
+            of().tell(ran);
         }
     }
 }
 
-#[cold]
-fn tell(database: &Database, user: &str, plans: &[Rc<Plan>], ran: Duration) {
-    let statement: Vec<String> = plans.iter().map(|plan| database.form(plan)).collect();
-    let statement: String = statement.join("; ").chars().take(STATEMENT_CHARS_MAX).collect();
-    let (database, seconds) = (&*database.name, ran.as_secs_f64());
-    tracing::warn!(database, user, seconds, statement, "a slow statement");
+impl Slow<'_> {
+    #[cold]
+    fn tell(&self, ran: Duration) {
+        let Self { user, backend, way, .. } = self;
+        let statement: Vec<_> = self.plans.iter().map(|plan| form(plan)).collect();
+        let statement: String = statement.join("; ").chars().take(STATEMENT_CHARS_MAX).collect();
+        let (database, seconds) = (&*self.database.name, ran.as_secs_f64());
+        tracing::warn!(database, user, backend, way, seconds, statement, "a slow statement");
+    }
 }
 
-impl Database {
-    /// A statement without its literals. Only plans that are kept have that; a search through them
-    /// costs nothing beside a statement that is slow.
-    fn form(&self, plan: &Rc<Plan>) -> String {
-        let planner = self.planner.borrow();
-        let mut kept = planner.plans().filter(|(_, known)| Rc::ptr_eq(known, plan));
-        match kept.next() {
-            Some((form, _)) => String::from_utf8_lossy(form).into_owned(),
-            None => "(a statement that is not kept)".to_owned(),
-        }
-    }
+/// A statement without its literals.
+fn form(plan: &Plan) -> Cow<'_, str> {
+    let text = plan.form().map(String::from_utf8_lossy);
+    text.unwrap_or(Cow::Borrowed("(a statement that is too long, or not understood)"))
 }

@@ -74,6 +74,7 @@ fn rule(rule: &AuthRule) -> String {
         Method::Trust => ": believed",
         Method::Reject => ": refused",
         Method::Cert => ": by client certificate",
+        Method::Peer => ": by their user of the system",
         Method::Password => ": by password in clear",
         Method::Md5 => ": by password (SCRAM or md5)",
         Method::ScramSha256 => ": by password (SCRAM)",

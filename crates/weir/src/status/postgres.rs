@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use postgres::status::{Backend, Pool, Status};
+use postgres::status::{Backend, Latency, Pool, Status};
 
 use super::table;
 use crate::words::{bytes, count, seconds};
@@ -36,6 +36,12 @@ impl fmt::Display for Shown<'_> {
         let rows: Vec<_> = status.backends.iter().map(backend).collect();
         let trouble = |row: usize| status.backends.get(row)?.trouble.clone();
         table::write(f, &head, &rows, 3, trouble)?;
+        let latencies: Vec<_> = status.backends.iter().flat_map(latencies).collect();
+        if !latencies.is_empty() {
+            writeln!(f)?;
+            let head = ["server", "way", "in the queue", "at the server", "in all (p50 / p99)"];
+            table::write(f, &head, &latencies, 2, |_| None)?;
+        }
         if status.pools.is_empty() {
             return Ok(());
         }
@@ -73,6 +79,19 @@ fn backend(of: &Backend) -> Vec<String> {
     ]
 }
 
+/// A row for each way that statements have gone to a server.
+fn latencies(of: &Backend) -> Vec<Vec<String>> {
+    let short = |took: f64| {
+        if took < 0.1 { format!("{:.2}ms", took * 1e3) } else { seconds(took) }
+    };
+    let both = |[half, most]: [f64; 2]| format!("{} / {}", short(half), short(most));
+    let row = |took: &Latency| {
+        let parts = [took.queue, took.server, took.total].map(both);
+        [of.name.clone(), took.way.clone()].into_iter().chain(parts).collect()
+    };
+    of.latencies.iter().map(row).collect()
+}
+
 fn pool(of: &Pool) -> Vec<String> {
     let longest = if of.waiting > 0 { seconds(of.wait_max_seconds) } else { "-".to_owned() };
     let mut row = vec![of.database.clone(), of.user.clone(), of.mode.clone()];
@@ -83,7 +102,7 @@ fn pool(of: &Pool) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use postgres::status::{Backend, Pool, Status};
+    use postgres::status::{Backend, Latency, Pool, Status};
 
     use super::Shown;
 
@@ -102,6 +121,12 @@ mod tests {
             trouble: Some("it is further behind than max-lag".into()),
             ..backend("b", "replica")
         };
+        let lane = Latency {
+            way: "lane".into(),
+            queue: [0.000_05, 0.0012],
+            server: [0.000_04, 0.0008],
+            total: [0.0001, 0.002],
+        };
         let pool = |user: &str, waiting| Pool {
             database: "orders".into(),
             user: user.into(),
@@ -119,7 +144,7 @@ mod tests {
             queries: 2_000_000,
             lane_queries: 1_500_000,
             replica_queries: 500_000,
-            backends: vec![backend("a", "primary"), replica],
+            backends: vec![Backend { latencies: vec![lane], ..backend("a", "primary") }, replica],
             pools: vec![pool("ann", 0), pool("bob", 7)],
             paused: false,
         };

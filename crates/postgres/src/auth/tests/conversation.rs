@@ -131,14 +131,13 @@ fn without_passwords() {
         AuthStep::Refused(refusal) => Err(code(refusal)),
         other => panic!("{other:?}"),
     };
-    let ann = certificate("ann", &rcgen::PKCS_ECDSA_P256_SHA256);
-    let bob = certificate("bob", &rcgen::PKCS_ECDSA_P256_SHA256);
     assert_eq!(begin(ask(Method::Trust, None, &mock)), Ok(()));
     assert_eq!(begin(ask(Method::Reject, None, &mock)), Err(denied()));
-    let certified = ask(Method::Cert, None, &mock);
-    assert_eq!(begin(certified), Err(denied()));
-    assert_eq!(begin(Ask { certificate: Some(&ann), ..certified }), Ok(()));
-    assert_eq!(begin(Ask { certificate: Some(&bob), ..certified }), Err(denied()));
+    for method in [Method::Cert, Method::Peer] {
+        let asked = ask(method, None, &mock);
+        assert_eq!(begin(asked), Err(denied()));
+        assert_eq!(begin(Ask { is_named: true, ..asked }), Ok(()));
+    }
     assert!(out.is_empty());
 }
 

@@ -31,7 +31,7 @@ fn mock() -> Mock {
 }
 
 fn ask<'a>(method: Method, verifier: Option<&'a Verifier>, mock: &'a Mock) -> Ask<'a> {
-    Ask { method, user: "ann", verifier, mock, binding: None, certificate: None }
+    Ask { method, user: "ann", verifier, mock, binding: None, is_named: false }
 }
 
 /// Lets a login and a server talk until one of them ends it.

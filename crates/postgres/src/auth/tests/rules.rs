@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use crate::auth::hba::read;
+use crate::auth::hba::{Maps, read};
 use crate::settings::{AuthRule, From, Method};
 
 const RULES: &str = r#"
@@ -41,8 +41,8 @@ fn a_pg_hba_file_says_the_same_here() {
         rule(From::Hostnossl, &["all"], &["all"], &["::1/128"], Method::Trust),
         rule(From::Host, &["shop"], &["all"], &["fe80::/16"], Method::Password),
     ];
-    assert_eq!(read(RULES).unwrap(), expected);
-    assert_eq!(read("\n# nothing\n   \n").unwrap(), []);
+    assert_eq!(read(RULES, &Maps::new()).unwrap(), expected);
+    assert_eq!(read("\n# nothing\n   \n", &Maps::new()).unwrap(), []);
 }
 
 #[test]
@@ -63,20 +63,23 @@ fn a_rule_that_is_not_understood_is_an_error() {
         "host samerole all all md5",
         "host all all all ldap",
         "host all all all md5 map=x",
+        "local all all peer map=x",
+        "host all all all peer",
+        "host all all all md5 clientcert=verify-ca",
         "host all all,",
         "host all \"ann all md5",
         "local all",
         "hostgssenc all all all md5",
     ];
     for line in wrong {
-        assert_eq!(read(&format!("\n{line}")).unwrap_err().line, 2, "{line}");
+        assert_eq!(read(&format!("\n{line}"), &Maps::new()).unwrap_err().line, 2, "{line}");
     }
 }
 
 proptest! {
     #[test]
     fn any_text_is_taken_calmly(text in "[a-z0-9 .:/,#\"=\n]{0,80}", line in "host [^\n]{0,30}") {
-        let _ = read(&text);
-        let _ = read(&line);
+        let _ = read(&text, &Maps::new());
+        let _ = read(&line, &Maps::new());
     }
 }

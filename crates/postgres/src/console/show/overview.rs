@@ -152,6 +152,10 @@ pub fn backends(snapshot: &Snapshot) -> Table {
         ("weight", Kind::Int),
         ("connections", Kind::Int),
         ("in_flight", Kind::Int),
+        ("lane_p50_us", Kind::Int),
+        ("lane_p99_us", Kind::Int),
+        ("lease_p50_us", Kind::Int),
+        ("lease_p99_us", Kind::Int),
     ]);
     for backend in &snapshot.backends {
         table.push(vec![
@@ -164,6 +168,10 @@ pub fn backends(snapshot: &Snapshot) -> Table {
             backend.weight.into(),
             backend.servers.into(),
             backend.in_flight.into(),
+            backend.lane.map(|took| micros(took.total[0])).into(),
+            backend.lane.map(|took| micros(took.total[1])).into(),
+            backend.lease.map(|took| micros(took.total[0])).into(),
+            backend.lease.map(|took| micros(took.total[1])).into(),
         ]);
     }
     table

@@ -6,85 +6,106 @@ use std::time::{Duration, SystemTime};
 use super::super::snapshot::{ClientRow, ClientState, LaneRow, ServerRow, ServerState, Snapshot};
 use super::super::table::{Kind, Table, Value};
 
-/// PgBouncer's columns for a connection, then Weir's.
-const COLUMNS: [(&str, Kind); 24] = [
-    ("type", Kind::Text),
-    ("user", Kind::Text),
-    ("database", Kind::Text),
-    ("replication", Kind::Text),
-    ("state", Kind::Text),
-    ("addr", Kind::Text),
-    ("port", Kind::Int),
-    ("local_addr", Kind::Text),
-    ("local_port", Kind::Int),
-    ("connect_time", Kind::Text),
-    ("request_time", Kind::Text),
-    ("wait", Kind::Int),
-    ("wait_us", Kind::Int),
-    ("close_needed", Kind::Int),
-    ("ptr", Kind::Text),
-    ("link", Kind::Text),
-    ("remote_pid", Kind::Int),
-    ("tls", Kind::Text),
-    ("application_name", Kind::Text),
-    ("prepared_statements", Kind::Int),
-    ("id", Kind::Int),
-    ("worker", Kind::Int),
-    ("backend", Kind::Text),
-    ("pinned", Kind::Text),
+/// A connection of either side.
+struct Line<'s> {
+    kind: &'static str,
+    id: u64,
+    user: &'s str,
+    database: &'s str,
+    state: String,
+    address: Option<SocketAddr>,
+    local: Option<SocketAddr>,
+    connected: SystemTime,
+    asked: SystemTime,
+    waiting: Duration,
+    closing: bool,
+    /// The number of what is at the other end of Weir.
+    link: Option<u64>,
+    process: u64,
+    tls: &'s str,
+    application_name: &'s str,
+    prepared: u64,
+    worker: u64,
+    backend: &'s str,
+    pinned: &'static str,
+}
+
+/// A column: its name, what it holds, and where that is.
+type Column = (&'static str, Kind, fn(&Line<'_>) -> Value);
+
+/// PgBouncer's columns for a connection.
+const COLUMNS: [Column; 21] = [
+    ("type", Kind::Text, |line| line.kind.into()),
+    ("user", Kind::Text, |line| line.user.into()),
+    ("database", Kind::Text, |line| line.database.into()),
+    ("replication", Kind::Text, |_| "none".into()),
+    ("state", Kind::Text, |line| line.state.clone().into()),
+    ("addr", Kind::Text, |line| host(line.address)),
+    ("port", Kind::Int, |line| port(line.address)),
+    ("local_addr", Kind::Text, |line| host(line.local)),
+    ("local_port", Kind::Int, |line| port(line.local)),
+    ("connect_time", Kind::Text, |line| moment(line.connected)),
+    ("request_time", Kind::Text, |line| moment(line.asked)),
+    ("wait", Kind::Int, |line| line.waiting.as_secs().into()),
+    ("wait_us", Kind::Int, |line| u64::from(line.waiting.subsec_micros()).into()),
+    ("close_needed", Kind::Int, |line| line.closing.into()),
+    ("ptr", Kind::Text, |line| pointer(line.kind, Some(line.id))),
+    ("link", Kind::Text, |line| pointer(if line.kind == "C" { "S" } else { "C" }, line.link)),
+    ("remote_pid", Kind::Int, |line| line.process.into()),
+    ("tls", Kind::Text, |line| line.tls.into()),
+    ("application_name", Kind::Text, |line| line.application_name.into()),
+    ("prepared_statements", Kind::Int, |line| line.prepared.into()),
+    ("id", Kind::Int, |line| line.id.into()),
 ];
 
 /// PgBouncer's further columns for `SOCKETS`: the fill of its buffers, which Weir has none of.
-const BUFFERS: [(&str, Kind); 7] = [
-    ("recv_pos", Kind::Int),
-    ("pkt_pos", Kind::Int),
-    ("pkt_remain", Kind::Int),
-    ("send_pos", Kind::Int),
-    ("send_remain", Kind::Int),
-    ("pkt_avail", Kind::Int),
-    ("send_avail", Kind::Int),
+const BUFFERS: [Column; 7] = [
+    ("recv_pos", Kind::Int, |_| Value::Count(0)),
+    ("pkt_pos", Kind::Int, |_| Value::Count(0)),
+    ("pkt_remain", Kind::Int, |_| Value::Count(0)),
+    ("send_pos", Kind::Int, |_| Value::Count(0)),
+    ("send_remain", Kind::Int, |_| Value::Count(0)),
+    ("pkt_avail", Kind::Int, |_| Value::Count(0)),
+    ("send_avail", Kind::Int, |_| Value::Count(0)),
 ];
 
-/// Where Weir's own columns begin.
-const OWN_FROM: usize = 21;
+/// Weir's own.
+const OWN: [Column; 3] = [
+    ("worker", Kind::Int, |line| line.worker.into()),
+    ("backend", Kind::Text, |line| line.backend.into()),
+    ("pinned", Kind::Text, |line| line.pinned.into()),
+];
 
-pub fn clients(snapshot: &Snapshot) -> Table {
-    let mut table = Table::new(&COLUMNS);
-    for client in &snapshot.clients {
-        table.push(client_row(client, client_state(client.state)));
+fn table<'s>(parts: &[&[Column]], lines: impl Iterator<Item = Line<'s>>) -> Table {
+    let columns: Vec<&Column> = parts.iter().copied().flatten().collect();
+    let heads: Vec<_> = columns.iter().map(|(name, kind, _)| (*name, *kind)).collect();
+    let mut table = Table::new(&heads);
+    for line in lines {
+        table.push(columns.iter().map(|(_, _, value)| value(&line)).collect());
     }
     table
 }
 
+pub fn clients(snapshot: &Snapshot) -> Table {
+    let lines = snapshot.clients.iter().map(|of| client(of, client_state(of.state)));
+    table(&[&COLUMNS, &OWN], lines)
+}
+
 pub fn servers(snapshot: &Snapshot) -> Table {
-    let mut table = Table::new(&COLUMNS);
-    for server in &snapshot.servers {
-        table.push(server_row(server, server_state(server.state)));
-    }
-    table
+    let lines = snapshot.servers.iter().map(|of| server(of, server_state(of.state).to_owned()));
+    table(&[&COLUMNS, &OWN], lines)
 }
 
 /// Both, with `cl_` and `sv_` before their states.
 pub fn all(snapshot: &Snapshot, active: bool) -> Table {
-    let columns = [&COLUMNS[..OWN_FROM], &BUFFERS, &COLUMNS[OWN_FROM..]].concat();
-    let mut table = Table::new(&columns);
-    let mut push = |mut row: Vec<Value>| {
-        let own = row.split_off(OWN_FROM);
-        row.extend(BUFFERS.map(|_| Value::Count(0)));
-        row.extend(own);
-        table.push(row);
-    };
-    let busy = |client: &&ClientRow| !active || client.state != ClientState::Idle;
-    for client in snapshot.clients.iter().filter(busy) {
-        let state = if client.state == ClientState::Waiting { "cl_waiting" } else { "cl_active" };
-        push(client_row(client, state));
-    }
-    let busy = |server: &&ServerRow| !active || server.state != ServerState::Idle;
-    for server in snapshot.servers.iter().filter(busy) {
-        let state = format!("sv_{}", server_state(server.state));
-        push(server_row(server, &state));
-    }
-    table
+    let busy = |of: &&ClientRow| !active || of.state != ClientState::Idle;
+    let clients = snapshot.clients.iter().filter(busy).map(|of| {
+        client(of, if of.state == ClientState::Waiting { "cl_waiting" } else { "cl_active" })
+    });
+    let busy = |of: &&ServerRow| !active || of.state != ServerState::Idle;
+    let servers = snapshot.servers.iter().filter(busy);
+    let servers = servers.map(|of| server(of, format!("sv_{}", server_state(of.state))));
+    table(&[&COLUMNS, &BUFFERS, &OWN], clients.chain(servers))
 }
 
 fn client_state(state: ClientState) -> &'static str {
@@ -102,71 +123,56 @@ fn server_state(state: ServerState) -> &'static str {
         ServerState::Lane => "lane",
         ServerState::Resetting => "tested",
         ServerState::Login => "new",
-        ServerState::Cancelling => "active_cancel",
         ServerState::BeingCancelled => "being_canceled",
     }
 }
 
-fn client_row(client: &ClientRow, state: &str) -> Vec<Value> {
-    let (address, port) = place(client.address);
-    let (local, local_port) = place(client.local);
-    vec![
-        "C".into(),
-        client.user.clone().into(),
-        client.database.clone().into(),
-        "none".into(),
-        state.into(),
-        address,
-        port,
-        local,
-        local_port,
-        moment(client.connected),
-        moment(client.asked),
-        client.waiting.as_secs().into(),
-        u64::from(client.waiting.subsec_micros()).into(),
-        false.into(),
-        pointer(Some(client.id)),
-        pointer(client.server),
-        Value::Count(0),
-        client.tls.clone().into(),
-        client.application_name.clone().into(),
-        client.prepared.into(),
-        client.id.into(),
-        client.worker.into(),
-        "".into(),
-        client.pinned.into(),
-    ]
+fn client<'s>(of: &'s ClientRow, state: &str) -> Line<'s> {
+    Line {
+        kind: "C",
+        id: of.id,
+        user: &of.user,
+        database: &of.database,
+        state: state.to_owned(),
+        address: of.address,
+        local: of.local,
+        connected: of.connected,
+        asked: of.asked,
+        waiting: of.waiting,
+        closing: false,
+        link: of.server,
+        process: 0,
+        tls: &of.tls,
+        application_name: &of.application_name,
+        prepared: of.prepared,
+        worker: of.worker,
+        backend: "",
+        pinned: of.pinned,
+    }
 }
 
-fn server_row(server: &ServerRow, state: &str) -> Vec<Value> {
-    let (address, port) = place(server.address);
-    let (local, local_port) = place(server.local);
-    vec![
-        "S".into(),
-        server.user.clone().into(),
-        server.database.clone().into(),
-        "none".into(),
-        state.into(),
-        address,
-        port,
-        local,
-        local_port,
-        moment(server.connected),
-        moment(server.asked),
-        Value::Count(0),
-        Value::Count(0),
-        server.closing.into(),
-        pointer(Some(server.id)),
-        pointer(server.client),
-        server.process.into(),
-        server.tls.clone().into(),
-        server.application_name.clone().into(),
-        server.prepared.into(),
-        server.id.into(),
-        server.worker.into(),
-        server.backend.clone().into(),
-        "".into(),
-    ]
+fn server(of: &ServerRow, state: String) -> Line<'_> {
+    Line {
+        kind: "S",
+        id: of.id,
+        user: &of.user,
+        database: &of.database,
+        state,
+        address: of.address,
+        local: of.local,
+        connected: of.connected,
+        asked: of.asked,
+        waiting: Duration::ZERO,
+        closing: of.closing,
+        link: of.client,
+        process: of.process,
+        tls: &of.tls,
+        application_name: &of.application_name,
+        prepared: of.prepared,
+        worker: of.worker,
+        backend: &of.backend,
+        pinned: "",
+    }
 }
 
 /// `LANES`, Weir's own.
@@ -205,17 +211,19 @@ pub fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn place(address: Option<SocketAddr>) -> (Value, Value) {
-    match address {
-        Some(address) => (address.ip().to_string().into(), u64::from(address.port()).into()),
-        None => ("unix".into(), Value::Count(0)),
-    }
+fn host(address: Option<SocketAddr>) -> Value {
+    address.map_or_else(|| "unix".to_owned(), |address| address.ip().to_string()).into()
+}
+
+fn port(address: Option<SocketAddr>) -> Value {
+    address.map_or(0, |address| u64::from(address.port())).into()
 }
 
 /// PgBouncer shows addresses in memory by which a client and its server are matched; the numbers
-/// of both do the same.
-fn pointer(id: Option<u64>) -> Value {
-    id.map_or_else(String::new, |id| format!("{id:#x}")).into()
+/// of both do the same. Those of clients and of servers differ.
+fn pointer(kind: &str, id: Option<u64>) -> Value {
+    let first = if kind == "C" { "c" } else { "5" };
+    id.map_or_else(String::new, |id| format!("0x{first}{id:07x}")).into()
 }
 
 /// A moment as PgBouncer writes it, always in UTC.

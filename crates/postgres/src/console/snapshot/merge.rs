@@ -1,6 +1,7 @@
 //! Workers' parts become one.
 
 use super::{PlanRow, PoolRow, Snapshot, Totals};
+use crate::console::show::micros;
 
 impl Snapshot {
     /// Takes in what another worker has. What only one of them can know (databases, users,
@@ -47,7 +48,26 @@ impl Snapshot {
     }
 }
 
+impl Snapshot {
+    /// Adds bytes that were sent to a client that is still there.
+    pub fn add_sent(&mut self, database: &str, bytes: u64) {
+        if let Some((_, totals)) = self.totals.iter_mut().find(|(name, _)| name == database) {
+            totals.sent += bytes;
+        }
+    }
+}
+
 impl PoolRow {
+    /// Server connections that somebody has, or that are made ready.
+    pub fn servers_in_use(&self) -> u64 {
+        self.servers_active + self.lanes + self.servers_resetting + self.servers_being_cancelled
+    }
+
+    /// Server connections in all.
+    pub fn servers(&self) -> u64 {
+        self.servers_in_use() + self.servers_idle + self.servers_login
+    }
+
     fn add(&mut self, other: &Self) {
         self.clients_active += other.clients_active;
         self.clients_waiting += other.clients_waiting;
@@ -67,7 +87,8 @@ impl PoolRow {
 }
 
 impl Totals {
-    /// The counts in the order of the columns: PgBouncer's, then Weir's.
+    /// The counts in the order of the columns: PgBouncer's, then Weir's. Times are in
+    /// microseconds.
     pub(in crate::console) fn cells(&self) -> [u64; 14] {
         [
             self.assignments,
@@ -75,9 +96,9 @@ impl Totals {
             self.queries,
             self.received,
             self.sent,
-            self.transaction_time_us,
-            self.query_time_us,
-            self.wait_time_us,
+            micros(self.transaction_time),
+            micros(self.query_time),
+            micros(self.wait_time),
             self.client_parses,
             self.server_parses,
             self.binds,
@@ -94,9 +115,9 @@ impl Totals {
         self.queries += other.queries;
         self.received += other.received;
         self.sent += other.sent;
-        self.transaction_time_us += other.transaction_time_us;
-        self.query_time_us += other.query_time_us;
-        self.wait_time_us += other.wait_time_us;
+        self.transaction_time += other.transaction_time;
+        self.query_time += other.query_time;
+        self.wait_time += other.wait_time;
         self.client_parses += other.client_parses;
         self.server_parses += other.server_parses;
         self.binds += other.binds;

@@ -89,7 +89,7 @@ impl Session {
                 return Ok(len);
             }
         }
-        self.note(relay, tag, body);
+        self.note(relay, server, tag, body);
         if tag == b'Q' && self.deallocates(relay, body, server) {
             return Ok(len);
         }
@@ -103,6 +103,7 @@ impl Session {
             parsed: false,
             again: self.again,
             names_max: self.names_max,
+            database: &self.database,
         };
         let composed = composer.message(tag, body, whole, &mut server.out, &mut server.script);
         composed.map_err(End::fault)?;
@@ -123,7 +124,7 @@ impl Session {
         len: usize,
     ) -> usize {
         if tag != b'd' {
-            self.note_unknown(relay);
+            self.note_unknown(relay, server);
             server.script.expect(Expect::Query(Fate::Pass));
         }
         server.out.extend_from_slice(bytes);
@@ -132,7 +133,7 @@ impl Session {
     }
 
     /// Takes note of what a message will change.
-    fn note(&mut self, relay: &mut Relay, tag: u8, body: &[u8]) {
+    fn note(&mut self, relay: &mut Relay, server: &Connection, tag: u8, body: &[u8]) {
         let plan = match tag {
             b'Q' => {
                 let sql = body.strip_suffix(&[0]).unwrap_or(body);
@@ -145,14 +146,12 @@ impl Session {
                     round.changes.extend(parts.iter().filter_map(effect::change));
                     round.listens.extend(parts.into_iter().filter(effect::listens));
                 }
-                relay.round().asked = Some(Instant::now());
-                relay.within = false;
+                self.asked(relay, server);
                 return;
             }
-            b'F' => return self.note_unknown(relay),
+            b'F' => return self.note_unknown(relay, server),
             b'S' => {
-                relay.round().asked = Some(Instant::now());
-                relay.within = false;
+                self.asked(relay, server);
                 return;
             }
             b'P' | b'D' | b'C' | b'E' | b'H' => {
@@ -175,14 +174,21 @@ impl Session {
     }
 
     /// A round that is not looked into: it may have done anything.
-    fn note_unknown(&mut self, relay: &mut Relay) {
+    fn note_unknown(&mut self, relay: &mut Relay, server: &Connection) {
         self.pinned = true;
         self.database.catalogue_changed(Unsettles::Changes);
         relay.unsettled.get_or_insert_with(|| self.database.unsettle());
-        let round = relay.round();
-        round.unknown = true;
-        round.asked = Some(Instant::now());
+        relay.round().unknown = true;
+        self.asked(relay, server);
+    }
+
+    /// The round is whole: the server has it from now on.
+    fn asked(&self, relay: &mut Relay, server: &Connection) {
+        let now = Instant::now();
+        relay.round().asked = Some(now);
         relay.within = false;
+        server.record.asked(now);
+        self.client.seen().asked.set(Some(now));
     }
 
     /// `DEALLOCATE` of statements that have other names on the server; whether it was dealt with.

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
+use crate::backends::Standing;
 use crate::catalogue::Unsettled;
+use crate::metrics::BackendLatencies;
 use crate::plan::Plan;
 use crate::server::Connection;
 use crate::session::listen::Confirming;
@@ -76,9 +78,34 @@ pub(in crate::session) struct Relay {
     pub(super) restoring: bool,
     /// A statement that changes the catalogue went out, and its transaction has not ended.
     pub(super) unsettled: Option<Unsettled>,
+    /// Since when the first round wants a server, until it is answered.
+    pub(super) wanted: Option<Instant>,
+    /// When the transaction's first round went out.
+    pub(super) begun_at: Option<Instant>,
+    /// The server is a replica.
+    pub(super) on_replica: bool,
+    /// How long rounds take there.
+    pub(super) latencies: Option<Rc<BackendLatencies>>,
 }
 
 impl Relay {
+    /// Of a client whose first round wants a server since `wanted`, and could be asked elsewhere as
+    /// `request`.
+    pub(super) fn new(
+        request: Option<Rc<[u8]>>,
+        wanted: Instant,
+        server: &Connection,
+        latencies: Rc<BackendLatencies>,
+    ) -> Self {
+        Self {
+            request,
+            wanted: Some(wanted),
+            on_replica: server.backend.standing() == Standing::Replica,
+            latencies: Some(latencies),
+            ..Self::default()
+        }
+    }
+
     /// Whether the server connection could serve somebody else.
     pub(super) fn is_over(&self, server: &Connection) -> bool {
         self.is_quiet() && server.is_free()

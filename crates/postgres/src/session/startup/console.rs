@@ -1,6 +1,7 @@
 //! A client of the console, from its greeting to its end.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use flow::outlet::Outlet;
 use wire::postgres::backend::{
@@ -13,6 +14,9 @@ use crate::worker::Front;
 
 /// The longest message that the console takes; its commands are short.
 const MESSAGE_MAX: usize = 16 << 10;
+
+/// How often it is looked whether a client has gone that waits for a command to be done.
+const GONE_TURN: Duration = Duration::from_millis(100);
 
 /// Serves a client that has logged in and may sit here.
 pub async fn serve(front: Rc<Front>, outlet: Outlet, seat: Seat, mut inbox: Vec<u8>) {
@@ -60,15 +64,16 @@ async fn query(front: &Rc<Front>, outlet: &Outlet, seat: &Seat, body: &[u8], out
     match seat.on_query(sql, out) {
         Answer::Whole => {}
         Answer::Show(show) => {
-            let rows = !matches!(show, Show::Config | Show::Version | Show::State);
-            let snapshot = front.gateway.snapshot(rows).await;
+            let clients =
+                matches!(show, Show::Clients | Show::Sockets | Show::ActiveSockets | Show::Lists);
+            let snapshot = front.gateway.snapshot(clients).await;
             show.encode(&snapshot, &front.settings(), out);
         }
         Answer::Act(action) => {
             let outcome = tokio::select! {
                 outcome = front.gateway.act(&action) => outcome,
                 // Whoever waits for PAUSE may go; the pause stays.
-                () = outlet.gone() => return,
+                () = outlet.gone(GONE_TURN) => return,
             };
             action.done(outcome, out);
         }

@@ -130,7 +130,12 @@ impl<'a> Reference<'a> {
             Some(&"string") => "text".to_owned(),
             Some(&"integer") => "a number".to_owned(),
             Some(&"boolean") => "true or false".to_owned(),
-            Some(&"object") => "a table of your own keys and texts".to_owned(),
+            Some(&"object") => {
+                let values = schema.get("additionalProperties").and_then(|of| of.get("type"));
+                let lists = values.and_then(Value::as_str) == Some("array");
+                let values = if lists { "lists of texts" } else { "texts" };
+                format!("a table of your own keys and {values}")
+            }
             Some(&"array") => {
                 let element = schema.get("items").map_or("text".to_owned(), |of| self.words(of));
                 format!("a list, each {element}")
