@@ -1,5 +1,6 @@
 //! The console of the PostgreSQL gateway, by an operator's own client.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use pg::SimpleQueryMessage::Row;
@@ -21,8 +22,12 @@ fn weir(cluster: &Cluster) -> Weir {
 }
 
 fn connect(weir: &Weir, user: &str, database: &str) -> Result<pg::Client, String> {
+    connect_to(weir.postgres, user, database)
+}
+
+fn connect_to(at: SocketAddr, user: &str, database: &str) -> Result<pg::Client, String> {
     let mut config = pg::Config::new();
-    config.host(&weir.postgres.ip().to_string()).port(weir.postgres.port());
+    config.host(&at.ip().to_string()).port(at.port());
     config.user(user).password(PASSWORD).dbname(database);
     config.connect(pg::NoTls).map_err(|error| said(&error))
 }
@@ -85,4 +90,40 @@ fn who_may_look_may_not_act_and_nobody_else_gets_in() {
     ask(&mut console, "DISABLE postgres", "").expect("it is known");
     let refused = connect(&weir, SUPERUSER, "postgres").map(|_| ());
     assert_eq!(refused, Err("08004 database \"postgres\" is disabled".into()));
+}
+
+#[test]
+fn commands_do_what_they_say_or_say_why_not() {
+    let cluster = Cluster::start();
+    let mut weir = weir(&cluster);
+    let mut console = connect(&weir, SUPERUSER, "weir").expect("it is let in");
+    let at = weir.postgres;
+    let enter = || connect_to(at, SUPERUSER, "postgres");
+    ask(&mut console, "DISABLE postgres", "").expect("it is known");
+    assert!(enter().is_err());
+    ask(&mut console, "ENABLE postgres", "").expect("it is known");
+    let mut app = enter().expect("it is enabled");
+    assert_eq!(ask(&mut app, "SELECT 1 AS one", "one"), Ok("1".into()));
+    ask(&mut console, "KILL postgres", "").expect("it is known");
+    assert!(ask(&mut app, "SELECT 1", "").is_err(), "it was killed");
+    assert_eq!(ask(&mut console, "SHOW DATABASES", "paused"), Ok("1".into()));
+    rig::wait::until("its connections are gone", rig::wait::LONG, || {
+        ask(&mut console, "SHOW SERVERS", "id") == Ok(String::new())
+    });
+    ask(&mut console, "RESUME postgres", "").expect("it was paused");
+    let mut app = enter().expect("it goes on");
+    assert_eq!(ask(&mut app, "SELECT 1 AS one", "one"), Ok("1".into()));
+    for (command, why) in [
+        ("SUSPEND", "0A000 SUSPEND is not done here"),
+        ("SHOW FDS", "0A000 SHOW FDS is not done here"),
+        ("SET pool_mode = 'session'", "0A000 settings are not changed at the console"),
+        ("PAUSE nowhere", "3D000 no such database: nowhere"),
+        ("KILL_CLIENT 999999", "42704 client not found"),
+    ] {
+        let said = ask(&mut console, command, "").expect_err(command);
+        assert!(said.starts_with(why), "{command}: {said}");
+    }
+    drop(app);
+    ask(&mut console, "SHUTDOWN", "").expect("it is taken");
+    rig::wait::until("it has stopped", rig::wait::LONG, || weir.running().ended().is_some());
 }

@@ -1,0 +1,237 @@
+//! Each limit and timeout that PgBouncer's users know, as a client meets it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use pg::NoTls;
+use rig::postgres::{Auth, Cluster, PASSWORD, SUPERUSER, Setup as ClusterSetup};
+use rig::wait;
+use rig::weir::{Setup, Weir};
+use wire::postgres::frontend::put_query;
+use wire::postgres::startup::put_start;
+
+use super::scene::{client, config, console, rows, said, value, weir};
+
+/// What a client is told up to where it is closed that sends these bytes and no more. A driver
+/// would see that it is closed, and perhaps not why.
+fn told(weir: &Weir, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(weir.postgres).expect("it listens");
+    stream.set_read_timeout(Some(wait::LONG)).expect("a socket's option");
+    stream.write_all(bytes).expect("it takes them");
+    let mut said = Vec::new();
+    let _ = stream.read_to_end(&mut said);
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+/// The bytes of a client that logs in and asks these queries one behind the other.
+fn session(queries: &[&str]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_start(&mut out, 0, [("user", SUPERUSER), ("database", SUPERUSER)]);
+    for query in queries {
+        put_query(&mut out, query.as_bytes());
+    }
+    out
+}
+
+#[test]
+fn statements_and_pauses_that_take_too_long_end_with_an_answer() {
+    let cluster = Cluster::start();
+    let with = |lines: &str| weir(&[&cluster], &format!("[postgres.timeouts]\n{lines}"));
+    let ends = |weir: &Weir, queries: &[&str], code: &str| {
+        let said = told(weir, &session(queries));
+        assert!(said.contains(&format!("C{code}\0")), "{queries:?}: {said:?}");
+    };
+
+    // query_timeout: what runs at the server ends, too.
+    let weir = with("query = \"300ms\"");
+    ends(&weir, &["SELECT pg_sleep(30)"], "57014");
+    wait::until("nothing sleeps there", wait::LONG, || {
+        let asleep = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%'
+                      AND state = 'active'";
+        cluster.value(asleep) == "0"
+    });
+
+    // idle_transaction_timeout, in a transaction that a server knows of and in one that none does.
+    let weir = with("idle-in-transaction = \"200ms\"");
+    ends(&weir, &["BEGIN", "SELECT 1"], "25P03");
+    ends(&weir, &["BEGIN"], "25P03");
+    let mut app = client(&weir).expect("let in");
+    app.batch_execute("SELECT 1").expect("it is run");
+    std::thread::sleep(Duration::from_millis(700));
+    assert_eq!(value(&mut app, "SELECT 1"), Ok("1".into()), "outside it may pause");
+
+    // transaction_timeout, however busy it is.
+    let weir = with("transaction = \"400ms\"");
+    let mut busy = vec!["SELECT pg_sleep(0.05)"; 60];
+    busy.insert(0, "BEGIN");
+    ends(&weir, &busy, "25P04");
+
+    // client_idle_timeout.
+    ends(&with("idle = \"200ms\""), &["SELECT 1"], "57P05");
+}
+
+#[test]
+fn a_client_that_stops_half_way_is_closed_with_a_reason() {
+    let cluster = Cluster::start();
+    let limits = "[postgres.timeouts]\nlogin = \"300ms\"\nread = \"300ms\"";
+    let weir = weir(&[&cluster], limits);
+    // client_login_timeout.
+    assert!(told(&weir, b"").contains("timeouts.login"));
+    let mut half = session(&[]);
+    half.extend_from_slice(b"Q\0\0\0\x20SELECT");
+    let said = told(&weir, &half);
+    assert!(said.contains("C08006") && said.contains("timeouts.read"), "{said:?}");
+    // Within a transaction a server waits for the rest.
+    let mut half = session(&[]);
+    half.extend_from_slice(b"Q\0\0\0\x14BEGIN; SELECT 1\0Q\0\0");
+    let said = told(&weir, &half);
+    assert!(said.contains("C08006") && said.contains("timeouts.read"), "{said:?}");
+}
+
+#[test]
+fn connections_are_counted_for_a_pool_a_database_and_a_user() {
+    let cluster = Cluster::start();
+    cluster.sql("CREATE DATABASE other");
+    cluster.sql("CREATE ROLE ann LOGIN SUPERUSER");
+    let lanes = "[postgres.lanes]\non = false\n[postgres.timeouts]\nquery-wait = \"300ms\"\n";
+    let databases = "[[postgres.database]]\nname = \"postgres\"\n\
+                     [[postgres.database]]\nname = \"other\"\n";
+    // What is limited, and who has the other place: (user, database).
+    for (limit, second, waits) in [
+        ("[postgres.pool]\nsize = 1", (SUPERUSER, "postgres"), true),
+        ("[postgres.pool]\nsize = 1", ("ann", "postgres"), false),
+        ("[postgres.pool]\nmax-per-database = 1", ("ann", "postgres"), true),
+        ("[postgres.pool]\nmax-per-database = 1", (SUPERUSER, "other"), false),
+        ("[postgres.pool]\nmax-per-user = 1", (SUPERUSER, "other"), true),
+        ("[postgres.pool]\nmax-per-user = 1", ("ann", "other"), false),
+        ("[postgres.pool]\nmax-per-backend = 1", ("ann", "other"), true),
+        (
+            "[[postgres.user]]\nname = \"postgres\"\nmax-server-connections = 1",
+            (SUPERUSER, "other"),
+            true,
+        ),
+    ] {
+        let weir = weir(&[&cluster], &format!("{lanes}{limit}\n{databases}"));
+        let mut holder = client(&weir).expect("let in");
+        holder.batch_execute("BEGIN; SELECT 1").expect("it is run");
+        let (user, database) = second;
+        let app = config(weir.postgres, user, database).connect(NoTls);
+        let said = match app {
+            Ok(mut app) => value(&mut app, "SELECT 1"),
+            Err(error) => Err(said(&error)),
+        };
+        match said {
+            Ok(_) => assert!(!waits, "{limit} {second:?} waits"),
+            Err(said) => assert!(waits && said.starts_with("57014"), "{limit} {second:?}: {said}"),
+        }
+        // query_wait_timeout: who waited stays, and has its turn.
+        holder.batch_execute("COMMIT").expect("it is run");
+        if let Ok(mut app) = config(weir.postgres, user, database).connect(NoTls) {
+            assert_eq!(value(&mut app, "SELECT 1"), Ok("1".into()), "{limit} {second:?}");
+        }
+    }
+}
+
+#[test]
+fn a_statement_that_waits_too_long_fails_and_its_client_stays() {
+    let cluster = Cluster::start();
+    let lines = "[postgres.lanes]\non = false\n[postgres.pool]\nsize = 1\n\
+                 [[postgres.database]]\nname = \"postgres\"\nquery-wait = \"200ms\"";
+    let weir = weir(&[&cluster], lines);
+    let (mut holder, mut app) = (client(&weir).expect("let in"), client(&weir).expect("let in"));
+    holder.batch_execute("BEGIN; SELECT 1").expect("it is run");
+    let said = value(&mut app, "SELECT 1").expect_err("there is no connection");
+    assert!(said.starts_with("57014"), "{said}");
+    holder.batch_execute("COMMIT").expect("it is run");
+    assert_eq!(value(&mut app, "SELECT 1"), Ok("1".into()));
+}
+
+#[test]
+fn clients_are_counted_for_all_a_database_and_a_user() {
+    let cluster = Cluster::start();
+    cluster.sql("CREATE DATABASE other");
+    cluster.sql("CREATE ROLE ann LOGIN SUPERUSER");
+    for (limit, second, refused) in [
+        ("max-connections = 1", ("ann", "other"), true),
+        ("max-connections-per-user = 1", (SUPERUSER, "other"), true),
+        ("max-connections-per-user = 1", ("ann", "postgres"), false),
+        ("max-connections-per-database = 1", ("ann", "postgres"), true),
+        ("max-connections-per-database = 1", (SUPERUSER, "other"), false),
+    ] {
+        let weir = weir(&[&cluster], limit);
+        let _first = client(&weir).expect("let in");
+        let (user, database) = second;
+        match config(weir.postgres, user, database).connect(NoTls) {
+            Ok(_) => assert!(!refused, "{limit} {second:?}"),
+            // Closed before it had said anything, it may see no more than that.
+            Err(_) if limit == "max-connections = 1" => assert!(refused),
+            Err(error) => assert!(refused && said(&error).starts_with("53300"), "{limit} {error}"),
+        }
+    }
+}
+
+#[test]
+fn server_connections_end_when_they_are_old_or_not_used() {
+    let cluster = Cluster::start();
+    // server_idle_timeout, with a connection that is kept (min_pool_size).
+    let weir = weir(&[&cluster], "[postgres.pool]\nidle-timeout = \"300ms\"\nmin-idle = 1");
+    let (mut app, mut operator) = (client(&weir).expect("let in"), console(&weir));
+    let mut other = client(&weir).expect("let in");
+    app.batch_execute("BEGIN; SELECT 1").expect("it is run");
+    other.batch_execute("BEGIN; SELECT 1; COMMIT").expect("it is run");
+    app.batch_execute("COMMIT").expect("it is run");
+    assert!(rows(&mut operator, "SHOW SERVERS").len() >= 2);
+    wait::until("one is left", wait::LONG, || rows(&mut operator, "SHOW SERVERS").len() == 1);
+
+    // server_lifetime, as a database has it.
+    let lines = "[[postgres.database]]\nname = \"postgres\"\nmax-age = \"1s\"";
+    let weir = super::scene::weir(&[&cluster], lines);
+    let mut app = client(&weir).expect("let in");
+    let process = |app: &mut pg::Client| value(app, "BEGIN; SELECT pg_backend_pid(); COMMIT");
+    let first = process(&mut app);
+    wait::until("it is another one", wait::LONG, || {
+        std::thread::sleep(Duration::from_millis(50));
+        process(&mut app) != first
+    });
+}
+
+#[test]
+fn startup_parameters_are_settings_unless_they_are_ignored() {
+    let cluster = Cluster::start();
+    let weir = weir(&[&cluster], "ignore-startup-parameters = [\"extra_float_digits\"]");
+    let with = |options: &str| {
+        let mut config = config(weir.postgres, SUPERUSER, SUPERUSER);
+        let mut app = config.options(options).connect(NoTls).map_err(|error| said(&error))?;
+        Ok::<_, String>((
+            value(&mut app, "SHOW extra_float_digits"),
+            value(&mut app, "SHOW work_mem"),
+        ))
+    };
+    let (ignored, set) = with("-c extra_float_digits=3 -c work_mem=5MB").expect("let in");
+    assert_eq!((ignored, set), (Ok("1".into()), Ok("5MB".into())));
+    let refused = with("-c nobody_knows_it=1").expect_err("the server does not know it");
+    assert!(refused.starts_with("42704"), "{refused}");
+}
+
+#[test]
+fn a_login_that_a_server_has_refused_is_not_tried_again_at_once() {
+    let cluster = ClusterSetup::new().auth(Auth::Scram).start();
+    cluster.create_user("ann", "secret");
+    let table = format!(
+        "[postgres]\nlisten = \"{{postgres}}\"\n\
+         [postgres.pool]\nlogin-retry = \"60s\"\n\
+         [[postgres.user]]\nname = \"ann\"\npassword = \"another one\"\n\
+         [[postgres.backend]]\nname = \"a\"\nurl = \"{}\"\n\
+         user = \"{SUPERUSER}\"\npassword = \"{PASSWORD}\"\n",
+        cluster.url()
+    );
+    let weir = Setup::new().table(&table).start();
+    for _ in 0..5 {
+        let mut config = config(weir.postgres, "ann", "postgres");
+        let error = config.password("another one").connect(NoTls).map(|_| ()).expect_err("refused");
+        assert!(said(&error).starts_with("28P01"), "{error}");
+    }
+    let tried = cluster.log().matches("password authentication failed for user \"ann\"").count();
+    assert_eq!(tried, 1, "the server was asked once");
+}
