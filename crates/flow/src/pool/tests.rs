@@ -238,7 +238,12 @@ fn a_lease_says_how_long_it_was_waited_for() {
         let first = lease(&pool).await;
         let waiting = spawn_local({
             let pool = pool.clone();
-            async move { lease(&pool).await.waited() }
+            async move {
+                let lease = lease(&pool).await;
+                let waited = lease.waited();
+                lease.give_back();
+                waited
+            }
         });
         tokio::time::sleep(Duration::from_millis(10)).await;
         first.give_back();
