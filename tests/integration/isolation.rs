@@ -5,7 +5,7 @@ mod actor;
 mod acts;
 mod harsh;
 mod model;
-mod peer;
+pub mod peer;
 mod transactions;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -19,6 +19,7 @@ mod influxql;
 mod influxql_parse;
 mod isolation;
 mod kill;
+mod leaving;
 mod listen;
 mod logins;
 mod odd_lines;

@@ -58,13 +58,20 @@ impl Session {
             server.ask(&begin);
             relay.open = true;
         }
+        let end = self.turns(&mut relay, server).await;
+        // A round without its Sync is undone with its connection, and kept by any next message.
+        server.broken |= end.is_err() && !relay.is_quiet();
+        end
+    }
+
+    async fn turns(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
         loop {
             let restores = std::mem::take(&mut relay.restores);
             if !restores.is_empty() && server.status != Status::Failed {
                 relay.restoring = true;
                 server.ask(&restores);
             }
-            if self.mail_may_go_beside(&relay, server) {
+            if self.mail_may_go_beside(relay, server) {
                 self.tell_mail()?;
             }
             if relay.begun && relay.is_over(server) && !relay.open {
@@ -80,7 +87,7 @@ impl Session {
                     return Ok(());
                 }
             }
-            self.feed(&mut relay, server)?;
+            self.feed(relay, server)?;
             let client = &self.client;
             server.script.answer_invented(&mut |heard| {
                 if let Heard::Bytes(bytes) = heard {
@@ -88,8 +95,8 @@ impl Session {
                 }
             });
             let waits = relay.rounds.is_empty() && server.unsent() == 0;
-            let limit = self.limit(&mut relay, waits);
-            let turn = poll_fn(|cx| self.poll_turn(&mut relay, server, cx));
+            let limit = self.limit(relay, waits);
+            let turn = poll_fn(|cx| self.poll_turn(relay, server, cx));
             let turn = match limit {
                 None => turn.await,
                 Some((limit, refusal)) => {
@@ -99,9 +106,9 @@ impl Session {
             match turn {
                 Turn::Heard | Turn::Read => {}
                 Turn::ClientGone => return Err(End::Gone),
-                Turn::ServerGone(error) => return self.server_gone(&mut relay, server, error),
+                Turn::ServerGone(error) => return self.server_gone(relay, server, error),
             }
-            self.check(&mut relay, server)?;
+            self.check(relay, server)?;
         }
     }
 

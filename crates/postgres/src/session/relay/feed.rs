@@ -61,6 +61,13 @@ impl Session {
             return Err(End::too_large(tag, len));
         }
         match tag {
+            // The server waits for more of the round as well: what came before the goodbye is done
+            // or undone there, as it would be without Weir.
+            b'X' if relay.within || relay.copying => {
+                message(&mut server.out, b'X', |_| {});
+                relay.leaving = true;
+                return Ok(bytes.len());
+            }
             // What was sent before it is answered first.
             b'X' if !relay.rounds.is_empty() || server.unsent() > 0 => {
                 relay.leaving = true;

@@ -1,0 +1,81 @@
+//! Clients that leave in the midst of a round, on a server connection of their own.
+
+use std::time::Duration;
+
+use rig::postgres::{Cluster, SUPERUSER};
+use rig::wait;
+use rig::weir::{Setup, Weir};
+use wire::postgres::frontend::{
+    put_bind, put_execute, put_flush, put_parse, put_query, put_sync, put_terminate,
+};
+
+use crate::isolation::peer::Peer;
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn weir(cluster: &Cluster) -> Weir {
+    let url = cluster.url();
+    let table = format!(
+        "[postgres]\nlisten = \"{{postgres}}\"\n\
+         [[postgres.auth]]\naddress = [\"127.0.0.1\"]\nmethod = \"trust\"\n\
+         [[postgres.backend]]\nname = \"a\"\nurl = \"{url}\"\n"
+    );
+    Setup::new().top("workers = 1").table(&table).start()
+}
+
+fn connect(weir: &Weir) -> Peer {
+    let parameters = [("user", SUPERUSER), ("database", SUPERUSER)];
+    Peer::connect(weir.postgres, &parameters).expect("it is let in")
+}
+
+/// Parse, Bind and Execute; what ends the round is the caller's.
+fn put_run(out: &mut Vec<u8>, sql: &str) {
+    put_parse(out, b"", sql.as_bytes(), &[]);
+    put_bind(out, b"", b"", &[]);
+    put_execute(out, b"", 0);
+}
+
+fn copy_in(out: &mut Vec<u8>) {
+    put_query(out, b"COPY seen FROM STDIN");
+}
+
+fn copy_in_by_parts(out: &mut Vec<u8>) {
+    put_run(out, "COPY seen FROM STDIN");
+    put_sync(out);
+}
+
+fn round_without_sync(out: &mut Vec<u8>) {
+    put_run(out, "INSERT INTO seen VALUES (2)");
+    put_flush(out);
+}
+
+#[test]
+fn a_client_that_leaves_in_the_midst_of_a_round_leaves_nothing_behind() {
+    let cluster = Cluster::start();
+    cluster.sql("CREATE TABLE seen (n int)");
+    let weir = weir(&cluster);
+    let left = "SELECT count(*) FROM pg_locks WHERE relation = 'seen'::regclass";
+    for begin in [copy_in, copy_in_by_parts, round_without_sync] {
+        for (says_so, waits) in [(true, true), (true, false), (false, true)] {
+            let mut peer = connect(&weir);
+            let mut out = Vec::new();
+            put_run(&mut out, "INSERT INTO seen VALUES (1)");
+            put_sync(&mut out);
+            begin(&mut out);
+            if waits {
+                peer.send(&out).expect("it is there");
+                out.clear();
+                wait::until("it has begun", SOON, || cluster.value(left) == "1");
+            }
+            if says_so {
+                put_terminate(&mut out);
+            }
+            peer.send(&out).expect("it is there");
+            // Where it says so, that has to do: the socket stays open.
+            let still = says_so.then_some(peer);
+            wait::until("its server connection ends", SOON, || cluster.value(left) == "0");
+            drop(still);
+        }
+    }
+    wait::until("whole rounds count", SOON, || cluster.value("SELECT sum(n) FROM seen") == "9");
+}
