@@ -31,6 +31,8 @@ use state::Round;
 
 /// While so much waits to be sent to one side, nothing is read from the other.
 const AHEAD_MAX: usize = 256 * 1024;
+/// Turns in a row before the worker's other clients have theirs.
+const IN_A_ROW_MAX: u32 = 4;
 const HEADER: usize = 5;
 /// After these errors what is prepared on a server is closed and prepared again before it is used:
 /// it is not there, is there already, or its result has changed.
@@ -65,6 +67,7 @@ impl Session {
     }
 
     async fn turns(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
+        let mut in_a_row = 0;
         loop {
             let restores = std::mem::take(&mut relay.restores);
             if !restores.is_empty() && server.status != Status::Failed {
@@ -96,7 +99,11 @@ impl Session {
             });
             let waits = relay.rounds.is_empty() && server.unsent() == 0;
             let limit = self.limit(relay, waits);
-            let turn = poll_fn(|cx| self.poll_turn(relay, server, cx));
+            let turn = poll_fn(|cx| {
+                let turn = self.poll_turn(relay, server, cx);
+                in_a_row = if turn.is_pending() { 0 } else { in_a_row + 1 };
+                turn
+            });
             let turn = match limit {
                 None => turn.await,
                 Some((limit, refusal)) => {
@@ -109,6 +116,11 @@ impl Session {
                 Turn::ServerGone(error) => return self.server_gone(relay, server, error),
             }
             self.check(relay, server)?;
+            if in_a_row == IN_A_ROW_MAX {
+                in_a_row = 0;
+                // A stream that is always ready would keep the worker from its other sockets.
+                tokio::task::yield_now().await;
+            }
         }
     }
 
