@@ -4,6 +4,8 @@
 //! sessions may share a lane only where that takes the same statements, which is why those are the
 //! key.
 
+mod date_style;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -22,6 +24,13 @@ enum Value {
     Text(String),
     /// As after `SET name =`, by SQL's rules (`a, b` is a list).
     Sql(String),
+}
+
+impl Value {
+    fn text(&self) -> &str {
+        let (Self::Text(text) | Self::Sql(text)) = self;
+        text
+    }
 }
 
 /// The settings of one session.
@@ -93,10 +102,7 @@ impl SessionSettings {
 
     /// Whether one of them binds the session to its server connection.
     pub fn pins(&self) -> bool {
-        self.now.iter().any(|(name, value)| {
-            let (Value::Text(value) | Value::Sql(value)) = value;
-            plan::pins(name, value).is_some()
-        })
+        self.now.iter().any(|(name, value)| plan::pins(name, value.text()).is_some())
     }
 
     /// How servers read this session's text; `reported` are the settings it began with.
@@ -127,7 +133,10 @@ impl SessionSettings {
         self.applied = None;
         match change {
             Change::Set(name, value) => {
-                self.now.insert(name.to_ascii_lowercase(), Value::Sql(value));
+                let name = name.to_ascii_lowercase();
+                let before = self.now.get(&name).filter(|_| name == "datestyle");
+                let joined = before.and_then(|before| date_style::joined(before.text(), &value));
+                self.now.insert(name, Value::Sql(joined.unwrap_or(value)));
             }
             Change::Reset(name) => {
                 let name = name.to_ascii_lowercase();
@@ -243,6 +252,15 @@ mod tests {
         settings.change(Change::Set("search_path".into(), "'a', 'b'".into()));
         settings.change(Change::ResetAll);
         assert_eq!(settings.applied(), start);
+    }
+
+    #[test]
+    fn a_date_style_is_set_by_halves() {
+        let mut settings = SessionSettings::new([("DateStyle", "SQL, MDY")].into_iter());
+        settings.change(Change::Set("DateStyle".into(), "dmy".into()));
+        assert_eq!(&*settings.applied(), "SET \"datestyle\" = 'SQL, DMY';");
+        settings.change(Change::Set("datestyle".into(), "'ISO'".into()));
+        assert_eq!(&*settings.applied(), "SET \"datestyle\" = 'ISO, DMY';");
     }
 
     #[test]
