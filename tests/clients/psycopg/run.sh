@@ -1,11 +1,12 @@
 #!/bin/bash
 # psycopg (libpq): SCRAM bound to TLS, parameters, prepared statements, transactions, COPY, errors,
-# pipelines, notices, a cursor on the server.
+# pipelines, notices, a cursor on the server, cancels over TLS; direct TLS and protocol 3.2, since
+# its wheels have a libpq of their own (18).
 set -euo pipefail
 python3 -m venv "$WEIR_DIR/venv"
 "$WEIR_DIR/venv/bin/pip" install --quiet --disable-pip-version-check 'psycopg[binary]==3.3.*'
 "$WEIR_DIR/venv/bin/python" - <<'END'
-import os, psycopg
+import os, psycopg, threading
 from psycopg import errors
 
 where = dict(host=os.environ["WEIR_PG_HOST"], port=os.environ["WEIR_PG_PORT"],
@@ -17,6 +18,24 @@ def value(connection, sql, *given, **more):
 
 with psycopg.connect(**where, channel_binding="require") as c:
     assert value(c, "SELECT current_user") == where["user"]
+with psycopg.connect(**where, sslnegotiation="direct", channel_binding="require",
+                     min_protocol_version="3.2", max_protocol_version="latest") as c:
+    assert c.pgconn.full_protocol_version == 30002
+    cancelled = []
+    def cancel():
+        try:
+            c.cancel_safe()
+        except psycopg.Error as error:
+            cancelled.append(error)
+    other = threading.Timer(1, cancel)
+    other.start()
+    try:
+        c.execute("SELECT pg_sleep(60)")
+        raise SystemExit("a cancel did nothing")
+    except errors.QueryCanceled:
+        pass
+    other.join()
+    assert not cancelled, cancelled
 for wrong in (dict(where, password="wrong"), dict(where, user="nobody")):
     try:
         psycopg.connect(**wrong)

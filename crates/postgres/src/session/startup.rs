@@ -98,7 +98,12 @@ pub async fn serve(front: Rc<Front>, stream: Stream, peer: Option<SocketAddr>) {
                 Box::pin(console::serve(front, outlet, seat, came)).await;
             }
         }
-        Err(NoSession::Gone) => {}
+        Err(NoSession::Gone) => {
+            if let Some(stream) = &mut entrance.stream {
+                // Without TLS's goodbye libpq takes a cancel for one that has failed.
+                let _ = stream.shutdown().await;
+            }
+        }
         Err(NoSession::Refused(refusal)) => {
             front.gateway.metrics.logins_refused.inc();
             let mut out = Vec::new();
