@@ -1,6 +1,6 @@
 //! Drivers of PostgreSQL that nobody here wrote, each by the script of its folder in
-//! `tests/clients`: by SCRAM and TLS to Weir, which knows the user's verifier and no password, and
-//! from there to the server with what the driver's proof gave away.
+//! `tests/clients`: by SCRAM, over TLS or a Unix socket, to Weir, which knows the user's verifier
+//! and no password, and from there to the server with what the driver's proof gave away.
 
 use std::process::Command;
 
@@ -19,9 +19,9 @@ fn weir(cluster: &Cluster, dir: &std::path::Path) -> Weir {
     let query = format!("SELECT rolpassword FROM pg_authid WHERE rolname = '{USER}'");
     let (verifier, url) = (cluster.value(&query), cluster.url());
     let (certificate, key) = Certificate::new().write(dir);
-    let (certificate, key) = (certificate.display(), key.display());
+    let (certificate, key, dir) = (certificate.display(), key.display(), dir.display());
     let table = format!(
-        "[postgres]\nlisten = \"{{postgres}}\"\n\
+        "[postgres]\nlisten = \"{{postgres}}\"\nunix-sockets = \"{dir}\"\n\
          [postgres.tls]\ncertificate = \"{certificate}\"\nkey = \"{key}\"\n\
          [[postgres.user]]\nname = \"{USER}\"\npassword = \"{verifier}\"\n\
          [[postgres.backend]]\nname = \"a\"\nurl = \"{url}\"\n\
@@ -43,6 +43,7 @@ fn run(folder: &str) {
         .env("WEIR_PG_USER", USER)
         .env("WEIR_PG_PASSWORD", SECRET)
         .env("WEIR_PG_DATABASE", USER)
+        .env("WEIR_TOKIO_POSTGRES", env!("CARGO_BIN_EXE_tokio-postgres"))
         .output()
         .expect("bash can be started");
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -66,6 +67,17 @@ fn asyncpg() {
 fn node_postgres() {
     places::need("npm");
     run("node-postgres");
+}
+
+#[test]
+fn pgjdbc() {
+    places::need("javac");
+    run("jdbc");
+}
+
+#[test]
+fn tokio_postgres() {
+    run("tokio-postgres");
 }
 
 /// Go is not what `make test` installs, so this is tried where its owner has put it on the `PATH`.

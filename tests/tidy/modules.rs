@@ -30,9 +30,14 @@ fn is_root(path: &Path) -> bool {
     named("src/lib.rs")
         || named("src/main.rs")
         || named("build.rs")
-        || ["tests/rig/lib.rs", "tests/integration/main.rs", "tests/tidy/main.rs"]
-            .map(named)
-            .contains(&true)
+        || [
+            "tests/rig/lib.rs",
+            "tests/integration/main.rs",
+            "tests/tidy/main.rs",
+            "tests/clients/tokio-postgres/main.rs",
+        ]
+        .map(named)
+        .contains(&true)
         || targets.iter().any(|dir| parent.ends_with(dir))
         || parent.ends_with("src/bin")
         || (parent.ends_with("tests") && path.starts_with("crates"))
