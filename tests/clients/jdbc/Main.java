@@ -21,7 +21,7 @@ import org.postgresql.PGConnection;
 import org.postgresql.PGNotification;
 import org.postgresql.copy.CopyManager;
 
-/** One query mode of pgjdbc from its login to its last cancel; ends with an exception if not well. */
+/** One query mode of pgjdbc from its login to its end, which is an exception if not all is well. */
 public class Main {
   static String mode;
 
