@@ -8,6 +8,7 @@
 //! [`Outlet::send`], which is one system call when the socket takes all.
 
 mod flush;
+mod gather;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -40,6 +41,8 @@ struct Client {
     handed: Cell<u64>,
     /// Only while there is something in it, or in TLS's own buffer, that the socket does not take.
     spill: RefCell<Option<Box<Spill>>>,
+    /// What is to go out together; see [`Outlet::gathered`].
+    gathered: RefCell<Option<Vec<u8>>>,
     /// Nothing more is sent: the connection was closed or has failed.
     closed: Cell<bool>,
 }
@@ -64,6 +67,7 @@ impl Outlet {
             spill_max,
             handed: Cell::new(0),
             spill: RefCell::new(None),
+            gathered: RefCell::new(None),
             closed: Cell::new(false),
         }))
     }
@@ -119,7 +123,7 @@ impl Outlet {
     /// spilled. Over the limit the client is cut off. An error is the reader's to hear.
     #[inline]
     pub fn send(&self, bytes: &[u8]) {
-        if !self.may_send() {
+        if !self.may_send() || self.gathers(&[bytes]) {
             return;
         }
         self.hand(bytes.len());
@@ -132,7 +136,7 @@ impl Outlet {
 
     /// As [`send`](Self::send) of all parts in a row.
     pub fn send_parts(&self, parts: &[&[u8]]) {
-        if !self.may_send() {
+        if !self.may_send() || self.gathers(parts) {
             return;
         }
         self.hand(parts.iter().map(|part| part.len()).sum());

@@ -53,8 +53,16 @@ async fn client(mut stream: Stream, tls: ServerTls) {
     while from < all.len() {
         let to = all.len().min(from + size);
         let middle = from.midpoint(to);
-        outlet.send_parts(&[&all[from..middle], &[], &all[middle..to]]);
-        outlet.send(b"");
+        // As one piece, as several, and put together with those that are sent beside them.
+        let send = || {
+            outlet.send_parts(&[&all[from..middle], &[], &all[middle..to]]);
+            outlet.send(b"");
+        };
+        if size % 2 == 0 {
+            outlet.gathered(|| outlet.gathered(send))
+        } else {
+            send()
+        };
         (from, size) = (to, (size * 3 + 1) % 200_003);
     }
     outlet.drained(1 << 20).await;

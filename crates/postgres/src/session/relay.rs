@@ -204,7 +204,8 @@ impl Session {
     ) -> Poll<Turn> {
         let sent = server.poll_send(cx);
         if self.client.outlet.spilled() < AHEAD_MAX {
-            match self.poll_hear(relay, server, cx) {
+            let client = self.client.clone();
+            match client.outlet.gathered(|| self.poll_hear(relay, server, cx)) {
                 Poll::Ready(Ok(true)) => return Poll::Ready(Turn::Heard),
                 Poll::Ready(Ok(false)) => return Poll::Ready(Turn::ServerGone(None)),
                 Poll::Ready(Err(error)) => return Poll::Ready(Turn::ServerGone(Some(error))),

@@ -174,15 +174,29 @@ impl Script {
             if whole.is_none() && matters(tag) {
                 break;
             }
-            pass(&bytes[from..at], on);
-            from = at;
-            self.invent(on);
+            if !self.passing || !goes_on(tag) || self.invents() {
+                pass(&bytes[from..at], on);
+                from = at;
+                self.invent(on);
+            }
             self.passing = self.message(tag, whole.map_or(&[], |whole| &whole[HEADER..]), on)?;
+            if !self.passing {
+                pass(&bytes[from..at], on);
+                from = at;
+            }
             self.remaining = len;
         }
         pass(&bytes[from..at], on);
         self.invent(on);
         Ok(at)
+    }
+
+    /// Whether what is next is answered here.
+    fn invents(&self) -> bool {
+        matches!(
+            self.expected.front(),
+            Some(Expect::Parse(Fate::Invent, _) | Expect::Close(Fate::Invent) | Expect::Say(_))
+        )
     }
 
     /// Answers what no server was asked.
@@ -316,6 +330,11 @@ impl Script {
 /// Whether a message is looked into.
 fn matters(tag: u8) -> bool {
     matches!(tag, b'S' | b'Z' | b'E' | b'C')
+}
+
+/// Whether a message is one of many, of which nobody has to take note.
+fn goes_on(tag: u8) -> bool {
+    matches!(tag, b'T' | b'D' | b'd')
 }
 
 fn header(bytes: &[u8]) -> Option<(u8, usize)> {

@@ -147,3 +147,26 @@ fn what_nobody_asked_for_is_a_fault() {
     backend::put_bind_complete(&mut said);
     assert_eq!(script.hear(&said, &mut |_| {}), Err(Unasked('2')));
 }
+
+#[test]
+fn rows_are_passed_on_in_one_piece() {
+    let mut script = Script::default();
+    script.expect(Expect::Query(Fate::Pass));
+    let mut said = Vec::new();
+    wire::postgres::message(&mut said, b'T', |out| out.extend_from_slice(&[0, 0]));
+    for _ in 0..100 {
+        wire::postgres::message(&mut said, b'D', |out| out.extend_from_slice(&[0, 0]));
+    }
+    let rows = said.len();
+    backend::put_command_complete(&mut said, "SELECT 100");
+    backend::put_ready_for_query(&mut said, Status::Idle);
+    let mut pieces = Vec::new();
+    let taken = script.hear(&said, &mut |heard| {
+        if let Heard::Bytes(piece) = heard {
+            pieces.push(piece);
+        }
+    });
+    assert_eq!(taken, Ok(said.len()));
+    assert_eq!(pieces[0].len(), rows);
+    assert_eq!(pieces.len(), 3);
+}

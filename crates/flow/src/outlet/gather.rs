@@ -1,0 +1,54 @@
+//! Pieces of one answer, put together for one system call.
+
+use std::cell::Cell;
+
+use super::Outlet;
+
+/// Beyond this what was gathered goes out with the piece that came next, which is not copied.
+const GATHERED_MAX: usize = 16 * 1024;
+
+thread_local! {
+    /// The memory of it: one of a worker's clients gathers at a time.
+    static MEMORY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Outlet {
+    /// Does `what`, and sends what that sends to this client at the end of it and at once: each
+    /// send is a system call, and the client is woken by the first.
+    pub fn gathered<R>(&self, what: impl FnOnce() -> R) -> R {
+        if self.0.gathered.borrow().is_some() {
+            return what();
+        }
+        *self.0.gathered.borrow_mut() = Some(MEMORY.take());
+        let result = what();
+        let memory = self.0.gathered.borrow_mut().take();
+        if let Some(mut memory) = memory {
+            if !memory.is_empty() {
+                self.send(&memory);
+            }
+            memory.clear();
+            MEMORY.set(memory);
+        }
+        result
+    }
+
+    /// Keeps `parts` with what was gathered, unless that is enough by now; false where nothing is.
+    #[inline]
+    pub(super) fn gathers(&self, parts: &[&[u8]]) -> bool {
+        let mut place = self.0.gathered.borrow_mut();
+        let Some(gathered) = &mut *place else { return false };
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        if gathered.len() + len <= GATHERED_MAX {
+            parts.iter().for_each(|part| gathered.extend_from_slice(part));
+            return true;
+        }
+        let mut memory = std::mem::take(gathered);
+        *place = None;
+        drop(place);
+        let all: Vec<&[u8]> = std::iter::once(&*memory).chain(parts.iter().copied()).collect();
+        self.send_parts(&all);
+        memory.clear();
+        *self.0.gathered.borrow_mut() = Some(memory);
+        true
+    }
+}
