@@ -6,4 +6,5 @@ mod limits;
 mod operating;
 mod reload;
 mod scene;
+mod spread;
 mod who;

@@ -93,7 +93,7 @@ pub struct Front {
     servers: Rc<Servers>,
     clients: RefCell<HashMap<i32, Weak<Client>>>,
     reported: reported::Known,
-    loads: RefCell<Vec<Load>>,
+    loads: RefCell<Vec<Option<Load>>>,
     latencies: RefCell<HashMap<usize, Rc<BackendLatencies>>>,
     /// Which statements are logged.
     pub slow: SlowLimit,
@@ -251,25 +251,26 @@ impl Front {
         if let Some(group) = groups.get(&key) {
             return group.clone();
         }
-        let load = self.load(backend.number());
+        let load = self.load(&backend);
         let group = Rc::new(Group::new(key.clone(), backend, load, lane_limits(&self.settings())));
         groups.insert(key, group.clone());
         group
     }
 
-    /// Requests on lanes to a backend, from this worker.
+    /// Reads of this worker that are under way at a backend.
     #[inline]
     pub fn in_flight(&self, backend: usize) -> usize {
-        self.loads.borrow().get(backend).map_or(0, Load::get)
+        self.loads.borrow().get(backend).and_then(Option::as_ref).map_or(0, Load::get)
     }
 
-    /// Counts the requests on lanes to a backend.
-    pub fn load(&self, backend: usize) -> Load {
+    /// Counts the reads under way at a backend.
+    pub fn load(&self, backend: &Backend) -> Load {
         let mut loads = self.loads.borrow_mut();
-        if loads.len() <= backend {
-            loads.resize_with(backend + 1, Load::default);
+        let number = backend.number();
+        if loads.len() <= number {
+            loads.resize_with(number + 1, || None);
         }
-        loads[backend].clone()
+        loads[number].get_or_insert_with(|| Load::new(backend.reads().clone())).clone()
     }
 
     /// How long rounds to a backend take.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use flow::health::{self, Breaker};
 use tokio::sync::Notify;
-use watch::metrics::Registry;
+use watch::metrics::{Counter, Registry};
 
 use super::status::Told;
 use super::{Moment, Standing, StartError};
@@ -71,6 +71,7 @@ pub struct Backend {
     caught_up: AtomicU64,
     round_trip_us: AtomicU32,
     heard: AtomicU64,
+    reads: Counter,
     pub(super) parameters: ArcSwapOption<Vec<(String, String)>>,
     pub(super) told: ArcSwap<Told>,
     pub(super) poke: Notify,
@@ -98,6 +99,7 @@ impl Backend {
             caught_up: AtomicU64::new(0),
             round_trip_us: AtomicU32::new(0),
             heard: AtomicU64::new(0),
+            reads: Counter::new(),
             parameters: ArcSwapOption::empty(),
             told: ArcSwap::from_pointee(Told::default()),
             poke: Notify::new(),
@@ -193,6 +195,11 @@ impl Backend {
     /// when its turn comes.
     pub fn suspect(&self) {
         self.poke.notify_one();
+    }
+
+    /// The reads that it was asked.
+    pub fn reads(&self) -> &Counter {
+        &self.reads
     }
 
     /// Notes that something came from it at `now`, so that a server that is merely too busy for

@@ -108,6 +108,45 @@ mod tests {
         assert_eq!(chosen(Spread::InFlight, 5, &[of(3, 2, 0), of(2, 1, 0)]), Some(0));
     }
 
+    /// What each of two servers has answered after a while, when `clients` ask again as soon as
+    /// they are answered, which each does with so many at a time.
+    fn answered(clients: usize, at_a_time: [usize; 2]) -> [usize; 2] {
+        let (mut in_flight, mut answered, mut turn) = ([0; 2], [0; 2], 0);
+        let mut ask = |in_flight: &mut [usize; 2]| {
+            turn += 1;
+            let all = in_flight.map(|n| of(n, 1, 0));
+            in_flight[chosen(Spread::InFlight, turn, &all).unwrap()] += 1;
+        };
+        (0..clients).for_each(|_| ask(&mut in_flight));
+        for _ in 0..1_000 {
+            let done: [usize; 2] = std::array::from_fn(|at| in_flight[at].min(at_a_time[at]));
+            for at in 0..2 {
+                in_flight[at] -= done[at];
+                answered[at] += done[at];
+            }
+            (0..done[0] + done[1]).for_each(|_| ask(&mut in_flight));
+        }
+        answered
+    }
+
+    #[test]
+    fn equal_ones_answer_equally_many_under_load() {
+        for clients in [1, 2, 3, 8, 64, 256] {
+            for at_a_time in [1, 4, 16] {
+                let [a, b] = answered(clients, [at_a_time; 2]);
+                let share = a as f64 / (a + b) as f64;
+                assert!((0.49..=0.51).contains(&share), "{clients} {at_a_time}: {share}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_slow_one_answers_what_it_can_and_keeps_the_other_busy() {
+        assert_eq!(answered(64, [1, 8]), [1_000, 8_000]);
+        let [hung, other] = answered(8, [0, 4]);
+        assert!(hung == 0 && other > 500, "{other}");
+    }
+
     #[test]
     fn the_far_are_asked_only_where_nobody_is_near() {
         let all = [of(90, 1, 300), of(80, 1, 500), of(0, 1, 9000)];

@@ -176,5 +176,8 @@ impl Backend {
         counter("polls_total", "Times it was asked for its role.", told.polls);
         let help = "Times it gave no usable answer about its role.";
         counter("polls_failed_total", help, told.polls_failed);
+        let help = "Reads that were sent there because reads may go to several: proven ones, and \
+                    transactions that are READ ONLY.";
+        counter("asked_total", help, self.reads().get());
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use flow::lane::Handle;
 use tokio::sync::Notify;
+use watch::metrics::Counter;
 use wire::postgres::Refusal;
 
 use super::{Limits, Replies, Ticket};
@@ -58,7 +59,7 @@ pub struct Known {
     pub prepared: RefCell<Prepared>,
     /// How to have what it runs cancelled.
     pub cancel: Option<CancelKey>,
-    /// Requests on lanes to that backend.
+    /// Reads under way at that backend.
     pub load: Load,
     /// What the console shows of its connection.
     pub record: Rc<Record>,
@@ -90,32 +91,43 @@ pub enum Picked {
     Failed(Refusal),
 }
 
-/// How many requests are under way. Clones count the same ones.
-#[derive(Debug, Clone, Default)]
-pub struct Load(Rc<Cell<usize>>);
+/// The reads of one worker that are under way at a backend, by lanes and leases. Clones count the
+/// same ones.
+#[derive(Debug, Clone)]
+pub struct Load {
+    under_way: Rc<Cell<usize>>,
+    /// All that the backend was asked, by all workers.
+    asked: Counter,
+}
 
-/// One request that is under way.
+/// One read that is under way.
 #[derive(Debug)]
-pub struct Loaded(Load);
+pub struct Loaded(Rc<Cell<usize>>);
 
 impl Load {
+    /// None yet, of a backend that counts what it is asked.
+    pub fn new(asked: Counter) -> Self {
+        Self { under_way: Rc::default(), asked }
+    }
+
     /// How many.
     #[inline]
     pub fn get(&self) -> usize {
-        self.0.get()
+        self.under_way.get()
     }
 
     /// One more, until it is dropped.
     #[inline]
     pub fn one(&self) -> Loaded {
-        self.0.set(self.0.get() + 1);
-        Loaded(self.clone())
+        self.under_way.set(self.under_way.get() + 1);
+        self.asked.inc();
+        Loaded(self.under_way.clone())
     }
 }
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        self.0.0.set(self.0.0.get() - 1);
+        self.0.set(self.0.get() - 1);
     }
 }
 
@@ -148,7 +160,7 @@ pub struct Group {
     pub key: Key,
     /// Where they go.
     pub backend: Arc<Backend>,
-    /// Requests on lanes to that backend, those of other groups too.
+    /// Reads under way at that backend, those of other groups too.
     pub load: Load,
     lanes: RefCell<Vec<Rc<Lane>>>,
     limits: Cell<Limits>,

@@ -13,10 +13,11 @@ use super::summary::{Summary, summarise};
 use super::{End, Session};
 use crate::backends::{Ask, Backend, Standing};
 use crate::console::ServerState;
+use crate::lanes::Loaded;
 use crate::plan::{Kind, Plan};
 use crate::server::{self, Reported};
 use crate::settings::Route;
-use crate::worker::{Key, LeaseError, Leased};
+use crate::worker::{Key, Leased};
 
 /// How often it is looked whether a cancel has arrived.
 const CANCEL_TURN: Duration = Duration::from_millis(10);
@@ -36,8 +37,8 @@ impl Session {
     pub(super) async fn lease(&mut self, read: bool) -> Result<(), End> {
         let applied = self.applied.clone();
         let wanted = Instant::now();
-        let mut lease = match self.leased(read, wanted).await {
-            Ok(lease) => lease,
+        let (mut lease, _loaded) = match self.leased(read, wanted).await {
+            Ok(leased) => leased,
             Err(Unserved::Refused(refusal)) => return self.refuse_round(refusal),
             Err(Unserved::CalledOff(why)) => return self.called_off(why),
         };
@@ -104,7 +105,11 @@ impl Session {
 
     /// Leases a connection to where the round goes. Should that server go down or lose its role
     /// meanwhile, another is chosen.
-    async fn leased(&mut self, read: bool, wanted: Instant) -> Result<Leased, Unserved> {
+    async fn leased(
+        &mut self,
+        read: bool,
+        wanted: Instant,
+    ) -> Result<(Leased, Option<Loaded>), Unserved> {
         let client = self.client.clone();
         let _waiting = client.waits(wanted);
         let called_off = std::future::poll_fn(|cx| client.poll_called_off(cx));
@@ -124,7 +129,12 @@ impl Session {
         }
     }
 
-    async fn lent(&mut self, read: bool, wanted: Instant) -> Result<Leased, Refusal> {
+    /// A read counts as under way at a server from when it waits for it.
+    async fn lent(
+        &mut self,
+        read: bool,
+        wanted: Instant,
+    ) -> Result<(Leased, Option<Loaded>), Refusal> {
         let deadline = self.patience.deadline(wanted);
         let read = !self.only_primary && (read || self.begins_read_only());
         loop {
@@ -133,6 +143,7 @@ impl Session {
                 Some(backend) => backend,
                 None => self.primary().await?,
             };
+            let loaded = read.then(|| self.front.load(&backend).one());
             let leased = self.front.lease(self.key(&backend), &self.applied, deadline);
             let lost = async { while serves(&backend, read) && changes.changed().await.is_ok() {} };
             tokio::select! {
@@ -140,7 +151,8 @@ impl Session {
                 leased = leased => match leased {
                     // It may have been handed over from before the server changed.
                     Ok(lease) if lease.epoch != backend.epoch() => {}
-                    leased => return leased.map_err(LeaseError::refusal),
+                    Ok(lease) => return Ok((lease, loaded)),
+                    Err(error) => return Err(error.refusal()),
                 },
                 () = lost => {}
             }
