@@ -22,7 +22,7 @@ use report::{Row, Table};
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Measures Weir beside nginx, InfluxDB, vmagent, PgBouncer, HAProxy and, where they are on the
-/// PATH, influxdb-relay, influx-proxy and Telegraf.
+/// PATH, influxdb-relay, influx-proxy, Telegraf, PgDog, PgCat and Odyssey.
 #[derive(Debug, Parser)]
 #[command(name = "weir-bench", max_term_width = 100)]
 struct Arguments {
@@ -71,9 +71,11 @@ enum Name {
     StoreSeries,
     /// A million rows over ten years
     StoreDecade,
-    /// pgbench -S beside a direct connection, PgBouncer and HAProxy
+    /// pgbench -S beside a direct connection and other poolers
     PostgresSelect,
-    /// sysbench's OLTP scripts beside a direct connection and PgBouncer
+    /// pgbench -S with one worker and with two
+    PostgresWorkers,
+    /// sysbench's OLTP scripts beside a direct connection and other poolers
     PostgresSysbench,
     /// Point selects over two replicas and over one
     PostgresSpread,
@@ -128,7 +130,7 @@ fn main() -> ExitCode {
     }
     let scale = Scale::of(&arguments);
     let wanted = |name| arguments.only.is_empty() || arguments.only.contains(&name);
-    let all: [(Name, Measure); 16] = [
+    let all: [(Name, Measure); 17] = [
         (Name::Requests, rows::requests::measure),
         (Name::Relays, rows::relays::measure),
         (Name::Lines, rows::lines::measure),
@@ -141,6 +143,7 @@ fn main() -> ExitCode {
         (Name::StoreSeries, rows::store::series::measure),
         (Name::StoreDecade, rows::store::decade::measure),
         (Name::PostgresSelect, rows::postgres::select::measure),
+        (Name::PostgresWorkers, rows::postgres::workers::measure),
         (Name::PostgresSysbench, rows::postgres::sysbench::measure),
         (Name::PostgresSpread, rows::postgres::spread::measure),
         (Name::PostgresSlow, rows::postgres::slow::measure),

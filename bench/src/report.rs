@@ -43,7 +43,8 @@ pub struct Row {
     pub to_reach: String,
     /// What became of it.
     pub verdict: Verdict,
-    /// Client CPU, disk, backlog and whatever else is worth a word.
+    /// Client CPU, disk, backlog and whatever else is worth a word; with `|` at the start, a line
+    /// of a table.
     pub notes: Vec<String>,
     /// The commands.
     pub repeat: String,
@@ -112,7 +113,8 @@ impl fmt::Display for Table {
         for row in self.0.iter().filter(|row| !row.notes.is_empty() || !row.repeat.is_empty()) {
             writeln!(f, "\n**{}**", row.figure)?;
             for note in &row.notes {
-                writeln!(f, "- {note}")?;
+                let point = if note.starts_with('|') { "" } else { "- " };
+                writeln!(f, "{point}{note}")?;
             }
             if !row.repeat.is_empty() {
                 writeln!(f, "- to repeat: `{}`", row.repeat)?;

@@ -1,7 +1,9 @@
-//! The PostgreSQL gateway beside a direct connection, PgBouncer and HAProxy, all in front of the
-//! same server, which syncs as it does by default. They take turns; the median of rounds counts.
+//! The PostgreSQL gateway beside a direct connection, PgBouncer, HAProxy and, where they are on the
+//! `PATH`, PgDog, PgCat and Odyssey, all in front of the same server, which syncs as it does by
+//! default. They take turns; the median of rounds counts.
 //!
-//! PgBouncer and Weir have 20 server connections for the one user and database, their defaults.
+//! Each has one thread that serves clients. Weir and the poolers have 20 server connections for the
+//! one user and database, which is the default of Weir and of PgBouncer.
 
 pub mod idle;
 pub mod pgbench;
@@ -9,16 +11,15 @@ pub mod select;
 pub mod slow;
 pub mod spread;
 pub mod sysbench;
+pub mod turns;
+pub mod workers;
 
 use std::net::SocketAddr;
 
 use rig::postgres::{Cluster, Peer, Pooling, Setup as Server};
 use rig::weir::{Setup, Weir};
 
-use crate::measure::Usage;
-use crate::report::median;
-
-/// Server connections of PgBouncer for a user and a database.
+/// Server connections of a pooler for a user and a database.
 const POOL: usize = 20;
 
 /// A server with room for as many clients as are measured.
@@ -26,17 +27,23 @@ pub fn server() -> Server {
     Server::new().durable().setting("max_connections", "700").setting("shared_buffers", "512MB")
 }
 
-/// Weir with one worker in front of these servers.
-pub fn weir(servers: &[&Cluster], lines: &str) -> Weir {
-    let mut table = format!(
-        "[postgres]\nlisten = \"{{postgres}}\"\n{lines}\n\
-         [[postgres.auth]]\naddress = [\"127.0.0.1\"]\nmethod = \"trust\"\n"
-    );
+/// Weir with so many workers in front of these servers.
+pub fn weir(servers: &[&Cluster], workers: usize) -> Weir {
+    let mut table = "[postgres]\nlisten = \"{postgres}\"\n\
+                     [[postgres.auth]]\naddress = [\"127.0.0.1\"]\nmethod = \"trust\"\n"
+        .to_owned();
     for (number, server) in servers.iter().enumerate() {
         let backend = format!("name = \"server-{number}\"\nurl = \"{}\"\n", server.url());
         table.push_str(&format!("[[postgres.backend]]\n{backend}"));
     }
-    Setup::new().top("workers = 1").table(&table).start()
+    Setup::new().top(&format!("workers = {workers}")).table(&table).start()
+}
+
+/// Fills a server, and leaves nothing of that to be done while it is measured.
+pub fn settle(cluster: &Cluster) {
+    for statement in ["VACUUM ANALYZE", "CHECKPOINT"] {
+        cluster.sql(statement);
+    }
 }
 
 /// Everything in front of one server.
@@ -50,6 +57,10 @@ pub struct Stand {
     pub sessions: Peer,
     /// HAProxy.
     pub haproxy: Peer,
+    /// Those that are on the `PATH`.
+    pub installed: Vec<Peer>,
+    /// Those that are not, as notes.
+    pub missing: Vec<String>,
     /// Weir.
     pub weir: Weir,
 }
@@ -63,6 +74,34 @@ pub struct Way {
     pub address: SocketAddr,
     /// The process in between.
     pub pid: Option<u32>,
+    /// The row does without it where it fails.
+    pub optional: bool,
+}
+
+/// The places of some among [`Stand::ways`].
+pub const DIRECT: usize = 0;
+/// PgBouncer's.
+pub const BOUNCER: usize = 1;
+/// Weir's.
+pub const WEIR: usize = 2;
+
+/// How statements are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// As text.
+    Simple,
+    /// By a prepared statement.
+    Prepared,
+}
+
+impl Mode {
+    /// As pgbench has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Simple => "simple",
+            Self::Prepared => "prepared",
+        }
+    }
 }
 
 impl Stand {
@@ -70,76 +109,47 @@ impl Stand {
     pub fn start(prepare: impl FnOnce(&Cluster)) -> Self {
         let cluster = server().start();
         prepare(&cluster);
-        for statement in ["VACUUM ANALYZE", "CHECKPOINT"] {
-            cluster.sql(statement);
-        }
+        settle(&cluster);
         let bouncer = Peer::pgbouncer(cluster.address, Pooling::Transaction, POOL);
         let sessions = Peer::pgbouncer(cluster.address, Pooling::Session, 600);
         let haproxy = Peer::haproxy(cluster.address);
-        let weir = weir(&[&cluster], "");
-        Self { cluster, bouncer, sessions, haproxy, weir }
+        let (installed, missing) = Peer::installed(cluster.address, POOL);
+        let weir = weir(&[&cluster], 1);
+        Self { cluster, bouncer, sessions, haproxy, installed, missing, weir }
+    }
+
+    /// All of them: direct, PgBouncer, Weir, HAProxy, those that are on the `PATH`.
+    pub fn ways(&mut self, mode: Mode) -> Vec<Way> {
+        let bouncer = match mode {
+            Mode::Simple => &self.bouncer,
+            Mode::Prepared => &self.sessions,
+        };
+        let bouncer = through(bouncer);
+        let mut ways = vec![self.direct(), bouncer, self.weir(), through(&self.haproxy)];
+        ways.extend(self.installed.iter().map(optional));
+        ways
     }
 
     /// Past everything.
-    pub fn direct(&self) -> Way {
-        Way { name: "direct", address: self.cluster.address, pid: None }
-    }
-
-    /// Through PgBouncer.
-    pub fn bouncer(&self) -> Way {
-        through("PgBouncer", &self.bouncer)
-    }
-
-    /// Through PgBouncer without pooling.
-    pub fn sessions(&self) -> Way {
-        through("PgBouncer (session)", &self.sessions)
-    }
-
-    /// Through HAProxy.
-    pub fn haproxy(&self) -> Way {
-        through("HAProxy", &self.haproxy)
+    fn direct(&self) -> Way {
+        Way { name: "direct", address: self.cluster.address, pid: None, optional: false }
     }
 
     /// Through Weir.
     pub fn weir(&mut self) -> Way {
-        let pid = Some(self.weir.running().id());
-        Way { name: "Weir", address: self.weir.postgres, pid }
+        of(&mut self.weir, "Weir")
     }
 }
 
-fn through(name: &'static str, peer: &Peer) -> Way {
-    Way { name, address: peer.address, pid: Some(peer.id()) }
+/// Through a Weir.
+pub fn of(weir: &mut Weir, name: &'static str) -> Way {
+    Way { name, address: weir.postgres, pid: Some(weir.running().id()), optional: false }
 }
 
-/// What was seen of one way over all rounds.
-#[derive(Debug, Clone, Default)]
-pub struct Seen {
-    /// Statements or transactions a second.
-    pub per_second: Vec<f64>,
-    /// Microseconds of CPU time of what is in between, for each of them.
-    pub cpu_us: Vec<f64>,
+fn through(peer: &Peer) -> Way {
+    Way { name: peer.name, address: peer.address, pid: Some(peer.id()), optional: false }
 }
 
-impl Seen {
-    /// Notes one run: so many in all, so many a second.
-    pub fn note(&mut self, count: f64, per_second: f64, usage: Option<Usage>) {
-        self.per_second.push(per_second);
-        if let Some(usage) = usage {
-            self.cpu_us.push(usage.cpu().as_secs_f64() * 1e6 / count.max(1.0));
-        }
-    }
-
-    /// The median a second.
-    pub fn rate(&self) -> f64 {
-        median(&self.per_second)
-    }
-
-    /// As a note.
-    pub fn line(&self, name: &str, what: &str) -> String {
-        let cpu = match self.cpu_us.is_empty() {
-            true => String::new(),
-            false => format!(", {:.1} us CPU each", median(&self.cpu_us)),
-        };
-        format!("{name}: {:.0} {what}/s{cpu}", self.rate())
-    }
+fn optional(peer: &Peer) -> Way {
+    Way { optional: true, ..through(peer) }
 }

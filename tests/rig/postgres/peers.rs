@@ -1,4 +1,7 @@
-//! What else stands between clients and PostgreSQL: PgBouncer and HAProxy, to be compared with.
+//! What else stands between clients and PostgreSQL, to be compared with: PgBouncer and HAProxy, and
+//! PgDog, PgCat and Odyssey where they are installed. Each has one thread that serves clients.
+
+mod installed;
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -10,9 +13,14 @@ use super::{SUPERUSER, account};
 use crate::places;
 use crate::process::Process;
 
+/// Clients that a proxy has to take at a time.
+const CLIENTS: usize = 7_000;
+
 /// A proxy on loopback in front of a server that trusts everyone.
 #[derive(Debug)]
 pub struct Peer {
+    /// What it is called.
+    pub name: &'static str,
     process: Process,
     /// Where it listens.
     pub address: SocketAddr,
@@ -30,7 +38,7 @@ pub enum Pooling {
 
 impl Peer {
     fn start(
-        name: &str,
+        name: &'static str,
         program: &str,
         configuration: impl FnOnce(&Path, SocketAddr) -> String,
         arguments: impl FnOnce(&mut Command, &Path),
@@ -43,7 +51,7 @@ impl Peer {
         arguments(&mut command, &file);
         let mut process = Process::start(name, &mut command, &dir.path().join("log"));
         process.wait_ready(|| TcpStream::connect(address).is_ok());
-        Self { process, address, _dir: dir }
+        Self { name, process, address, _dir: dir }
     }
 
     /// PgBouncer, with so many server connections for a user and a database.
@@ -51,9 +59,9 @@ impl Peer {
     /// # Panics
     /// When it is missing or does not start.
     pub fn pgbouncer(server: SocketAddr, pooling: Pooling, connections: usize) -> Self {
-        let mode = match pooling {
-            Pooling::Session => "session",
-            Pooling::Transaction => "transaction",
+        let (name, mode) = match pooling {
+            Pooling::Session => ("PgBouncer (session)", "session"),
+            Pooling::Transaction => ("PgBouncer", "transaction"),
         };
         let configuration = |dir: &Path, at: SocketAddr| {
             let users = dir.join("users");
@@ -62,9 +70,9 @@ impl Peer {
                 "[databases]\n* = host={} port={}\n[pgbouncer]\nlisten_addr = {}\n\
                  listen_port = {}\nunix_socket_dir =\nauth_type = trust\nauth_file = {}\n\
                  admin_users = {SUPERUSER}\n\
-                 pool_mode = {mode}\ndefault_pool_size = {connections}\nmax_client_conn = 7000\n\
-                 ignore_startup_parameters = extra_float_digits\nlog_connections = 0\n\
-                 log_disconnections = 0\n",
+                 pool_mode = {mode}\ndefault_pool_size = {connections}\n\
+                 max_client_conn = {CLIENTS}\nlog_connections = 0\nlog_disconnections = 0\n\
+                 ignore_startup_parameters = extra_float_digits\n",
                 server.ip(),
                 server.port(),
                 at.ip(),
@@ -72,7 +80,7 @@ impl Peer {
                 users.display()
             )
         };
-        Self::start("pgbouncer", "pgbouncer", configuration, |command, file| {
+        Self::start(name, "pgbouncer", configuration, |command, file| {
             command.arg(file);
         })
     }
@@ -84,12 +92,12 @@ impl Peer {
     pub fn haproxy(server: SocketAddr) -> Self {
         let configuration = |_: &Path, at: SocketAddr| {
             format!(
-                "global\n  nbthread 1\n  maxconn 7000\ndefaults\n  mode tcp\n  \
+                "global\n  nbthread 1\n  maxconn {CLIENTS}\ndefaults\n  mode tcp\n  \
                  timeout connect 10s\n  timeout client 1h\n  timeout server 1h\n\
                  listen postgres\n  bind {at}\n  server primary {server}\n"
             )
         };
-        Self::start("haproxy", "haproxy", configuration, |command, file| {
+        Self::start("HAProxy", "haproxy", configuration, |command, file| {
             command.arg("-db").arg("-f").arg(file);
         })
     }

@@ -51,10 +51,15 @@ fn peers_pass_statements_on() {
     let cluster = Cluster::start();
     let bouncer = Peer::pgbouncer(cluster.address, Pooling::Transaction, 2);
     let haproxy = Peer::haproxy(cluster.address);
-    for address in [bouncer.address, haproxy.address] {
+    let (installed, _) = Peer::installed(cluster.address, 2);
+    for Peer { name, address, .. } in [bouncer, haproxy].iter().chain(&installed) {
         let mut config = pg::Config::new();
         config.host(&address.ip().to_string()).port(address.port()).user(SUPERUSER);
         let mut client = config.connect(pg::NoTls).unwrap();
-        assert_eq!(super::rows(&mut client, "SELECT 1").unwrap(), [[Some("1".to_owned())]]);
+        assert_eq!(
+            super::rows(&mut client, "SELECT 1").unwrap(),
+            [[Some("1".to_owned())]],
+            "{name}"
+        );
     }
 }

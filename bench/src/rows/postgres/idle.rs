@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use rig::postgres::SUPERUSER;
 use rig::wait;
 
-use super::{Stand, Way};
+use super::{BOUNCER, Mode, Stand, WEIR, Way};
 use crate::measure::anonymous_mib;
 use crate::report::{Row, at_most};
 use crate::{Outcome, Scale};
@@ -23,14 +23,24 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     rig::places::raise_open_files();
     let clients = CLIENTS / usize::try_from(scale.one_in)?;
     let mut stand = Stand::start(|_| {});
-    let ours = kib_each(stand.weir(), clients)?;
-    let theirs = kib_each(stand.bouncer(), clients)?;
+    let ways = stand.ways(Mode::Simple);
+    let ours = kib_each(ways[WEIR], clients)?;
+    let mut notes = Vec::new();
+    let poolers = ways.iter().enumerate().filter(|(at, way)| *at == BOUNCER || way.optional);
+    for (_, pooler) in poolers {
+        match kib_each(*pooler, clients) {
+            Ok(theirs) => notes.push(format!("{}: {theirs:.1} KiB", pooler.name)),
+            Err(error) if pooler.optional => notes.push(format!("{}: {error}", pooler.name)),
+            Err(error) => return Err(error),
+        }
+    }
+    notes.extend(stand.missing.iter().cloned());
     Ok(vec![Row {
         figure: format!("memory (RssAnon) a client, {clients} idle clients"),
         measured: format!("{ours:.1} KiB"),
         to_reach: "8 KiB, beyond 4 KiB".to_owned(),
         verdict: at_most(ours, 8.0),
-        notes: vec![format!("PgBouncer: {theirs:.1} KiB")],
+        notes,
         repeat: String::new(),
     }])
 }

@@ -6,29 +6,16 @@ use std::time::Duration;
 
 use rig::postgres::{Cluster, SUPERUSER, program};
 
-use super::Way;
-use crate::Outcome;
-use crate::measure::Usage;
+use super::turns::Run;
+use super::{Mode, Way};
+use crate::{Outcome, Scale};
 
 /// How fast clients connect at least, on a machine that is busy.
 const CONNECTS_PER_SECOND: u64 = 50;
 
-/// How statements are sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// As text.
-    Simple,
-    /// By a prepared statement.
-    Prepared,
-}
-
-/// What pgbench said.
-#[derive(Debug, Clone, Copy)]
-pub struct Run {
-    /// Transactions.
-    pub count: f64,
-    /// Transactions a second, connecting left out.
-    pub per_second: f64,
+/// What [`fill`] is told for this scale.
+pub fn scale(scale: &Scale) -> u64 {
+    if scale.one_in == 1 { 10 } else { 1 }
 }
 
 /// Fills a server with 100,000 accounts for each of `scale`.
@@ -53,19 +40,9 @@ fn pgbench(address: std::net::SocketAddr) -> Command {
 ///
 /// # Errors
 /// pgbench can't be run, or a transaction failed.
-pub fn select(
-    way: Way,
-    mode: Mode,
-    clients: usize,
-    duration: Duration,
-) -> Outcome<(Run, Option<Usage>)> {
-    let protocol = match mode {
-        Mode::Simple => "simple",
-        Mode::Prepared => "prepared",
-    };
-    let usage = way.pid.map(Usage::begin);
-    let run = run(way, &["--select-only", "--protocol", protocol], clients, duration, None)?;
-    Ok((run, usage))
+pub fn select(way: Way, mode: Mode, clients: usize, duration: Duration) -> Outcome<Run> {
+    let arguments = ["--select-only", "--protocol", mode.name()];
+    run(way, &arguments, clients, duration, None)
 }
 
 /// Runs pgbench with these arguments; `dir` is where it logs.
@@ -99,7 +76,8 @@ pub fn run(
     let count = number("number of transactions actually processed: ");
     match (number("tps = "), count) {
         (Some(per_second), Some(count)) if done.status.success() && failed == 0.0 => {
-            Ok(Run { count, per_second })
+            // What is run here has one statement in a transaction.
+            Ok(Run { statements: count, per_second, transactions_per_second: per_second })
         }
         _ => {
             let why = errors.lines().find(|line| line.contains("error"));

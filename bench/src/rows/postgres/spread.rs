@@ -1,11 +1,10 @@
 //! Point selects spread over two replicas, over the same with one: what spreading itself costs,
 //! since on the same few cores a second replica brings nothing.
 
-use rig::postgres::Cluster;
-use rig::wait;
+use rig::weir::Weir;
 
-use super::pgbench::{self, Mode};
-use super::{Seen, Way, server, weir};
+use super::turns::{Seen, take_turns};
+use super::{Mode, of, pgbench, server, weir};
 use crate::report::{Row, at_least};
 use crate::{Outcome, Scale};
 
@@ -17,29 +16,27 @@ const CLIENTS: usize = 64;
 /// When anything can't be started, or a statement fails.
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let primary = server().start();
-    pgbench::fill(&primary, if scale.one_in == 1 { 10 } else { 1 });
+    pgbench::fill(&primary, pgbench::scale(scale));
     primary.sql("VACUUM ANALYZE");
     let replicas = [primary.replica(), primary.replica()];
     replicas.iter().for_each(|replica| replica.catch_up(&primary));
-    let mut one = weir(&[&primary, &replicas[0]], "");
-    let mut two = weir(&[&primary, &replicas[0], &replicas[1]], "");
-    let ways = [("one replica", &mut one), ("two replicas", &mut two)].map(|(name, weir)| Way {
-        name,
-        address: weir.postgres,
-        pid: Some(weir.running().id()),
-    });
-    let mut seen: [Seen; 2] = Default::default();
-    for _ in 0..scale.rounds {
-        for (way, seen) in ways.iter().zip(&mut seen) {
-            let (run, usage) = pgbench::select(*way, Mode::Simple, CLIENTS, scale.duration)?;
-            seen.note(run.count, run.per_second, usage);
+    let mut one = weir(&[&primary, &replicas[0]], 1);
+    let mut two = weir(&[&primary, &replicas[0], &replicas[1]], 1);
+    let ways = [of(&mut one, "one replica"), of(&mut two, "two replicas")];
+    let mut shares = Vec::new();
+    let seen = take_turns(&ways, scale, |way| {
+        let before = asked(&two);
+        let run = pgbench::select(way, Mode::Simple, CLIENTS, scale.duration)?;
+        let after = asked(&two);
+        let (first, second) = (after[0] - before[0], after[1] - before[1]);
+        if first + second > 0.0 {
+            shares.push(format!("{:.3}", first / (first + second)));
         }
-    }
-    let shares = replicas.each_ref().map(selected);
+        Ok(run)
+    })?;
     let ratio = seen[1].rate() / seen[0].rate();
-    let mut notes: Vec<_> =
-        ways.iter().zip(&seen).map(|(way, seen)| seen.line(way.name, "statements")).collect();
-    notes.push(format!("rows read by key on each replica, by its own word: {shares:?}"));
+    let mut notes: Vec<_> = seen.iter().map(Seen::line).collect();
+    notes.push(format!("the first replica's share of two, a round each: {}", shares.join(", ")));
     Ok(vec![Row {
         figure: format!("pgbench -S, {CLIENTS} clients, over two replicas / over one"),
         measured: format!("{ratio:.2}"),
@@ -50,16 +47,9 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     }])
 }
 
-/// Index scans of the accounts that a server has seen, once it has counted them.
-fn selected(cluster: &Cluster) -> String {
-    let ask = "SELECT coalesce(idx_scan, 0) FROM pg_stat_user_tables \
-               WHERE relname = 'pgbench_accounts'";
-    let mut last = String::new();
-    wait::until("the server has counted", wait::LONG, || {
-        let now = cluster.value(ask);
-        let same = now == last;
-        last = now;
-        same
-    });
-    last
+/// Reads that each of two replicas was asked.
+fn asked(weir: &Weir) -> [f64; 2] {
+    let metrics = weir.metrics();
+    ["server-1", "server-2"]
+        .map(|name| metrics.sum("weir_postgres_backend_asked_total", &[("backend", name)]))
 }

@@ -8,9 +8,9 @@ use std::process::Command;
 use rig::places;
 use rig::postgres::{Cluster, SUPERUSER};
 
-use super::{Seen, Stand, Way};
-use crate::measure::Usage;
-use crate::report::{Row, Verdict, at_least};
+use super::turns::{Run, Seen, take_turns};
+use super::{BOUNCER, DIRECT, Mode, Stand, WEIR, Way};
+use crate::report::{Row, Verdict, at_least, median};
 use crate::{Outcome, Scale};
 
 const THREADS: usize = 64;
@@ -31,13 +31,6 @@ const SCRIPTS: [Script; 5] = [
     Script { name: "oltp_update_non_index", over_direct: (0.95, 1.1), over_bouncer: None },
 ];
 
-/// What sysbench said.
-struct Run {
-    queries: f64,
-    queries_per_second: f64,
-    transactions_per_second: f64,
-}
-
 /// The rows.
 ///
 /// # Errors
@@ -45,59 +38,72 @@ struct Run {
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let size = (100_000 / scale.one_in).to_string();
     let mut stand = Stand::start(|cluster| fill(cluster, &size));
-    let ways = [stand.direct(), stand.bouncer(), stand.weir()];
-    let (mut rows, mut table) = (Vec::new(), Vec::new());
+    let ways = stand.ways(Mode::Simple);
+    let (mut rows, mut table) = (Vec::new(), Table::default());
     for script in &SCRIPTS {
-        let mut seen: [Seen; 3] = Default::default();
-        let mut transactions: [Seen; 3] = Default::default();
-        for _ in 0..scale.rounds {
-            for (place, way) in ways.iter().enumerate() {
-                let usage = way.pid.map(Usage::begin);
-                let run = run(*way, script.name, &size, scale)?;
-                seen[place].note(run.queries, run.queries_per_second, usage);
-                transactions[place].note(0.0, run.transactions_per_second, None);
-            }
-        }
-        let notes: Vec<_> =
-            ways.iter().zip(&seen).map(|(way, seen)| seen.line(way.name, "queries")).collect();
-        rows.push(row(script, "direct", &seen[2], &seen[0], script.over_direct, notes));
+        let seen = take_turns(&ways, scale, |way| run(way, script.name, &size, scale))?;
+        let mut notes: Vec<_> = seen.iter().map(Seen::line).collect();
+        notes.extend(stand.missing.iter().cloned());
+        let [direct, bouncer, weir] = [DIRECT, BOUNCER, WEIR].map(|place| &seen[place]);
+        rows.push(row(script.name, direct, weir, script.over_direct, notes));
         if let Some(wanted) = script.over_bouncer {
-            rows.push(row(script, "PgBouncer", &seen[2], &seen[1], wanted, Vec::new()));
+            rows.push(row(script.name, bouncer, weir, wanted, Vec::new()));
         }
-        for place in [0, 2] {
-            let (qps, tps) = (seen[place].rate(), transactions[place].rate());
-            let name = script.name;
-            let way = ways[place].name;
-            table.push(format!("{name}, {way}: {qps:.0} QPS, {tps:.0} TPS, {THREADS} threads"));
-        }
+        table.add(script.name, direct);
+        table.add(script.name, weir);
     }
-    rows.push(Row {
-        figure: "script, QPS, TPS, threads".to_owned(),
-        measured: "see below".to_owned(),
-        to_reach: "-".to_owned(),
-        verdict: Verdict::Beside,
-        notes: table,
-        repeat: String::new(),
-    });
+    rows.push(table.row());
     Ok(rows)
 }
 
+/// The table of the field report.
+struct Table(Vec<String>);
+
+impl Default for Table {
+    fn default() -> Self {
+        Self(
+            ["| script | way | QPS | TPS | threads |", "|---|---|---|---|---|"]
+                .map(String::from)
+                .to_vec(),
+        )
+    }
+}
+
+impl Table {
+    fn add(&mut self, script: &str, seen: &Seen) {
+        let (name, queries) = (seen.way.name, seen.rate());
+        let transactions = median(&seen.transactions_per_second);
+        let line = format!("| {script} | {name} | {queries:.0} | {transactions:.0} | {THREADS} |");
+        self.0.push(line);
+    }
+
+    fn row(self) -> Row {
+        Row {
+            figure: "sysbench: queries and transactions a second".to_owned(),
+            measured: "see below".to_owned(),
+            to_reach: "-".to_owned(),
+            verdict: Verdict::Beside,
+            notes: self.0,
+            repeat: String::new(),
+        }
+    }
+}
+
 fn row(
-    script: &Script,
-    other: &str,
-    ours: &Seen,
-    theirs: &Seen,
+    script: &str,
+    other: &Seen,
+    weir: &Seen,
     (to_reach, beyond): (f64, f64),
     notes: Vec<String>,
 ) -> Row {
-    let ratio = ours.rate() / theirs.rate();
+    let ratio = weir.rate() / other.rate();
     Row {
-        figure: format!("sysbench {}, {THREADS} threads / {other}", script.name),
+        figure: format!("sysbench {script}, {THREADS} threads / {}", other.way.name),
         measured: format!("{ratio:.2}"),
         to_reach: format!("{to_reach}, beyond {beyond}"),
         verdict: at_least(ratio, to_reach),
         notes,
-        repeat: format!("sysbench {} --threads={THREADS} --db-ps-mode=disable", script.name),
+        repeat: format!("sysbench {script} --threads={THREADS} --db-ps-mode=disable"),
     }
 }
 
@@ -130,8 +136,8 @@ fn run(way: Way, script: &str, size: &str, scale: &Scale) -> Outcome<Run> {
         Some((count.trim().parse::<f64>().ok()?, rate.split(' ').next()?.parse::<f64>().ok()?))
     };
     match (line("queries:"), line("transactions:"), done.status.success()) {
-        (Some((queries, queries_per_second)), Some((_, transactions_per_second)), true) => {
-            Ok(Run { queries, queries_per_second, transactions_per_second })
+        (Some((statements, per_second)), Some((_, transactions_per_second)), true) => {
+            Ok(Run { statements, per_second, transactions_per_second })
         }
         _ => {
             let fatal = said.lines().find(|line| line.contains("FATAL")).unwrap_or("no figures");

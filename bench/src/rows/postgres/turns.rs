@@ -1,0 +1,95 @@
+//! The ways to a server in turns, so that whatever else happens on the machine meets them all.
+
+use super::Way;
+use crate::measure::Usage;
+use crate::report::median;
+use crate::{Outcome, Scale};
+
+/// What one run came to.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    /// Statements.
+    pub statements: f64,
+    /// Statements a second.
+    pub per_second: f64,
+    /// Transactions a second.
+    pub transactions_per_second: f64,
+}
+
+/// What was seen of one way over all rounds.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// Of which.
+    pub way: Way,
+    /// Statements a second.
+    pub per_second: Vec<f64>,
+    /// Transactions a second.
+    pub transactions_per_second: Vec<f64>,
+    /// Microseconds of CPU time of what is in between, for each statement.
+    pub cpu_us: Vec<f64>,
+    /// Why there are no figures.
+    failed: Option<String>,
+}
+
+impl Seen {
+    /// Nothing yet.
+    pub fn new(way: Way) -> Self {
+        Self {
+            way,
+            per_second: Vec::new(),
+            transactions_per_second: Vec::new(),
+            cpu_us: Vec::new(),
+            failed: None,
+        }
+    }
+
+    /// Notes a run that began with `usage`.
+    pub fn note(&mut self, run: Run, usage: Option<Usage>) {
+        self.per_second.push(run.per_second);
+        self.transactions_per_second.push(run.transactions_per_second);
+        if let Some(usage) = usage {
+            self.cpu_us.push(usage.cpu().as_secs_f64() * 1e6 / run.statements.max(1.0));
+        }
+    }
+
+    /// The median of statements a second.
+    pub fn rate(&self) -> f64 {
+        median(&self.per_second)
+    }
+
+    /// As a note.
+    pub fn line(&self) -> String {
+        let name = self.way.name;
+        if let Some(why) = &self.failed {
+            return format!("{name}: no figure: {why}");
+        }
+        let cpu = match self.cpu_us.is_empty() {
+            true => String::new(),
+            false => format!(", {:.1} us CPU each", median(&self.cpu_us)),
+        };
+        format!("{name}: {:.0} statements/s{cpu}", self.rate())
+    }
+}
+
+/// Runs `run` once a round for each way.
+///
+/// # Errors
+/// A run failed on a way that is no optional one; of those it is noted.
+pub fn take_turns(
+    ways: &[Way],
+    scale: &Scale,
+    mut run: impl FnMut(Way) -> Outcome<Run>,
+) -> Outcome<Vec<Seen>> {
+    let mut all: Vec<_> = ways.iter().map(|way| Seen::new(*way)).collect();
+    for _ in 0..scale.rounds {
+        for seen in all.iter_mut().filter(|seen| seen.failed.is_none()) {
+            let usage = seen.way.pid.map(Usage::begin);
+            match run(seen.way) {
+                Ok(run) => seen.note(run, usage),
+                Err(error) if seen.way.optional => seen.failed = Some(error.to_string()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(all)
+}
