@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use wire::sql::{Directive, Strings, directive, normalise};
 
 use super::facts::Facts;
@@ -31,6 +31,8 @@ pub struct Plan {
     form: Rc<[u8]>,
     /// Microseconds; zero while nothing was measured.
     run_us: Cell<u32>,
+    /// It is no read, though it was proven to be one.
+    is_refuted: Cell<bool>,
 }
 
 impl Plan {
@@ -51,6 +53,19 @@ impl Plan {
                 .unwrap_or(u32::MAX),
         };
         self.run_us.set(next);
+    }
+
+    /// A replica refused it since it writes (SQLSTATE 25006): a function does not do what the
+    /// catalogue says of it. Its like is a read no more.
+    pub fn refute(&self) {
+        self.is_refuted.set(self.kind == Kind::Read);
+    }
+
+    /// Whether it is to be planned anew.
+    #[inline]
+    #[must_use]
+    pub fn is_refuted(&self) -> bool {
+        self.is_refuted.get()
     }
 
     /// How long it takes, as far as is known.
@@ -82,6 +97,8 @@ pub struct Planner {
     old: HashMap<Rc<[u8]>, Rc<Plan>>,
     /// Plans in one generation at most.
     generation_max: usize,
+    /// Numbers of what was refuted, which outlive the facts, in two generations as plans.
+    refuted: [HashSet<u64>; 2],
     /// Reused, so that a hit allocates nothing.
     form: Vec<u8>,
 }
@@ -95,6 +112,7 @@ impl Planner {
             young: HashMap::new(),
             old: HashMap::new(),
             generation_max: (plans_max / 2).max(1),
+            refuted: Default::default(),
             form: Vec::new(),
         }
     }
@@ -102,8 +120,18 @@ impl Planner {
     /// Forgets all plans and proves by these facts from now on.
     pub fn set_facts(&mut self, facts: Arc<Facts>) {
         self.facts = facts;
+        let plans = self.young.values().chain(self.old.values());
+        let refuted: Vec<u64> = plans.filter_map(refuted).collect();
+        refuted.into_iter().for_each(|number| self.note_refuted(number));
         self.young.clear();
         self.old.clear();
+    }
+
+    fn note_refuted(&mut self, number: u64) {
+        if self.refuted[0].len() >= self.generation_max {
+            self.refuted[1] = std::mem::take(&mut self.refuted[0]);
+        }
+        self.refuted[0].insert(number);
     }
 
     /// The facts that plans are made by.
@@ -124,6 +152,12 @@ impl Planner {
         self.len() == 0
     }
 
+    /// Forms that are known to have been refuted.
+    #[must_use]
+    pub fn refuted(&self) -> usize {
+        self.refuted.iter().map(HashSet::len).sum()
+    }
+
     /// What `sql`, a query without its final zero byte, is.
     #[inline]
     pub fn plan(&mut self, sql: &[u8], scope: Scope) -> Rc<Plan> {
@@ -135,19 +169,30 @@ impl Planner {
         if unsure || !normalise(sql, scope.strings, FORM_BYTES_MAX, &mut self.form) {
             return Rc::new(classify(sql, scope, &self.facts, Rc::default()).0);
         }
-        if let Some(plan) = self.young.get(self.form.as_slice()) {
-            return Rc::clone(plan);
+        match self.young.get(self.form.as_slice()) {
+            Some(plan) if !plan.is_refuted() => Rc::clone(plan),
+            _ => self.miss(sql, scope),
         }
-        self.miss(sql, scope)
     }
 
     #[cold]
     fn miss(&mut self, sql: &[u8], scope: Scope) -> Rc<Plan> {
-        let (form, plan) = match self.old.remove_entry(self.form.as_slice()) {
+        if let Some(number) = self.young.get(self.form.as_slice()).and_then(refuted) {
+            self.note_refuted(number);
+        }
+        let known = self.old.remove_entry(self.form.as_slice());
+        if let Some(number) = known.as_ref().and_then(|(_, plan)| refuted(plan)) {
+            self.note_refuted(number);
+        }
+        let (form, plan) = match known.filter(|(_, plan)| !plan.is_refuted()) {
             Some(found) => found,
             None => {
                 let form: Rc<[u8]> = self.form.as_slice().into();
-                let (plan, keep) = classify(sql, scope, &self.facts, form.clone());
+                let (mut plan, keep) = classify(sql, scope, &self.facts, form.clone());
+                let is_refuted = |all: &HashSet<u64>| all.contains(&plan.fingerprint);
+                if plan.kind == Kind::Read && self.refuted.iter().any(is_refuted) {
+                    (plan.kind, plan.reason) = (Kind::Other, Reason::Refuted);
+                }
                 if !keep {
                     return Rc::new(plan);
                 }
@@ -177,9 +222,15 @@ impl Scope {
 #[cold]
 fn classify(sql: &[u8], scope: Scope, facts: &Facts, form: Rc<[u8]>) -> (Plan, bool) {
     let Classified { kind, reason, keep } = statement::classify_text(sql, scope, facts);
-    let (directive, run_us) = (directive(sql), Cell::new(0));
+    let (run_us, is_refuted) = Default::default();
+    let directive = directive(sql);
     let fingerprint = form.get(1..).map_or(0, number_of);
-    (Plan { kind, reason, fingerprint, directive, form, run_us }, keep)
+    (Plan { kind, reason, fingerprint, directive, form, run_us, is_refuted }, keep)
+}
+
+/// The number of a plan that was refuted.
+fn refuted(plan: &Rc<Plan>) -> Option<u64> {
+    plan.is_refuted().then_some(plan.fingerprint)
 }
 
 /// FNV-1a: nothing but a name for people, so neither keyed nor wide.

@@ -50,11 +50,13 @@ pub enum Reason {
     NoFacts,
     /// Something in the catalogue makes that nothing can be proven.
     Catalogue,
+    /// It was taken for a read, and a replica refused it since it writes.
+    Refuted,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Proven,
         Self::NotAQuery,
         Self::Several,
@@ -78,6 +80,7 @@ impl Reason {
         Self::Encoding,
         Self::NoFacts,
         Self::Catalogue,
+        Self::Refuted,
     ];
 
     /// Its name in metrics.
@@ -107,6 +110,7 @@ impl Reason {
             Self::Encoding => "encoding",
             Self::NoFacts => "no_facts",
             Self::Catalogue => "catalogue",
+            Self::Refuted => "refuted",
         }
     }
 }

@@ -166,3 +166,28 @@ fn settings_are_read_with_their_values() {
     assert_eq!(set("reset all"), Kind::Set(SettingChange::ResetAll));
     assert_eq!(set("reset X"), Kind::Set(SettingChange::Reset { name: "x".into() }));
 }
+
+#[test]
+fn what_was_refuted_is_no_read_any_more_whatever_the_facts_say() {
+    let mut planner = Planner::new(facts(), 100);
+    let kind = |planner: &mut Planner, sql: &str| {
+        let plan = planner.plan(sql.as_bytes(), Scope::default());
+        (plan.kind.clone(), plan.reason)
+    };
+    planner.plan(b"SELECT lower('a')", Scope::default()).refute();
+    let refuted = (Kind::Other, Reason::Refuted);
+    assert_eq!(kind(&mut planner, "SELECT lower('b')"), refuted);
+    assert_eq!(kind(&mut planner, "SELECT upper('b')").0, Kind::Read);
+    planner.plan(b"SELECT upper('a')", Scope::default()).refute();
+    planner.set_facts(facts());
+    assert_eq!(kind(&mut planner, "SELECT lower('c')"), refuted);
+    assert_eq!(kind(&mut planner, "SELECT upper('c')"), refuted);
+    planner.plan(b"INSERT INTO t VALUES (1)", Scope::default()).refute();
+    assert_eq!(kind(&mut planner, "INSERT INTO t VALUES (2)").0, Kind::Write);
+    // Of no more than plans.
+    for n in 0..1000 {
+        planner.plan(format!("SELECT 1 AS a{n}").as_bytes(), Scope::default()).refute();
+        planner.plan(format!("SELECT 1 AS a{n}").as_bytes(), Scope::default());
+    }
+    assert!(planner.refuted() <= 100, "{}", planner.refuted());
+}
