@@ -22,6 +22,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watch::units::{Duration, Size};
 
+use crate::session::names::Limits;
+
 pub use auth::{AuthQuery, AuthRule, ClientCertificate, From, Method};
 pub use backend::{BackendSettings, Role, Spread, TlsMode, TlsNegotiation, TwoPrimaries};
 pub use database::{ANY_DATABASE, DatabaseSettings};
@@ -118,6 +120,10 @@ pub struct Settings {
     pub prepared_statements: usize,
     /// Prepared statements that one client may have at a time; one more hears SQLSTATE 54000.
     pub max_prepared_statements: usize,
+    /// Bytes of text that the prepared statements of one client may have together; one more hears
+    /// SQLSTATE 54000. The unnamed statement does not count. A server connection keeps no more
+    /// than this either, and each worker no more of what no client holds.
+    pub max_prepared_bytes: Size,
     /// Plans kept by each worker for each database: what Weir knows of a statement whose literals
     /// are taken out. About 100 bytes each.
     pub plan_cache: usize,
@@ -173,6 +179,7 @@ impl Default for Settings {
             application_name: ApplicationName::default(),
             prepared_statements: 500,
             max_prepared_statements: 10_000,
+            max_prepared_bytes: Size::from_mib(16),
             plan_cache: 10_000,
             slow_statement: Duration::from_secs(10),
             console: Console::default(),
@@ -290,6 +297,16 @@ impl Settings {
         let any = || self.database.iter().find(|entry| entry.name == ANY_DATABASE);
         let mut named = self.database.iter().filter(|entry| entry.name != ANY_DATABASE);
         named.find(is_it).or_else(|| any().filter(|entry| entry.server_name(name) == name))
+    }
+
+    /// What one client may hold of prepared statements, and a worker beside.
+    pub fn names_limits(&self) -> Limits {
+        Limits { count: self.max_prepared_statements, bytes: self.max_prepared_bytes.len() }
+    }
+
+    /// What one server connection keeps of them.
+    pub fn prepared_limits(&self) -> Limits {
+        Limits { count: self.prepared_statements, bytes: self.max_prepared_bytes.len() }
     }
 
     /// Whether clients may connect to `name` at all, as far as the file says.

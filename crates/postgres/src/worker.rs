@@ -147,7 +147,7 @@ impl Front {
             backends: gateway.backends.clone(),
             scratch: worker.connections.scratch().clone(),
             worker,
-            statements: Statements::new(settings.max_prepared_statements),
+            statements: Statements::new(settings.names_limits()),
             draft: RefCell::default(),
             databases: RefCell::default(),
             groups: RefCell::default(),
@@ -311,7 +311,7 @@ impl Front {
         place: Place,
         settings: SessionSettings,
     ) -> Session {
-        let client = Client::new(outlet, self.gateway.number());
+        let client = Client::new(outlet, self.gateway.number(), self.settings().names_limits());
         self.clients.borrow_mut().insert(client.id, Rc::downgrade(&client));
         Session::new(self.clone(), client, place, settings)
     }

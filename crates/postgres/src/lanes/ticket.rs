@@ -5,10 +5,12 @@ use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 use wire::postgres::backend::{Fields, tag};
+use wire::postgres::sqlstate;
 
 use super::group::{Known, Lane, Loaded};
 use crate::plan::Plan;
 use crate::session::client::{Again, Client};
+use crate::session::round::messages;
 use crate::session::script::{Heard, Script};
 use crate::worker::Slow;
 
@@ -141,25 +143,28 @@ impl Ticket {
     }
 
     /// Whether the reply begins with an error that is no answer to what the client asked. What
-    /// comes before an error in a reply are messages without content.
+    /// comes before it are messages without rows.
     fn judge(&self, lane: &Known, bytes: &[u8]) -> Told {
         if self.client.wants_cancel() || self.client.is_holding() {
             self.client.hold();
             return Told::Withheld(Again::Same);
         }
-        let mut rest = bytes;
-        while let Some((tag, len)) = crate::session::round::header(rest) {
-            let Some(whole) = rest.get(..len) else { break };
-            match tag {
+        for message in messages(bytes) {
+            match message.tag {
                 tag::ERROR_RESPONSE => {
-                    let Some(again) = self.again(lane, &whole[5..]) else { break };
+                    let Some(again) = self.again(lane, message.body) else { break };
                     self.client.hold();
                     return Told::Withheld(again);
                 }
-                tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE | tag::NOTICE_RESPONSE => {}
+                tag::PARSE_COMPLETE
+                | tag::BIND_COMPLETE
+                | tag::CLOSE_COMPLETE
+                | tag::PARAMETER_DESCRIPTION
+                | tag::ROW_DESCRIPTION
+                | tag::NO_DATA
+                | tag::NOTICE_RESPONSE => {}
                 _ => break,
             }
-            rest = &rest[len..];
         }
         Told::Some
     }
@@ -171,6 +176,9 @@ impl Ticket {
             return None;
         }
         if is_for_another(code, lane.is_replica) {
+            if lane.is_replica && code == sqlstate::READ_ONLY_TRANSACTION.as_bytes() {
+                self.plan.refute();
+            }
             return Some(Again::Elsewhere);
         }
         if code == CANCELLED && lane.cancelled.get() && !self.client.wants_cancel() {
@@ -181,10 +189,25 @@ impl Ticket {
         anew.then_some(Again::Same)
     }
 
+    /// Nothing of the reply was told: what the request has changed of the client's names it has
+    /// not.
+    fn undo(&mut self, lane: Option<&Known>) {
+        if let Some(editing) = &mut self.script {
+            editing.script.abandon(&mut |heard| match (heard, lane) {
+                (Heard::Name(outcome), _) => self.client.named(outcome),
+                (Heard::NotPrepared(number), Some(lane)) => {
+                    lane.prepared.borrow_mut().not_prepared(number);
+                }
+                _ => {}
+            });
+        }
+    }
+
     #[inline]
     fn end(&mut self, lane: &Known, ran: Duration) {
         match self.told {
             Told::Withheld(again) => {
+                self.undo(Some(lane));
                 if let Some(needs) = self.needs {
                     lane.prepared.borrow_mut().doubted(needs.number);
                 }
@@ -227,10 +250,11 @@ impl Ticket {
     }
 
     /// The lane has ended before the reply did.
-    pub fn orphaned(self) {
+    pub fn orphaned(mut self) {
         match self.told {
             Told::Some => self.client.cut_within_reply(),
             _ => {
+                self.undo(None);
                 let lost = self.attempts >= ATTEMPTS_MAX;
                 let again = if lost { Again::Lost } else { Again::Elsewhere };
                 self.client.again(self.request.clone(), self.attempts + 1, again);
@@ -258,8 +282,14 @@ impl Editing {
         let mut pieces = Vec::new();
         let heard = self.script.hear(bytes, &mut |heard| match heard {
             Heard::Bytes(piece) => pieces.push(piece),
+            Heard::Name(outcome) => client.named(outcome),
+            Heard::Refused(why) => {
+                client.outlet.send_parts(&pieces);
+                pieces.clear();
+                client.outlet.send(&client.refused(why));
+            }
             Heard::Prepared(number) => lane.prepared.borrow_mut().confirmed(number),
-            Heard::NotPrepared(number) => lane.prepared.borrow_mut().doubted(number),
+            Heard::NotPrepared(number) => lane.prepared.borrow_mut().not_prepared(number),
             _ => {}
         });
         client.outlet.send_parts(&pieces);

@@ -15,6 +15,7 @@ use wire::postgres::{Refusal, message, sqlstate};
 
 use super::{CancelKey, Dialled, Socket};
 use crate::backends::Backend;
+use crate::session::names::Limits;
 use crate::session::prepared::Prepared;
 use crate::session::script::{Expect, Fate, Heard, Script, Unasked};
 use crate::session::settings::Applied;
@@ -67,8 +68,8 @@ pub struct Connection {
 const FORGET: &str = "SET statement_timeout = 0;RESET SESSION AUTHORIZATION;RESET ROLE;RESET ALL;";
 
 impl Connection {
-    /// A connection that was just opened; at most `statements_max` are kept prepared on it.
-    pub fn new(dialled: Dialled, record: Rc<Record>, epoch: u64, statements_max: usize) -> Self {
+    /// A connection that was just opened; so many statements are kept prepared on it.
+    pub fn new(dialled: Dialled, record: Rc<Record>, epoch: u64, statements: Limits) -> Self {
         record.reached(&dialled);
         Self {
             io: dialled.socket,
@@ -76,7 +77,7 @@ impl Connection {
             record,
             epoch,
             key: dialled.key,
-            prepared: Prepared::new(statements_max),
+            prepared: Prepared::new(statements),
             settings: Some("".into()),
             reported: own(dialled.parameters),
             script: Script::default(),
@@ -264,12 +265,9 @@ impl Connection {
         self.settle_in_time(scratch).await
     }
 
-    fn hear(
-        &mut self,
-        bytes: &[u8],
-        on: &mut impl FnMut(&mut Known, Heard<'_>),
-    ) -> Result<(), Unasked> {
-        let mut known = Known {
+    /// The answers under way, and what they change.
+    pub fn parts(&mut self) -> (&mut Script, Known<'_>) {
+        let known = Known {
             prepared: &mut self.prepared,
             reported: &mut self.reported,
             status: &mut self.status,
@@ -279,7 +277,16 @@ impl Connection {
             own_error: &mut self.own_error,
             broken: &mut self.broken,
         };
-        let taken = self.script.hear(bytes, &mut |heard| {
+        (&mut self.script, known)
+    }
+
+    fn hear(
+        &mut self,
+        bytes: &[u8],
+        on: &mut impl FnMut(&mut Known, Heard<'_>),
+    ) -> Result<(), Unasked> {
+        let (script, mut known) = self.parts();
+        let taken = script.hear(bytes, &mut |heard| {
             known.note(&heard);
             on(&mut known, heard);
         });
@@ -320,7 +327,7 @@ impl Known<'_> {
                 }
             }
             Heard::Prepared(number) => self.prepared.confirmed(number),
-            Heard::NotPrepared(number) => self.prepared.doubted(number),
+            Heard::NotPrepared(number) => self.prepared.not_prepared(number),
             Heard::Ready { status, .. } => *self.status = status,
             Heard::Parameter(body) => self.parameter(body),
             _ => {}

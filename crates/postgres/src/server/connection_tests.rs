@@ -9,6 +9,7 @@ use crate::session::script::Fate;
 use crate::settings::BackendSettings;
 use crate::worker::Key;
 
+const LIMITS: Limits = Limits { count: 10, bytes: 1000 };
 const DONE: &[u8] = b"C\0\0\0\x08SET\0Z\0\0\0\x05I";
 const FAILED: &[u8] = b"E\0\0\0\x0cC57014\0\0Z\0\0\0\x05I";
 
@@ -21,7 +22,7 @@ fn connection() -> (Connection, UnixStream) {
     };
     let backend = Arc::new(Backend::new(0, &settings).unwrap());
     let key = Key { backend: 0, database: "d".into(), user: "u".into() };
-    (Connection::new(dialled, Record::new(1, key, backend), 0, 10), theirs)
+    (Connection::new(dialled, Record::new(1, key, backend), 0, LIMITS), theirs)
 }
 
 /// Has the server say this; what it was asked.
@@ -62,7 +63,7 @@ async fn statements_are_prepared_anew_under_other_settings() {
     answered(&mut connection, &mut server, DONE).await;
     let mut out = Vec::new();
     let mut script = Script::default();
-    let statement = crate::session::statements::Statements::new(10).known(b"SELECT 1", &[0, 0]);
+    let statement = crate::session::statements::Statements::new(LIMITS).known(b"SELECT 1", &[0, 0]);
     connection.prepared.prepare(&statement, Fate::Swallow, 0, &mut out, &mut script);
     connection.prepared.confirmed(statement.number);
     assert!(connection.prepared.has(statement.number, 0));

@@ -7,16 +7,16 @@
 use std::time::Instant;
 
 use wire::postgres::backend::{
-    Status, put_bind_complete, put_command_complete, put_no_data, put_parse_complete,
-    put_ready_for_query,
+    Status, put_bind_complete, put_close_complete, put_command_complete, put_no_data,
+    put_parameter_description, put_parse_complete, put_ready_for_query,
 };
-
+use wire::postgres::frontend::{Parse, Target, tag};
 use wire::postgres::{Refusal, sqlstate};
 use wire::sql::{Lexer, Strings};
 
 use super::Session;
-use super::compose::Named;
-use super::round::{messages, string};
+use super::names::Named;
+use super::round::messages;
 use crate::plan::Deallocate;
 use crate::settings::Route;
 
@@ -46,11 +46,15 @@ impl Session {
     pub(super) fn deallocate(&mut self, what: &Deallocate, len: usize) {
         let command = match what {
             Deallocate::All => {
-                self.names.clear();
+                self.client.names().clear();
                 "DEALLOCATE ALL"
             }
             Deallocate::Name(name) => {
-                if self.names.remove(name.as_bytes()).is_none() {
+                let mut names = self.client.names();
+                let was_there = names.get(name.as_bytes()).is_some();
+                names.set(name.as_bytes(), None);
+                drop(names);
+                if !was_there {
                     let what = format!("prepared statement \"{name}\" does not exist");
                     self.inbox.drain(..len);
                     let refusal = Refusal::error(sqlstate::UNDEFINED_PREPARED_STATEMENT, what);
@@ -67,23 +71,31 @@ impl Session {
     pub(super) fn answer(&mut self, command: &str, status: Status, len: usize) {
         let mut out = Vec::with_capacity(64);
         let round: Vec<u8> = self.inbox.drain(..len).collect();
-        for (tag, body, _) in messages(&round) {
-            match tag {
-                b'P' => {
+        for message in messages(&round) {
+            let body = message.body;
+            match message.tag {
+                tag::PARSE => {
                     self.remember(body);
                     put_parse_complete(&mut out);
                 }
-                b'B' => put_bind_complete(&mut out),
-                b'D' if body.first() == Some(&b'S') => {
-                    wire::postgres::backend::put_parameter_description(&mut out, &[]);
+                tag::BIND => put_bind_complete(&mut out),
+                tag::DESCRIBE => {
+                    if let Ok(Target::Statement(_)) = Target::of_describe(body) {
+                        put_parameter_description(&mut out, &[]);
+                    }
                     put_no_data(&mut out);
                 }
-                b'D' => put_no_data(&mut out),
-                b'C' => {
-                    self.forget(body);
-                    wire::postgres::backend::put_close_complete(&mut out);
+                tag::CLOSE => {
+                    if let Ok(Target::Statement(name)) = Target::of_close(body) {
+                        self.client.names().set(name, None);
+                    }
+                    put_close_complete(&mut out);
                 }
-                b'E' | b'Q' => put_command_complete(&mut out, command),
+                tag::EXECUTE => put_command_complete(&mut out, command),
+                tag::QUERY => {
+                    self.client.names().query();
+                    put_command_complete(&mut out, command);
+                }
                 _ => {}
             }
         }
@@ -97,19 +109,12 @@ impl Session {
         });
     }
 
+    /// A name is given to a statement; whether it may be was asked before (see `summary`).
     fn remember(&mut self, body: &[u8]) {
-        let Some((name, rest)) = string(body) else { return };
-        let Some((sql, types)) = string(rest) else { return };
-        let statement = self.front.statements.known(sql, types);
-        self.names.insert(name.into(), Named { statement, since: self.database.changes() });
-    }
-
-    fn forget(&mut self, body: &[u8]) {
-        if let Some((b'S', name)) = body.split_first()
-            && let Some((name, _)) = string(name)
-        {
-            self.names.remove(name);
-        }
+        let Ok(parse) = Parse::read(body) else { return };
+        let statement = self.front.statements.known(parse.query, parse.parameters());
+        let named = Named { statement, since: self.database.changes() };
+        self.client.names().set(parse.name, Some(named));
     }
 }
 

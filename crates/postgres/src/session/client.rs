@@ -1,6 +1,6 @@
 //! What a client's own task and the lanes that answer it share.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -9,9 +9,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Instant, SystemTime};
 
 use flow::outlet::Outlet;
-use wire::postgres::Refusal;
 use wire::postgres::backend::{self, Status};
+use wire::postgres::{Refusal, sqlstate};
 
+use super::names::{Limits, Names};
+use super::script::{Outcome, Why};
 use crate::notify::{Mailbox, Overflow};
 use crate::server::CancelKey;
 use crate::worker::{Database, Record};
@@ -88,6 +90,8 @@ pub struct Client {
     about: OnceCell<About>,
     database: OnceCell<Rc<Database>>,
     seen: Seen,
+    /// Its prepared statements.
+    names: RefCell<Names>,
     /// Requests on lanes that are not answered yet.
     in_flight: Cell<u32>,
     /// Those that are to be asked again, in their order.
@@ -113,13 +117,14 @@ pub struct Client {
 
 impl Client {
     /// A client that has asked for nothing.
-    pub fn new(outlet: Outlet, id: i32) -> Rc<Self> {
+    pub fn new(outlet: Outlet, id: i32, limits: Limits) -> Rc<Self> {
         Rc::new(Self {
             outlet,
             id,
             about: OnceCell::new(),
             database: OnceCell::new(),
             seen: Seen::default(),
+            names: RefCell::new(Names::new(limits)),
             in_flight: Cell::new(0),
             repeats: RefCell::default(),
             holding: Cell::new(false),
@@ -158,6 +163,41 @@ impl Client {
     #[inline]
     pub fn seen(&self) -> &Seen {
         &self.seen
+    }
+
+    /// Its prepared statements; not to be held while anybody is waited for.
+    #[inline]
+    pub fn names(&self) -> RefMut<'_, Names> {
+        self.names.borrow_mut()
+    }
+
+    /// What became of its next message that changes a name, for good.
+    pub fn named(&self, outcome: Outcome) {
+        let mut names = self.names();
+        names.heard(outcome);
+        names.settle();
+    }
+
+    /// What it hears where Weir has a Parse refused.
+    pub fn refused(&self, why: Why) -> Vec<u8> {
+        let names = self.names();
+        let refusal = match why {
+            Why::Taken => {
+                let name = String::from_utf8_lossy(names.next_name());
+                let what = format!("prepared statement \"{name}\" already exists");
+                Refusal::error(sqlstate::DUPLICATE_PREPARED_STATEMENT, what)
+            }
+            Why::TooMany => Refusal::error(sqlstate::PROGRAM_LIMIT, "too many prepared statements")
+                .hint("Close some, or raise postgres.max-prepared-statements."),
+            Why::TooLarge => {
+                let what = "the text of all prepared statements is too long";
+                Refusal::error(sqlstate::PROGRAM_LIMIT, what)
+                    .hint("Close some, or raise postgres.max-prepared-bytes.")
+            }
+        };
+        let mut out = Vec::new();
+        refusal.encode(&mut out);
+        out
     }
 
     /// A request was put on a lane.

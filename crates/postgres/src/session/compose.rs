@@ -1,39 +1,21 @@
 //! A client's messages as a server is to see them: under Weir's names for prepared statements.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 use std::rc::Rc;
 
-use wire::postgres::message;
+use wire::postgres::Malformed;
+use wire::postgres::frame::Frame;
+use wire::postgres::frontend::{Bind, Parse, Target, put_close, put_describe, put_parse, tag};
 
+use super::names::{Named, Names};
 use super::prepared::Prepared;
-use super::round::{messages, string};
-use super::script::{Expect, Fate, Script};
-use super::statements::{Statement, Statements};
+use super::round::messages;
+use super::script::{Expect, Fate, Script, Why};
+use super::statements::{Name, PREFIX, Statement, Statements};
 use crate::worker::Database;
 
-/// A client's prepared statements by its own names; the unnamed one has the empty name.
-pub type Names = HashMap<Box<[u8]>, Named>;
-
-/// A client's prepared statement.
-#[derive(Debug, Clone)]
-pub struct Named {
-    /// What it says.
-    pub statement: Rc<Statement>,
-    /// The catalogue's count of changes when the client prepared it: what servers have prepared
-    /// earlier may have another result.
-    pub since: u64,
-}
-
-/// What a client is told before it is closed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// A message whose parts are not where they should be.
-    #[error("invalid message format")]
-    Malformed,
-    /// It holds more prepared statements than it may.
-    #[error("too many prepared statements; close some, or raise postgres.max-prepared-statements")]
-    TooMany,
-}
+/// The name of a statement that is there only so that another Parse of that name fails.
+const THERE: u64 = 0;
 
 /// Where statements are looked up while messages are written for one server.
 pub struct Composer<'a> {
@@ -48,20 +30,42 @@ pub struct Composer<'a> {
     pub fresh: &'a mut Vec<u64>,
     /// The catalogue's count of changes now.
     pub changes: u64,
+    /// The transaction has failed: the server is to say so of what it would be asked for nothing.
+    pub has_failed: bool,
+    /// What was come across.
+    pub found: Found,
+}
+
+/// What a round is about.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Found {
     /// The last statement that a message named.
     pub needed: Option<u64>,
     /// The round prepares that statement itself.
     pub parsed: bool,
-    /// The round was begun before: it may prepare a name that it has prepared already.
-    pub again: bool,
-    /// How many statements a client may hold.
-    pub names_max: usize,
-    /// Where it is counted.
-    pub database: &'a Database,
+    /// It prepares one that is to be refused.
+    pub is_refused: bool,
+    /// What the client has asked to be prepared, and what the server was.
+    pub parses: (u64, u64),
+    /// Statements that were bound.
+    pub binds: u64,
+}
+
+impl Found {
+    /// Adds it to what a database has had.
+    pub fn count(&self, database: &Database) {
+        if (self.parses, self.binds) != ((0, 0), 0) {
+            database.count(|totals| {
+                totals.client_parses += self.parses.0;
+                totals.server_parses += self.parses.1;
+                totals.binds += self.binds;
+            });
+        }
+    }
 }
 
 impl Composer<'_> {
-    /// Appends a round of the extended protocol, or a part of one, and what will be answered.
+    /// Appends a round of the extended protocol and what will be answered.
     ///
     /// # Errors
     /// A message is not what its tag says.
@@ -70,9 +74,9 @@ impl Composer<'_> {
         round: &[u8],
         out: &mut Vec<u8>,
         script: &mut Script,
-    ) -> Result<(), Fault> {
-        for (tag, body, whole) in messages(round) {
-            self.message(tag, body, whole, out, script)?;
+    ) -> Result<(), Malformed> {
+        for message in messages(round) {
+            self.message(message, out, script)?;
         }
         Ok(())
     }
@@ -83,121 +87,120 @@ impl Composer<'_> {
     /// It is not what its tag says.
     pub fn message(
         &mut self,
-        tag: u8,
-        body: &[u8],
-        whole: &[u8],
+        message: Frame<'_>,
         out: &mut Vec<u8>,
         script: &mut Script,
-    ) -> Result<(), Fault> {
-        match tag {
-            b'P' => {
-                self.database.count(|totals| totals.client_parses += 1);
-                return self.parse(body, out, script);
+    ) -> Result<(), Malformed> {
+        let body = message.body;
+        match message.tag {
+            tag::PARSE => return self.parse(&Parse::read(body)?, out, script),
+            tag::BIND => {
+                let bind = Bind::read(body)?;
+                self.found.binds += 1;
+                match self.there(bind.statement, out, script) {
+                    Some(statement) => bind.put_as(out, &statement.name()),
+                    None => bind.put_as(out, &not_there(bind.statement)),
+                }
+                script.expect(Expect::Bind);
+                return Ok(());
             }
-            b'B' => {
-                self.database.count(|totals| totals.binds += 1);
-                return self.bind(body, out, script);
-            }
-            b'D' if body.first() == Some(&b'S') => return self.describe(body, out, script),
-            b'C' if body.first() == Some(&b'S') => return self.close(body, script),
-            b'D' => script.expect(Expect::DescribePortal),
-            b'C' => script.expect(Expect::Close(Fate::Pass)),
-            b'E' => script.expect(Expect::Execute),
-            b'S' => {
+            tag::DESCRIBE => match Target::of_describe(body)? {
+                Target::Statement(name) => {
+                    match self.there(name, out, script) {
+                        Some(statement) => put_describe(out, Target::Statement(&statement.name())),
+                        None => put_describe(out, Target::Statement(&not_there(name))),
+                    }
+                    script.expect(Expect::DescribeStatement);
+                    return Ok(());
+                }
+                Target::Portal(_) => script.expect(Expect::DescribePortal),
+            },
+            tag::CLOSE => match Target::of_close(body)? {
+                Target::Statement(name) => {
+                    self.close(name, out, script);
+                    return Ok(());
+                }
+                Target::Portal(_) => script.expect(Expect::Close(Fate::Pass)),
+            },
+            tag::EXECUTE => script.expect(Expect::Execute),
+            tag::SYNC => {
                 self.fresh.clear();
+                self.names.next_round();
                 script.expect(Expect::Sync);
             }
-            b'Q' | b'F' => script.expect(Expect::Query(Fate::Pass)),
+            tag::QUERY => {
+                self.names.query();
+                self.names.next_round();
+                script.expect(Expect::Query(Fate::Pass));
+            }
+            tag::FUNCTION_CALL => script.expect(Expect::Query(Fate::Pass)),
             _ => {}
         }
-        out.extend_from_slice(whole);
+        out.extend_from_slice(message.whole);
         Ok(())
     }
 
-    fn parse(&mut self, body: &[u8], out: &mut Vec<u8>, script: &mut Script) -> Result<(), Fault> {
-        let (name, rest) = string(body).ok_or(Fault::Malformed)?;
-        let (sql, types) = string(rest).ok_or(Fault::Malformed)?;
-        let statement = self.statements.known(sql, types);
-        self.needed = Some(statement.number);
-        self.parsed = true;
-        let since = self.changes;
-        // One that no server has confirmed may be that of a Parse that failed: then there is none.
-        let confirmed = |named: &Named| self.prepared.is_sure(named.statement.number);
-        let taken = !name.is_empty() && !self.again && self.names.get(name).is_some_and(confirmed);
-        if taken {
-            // The server is to say that there is one, in its words: it hears of it twice.
-            let there = self.names.get(name).cloned().ok_or(Fault::Malformed)?;
-            self.ensure(&there, out, script);
-            let number = there.statement.number;
-            there.statement.write_parse(out);
-            script.expect(Expect::Parse(Fate::Pass, number));
+    fn parse(
+        &mut self,
+        parse: &Parse<'_>,
+        out: &mut Vec<u8>,
+        script: &mut Script,
+    ) -> Result<(), Malformed> {
+        self.found.parses.0 += 1;
+        let (sql, types) = (parse.query, parse.parameters());
+        if let Some(why) = self.names.refuses(parse.name, parse.rest.len()) {
+            self.refuse(parse, why, out, script);
             return Ok(());
         }
-        if self.has(statement.number, since) {
+        let statement = self.statements.known(sql, types);
+        self.found.needed = Some(statement.number);
+        self.found.parsed = true;
+        let since = self.changes;
+        if !self.has_failed && self.has(statement.number, since) {
             script.expect(Expect::Parse(Fate::Invent, statement.number));
         } else {
             self.fresh.push(statement.number);
-            self.database.count(|totals| totals.server_parses += 1);
+            self.found.parses.1 += 1;
             self.prepared.prepare(&statement, Fate::Pass, since, out, script);
         }
-        if self.names.len() >= self.names_max && !name.is_empty() {
-            return Err(Fault::TooMany);
-        }
-        self.names.insert(name.into(), Named { statement, since });
+        self.names.change(parse.name, Some(Named { statement, since }));
         Ok(())
+    }
+
+    /// The server is to refuse the statement, so that the transaction fails and the rest of the
+    /// round is left out: it is asked for one of a name that it has for certain. What is wrong with
+    /// the statement itself it says first.
+    fn refuse(&mut self, parse: &Parse<'_>, why: Why, out: &mut Vec<u8>, script: &mut Script) {
+        let there = Name::of(THERE);
+        put_close(out, Target::Statement(&there));
+        script.expect(Expect::Close(Fate::Swallow));
+        put_parse(out, &there, b"", &[]);
+        script.expect(Expect::Parse(Fate::Swallow, THERE));
+        match why {
+            Why::Taken => parse.put_as(out, &there),
+            Why::TooMany | Why::TooLarge => put_parse(out, &there, b"", &[]),
+        }
+        script.expect(Expect::Refuse(why));
+        self.names.change(parse.name, self.names.get(parse.name).cloned());
+        self.found.is_refused = true;
     }
 
     fn has(&mut self, number: u64, since: u64) -> bool {
-        self.prepared.has(number, since) || self.fresh.contains(&number)
-    }
-
-    fn ensure(&mut self, named: &Named, out: &mut Vec<u8>, script: &mut Script) {
-        let number = named.statement.number;
-        self.needed = Some(number);
-        if !self.has(number, named.since) {
-            self.fresh.push(number);
-            let (statement, changes) = (&named.statement, self.changes);
-            self.database.count(|totals| totals.server_parses += 1);
-            self.prepared.prepare(statement, Fate::Swallow, changes, out, script);
-        }
-    }
-
-    fn bind(&mut self, body: &[u8], out: &mut Vec<u8>, script: &mut Script) -> Result<(), Fault> {
-        let (portal, rest) = string(body).ok_or(Fault::Malformed)?;
-        let (name, rest) = string(rest).ok_or(Fault::Malformed)?;
-        let statement = self.there(name, out, script);
-        script.expect(Expect::Bind);
-        message(out, b'B', |out| {
-            out.extend_from_slice(portal);
-            out.push(0);
-            write_name(statement.as_deref(), name, out);
-            out.extend_from_slice(rest);
-        });
-        Ok(())
-    }
-
-    fn describe(
-        &mut self,
-        body: &[u8],
-        out: &mut Vec<u8>,
-        script: &mut Script,
-    ) -> Result<(), Fault> {
-        let (name, _) = string(&body[1..]).ok_or(Fault::Malformed)?;
-        let statement = self.there(name, out, script);
-        script.expect(Expect::DescribeStatement);
-        message(out, b'D', |out| {
-            out.push(b'S');
-            write_name(statement.as_deref(), name, out);
-        });
-        Ok(())
+        let is_fresh = || self.fresh.contains(&number) && self.prepared.is_asked_for(number);
+        is_fresh() || self.prepared.has(number, since)
     }
 
     /// The statement stays on the server, where others may use it; this client forgets it.
-    fn close(&mut self, body: &[u8], script: &mut Script) -> Result<(), Fault> {
-        let (name, _) = string(&body[1..]).ok_or(Fault::Malformed)?;
-        self.names.remove(name);
-        script.expect(Expect::Close(Fate::Invent));
-        Ok(())
+    fn close(&mut self, name: &[u8], out: &mut Vec<u8>, script: &mut Script) {
+        // What an earlier round has closed comes back should that be left out.
+        if self.names.get(name).is_some() || self.names.is_unsure(name) {
+            self.names.change(name, None);
+            script.expect(Expect::Close(Fate::Invent));
+        } else {
+            // It may have been prepared by a statement.
+            put_close(out, Target::Statement(&not_there(name)));
+            script.expect(Expect::Close(Fate::Pass));
+        }
     }
 
     /// The client's statement of this name, prepared on the server. `None` where the client has
@@ -208,22 +211,27 @@ impl Composer<'_> {
         out: &mut Vec<u8>,
         script: &mut Script,
     ) -> Option<Rc<Statement>> {
-        let named = self.names.get(name)?.clone();
-        self.ensure(&named, out, script);
-        Some(named.statement)
+        let Named { statement, since } = self.names.get(name)?.clone();
+        let number = statement.number;
+        self.found.needed = Some(number);
+        if !self.has(number, since) {
+            self.fresh.push(number);
+            self.found.parses.1 += 1;
+            self.prepared.prepare(&statement, Fate::Swallow, self.changes, out, script);
+        }
+        Some(statement)
     }
 }
 
-fn write_name(statement: Option<&Statement>, name: &[u8], out: &mut Vec<u8>) {
-    match statement {
-        Some(statement) => statement.write_name(out),
-        None => {
-            // Those of other clients have such names.
-            if name.starts_with(b"weir_") {
-                out.push(b' ');
-            }
-            out.extend_from_slice(name);
-            out.push(0);
-        }
+/// The name on servers of what the client has not got.
+fn not_there(name: &[u8]) -> Cow<'_, [u8]> {
+    if !name.starts_with(PREFIX) {
+        return name.into();
     }
+    // Those of other clients have such names.
+    [b" ", name].concat().into()
 }
+
+#[cfg(test)]
+#[path = "compose_tests.rs"]
+mod tests;

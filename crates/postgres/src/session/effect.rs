@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::settings::Change;
-use crate::plan::{Contains, Discard, Kind, Plan, SettingChange, Unsettles};
+use crate::plan::{Contains, Deallocate, Discard, Kind, Plan, SettingChange, Unsettles};
 
 /// Whether it may have changed data.
 pub(super) fn may_write(plan: &Plan) -> bool {
@@ -49,10 +49,10 @@ pub(super) fn unpins(plan: &Plan) -> bool {
     matches!(plan.kind, Kind::Discard(Discard::All))
 }
 
-/// Whether the statements that are prepared on the server are gone after it, or may be.
+/// Whether all prepared statements are gone after it, or may be.
 pub(super) fn forgets(plan: &Plan) -> bool {
     match &plan.kind {
-        Kind::Discard(Discard::All) | Kind::Deallocate(_) => true,
+        Kind::Discard(Discard::All) | Kind::Deallocate(Deallocate::All) => true,
         Kind::Several(contains) => contains.has(Contains::FORGETS),
         _ => false,
     }

@@ -228,7 +228,7 @@ impl Session {
         match cut(&self.inbox, usize::MAX) {
             Cut::Query(len) => is_read(&self.plan(&self.inbox[5..len - 1])),
             Cut::Extended(len) => matches!(
-                summarise(&self.inbox[..len], &self.names, &self.database, self.scope),
+                summarise(&self.inbox[..len], &self.client.names(), &self.database, self.scope),
                 Summary::Reads(_) | Summary::Prepares(_)
             ),
             _ => false,

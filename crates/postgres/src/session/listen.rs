@@ -15,13 +15,15 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 use tokio::time::Timeout;
 use wire::postgres::backend::Status;
+use wire::postgres::frame::Frame;
 use wire::postgres::{Refusal, sqlstate};
 
 use super::lease::GONE_TURN;
 use super::relay::Relay;
+use super::script::Expect;
 use super::{End, Session};
 use crate::notify::{Confirmed, Joined, Listener};
-use crate::plan::{Discard, Kind, Plan};
+use crate::plan::{Deallocate, Discard, Kind, Plan};
 use crate::server::Connection;
 
 /// A change of what a client listens to.
@@ -49,8 +51,17 @@ pub(super) enum Diverted {
     No,
     /// It waits for a channel to be listened to.
     Waits,
-    /// Weir has done it; what the client hears.
-    Done(&'static [u8]),
+    /// Weir does it; what the client hears.
+    Done(Expect),
+}
+
+/// What was bound last and the server did not get.
+#[derive(Debug)]
+pub(super) enum Bound {
+    /// A LISTEN or UNLISTEN; how its Execute is answered.
+    Listening(&'static [u8]),
+    /// The DEALLOCATE of a statement that has another name there.
+    Deallocate(Box<str>),
 }
 
 /// The Bind of a LISTEN of a client that has a server connection.
@@ -66,11 +77,6 @@ pub(super) enum Confirming {
 }
 
 impl Confirming {
-    /// Whether it waits.
-    pub fn waits(&self) -> bool {
-        matches!(self, Self::Waits(_))
-    }
-
     /// Ready when it waits no longer.
     pub fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Self::Waits(answer) = self else { return Poll::Pending };
@@ -84,6 +90,7 @@ const BIND_COMPLETE: &[u8] = b"2\0\0\0\x04";
 const NO_DATA: &[u8] = b"n\0\0\0\x04";
 const LISTEN: &[u8] = b"C\0\0\0\x0bLISTEN\0";
 const UNLISTEN: &[u8] = b"C\0\0\0\x0dUNLISTEN\0";
+const DEALLOCATE: &[u8] = b"C\0\0\0\x0fDEALLOCATE\0";
 
 impl Session {
     /// What a statement outside a transaction changes that Weir can change itself.
@@ -132,7 +139,7 @@ impl Session {
                 self.no_longer(None);
                 self.tell_mail()?;
                 self.answer("DISCARD ALL", Status::Idle, len);
-                self.names.clear();
+                self.client.names().clear();
             }
         }
         Ok(())
@@ -212,16 +219,27 @@ impl Session {
         }
     }
 
-    /// What becomes of a message of a client that has a server connection for this round alone: a
-    /// LISTEN or UNLISTEN is kept from the server from its Bind on.
-    pub(super) fn divert(&mut self, relay: &mut Relay, tag: u8, body: &[u8]) -> Diverted {
-        match (tag, relay.diverted) {
+    /// What becomes of a message of a client that has a server connection: LISTEN, UNLISTEN and
+    /// DEALLOCATE are kept from the server from their Bind on.
+    pub(super) fn divert(
+        &mut self,
+        relay: &mut Relay,
+        status: Status,
+        message: Frame<'_>,
+    ) -> Diverted {
+        match (message.tag, &relay.diverted) {
             (b'B', _) => {
                 relay.diverted = None;
-                self.divert_bind(relay, body)
+                self.divert_bind(relay, status, message.body)
             }
-            (b'D', Some(_)) if body.first() == Some(&b'P') => Diverted::Done(NO_DATA),
-            (b'E', Some(completed)) => Diverted::Done(completed),
+            (b'D', Some(_)) if message.body.first() == Some(&b'P') => {
+                Diverted::Done(Expect::Say(NO_DATA))
+            }
+            (b'E', Some(Bound::Listening(completed))) => Diverted::Done(Expect::Say(completed)),
+            (b'E', Some(Bound::Deallocate(name))) => {
+                self.client.names().change(name.as_bytes(), None);
+                Diverted::Done(Expect::Deallocate(DEALLOCATE))
+            }
             (b'S' | b'Q', _) => {
                 relay.diverted = None;
                 Diverted::No
@@ -230,19 +248,22 @@ impl Session {
         }
     }
 
-    fn divert_bind(&mut self, relay: &mut Relay, body: &[u8]) -> Diverted {
+    fn divert_bind(&mut self, relay: &mut Relay, status: Status, body: &[u8]) -> Diverted {
         // Of the unnamed portal, which is run or forgotten.
-        if self.pinned || relay.is_open() || relay.has_run() || body.first() != Some(&0) {
+        let plan = self.bound(body).filter(|_| body.first() == Some(&0));
+        let Some(plan) = plan else { return Diverted::No };
+        if let Kind::Deallocate(Deallocate::Name(name)) = &plan.kind {
+            return self.divert_deallocate(relay, status, name);
+        }
+        if self.pinned || relay.is_open() || relay.has_run() {
             return Diverted::No;
         }
-        let Some(what) = self.bound(body).and_then(|plan| self.listening(&plan)) else {
-            return Diverted::No;
-        };
-        relay.diverted = match what {
-            Listening::Discard => None,
+        let Some(what) = self.listening(&plan) else { return Diverted::No };
+        let completed = match what {
+            Listening::Discard => return Diverted::No,
             Listening::NotTo(channel) => {
                 self.no_longer(channel.as_deref());
-                Some(UNLISTEN)
+                UNLISTEN
             }
             Listening::To(channel) => {
                 if matches!(relay.confirming, Confirming::Nothing) {
@@ -253,16 +274,28 @@ impl Session {
                         relay.confirming = waits;
                         return Diverted::Waits;
                     }
-                    Confirming::Ended(true) => Some(LISTEN),
+                    Confirming::Ended(true) => LISTEN,
                     // The server is to listen itself.
                     Confirming::Ended(false) | Confirming::Nothing => {
                         self.no_longer(Some(&channel));
-                        None
+                        return Diverted::No;
                     }
                 }
             }
         };
-        relay.diverted.map_or(Diverted::No, |_| Diverted::Done(BIND_COMPLETE))
+        relay.diverted = Some(Bound::Listening(completed));
+        Diverted::Done(Expect::Say(BIND_COMPLETE))
+    }
+
+    fn divert_deallocate(&self, relay: &mut Relay, status: Status, name: &str) -> Diverted {
+        if !relay.is_first() {
+            return Diverted::Waits;
+        }
+        if status == Status::Failed || self.client.names().get(name.as_bytes()).is_none() {
+            return Diverted::No;
+        }
+        relay.diverted = Some(Bound::Deallocate(name.into()));
+        Diverted::Done(Expect::Say(BIND_COMPLETE))
     }
 
     fn join(&mut self, channel: &str) -> Confirming {

@@ -10,6 +10,7 @@
 
 pub mod client;
 pub mod compose;
+pub mod names;
 pub mod prepared;
 pub mod round;
 pub mod script;
@@ -34,7 +35,9 @@ use std::task::{Context, Poll, ready};
 
 use flow::limit::Permit;
 use wire::postgres::backend::{Status, put_ready_for_query};
-use wire::postgres::{Refusal, sqlstate};
+use wire::postgres::frame::{self, FrameError};
+use wire::postgres::frontend::tag;
+use wire::postgres::{Malformed, Refusal, sqlstate};
 
 use crate::backends::LastWrite;
 use crate::lanes::{Group, Lane};
@@ -44,7 +47,6 @@ use crate::server::Reported;
 use crate::settings::{Consistency, Mode, Route};
 use crate::worker::{Database, Front, Place};
 use client::Client;
-use compose::{Fault, Names};
 use patience::{Patience, idle_in_transaction_timeout, idle_timeout, read_timeout};
 use round::Cut;
 use settings::{Applied, SessionSettings};
@@ -67,12 +69,8 @@ pub enum End {
 }
 
 impl End {
-    fn fault(fault: Fault) -> Self {
-        let code = match fault {
-            Fault::Malformed => sqlstate::PROTOCOL_VIOLATION,
-            Fault::TooMany => sqlstate::PROGRAM_LIMIT,
-        };
-        Self::Refused(Refusal::fatal(code, fault.to_string()))
+    fn malformed(malformed: Malformed) -> Self {
+        Self::Refused(Refusal::fatal(sqlstate::PROTOCOL_VIOLATION, malformed.to_string()))
     }
 
     fn too_large(tag: u8, len: usize) -> Self {
@@ -107,16 +105,12 @@ pub struct Session {
     reported: Rc<Reported>,
     /// The lanes of these settings, by the backend's number.
     groups: Vec<Option<Rc<Group>>>,
-    names: Names,
-    names_max: usize,
     /// Bytes of the client that are not dealt with.
     inbox: Vec<u8>,
     /// A BEGIN that was answered and not sent.
     begin: Option<Box<str>>,
     /// Where the requests in flight are.
     riding: Option<Rc<Lane>>,
-    /// What stands at the start of the inbox was begun before.
-    again: bool,
     /// The session has state on its server connection.
     pinned: bool,
     last_write: LastWrite,
@@ -126,8 +120,6 @@ pub struct Session {
     listener: Option<Box<Listener>>,
     /// Its places among the clients of its user and of its database.
     admitted: Vec<Permit>,
-    /// What a server said to a statement of Weir's own.
-    own_failed: Option<Box<[u8]>>,
 }
 
 impl Session {
@@ -161,19 +153,15 @@ impl Session {
             scope: Scope::default(),
             reported: Rc::default(),
             groups: Vec::new(),
-            names: Names::default(),
-            names_max: configured.max_prepared_statements,
             inbox: Vec::new(),
             begin: None,
             riding: None,
-            again: false,
             pinned: mode == Mode::Session || settings.pins(),
             settings,
             last_write: LastWrite::NEVER,
             only_primary: false,
             listener: None,
             admitted: Vec::new(),
-            own_failed: None,
             database: place.database,
             user: place.user,
             client,
@@ -263,6 +251,11 @@ impl Session {
         let (len, way) = match round::cut(&self.inbox, max) {
             Cut::More => return Ok(false),
             Cut::Query(len) => (len, self.way_of_query(len)),
+            // Its names may stand for something else once what came before it is answered.
+            Cut::Extended(len) if self.client.in_flight() > 0 && self.is_unsure(len) => {
+                self.settled().await;
+                return Ok(true);
+            }
             Cut::Extended(len) => (len, self.way_of_extended(len)),
             Cut::Stream => (0, Way::Lease { read: false }),
             Cut::Sync(len) => {
@@ -309,6 +302,10 @@ impl Session {
         Ok(true)
     }
 
+    fn is_unsure(&self, len: usize) -> bool {
+        summary::is_unsure(&self.inbox[..len], &self.client.names())
+    }
+
     /// The first bytes of the inbox, taken out of it.
     fn take(&mut self, len: usize) -> Rc<[u8]> {
         let taken = Rc::from(&self.inbox[..len]);
@@ -318,12 +315,13 @@ impl Session {
     }
 
     fn garbage(&self) -> End {
-        match round::header(&self.inbox) {
-            Some((tag @ (b'Q' | b'P' | b'B' | b'E' | b'D' | b'C' | b'F'), len)) if len >= 5 => {
+        let max = self.front.settings().max_message.len();
+        match (frame::header(&self.inbox, max), self.inbox.first()) {
+            (Err(FrameError::TooLong { len, .. }), Some(&tag)) if tag::is_known(tag) => {
                 End::too_large(tag, len)
             }
-            Some((tag, _)) => End::unknown_message(tag),
-            None => End::Gone,
+            (_, Some(&tag)) => End::unknown_message(tag),
+            (_, None) => End::Gone,
         }
     }
 

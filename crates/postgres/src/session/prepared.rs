@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::names::Limits;
 use super::script::{Expect, Fate, Script};
 use super::statements::{self, Statement};
 
@@ -22,20 +23,29 @@ struct Kept {
     since: u64,
     /// When it was last used, in the connection's time.
     used: u64,
+    /// Bytes of what it says.
+    len: usize,
 }
 
 /// The statements of one server connection.
 #[derive(Debug)]
 pub struct Prepared {
     known: HashMap<u64, Kept>,
+    /// Parses under way of each: what one of them comes to is not what the last one will.
+    parses: HashMap<u64, u32>,
     clock: u64,
-    max: usize,
+    bytes: usize,
+    limits: Limits,
+    /// One was closed to make room. The Close may have been left out behind an error, so that what
+    /// is not known here may be there.
+    has_closed: bool,
 }
 
 impl Prepared {
-    /// None; at most `max` are kept on the server.
-    pub fn new(max: usize) -> Self {
-        Self { known: HashMap::new(), clock: 0, max: max.max(1) }
+    /// None; so many are kept on the server.
+    pub fn new(limits: Limits) -> Self {
+        let (known, parses) = Default::default();
+        Self { known, parses, clock: 0, bytes: 0, limits, has_closed: false }
     }
 
     /// Whether the statement is there for certain, prepared when the catalogue had changed `since`
@@ -51,19 +61,14 @@ impl Prepared {
         }
     }
 
-    /// Whether the server has confirmed it.
-    pub fn is_sure(&self, number: u64) -> bool {
-        self.known.get(&number).is_some_and(|kept| kept.state == State::Sure)
-    }
-
     /// How many there are.
     pub fn count(&self) -> usize {
         self.known.len()
     }
 
-    /// It is being closed.
-    pub fn forget(&mut self, number: u64) {
-        self.known.remove(&number);
+    /// Whether its Parse went out, and no Close behind it.
+    pub fn is_asked_for(&self, number: u64) -> bool {
+        self.known.contains_key(&number)
     }
 
     /// Appends what prepares the statement where it is not there for certain; the client hears of
@@ -78,24 +83,32 @@ impl Prepared {
         out: &mut Vec<u8>,
         script: &mut Script,
     ) {
-        if self.known.contains_key(&statement.number) {
+        let (len, is_known) = (statement.bytes(), self.known.contains_key(&statement.number));
+        if is_known || self.has_closed {
             statement.write_close(out);
             script.expect(Expect::Close(Fate::Swallow));
-        } else if self.known.len() >= self.max {
-            self.make_room(out, script);
+        }
+        if !is_known {
+            self.make_room(len, out, script);
+            self.bytes += len;
         }
         statement.write_parse(out);
         script.expect(Expect::Parse(fate, statement.number));
+        *self.parses.entry(statement.number).or_default() += 1;
         self.clock += 1;
-        let kept = Kept { state: State::Pending, since, used: self.clock };
+        let kept = Kept { state: State::Pending, since, used: self.clock, len };
         self.known.insert(statement.number, kept);
     }
 
-    /// Closes the statement that was not used for longest.
-    fn make_room(&mut self, out: &mut Vec<u8>, script: &mut Script) {
-        let oldest = self.known.iter().min_by_key(|(_, kept)| kept.used).map(|(of, _)| *of);
-        if let Some(number) = oldest {
-            self.known.remove(&number);
+    /// Closes those that were not used for longest, until there is room for one of so many bytes.
+    fn make_room(&mut self, len: usize, out: &mut Vec<u8>, script: &mut Script) {
+        while self.known.len() >= self.limits.count || self.bytes + len > self.limits.bytes {
+            let oldest = self.known.iter().min_by_key(|(_, kept)| kept.used).map(|(of, _)| *of);
+            let Some(number) = oldest else { return };
+            if let Some(kept) = self.known.remove(&number) {
+                self.bytes -= kept.len;
+            }
+            self.has_closed = true;
             statements::close(number, out);
             script.expect(Expect::Close(Fate::Swallow));
         }
@@ -103,9 +116,28 @@ impl Prepared {
 
     /// The server has prepared it.
     pub fn confirmed(&mut self, number: u64) {
-        if let Some(kept) = self.known.get_mut(&number) {
+        if self.answered(number)
+            && let Some(kept) = self.known.get_mut(&number)
+        {
             kept.state = State::Sure;
         }
+    }
+
+    /// A Parse of it was answered, or left out; whether that was the last one.
+    fn answered(&mut self, number: u64) -> bool {
+        let Some(parses) = self.parses.get_mut(&number) else { return false };
+        *parses -= 1;
+        let is_last = *parses == 0;
+        if is_last {
+            self.parses.remove(&number);
+        }
+        is_last
+    }
+
+    /// A Parse of it came to nothing.
+    pub fn not_prepared(&mut self, number: u64) {
+        self.answered(number);
+        self.doubted(number);
     }
 
     /// It is not there, or not as it should be: it will be closed and prepared again.
@@ -123,5 +155,35 @@ impl Prepared {
     /// All of them are gone (`DISCARD ALL`, `DEALLOCATE ALL`).
     pub fn clear(&mut self) {
         self.known.clear();
+        (self.bytes, self.has_closed) = (0, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::statements::Statements;
+    use super::*;
+
+    #[test]
+    fn a_connection_keeps_so_many_statements_and_so_many_bytes() {
+        let limits = Limits { count: 3, bytes: 1000 };
+        let statements = Statements::new(Limits { count: 100, bytes: 100_000 });
+        let (mut prepared, mut out) = (Prepared::new(limits), Vec::new());
+        let mut prepare = |text: &[u8]| {
+            let (statement, mut script) = (statements.known(text, b""), Script::default());
+            prepared.prepare(&statement, Fate::Pass, 0, &mut out, &mut script);
+            prepared.confirmed(statement.number);
+            let kept: Vec<u64> = (1..9).filter(|number| prepared.is_asked_for(*number)).collect();
+            let bytes: usize = prepared.known.values().map(|kept| kept.len).sum();
+            assert_eq!(prepared.bytes, bytes);
+            kept
+        };
+        for n in 1..4 {
+            prepare(format!("{n}").as_bytes());
+        }
+        assert_eq!(prepare(b"4"), [2, 3, 4]);
+        assert_eq!(prepare(&[b'x'; 999]), [4, 5]);
+        assert_eq!(prepare(&[b'y'; 5000]), [6], "one that is too long is alone");
+        assert_eq!(prepare(b"7"), [7]);
     }
 }

@@ -5,6 +5,7 @@
 //! transaction is open, every round is answered and no state of the session is left on it.
 
 mod feed;
+mod hear;
 mod state;
 
 use std::future::poll_fn;
@@ -14,18 +15,14 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use wire::postgres::backend::{Fields, Status};
-use wire::postgres::{Refusal, Severity, message, sqlstate};
+use wire::postgres::{Refusal, Severity, sqlstate};
 
 use super::patience::{idle_in_transaction_timeout, idle_timeout, read_timeout};
 use super::round::{Cut, cut, ends_within};
-use super::script::Heard;
-use super::{End, Session, effect};
+use super::{End, Session};
 use crate::backends::Standing;
-use crate::lanes::is_for_another;
-use crate::plan::{Kind, Plan, Unsettles};
 use crate::server::Connection;
 use crate::settings::{Mode, Route};
-use crate::worker::Slow;
 pub(super) use state::Relay;
 use state::Round;
 
@@ -33,10 +30,6 @@ use state::Round;
 const AHEAD_MAX: usize = 256 * 1024;
 /// Turns in a row before the worker's other clients have theirs.
 const IN_A_ROW_MAX: u32 = 4;
-const HEADER: usize = 5;
-/// After these errors what is prepared on a server is closed and prepared again before it is used:
-/// it is not there, is there already, or its result has changed.
-const DOUBTFUL: [&[u8]; 3] = [b"26000", b"42P05", b"0A000"];
 
 /// What came of a turn.
 enum Turn {
@@ -78,9 +71,6 @@ impl Session {
                 self.tell_mail()?;
             }
             if relay.begun && relay.is_over(server) && !relay.open {
-                if std::mem::take(&mut relay.forgets) {
-                    server.prepared.doubt_all();
-                }
                 if server.settings.as_ref() != Some(&self.applied) {
                     // Under another search_path a text may mean something else.
                     server.prepared.doubt_all();
@@ -91,12 +81,7 @@ impl Session {
                 }
             }
             self.feed(relay, server)?;
-            let client = &self.client;
-            server.script.answer_invented(&mut |heard| {
-                if let Heard::Bytes(bytes) = heard {
-                    client.outlet.send(bytes);
-                }
-            });
+            self.answer_invented(relay, server);
             let waits = relay.rounds.is_empty() && server.unsent() == 0;
             let limit = self.limit(relay, waits);
             let turn = poll_fn(|cx| {
@@ -124,9 +109,16 @@ impl Session {
         }
     }
 
+    /// Answers what no server is asked, where that comes first.
+    fn answer_invented(&mut self, relay: &mut Relay, server: &mut Connection) {
+        let (script, mut known) = server.parts();
+        script.answer_invented(&mut |heard| self.hear(relay, &mut known, heard));
+    }
+
     /// What ends the two at once.
     fn check(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
-        if let Some(body) = self.own_failed.take() {
+        relay.withheld &= !relay.rounds.is_empty();
+        if let Some(body) = server.own_error.take() {
             // What the client sent behind it has run without it, or not at all.
             server.broken = true;
             let refusal = match Fields::read(&body) {
@@ -177,7 +169,11 @@ impl Session {
             _ if relay.through > 0 || (waits && ends_within(&self.inbox)) => {
                 patience.read.map(|limit| (limit, read_timeout as _))
             }
-            (false, _) => patience.query.map(|limit| (limit, query_timeout as fn() -> Refusal)),
+            (false, _) => patience.query.map(|limit| {
+                let asked = relay.rounds.front().and_then(|round| round.asked);
+                let ran = asked.map_or(Duration::ZERO, |asked| asked.elapsed());
+                (limit.saturating_sub(ran), query_timeout as fn() -> Refusal)
+            }),
             (true, true) => {
                 patience.idle_in_transaction.map(|limit| (limit, idle_in_transaction_timeout as _))
             }
@@ -204,8 +200,11 @@ impl Session {
     ) -> Poll<Turn> {
         let sent = server.poll_send(cx);
         if self.client.outlet.spilled() < AHEAD_MAX {
-            let client = self.client.clone();
-            match client.outlet.gathered(|| self.poll_hear(relay, server, cx)) {
+            let (scratch, client) = (self.front.scratch.clone(), self.client.clone());
+            let heard = client.outlet.gathered(|| {
+                server.poll_hear(cx, &scratch, &mut |known, heard| self.hear(relay, known, heard))
+            });
+            match heard {
                 Poll::Ready(Ok(true)) => return Poll::Ready(Turn::Heard),
                 Poll::Ready(Ok(false)) => return Poll::Ready(Turn::ServerGone(None)),
                 Poll::Ready(Err(error)) => return Poll::Ready(Turn::ServerGone(Some(error))),
@@ -251,171 +250,8 @@ impl Session {
     /// What waits for its turn is read no further than this; a client that goes away meanwhile is
     /// noticed when its answer is written.
     fn inbox_has_room(&self, relay: &Relay) -> bool {
-        let goes_on = relay.takes_more(self.pinned) && !relay.confirming.waits();
+        let goes_on = relay.takes_more(self.pinned) && !relay.waits;
         goes_on || self.inbox.len() < AHEAD_MAX
-    }
-
-    fn poll_hear(
-        &mut self,
-        relay: &mut Relay,
-        server: &mut Connection,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<bool>> {
-        let client = self.client.clone();
-        let scratch = self.front.scratch.clone();
-        let session = self;
-        server.poll_hear(cx, &scratch, &mut |known, heard| match heard {
-            Heard::Bytes(_) if relay.withheld => {}
-            Heard::Bytes(bytes) => {
-                relay.told = true;
-                client.outlet.send(bytes);
-            }
-            Heard::Parameter(body) if relay.restoring => {
-                let mut out = Vec::with_capacity(body.len() + HEADER);
-                message(&mut out, b'S', |out| out.extend_from_slice(body));
-                client.outlet.send(&out);
-            }
-            Heard::Ready { swallowed: true, .. } => relay.restoring = false,
-            Heard::Completed(tag) => relay.committed |= tag == b"COMMIT",
-            Heard::CopyIn { reopens } => {
-                relay.copying = true;
-                relay.within |= reopens;
-            }
-            Heard::Failed { body, swallowed } => {
-                relay.copying = false;
-                let code = Fields::read(body).map(|fields| fields.code());
-                relay.withheld |= !swallowed
-                    && !relay.told
-                    && relay.request.is_some()
-                    && code.is_ok_and(|code| is_for_another(code, true));
-                if let Some(round) = relay.rounds.front_mut() {
-                    round.failed = true;
-                }
-                if Fields::read(body).is_ok_and(|fields| DOUBTFUL.contains(&fields.code())) {
-                    known.prepared.doubt_all();
-                }
-                if swallowed {
-                    session.own_failed = Some(body.into());
-                }
-            }
-            Heard::Ready { status, swallowed: false } => {
-                relay.copying = false;
-                session.answered(relay, status);
-                relay.told = false;
-            }
-            _ => {}
-        })
-    }
-
-    /// A round was answered: what it changed holds from now on.
-    fn answered(&mut self, relay: &mut Relay, status: Status) {
-        let round = relay.rounds.pop_front().unwrap_or_default();
-        if let Some(request) = relay.request.take()
-            && std::mem::take(&mut relay.withheld)
-        {
-            self.put_back(&request);
-            self.only_primary = true;
-            return;
-        }
-        self.front.gateway.metrics.leased.inc();
-        let was_open = relay.open;
-        relay.open = status != Status::Idle;
-        self.count(relay, &round);
-        relay.wrote |= round.plans.iter().any(|plan| effect::may_write(plan)) || round.unknown;
-        for plan in &round.plans {
-            self.database.catalogue_changed(effect::unsettles(plan));
-            if effect::unpins(plan) && !round.failed {
-                self.pinned = self.mode == Mode::Session;
-                self.names.clear();
-            }
-        }
-        relay.tangled |= round.plans.len() > 1
-            || round.failed
-            || round.plans.iter().any(|plan| effect::tangles(plan));
-        if !round.failed {
-            let begun = round.changes.iter().map(|change| self.settings.begun_with(change));
-            relay.restores.extend(begun);
-            relay.pending.extend(round.changes);
-            relay.listens.extend(round.listens);
-        }
-        if relay.open {
-            return;
-        }
-        let committed = std::mem::take(&mut relay.committed);
-        let unsettles = |plan: &Rc<Plan>| effect::unsettles(plan) == Unsettles::Changes;
-        if !relay.rounds.iter().any(|round| round.plans.iter().any(unsettles)) {
-            relay.unsettled = None;
-        }
-        if round.plans.iter().any(|plan| effect::forgets(plan)) {
-            relay.forgets = true;
-        }
-        if std::mem::take(&mut relay.tangled) && !relay.pending.is_empty() {
-            // What holds now only the server knows: the client keeps it.
-            self.pinned = true;
-            relay.pending.clear();
-        }
-        let holds = if was_open { committed } else { !round.failed };
-        if holds {
-            for change in relay.pending.drain(..) {
-                self.settings.change(change);
-            }
-            self.settings_changed();
-            relay.listens.drain(..).for_each(|plan| self.listening_changed(&plan));
-        }
-        relay.pending.clear();
-        relay.listens.clear();
-        if std::mem::take(&mut relay.wrote) {
-            self.last_write = self.front.backends.note_write();
-        }
-    }
-
-    /// Learns how long a round ran, and counts it.
-    fn count(&self, relay: &mut Relay, round: &Round) {
-        let Some(asked) = round.asked else { return };
-        let ran = asked.elapsed();
-        let queued = relay.wanted.take().map(|wanted| asked.saturating_duration_since(wanted));
-        let begun = *relay.begun_at.get_or_insert(asked);
-        let ended = (!relay.open).then(|| {
-            relay.begun_at = None;
-            asked.saturating_duration_since(begun) + ran
-        });
-        self.database.count(|totals| {
-            totals.queries += 1;
-            totals.query_time += ran;
-            totals.replica_queries += u64::from(relay.on_replica);
-            if let Some(took) = ended {
-                totals.transactions += 1;
-                totals.transaction_time += took;
-            }
-        });
-        let seen = self.client.seen();
-        seen.prepared.set(self.names.len());
-        seen.pinned.set(self.pinned_by());
-        if let Some(latencies) = &relay.latencies {
-            latencies.lease.observe(queued.unwrap_or_default(), ran);
-            self.front.slow.note(ran, || Slow {
-                database: &self.database,
-                user: &self.user,
-                backend: &latencies.backend,
-                way: "lease",
-                plans: &round.plans,
-            });
-        }
-        if let ([plan], false) = (&round.plans[..], round.failed) {
-            plan.note(ran);
-            if matches!(plan.kind, Kind::Read) {
-                self.front.norm.note(ran);
-            }
-        }
-    }
-
-    /// Why the client keeps its server connection beyond a transaction; empty where it doesn't.
-    fn pinned_by(&self) -> &'static str {
-        match (self.pinned, self.mode) {
-            (false, _) => "",
-            (true, Mode::Session) => "mode",
-            (true, Mode::Transaction) => "state",
-        }
     }
 
     /// The server is gone, or said what it was not asked.
@@ -426,12 +262,10 @@ impl Session {
         error: Option<io::Error>,
     ) -> Result<(), End> {
         server.broken = true;
+        self.client.names().undo_all();
         let why = error.map_or_else(|| "it closed the connection".to_owned(), |e| e.to_string());
         tracing::warn!(backend = server.backend.name(), why, "a server connection is gone");
-        let wrote = relay.wrote
-            || relay.rounds.iter().any(|round| {
-                round.unknown || round.plans.iter().any(|plan| effect::may_write(plan))
-            });
+        let wrote = relay.wrote || relay.rounds.iter().any(Round::may_have_written);
         let code = if wrote && !relay.rounds.is_empty() {
             sqlstate::OUTCOME_UNKNOWN
         } else {
@@ -444,6 +278,7 @@ impl Session {
             "the server connection broke"
         };
         if let Some(request) = relay.request.take().filter(|_| !relay.told && !relay.within) {
+            self.front.gateway.metrics.repeated.inc();
             self.put_back(&request);
             self.only_primary = true;
             return Ok(());

@@ -5,11 +5,13 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::time::Instant;
 
+use wire::postgres::frontend::tag;
 use wire::postgres::{Refusal, sqlstate};
 
 use super::client::{Again, CalledOff, Repeat};
-use super::compose::Composer;
+use super::compose::{Composer, Found};
 use super::lease::{cancelled, serves};
+use super::names::Names;
 use super::{End, Session};
 use crate::lanes::{Editing, Group, Lane, Needs, Picked, Ticket, Told};
 use crate::plan::Plan;
@@ -66,7 +68,6 @@ impl Session {
             self.front.gateway.metrics.repeated.inc();
             later.append(&mut self.inbox);
             self.inbox = request.to_vec();
-            self.again = true;
             match again {
                 Again::Cancelled => {
                     self.inbox.clear();
@@ -85,7 +86,6 @@ impl Session {
                 for Repeat { request, .. } in self.client.repeats() {
                     later.append(&mut self.inbox);
                     self.inbox = request.to_vec();
-                    self.again = true;
                     Box::pin(self.lease(false)).await?;
                 }
             }
@@ -119,7 +119,6 @@ impl Session {
     /// A request stands in front of what the client sent after it.
     pub(super) fn put_back(&mut self, request: &[u8]) {
         self.inbox.splice(0..0, request.iter().copied());
-        self.again = true;
     }
 
     /// The lanes that a read may take now.
@@ -174,6 +173,10 @@ impl Session {
         attempts: u8,
         now: Instant,
     ) -> bool {
+        // What is written must be sent: the server would not have what it is taken to have.
+        if !lane.handle.has_room() {
+            return false;
+        }
         let ticket = |script, needs| Ticket {
             client: self.client.clone(),
             plan,
@@ -185,42 +188,60 @@ impl Session {
             told: Told::Nothing,
             needs,
         };
-        let again = std::mem::take(&mut self.again);
-        let pushed = if request.first() == Some(&b'Q') {
-            lane.handle.push(ticket(None, None), 1, now, |out| out.extend_from_slice(request))
+        let mut names = self.client.names();
+        let is_put = if request.first() == Some(&tag::QUERY) {
+            names.query();
+            let ticket = ticket(None, None);
+            lane.handle.push(ticket, 1, now, |out| out.extend_from_slice(request)).is_ok()
         } else {
-            let front = self.front.clone();
-            let mut draft = front.draft.borrow_mut();
-            let Draft { out, script, fresh } = &mut *draft;
-            out.clear();
-            script.clear();
-            fresh.clear();
-            let mut composer = Composer {
-                names: &mut self.names,
-                statements: &front.statements,
-                prepared: &mut lane.known.prepared.borrow_mut(),
-                fresh,
-                changes: self.database.changes(),
-                needed: None,
-                parsed: false,
-                again,
-                names_max: self.names_max,
-                database: &self.database,
-            };
-            if composer.extended(request, out, script).is_err() {
-                self.again = true;
-                return false;
-            }
-            let needs = composer.needed.map(|number| Needs { number, parsed: composer.parsed });
-            let editing = (!script.is_plain()).then(|| Box::new(Editing::new(script.take())));
-            lane.handle.push(ticket(editing, needs), 1, now, |to| to.extend_from_slice(out))
+            self.put_extended(lane, request, &mut names, now, ticket)
         };
-        if pushed.is_ok() {
+        drop(names);
+        if is_put {
             self.client.asked();
             self.client.seen().asked.set(Some(now));
             lane.known.record.asked(now);
             self.front.gateway.metrics.ridden.inc();
         }
-        pushed.is_ok()
+        is_put
+    }
+
+    fn put_extended(
+        &self,
+        lane: &Lane,
+        request: &[u8],
+        names: &mut Names,
+        now: Instant,
+        ticket: impl FnOnce(Option<Box<Editing>>, Option<Needs>) -> Ticket,
+    ) -> bool {
+        let mut draft = self.front.draft.borrow_mut();
+        let Draft { out, script, fresh } = &mut *draft;
+        out.clear();
+        script.clear();
+        fresh.clear();
+        let mark = names.mark();
+        let mut composer = Composer {
+            names,
+            statements: &self.front.statements,
+            prepared: &mut lane.known.prepared.borrow_mut(),
+            fresh,
+            changes: self.database.changes(),
+            has_failed: false,
+            found: Found::default(),
+        };
+        let composed = composer.extended(request, out, script);
+        let Found { needed, parsed, is_refused, .. } = composer.found;
+        composer.found.count(&self.database);
+        let needs = needed.filter(|_| !is_refused).map(|number| Needs { number, parsed });
+        let editing = (!script.is_plain()).then(|| Box::new(Editing::new(script.take())));
+        let is_put = composed.is_ok()
+            && lane
+                .handle
+                .push(ticket(editing, needs), 1, now, |to| to.extend_from_slice(out))
+                .is_ok();
+        if !is_put {
+            names.undo_since(mark);
+        }
+        is_put
     }
 }

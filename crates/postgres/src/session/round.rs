@@ -5,9 +5,10 @@
 //! an answer before its Sync (Flush), or is too long to be held, needs a server of its own.
 //! PostgreSQL documentation, "Message Flow".
 
+use wire::postgres::frame::{self, Frame, Header};
+
 /// The longest round that is held until it is whole; longer ones go out as they come.
 pub const HELD_MAX: usize = 64 * 1024;
-const HEADER: usize = 5;
 
 /// What stands at the start of a client's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,10 +34,11 @@ pub enum Cut {
 
 /// What stands at the start of `bytes`; a message may have `message_max` bytes.
 pub fn cut(bytes: &[u8], message_max: usize) -> Cut {
-    let Some((tag, len)) = header(bytes) else { return Cut::More };
-    if len < HEADER || len > message_max {
-        return Cut::Garbage;
-    }
+    let Header { tag, len } = match frame::header(bytes, message_max) {
+        Ok(Some(header)) => header,
+        Ok(None) => return Cut::More,
+        Err(_) => return Cut::Garbage,
+    };
     let whole = bytes.len() >= len;
     match tag {
         b'Q' if whole => Cut::Query(len),
@@ -54,11 +56,13 @@ pub fn cut(bytes: &[u8], message_max: usize) -> Cut {
 
 fn extended(bytes: &[u8], message_max: usize) -> Cut {
     let mut at = 0;
-    while let Some((tag, len)) = header(&bytes[at..]) {
-        if len < HEADER || len > message_max {
+    loop {
+        let Header { tag, len } = match frame::header(&bytes[at..], message_max) {
+            Ok(Some(header)) => header,
+            Ok(None) => break,
             // What comes before it is still to be answered.
-            return if at == 0 { Cut::Garbage } else { Cut::Stream };
-        }
+            Err(_) => return if at == 0 { Cut::Garbage } else { Cut::Stream },
+        };
         match tag {
             b'P' | b'B' | b'D' | b'E' | b'C' | b'S' => {}
             _ => return Cut::Stream,
@@ -74,36 +78,20 @@ fn extended(bytes: &[u8], message_max: usize) -> Cut {
     if bytes.len() > HELD_MAX { Cut::Stream } else { Cut::More }
 }
 
-/// Tag and length, with the tag, of the message at the start; `None` while it is cut.
-pub fn header(bytes: &[u8]) -> Option<(u8, usize)> {
-    let [tag, a, b, c, d, ..] = *bytes else { return None };
-    Some((tag, (u32::from_be_bytes([a, b, c, d]) as usize).saturating_add(1)))
-}
-
-/// The whole messages at the start of `bytes`, each with its tag and its body.
-pub fn messages(bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8], &[u8])> {
+/// The whole messages at the start of `bytes`.
+pub fn messages(bytes: &[u8]) -> impl Iterator<Item = Frame<'_>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
-        let (tag, len) = header(rest)?;
-        if len < HEADER || rest.len() < len {
-            return None;
-        }
-        let (whole, behind) = rest.split_at(len);
-        rest = behind;
-        Some((tag, &whole[HEADER..], whole))
+        let frame = frame::next(rest, usize::MAX).ok()??;
+        rest = &rest[frame.whole.len()..];
+        Some(frame)
     })
 }
 
 /// Whether the last message in `bytes` has begun and is not whole.
 pub fn ends_within(bytes: &[u8]) -> bool {
-    let whole: usize = messages(bytes).map(|(_, _, whole)| whole.len()).sum();
+    let whole: usize = messages(bytes).map(|message| message.whole.len()).sum();
     whole < bytes.len()
-}
-
-/// A string that ends with a zero byte, and what follows.
-pub fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = memchr::memchr(0, bytes)?;
-    Some((&bytes[..end], &bytes[end + 1..]))
 }
 
 #[cfg(test)]

@@ -7,15 +7,37 @@
 
 use std::collections::VecDeque;
 
-use wire::postgres::backend::Status;
+use wire::postgres::backend::{Fields, Status};
+use wire::postgres::frame::{self, HEADER_BYTES as HEADER, Header};
+use wire::postgres::sqlstate;
 
-/// Tag and length of a message.
-const HEADER: usize = 5;
 /// The longest message that is looked into, which is held until it is whole: an error with all its
 /// fields.
 const LOOKED_INTO_MAX: usize = 16 * 1024 * 1024;
 const PARSE_COMPLETE: [u8; HEADER] = [b'1', 0, 0, 0, 4];
 const CLOSE_COMPLETE: [u8; HEADER] = [b'3', 0, 0, 0, 4];
+
+/// What became of a message that changes what a name of the client stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The client hears that it was done.
+    Done,
+    /// It was refused.
+    Failed,
+    /// It was not looked at, since one in front of it was refused.
+    LeftOut,
+}
+
+/// Why a Parse is refused, whatever the server has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The client has a statement of that name.
+    Taken,
+    /// It has as many as it may have.
+    TooMany,
+    /// Their text is as long as it may be.
+    TooLarge,
+}
 
 /// Whose an answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +67,11 @@ pub enum Expect {
     Close(Fate),
     /// A message that Weir says in the server's stead.
     Say(&'static [u8]),
+    /// The same, of a DEALLOCATE.
+    Deallocate(&'static [u8]),
+    /// A Parse that the server is sure to refuse, as of a statement that is there already: the
+    /// client hears why Weir has it refused.
+    Refuse(Why),
     /// ReadyForQuery after a Sync.
     Sync,
     /// Anything up to ReadyForQuery, as a Query or a FunctionCall is answered. What Weir asked for
@@ -61,6 +88,9 @@ pub enum Heard<'a> {
     Prepared(u64),
     /// The statement with this number was not prepared: an error came before.
     NotPrepared(u64),
+    /// What became of the next message that changes a name: those that prepare, close or
+    /// deallocate a statement for the client.
+    Name(Outcome),
     /// A command was completed, as its tag says (`INSERT 0 1`, without the zero byte).
     Completed(&'a [u8]),
     /// An ErrorResponse's body; `swallowed` when the client has not heard of it.
@@ -70,6 +100,10 @@ pub enum Heard<'a> {
         /// Weir's own question caused it.
         swallowed: bool,
     },
+    /// The server has refused what it was meant to refuse: the client is to hear this instead.
+    Refused(Why),
+    /// A Query is left out, since it followed an error: ReadyForQuery comes after the next Sync.
+    LeftOut,
     /// A ParameterStatus' body.
     Parameter(&'a [u8]),
     /// The server waits for data of a COPY. `reopens`: it ignores the Sync that was sent already,
@@ -132,6 +166,16 @@ impl Script {
         }
     }
 
+    /// Answers that are under way.
+    pub fn under_way(&self) -> usize {
+        self.expected.len()
+    }
+
+    /// Whether the server leaves out what it is sent, up to the next Sync.
+    pub fn is_skipping(&self) -> bool {
+        self.skipping
+    }
+
     /// Whether nothing is under way, and the server takes whatever comes.
     pub fn is_idle(&self) -> bool {
         self.expected.is_empty() && self.remaining == 0 && !self.skipping
@@ -165,9 +209,11 @@ impl Script {
                 }
                 continue;
             }
-            let Some((tag, len)) = header(&bytes[at..]) else { break };
-            if len < HEADER || (matters(tag) && len > LOOKED_INTO_MAX) {
-                return Err(Unasked(char::from(tag)));
+            let unasked = || Unasked(char::from(bytes[at]));
+            let header = frame::header(&bytes[at..], usize::MAX).map_err(|_| unasked())?;
+            let Some(Header { tag, len }) = header else { break };
+            if matters(tag) && len > LOOKED_INTO_MAX {
+                return Err(unasked());
             }
             let whole = bytes.get(at..at + len);
             // The short messages that this looks into are taken whole.
@@ -195,18 +241,28 @@ impl Script {
     fn invents(&self) -> bool {
         matches!(
             self.expected.front(),
-            Some(Expect::Parse(Fate::Invent, _) | Expect::Close(Fate::Invent) | Expect::Say(_))
+            Some(
+                Expect::Parse(Fate::Invent, _)
+                    | Expect::Close(Fate::Invent)
+                    | Expect::Say(_)
+                    | Expect::Deallocate(_)
+            )
         )
     }
 
     /// Answers what no server was asked.
     fn invent<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) {
         while let Some(answer) = self.expected.front() {
-            match answer {
-                Expect::Parse(Fate::Invent, _) => on(Heard::Bytes(&PARSE_COMPLETE)),
-                Expect::Close(Fate::Invent) => on(Heard::Bytes(&CLOSE_COMPLETE)),
-                Expect::Say(message) => on(Heard::Bytes(message)),
+            let (message, names) = match answer {
+                Expect::Parse(Fate::Invent, _) => (&PARSE_COMPLETE[..], true),
+                Expect::Close(Fate::Invent) => (&CLOSE_COMPLETE[..], true),
+                Expect::Deallocate(message) => (*message, true),
+                Expect::Say(message) => (*message, false),
                 _ => return,
+            };
+            on(Heard::Bytes(message));
+            if names {
+                on(Heard::Name(Outcome::Done));
             }
             self.expected.pop_front();
         }
@@ -225,9 +281,10 @@ impl Script {
             b'A' | b'N' => return Ok(!swallowed),
             b'Z' => return self.ready(body, on),
             b'E' => {
-                on(Heard::Failed { body, swallowed });
+                let refused = self.refused(body);
+                on(refused.map_or(Heard::Failed { body, swallowed }, Heard::Refused));
                 self.failed(on);
-                return Ok(!swallowed);
+                return Ok(!swallowed && refused.is_none());
             }
             b'C' => on(Heard::Completed(body.strip_suffix(&[0]).unwrap_or(body))),
             b'G' | b'W' => on(Heard::CopyIn { reopens: self.ignores_sync() }),
@@ -241,9 +298,19 @@ impl Script {
     }
 
     fn prepared<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) {
-        if let Some(Expect::Parse(_, number)) = self.expected.pop_front() {
+        if let Some(Expect::Parse(fate, number)) = self.expected.pop_front() {
             on(Heard::Prepared(number));
+            if fate == Fate::Pass {
+                on(Heard::Name(Outcome::Done));
+            }
         }
+    }
+
+    /// Why Weir meant what failed to fail, if that is how it did.
+    fn refused(&self, body: &[u8]) -> Option<Why> {
+        let Some(Expect::Refuse(why)) = self.expected.front() else { return None };
+        let code = Fields::read(body).ok()?.code();
+        (code == sqlstate::DUPLICATE_PREPARED_STATEMENT.as_bytes()).then_some(*why)
     }
 
     /// Whether the client hears a message, which is held against what is expected.
@@ -264,7 +331,9 @@ impl Script {
                 true,
             ),
             Expect::Close(fate) => (tag == b'3', true, fate == Fate::Pass),
-            Expect::Say(_) | Expect::Sync => (false, false, false),
+            Expect::Say(_) | Expect::Deallocate(_) | Expect::Refuse(_) | Expect::Sync => {
+                (false, false, false)
+            }
         };
         if !fits {
             return Err(Unasked(char::from(tag)));
@@ -292,17 +361,19 @@ impl Script {
         if matches!(self.expected.front(), Some(Expect::Query(_))) {
             return;
         }
-        while let Some(answer) = self.expected.front() {
-            match answer {
-                Expect::Sync => break,
-                Expect::Parse(Fate::Pass | Fate::Swallow, number) => {
-                    on(Heard::NotPrepared(*number));
-                }
-                _ => {}
-            }
+        let mut outcome = Outcome::Failed;
+        while let Some(answer) = self.expected.front().filter(|answer| **answer != Expect::Sync) {
+            answer.left_out(outcome, on);
             self.expected.pop_front();
+            outcome = Outcome::LeftOut;
         }
         self.skipping = self.expected.is_empty();
+    }
+
+    /// Nothing of it will be heard: what was asked is asked again, or the server is gone.
+    pub fn abandon<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) {
+        self.expected.drain(..).for_each(|answer| answer.left_out(Outcome::LeftOut, on));
+        self.clear();
     }
 
     /// Forgets everything.
@@ -315,7 +386,7 @@ impl Script {
     /// Whether the client hears all of it, and nobody has to take note of anything.
     pub fn is_plain(&self) -> bool {
         self.expected.iter().all(|answer| match answer {
-            Expect::Parse(..) => false,
+            Expect::Parse(..) | Expect::Refuse(_) => false,
             Expect::Close(fate) | Expect::Query(fate) => *fate == Fate::Pass,
             _ => true,
         })
@@ -327,6 +398,27 @@ impl Script {
     }
 }
 
+impl Expect {
+    /// Tells what follows from its not being answered.
+    fn left_out<'a>(&self, outcome: Outcome, on: &mut impl FnMut(Heard<'a>)) {
+        match *self {
+            Self::Parse(fate, number) => {
+                if fate != Fate::Invent {
+                    on(Heard::NotPrepared(number));
+                }
+                if fate != Fate::Swallow {
+                    on(Heard::Name(outcome));
+                }
+            }
+            Self::Refuse(_) | Self::Close(Fate::Invent) | Self::Deallocate(_) => {
+                on(Heard::Name(outcome));
+            }
+            Self::Query(Fate::Pass) => on(Heard::LeftOut),
+            _ => {}
+        }
+    }
+}
+
 /// Whether a message is looked into.
 fn matters(tag: u8) -> bool {
     matches!(tag, b'S' | b'Z' | b'E' | b'C')
@@ -335,11 +427,6 @@ fn matters(tag: u8) -> bool {
 /// Whether a message is one of many, of which nobody has to take note.
 fn goes_on(tag: u8) -> bool {
     matches!(tag, b'T' | b'D' | b'd')
-}
-
-fn header(bytes: &[u8]) -> Option<(u8, usize)> {
-    let [tag, a, b, c, d, ..] = *bytes else { return None };
-    Some((tag, 1 + u32::from_be_bytes([a, b, c, d]) as usize))
 }
 
 fn pass<'a>(bytes: &'a [u8], on: &mut impl FnMut(Heard<'a>)) {

@@ -43,10 +43,11 @@ fn conversation(expected: &[Expect], failing: Option<usize>) -> (Vec<u8>, Vec<u8
                 backend::put_close_complete(&mut part);
                 invented = *fate == Fate::Invent;
             }
-            Expect::Say(message) => {
+            Expect::Say(message) | Expect::Deallocate(message) => {
                 part.extend_from_slice(message);
                 invented = true;
             }
+            Expect::Refuse(_) => unreachable!("see `compose_tests`"),
             Expect::Sync | Expect::Query(_) => {
                 if matches!(answer, Expect::Query(_)) && !skipping && !fails {
                     backend::put_command_complete(&mut part, "SELECT 0");

@@ -17,6 +17,10 @@ use crate::server::Reported;
 /// The statements that give a bare server connection a session's settings; empty for none.
 pub type Applied = Rc<str>;
 
+/// Settings that are carried between server connections, and the longest value of one.
+const SETTINGS_MAX: usize = 256;
+const VALUE_BYTES_MAX: usize = 16 * 1024;
+
 /// How a setting is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Value {
@@ -38,6 +42,8 @@ impl Value {
 pub struct SessionSettings {
     startup: BTreeMap<String, Value>,
     now: BTreeMap<String, Value>,
+    /// There are more than are followed.
+    is_over: bool,
     applied: Option<Applied>,
 }
 
@@ -59,7 +65,7 @@ impl SessionSettings {
         for (name, value) in parameters {
             startup.insert(name.to_ascii_lowercase(), Value::Text(value.to_owned()));
         }
-        Self { now: startup.clone(), startup, applied: None }
+        Self { now: startup.clone(), startup, is_over: false, applied: None }
     }
 
     /// The statements that apply them to a connection that has none.
@@ -97,12 +103,13 @@ impl SessionSettings {
 
     /// Whether all are as they were at the start.
     pub fn is_as_begun(&self) -> bool {
-        self.now == self.startup
+        !self.is_over && self.now == self.startup
     }
 
-    /// Whether one of them binds the session to its server connection.
+    /// Whether one of them, or their number, binds the session to its server connection.
     pub fn pins(&self) -> bool {
-        self.now.iter().any(|(name, value)| plan::pins(name, value.text()).is_some())
+        self.is_over
+            || self.now.iter().any(|(name, value)| plan::pins(name, value.text()).is_some())
     }
 
     /// How servers read this session's text; `reported` are the settings it began with.
@@ -136,7 +143,15 @@ impl SessionSettings {
                 let name = name.to_ascii_lowercase();
                 let before = self.now.get(&name).filter(|_| name == "datestyle");
                 let joined = before.and_then(|before| date_style::joined(before.text(), &value));
-                self.now.insert(name, Value::Sql(joined.unwrap_or(value)));
+                let value = joined.unwrap_or(value);
+                // Only of those that clients invent there is no end.
+                let is_one_more = name.contains('.') && !self.now.contains_key(&name);
+                if value.len() > VALUE_BYTES_MAX || (is_one_more && self.now.len() >= SETTINGS_MAX)
+                {
+                    self.is_over = true;
+                } else {
+                    self.now.insert(name, Value::Sql(value));
+                }
             }
             Change::Reset(name) => {
                 let name = name.to_ascii_lowercase();
@@ -145,7 +160,10 @@ impl SessionSettings {
                     None => self.now.remove(&name),
                 };
             }
-            Change::ResetAll => self.now = self.startup.clone(),
+            Change::ResetAll => {
+                self.now = self.startup.clone();
+                self.is_over = false;
+            }
         }
     }
 }
@@ -261,6 +279,23 @@ mod tests {
         assert_eq!(&*settings.applied(), "SET \"datestyle\" = 'SQL, DMY';");
         settings.change(Change::Set("datestyle".into(), "'ISO'".into()));
         assert_eq!(&*settings.applied(), "SET \"datestyle\" = 'ISO, DMY';");
+    }
+
+    #[test]
+    fn more_settings_than_are_carried_bind_the_session_until_it_resets_all() {
+        let mut settings = SessionSettings::default();
+        for n in 0..SETTINGS_MAX {
+            settings.change(Change::Set(format!("app.s{n}"), "1".into()));
+        }
+        assert!(!settings.pins());
+        settings.change(Change::Set("app.s0".into(), "2".into()));
+        settings.change(Change::Set("timezone".into(), "2".into()));
+        assert!(!settings.pins());
+        settings.change(Change::Set("app.another".into(), "2".into()));
+        assert!(settings.pins());
+        settings.change(Change::ResetAll);
+        settings.change(Change::Set("timezone".into(), "x".repeat(VALUE_BYTES_MAX + 1)));
+        assert!(settings.pins() && settings.value("timezone").is_none());
     }
 
     #[test]

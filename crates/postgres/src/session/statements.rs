@@ -9,8 +9,10 @@ use std::hash::BuildHasher;
 use std::rc::Rc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+use wire::postgres::frontend::{Target, put_close, tag};
 use wire::postgres::message;
 
+use super::names::Limits;
 use crate::plan::{Plan, Scope};
 use crate::worker::Database;
 
@@ -35,7 +37,11 @@ impl Statement {
         let generation = database.generation();
         let mut known = self.plan.borrow_mut();
         match &*known {
-            Some((of, within, plan)) if *of == generation && *within == scope => plan.clone(),
+            Some((of, within, plan))
+                if *of == generation && *within == scope && !plan.is_refuted() =>
+            {
+                plan.clone()
+            }
             _ => {
                 let plan = database.plan(&self.sql, scope);
                 *known = Some((generation, scope, plan.clone()));
@@ -44,15 +50,21 @@ impl Statement {
         }
     }
 
-    /// Its name on servers, as it stands in a message: with the zero byte.
-    pub fn write_name(&self, out: &mut Vec<u8>) {
-        write_name(self.number, out);
+    /// Bytes of what it says.
+    pub fn bytes(&self) -> usize {
+        self.sql.len() + self.types.len()
+    }
+
+    /// Its name on servers.
+    pub fn name(&self) -> Name {
+        Name::of(self.number)
     }
 
     /// Appends the Parse message that prepares it.
     pub fn write_parse(&self, out: &mut Vec<u8>) {
-        message(out, b'P', |out| {
-            self.write_name(out);
+        message(out, tag::PARSE, |out| {
+            out.extend_from_slice(&self.name());
+            out.push(0);
             out.extend_from_slice(&self.sql);
             out.push(0);
             out.extend_from_slice(&self.types);
@@ -67,25 +79,41 @@ impl Statement {
 
 /// Appends the Close of the statement with this number.
 pub fn close(number: u64, out: &mut Vec<u8>) {
-    message(out, b'C', |out| {
-        out.push(b'S');
-        write_name(number, out);
-    });
+    put_close(out, Target::Statement(&Name::of(number)));
 }
 
-/// The name on servers of the statement with this number, with the zero byte.
-fn write_name(number: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"weir_");
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    let mut rest = number;
-    while rest > 0 || at == digits.len() {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
+/// What all names on servers begin with.
+pub const PREFIX: &[u8] = b"weir_";
+const NAME_MAX: usize = PREFIX.len() + 20;
+
+/// A statement's name on servers.
+pub struct Name {
+    bytes: [u8; NAME_MAX],
+    from: usize,
+}
+
+impl Name {
+    /// Of the statement with this number.
+    pub fn of(number: u64) -> Self {
+        let (mut bytes, mut from) = ([0; NAME_MAX], NAME_MAX);
+        let mut rest = number;
+        while rest > 0 || from == NAME_MAX {
+            from -= 1;
+            bytes[from] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        from -= PREFIX.len();
+        bytes[from..from + PREFIX.len()].copy_from_slice(PREFIX);
+        Self { bytes, from }
     }
-    out.extend_from_slice(&digits[at..]);
-    out.push(0);
+}
+
+impl std::ops::Deref for Name {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.from..]
+    }
 }
 
 /// The statements of one worker.
@@ -94,18 +122,21 @@ pub struct Statements {
     hasher: DefaultHashBuilder,
     next: Cell<u64>,
     clock: Cell<u64>,
-    max: usize,
+    /// Bytes of what they say.
+    bytes: Cell<usize>,
+    limits: Limits,
 }
 
 impl Statements {
-    /// None yet; at most `max` are kept beside those that clients hold.
-    pub fn new(max: usize) -> Self {
+    /// None yet; so many are kept beside those that clients hold.
+    pub fn new(limits: Limits) -> Self {
         Self {
             table: RefCell::default(),
             hasher: DefaultHashBuilder::default(),
             next: Cell::new(1),
             clock: Cell::new(0),
-            max,
+            bytes: Cell::new(0),
+            limits,
         }
     }
 
@@ -125,9 +156,13 @@ impl Statements {
             known.used.set(now);
             return known.clone();
         }
-        if table.len() >= self.max {
+        let len = sql.len() + types.len();
+        while !table.is_empty()
+            && (table.len() >= self.limits.count || self.bytes.get() + len > self.limits.bytes)
+        {
             self.forget_half(&mut table);
         }
+        self.bytes.set(self.bytes.get() + len);
         let number = self.next.get();
         self.next.set(number + 1);
         let statement = Rc::new(Statement {
@@ -150,6 +185,7 @@ impl Statements {
         let (_, median, _) = used.select_nth_unstable(middle);
         let median = *median;
         table.retain(|statement| statement.used.get() > median);
+        self.bytes.set(table.iter().map(|statement| statement.bytes()).sum());
     }
 }
 
@@ -159,18 +195,17 @@ mod tests {
 
     #[test]
     fn a_statement_is_known_by_text_and_types() {
-        let statements = Statements::new(10);
+        let statements = Statements::new(Limits { count: 10, bytes: 1000 });
         let one = statements.known(b"select $1", b"\0\0");
         assert_eq!(one.number, statements.known(b"select $1", b"\0\0").number);
         assert_ne!(one.number, statements.known(b"select $1", b"\0\x01\0\0\0\x17").number);
-        let mut name = Vec::new();
-        one.write_name(&mut name);
-        assert_eq!(name, b"weir_1\0");
+        assert_eq!((&*one.name(), &*Name::of(0)), (&b"weir_1"[..], &b"weir_0"[..]));
+        assert_eq!(Name::of(u64::MAX).len(), NAME_MAX);
     }
 
     #[test]
     fn those_not_used_for_longest_are_forgotten_at_the_limit() {
-        let statements = Statements::new(4);
+        let statements = Statements::new(Limits { count: 4, bytes: 1000 });
         for n in 0..4 {
             statements.known(format!("select {n}").as_bytes(), b"");
         }
@@ -178,5 +213,17 @@ mod tests {
         statements.known(b"select 4", b"");
         assert!(statements.count() <= 4);
         assert_eq!(statements.known(b"select 0", b"").number, kept);
+    }
+    #[test]
+    fn long_ones_are_forgotten_by_their_bytes() {
+        let statements = Statements::new(Limits { count: 1000, bytes: 10_000 });
+        for n in 0..100_u32 {
+            statements.known(format!("select {n:0>999}").as_bytes(), b"");
+            assert!(statements.bytes.get() <= 11_000 && statements.count() <= 10);
+        }
+        statements.known(&[b'x'; 20_000], b"");
+        statements.known(b"short", b"");
+        statements.known(b"another", b"");
+        assert!(statements.bytes.get() < 10_000, "one that is too long stays");
     }
 }

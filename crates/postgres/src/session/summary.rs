@@ -2,10 +2,16 @@
 
 use std::rc::Rc;
 
-use super::compose::Names;
-use super::round::{messages, string};
+use wire::postgres::frame::Frame;
+use wire::postgres::frontend::{Bind, Execute, Parse, Target, tag};
+
+use super::names::Names;
+use super::round::messages;
 use crate::plan::{Kind, Plan, Scope};
 use crate::worker::Database;
+
+/// Statements that a round closes and is still looked through.
+const CLOSED_MAX: usize = 64;
 
 /// What the messages of a round come to.
 #[derive(Debug)]
@@ -23,10 +29,19 @@ pub enum Summary {
 
 /// Goes through a round of a session whose text is read in `scope`.
 pub fn summarise(round: &[u8], names: &Names, database: &Database, scope: Scope) -> Summary {
-    let mut seen =
-        Seen { names, database, scope, parsed: None, bound: None, reads: None, one: None, runs: 0 };
-    for (tag, body, _) in messages(round) {
-        if seen.message(tag, body).is_none() {
+    let mut seen = Seen {
+        names,
+        database,
+        scope,
+        parsed: None,
+        closed: Vec::new(),
+        bound: None,
+        reads: None,
+        one: None,
+        runs: 0,
+    };
+    for message in messages(round) {
+        if seen.message(message.tag, message.body).is_none() {
             return Summary::Other;
         }
     }
@@ -43,7 +58,9 @@ struct Seen<'a> {
     database: &'a Database,
     scope: Scope,
     /// The statement that this round prepared last.
-    parsed: Option<(&'a [u8], &'a [u8], &'a [u8])>,
+    parsed: Option<Parse<'a>>,
+    /// Those that it has closed.
+    closed: Vec<&'a [u8]>,
     /// The plan in the unnamed portal, and what it says.
     bound: Option<Rc<Plan>>,
     /// The read that takes longest, as far as is known.
@@ -57,39 +74,49 @@ impl<'a> Seen<'a> {
     /// `None`: the round is not to be understood here.
     fn message(&mut self, tag: u8, body: &'a [u8]) -> Option<()> {
         match tag {
-            b'P' => {
-                let (name, rest) = string(body)?;
-                let (sql, types) = string(rest)?;
-                self.parsed = Some((name, sql, types));
-                self.statement(name).map(|_| ())
+            tag::PARSE => {
+                let parse = Parse::read(body).ok()?;
+                // What is refused rides nowhere and is not answered here.
+                self.names.refuses(parse.name, parse.rest.len()).is_none().then_some(())?;
+                self.parsed = Some(parse);
+                self.statement(parse.name).map(|_| ())
             }
-            b'B' => {
-                let (portal, rest) = string(body)?;
-                let (name, _) = string(rest)?;
-                portal.is_empty().then_some(())?;
-                self.bound = Some(self.statement(name)?);
+            tag::BIND => {
+                let bind = Bind::read(body).ok()?;
+                bind.portal.is_empty().then_some(())?;
+                self.bound = Some(self.statement(bind.statement)?);
                 Some(())
             }
-            b'D' => match body.split_first()? {
-                (b'S', name) => self.statement(string(name)?.0).map(|_| ()),
-                (_, portal) => (*portal == [0]).then_some(()),
+            tag::DESCRIBE => match Target::of_describe(body).ok()? {
+                Target::Statement(name) => self.statement(name).map(|_| ()),
+                Target::Portal(portal) => portal.is_empty().then_some(()),
             },
-            b'E' => {
-                let (portal, rows) = string(body)?;
-                (portal.is_empty() && rows == [0; 4] && self.bound.is_some()).then_some(())?;
+            tag::EXECUTE => {
+                let execute = Execute::read(body).ok()?;
+                let all = execute.portal.is_empty() && execute.rows_max == 0;
+                (all && self.bound.is_some()).then_some(())?;
                 self.runs += 1;
                 Some(())
             }
-            b'C' | b'S' => Some(()),
+            tag::CLOSE => {
+                if let Target::Statement(name) = Target::of_close(body).ok()? {
+                    (self.closed.len() < CLOSED_MAX).then_some(())?;
+                    self.parsed = self.parsed.filter(|parse| parse.name != name);
+                    self.closed.push(name);
+                }
+                Some(())
+            }
+            tag::SYNC => Some(()),
             _ => None,
         }
     }
 
     fn statement(&mut self, name: &[u8]) -> Option<Rc<Plan>> {
         let (plan, sql, types) = match self.parsed {
-            Some((parsed, sql, types)) if parsed == name => {
-                (self.database.plan(sql, self.scope), sql, types)
+            Some(parse) if parse.name == name => {
+                (self.database.plan(parse.query, self.scope), parse.query, parse.parameters())
             }
+            _ if self.closed.contains(&name) => return None,
             _ => {
                 let statement = &self.names.get(name)?.statement;
                 (statement.plan(self.database, self.scope), &*statement.sql, &*statement.types)
@@ -111,5 +138,31 @@ impl<'a> Seen<'a> {
             self.one = Some((plan.clone(), sql));
         }
         Some(plan)
+    }
+}
+
+/// Whether a round is about a name of which an earlier one is still to tell what it stands for.
+pub fn is_unsure(round: &[u8], names: &Names) -> bool {
+    // The unnamed one is overwritten, whatever it was.
+    let mut is_given = false;
+    !names.is_settled()
+        && messages(round).any(|message| {
+            let Some(name) = name_in(message) else { return false };
+            is_given |= message.tag == tag::PARSE && name.is_empty();
+            !(is_given && name.is_empty()) && names.is_unsure(name)
+        })
+}
+
+/// The statement that a message is about. What closes one need not know it.
+pub fn name_in(message: Frame<'_>) -> Option<&[u8]> {
+    let body = message.body;
+    match message.tag {
+        tag::PARSE => Parse::read(body).ok().map(|parse| parse.name),
+        tag::BIND => Bind::read(body).ok().map(|bind| bind.statement),
+        tag::DESCRIBE => match Target::of_describe(body).ok()? {
+            Target::Statement(name) => Some(name),
+            Target::Portal(_) => None,
+        },
+        _ => None,
     }
 }

@@ -47,7 +47,7 @@ impl Session {
     pub(super) fn way_of_extended(&self, len: usize) -> Way {
         let round = &self.inbox[..len];
         let alone = self.inbox.len() == len;
-        match summary::summarise(round, &self.names, &self.database, self.scope) {
+        match summary::summarise(round, &self.client.names(), &self.database, self.scope) {
             Summary::Reads(plan) => self.way(plan, alone, String::new),
             Summary::Prepares(plan) if self.may_ride(&plan) => Way::Ride(plan),
             Summary::One(plan, sql) => {

@@ -79,6 +79,7 @@ impl Settings {
             ("max-connections", self.max_connections as u64),
             ("prepared-statements", self.prepared_statements as u64),
             ("max-prepared-statements", self.max_prepared_statements as u64),
+            ("max-prepared-bytes", self.max_prepared_bytes.bytes()),
             ("plan-cache", self.plan_cache as u64),
             ("lanes.count", lanes.count as u64),
             ("lanes.depth", lanes.depth as u64),

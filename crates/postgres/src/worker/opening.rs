@@ -63,7 +63,7 @@ impl Front {
             ..flow::lane::Limits::default()
         };
         // What the connection has prepared for those who leased it is there under the same names.
-        let none = Prepared::new(settings.prepared_statements);
+        let none = Prepared::new(settings.prepared_limits());
         let prepared = std::mem::replace(&mut leased.prepared, none);
         let known = Rc::new(Known {
             prepared: RefCell::new(prepared),

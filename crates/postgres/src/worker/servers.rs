@@ -96,7 +96,7 @@ impl Opener for Servers {
         match dial(backend.server(), identity).await {
             Ok(dialled) => {
                 backend.connected();
-                let max = self.gateway.settings().prepared_statements;
+                let max = self.gateway.settings().prepared_limits();
                 Ok(Connection::new(dialled, record, epoch, max))
             }
             Err(error) => {

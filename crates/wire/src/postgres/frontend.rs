@@ -103,6 +103,11 @@ impl<'a> Parse<'a> {
         Ok(Self { name, query, types, rest })
     }
 
+    /// Number and types of its parameters, as they stand in the message.
+    pub fn parameters(&self) -> &'a [u8] {
+        self.rest.get(self.query.len() + 1..).unwrap_or_default()
+    }
+
     /// Appends the message under another name.
     pub fn put_as(&self, out: &mut Vec<u8>, name: &[u8]) {
         message(out, tag::PARSE, |out| {

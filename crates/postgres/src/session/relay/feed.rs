@@ -4,25 +4,40 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use wire::postgres::backend::{Status, put_command_complete, put_ready_for_query};
-use wire::postgres::message;
+use wire::postgres::frame::{self, Frame, FrameError, Header};
+use wire::postgres::frontend::{Bind, put_flush, put_terminate, tag};
 
-use super::{AHEAD_MAX, HEADER, Relay};
+use super::{AHEAD_MAX, Relay};
 use crate::plan::{Deallocate, Kind, Plan, Unsettles};
 use crate::server::Connection;
-use crate::session::compose::Composer;
+use crate::session::compose::{Composer, Found};
 use crate::session::listen::Diverted;
-use crate::session::round::{HELD_MAX, header, string};
+use crate::session::round::HELD_MAX;
 use crate::session::script::{Expect, Fate};
+use crate::session::summary::name_in;
 use crate::session::{End, Session, effect};
 
 /// A Query is held up to this length, so that it can be looked into; a longer one goes out as it
 /// comes, and its client keeps its server connection.
 const QUERY_HELD_MAX: usize = 4 * 1024 * 1024;
+/// Answers that are under way at most; what more the client asks for waits.
+const ANSWERS_MAX: usize = 16 * 1024;
+
+/// Who forgets a statement.
+enum Deallocated {
+    /// The server is asked.
+    There,
+    /// Nobody yet: it waits for answers.
+    Later,
+    /// It was dealt with.
+    Here,
+}
 
 impl Session {
     /// Puts what the client has sent onto the server connection, as far as it may go now.
     pub(super) fn feed(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
         let inbox = std::mem::take(&mut self.inbox);
+        relay.waits = false;
         let mut at = 0;
         let fed = loop {
             let rest = &inbox[at..];
@@ -33,7 +48,11 @@ impl Session {
                 at += n;
             }
             relay.full = server.unsent() > AHEAD_MAX;
-            if relay.through > 0 || !relay.takes_more(self.pinned) || relay.full {
+            if relay.through > 0
+                || !relay.takes_more(self.pinned)
+                || relay.full
+                || self.has_to_hear(relay, server)
+            {
                 break Ok(());
             }
             match self.message(relay, server, &inbox[at..]) {
@@ -48,6 +67,17 @@ impl Session {
         fed
     }
 
+    /// Whether so many answers are under way that no more are asked for. A server keeps them until
+    /// it is told to send them, or has many.
+    fn has_to_hear(&self, relay: &mut Relay, server: &mut Connection) -> bool {
+        relay.waits = server.script.under_way() >= ANSWERS_MAX;
+        if relay.waits && relay.within && !relay.flushed {
+            put_flush(&mut server.out);
+        }
+        relay.flushed = relay.waits;
+        relay.waits
+    }
+
     /// Puts one message, or the beginning of a long one, onto the server connection; how many bytes
     /// that took, 0 while it is not whole.
     fn message(
@@ -56,15 +86,18 @@ impl Session {
         server: &mut Connection,
         bytes: &[u8],
     ) -> Result<usize, End> {
-        let Some((tag, len)) = header(bytes) else { return Ok(0) };
-        if len < HEADER || len > self.front.settings().max_message.len() {
-            return Err(End::too_large(tag, len));
-        }
+        let max = self.front.settings().max_message.len();
+        let Header { tag, len } = match frame::header(bytes, max) {
+            Ok(Some(header)) => header,
+            Ok(None) => return Ok(0),
+            Err(FrameError::TooLong { len, .. }) => return Err(End::too_large(bytes[0], len)),
+            Err(FrameError::TooShort) => return Err(End::unknown_message(bytes[0])),
+        };
         match tag {
             // The server waits for more of the round as well: what came before the goodbye is done
             // or undone there, as it would be without Weir.
             b'X' if relay.within || relay.copying => {
-                message(&mut server.out, b'X', |_| {});
+                put_terminate(&mut server.out);
                 relay.leaving = true;
                 return Ok(bytes.len());
             }
@@ -82,42 +115,93 @@ impl Session {
             let streams = matches!(tag, b'd' | b'Q' | b'F') && len > held_max;
             return Ok(if streams { self.begin_long(relay, server, tag, bytes, len) } else { 0 });
         };
-        let body = &whole[HEADER..];
+        let message = Frame { tag, body: &whole[frame::HEADER_BYTES..], whole };
         if tag == b'S' && relay.copying {
             // The server ignores it while it waits for data.
             server.out.extend_from_slice(whole);
             return Ok(len);
         }
-        match self.divert(relay, tag, body) {
+        if server.script.is_skipping() && tag != b'S' {
+            // The server would ignore it, and so does what Weir knows.
+            return Ok(len);
+        }
+        if self.has_to_wait(relay, server, message) {
+            relay.waits = true;
+            return Ok(0);
+        }
+        match self.divert(relay, server.status, message) {
             Diverted::No => {}
-            Diverted::Waits => return Ok(0),
+            Diverted::Waits => {
+                relay.waits = true;
+                return Ok(0);
+            }
             Diverted::Done(said) => {
-                server.script.expect(Expect::Say(said));
+                server.script.expect(said);
                 return Ok(len);
             }
         }
-        self.note(relay, server, tag, body);
-        if tag == b'Q' && self.deallocates(relay, body, server) {
-            return Ok(len);
+        let sql = message.body.strip_suffix(&[0]).unwrap_or(message.body);
+        let plan = (tag == b'Q').then(|| self.plan(sql));
+        match plan.as_deref().map(|plan| self.deallocates(relay, plan, server)) {
+            Some(Deallocated::Later) => {
+                relay.waits = true;
+                return Ok(0);
+            }
+            Some(Deallocated::Here) => return Ok(len),
+            Some(Deallocated::There) | None => {}
         }
+        match plan {
+            Some(plan) => self.note_query(relay, server, &plan, sql),
+            None => self.note(relay, server, tag, message.body),
+        }
+        self.compose(relay, server, message)?;
+        Ok(len)
+    }
+
+    /// Puts a whole message onto the server connection.
+    fn compose(
+        &mut self,
+        relay: &mut Relay,
+        server: &mut Connection,
+        message: Frame<'_>,
+    ) -> Result<(), End> {
         let mut composer = Composer {
-            names: &mut self.names,
+            names: &mut self.client.names(),
             statements: &self.front.statements,
             prepared: &mut server.prepared,
             fresh: &mut relay.fresh,
             changes: self.database.changes(),
-            needed: None,
-            parsed: false,
-            again: self.again,
-            names_max: self.names_max,
-            database: &self.database,
+            has_failed: server.status == Status::Failed,
+            found: Found::default(),
         };
-        let composed = composer.message(tag, body, whole, &mut server.out, &mut server.script);
-        composed.map_err(End::fault)?;
-        if matches!(tag, b'S' | b'Q') {
-            self.again = false;
+        let composed = composer.message(message, &mut server.out, &mut server.script);
+        let found = composer.found;
+        found.count(&self.database);
+        composed.map_err(End::malformed)?;
+        if message.tag == b'E' && relay.bound_forgets {
+            relay.forgets = true;
+            // What follows waits for its answer.
+            put_flush(&mut server.out);
         }
-        Ok(len)
+        Ok(())
+    }
+
+    /// Whether a message is about a name that may stand for something else by the time the server
+    /// sees it.
+    fn has_to_wait(&self, relay: &mut Relay, server: &Connection, message: Frame<'_>) -> bool {
+        relay.forgets &= !server.script.is_idle();
+        if relay.forgets {
+            return matches!(message.tag, b'P' | b'B' | b'D' | b'C');
+        }
+        let names = self.client.names();
+        if names.is_settled() {
+            return false;
+        }
+        match name_in(message) {
+            Some(b"") if message.tag == tag::PARSE => false,
+            Some(name) => names.is_unsure(name),
+            None => false,
+        }
     }
 
     /// A message that is too long to be held goes out as it comes. What a statement of such length
@@ -130,8 +214,11 @@ impl Session {
         bytes: &[u8],
         len: usize,
     ) -> usize {
-        if tag != b'd' {
+        if tag != b'd' && !server.script.is_skipping() {
             self.note_unknown(relay, server);
+            if tag == b'Q' {
+                self.client.names().query();
+            }
             server.script.expect(Expect::Query(Fate::Pass));
         }
         server.out.extend_from_slice(bytes);
@@ -139,44 +226,41 @@ impl Session {
         bytes.len()
     }
 
-    /// Takes note of what a message will change.
+    /// Takes note of what a Query will change.
+    fn note_query(&mut self, relay: &mut Relay, server: &Connection, plan: &Rc<Plan>, sql: &[u8]) {
+        let was_pinned = self.pinned;
+        self.note_plan(relay, plan);
+        if let Some(parts) = self.parts(plan, sql) {
+            self.pinned = was_pinned || parts.iter().any(|part| effect::pins(part));
+            parts.iter().for_each(|part| self.note_change(relay, part));
+            relay.round().listens.extend(parts.into_iter().filter(effect::listens));
+        }
+        relay.forgets |= effect::forgets(plan);
+        self.asked(relay, server);
+    }
+
+    /// Takes note of what another message will change.
     fn note(&mut self, relay: &mut Relay, server: &Connection, tag: u8, body: &[u8]) {
-        let plan = match tag {
-            b'Q' => {
-                let sql = body.strip_suffix(&[0]).unwrap_or(body);
-                let plan = self.plan(sql);
-                let was_pinned = self.pinned;
-                self.note_plan(relay, &plan);
-                if let Some(parts) = self.parts(&plan, sql) {
-                    self.pinned = was_pinned || parts.iter().any(|part| effect::pins(part));
-                    let round = relay.round();
-                    round.changes.extend(parts.iter().filter_map(effect::change));
-                    round.listens.extend(parts.into_iter().filter(effect::listens));
-                }
-                self.asked(relay, server);
-                return;
-            }
-            b'F' => return self.note_unknown(relay, server),
+        match tag {
+            b'F' => self.note_unknown(relay, server),
             b'S' => {
                 self.asked(relay, server);
-                return;
+                relay.bound_forgets = false;
             }
             b'P' | b'D' | b'C' | b'E' | b'H' => {
                 relay.round();
-                return;
             }
-            // What is bound counts as run: any portal may be, now or later in the transaction.
-            b'B' => self.bound(body),
-            b'c' | b'f' => {
-                relay.copying = false;
-                return;
+            b'B' => {
+                // What is bound counts as run: any portal may be, now or later in the transaction.
+                let plan = self.bound(body);
+                relay.bound_forgets = plan.as_deref().is_some_and(effect::forgets);
+                match plan {
+                    Some(plan) => self.note_plan(relay, &plan),
+                    None => relay.round().unknown = true,
+                }
             }
-            _ => return,
-        };
-        relay.round();
-        match plan {
-            Some(plan) => self.note_plan(relay, &plan),
-            None => relay.round().unknown = true,
+            b'c' | b'f' => relay.copying = false,
+            _ => {}
         }
     }
 
@@ -198,39 +282,30 @@ impl Session {
         self.client.seen().asked.set(Some(now));
     }
 
-    /// `DEALLOCATE` of statements that have other names on the server; whether it was dealt with.
-    fn deallocates(&mut self, relay: &mut Relay, body: &[u8], server: &mut Connection) -> bool {
-        let sql = body.strip_suffix(&[0]).unwrap_or(body);
-        let plan = self.plan(sql);
-        let name = match &plan.kind {
-            Kind::Deallocate(Deallocate::Name(name)) => name,
-            Kind::Deallocate(Deallocate::All) => {
-                self.names.clear();
-                server.prepared.doubt_all();
-                return false;
-            }
-            _ => return false,
+    /// `DEALLOCATE` of a statement that has another name on the server is answered here, once it
+    /// is known whether a transaction has failed.
+    fn deallocates(&self, relay: &mut Relay, plan: &Plan, server: &Connection) -> Deallocated {
+        let Kind::Deallocate(Deallocate::Name(name)) = &plan.kind else {
+            return Deallocated::There;
         };
-        let Some(named) = self.names.remove(name.as_bytes()) else { return false };
-        let number = named.statement.number;
-        if server.prepared.is_sure(number) {
-            server.prepared.forget(number);
-            message(&mut server.out, b'Q', |out| {
-                out.extend_from_slice(format!("DEALLOCATE weir_{number}\0").as_bytes());
-            });
-            server.script.expect(Expect::Query(Fate::Pass));
-            return true;
+        if relay.within || relay.copying {
+            return Deallocated::There;
         }
-        // This server does not have it; one with more under way says so itself.
-        if !server.script.is_idle() || server.status == Status::Failed {
-            return false;
+        if !server.script.is_idle() {
+            return Deallocated::Later;
         }
-        relay.rounds.pop_back();
+        let mut names = self.client.names();
+        if server.status == Status::Failed || names.get(name.as_bytes()).is_none() {
+            return Deallocated::There;
+        }
+        names.set(name.as_bytes(), None);
+        names.query();
+        relay.begun = true;
         let mut out = Vec::new();
         put_command_complete(&mut out, "DEALLOCATE");
         put_ready_for_query(&mut out, server.status);
         self.client.outlet.send(&out);
-        true
+        Deallocated::Here
     }
 
     fn note_plan(&mut self, relay: &mut Relay, plan: &Rc<Plan>) {
@@ -242,18 +317,24 @@ impl Session {
             self.database.catalogue_changed(Unsettles::Changes);
             relay.unsettled.get_or_insert_with(|| self.database.unsettle());
         }
-        let change = effect::change(plan);
+        self.note_change(relay, plan);
         let round = relay.round();
         round.plans.push(plan.clone());
-        round.changes.extend(change);
         round.listens.extend(Some(plan.clone()).filter(effect::listens));
+    }
+
+    /// Takes note of what a statement changes in the settings.
+    fn note_change(&self, relay: &mut Relay, plan: &Rc<Plan>) {
+        let Some(change) = effect::change(plan) else { return };
+        relay.resets |= !self.settings.begun_with(&change).is_empty();
+        relay.round().changes.push(change);
     }
 
     /// The plan of the statement that a Bind names.
     pub(in crate::session) fn bound(&self, body: &[u8]) -> Option<Rc<Plan>> {
-        let (_, rest) = string(body)?;
-        let (name, _) = string(rest)?;
-        let named = self.names.get(name)?;
+        let bind = Bind::read(body).ok()?;
+        let names = self.client.names();
+        let named = names.get(bind.statement)?;
         Some(named.statement.plan(&self.database, self.scope))
     }
 }

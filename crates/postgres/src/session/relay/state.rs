@@ -9,7 +9,8 @@ use crate::catalogue::Unsettled;
 use crate::metrics::BackendLatencies;
 use crate::plan::Plan;
 use crate::server::Connection;
-use crate::session::listen::Confirming;
+use crate::session::effect;
+use crate::session::listen::{Bound, Confirming};
 use crate::session::settings::Change;
 
 /// A round under way: what follows from it once it is answered.
@@ -21,9 +22,16 @@ pub(super) struct Round {
     pub(super) changes: Vec<Change>,
     /// Those of its statements that change what the client listens to.
     pub(super) listens: Vec<Rc<Plan>>,
-    /// When it went out.
+    /// When it went out, or the one before it was answered.
     pub(super) asked: Option<Instant>,
     pub(super) failed: bool,
+}
+
+impl Round {
+    /// Whether it may have changed data.
+    pub(super) fn may_have_written(&self) -> bool {
+        self.unknown || self.plans.iter().any(|plan| effect::may_write(plan))
+    }
 }
 
 /// What a client and its server connection are in the middle of.
@@ -45,8 +53,8 @@ pub(in crate::session) struct Relay {
     pub(super) listens: Vec<Rc<Plan>>,
     /// A LISTEN that the server does not get.
     pub(in crate::session) confirming: Confirming,
-    /// What was bound last is such a statement: how its Execute is answered.
-    pub(in crate::session) diverted: Option<&'static [u8]>,
+    /// What was bound last and the server did not get.
+    pub(in crate::session) diverted: Option<Bound>,
     /// A transaction has written.
     pub(super) wrote: bool,
     /// The command that was completed last was a COMMIT.
@@ -57,10 +65,16 @@ pub(in crate::session) struct Relay {
     pub(super) since: Option<Instant>,
     /// Bytes of the reply under way were passed on.
     pub(super) told: bool,
+    /// What came of the first reply, while it may still be withheld.
+    pub(super) early: Vec<u8>,
     /// Something went out.
     pub(super) begun: bool,
     /// What the client sends waits until the server has taken more.
     pub(super) full: bool,
+    /// It waits for answers.
+    pub(super) waits: bool,
+    /// So many are under way that the server was asked for them.
+    pub(super) flushed: bool,
     /// The client has said goodbye, and is still to have its answers.
     pub(super) leaving: bool,
     /// What may have been changed in the transaction's settings is not followed.
@@ -69,8 +83,13 @@ pub(in crate::session) struct Relay {
     pub(super) request: Option<Rc<[u8]>>,
     /// Its answer is withheld.
     pub(super) withheld: bool,
-    /// The server's prepared statements are gone, or may be.
+    /// What was bound last forgets all prepared statements.
+    pub(super) bound_forgets: bool,
+    /// A statement that does was sent: until all is answered nobody knows which names there are.
     pub(super) forgets: bool,
+    /// A statement was sent after which the server has to be given anew what the session began
+    /// with: the next round waits until it was asked for that.
+    pub(super) resets: bool,
     /// The client has reset what it had begun with: the server, which was opened without, gets it
     /// anew, by these statements.
     pub(super) restores: String,
@@ -116,14 +135,18 @@ impl Relay {
         self.within
             || self.through > 0
             || self.copying
-            || self.open
-            || pinned
             || self.rounds.is_empty()
+            || ((self.open || pinned) && !self.resets)
     }
 
     /// Whether the client has asked for nothing that is not answered.
     pub(in crate::session) fn is_quiet(&self) -> bool {
         self.rounds.is_empty() && !self.within && self.through == 0
+    }
+
+    /// Whether all rounds but the one that goes on are answered.
+    pub(in crate::session) fn is_first(&self) -> bool {
+        self.rounds.len() <= usize::from(self.within)
     }
 
     /// Whether the round that goes on has run a statement.
@@ -134,6 +157,13 @@ impl Relay {
     /// Whether a transaction is open.
     pub(in crate::session) fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// An error came.
+    pub(super) fn has_failed(&mut self) {
+        if let Some(round) = self.rounds.front_mut() {
+            round.failed = true;
+        }
     }
 
     pub(super) fn round(&mut self) -> &mut Round {

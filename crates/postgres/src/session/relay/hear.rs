@@ -1,0 +1,253 @@
+//! What a server says to a client that has its connection.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use wire::postgres::backend::{Fields, Status};
+use wire::postgres::frame::HEADER_BYTES;
+use wire::postgres::{message, sqlstate};
+
+use super::Relay;
+use super::state::Round;
+use crate::lanes::is_for_another;
+use crate::plan::{Kind, Plan, Unsettles};
+use crate::server::Known;
+use crate::session::script::Heard;
+use crate::session::{Session, effect};
+use crate::settings::Mode;
+use crate::worker::Slow;
+
+/// After these errors what is prepared on a server is closed and prepared again before it is used:
+/// it is not there, is there already, or its result has changed.
+const DOUBTFUL: [&[u8]; 3] = [b"26000", b"42P05", b"0A000"];
+
+/// So much of a reply is kept back while it may turn out to be an error that is for another server.
+/// A server sends nothing earlier either: that is its own buffer (`pqcomm.c`).
+const EARLY_MAX: usize = 8192;
+
+/// Changes of settings that are followed in one transaction; past that the client keeps its server.
+const PENDING_MAX: usize = 256;
+
+impl Session {
+    pub(super) fn hear(&mut self, relay: &mut Relay, known: &mut Known<'_>, heard: Heard<'_>) {
+        match heard {
+            Heard::Bytes(bytes) => self.tell(relay, bytes),
+            Heard::Parameter(body) if relay.restoring => {
+                let mut out = Vec::with_capacity(body.len() + HEADER_BYTES);
+                message(&mut out, b'S', |out| out.extend_from_slice(body));
+                self.client.outlet.send(&out);
+            }
+            Heard::Ready { swallowed: true, .. } => relay.restoring = false,
+            Heard::Ready { status, swallowed: false } => {
+                relay.copying = false;
+                self.answered(relay, status);
+                relay.told = false;
+            }
+            Heard::Completed(tag) => self.completed(relay, known, tag),
+            Heard::CopyIn { reopens } => {
+                relay.copying = true;
+                relay.within |= reopens;
+            }
+            Heard::Name(outcome) => {
+                let mut names = self.client.names();
+                names.heard(outcome);
+                if relay.request.is_none() {
+                    names.settle();
+                }
+            }
+            Heard::Refused(why) => {
+                relay.has_failed();
+                let said = self.client.refused(why);
+                self.tell(relay, &said);
+            }
+            Heard::LeftOut => {
+                // It and what follows it up to the Sync are one round.
+                relay.rounds.pop_front();
+                relay.has_failed();
+            }
+            Heard::Failed { body, swallowed } => self.failed(relay, known, body, swallowed),
+            Heard::Prepared(_) | Heard::NotPrepared(_) | Heard::Parameter(_) => {}
+        }
+    }
+
+    /// Passes on what the server said, unless it may still have to be withheld.
+    fn tell(&mut self, relay: &mut Relay, bytes: &[u8]) {
+        if relay.withheld {
+            return;
+        }
+        if relay.request.is_some() {
+            if relay.early.len() + bytes.len() <= EARLY_MAX {
+                return relay.early.extend_from_slice(bytes);
+            }
+            relay.request = None;
+            self.client.names().settle();
+        }
+        relay.told = !relay.rounds.is_empty();
+        if relay.early.is_empty() {
+            self.client.outlet.send(bytes);
+        } else {
+            let early = std::mem::take(&mut relay.early);
+            self.client.outlet.send_parts(&[&early, bytes]);
+        }
+    }
+
+    /// A command was completed: what all prepared statements were is known by its tag alone, as
+    /// it is of one among several.
+    fn completed(&mut self, relay: &mut Relay, known: &mut Known<'_>, tag: &[u8]) {
+        match tag {
+            // A transaction that is prepared keeps its settings, too (`xact.c`).
+            b"COMMIT" | b"PREPARE TRANSACTION" => relay.committed = true,
+            b"DISCARD ALL" | b"DEALLOCATE ALL" => {
+                self.client.names().clear();
+                known.prepared.clear();
+            }
+            b"DEALLOCATE" => known.prepared.doubt_all(),
+            _ => {}
+        }
+    }
+
+    fn failed(&mut self, relay: &mut Relay, known: &mut Known<'_>, body: &[u8], swallowed: bool) {
+        relay.copying = false;
+        relay.has_failed();
+        let Ok(fields) = Fields::read(body) else { return };
+        let code = fields.code();
+        if DOUBTFUL.contains(&code) {
+            known.prepared.doubt_all();
+        }
+        if swallowed || relay.told || relay.request.is_none() || !is_for_another(code, true) {
+            return;
+        }
+        relay.withheld = true;
+        if code == sqlstate::READ_ONLY_TRANSACTION.as_bytes()
+            && let Some(round) = relay.rounds.front()
+        {
+            round.plans.iter().for_each(|plan| plan.refute());
+        }
+    }
+
+    /// A round was answered: what it changed holds from now on.
+    fn answered(&mut self, relay: &mut Relay, status: Status) {
+        let round = relay.rounds.pop_front().unwrap_or_default();
+        let request = relay.request.take();
+        if relay.withheld {
+            relay.early.clear();
+            self.client.names().undo_all();
+            if let Some(request) = request {
+                self.front.gateway.metrics.repeated.inc();
+                self.put_back(&request);
+                self.only_primary = true;
+            }
+            return;
+        }
+        self.client.names().settle();
+        relay.resets &= !relay.rounds.is_empty();
+        self.front.gateway.metrics.leased.inc();
+        // The next one's time begins now, if it was sent before.
+        if let Some(next) = relay.rounds.front_mut().and_then(|next| next.asked.as_mut()) {
+            *next = Instant::now();
+        }
+        let was_open = relay.open;
+        relay.open = status != Status::Idle;
+        self.count(relay, &round);
+        relay.wrote |= round.may_have_written();
+        for plan in &round.plans {
+            self.database.catalogue_changed(effect::unsettles(plan));
+            if effect::unpins(plan) && !round.failed {
+                self.pinned = self.mode == Mode::Session;
+            }
+        }
+        relay.tangled |= round.plans.len() > 1
+            || round.failed
+            || round.plans.iter().any(|plan| effect::tangles(plan));
+        if !round.failed {
+            let begun = round.changes.iter().map(|change| self.settings.begun_with(change));
+            relay.restores.extend(begun);
+            relay.pending.extend(round.changes);
+            if relay.pending.len() > PENDING_MAX {
+                relay.tangled = true;
+                relay.pending.truncate(1);
+            }
+            relay.listens.extend(round.listens);
+        }
+        if !relay.open {
+            self.transaction_ended(relay, if was_open { None } else { Some(!round.failed) });
+        }
+    }
+
+    /// No transaction is open any more. `holds`: whether what was changed holds, unless a COMMIT
+    /// tells.
+    fn transaction_ended(&mut self, relay: &mut Relay, holds: Option<bool>) {
+        let committed = std::mem::take(&mut relay.committed);
+        let unsettles = |plan: &Rc<Plan>| effect::unsettles(plan) == Unsettles::Changes;
+        if !relay.rounds.iter().any(|round| round.plans.iter().any(unsettles)) {
+            relay.unsettled = None;
+        }
+        if std::mem::take(&mut relay.tangled) && !relay.pending.is_empty() {
+            // What holds now only the server knows: the client keeps it.
+            self.pinned = true;
+            relay.pending.clear();
+        }
+        if holds.unwrap_or(committed) {
+            for change in relay.pending.drain(..) {
+                self.settings.change(change);
+            }
+            self.settings_changed();
+            self.pinned |= self.settings.pins();
+            relay.listens.drain(..).for_each(|plan| self.listening_changed(&plan));
+        }
+        relay.pending.clear();
+        relay.listens.clear();
+        if std::mem::take(&mut relay.wrote) {
+            self.last_write = self.front.backends.note_write();
+        }
+    }
+
+    /// Learns how long a round ran, and counts it.
+    fn count(&self, relay: &mut Relay, round: &Round) {
+        let Some(asked) = round.asked else { return };
+        let ran = asked.elapsed();
+        let queued = relay.wanted.take().map(|wanted| asked.saturating_duration_since(wanted));
+        let begun = *relay.begun_at.get_or_insert(asked);
+        let ended = (!relay.open).then(|| {
+            relay.begun_at = None;
+            asked.saturating_duration_since(begun) + ran
+        });
+        self.database.count(|totals| {
+            totals.queries += 1;
+            totals.query_time += ran;
+            totals.replica_queries += u64::from(relay.on_replica);
+            if let Some(took) = ended {
+                totals.transactions += 1;
+                totals.transaction_time += took;
+            }
+        });
+        let seen = self.client.seen();
+        seen.prepared.set(self.client.names().count());
+        seen.pinned.set(self.pinned_by());
+        if let Some(latencies) = &relay.latencies {
+            latencies.lease.observe(queued.unwrap_or_default(), ran);
+            self.front.slow.note(ran, || Slow {
+                database: &self.database,
+                user: &self.user,
+                backend: &latencies.backend,
+                way: "lease",
+                plans: &round.plans,
+            });
+        }
+        if let ([plan], false) = (&round.plans[..], round.failed) {
+            plan.note(ran);
+            if matches!(plan.kind, Kind::Read) {
+                self.front.norm.note(ran);
+            }
+        }
+    }
+
+    /// Why the client keeps its server connection beyond a transaction; empty where it doesn't.
+    fn pinned_by(&self) -> &'static str {
+        match (self.pinned, self.mode) {
+            (false, _) => "",
+            (true, Mode::Session) => "mode",
+            (true, Mode::Transaction) => "state",
+        }
+    }
+}
