@@ -1,9 +1,12 @@
 //! Real PostgreSQL clusters with replicas behind Weir, and clients that nobody here wrote.
 
+mod bounds;
 mod columns;
 mod failover;
 mod limits;
+mod names;
 mod operating;
+mod refuted;
 mod reload;
 mod scene;
 mod spread;

@@ -154,16 +154,11 @@ impl Actor {
         wanted.extend(self.session.now.iter().cloned().map(Some));
         wanted.push(Some(self.session.who()));
         self.must("a probe", &reply.rows, &vec![wanted])?;
-        for name in [1, 2].into_iter().filter(|name| self.resets(*name)) {
+        for name in [1, 2] {
             let reported = self.peer.reported.get(NAMES[name]);
             self.must("what is reported", reported, Some(&self.session.now[name]))?;
         }
         Ok(())
-    }
-
-    /// Whether a `RESET` of it is to what the server has.
-    pub fn resets(&self, setting: usize) -> bool {
-        self.session.starts_with(setting) == self.place.defaults[setting]
     }
 
     /// Asks for its own settings.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use rand::Rng;
 use wire::postgres::frontend::{
-    Target, put_bind, put_close, put_copy_fail, put_execute, put_flush, put_parse, put_query,
-    put_sync,
+    Target, put_bind, put_close, put_copy_fail, put_describe, put_execute, put_flush, put_parse,
+    put_query, put_sync,
 };
 
 use super::actor::{Actor, Done, put_round, seen};
@@ -88,49 +88,94 @@ impl Actor {
 
     /// Prepared statements with names that all clients use, each with a text of its own.
     fn statements(&mut self) -> Done {
-        let name = format!("s{}", self.chance.random_range(0..3));
-        let (mut out, n) = (Vec::new(), self.unique());
+        let name = self.name();
         match self.session.prepared.get(&name).copied() {
-            None => {
-                self.note(format!("Parse {name} {n}"));
-                let sql = format!("SELECT $1::int8 + {n}, {}", seen());
-                put_parse(&mut out, name.as_bytes(), sql.as_bytes(), &[]);
-                put_sync(&mut out);
-                self.send(&out)?;
-                let reply = self.reply()?;
-                self.must("Parse", (reply.error, reply.status), (None, 'I'))?;
-                self.session.prepared.insert(name, n);
+            _ if self.one_in(20) => {
+                self.run("DEALLOCATE ALL", "DEALLOCATE ALL", 'I')?;
+                self.session.prepared.clear();
+                Ok(())
             }
-            Some(_) if self.one_in(4) => {
-                self.note(format!("Close {name}, and Bind"));
-                put_close(&mut out, Target::Statement(name.as_bytes()));
-                put_sync(&mut out);
-                put_bind(&mut out, b"", name.as_bytes(), &[Some(b"1")]);
-                put_execute(&mut out, b"", 0);
-                put_sync(&mut out);
-                self.send(&out)?;
-                let reply = self.reply()?;
-                self.must("Close", (reply.error, reply.status), (None, 'I'))?;
-                let reply = self.reply()?;
-                self.must("Bind", reply.error.as_deref(), Some("26000"))?;
-                self.session.prepared.remove(&name);
-            }
-            Some(prepared) => {
-                let times = self.chance.random_range(1..5);
-                self.note(format!("Bind {name} {times} times"));
-                for of in 0..times {
-                    let of = of.to_string();
-                    put_bind(&mut out, b"", name.as_bytes(), &[Some(of.as_bytes())]);
-                    put_execute(&mut out, b"", 0);
-                    put_sync(&mut out);
-                }
-                self.send(&out)?;
-                for of in 0..times {
-                    let reply = self.reply()?;
-                    self.check(prepared + of, &reply, 'I')?;
-                }
-            }
+            None => self.prepare(name, 'I'),
+            Some(_) if self.one_in(5) => self.close(name),
+            Some(_) if self.one_in(5) => self.deallocate(&name, 'I'),
+            Some(_) if self.one_in(5) => self.prepare_again(&name, 'I'),
+            Some(prepared) => self.execute(&name, prepared, 'I'),
         }
+    }
+
+    /// A name of a statement.
+    pub(super) fn name(&mut self) -> String {
+        format!("s{}", self.chance.random_range(0..3))
+    }
+
+    pub(super) fn prepare(&mut self, name: String, status: char) -> Done {
+        let (mut out, n) = (Vec::new(), self.unique());
+        self.note(format!("Parse {name} {n}"));
+        let sql = format!("SELECT $1::int8 + {n}, {}", seen());
+        put_parse(&mut out, name.as_bytes(), sql.as_bytes(), &[]);
+        put_sync(&mut out);
+        self.send(&out)?;
+        let reply = self.reply()?;
+        self.must("Parse", (reply.error, reply.status), (None, status))?;
+        self.session.prepared.insert(name, n);
+        Ok(())
+    }
+
+    /// A name that is taken, with rounds behind it that were sent along.
+    pub(super) fn prepare_again(&mut self, name: &str, status: char) -> Done {
+        self.note(format!("Parse {name} again"));
+        let mut out = Vec::new();
+        put_parse(&mut out, b"", b"SELECT 1", &[]);
+        put_parse(&mut out, name.as_bytes(), b"SELECT 'another'", &[]);
+        put_close(&mut out, Target::Statement(name.as_bytes()));
+        put_parse(&mut out, b"skipped", b"SELECT 1", &[]);
+        put_sync(&mut out);
+        put_describe(&mut out, Target::Statement(b"skipped"));
+        put_sync(&mut out);
+        self.send(&out)?;
+        let reply = self.reply()?;
+        self.must("Parse", (reply.error.as_deref(), reply.status), (Some("42P05"), status))?;
+        let reply = self.reply()?;
+        self.must("Describe", (reply.error.as_deref(), reply.status), (Some("26000"), status))
+    }
+
+    pub(super) fn deallocate(&mut self, name: &str, status: char) -> Done {
+        self.run(&format!("DEALLOCATE {name}"), "DEALLOCATE", status)?;
+        self.session.prepared.remove(name);
+        Ok(())
+    }
+
+    pub(super) fn execute(&mut self, name: &str, prepared: u32, status: char) -> Done {
+        let (times, mut out) = (self.chance.random_range(1..5), Vec::new());
+        self.note(format!("Bind {name} {times} times"));
+        for of in 0..times {
+            let of = of.to_string();
+            put_bind(&mut out, b"", name.as_bytes(), &[Some(of.as_bytes())]);
+            put_execute(&mut out, b"", 0);
+            put_sync(&mut out);
+        }
+        self.send(&out)?;
+        for of in 0..times {
+            let reply = self.reply()?;
+            self.check(prepared + of, &reply, status)?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, name: String) -> Done {
+        self.note(format!("Close {name}, and Bind"));
+        let mut out = Vec::new();
+        put_close(&mut out, Target::Statement(name.as_bytes()));
+        put_sync(&mut out);
+        put_bind(&mut out, b"", name.as_bytes(), &[Some(b"1")]);
+        put_execute(&mut out, b"", 0);
+        put_sync(&mut out);
+        self.send(&out)?;
+        let reply = self.reply()?;
+        self.must("Close", (reply.error, reply.status), (None, 'I'))?;
+        let reply = self.reply()?;
+        self.must("Bind", reply.error.as_deref(), Some("26000"))?;
+        self.session.prepared.remove(&name);
         Ok(())
     }
 
@@ -184,7 +229,9 @@ impl Actor {
         }
         self.check(n, &first, 'I')?;
         let second = self.reply()?;
-        if !failed {
+        if failed {
+            self.must("what needs it", second.error.as_deref(), Some("26000"))?;
+        } else {
             self.check(m, &second, 'I')?;
         }
         let third = self.reply()?;

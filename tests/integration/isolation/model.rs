@@ -49,11 +49,6 @@ impl Session {
         self.held[setting].clone_from(&self.start[setting]);
     }
 
-    /// What a setting was at the start.
-    pub fn starts_with(&self, setting: usize) -> &str {
-        &self.start[setting]
-    }
-
     /// `RESET ALL`.
     pub fn reset_all(&mut self) {
         self.held.clone_from(&self.start);

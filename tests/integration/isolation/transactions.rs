@@ -43,7 +43,7 @@ impl Actor {
 
     fn step(&mut self, open: &mut Open) -> Done {
         let (setting, value) = self.setting();
-        match self.chance.random_range(0..12) {
+        match self.chance.random_range(0..14) {
             0..3 => {
                 let row = self.ledger.next();
                 let insert = format!("INSERT INTO ledger VALUES ({}, {row})", self.number);
@@ -55,7 +55,7 @@ impl Actor {
                 self.run(&set(setting, &value, local), "SET", 'T')?;
                 self.session.set(setting, &value, local);
             }
-            5 if self.resets(setting) => {
+            5 => {
                 self.run(&format!("RESET {}", NAMES[setting]), "RESET", 'T')?;
                 self.session.reset(setting);
             }
@@ -78,9 +78,29 @@ impl Actor {
                 self.must("a cursor's rows", fetched.rows.len(), 4)?;
                 self.run("CLOSE c", "CLOSE CURSOR", 'T')?;
             }
+            11 | 12 => {
+                self.prepared(open)?;
+                if open.failed {
+                    return Ok(());
+                }
+            }
             _ => {}
         }
         self.look('T')
+    }
+
+    /// Prepared statements, which know of no transaction.
+    fn prepared(&mut self, open: &mut Open) -> Done {
+        let name = self.name();
+        match self.session.prepared.get(&name).copied() {
+            None => self.prepare(name, 'T'),
+            Some(_) if self.one_in(3) => self.deallocate(&name, 'T'),
+            Some(_) if self.one_in(3) => {
+                open.failed = true;
+                self.prepare_again(&name, 'E')
+            }
+            Some(prepared) => self.execute(&name, prepared, 'T'),
+        }
     }
 
     fn back_to_savepoint(&mut self, open: &mut Open) -> Done {

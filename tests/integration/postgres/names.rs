@@ -1,0 +1,149 @@
+//! Names of prepared statements, through Weir as on a server.
+
+use rig::postgres::{Cluster, SUPERUSER};
+use wire::postgres::frontend::{
+    Target, put_bind, put_close, put_describe, put_execute, put_parse, put_query, put_sync,
+};
+
+use super::scene::weir;
+use crate::isolation::peer::{Peer, Reply};
+
+/// What a client sends at once, and how many answers come.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    replies: usize,
+}
+
+impl Batch {
+    fn parse(mut self, name: &str, sql: &str) -> Self {
+        put_parse(&mut self.bytes, name.as_bytes(), sql.as_bytes(), &[]);
+        self
+    }
+
+    fn run(mut self, name: &str) -> Self {
+        put_bind(&mut self.bytes, b"", name.as_bytes(), &[]);
+        put_execute(&mut self.bytes, b"", 0);
+        self
+    }
+
+    fn describe(mut self, name: &str) -> Self {
+        put_describe(&mut self.bytes, Target::Statement(name.as_bytes()));
+        self
+    }
+
+    fn close(mut self, name: &str) -> Self {
+        put_close(&mut self.bytes, Target::Statement(name.as_bytes()));
+        self
+    }
+
+    fn sync(mut self) -> Self {
+        put_sync(&mut self.bytes);
+        self.replies += 1;
+        self
+    }
+
+    fn query(mut self, sql: &str) -> Self {
+        put_query(&mut self.bytes, sql.as_bytes());
+        self.replies += 1;
+        self
+    }
+
+    fn shows(self, name: &str) -> Self {
+        self.run(name).sync()
+    }
+}
+
+fn batch() -> Batch {
+    Batch::default()
+}
+
+/// Each of them begins and ends without a transaction.
+fn without_state() -> Vec<Batch> {
+    vec![
+        batch().parse("s1", "SELECT 1").sync(),
+        batch().parse("s1", "SELECT 2").sync().shows("s1"),
+        batch()
+            .parse("", "SELECT 'a'")
+            .parse("s1", "SELECT 2")
+            .parse("s2", "SELECT 3")
+            .close("s1")
+            .sync()
+            .shows("s2")
+            .shows("s1")
+            .shows(""),
+        batch().close("s1").parse("s1", "SELECT 4").shows("s1"),
+        batch().run("nobody").parse("s3", "SELECT 5").sync().describe("s3").sync(),
+        batch().parse("s1", "SELEC").sync().shows("s1"),
+        batch().parse("s2", "SELECT 1/0").run("s2").parse("s3", "SELECT 1").close("s1").sync(),
+        batch().shows("s2").shows("s3").shows("s1"),
+        batch().query("BEGIN").shows("s1").parse("s1", "SELECT 2").sync().shows("s1"),
+        batch().parse("later", "SELECT 1").sync().query("ROLLBACK").shows("s1").shows("later"),
+        batch().query("BEGIN").query("DEALLOCATE s1").shows("s1").query("ROLLBACK"),
+        batch().parse("s1", "SELECT 6").sync(),
+        batch().query("BEGIN").parse("", "DEALLOCATE s1").shows("").parse("s1", "SELECT 7").sync(),
+        batch().shows("s1").query("COMMIT").shows("s1"),
+        batch().parse("", "DEALLOCATE s1").shows("").shows("s1"),
+        batch().query("DEALLOCATE nothing").parse("", "DEALLOCATE s1").shows(""),
+        batch().query("BEGIN").query("SELECT 1/0").query("DEALLOCATE s2").query("ROLLBACK"),
+        batch().query("DEALLOCATE ALL").parse("s1", "SELECT 8").shows("s1").shows("s2"),
+        batch().parse("", "SELECT 9").sync().query("SELECT 10").shows(""),
+        batch().parse("", "SELECT 9").sync().parse("", "SELEC").sync().shows(""),
+        batch().parse("", "SELECT 9").sync().run("nobody").parse("", "SELECT 10").sync().shows(""),
+        batch().parse("b1", "BEGIN").run("b1").sync().parse("b1", "BEGIN").sync(),
+        batch().query("ROLLBACK").close("b1").run("b1").sync().parse("b1", "SELECT 1").shows("b1"),
+        batch().parse("s1", "SELECT 1").parse("s1", "SELECT 2").sync().close("nobody").sync(),
+        batch().query("BEGIN").shows("s1").parse("", "DEALLOCATE ALL").run("").parse("s1", "TABLE"),
+        batch().parse("skipped", "SELECT 1").sync().query("ROLLBACK").shows("s1").shows("skipped"),
+    ]
+}
+
+/// The session keeps its server connection from here on, until it discards all.
+fn with_state() -> Vec<Batch> {
+    vec![
+        batch().parse("s1", "SELECT 1").sync().query("CREATE TEMPORARY TABLE mine (n int)"),
+        batch().parse("s1", "SELECT 2").sync().shows("s1").query("DEALLOCATE s1").shows("s1"),
+        batch().parse("s1", "SELECT 3").sync().parse("", "DEALLOCATE s1").shows("").shows("s1"),
+        batch().parse("", "DEALLOCATE ALL").run("").parse("s1", "SELECT 4").shows("s1"),
+        batch().query("PREPARE p AS SELECT 5").query("EXECUTE p").shows("p").close("p").sync(),
+        batch().query("EXECUTE p").query("PREPARE p AS SELECT 5").query("DEALLOCATE p").shows("p"),
+        batch().query("DISCARD ALL").parse("s1", "SELECT 6").shows("s1").query("DEALLOCATE s1"),
+        batch().shows("s1").query("SELECT count(*) FROM mine"),
+    ]
+}
+
+fn says(peer: &mut Peer, batches: &[Batch], at_once: bool) -> Vec<Reply> {
+    let mut told = Vec::new();
+    for batches in batches.chunks(if at_once { batches.len() } else { 1 }) {
+        let bytes: Vec<u8> = batches.iter().flat_map(|batch| batch.bytes.clone()).collect();
+        peer.send(&bytes).expect("it is taken");
+        for reply in 0..batches.iter().map(|batch| batch.replies).sum() {
+            told.push(peer.reply().unwrap_or_else(|e| panic!("reply {reply}: {e}")));
+        }
+    }
+    told
+}
+
+#[test]
+fn prepared_statements_have_the_names_that_they_have_on_a_server() {
+    let cluster = Cluster::start();
+    let parameters = [("user", SUPERUSER), ("database", SUPERUSER)];
+    // A connection keeps two, so that what clients have is always somewhere else.
+    for few in ["", "prepared-statements = 2"] {
+        let weir = weir(&[&cluster], few);
+        for (at_once, state) in [(false, false), (true, false), (false, true), (true, true)] {
+            let batches = if state { with_state() } else { without_state() };
+            let mut server = Peer::connect(cluster.address, &parameters).expect("a server");
+            let wanted = says(&mut server, &batches, at_once);
+            // Again and again: by lanes once it is known how long statements take.
+            for time in 0..4 {
+                let mut peer = Peer::connect(weir.postgres, &parameters).expect("Weir");
+                let told = says(&mut peer, &batches, at_once);
+                for (n, (told, wanted)) in told.iter().zip(&wanted).enumerate() {
+                    let which = format!("reply {n}, {few:?}, {at_once}, {state}, {time}");
+                    assert_eq!(told, wanted, "{which}");
+                }
+            }
+        }
+    }
+}
