@@ -22,6 +22,12 @@ use crate::worker::{Record, SlowLimit};
 /// After a lane could not be opened, how long until the next attempt.
 const REST: Duration = Duration::from_millis(500);
 
+/// A line of fewer requests is as good as an empty one: each wake of a server process costs more
+/// than such a request waits behind the others, and what comes on one connection comes at once.
+const SHORT: usize = 4;
+/// As long as what waits there is done within this time.
+const SHORT_WAIT: Duration = Duration::from_micros(500);
+
 /// A head that has run for so many times what others do stands still, beyond
 /// `lanes.head-of-line`.
 const HEAD_NORMS: u32 = 8;
@@ -154,6 +160,13 @@ impl Norm {
     }
 }
 
+/// How many requests a line has that is no longer short, where reads run for the `norm`.
+#[inline]
+fn short_line(norm: Duration, depth: usize) -> usize {
+    let wait = SHORT_WAIT.as_nanos().checked_div(norm.as_nanos()).unwrap_or(0);
+    usize::try_from(wait).unwrap_or(usize::MAX).clamp(1, SHORT.min(depth.max(1)))
+}
+
 /// The lanes of one key on one worker.
 pub struct Group {
     /// Whose they are.
@@ -188,14 +201,15 @@ impl Group {
         }
     }
 
-    /// The lane with the fewest requests; `open` is called when another should be opened. A lane
-    /// whose head has run for many times the `norm` is passed by.
+    /// The first lane with a short line, else that with the fewest requests; `open` is called when
+    /// another should be opened. A lane whose head has run for many times the `norm` is passed by.
     #[inline]
     pub fn pick(&self, now: Instant, norm: Duration, open: impl FnOnce()) -> Picked {
         self.used.set(now);
         let lanes = self.lanes.borrow();
         let limits = self.limits.get();
         let head_max = limits.head_max.max((norm * HEAD_NORMS).min(HEAD_NORMS_MAX));
+        let short = short_line(norm, limits.depth);
         let mut best: Option<(usize, &Rc<Lane>)> = None;
         // Where every head has run for long the machine is busy: more server processes would make
         // it busier, so the shortest line that moves at all will do.
@@ -212,13 +226,13 @@ impl Group {
             let line = if age <= head_max { &mut best } else { &mut slow };
             if age <= HEAD_NORMS_MAX && line.is_none_or(|(least, _)| depth < least) {
                 *line = Some((depth, lane));
-                if depth == 0 {
+                if depth < short && age <= head_max {
                     break;
                 }
             }
         }
         let best = best.or(slow);
-        if best.is_none_or(|(depth, _)| depth > 0)
+        if best.is_none_or(|(depth, _)| depth >= short)
             && lanes.len() < limits.count
             && self.may_open(now)
         {
@@ -354,5 +368,20 @@ impl Group {
     pub fn figures(&self) -> (usize, usize) {
         let lanes = self.lanes.borrow();
         (lanes.len(), lanes.iter().map(|lane| lane.handle.depth()).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_short_while_what_waits_in_it_is_soon_done() {
+        let short = |norm_us, depth| short_line(Duration::from_micros(norm_us), depth);
+        assert_eq!(short(50, 256), SHORT, "quick reads share a lane");
+        assert_eq!(short(200, 256), 2);
+        assert_eq!(short(10_000, 256), 1, "behind slow ones nobody waits by choice");
+        assert_eq!(short(0, 256), 1, "nothing is known yet");
+        assert_eq!(short(50, 2), 2, "no more than a lane takes");
     }
 }

@@ -4,9 +4,8 @@
 //! Nothing rides here that could leave a trace: no transaction, no setting, no statement that was
 //! not proven to be a read. A lane that shows one is given up at once.
 //!
-//! The one path: [`Group::pick`] finds the lane with the fewest requests, opening another while
-//! all are busy; a [`Ticket`] goes along with the request, and hands each piece of the reply to its
-//! client.
+//! The one path: [`Group::pick`] finds a lane with a short line, opening another while all are
+//! busy; a [`Ticket`] goes along with the request, and hands each piece of the reply to its client.
 
 mod group;
 mod ticket;
