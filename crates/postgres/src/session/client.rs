@@ -292,6 +292,10 @@ impl Client {
 
     /// Its statement waits for a server until the guard goes.
     pub fn waits(self: &Rc<Self>, since: Instant) -> Waiting {
+        if self.in_flight.get() == 0 {
+            // One that came before is not for this one.
+            self.cancel.set(false);
+        }
         self.seen.waits.set(Some(since));
         Waiting(self.clone())
     }
