@@ -58,8 +58,8 @@ pub enum OpenError {
 
 /// What one thread asks of a worker.
 pub enum Call {
-    /// Cancel what the client with this number runs.
-    Cancel(i32),
+    /// Cancel what the client with this number runs; the sender goes once that has been done.
+    Cancel(i32, oneshot::Sender<()>),
     /// Close it at once.
     Disconnect(i32),
     /// Give its part of the picture; with every client or without.
@@ -405,8 +405,10 @@ impl Gateway {
         lock(&self.cancels).remove(&client);
     }
 
-    /// Cancels what a client runs, if the secret is its own.
-    pub(crate) fn cancel(&self, client: i32, secret: &[u8]) {
+    /// Cancels what a client runs, if the secret is its own. Returns once the server has been told,
+    /// as a server closes the connection of a cancel request once it has sent the signal: what the
+    /// client runs afterwards is not hit by it.
+    pub(crate) async fn cancel(&self, client: i32, secret: &[u8]) {
         let worker = {
             let cancels = lock(&self.cancels);
             let Some(cancel) = cancels.get(&client) else { return };
@@ -415,7 +417,10 @@ impl Gateway {
             }
             cancel.worker
         };
-        self.call(worker, Call::Cancel(client));
+        let (telling, told) = oneshot::channel();
+        self.call(worker, Call::Cancel(client, telling));
+        // Nothing is sent: it ends with the sender.
+        let _ = told.await;
     }
 
     /// Asks a worker for something. One that has so many calls before it is standing still, which

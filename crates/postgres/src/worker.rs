@@ -20,6 +20,7 @@ use flow::outlet::Outlet;
 use flow::pool::{self, Pool};
 use flow::scratch::Scratch;
 use tokio::sync::mpsc;
+use tokio::sync::oneshot;
 use wire::postgres::{Refusal, sqlstate};
 
 use crate::auth::Credentials;
@@ -341,9 +342,9 @@ impl Front {
                 }
             };
             match call {
-                Some(Call::Cancel(client)) => {
+                Some(Call::Cancel(client, telling)) => {
                     if let Some(client) = self.client(client) {
-                        self.cancel(&client);
+                        self.cancel(&client, telling);
                     }
                 }
                 Some(Call::Disconnect(client)) => {
@@ -362,11 +363,11 @@ impl Front {
 
     /// Cancels what a client runs. On a lane only what the server has to itself now is cancelled
     /// there, and the lane takes nothing more until it has ended; what waits behind others is
-    /// answered here when its turn comes.
-    fn cancel(&self, client: &Rc<Client>) {
+    /// answered here when its turn comes. `telling` goes once the server has been told.
+    fn cancel(&self, client: &Rc<Client>, telling: oneshot::Sender<()>) {
         client.cancel();
         if let Some(Target { record, key }) = client.leased() {
-            return self.spawn_cancel(&record, key);
+            return self.spawn_cancel(&record, key, telling);
         }
         let groups = self.groups.borrow();
         for group in groups.values() {
@@ -375,12 +376,17 @@ impl Front {
             {
                 lane.known.cancelled.set(true);
                 lane.handle.quarantine();
-                return self.spawn_cancel(&lane.known.record, key);
+                return self.spawn_cancel(&lane.known.record, key, telling);
             }
         }
     }
 
-    fn spawn_cancel(&self, record: &Rc<Record>, key: server::CancelKey) {
+    fn spawn_cancel(
+        &self,
+        record: &Rc<Record>,
+        key: server::CancelKey,
+        telling: oneshot::Sender<()>,
+    ) {
         let cancelling = record.cancelled();
         let limit = self.settings().timeouts.cancel.get();
         let backend = record.backend.clone();
@@ -391,7 +397,7 @@ impl Front {
                 Ok(Err(error)) => tracing::warn!(%error, "a statement could not be cancelled"),
                 Err(_) => tracing::warn!("a cancel took longer than postgres.timeouts.cancel"),
             }
-            drop(cancelling);
+            drop((cancelling, telling));
         });
     }
 

@@ -161,7 +161,8 @@ impl Entrance {
                     self.stream()?.write_all(b"N").await?;
                 }
                 First::Cancel { process_id, secret } => {
-                    self.front.gateway.cancel(process_id, secret);
+                    let gateway = self.front.gateway.clone();
+                    gateway.cancel(process_id, secret).await;
                     return Err(NoSession::Gone);
                 }
                 First::Start(start) => {
