@@ -94,19 +94,7 @@ impl Session {
             Err(FrameError::TooShort) => return Err(End::unknown_message(bytes[0])),
         };
         match tag {
-            // The server waits for more of the round as well: what came before the goodbye is done
-            // or undone there, as it would be without Weir.
-            b'X' if relay.within || relay.copying => {
-                put_terminate(&mut server.out);
-                relay.leaving = true;
-                return Ok(bytes.len());
-            }
-            // What was sent before it is answered first.
-            b'X' if !relay.rounds.is_empty() || server.unsent() > 0 => {
-                relay.leaving = true;
-                return Ok(0);
-            }
-            b'X' => return Err(End::Terminated),
+            b'X' => return farewell(relay, server, bytes),
             b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'S' | b'H' | b'F' | b'd' | b'c' | b'f' => {}
             _ => return Err(End::unknown_message(tag)),
         }
@@ -337,4 +325,21 @@ impl Session {
         let named = names.get(bind.statement)?;
         Some(named.statement.plan(&self.database, self.scope))
     }
+}
+
+/// The client says goodbye; how many bytes of what it sent are dealt with by that.
+fn farewell(relay: &mut Relay, server: &mut Connection, bytes: &[u8]) -> Result<usize, End> {
+    if relay.within || relay.copying {
+        // The server waits for more of the round as well: what came before the goodbye is done or
+        // undone there, as it would be without Weir.
+        put_terminate(&mut server.out);
+        relay.leaving = true;
+        return Ok(bytes.len());
+    }
+    if !relay.rounds.is_empty() || server.unsent() > 0 {
+        // What was sent before it is answered first.
+        relay.leaving = true;
+        return Ok(0);
+    }
+    Err(End::Terminated)
 }
