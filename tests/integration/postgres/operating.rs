@@ -154,9 +154,11 @@ fn latencies_and_counts_agree_under_a_load() {
     // Reads go to the replica, by lane and by lease.
     assert_eq!(status["backends"][1]["latencies"].as_array().map(Vec::len), Some(2), "{status}");
     assert_eq!(metrics.sum("weir_postgres_clients", &[("state", "waiting")]), 0.0);
-    for gauge in ["clients", "servers", "lane_statements", "backend_lag_bytes"] {
-        assert!(metrics.has(&format!("weir_postgres_{gauge}")), "{gauge}");
-    }
+    wait::until("the gauges are there", wait::LONG, || {
+        let metrics = weir.metrics();
+        let gauges = ["clients", "servers", "lane_statements", "backend_lag_bytes"];
+        gauges.iter().all(|gauge| metrics.has(&format!("weir_postgres_{gauge}")))
+    });
 }
 
 #[test]
