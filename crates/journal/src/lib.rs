@@ -33,7 +33,6 @@ mod ledger;
 mod open;
 mod position;
 mod prepare;
-mod priority;
 mod reader;
 mod record;
 mod recovery;

@@ -1,10 +1,9 @@
 //! The journal thread: takes what all workers have appended as one group, writes it, syncs it,
-//! and says so. A group is what came while the last was written; only a thread with real-time
-//! priority then lets the workers go first for a moment.
+//! and says so. It never waits for more to come: a group is what came while the last was written.
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::core::{Core, lock, now_ns};
 use crate::disk::{self, ZEROS};
@@ -12,23 +11,12 @@ use crate::gate::Room;
 use crate::group::{self, Header};
 use crate::inlet::{Inlet, Open};
 use crate::position::{Counts, Position};
-use crate::priority;
 use crate::segment::{self, First, Segment};
 use crate::shelf::Next;
 use crate::tail::{Piece, TailGroup};
 
 /// How long a group that finds no room waits between two attempts to write it.
-const ROOM_RETRY: Duration = Duration::from_millis(100);
-
-/// What a worker needs for one request at least, and the longest pause between two groups.
-const REQUEST: Duration = Duration::from_micros(16);
-const PAUSE_MAX: Duration = Duration::from_millis(1);
-
-/// How long a real-time thread rests after a group. Without it, it would take the processor from
-/// the workers for each first record that comes back; whoever is alone never waits.
-fn pause(records: u32) -> Duration {
-    if records < 2 { Duration::ZERO } else { (REQUEST * records.min(1000)).min(PAUSE_MAX) }
-}
+const ROOM_RETRY: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// The state of the journal thread.
 pub(crate) struct Writer {
@@ -68,7 +56,6 @@ impl Writer {
     /// Works until the journal is closed and everything taken is written.
     pub fn run(mut self) {
         let core = self.core.clone();
-        let raised = priority::raise();
         core.writer.attach();
         self.refresh_limit();
         loop {
@@ -83,10 +70,7 @@ impl Writer {
                 continue;
             }
             if !group.is_empty() {
-                let records = group.iter().map(|taken| taken.open.records).sum();
                 match self.commit(group) {
-                    // The journal's own thread, which serves nobody else.
-                    Ok(()) if raised => std::thread::sleep(pause(records)),
                     Ok(()) => {}
                     Err(Failure::Closed) => break,
                     Err(Failure::Disk(doing, error)) => {
