@@ -248,10 +248,14 @@ impl Outlet {
     }
 
     /// Waits until the client has gone away or the connection is closed, for a task that does not
-    /// read meanwhile: whoever reads hears of it there, and at once. Looks each `every`.
+    /// read meanwhile: whoever reads hears of it there, and at once. Looks each `every`, and not
+    /// before: to look is a system call, and most waits are shorter.
     pub async fn gone(&self, every: Duration) {
-        while self.may_send() && !self.0.stream.borrow().is_ended() {
+        while self.may_send() {
             tokio::time::sleep(every).await;
+            if self.0.stream.borrow().is_ended() {
+                return;
+            }
         }
     }
 
