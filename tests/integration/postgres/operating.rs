@@ -172,7 +172,7 @@ fn slow_statements_are_logged_from_lanes_and_leases_without_their_literals() {
         let mut slow = log.lines().filter(|line| line.contains("a slow statement"));
         slow.any(|line| line.contains(&way) && line.contains(text))
     };
-    assert!(has("lease", "pg_sleep"), "{}", weir.log());
+    wait::until("it is in the log", wait::LONG, || has("lease", "pg_sleep"));
     // Quick, so that it rides a lane from then on; and then it isn't.
     let read = |last: u32| format!("SELECT count(*) FROM generate_series(1, {last}) AS s(n)");
     wait::until("one is slow on a lane", wait::LONG, || {
