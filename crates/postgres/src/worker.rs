@@ -381,11 +381,13 @@ impl Front {
         }
     }
 
-    fn spawn_cancel(
+    /// Has what runs on a server connection cancelled; `kept` goes once the server has been told,
+    /// or can't be.
+    pub(crate) fn spawn_cancel(
         &self,
         record: &Rc<Record>,
         key: server::CancelKey,
-        telling: oneshot::Sender<()>,
+        kept: impl Sized + 'static,
     ) {
         let cancelling = record.cancelled();
         let limit = self.settings().timeouts.cancel.get();
@@ -397,7 +399,7 @@ impl Front {
                 Ok(Err(error)) => tracing::warn!(%error, "a statement could not be cancelled"),
                 Err(_) => tracing::warn!("a cancel took longer than postgres.timeouts.cancel"),
             }
-            drop((cancelling, telling));
+            drop((cancelling, kept));
         });
     }
 

@@ -312,9 +312,9 @@ impl DeadLetters {
             }
             kept += 1;
         }
-        let write =
-            if kept > 0 { file.write_all(&bytes).and_then(|()| file.sync_all()) } else { Ok(()) };
-        if let Err(error) = write {
+        if kept > 0
+            && let Err(error) = file.write_all(&bytes).and_then(|()| file.sync_all())
+        {
             // Best effort: an end that stays torn is cut off when the file is opened again.
             let _ = file.set_len(before);
             return Err(io_error("write", &path)(error));

@@ -15,7 +15,7 @@ use crate::backends::{Ask, Backend, Standing};
 use crate::console::ServerState;
 use crate::lanes::Loaded;
 use crate::plan::{Kind, Plan};
-use crate::server::{self, Reported};
+use crate::server::Reported;
 use crate::settings::Route;
 use crate::worker::{Key, Leased};
 
@@ -75,13 +75,7 @@ impl Session {
             // What runs there goes on for nobody.
             Err(End::Refused(_)) if !lease.script.is_idle() => {
                 if let Some(Target { record, key }) = target {
-                    let cancelling = record.cancelled();
-                    let limit = self.front.settings().timeouts.cancel.get();
-                    spawn_local(async move {
-                        let cancel = server::cancel(record.backend.server(), &key);
-                        let _ = tokio::time::timeout(limit, cancel).await;
-                        drop((cancelling, lease));
-                    });
+                    self.front.spawn_cancel(&record, key, lease);
                 }
                 return;
             }
