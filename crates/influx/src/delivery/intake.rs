@@ -141,18 +141,17 @@ impl Intake {
         None
     }
 
-    /// Finds a point beyond the window that `wanted` takes: one of `db` and `rp`, or of others
-    /// once enough has been searched. It may lie beyond a statement: it is sent again in its
-    /// place. Waits for `patience` for new records.
+    /// Finds a point beyond the window that `wanted` takes: one in the same place, which `same`
+    /// tells by a record's database and policy, or elsewhere once enough has been searched. It may
+    /// lie beyond a statement: it is sent again in its turn. Waits for `patience` for new records.
     pub async fn look_ahead(
         &mut self,
-        db: &str,
-        rp: &str,
+        same: impl Fn(&str, &str) -> bool,
         patience: Duration,
         wanted: impl Fn(&[u8]) -> bool,
     ) -> Option<Found> {
-        let same = |points: &Points<'_>| points.db == db && points.rp == rp;
-        if let Some(found) = self.search(|points| same(points), &wanted) {
+        let same = |points: &Points<'_>| same(points.db, points.rp);
+        if let Some(found) = self.search(same, &wanted) {
             return Some(found);
         }
         let held: u64 = self.chunks.iter().map(Chunk::bytes).sum();

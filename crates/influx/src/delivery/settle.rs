@@ -13,6 +13,7 @@ use super::intake::{Found, Intake};
 use super::letter::{Id, Letter};
 use super::sender::{Interrupted, Sender, Verdict};
 use super::suspects::suspects;
+use crate::catalogue::Lookup;
 
 /// Points of the same piece that are tried as canaries.
 const CANARIES_MAX: usize = 16;
@@ -204,7 +205,7 @@ impl Trouble<'_> {
         intake: &mut Intake,
     ) -> Result<Outcome, Interrupted> {
         if self.canaries.beside != Some(beside) || self.canaries.found.is_empty() {
-            let found = self.find_canaries(beside, intake).await;
+            let found = self.find_canaries(beside, sender, intake).await;
             self.canaries = Canaries { beside: Some(beside), found, next: 0 };
         }
         let count = self.canaries.found.len();
@@ -227,7 +228,7 @@ impl Trouble<'_> {
     /// Points of other series. Those behind `beside` are sent again in their turn, so that sending
     /// one before it does no harm; of those before it only the one accepted last, which nothing
     /// has overwritten since.
-    async fn find_canaries(&self, beside: u32, intake: &mut Intake) -> Vec<Found> {
+    async fn find_canaries(&self, beside: u32, sender: &Sender, intake: &mut Intake) -> Vec<Found> {
         let failing = wire::line::series(self.line(beside));
         let other = |line: &[u8]| wire::line::series(line) != failing;
         let (db, rp) = (&self.batch.db, &self.batch.rp);
@@ -240,7 +241,15 @@ impl Trouble<'_> {
             found.push(here(Bytes::copy_from_slice(self.line(last))));
         }
         if found.is_empty() {
-            found.extend(intake.look_ahead(db, rp, CANARY_PATIENCE, other).await);
+            // What was written before the names were known has none for the default policy.
+            let names = sender.catalogue.snapshot();
+            let policy = |rp: &str| match names.lookup(db, rp) {
+                Lookup::Policy(name) => name,
+                Lookup::NoDatabase | Lookup::NoPolicy => rp.into(),
+            };
+            let policy_here = policy(rp);
+            let same = |other: &str, rp: &str| other == db && policy(rp) == policy_here;
+            found.extend(intake.look_ahead(same, CANARY_PATIENCE, other).await);
         }
         found
     }

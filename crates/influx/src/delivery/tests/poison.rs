@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex};
 use super::fake::{Act, Fake, Seen, ok, refuse};
 use super::rig::{Rig, Store, backend, lines, number};
 use crate::backends::Phase;
+use crate::catalogue::Listing;
 use crate::delivery::dead_letters::{self, Selection};
 use crate::delivery::replay::{Replayed, replay};
 use crate::settings::BackendSettings;
 use watch::units::Size;
+use wire::influxql::Change;
 
 /// InfluxDB's way with a type conflict: the good points are stored, the bad ones counted.
 fn conflict_at(
@@ -103,6 +105,30 @@ async fn a_failing_point_that_is_alone_waits_for_another_series() {
     rig.settled("a").await;
     assert_eq!(rig.letters("a").len(), 1);
     assert_eq!(store.last_arrivals().len(), 3);
+}
+
+#[tokio::test]
+async fn a_default_policy_is_the_same_with_its_name_and_without() {
+    let store = Store::default();
+    let stored = store.clone();
+    let fake = Fake::start(move |seen| {
+        if seen.is_write() && seen.lines().iter().any(|line| number(line) == 0) {
+            return refuse(500, "runtime error");
+        }
+        stored.all()(seen)
+    })
+    .await;
+    let rig = Rig::start(&[backend("a", &fake)]).await;
+    // Written before the backend's names were known, and after.
+    rig.write("d", "", &lines(0, 1)).await;
+    rig.until("a", "retrying", |status| status.state == Phase::Retrying).await;
+    let mut listing = Listing::default();
+    listing.apply(&Change::CreateDatabase { name: "d".into(), policy: Some("week".into()) });
+    rig.catalogue.add("a", listing);
+    rig.write("d", "week", &lines(1, 2)).await;
+    rig.settled("a").await;
+    assert_eq!(rig.letters("a").len(), 1);
+    assert_eq!(store.last_arrivals(), [1]);
 }
 
 #[tokio::test]
