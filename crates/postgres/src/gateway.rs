@@ -104,7 +104,13 @@ pub struct Gateway {
     /// How many there are, as of `bind`.
     workers: AtomicUsize,
     operated: console::Operated,
+    /// Where the console's RELOAD goes.
+    reloads: Mutex<mpsc::Sender<Reload>>,
 }
+
+/// A RELOAD of the console, which is about all of the process's configuration. Whoever owns that
+/// answers it with whether the new one is in force.
+pub type Reload = oneshot::Sender<bool>;
 
 /// All sockets of the gateway, bound and not yet served.
 pub struct Listeners {
@@ -191,6 +197,7 @@ impl Gateway {
             next_server: AtomicU64::new(1),
             workers: AtomicUsize::new(1),
             operated: console::Operated::default(),
+            reloads: Mutex::new(mpsc::channel(1).0),
         });
         gateway.show(&Snapshot::default());
         gateway.control.spawn(Self::watch(Arc::downgrade(&gateway)));
@@ -311,6 +318,14 @@ impl Gateway {
         self.admitted.reload(&settings);
         self.settings.store(Arc::new(settings));
         Ok(fixed)
+    }
+
+    /// What the console is told to reload arrives here from now on; without anybody there, RELOAD
+    /// is an error.
+    pub fn reloads(&self) -> mpsc::Receiver<Reload> {
+        let (sender, receiver) = mpsc::channel(1);
+        *lock(&self.reloads) = sender;
+        receiver
     }
 
     /// What a client from there has to show.

@@ -25,5 +25,5 @@ pub mod settings;
 pub mod status;
 pub mod worker;
 
-pub use gateway::{Gateway, Listeners, OpenError, Share};
+pub use gateway::{Gateway, Listeners, OpenError, Reload, Share};
 pub use settings::Settings;

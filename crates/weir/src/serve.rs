@@ -71,19 +71,28 @@ async fn live(
     systemd::ready();
 
     let mut running = settings;
+    let mut reload = || {
+        systemd::reloading();
+        let reloaded = reload::reload(wanted, &mut running, &fronts, log);
+        systemd::ready();
+        reloaded
+    };
+    let mut asked = fronts.reloads();
     let code = loop {
         tokio::select! {
             signal = signals.next() => match signal {
                 Signal::Reload => {
-                    systemd::reloading();
-                    running = reload::reload(wanted, running, &fronts, log);
-                    systemd::ready();
+                    reload();
                 }
                 Signal::Stop(name) => {
                     tracing::info!(signal = name, "stopping");
                     break DONE;
                 }
             },
+            Some(answer) = asked.recv() => {
+                // Whoever asked may be gone.
+                let _ = answer.send(reload());
+            }
             // A worker that is gone takes its share of the connections with it: start afresh.
             ended = workers.ended() => {
                 let worker = ended.map(|ended| ended.index);
@@ -93,6 +102,7 @@ async fn live(
         }
     };
 
+    drop(asked);
     state.begin_to_stop();
     systemd::stopping();
     let stopped = fronts.stop(running.drain_timeout.get(), workers);

@@ -50,9 +50,7 @@ fn users_servers_and_limits_change_and_no_client_notices() {
     );
     weir.configure(|_| Setup::new().table(&table(&[&cluster, &replica], &rules)));
     operator.simple_query("RELOAD").expect("it is taken");
-    wait::until("the new server is known", wait::LONG, || {
-        rows(&mut operator, "SHOW BACKENDS").len() == 2
-    });
+    assert_eq!(rows(&mut operator, "SHOW BACKENDS").len(), 2);
     let pool = row(&mut operator, "SHOW CONFIG", "key", "pool.size");
     assert_eq!(pool["value"], "3");
     let ann = config(weir.postgres, "ann", SUPERUSER).connect(NoTls);
@@ -70,8 +68,9 @@ fn users_servers_and_limits_change_and_no_client_notices() {
 
     // A file that can't be used changes nothing.
     weir.configure(|_| Setup::new().table("[postgres]\nlisten = \"{postgres}\"\n"));
-    weir.reload();
-    wait::until("it says so", wait::LONG, || weir.log().contains("postgres.user"));
+    let refused = operator.simple_query("RELOAD").map(|_| ()).expect_err("it can't be used");
+    assert_eq!(said(&refused), "F0000 RELOAD failed, see logs for additional details");
+    wait::until("it says why", wait::LONG, || weir.log().contains("postgres.user"));
     assert_eq!(rows(&mut operator, "SHOW BACKENDS").len(), 2);
     let now = clients(&mut operator);
     assert!(before.iter().all(|id| now.contains(id)), "{before:?} {now:?}");

@@ -237,12 +237,18 @@ impl Gateway {
             Action::Enable(name) => {
                 self.hold(|held| held.disabled.remove(name));
             }
-            Action::Reload => signal(rustix::process::Signal::HUP)?,
-            Action::Shutdown(Wait::None | Wait::Servers | Wait::Clients) => {
-                signal(rustix::process::Signal::TERM)?;
-            }
+            Action::Reload => self.reload_all().await?,
+            Action::Shutdown(Wait::None | Wait::Servers | Wait::Clients) => terminate()?,
         }
         Ok(())
+    }
+
+    async fn reload_all(&self) -> Result<(), ActionError> {
+        let (answer, reloaded) = oneshot::channel();
+        let owner = lock(&self.reloads).clone();
+        owner.send(answer).await.map_err(|_| ActionError::Stopping)?;
+        let taken = reloaded.await.map_err(|_| ActionError::Stopping)?;
+        if taken { Ok(()) } else { Err(ActionError::NotReloaded) }
     }
 
     fn pause(&self, there: Option<String>) -> Result<(), ActionError> {
@@ -335,9 +341,8 @@ fn number(count: usize) -> u64 {
     count as u64
 }
 
-/// The process itself knows what the signal means: RELOAD is about all of the configuration, and
-/// SHUTDOWN about every front end.
-fn signal(signal: rustix::process::Signal) -> Result<(), ActionError> {
-    rustix::process::kill_process(rustix::process::getpid(), signal)
+/// SHUTDOWN is about every front end of the process, which knows what the signal means.
+fn terminate() -> Result<(), ActionError> {
+    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)
         .map_err(|error| ActionError::Other(format!("the process can't be told: {error}")))
 }

@@ -9,6 +9,7 @@ use journal::{Journal, Position};
 use serde_json::{Value, json};
 use store::Store;
 use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use watch::metrics::Registry;
 
 use crate::config::Settings;
@@ -41,6 +42,11 @@ impl Fronts {
             postgres::Gateway::open(postgres, registry, Handle::current()).map_err(Failure::other)
         });
         Ok(Self { influx, postgres: postgres.transpose()? })
+    }
+
+    /// What a console asks to reload; closed where there is none.
+    pub fn reloads(&self) -> mpsc::Receiver<postgres::Reload> {
+        self.postgres.as_ref().map_or_else(|| mpsc::channel(1).1, |gateway| gateway.reloads())
     }
 
     /// Binds every socket before the first is served, so that a port which is taken is an error of

@@ -1,34 +1,34 @@
-//! SIGHUP: what can change while connections are open, and what can't.
+//! SIGHUP and the console's RELOAD: what can change while connections are open, and what can't.
 
 use super::fronts::Fronts;
 use crate::cli::ConfigFile;
 use crate::config::{self, Settings};
 
-/// Reads the configuration again and puts into effect what can be. A configuration that can't be
-/// used changes nothing. Returns what is in force from now on, to compare with the next time.
+/// Reads the configuration again and puts into effect what can be; `running` is what is in force,
+/// then and afterwards. A configuration that can't be used changes nothing; returns whether it could.
 pub fn reload(
     wanted: &ConfigFile,
-    running: Settings,
+    running: &mut Settings,
     fronts: &Fronts,
     log: &watch::log::Handle,
-) -> Settings {
+) -> bool {
     let loaded = match config::load(wanted) {
         Ok(loaded) => loaded,
         Err(error) => {
             tracing::error!(%error, "the configuration was not reloaded; the former one stays");
-            return running;
+            return false;
         }
     };
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
     let wanted = loaded.settings;
-    let fixed = fixed(&running, &wanted).into_iter().map(str::to_owned);
+    let fixed = fixed(running, &wanted).into_iter().map(str::to_owned);
     let fixed = match reload_fronts(&wanted, fronts) {
         Ok(in_fronts) => fixed.chain(in_fronts).collect::<Vec<_>>(),
         Err(error) => {
             tracing::error!(error, "the configuration was not reloaded; the former one stays");
-            return running;
+            return false;
         }
     };
     for key in fixed {
@@ -39,10 +39,9 @@ pub fn reload(
     }
     tracing::info!("the configuration was reloaded");
     // What needs a restart stays as it runs, so that it is named again until there was one.
-    let log = watch::log::Settings { level: wanted.log.level, ..running.log };
-    let mut now = running;
-    (now.influx, now.postgres, now.log) = (wanted.influx, wanted.postgres, log);
-    now
+    running.log.level = wanted.log.level;
+    (running.influx, running.postgres) = (wanted.influx, wanted.postgres);
+    true
 }
 
 /// The keys of the front ends that need a restart.
