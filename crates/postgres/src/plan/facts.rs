@@ -21,19 +21,34 @@ pub struct Facts {
     loaded: bool,
     /// Something in the catalogue makes that no statement can be proven.
     closed: bool,
-    functions: HashMap<Box<[u8]>, bool>,
-    relations: HashMap<Box<[u8]>, bool>,
-    operators: HashMap<Box<[u8]>, bool>,
-    types: HashMap<Box<[u8]>, bool>,
-    /// Unsafe functions that can be called as `x.name`.
-    attributes: HashSet<Box<[u8]>>,
+    /// No statement is steady: what is used without being named is not, or transactions are not
+    /// READ COMMITTED unless they say so.
+    unsteady: bool,
+    functions: HashMap<Box<[u8]>, Mark>,
+    relations: HashMap<Box<[u8]>, Mark>,
+    operators: HashMap<Box<[u8]>, Mark>,
+    types: HashMap<Box<[u8]>, Mark>,
+    /// Functions that are not steady and can be called as `x.name`.
+    attributes: HashMap<Box<[u8]>, Mark>,
     /// Functions whose text leaves something on the session.
     pins: HashSet<Box<[u8]>>,
     /// Types of users by their number.
-    type_oids: HashMap<u32, bool>,
-    /// Whether the name of anything unsafe has a byte from 0x80, whose case and encoding differ
-    /// between servers and clients.
-    odd_names: bool,
+    type_oids: HashMap<u32, Mark>,
+    /// The worst of what has a byte from 0x80 in its name, whose case and encoding differ between
+    /// servers and clients.
+    odd_names: Mark,
+}
+
+/// What is known of all that bear a name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Mark {
+    /// One of them is volatile, or depends on what is.
+    Unsafe,
+    /// They may depend on the transaction that they are used in.
+    Safe,
+    /// They depend on data, and on the session's settings.
+    #[default]
+    Steady,
 }
 
 /// Why rows do not make facts.
@@ -101,24 +116,31 @@ impl Facts {
     }
 
     fn row(&mut self, what: &[u8], name: &[u8], mark: &[u8]) -> Option<()> {
-        let harmless = match mark {
-            b"safe" => true,
-            b"unsafe" => false,
+        let mark = match mark {
+            b"steady" => Mark::Steady,
+            b"safe" => Mark::Safe,
+            b"unsafe" => Mark::Unsafe,
             _ => return None,
         };
-        self.odd_names |= !harmless && !name.is_ascii();
+        if !name.is_ascii() {
+            self.odd_names = self.odd_names.min(mark);
+        }
         match what {
-            b"function" => drop(self.functions.insert(name.into(), harmless)),
-            b"relation" => drop(self.relations.insert(name.into(), harmless)),
-            b"operator" => drop(self.operators.insert(name.into(), harmless)),
-            b"type" => drop(self.types.insert(name.into(), harmless)),
-            b"attribute" => drop(self.attributes.insert(name.into())),
+            b"function" => drop(self.functions.insert(name.into(), mark)),
+            b"relation" => drop(self.relations.insert(name.into(), mark)),
+            b"operator" => drop(self.operators.insert(name.into(), mark)),
+            b"type" => drop(self.types.insert(name.into(), mark)),
+            b"attribute" => drop(self.attributes.insert(name.into(), mark)),
             b"pin" => drop(self.pins.insert(name.into())),
             b"type_oid" => {
                 let oid = std::str::from_utf8(name).ok()?.parse().ok()?;
-                self.type_oids.insert(oid, harmless);
+                self.type_oids.insert(oid, mark);
             }
-            b"catalogue" => self.closed |= !harmless,
+            b"catalogue" => {
+                self.closed |= mark == Mark::Unsafe;
+                self.unsteady = true;
+            }
+            b"isolation" => self.unsteady |= mark != Mark::Steady,
             _ => return None,
         }
         Some(())
@@ -141,34 +163,40 @@ impl Facts {
     /// that is not known is not harmless, and with no facts none is.
     #[must_use]
     pub fn parameter_is_harmless(&self, oid: u32) -> bool {
-        oid < super::words::FIRST_USER_OID || self.type_oids.get(&oid) == Some(&true)
+        oid < super::words::FIRST_USER_OID
+            || self.type_oids.get(&oid).is_some_and(|mark| *mark != Mark::Unsafe)
     }
 
-    pub(super) fn function(&self, name: &[u8]) -> Option<bool> {
+    /// Whether no statement is steady, whatever is in it.
+    pub(super) fn are_unsteady(&self) -> bool {
+        self.unsteady
+    }
+
+    pub(super) fn function(&self, name: &[u8]) -> Option<Mark> {
         self.functions.get(name).copied()
     }
 
-    pub(super) fn relation(&self, name: &[u8]) -> Option<bool> {
+    pub(super) fn relation(&self, name: &[u8]) -> Option<Mark> {
         self.relations.get(name).copied()
     }
 
-    pub(super) fn operator(&self, name: &[u8]) -> Option<bool> {
+    pub(super) fn operator(&self, name: &[u8]) -> Option<Mark> {
         self.operators.get(name).copied()
     }
 
-    pub(super) fn type_named(&self, name: &[u8]) -> Option<bool> {
+    pub(super) fn type_named(&self, name: &[u8]) -> Option<Mark> {
         self.types.get(name).copied()
     }
 
-    pub(super) fn is_attribute(&self, name: &[u8]) -> bool {
-        self.attributes.contains(name)
+    pub(super) fn attribute(&self, name: &[u8]) -> Option<Mark> {
+        self.attributes.get(name).copied()
     }
 
     pub(super) fn pins(&self, name: &[u8]) -> bool {
         self.pins.contains(name)
     }
 
-    pub(super) fn has_odd_names(&self) -> bool {
+    pub(super) fn odd_names(&self) -> Mark {
         self.odd_names
     }
 }

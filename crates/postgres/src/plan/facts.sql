@@ -1,6 +1,7 @@
 -- What of a database's catalogue is harmless to a read. Three columns: what it is, its name, and
--- whether all that bear the name are safe. Something is unsafe if it is volatile, or if it depends,
--- by however many steps, on what is.
+-- what all that bear the name are. Something is unsafe if it is volatile, or if it depends, by
+-- however many steps, on what is. What is safe is steady besides if it can't depend on the
+-- transaction either, as now() does.
 with recursive
 spaces as materialized (
     select oid from pg_catalog.pg_namespace where nspname !~ '^pg_(temp|toast)'
@@ -182,8 +183,32 @@ unsafe(class, oid) as (
     select e.class, e.oid from unsafe u join edges e on e.on_class = u.class and e.on_oid = u.oid
 ),
 bad as materialized (select class, oid from unsafe),
+-- Only what is immutable is sure not to tell of the transaction. Of a user's function its text is
+-- looked at too. Of a relation, only rows that are stored are sure.
+fickle(class, oid) as (
+    select class, oid from bad
+    union
+    select 'f', p.oid
+    from pg_catalog.pg_proc p join pg_catalog.pg_language l on l.oid = p.prolang
+    where p.provolatile <> 'i'
+        or (p.oid >= 16384 and l.lanname in ('sql', 'plpgsql') and p.prosrc ~* (
+            '\m(now|today|tomorrow|yesterday|current_(date|time|timestamp)|localtime|localtimestamp'
+            '|transaction_timestamp|age)\M'))
+    union
+    -- CURRENT_DATE and its kin are no functions, and a text may become any time.
+    select class, oid from trees where tree ~ '\{(SQLVALUEFUNCTION|COERCEVIAIO) '
+    union
+    select 'r', oid from pg_catalog.pg_class where relkind not in ('r', 'p', 'm') or relrowsecurity
+    union
+    -- A builtin that is merely stable depends on settings where a type or another builtin uses it:
+    -- how an enum is written, or which day a timestamptz is on.
+    select e.class, e.oid
+    from fickle f join edges e on e.on_class = f.class and e.on_oid = f.oid
+    where not (f.class = 'f' and f.oid < 16384 and (e.class = 't' or e.oid < 16384))
+),
+unsteady as materialized (select class, oid from fickle),
 functions as (
-    select p.oid, p.proname, b.oid is null as safe,
+    select p.oid, p.proname, b.oid is null as safe, u.oid is null as steady,
         p.pronargs > 0 and p.pronargs - p.pronargdefaults <= 1
         and a.typname not in ('internal', 'cstring')
         and (p.provariadic <> 0 or a.typtype in ('c', 'p', 'd') or exists (
@@ -194,33 +219,39 @@ functions as (
         join spaces n on n.oid = p.pronamespace
         left join pg_catalog.pg_type a on a.oid = p.proargtypes[0]
         left join bad b on b.class = 'f' and b.oid = p.oid
+        left join unsteady u on u.class = 'f' and u.oid = p.oid
 ),
-facts(what, name, safe) as (
-    select 'function', proname::text, bool_and(safe) from functions group by 2
+facts(what, name, safe, steady) as (
+    select 'function', proname::text, bool_and(safe), bool_and(steady) from functions group by 2
     union all
-    select distinct 'attribute', proname::text, false from functions where attribute and not safe
+    select 'attribute', proname::text, bool_and(safe), false
+    from functions where attribute and not steady group by 2
     union all
-    select 'relation', c.relname::text, bool_and(b.oid is null)
+    select 'relation', c.relname::text, bool_and(b.oid is null), bool_and(u.oid is null)
     from pg_catalog.pg_class c
         join spaces n on n.oid = c.relnamespace
         left join bad b on b.class = 'r' and b.oid = c.oid
+        left join unsteady u on u.class = 'r' and u.oid = c.oid
     where c.relkind in ('r', 'p', 'v', 'm', 'S', 'f')
     group by 2
     union all
-    select 'operator', o.oprname::text, bool_and(b.oid is null or i.oid is not null)
+    select 'operator', o.oprname::text, bool_and(b.oid is null or i.oid is not null),
+        bool_and(u.oid is null or i.oid is not null)
     from pg_catalog.pg_operator o
         left join bad b on b.class = 'o' and b.oid = o.oid
+        left join unsteady u on u.class = 'o' and u.oid = o.oid
         left join told_by_type i on i.oid = o.oid
     group by 2
     union all
-    select 'type', t.typname::text, bool_and(b.oid is null)
+    select 'type', t.typname::text, bool_and(b.oid is null), bool_and(u.oid is null)
     from pg_catalog.pg_type t
         join spaces n on n.oid = t.typnamespace
         left join bad b on b.class = 't' and b.oid = t.oid
+        left join unsteady u on u.class = 't' and u.oid = t.oid
     group by 2
     union all
     -- Functions whose text leaves something on the session. Their callers keep their server.
-    select distinct 'pin', p.proname::text, false
+    select distinct 'pin', p.proname::text, false, false
     from pg_catalog.pg_proc p
         join pg_catalog.pg_language l on l.oid = p.prolang
         join spaces n on n.oid = p.pronamespace
@@ -230,24 +261,49 @@ facts(what, name, safe) as (
         or (p.prosrc ~* '\mcreate\s+((local|global|or\s+replace)\s+)*temp(orary)?\s'
             and p.prosrc !~* '\mon\s+commit\s+drop\M'))
     union all
-    select 'type_oid', t.oid::text, b.oid is null
-    from pg_catalog.pg_type t left join bad b on b.class = 't' and b.oid = t.oid
+    select 'type_oid', t.oid::text, b.oid is null, u.oid is null
+    from pg_catalog.pg_type t
+        left join bad b on b.class = 't' and b.oid = t.oid
+        left join unsteady u on u.class = 't' and u.oid = t.oid
     where t.oid >= 16384
     union all
     -- What is used without being named, between types that every statement has.
-    select 'catalogue', 'operator', false
-    from implied o join bad b on b.class = 'o' and b.oid = o.oid
+    select 'catalogue', 'operator', b.oid is null, false
+    from implied o
+        join unsteady u on u.class = 'o' and u.oid = o.oid
+        left join bad b on b.class = 'o' and b.oid = o.oid
     where o.oprleft < 16384 and o.oprright < 16384
     union all
-    select 'catalogue', 'cast', false
-    from pg_catalog.pg_cast c join bad b on b.class = 'f' and b.oid = c.castfunc
+    select 'catalogue', 'cast', b.oid is null, false
+    from pg_catalog.pg_cast c
+        join unsteady u on u.class = 'f' and u.oid = c.castfunc
+        left join bad b on b.class = 'f' and b.oid = c.castfunc
     where c.castsource < 16384 and c.casttarget < 16384
+        and (c.castfunc >= 16384 or b.oid is not null)
     union all
-    select 'catalogue', 'support function', false
-    from pg_catalog.pg_amproc a join bad b on b.class = 'f' and b.oid = a.amproc::oid
+    select 'catalogue', 'support function', b.oid is null, false
+    from pg_catalog.pg_amproc a
+        join unsteady u on u.class = 'f' and u.oid = a.amproc::oid
+        left join bad b on b.class = 'f' and b.oid = a.amproc::oid
     where a.amproclefttype < 16384 and a.amprocrighttype < 16384
+        and (a.amproc::oid >= 16384 or b.oid is not null)
+    union all
+    -- Of any other isolation, a transaction sees what was there when it read first.
+    select 'isolation', 'default', true,
+        current_setting('default_transaction_isolation') in ('read committed', 'read uncommitted')
+        and not current_setting('default_transaction_read_only')::bool
+        and not current_setting('default_transaction_deferrable')::bool
+        and not exists (
+            select
+            from pg_catalog.pg_db_role_setting s
+                left join pg_catalog.pg_database d on d.oid = s.setdatabase,
+                lateral unnest(s.setconfig) c
+            where (s.setdatabase = 0 or d.datname = current_database())
+                and c ~* '^default_transaction_')
 )
-select what, name, case when safe then 'safe' else 'unsafe' end from facts
+select what, name,
+    case when safe and steady then 'steady' when safe then 'safe' else 'unsafe' end
+from facts
 union all
 -- The last row: without it rows are missing.
 select 'end', '', '';

@@ -34,4 +34,14 @@ select md5(string_agg(n || ':' || coalesce(s, 0), ',' order by n)) from (
     select 14, sum(hashtextextended(concat(rngtypid, xmin, ctid), 0)) from pg_catalog.pg_range
     union all
     select 15, sum(hashtextextended(concat(oid, xmin, ctid), 0)) from pg_catalog.pg_namespace
+    union all
+    select 16, sum(hashtextextended(concat(s.setdatabase, '/', s.setrole, c), 0))
+    from pg_catalog.pg_db_role_setting s
+        left join pg_catalog.pg_database d on d.oid = s.setdatabase,
+        lateral unnest(s.setconfig) c
+    where (s.setdatabase = 0 or d.datname = current_database()) and c ~* '^default_transaction_'
+    union all
+    select 17, sum(hashtextextended(name || current_setting(name), 0))
+    from (values ('default_transaction_isolation'), ('default_transaction_read_only'),
+        ('default_transaction_deferrable')) settings(name)
 ) states;

@@ -11,7 +11,7 @@ use wire::sql::{Directive, Strings, directive, normalise};
 use super::facts::Facts;
 use super::kind::Kind;
 use super::reason::Reason;
-use super::statement::{self, Classified};
+use super::statement::{self, Classified, Found};
 
 /// Longest normal form that is kept, in bytes; what is longer is classified each time.
 const FORM_BYTES_MAX: usize = 4096;
@@ -23,6 +23,11 @@ pub struct Plan {
     pub kind: Kind,
     /// Why it is no proven read, if it is none.
     pub reason: Reason,
+    /// It is a proven read whose result does not depend on which transaction it runs in, as long as
+    /// that is READ COMMITTED and has written nothing: it may run outside the one it is sent in. A
+    /// transaction is READ COMMITTED where neither its `BEGIN` nor a setting of the session's says
+    /// otherwise; what the server and the database say is in the facts.
+    pub steady: bool,
     /// A number for its normal form, the same in every process; for people and metrics only.
     pub fingerprint: u64,
     /// What a comment in front of it asks for.
@@ -191,7 +196,7 @@ impl Planner {
                 let (mut plan, keep) = classify(sql, scope, &self.facts, form.clone());
                 let is_refuted = |all: &HashSet<u64>| all.contains(&plan.fingerprint);
                 if plan.kind == Kind::Read && self.refuted.iter().any(is_refuted) {
-                    (plan.kind, plan.reason) = (Kind::Other, Reason::Refuted);
+                    (plan.kind, plan.reason, plan.steady) = (Kind::Other, Reason::Refuted, false);
                 }
                 if !keep {
                     return Rc::new(plan);
@@ -221,11 +226,12 @@ impl Scope {
 /// The plan, and whether it holds for all texts of this normal form.
 #[cold]
 fn classify(sql: &[u8], scope: Scope, facts: &Facts, form: Rc<[u8]>) -> (Plan, bool) {
-    let Classified { kind, reason, keep } = statement::classify_text(sql, scope, facts);
+    let Classified { found, keep } = statement::classify_text(sql, scope, facts);
+    let Found { kind, reason, steady } = found;
     let (run_us, is_refuted) = Default::default();
     let directive = directive(sql);
     let fingerprint = form.get(1..).map_or(0, number_of);
-    (Plan { kind, reason, fingerprint, directive, form, run_us, is_refuted }, keep)
+    (Plan { kind, reason, steady, fingerprint, directive, form, run_us, is_refuted }, keep)
 }
 
 /// The number of a plan that was refuted.

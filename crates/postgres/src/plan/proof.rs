@@ -8,32 +8,34 @@ use std::borrow::Cow;
 
 use wire::sql::{Token, TokenKind};
 
-use super::facts::Facts;
+use super::facts::{Facts, Mark};
 use super::frame::{Clause, Frame, From, Opener, With};
 use super::names::{is_name, name};
 use super::reason::Reason;
 use super::words;
 
-/// `Ok` if the statement, a query by its first word, is proven to be a read.
-pub(super) fn prove(tokens: &[Token<'_>], facts: &Facts) -> Result<(), Reason> {
+/// `Ok` if the statement, a query by its first word, is proven to be a read; and whether it is a
+/// steady one.
+pub(super) fn prove(tokens: &[Token<'_>], facts: &Facts) -> Result<bool, Reason> {
     if !facts.are_loaded() {
         let constant =
             |token: &Token<'_>| token.kind.is_literal() || matches!(token.kind, TokenKind::Comma);
         let (first, rest) = tokens.split_first().ok_or(Reason::Structure)?;
         let harmless = first.is("select") && rest.iter().all(constant);
-        return if harmless { Ok(()) } else { Err(Reason::NoFacts) };
+        return if harmless { Ok(false) } else { Err(Reason::NoFacts) };
     }
     if facts.are_closed() {
         return Err(Reason::Catalogue);
     }
     let frames = vec![Frame::statement()];
-    let mut proof =
-        Proof { tokens, facts, frames, defined: Vec::new(), before: Before::Other, type_at: 0 };
+    let (defined, before, type_at) = (Vec::new(), Before::Other, 0);
+    let steady = !facts.are_unsteady();
+    let mut proof = Proof { tokens, facts, frames, defined, before, type_at, steady };
     for at in 0..tokens.len() {
         proof.token(at)?;
     }
     match proof.frames.as_slice() {
-        [statement] if statement.may_end() && statement.clause != Clause::Start => Ok(()),
+        [statement] if statement.may_end() && statement.clause != Clause::Start => Ok(proof.steady),
         _ => Err(Reason::Structure),
     }
 }
@@ -48,6 +50,8 @@ pub(super) struct Proof<'t, 'a> {
     pub(super) before: Before,
     /// Where the last name of a type is: what is in parentheses behind it calls nothing.
     type_at: usize,
+    /// Nothing so far depends on the transaction.
+    steady: bool,
 }
 
 /// The token before, as far as it makes a word no keyword.
@@ -84,6 +88,12 @@ impl<'a> Proof<'_, 'a> {
         self.frames.last_mut().ok_or(Reason::Structure)
     }
 
+    /// Whether it is harmless, if it is known; what it depends on is noted.
+    fn weigh(&mut self, mark: Option<Mark>) -> Option<bool> {
+        self.steady &= mark.is_none_or(|mark| mark == Mark::Steady);
+        mark.map(|mark| mark != Mark::Unsafe)
+    }
+
     pub(super) fn clause(&self) -> Clause {
         self.frames.last().map_or(Clause::Start, |frame| frame.clause)
     }
@@ -114,7 +124,7 @@ impl<'a> Proof<'_, 'a> {
             b"!=" => b"<>",
             symbol => symbol,
         };
-        match self.facts.operator(symbol) {
+        match self.weigh(self.facts.operator(symbol)) {
             Some(true) => Ok(()),
             Some(false) => Err(Reason::VolatileOperator),
             None => Err(Reason::UnknownOperator),
@@ -176,10 +186,10 @@ impl<'a> Proof<'_, 'a> {
 
     fn word(&mut self, at: usize, token: Token<'a>, before: Before) -> Result<(), Reason> {
         let name = name(&token).ok_or(Reason::OddText)?;
-        if self.facts.has_odd_names() && !name.is_ascii() {
+        if !name.is_ascii() && self.weigh(Some(self.facts.odd_names())) == Some(false) {
             return Err(Reason::OddText);
         }
-        if self.facts.type_named(&name) == Some(false) {
+        if self.weigh(self.facts.type_named(&name)) == Some(false) {
             return Err(Reason::UnsafeType);
         }
         let in_with = matches!(self.clause(), Clause::With(_));
@@ -189,14 +199,17 @@ impl<'a> Proof<'_, 'a> {
         }
         if self.opens(at + 1) {
             self.call(at, token, &name, before, label)?;
-        } else if before == Before::Dot && self.facts.is_attribute(&name) {
+        } else if before == Before::Dot && self.weigh(self.facts.attribute(&name)) == Some(false) {
             return Err(Reason::Attribute);
         }
         if label || before == Before::Dot {
             return Ok(());
         }
-        if token.kind == TokenKind::Word && self.keyword(at, token)? {
-            return Ok(());
+        if token.kind == TokenKind::Word {
+            self.steady &= !words::is_time(&name);
+            if self.keyword(at, token)? {
+                return Ok(());
+            }
         }
         self.plain_name(at, name)
     }
@@ -219,7 +232,7 @@ impl<'a> Proof<'_, 'a> {
         if bare && words::is_no_function(name) {
             return Ok(());
         }
-        match self.facts.function(name) {
+        match self.weigh(self.facts.function(name)) {
             Some(true) => Ok(()),
             Some(false) => Err(Reason::VolatileFunction),
             None if bare && words::is_syntax_before_parenthesis(name) => Ok(()),
@@ -238,7 +251,7 @@ impl<'a> Proof<'_, 'a> {
             self.tokens.get(last).filter(|token| is_name(token)).ok_or(Reason::Structure)?;
         let name = name(token).ok_or(Reason::OddText)?;
         let keyword = last == at && token.kind == TokenKind::Word && words::is_type_keyword(&name);
-        match self.facts.type_named(&name) {
+        match self.weigh(self.facts.type_named(&name)) {
             Some(true) => Ok(()),
             None if keyword => Ok(()),
             _ => Err(Reason::UnsafeType),
@@ -278,7 +291,7 @@ impl<'a> Proof<'_, 'a> {
             return Ok(());
         }
         let name = self.tokens.get(last).and_then(name).ok_or(Reason::OddText)?;
-        match self.facts.relation(&name) {
+        match self.weigh(self.facts.relation(&name)) {
             Some(true) => Ok(()),
             Some(false) => Err(Reason::UnsafeRelation),
             None if last == at && self.defined.contains(&name) => Ok(()),

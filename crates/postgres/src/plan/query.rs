@@ -6,7 +6,7 @@ use super::facts::Facts;
 use super::kind::{Kind, Pin, Unsettles};
 use super::proof;
 use super::reason::Reason;
-use super::statement::TOKENS_MAX;
+use super::statement::{Found, TOKENS_MAX};
 
 /// Whether the statement begins as a query does.
 pub(super) fn begins(tokens: &[Token<'_>]) -> bool {
@@ -17,18 +17,21 @@ pub(super) fn begins(tokens: &[Token<'_>]) -> bool {
 }
 
 /// A read if it is proven to be one.
-pub(super) fn classify(tokens: &[Token<'_>], facts: &Facts) -> (Kind, Reason) {
+pub(super) fn classify(tokens: &[Token<'_>], facts: &Facts) -> Found {
     if tokens.len() > TOKENS_MAX {
-        return (Kind::Other, Reason::TooLong);
+        return Found::of(Kind::Other, Reason::TooLong);
     }
     let explains = tokens.first().is_some_and(|first| first.is("explain"));
     let query = if explains { explained(tokens) } else { Some(tokens) };
-    let Some(query) = query else { return (Kind::Other, Reason::Explain) };
+    let Some(query) = query else { return Found::of(Kind::Other, Reason::Explain) };
     match proof::prove(query, facts) {
-        Ok(()) => (Kind::Read, Reason::Proven),
-        Err(reason @ Reason::Into) if !explains => (into(query), reason),
-        Err(reason @ Reason::DataChange) if !explains => (Kind::Write, reason),
-        Err(reason) => (Kind::Other, reason),
+        // A plan may be made for the transaction.
+        Ok(steady) => {
+            Found { kind: Kind::Read, reason: Reason::Proven, steady: steady && !explains }
+        }
+        Err(reason @ Reason::Into) if !explains => Found::of(into(query), reason),
+        Err(reason @ Reason::DataChange) if !explains => Found::of(Kind::Write, reason),
+        Err(reason) => Found::of(Kind::Other, reason),
     }
 }
 

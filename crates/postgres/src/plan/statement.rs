@@ -14,9 +14,23 @@ pub(super) const TOKENS_MAX: usize = 8192;
 
 /// What a text is, and whether another text of the same normal form is sure to be the same.
 pub(super) struct Classified {
+    pub(super) found: Found,
+    pub(super) keep: bool,
+}
+
+/// What a statement is.
+pub(super) struct Found {
     pub(super) kind: Kind,
     pub(super) reason: Reason,
-    pub(super) keep: bool,
+    /// As [`super::Plan::steady`].
+    pub(super) steady: bool,
+}
+
+impl Found {
+    /// What is no steady read.
+    pub(super) fn of(kind: Kind, reason: Reason) -> Self {
+        Self { kind, reason, steady: false }
+    }
 }
 
 /// What `sql` is. `facts` prove its reads.
@@ -30,12 +44,12 @@ pub(super) fn classify_text(sql: &[u8], scope: Scope, facts: &Facts) -> Classifi
     while statements.next_into(&mut tokens, TOKENS_MAX) {
         let mut next = one(&tokens, scope, unsure, facts);
         if tokens.len() > TOKENS_MAX
-            && !matches!(next.kind, Kind::Pins(_))
+            && !matches!(next.found.kind, Kind::Pins(_))
             && let Some(pin) = long(sql, scope, &tokens, facts)
         {
-            next.kind = Kind::Pins(pin);
+            next.found.kind = Kind::Pins(pin);
         }
-        contains = contains.with(Contains::of(&next.kind));
+        contains = contains.with(Contains::of(&next.found.kind));
         match first {
             None => first = Some(next),
             Some(_) => several = true,
@@ -44,10 +58,11 @@ pub(super) fn classify_text(sql: &[u8], scope: Scope, facts: &Facts) -> Classifi
     match first {
         // What follows may depend on what a constant in `SET` said.
         Some(_) if several => {
-            Classified { kind: Kind::Several(contains), reason: Reason::Several, keep: false }
+            let found = Found::of(Kind::Several(contains), Reason::Several);
+            Classified { found, keep: false }
         }
         Some(one) => one,
-        None => Classified { kind: Kind::Empty, reason: Reason::NotAQuery, keep: true },
+        None => Classified { found: Found::of(Kind::Empty, Reason::NotAQuery), keep: true },
     }
 }
 
@@ -65,37 +80,35 @@ fn one(tokens: &[Token<'_>], scope: Scope, unsure: bool, facts: &Facts) -> Class
             .iter()
             .any(|token| matches!(token.kind, TokenKind::EscapeString | TokenKind::Odd));
     if unsure && escapes {
-        let kind = Kind::Pins(Pin::Setting);
-        return Classified { kind, reason: Reason::Encoding, keep: false };
+        let found = Found::of(Kind::Pins(Pin::Setting), Reason::Encoding);
+        return Classified { found, keep: false };
     }
-    let (kind, reason) = kind_of(tokens, facts);
-    match kind {
-        Kind::Read if unsure || scope.strings == Strings::Backslash => {
-            Classified { kind: Kind::Other, reason: Reason::Encoding, keep: false }
-        }
-        kind => Classified { kind, reason, keep: keep && !unsure },
+    let found = find(tokens, facts);
+    if found.kind == Kind::Read && (unsure || scope.strings == Strings::Backslash) {
+        return Classified { found: Found::of(Kind::Other, Reason::Encoding), keep: false };
     }
+    Classified { found, keep: keep && !unsure }
 }
 
-fn kind_of(tokens: &[Token<'_>], facts: &Facts) -> (Kind, Reason) {
-    let Some(first) = tokens.first() else { return (Kind::Empty, Reason::NotAQuery) };
+fn find(tokens: &[Token<'_>], facts: &Facts) -> Found {
+    let Some(first) = tokens.first() else { return Found::of(Kind::Empty, Reason::NotAQuery) };
     if let Some(kind) = modes::transaction(tokens) {
-        return (kind, Reason::NotAQuery);
+        return Found::of(kind, Reason::NotAQuery);
     }
     if first.is_any(&["set", "reset"]) {
-        return (setting::classify(tokens), Reason::NotAQuery);
+        return Found::of(setting::classify(tokens), Reason::NotAQuery);
     }
     // Wherever it stands, and whatever the statement is besides.
     if let Some(pin) = traps::pin(tokens, facts) {
-        return (Kind::Pins(pin), Reason::SessionState);
+        return Found::of(Kind::Pins(pin), Reason::SessionState);
     }
     if first.is("show") {
-        return (Kind::Other, Reason::Show);
+        return Found::of(Kind::Other, Reason::Show);
     }
     if query::begins(tokens) {
         return query::classify(tokens, facts);
     }
-    (changing(first, tokens), Reason::NotAQuery)
+    Found::of(changing(first, tokens), Reason::NotAQuery)
 }
 
 /// Statements that are no queries.

@@ -142,6 +142,10 @@ const TYPE_KEYWORDS: [&str; 20] = [
     "varchar",
 ];
 
+/// Words that are the time of the transaction.
+const TIMES: [&str; 5] =
+    ["current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"];
+
 fn has(list: &[&str], word: &[u8]) -> bool {
     list.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
 }
@@ -154,6 +158,11 @@ pub(super) fn is_no_function(word: &[u8]) -> bool {
 /// Whether it may stand before a parenthesis without being called, if no function has the name.
 pub(super) fn is_syntax_before_parenthesis(word: &[u8]) -> bool {
     has(&BEFORE_PARENTHESIS, word)
+}
+
+/// Whether it is the time of the transaction.
+pub(super) fn is_time(word: &[u8]) -> bool {
+    has(&TIMES, word)
 }
 
 /// Whether it begins the name of a type that is a keyword.
