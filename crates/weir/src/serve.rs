@@ -81,9 +81,7 @@ async fn live(
     let code = loop {
         tokio::select! {
             signal = signals.next() => match signal {
-                Signal::Reload => {
-                    reload();
-                }
+                Signal::Reload => _ = reload(),
                 Signal::Stop(name) => {
                     tracing::info!(signal = name, "stopping");
                     break DONE;

@@ -5,7 +5,7 @@ use crate::cli::ConfigFile;
 use crate::config::{self, Settings};
 
 /// Reads the configuration again and puts into effect what can be; `running` is what is in force,
-/// then and afterwards. A configuration that can't be used changes nothing; returns whether it could.
+/// then and afterwards. A configuration that can't be used changes nothing; gives whether it could.
 pub fn reload(
     wanted: &ConfigFile,
     running: &mut Settings,
