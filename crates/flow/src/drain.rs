@@ -196,7 +196,7 @@ mod tests {
         assert!(drain.started().now_or_never().is_none());
         drain.trigger();
         for task in waiting {
-            tokio::time::timeout(Duration::from_secs(5), task).await.unwrap().unwrap();
+            tokio::time::timeout(Duration::from_secs(60), task).await.unwrap().unwrap();
         }
         assert!(drain.started().now_or_never().is_some());
     }
@@ -214,7 +214,7 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(!finished.is_finished());
         drop(guard);
-        tokio::time::timeout(Duration::from_secs(5), finished).await.unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(60), finished).await.unwrap().unwrap();
     }
 
     #[tokio::test]

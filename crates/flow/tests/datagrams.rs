@@ -10,7 +10,7 @@ use flow::udp::{Endpoint, Receive, bind};
 use flow::workers::Workers;
 use watch::metrics::Registry;
 
-const LONG: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_secs(60);
 
 /// Passes on what was gathered up to each pause.
 struct Gather {

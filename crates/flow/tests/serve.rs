@@ -3,10 +3,10 @@
 
 mod common;
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
 
-use common::{LONG, Server, read_to_close, round_trip, send};
+use common::{LONG, Server, begin_line, read_to_close, round_trip, send};
 use flow::progress::Timeouts;
 use flow::workers::{Drained, Workers};
 use watch::metrics::Registry;
@@ -56,10 +56,7 @@ fn over_the_limit_clients_are_told_and_room_is_used_again() {
     assert_eq!(read_to_close(&mut third), b"full\n");
     assert_eq!(server.metric("weir_connections_refused_total{listener=\"test\"}"), 1);
     drop(first);
-    let deadline = Instant::now() + LONG;
-    while server.metric(OPEN) > 1 && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    server.wait_until(OPEN, |open| open == 1);
     round_trip(&mut server.connect(), b"c\n");
 }
 
@@ -91,7 +88,7 @@ fn slow_clients_are_closed_in_each_phase() {
     assert_eq!(read_to_close(&mut body), b"");
     let answer = read_to_close(&mut write);
     assert!(!answer.is_empty() && answer.len() < 64 << 20);
-    assert_eq!(server.metric(OPEN), 0);
+    server.wait_until(OPEN, |open| open == 0);
 }
 
 #[test]
@@ -100,30 +97,59 @@ fn a_busy_client_is_never_closed_for_being_slow() {
     let timeouts =
         Timeouts { header: short, body: short, write: short, idle: short, ..Timeouts::default() };
     let server = Server::start(1, 100, &timeouts, |endpoint| endpoint);
-    let mut client = server.connect();
-    let end = Instant::now() + Duration::from_millis(1500);
-    while Instant::now() < end {
-        round_trip(&mut client, b"again\n");
-        std::thread::sleep(Duration::from_millis(20));
+    // A client that was kept from asking for so long is not a busy one, and proves nothing.
+    let pause_max = Duration::from_millis(100);
+    let deadline = Instant::now() + LONG;
+    while !is_served_while_busy(&server, Duration::from_millis(1500), pause_max) {
+        assert!(Instant::now() < deadline, "this machine lets no client be busy");
     }
+}
+
+/// Whether a client could ask again and again for so long, and never paused longer.
+fn is_served_while_busy(server: &Server, length: Duration, pause_max: Duration) -> bool {
+    let mut client = server.connect();
+    let end = Instant::now() + length;
+    while Instant::now() < end {
+        let asked = Instant::now();
+        let answered = client.write_all(b"again\n").and_then(|()| client.read_exact(&mut [0; 6]));
+        std::thread::sleep(Duration::from_millis(20));
+        if asked.elapsed() > pause_max {
+            return false;
+        }
+        answered.unwrap();
+    }
+    true
 }
 
 #[test]
 fn clients_are_not_blamed_for_a_worker_that_stood_still() {
     let timeouts = Timeouts { header: Duration::from_millis(500).into(), ..Timeouts::default() };
-    let server = Server::start(1, 100, &timeouts, |endpoint| endpoint);
-    let mut clients: Vec<_> = (0..50).map(|_| server.connect()).collect();
-    server.wait_for(ACCEPTED, 50);
-    clients.iter_mut().for_each(|client| send(client, b"half a "));
-    std::thread::sleep(Duration::from_millis(50));
-    let mut guilty = server.connect();
-    send(&mut guilty, b"stand still\n");
-    std::thread::sleep(Duration::from_millis(200));
-    clients.iter_mut().for_each(|client| send(client, b"line\n"));
-    for client in &mut clients {
-        let mut line = [0; 12];
-        client.read_exact(&mut line).unwrap();
-        assert_eq!(&line, b"half a line\n");
+    // Clients that were kept from sending the rest for so long are to be blamed themselves.
+    let late = Duration::from_millis(400);
+    let deadline = Instant::now() + LONG;
+    loop {
+        let server = Server::start(1, 100, &timeouts, |endpoint| endpoint);
+        let mut clients: Vec<_> = (0..50).map(|_| server.connect()).collect();
+        server.wait_for(ACCEPTED, 50);
+        let begun = Instant::now();
+        clients.iter_mut().for_each(|client| send(client, b"half a "));
+        std::thread::sleep(Duration::from_millis(50));
+        let mut guilty = server.connect();
+        send(&mut guilty, b"stand still\n");
+        std::thread::sleep(Duration::from_millis(200));
+        // Where they are too late their connections may be gone.
+        let sent: Vec<_> = clients.iter_mut().map(|client| client.write_all(b"line\n")).collect();
+        if begun.elapsed() > late {
+            assert!(Instant::now() < deadline, "this machine lets no client be in time");
+            continue;
+        }
+        sent.into_iter().for_each(|sent| sent.unwrap());
+        for client in &mut clients {
+            let mut line = [0; 12];
+            client.read_exact(&mut line).unwrap();
+            assert_eq!(&line, b"half a line\n");
+        }
+        return;
     }
 }
 
@@ -133,10 +159,7 @@ fn draining_lets_what_is_under_way_finish() {
     let mut idle = server.connect();
     round_trip(&mut idle, b"a\n");
     let mut busy = server.connect();
-    send(&mut busy, b"half a ");
-    server.wait_for(ACCEPTED, 2);
-    // The half is read once its worker has turned after accepting.
-    std::thread::sleep(Duration::from_millis(100));
+    begin_line(&mut busy);
     let address = server.address;
     let draining = std::thread::spawn(move || server.drain(LONG));
     assert_eq!(read_to_close(&mut idle), b"");
@@ -146,7 +169,7 @@ fn draining_lets_what_is_under_way_finish() {
         assert!(Instant::now() < deadline, "somebody still listens");
     }
     send(&mut busy, b"line\n");
-    assert_eq!(read_to_close(&mut busy), b"half a line\n");
+    assert_eq!(read_to_close(&mut busy), b"half a ?line\n");
     assert_eq!(draining.join().unwrap(), CLEAN);
 }
 
@@ -154,13 +177,9 @@ fn draining_lets_what_is_under_way_finish() {
 fn draining_cuts_off_at_its_deadline() {
     let server = plain(1);
     let mut hangs = server.connect();
-    send(&mut hangs, b"half a line");
-    server.wait_for(ACCEPTED, 1);
-    std::thread::sleep(Duration::from_millis(100));
-    let began = Instant::now();
+    begin_line(&mut hangs);
     let drained = server.drain(Duration::from_millis(300));
     assert_eq!(drained, Drained { cut: 1, ..CLEAN });
-    assert!(began.elapsed() < Duration::from_secs(5));
     assert_eq!(read_to_close(&mut hangs), b"");
 }
 
@@ -173,8 +192,8 @@ fn a_fault_ends_its_connection_only() {
     send(&mut faulty, b"panic\n");
     assert_eq!(read_to_close(&mut faulty), b"");
     round_trip(&mut other, b"x\n");
-    assert_eq!(server.metric("weir_connections_panics_total{listener=\"test\"}"), 1);
-    assert_eq!(server.metric(OPEN), 1);
+    server.wait_for("weir_connections_panics_total{listener=\"test\"}", 1);
+    server.wait_until(OPEN, |open| open == 1);
     drop(other);
     assert_eq!(server.drain(LONG), CLEAN);
 }
@@ -205,6 +224,12 @@ async fn an_idle_worker_beats_and_its_clock_goes() {
         watch::watchdog::Watchdog::start(limit, &registry, workers.pulses().to_vec()).unwrap();
     assert!(reports.recv().await.unwrap() >= Duration::from_millis(100));
     tokio::time::sleep(Duration::from_millis(800)).await;
-    assert!(registry.render().contains("weir_worker_stalled{worker=\"worker-0\"} 0"));
+    // On a machine that gave it no time for so long it may be found stalled, but not for ever.
+    let beats = async {
+        while !registry.render().contains("weir_worker_stalled{worker=\"worker-0\"} 0") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LONG, beats).await.unwrap();
     assert_eq!(workers.drain(LONG).await, CLEAN);
 }

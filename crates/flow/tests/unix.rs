@@ -16,7 +16,7 @@ use flow::workers::{Drained, Workers};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use watch::metrics::Registry;
 
-const LONG: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_secs(60);
 
 /// Peeks at a byte, then reads it and sends it back, with the client's user id.
 async fn echo(mut stream: Stream) {

@@ -192,7 +192,7 @@ mod tests {
     use std::time::Duration;
     use tracing::{debug, error, info, subscriber, warn};
 
-    const LONG: Duration = Duration::from_secs(10);
+    const LONG: Duration = Duration::from_secs(60);
 
     /// Keeps what is written; stands still while `stuck` is locked.
     #[derive(Clone, Default)]

@@ -45,5 +45,5 @@ fn child() {
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    handle.flush(Duration::from_secs(10));
+    handle.flush(Duration::from_secs(60));
 }

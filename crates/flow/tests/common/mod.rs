@@ -14,7 +14,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use watch::metrics::Registry;
 
 pub const LOCAL: &str = "127.0.0.1:0";
-pub const LONG: Duration = Duration::from_secs(10);
+/// Long enough for anything that is going to happen at all on a busy machine.
+pub const LONG: Duration = Duration::from_secs(60);
 
 /// An echo server for the length of a test.
 pub struct Server {
@@ -63,8 +64,13 @@ impl Server {
 
     /// Waits until a metric is at least `value`.
     pub fn wait_for(&self, line: &str, value: u64) {
+        self.wait_until(line, |now| now >= value);
+    }
+
+    /// Waits until a metric is as wanted.
+    pub fn wait_until(&self, line: &str, wanted: impl Fn(u64) -> bool) {
         let deadline = Instant::now() + LONG;
-        while self.metric(line) < value {
+        while !wanted(self.metric(line)) {
             assert!(Instant::now() < deadline, "{line}\n{}", self.registry.render());
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -79,6 +85,7 @@ impl Server {
 
 /// Sends each line back, with its phases as a front end would say them. Before a line `w` comes
 /// back there is a lot to read; `b` begins a body; `p` is a fault; `s` makes the worker stand.
+/// A `?` within a line is answered at once: what stands before it has been read.
 async fn echo(mut stream: Stream, drain: flow::drain::Drain) {
     let progress = stream.progress().clone();
     let mut line = Vec::new();
@@ -89,6 +96,9 @@ async fn echo(mut stream: Stream, drain: flow::drain::Drain) {
         };
         let Ok(byte) = byte else { return };
         line.push(byte);
+        if byte == b'?' && stream.write_all(b"!").await.is_err() {
+            return;
+        }
         if byte != b'\n' {
             continue;
         }
@@ -136,4 +146,12 @@ pub fn read_to_close(client: &mut TcpStream) -> Vec<u8> {
 
 pub fn send(client: &mut TcpStream, bytes: &[u8]) {
     client.write_all(bytes).unwrap();
+}
+
+/// Sends the beginning of a line, `half a ?`, which has been read when this returns.
+pub fn begin_line(client: &mut TcpStream) {
+    send(client, b"half a ?");
+    let mut said = [0];
+    client.read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"!");
 }
