@@ -139,7 +139,7 @@ fn a_port_that_is_taken_is_named() {
 fn the_service_manager_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let socket = UnixDatagram::bind(dir.path().join("notify")).unwrap();
-    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
     let told = |words: &str| {
         let mut buffer = [0; 4096];
         loop {

@@ -34,7 +34,7 @@ impl TestStore {
         drop(store);
         let settings = Settings { dir: dir.path().to_owned(), ..Settings::default() };
         // The store's thread may hold it for a moment.
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         loop {
             match Store::open(settings.clone(), &watch::metrics::Registry::new()) {
                 Ok(store) => return Self { store, dir, end },

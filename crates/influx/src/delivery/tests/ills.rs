@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::fake::{Act, Fake, Seen, ok, refuse};
-use super::rig::{Rig, Store, backend, lines};
+use super::rig::{Rig, Store, backend, hanging_backend, lines};
 use crate::backends::Phase;
 use crate::settings::BackendSettings;
 use watch::units::Size;
@@ -12,7 +12,7 @@ use watch::units::Size;
 /// Writes while the server is ill, sees that it is said, heals it and sees that all arrives.
 async fn survives(phase: Phase, words: &str, ill: impl FnMut(&Seen) -> Act + Send + 'static) {
     let fake = Fake::start(ill).await;
-    let rig = Rig::start(&[backend("a", &fake)]).await;
+    let rig = Rig::start(&[hanging_backend("a", &fake)]).await;
     for from in (0..200).step_by(20) {
         rig.write("d", "r", &lines(from, from + 20)).await;
     }
@@ -135,7 +135,7 @@ async fn one_hung_backend_holds_up_no_other() {
     let hung = Fake::start(|_| Act::Hang).await;
     let store = Store::default();
     let well = Fake::start(store.all()).await;
-    let rig = Rig::start(&[backend("hung", &hung), backend("well", &well)]).await;
+    let rig = Rig::start(&[hanging_backend("hung", &hung), backend("well", &well)]).await;
     rig.write("d", "r", &lines(0, 100)).await;
     rig.settled("well").await;
     assert_eq!(store.last_arrivals().len(), 100);
@@ -175,7 +175,7 @@ async fn after_a_413_batches_stay_below_it() {
 #[tokio::test]
 async fn what_was_not_settled_is_delivered_after_a_restart() {
     let fake = Fake::start(|_| Act::Hang).await;
-    let rig = Rig::start(&[backend("a", &fake)]).await;
+    let rig = Rig::start(&[hanging_backend("a", &fake)]).await;
     rig.write("d", "r", &lines(0, 50)).await;
     rig.until("a", "trying", |status| status.behind_seconds > 0.0).await;
     let dir = rig.stop().await;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::fake::{Act, Fake, Seen, ok, refuse};
-use super::rig::{Rig, Store, backend, lines, number};
+use super::rig::{Rig, Store, backend, hanging_backend, lines, number};
 use crate::backends::Phase;
 use crate::catalogue::Listing;
 use crate::delivery::dead_letters::{self, Selection};
@@ -72,8 +72,8 @@ async fn a_point_that_makes_the_server_fail_is_found_while_others_are_accepted()
             stored.all()(seen)
         })
         .await;
-        let timeout = watch::units::Duration::from_millis(40);
-        let rig = Rig::start(&[BackendSettings { timeout, ..backend("a", &fake) }]).await;
+        let settings = if ill == 0 { hanging_backend("a", &fake) } else { backend("a", &fake) };
+        let rig = Rig::start(&[settings]).await;
         rig.write("d", "r", &lines(0, 40)).await;
         rig.settled("a").await;
         let good: Vec<u32> = (0..40).filter(|n| *n != 13).collect();
@@ -181,7 +181,7 @@ async fn a_poison_point_is_kept_once_though_it_comes_again_after_a_restart() {
         conflict(seen)
     })
     .await;
-    let rig = Rig::start(&[backend("a", &fake)]).await;
+    let rig = Rig::start(&[hanging_backend("a", &fake)]).await;
     rig.write("d", "r", &lines(0, 8)).await;
     while rig.letters("a").is_empty() {
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;

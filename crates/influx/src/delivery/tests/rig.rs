@@ -25,15 +25,24 @@ pub struct Rig {
     dir: Arc<tempfile::TempDir>,
 }
 
-/// A backend that retries within milliseconds.
+/// A backend that retries within milliseconds, and is given all the time that a busy machine needs
+/// for an answer.
 pub fn backend(name: &str, fake: &Fake) -> BackendSettings {
     BackendSettings {
         start: Start::Oldest,
-        timeout: Span::from_millis(300),
+        timeout: Span::from_secs(20),
         linger: Span::from_millis(2),
         ..BackendSettings::new(name, &fake.url)
     }
 }
+
+/// The same for a server that never answers.
+pub fn hanging_backend(name: &str, fake: &Fake) -> BackendSettings {
+    BackendSettings { timeout: Span::from_millis(300), ..backend(name, fake) }
+}
+
+/// Long enough for anything that is going to happen at all on a busy machine.
+pub const LONG: Duration = Duration::from_secs(60);
 
 const PACE: Pace = Pace {
     base: Duration::from_millis(1),
@@ -100,7 +109,7 @@ impl Rig {
 
     /// Waits until a backend's status is as wanted.
     pub async fn until(&self, name: &str, what: &str, wanted: impl Fn(&BackendStatus) -> bool) {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + LONG;
         while !wanted(&self.status(name)) {
             assert!(Instant::now() < end, "not {what}: {:?}", self.status(name));
             tokio::time::sleep(Duration::from_millis(2)).await;

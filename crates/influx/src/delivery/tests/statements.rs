@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::fake::{Act, Fake, Seen, ok, refuse};
-use super::rig::{Rig, Store, backend, lines};
+use super::rig::{LONG, Rig, Store, backend, lines};
 use crate::backends::{Phase, Ran};
 use crate::catalogue::Lookup;
 use crate::settings::{BackendKind, BackendSettings};
@@ -44,12 +44,12 @@ async fn a_statement_runs_at_its_place_and_its_result_is_told() {
     rig.run(first.id(), "d", "DELETE FROM m").await;
     rig.write("d", "r", &lines(10, 20)).await;
     rig.run(second.id(), "d", "DROP MEASUREMENT x").await;
-    let report = first.wait(Duration::from_secs(20)).await;
+    let report = first.wait(LONG).await;
     assert!(report.following.is_empty());
     assert!(report.ran.contains(&("metrics".to_owned(), Ran::Skipped)));
     let document = report.document().unwrap();
     assert_eq!(&document[..], b"{\"results\":[{\"statement_id\":0}]}\n");
-    let document = second.wait(Duration::from_secs(20)).await.document().unwrap();
+    let document = second.wait(LONG).await.document().unwrap();
     assert!(String::from_utf8_lossy(&document).contains("measurement not found"));
     rig.settled("a").await;
     assert_eq!(journal_of(&fake), ["9", "DELETE FROM m", "19", "DROP MEASUREMENT x"]);
@@ -81,7 +81,7 @@ async fn a_statement_that_always_makes_the_server_fail_is_given_up() {
     let ticket = rig.backends.statement();
     rig.run(ticket.id(), "d", "DROP SHARD 1").await;
     rig.write("d", "r", &lines(0, 1)).await;
-    let report = ticket.wait(Duration::from_secs(20)).await;
+    let report = ticket.wait(LONG).await;
     assert_eq!(report.ran, [("a".to_owned(), Ran::Failed("panic".to_owned()))]);
     rig.settled("a").await;
     assert_eq!(rig.status("a").state, Phase::Delivering);
