@@ -75,12 +75,12 @@ fn a_proxy_that_answers_404_for_everything_loses_nothing() {
 fn a_backend_that_asks_for_a_pause_gets_it() {
     let scene = Scene::new();
     scene.b.set(Mode::error(429, "slow down").with_header("Retry-After", "2"));
+    let begun = Instant::now();
     scene.write_one_by_one(0, 1);
-    wait::until("it was asked once", wait::LONG, || scene.b.requests() == 1);
-    let asked = Instant::now();
+    wait::until("it was asked", wait::LONG, || scene.b.requests() > 0);
     scene.b.set(Mode::Accept);
-    wait::until("it is asked again", wait::LONG, || scene.b.requests() == 2);
-    assert!(asked.elapsed() > Duration::from_millis(1500), "only after {:?}", asked.elapsed());
+    wait::until("it is asked again", wait::LONG, || scene.b.requests() > 1);
+    assert!(begun.elapsed() > Duration::from_secs(2), "only after {:?}", begun.elapsed());
     scene.weir.wait_delivered();
     assert_points(&scene.b, 0, 1);
 }
@@ -117,9 +117,10 @@ fn both_backends_hang_and_clients_do_not() {
     let scene = Scene::new();
     scene.a.set(Mode::Hang);
     scene.b.set(Mode::Hang);
-    let begun = Instant::now();
     scene.write_one_by_one(0, 100);
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    for account in scene.weir.accounts() {
+        assert_eq!((account.accepted, account.delivered), (100, 0), "{account:?}");
+    }
     scene.a.set(Mode::Accept);
     scene.b.set(Mode::Accept);
     scene.weir.wait_delivered();

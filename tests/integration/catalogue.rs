@@ -38,9 +38,7 @@ fn a_database_created_behind_weirs_back_is_found_before_the_404() {
     let create = Request::query("CREATE DATABASE \"late\"", &[]);
     assert_eq!(rig::http::send(a.address, &create).unwrap().status(), 200);
     // Asked for at most once a second, and then known.
-    wait::until("it is found", std::time::Duration::from_secs(4), || {
-        weir.write("late", &point(0)).status() == 204
-    });
+    wait::until("it is found", wait::LONG, || weir.write("late", &point(0)).status() == 204);
 }
 
 #[test]

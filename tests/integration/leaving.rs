@@ -1,7 +1,5 @@
 //! Clients that leave in the midst of a round, on a server connection of their own.
 
-use std::time::Duration;
-
 use rig::postgres::{Cluster, SUPERUSER};
 use rig::wait;
 use rig::weir::{Setup, Weir};
@@ -10,8 +8,6 @@ use wire::postgres::frontend::{
 };
 
 use crate::isolation::peer::Peer;
-
-const SOON: Duration = Duration::from_secs(20);
 
 fn weir(cluster: &Cluster) -> Weir {
     let url = cluster.url();
@@ -65,7 +61,7 @@ fn a_client_that_leaves_in_the_midst_of_a_round_leaves_nothing_behind() {
             if waits {
                 peer.send(&out).expect("it is there");
                 out.clear();
-                wait::until("it has begun", SOON, || cluster.value(left) == "1");
+                wait::until("it has begun", wait::LONG, || cluster.value(left) == "1");
             }
             if says_so {
                 put_terminate(&mut out);
@@ -73,9 +69,11 @@ fn a_client_that_leaves_in_the_midst_of_a_round_leaves_nothing_behind() {
             peer.send(&out).expect("it is there");
             // Where it says so, that has to do: the socket stays open.
             let still = says_so.then_some(peer);
-            wait::until("its server connection ends", SOON, || cluster.value(left) == "0");
+            wait::until("its server connection ends", wait::LONG, || cluster.value(left) == "0");
             drop(still);
         }
     }
-    wait::until("whole rounds count", SOON, || cluster.value("SELECT sum(n) FROM seen") == "9");
+    wait::until("whole rounds count", wait::LONG, || {
+        cluster.value("SELECT sum(n) FROM seen") == "9"
+    });
 }

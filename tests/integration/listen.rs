@@ -1,13 +1,12 @@
 //! `LISTEN` of clients that share server connections.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pg::fallible_iterator::FallibleIterator;
 use rig::postgres::{Cluster, SUPERUSER};
+use rig::wait;
 use rig::weir::{Setup, Weir};
 
-/// Long enough for what has to come; nothing waits so long where all is well.
-const SOON: Duration = Duration::from_secs(10);
 /// For what must not come.
 const NEVER: Duration = Duration::from_millis(300);
 
@@ -48,7 +47,7 @@ impl Client {
 
     fn hears(&mut self, payloads: &[&str]) {
         for payload in payloads {
-            assert_eq!(self.next(SOON).as_deref(), Some(*payload));
+            assert_eq!(self.next(wait::LONG).as_deref(), Some(*payload));
         }
         assert_eq!(self.next(NEVER), None);
     }
@@ -163,11 +162,9 @@ fn a_lost_connection_is_opened_again_and_the_clients_are_told() {
     client.run("LISTEN a");
     let before = listening(&cluster);
     cluster.sql(&format!("SELECT pg_terminate_backend({before})"));
-    let deadline = Instant::now() + SOON;
-    while weir.metrics().sum("weir_postgres_listen_gaps_total", &[]) < 1.0 {
-        assert!(Instant::now() < deadline, "the loss is not counted");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait::until("the loss is counted", wait::LONG, || {
+        weir.metrics().sum("weir_postgres_listen_gaps_total", &[]) >= 1.0
+    });
     // Answered by the next connection only.
     Client::new(&weir).run("LISTEN a");
     assert_ne!(listening(&cluster), before);
@@ -207,15 +204,12 @@ fn a_client_that_can_not_be_told_is_closed() {
         cluster.sql(&format!("SELECT pg_notify('a', n::text) FROM generate_series(1, {times}) n"))
     };
     notify(12_000);
-    let deadline = Instant::now() + SOON;
-    while client.0.batch_execute("SELECT 1").is_ok() {
-        assert!(Instant::now() < deadline, "it is still there");
-    }
+    wait::until("it is closed", wait::LONG, || client.0.batch_execute("SELECT 1").is_err());
     // One that takes them gets all.
     let mut client = Client::new(&weir);
     client.run("LISTEN a");
     notify(2000);
     for n in 1..=2000 {
-        assert_eq!(client.next(SOON), Some(n.to_string()));
+        assert_eq!(client.next(wait::LONG), Some(n.to_string()));
     }
 }

@@ -163,8 +163,8 @@ fn a_catching_up_backend_is_not_knocked_over() {
         let scrape = scene.weir.metrics();
         scrape.sum("weir_influx_backend_waiting_age_seconds", &[("backend", "b")]) > 2.5
     });
-    scene.b.bring_up();
     let begun = std::time::Instant::now();
+    scene.b.bring_up();
     scene.weir.wait_delivered();
     // Ten seconds but for what was under way before it counted as a backlog.
     assert!(begun.elapsed() > Duration::from_secs(4), "20,000 points in {:?}", begun.elapsed());

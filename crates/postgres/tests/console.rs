@@ -51,7 +51,7 @@ impl PgBouncer {
 
     /// The columns of a `SHOW`, or of what it says instead.
     fn columns(&self, table: &str) -> Option<Vec<String>> {
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + rig::wait::LONG;
         loop {
             let port = self.port.to_string();
             let asked = Command::new("psql")

@@ -216,9 +216,11 @@ fn whoever_waits_for_a_server_can_be_cancelled_and_killed() {
     holder.batch_execute("BEGIN; SELECT 1").expect("it is run");
     let mut app = client(&weir).expect("let in, by what another has heard of the server");
     let cancel = app.cancel_token();
+    let (tell, told) = std::sync::mpsc::channel();
     let waiter = std::thread::spawn(move || {
-        let first = value(&mut app, "SELECT 1");
-        (first, value(&mut app, "SELECT 2"))
+        for sql in ["SELECT 1", "SELECT 2"] {
+            tell.send(value(&mut app, sql)).expect("somebody listens");
+        }
     });
     let mut id_of_who_waits = || {
         wait::value("it waits", wait::LONG, || {
@@ -229,15 +231,12 @@ fn whoever_waits_for_a_server_can_be_cancelled_and_killed() {
     };
     id_of_who_waits();
     cancel.cancel_query(pg::NoTls).expect("it is taken");
-    wait::until("the second waits", wait::LONG, || !waiter.is_finished());
-    let id = wait::value("it waits again", wait::LONG, || {
-        std::thread::sleep(Duration::from_millis(50));
-        Some(id_of_who_waits())
-    });
-    console.simple_query(&format!("KILL_CLIENT {id}")).expect("it is there");
-    let (first, second) = waiter.join().expect("it ends");
+    let first = told.recv_timeout(wait::LONG).expect("it is cancelled");
     assert_eq!(first, Err("57014 canceling statement due to user request".into()));
-    let second = second.expect_err("it is closed");
+    let id = id_of_who_waits();
+    console.simple_query(&format!("KILL_CLIENT {id}")).expect("it is there");
+    let second = told.recv_timeout(wait::LONG).expect("it ends").expect_err("it is closed");
+    waiter.join().expect("no panic");
     assert!(second.contains("57P01") || second.contains("closed"), "{second}");
     assert!(rows(&mut console, "SHOW CLIENTS").iter().all(|row| row["state"] != "waiting"));
 }
