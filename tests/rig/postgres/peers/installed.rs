@@ -78,7 +78,7 @@ fn pgcat(at: SocketAddr, server: SocketAddr, connections: usize) -> String {
          admin_username = \"admin\"\nadmin_password = \"admin\"\n\
          [pools.{SUPERUSER}]\npool_mode = \"transaction\"\nprepared_statements_cache_size = 500\n\
          [pools.{SUPERUSER}.users.0]\nusername = \"{SUPERUSER}\"\nauth_type = \"trust\"\n\
-         pool_size = {connections}\n\
+         password = \"{SUPERUSER}\"\npool_size = {connections}\n\
          [pools.{SUPERUSER}.shards.0]\ndatabase = \"{SUPERUSER}\"\n\
          servers = [[\"{}\", {}, \"primary\"]]\n",
         at.ip(),
