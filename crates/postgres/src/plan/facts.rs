@@ -21,9 +21,10 @@ pub struct Facts {
     loaded: bool,
     /// Something in the catalogue makes that no statement can be proven.
     closed: bool,
-    /// No statement is steady: what is used without being named is not, or transactions are not
-    /// READ COMMITTED unless they say so.
-    unsteady: bool,
+    /// What is used without being named may depend on the transaction.
+    fickle: bool,
+    /// Transactions are READ COMMITTED, and may write, unless they say otherwise.
+    read_committed: bool,
     functions: HashMap<Box<[u8]>, Mark>,
     relations: HashMap<Box<[u8]>, Mark>,
     operators: HashMap<Box<[u8]>, Mark>,
@@ -138,9 +139,9 @@ impl Facts {
             }
             b"catalogue" => {
                 self.closed |= mark == Mark::Unsafe;
-                self.unsteady = true;
+                self.fickle = true;
             }
-            b"isolation" => self.unsteady |= mark != Mark::Steady,
+            b"isolation" => self.read_committed = mark == Mark::Steady,
             _ => return None,
         }
         Some(())
@@ -167,9 +168,9 @@ impl Facts {
             || self.type_oids.get(&oid).is_some_and(|mark| *mark != Mark::Unsafe)
     }
 
-    /// Whether no statement is steady, whatever is in it.
-    pub(super) fn are_unsteady(&self) -> bool {
-        self.unsteady
+    /// Whether a statement that names nothing is steady.
+    pub(super) fn are_steady(&self) -> bool {
+        self.read_committed && !self.fickle
     }
 
     pub(super) fn function(&self, name: &[u8]) -> Option<Mark> {

@@ -183,20 +183,42 @@ unsafe(class, oid) as (
     select e.class, e.oid from unsafe u join edges e on e.on_class = u.class and e.on_oid = u.oid
 ),
 bad as materialized (select class, oid from unsafe),
--- Only what is immutable is sure not to tell of the transaction. Of a user's function its text is
--- looked at too. Of a relation, only rows that are stored are sure.
+-- Builtins that are stable and no more since they write a value as settings and its type say, or
+-- read a setting: they tell nothing of the transaction.
+by_settings(source) as (
+    values ('text_concat'), ('text_concat_ws'), ('text_format'), ('text_format_nv'),
+        ('array_to_text'), ('array_to_text_null'), ('length_in_encoding'),
+        ('to_json'), ('to_jsonb'), ('row_to_json'), ('row_to_json_pretty'),
+        ('array_to_json'), ('array_to_json_pretty'),
+        ('json_build_object'), ('json_build_object_noargs'),
+        ('json_build_array'), ('json_build_array_noargs'),
+        ('jsonb_build_object'), ('jsonb_build_object_noargs'),
+        ('jsonb_build_array'), ('jsonb_build_array_noargs'),
+        ('timestamptz_trunc'), ('timestamptz_trunc_zone'), ('timestamptz_part'),
+        ('extract_timestamptz'), ('generate_series_timestamptz'),
+        ('generate_series_timestamptz_at_zone'),
+        ('to_tsvector'), ('json_string_to_tsvector'), ('jsonb_string_to_tsvector'),
+        ('to_tsquery'), ('plainto_tsquery'), ('phraseto_tsquery'), ('websearch_to_tsquery')
+),
+-- Nothing else that is not immutable is sure not to tell of the transaction. Of a user's function
+-- its text is looked at too. Of a relation, only rows that are stored are sure.
 fickle(class, oid) as (
     select class, oid from bad
     union
     select 'f', p.oid
     from pg_catalog.pg_proc p join pg_catalog.pg_language l on l.oid = p.prolang
-    where p.provolatile <> 'i'
+    where (p.provolatile <> 'i' and not (p.oid < 16384
+            and (p.prokind = 'a' or p.prosrc in (select source from by_settings))))
         or (p.oid >= 16384 and l.lanname in ('sql', 'plpgsql') and p.prosrc ~* (
             '\m(now|today|tomorrow|yesterday|current_(date|time|timestamp)|localtime|localtimestamp'
             '|transaction_timestamp|age)\M'))
     union
     -- CURRENT_DATE and its kin are no functions, and a text may become any time.
     select class, oid from trees where tree ~ '\{(SQLVALUEFUNCTION|COERCEVIAIO) '
+    union
+    select n.class, n.oid
+    from named n join pg_catalog.pg_proc p on p.oid = n.number
+    where p.provolatile <> 'i'
     union
     select 'r', oid from pg_catalog.pg_class where relkind not in ('r', 'p', 'm') or relrowsecurity
     union

@@ -26,7 +26,8 @@ pub struct Plan {
     /// It is a proven read whose result does not depend on which transaction it runs in, as long as
     /// that is READ COMMITTED and has written nothing: it may run outside the one it is sent in. A
     /// transaction is READ COMMITTED where neither its `BEGIN` nor a setting of the session's says
-    /// otherwise; what the server and the database say is in the facts.
+    /// otherwise; what the server and the database say is in the facts. A literal or parameter may
+    /// still be the word for a time: [`super::names_moment`].
     pub steady: bool,
     /// A number for its normal form, the same in every process; for people and metrics only.
     pub fingerprint: u64,

@@ -29,7 +29,7 @@ pub(super) fn prove(tokens: &[Token<'_>], facts: &Facts) -> Result<bool, Reason>
     }
     let frames = vec![Frame::statement()];
     let (defined, before, type_at) = (Vec::new(), Before::Other, 0);
-    let steady = !facts.are_unsteady();
+    let steady = facts.are_steady();
     let mut proof = Proof { tokens, facts, frames, defined, before, type_at, steady };
     for at in 0..tokens.len() {
         proof.token(at)?;
@@ -77,7 +77,7 @@ impl<'a> Proof<'_, 'a> {
                 Ok(())
             }
             TokenKind::Operator => self.operator(token),
-            TokenKind::Cast => self.type_name(at + 1),
+            TokenKind::Cast => self.type_name(at + 1, at.checked_sub(1)),
             TokenKind::UnicodeQuoted | TokenKind::Odd => Err(Reason::OddText),
             TokenKind::Semicolon => Err(Reason::Structure),
             _ => self.operand(),
@@ -195,7 +195,9 @@ impl<'a> Proof<'_, 'a> {
         let in_with = matches!(self.clause(), Clause::With(_));
         let label = before == Before::As && !in_with;
         if label && self.frame()?.opener == Opener::Cast {
-            self.type_name(at)?;
+            // `CAST (literal AS`
+            let open = at.checked_sub(3).filter(|open| self.opens(*open));
+            self.type_name(at, open.map(|open| open + 1))?;
         }
         if self.opens(at + 1) {
             self.call(at, token, &name, before, label)?;
@@ -235,13 +237,17 @@ impl<'a> Proof<'_, 'a> {
         match self.weigh(self.facts.function(name)) {
             Some(true) => Ok(()),
             Some(false) => Err(Reason::VolatileFunction),
-            None if bare && words::is_syntax_before_parenthesis(name) => Ok(()),
+            None if bare && words::is_syntax_before_parenthesis(name) => {
+                self.steady &= !words::converts(name);
+                Ok(())
+            }
             None => Err(Reason::UnknownFunction),
         }
     }
 
-    /// A type's name begins at `at`: it has to be known.
-    fn type_name(&mut self, at: usize) -> Result<(), Reason> {
+    /// A type's name begins at `at`: it has to be known. What becomes of that type is the token at
+    /// `value`, if it is one token.
+    fn type_name(&mut self, at: usize, value: Option<usize>) -> Result<(), Reason> {
         let mut last = at;
         while self.tokens.get(last + 1).is_some_and(|token| token.kind == TokenKind::Dot) {
             last += 2;
@@ -250,6 +256,10 @@ impl<'a> Proof<'_, 'a> {
         let token =
             self.tokens.get(last).filter(|token| is_name(token)).ok_or(Reason::Structure)?;
         let name = name(token).ok_or(Reason::OddText)?;
+        // A text that is there only when it is run may be 'now'; see `names_moment` for others.
+        let literal = value.and_then(|value| self.tokens.get(value));
+        let is_literal = literal.is_some_and(|token| token.kind.is_literal());
+        self.steady &= is_literal || words::is_timeless_type(&name);
         let keyword = last == at && token.kind == TokenKind::Word && words::is_type_keyword(&name);
         match self.weigh(self.facts.type_named(&name)) {
             Some(true) => Ok(()),

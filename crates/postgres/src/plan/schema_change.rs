@@ -3,6 +3,7 @@
 use wire::sql::Token;
 
 use super::kind::{Kind, Pin, Unsettles};
+use super::names::name;
 
 /// What can be made anew without making anything that is known less harmless than it was.
 const ADDING: [&str; 3] = ["table", "materialized", "sequence"];
@@ -41,9 +42,20 @@ pub(super) fn classify(tokens: &[Token<'_>]) -> Kind {
     let what = rest.first();
     let is_apart = what.is_some_and(|what| what.is_any(&APART));
     let apart = first.is_any(&["grant", "revoke", "comment", "security", "reassign", "reindex"]);
-    Kind::Ddl(match is_apart || apart {
+    // `ALTER DATABASE x SET default_transaction_isolation`: what transactions are by default.
+    let default = first.is("alter") && rest.iter().any(is_transaction_default);
+    Kind::Ddl(match (is_apart || apart) && !default {
         true => Unsettles::Nothing,
         false => Unsettles::Changes,
+    })
+}
+
+/// The name of a setting that says what a transaction is if it does not say so itself.
+fn is_transaction_default(token: &Token<'_>) -> bool {
+    let prefix = b"default_transaction_";
+    let name = name(token);
+    name.is_some_and(|name| {
+        name.get(..prefix.len()).is_some_and(|n| n.eq_ignore_ascii_case(prefix))
     })
 }
 

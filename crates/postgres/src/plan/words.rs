@@ -146,6 +146,43 @@ const TYPE_KEYWORDS: [&str; 20] = [
 const TIMES: [&str; 5] =
     ["current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"];
 
+/// Types whose input takes no text for a time (`datetime.c`: 'now', 'today'), in whatever words.
+const TIMELESS_TYPES: [&str; 33] = [
+    "bigint",
+    "bit",
+    "bool",
+    "boolean",
+    "bpchar",
+    "bytea",
+    "char",
+    "character",
+    "cidr",
+    "dec",
+    "decimal",
+    "double",
+    "float",
+    "float4",
+    "float8",
+    "inet",
+    "int",
+    "int2",
+    "int4",
+    "int8",
+    "integer",
+    "interval",
+    "json",
+    "jsonb",
+    "name",
+    "numeric",
+    "oid",
+    "real",
+    "regclass",
+    "smallint",
+    "text",
+    "uuid",
+    "varchar",
+];
+
 fn has(list: &[&str], word: &[u8]) -> bool {
     list.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
 }
@@ -165,7 +202,17 @@ pub(super) fn is_time(word: &[u8]) -> bool {
     has(&TIMES, word)
 }
 
-/// Whether it begins the name of a type that is a keyword.
+/// Whether it begins the name of a type that never takes a text for a time.
+pub(super) fn is_timeless_type(word: &[u8]) -> bool {
+    has(&TIMELESS_TYPES, word)
+}
+
+/// Whether it may stand before a parenthesis in which values are turned into types that are named.
+pub(super) fn converts(word: &[u8]) -> bool {
+    word == b"xmltable" || word.starts_with(b"json")
+}
+
+/// Whether it begins the name of a type that is that is a keyword.
 pub(super) fn is_type_keyword(word: &[u8]) -> bool {
     has(&TYPE_KEYWORDS, word)
 }

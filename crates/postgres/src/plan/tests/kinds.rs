@@ -81,6 +81,8 @@ fn changes_of_the_catalogue_say_what_they_make_of_the_facts() {
         ("create sequence x", Unsettles::Adds),
         ("grant select on t to x", Unsettles::Nothing),
         ("alter role x set work_mem = 1", Unsettles::Nothing),
+        ("alter role x set default_transaction_isolation = 'serializable'", Unsettles::Changes),
+        ("alter database x reset \"Default_Transaction_Deferrable\"", Unsettles::Changes),
         ("comment on table t is 'x'", Unsettles::Nothing),
     ];
     for (sql, unsettles) in changes {

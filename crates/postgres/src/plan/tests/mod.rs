@@ -1,16 +1,25 @@
 mod kinds;
+mod steady;
 
 use std::sync::Arc;
 
 use super::*;
 
-/// A catalogue in a few lines: names that are safe, and names that are not.
+/// A catalogue in a few lines: names that are steady, that are safe, and that are not.
 fn facts() -> Arc<Facts> {
-    let safe = [
-        ("function", "now lower count sum left upper generate_series unnest substring numeric"),
+    let steady = [
+        ("isolation", "default"),
+        ("function", "lower count sum left upper unnest substring numeric"),
         ("relation", "t u pg_class"),
         ("operator", "= <> < > <= >= + - * / || -> ->> ~~ @>"),
         ("type", "int4 text regclass t u pg_class date"),
+    ];
+    let safe = [
+        ("function", "now generate_series"),
+        ("attribute", "fickle_of"),
+        ("relation", "fickle_view"),
+        ("operator", "###"),
+        ("type", "fickle_domain"),
     ];
     let bad = [
         ("function", "nextval setval random pg_sleep my_volatile pg_advisory_lock set_config"),
@@ -20,7 +29,7 @@ fn facts() -> Arc<Facts> {
         ("type", "bad_domain"),
     ];
     let mut rows = Vec::new();
-    for (list, mark) in [(&safe[..], "safe"), (&bad[..], "unsafe")] {
+    for (list, mark) in [(&steady, "steady"), (&safe, "safe"), (&bad, "unsafe")] {
         for (what, names) in list {
             for name in names.split(' ') {
                 rows.push([what.as_bytes(), name.as_bytes(), mark.as_bytes()]);
