@@ -259,7 +259,9 @@ impl Backends {
     /// There is none by then, or more than one says so.
     pub async fn primary_within(&self, limit: Duration) -> Result<Arc<Backend>, NoPrimary> {
         // Without a timer where there is one, which is always but in a failover.
-        let Err(_) = self.primary() else { return self.primary() };
+        if let Ok(primary) = self.primary() {
+            return Ok(primary);
+        }
         let mut changes = self.changes();
         let wait = async {
             loop {
