@@ -106,7 +106,7 @@ fn wrong_credentials_stop_the_backend_and_keep_its_points() {
     let b = scene.weir.account("b");
     assert_eq!((b.waiting, b.dead_lettered), (50, 0));
     assert_ne!(b.state, scene.weir.account("a").state, "{b:?}");
-    assert!(scene.weir.log().contains("authorization failed"), "the log says so");
+    scene.weir.wait_log("authorization failed");
     scene.b.set(Mode::Accept);
     scene.weir.wait_delivered();
     assert_points(&scene.b, 0, 50);

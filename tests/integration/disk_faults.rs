@@ -86,7 +86,7 @@ fn flipped_bits_in_the_middle_are_reported_and_the_rest_arrives() {
     let account = scene.weir.account("a");
     assert!(account.adds_up(), "{account:?}");
     assert_eq!((account.dropped, account.delivered), (lost.len() as u64, 100 - lost.len() as u64));
-    assert!(scene.weir.log().contains("damage"), "the log says so");
+    scene.weir.wait_log("damage");
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_sync_that_fails_once_ends_all_acknowledgements_until_a_restart() {
     assert!(ready.text().contains("sync"), "in words: {}", ready.text());
     let status = String::from_utf8(scene.weir.command(&["status"]).stdout).unwrap();
     assert!(status.contains("POISONED"), "{status}");
-    assert!(scene.weir.log().contains("\"ERROR\""), "{}", scene.weir.log());
+    scene.weir.wait_log("\"ERROR\"");
     scene.weir.kill();
     scene.weir.start_again();
     scene.write_one_by_one(50, 50);

@@ -13,7 +13,7 @@ const NEVER: Duration = Duration::from_millis(300);
 fn weir(clusters: &[&Cluster]) -> Weir {
     let mut table = String::from(
         "[postgres]\nlisten = \"{postgres}\"\npoll-interval = \"100ms\"\n\
-         poll-timeout = \"1s\"\n\
+         poll-timeout = \"20s\"\n\
          [postgres.pool]\nsize = 3\n\
          [[postgres.auth]]\nmethod = \"trust\"\n",
     );

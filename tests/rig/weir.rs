@@ -312,6 +312,15 @@ impl Weir {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
+    /// Waits until these words are in the log, which a thread of its own writes.
+    ///
+    /// # Panics
+    /// When they are not there within a minute.
+    #[track_caller]
+    pub fn wait_log(&self, words: &str) {
+        wait::until(&format!("the log says {words:?}"), wait::LONG, || self.log().contains(words));
+    }
+
     /// Sends a request to the front end.
     ///
     /// # Panics
