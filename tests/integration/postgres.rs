@@ -10,4 +10,5 @@ mod refuted;
 mod reload;
 mod scene;
 mod spread;
+mod transactions;
 mod who;

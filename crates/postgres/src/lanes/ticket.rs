@@ -53,6 +53,8 @@ pub struct Ticket {
     pub told: Told,
     /// The statement under Weir's name that the request needs.
     pub needs: Option<Needs>,
+    /// Its client is in a transaction of which no server has heard. There is always a script then.
+    pub within: bool,
 }
 
 /// A prepared statement that a request needs.
@@ -104,7 +106,7 @@ impl Attendant {
 impl flow::lane::Owner<Ticket> for Attendant {
     #[inline]
     fn reply(&mut self, ticket: &mut Ticket, bytes: &[u8], last: Option<Duration>) {
-        if !ticket.reply(&self.known, bytes)
+        if !ticket.reply(&self.known, bytes, last.is_some())
             && let Some(lane) = self.lane()
         {
             lane.handle.close();
@@ -128,7 +130,7 @@ impl flow::lane::Owner<Ticket> for Attendant {
 impl Ticket {
     /// Tells the client a piece of the reply; false when the server said what it was not asked.
     #[inline]
-    fn reply(&mut self, lane: &Known, bytes: &[u8]) -> bool {
+    fn reply(&mut self, lane: &Known, bytes: &[u8], is_last: bool) -> bool {
         if self.told == Told::Nothing {
             self.told = self.judge(lane, bytes);
         }
@@ -137,7 +139,10 @@ impl Ticket {
         }
         match &mut self.script {
             None => self.client.outlet.send(bytes),
-            Some(editing) => return editing.tell(lane, &self.client, bytes),
+            Some(editing) => {
+                let within = self.within && is_last;
+                return editing.tell(lane, &self.client, bytes, within);
+            }
         }
         true
     }
@@ -170,6 +175,9 @@ impl Ticket {
     }
 
     fn again(&self, lane: &Known, body: &[u8]) -> Option<Again> {
+        if self.within {
+            return Some(Again::Elsewhere);
+        }
         let fields = Fields::read(body).ok()?;
         let code = fields.code();
         if self.attempts >= ATTEMPTS_MAX {
@@ -232,11 +240,11 @@ impl Ticket {
         let Some(database) = self.client.database() else { return };
         database.count(|totals| {
             totals.assignments += 1;
-            totals.transactions += 1;
+            totals.transactions += u64::from(!self.within);
             totals.queries += 1;
             totals.lane_queries += 1;
             totals.replica_queries += u64::from(lane.is_replica);
-            totals.transaction_time += ran;
+            totals.transaction_time += if self.within { Duration::ZERO } else { ran };
             totals.query_time += ran;
             totals.wait_time += queued;
         });
@@ -269,8 +277,9 @@ impl Editing {
         Self { script, rest: Vec::new() }
     }
 
-    /// Tells the client its part; false when the server said what it was not asked.
-    fn tell(&mut self, lane: &Known, client: &Client, bytes: &[u8]) -> bool {
+    /// Tells the client its part; false when the server said what it was not asked. `within`: this
+    /// is the end of it, and says that the client is in a transaction.
+    fn tell(&mut self, lane: &Known, client: &Client, bytes: &[u8], within: bool) -> bool {
         let joined;
         let bytes = if self.rest.is_empty() {
             bytes
@@ -290,8 +299,14 @@ impl Editing {
             }
             Heard::Prepared(number) => lane.prepared.borrow_mut().confirmed(number),
             Heard::NotPrepared(number) => lane.prepared.borrow_mut().not_prepared(number),
+            Heard::Failed { .. } => client.set_failed(true),
             _ => {}
         });
+        // The last byte of the last message is the transaction's status.
+        if within && let Some((_, before)) = pieces.last_mut().and_then(|last| last.split_last()) {
+            pieces.pop();
+            pieces.extend([before, if client.has_failed() { b"E" } else { b"T" }]);
+        }
         client.outlet.send_parts(&pieces);
         match heard {
             Ok(taken) => {

@@ -313,15 +313,13 @@ facts(what, name, safe, steady) as (
     -- Of any other isolation, a transaction sees what was there when it read first.
     select 'isolation', 'default', true,
         current_setting('default_transaction_isolation') in ('read committed', 'read uncommitted')
-        and not current_setting('default_transaction_read_only')::bool
-        and not current_setting('default_transaction_deferrable')::bool
         and not exists (
             select
             from pg_catalog.pg_db_role_setting s
                 left join pg_catalog.pg_database d on d.oid = s.setdatabase,
                 lateral unnest(s.setconfig) c
             where (s.setdatabase = 0 or d.datname = current_database())
-                and c ~* '^default_transaction_')
+                and c ~* '^default_transaction_isolation=')
 )
 select what, name,
     case when safe and steady then 'steady' when safe then 'safe' else 'unsafe' end

@@ -39,9 +39,7 @@ select md5(string_agg(n || ':' || coalesce(s, 0), ',' order by n)) from (
     from pg_catalog.pg_db_role_setting s
         left join pg_catalog.pg_database d on d.oid = s.setdatabase,
         lateral unnest(s.setconfig) c
-    where (s.setdatabase = 0 or d.datname = current_database()) and c ~* '^default_transaction_'
+    where (s.setdatabase = 0 or d.datname = current_database()) and c ~* '^default_transaction_isolation='
     union all
-    select 17, sum(hashtextextended(name || current_setting(name), 0))
-    from (values ('default_transaction_isolation'), ('default_transaction_read_only'),
-        ('default_transaction_deferrable')) settings(name)
+    select 17, hashtextextended(current_setting('default_transaction_isolation'), 0)
 ) states;

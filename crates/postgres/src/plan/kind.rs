@@ -73,6 +73,15 @@ pub struct BeginForm {
 }
 
 impl BeginForm {
+    /// Whether its reads see each what is there when they begin, and may be followed by a write.
+    #[must_use]
+    pub fn is_loose(&self) -> bool {
+        use Isolation::{ReadCommitted, ReadUncommitted};
+        matches!(self.isolation, None | Some(ReadCommitted | ReadUncommitted))
+            && self.read_only != Some(true)
+            && self.deferrable.is_none()
+    }
+
     /// Whether nothing but `BEGIN` is said, in whatever words.
     #[must_use]
     pub fn is_plain(&self) -> bool {

@@ -27,6 +27,17 @@ const KEPT: usize = 16 * 1024;
 /// The settings that a server has reported, by name.
 pub type Reported = Vec<(Box<str>, Box<str>)>;
 
+/// What Weir asks a server for itself.
+#[derive(Debug, PartialEq, Eq)]
+enum Own {
+    /// A statement that is to succeed.
+    Statement,
+    /// Statements that give it these settings.
+    Settings(Applied),
+    /// A statement that is to fail.
+    Fails,
+}
+
 /// A server connection, ready for requests or answering them.
 pub struct Connection {
     io: Socket,
@@ -56,8 +67,8 @@ pub struct Connection {
     rest: Vec<u8>,
     /// It must not be used again.
     pub broken: bool,
-    /// Weir's own questions that are under way, and the settings that hold once they are answered.
-    own: VecDeque<Option<Applied>>,
+    /// Weir's own questions that are under way.
+    own: VecDeque<Own>,
     /// What the server said to the first of them that failed: an ErrorResponse's body. What was
     /// asked behind it ran without what Weir meant to put in front of it.
     pub own_error: Option<Box<[u8]>>,
@@ -114,12 +125,16 @@ impl Connection {
 
     /// Appends a statement of Weir's own, whose answer nobody hears.
     pub fn ask(&mut self, sql: &str) {
-        self.ask_for(sql, None);
+        self.ask_for(sql, Own::Statement);
     }
 
-    /// As `ask`; without an error it has these settings then.
-    fn ask_for(&mut self, sql: &str, settings: Option<Applied>) {
-        self.own.push_back(settings);
+    /// Has the open transaction fail.
+    pub fn ask_to_fail(&mut self) {
+        self.ask_for("ROLLBACK TO SAVEPOINT weir", Own::Fails);
+    }
+
+    fn ask_for(&mut self, sql: &str, what: Own) {
+        self.own.push_back(what);
         message(&mut self.out, b'Q', |out| {
             out.extend_from_slice(sql.as_bytes());
             out.push(0);
@@ -138,7 +153,7 @@ impl Connection {
         self.settings = None;
         // The same text may mean something else under another search_path.
         self.prepared.doubt_all();
-        self.ask_for(&format!("{forget}{settings}"), Some(settings.clone()));
+        self.ask_for(&format!("{forget}{settings}"), Own::Settings(settings.clone()));
     }
 
     /// The socket itself, for a lane: nothing else may be under way on it.
@@ -259,7 +274,7 @@ impl Connection {
     /// # Errors
     /// The server's own words, or what became of the connection.
     pub async fn forget_session(&mut self, scratch: &Scratch) -> Result<(), Refusal> {
-        self.ask_for("DISCARD ALL", Some("".into()));
+        self.ask_for("DISCARD ALL", Own::Settings("".into()));
         self.prepared.clear();
         self.settings = None;
         self.settle_in_time(scratch).await
@@ -306,7 +321,7 @@ pub struct Known<'a> {
     pub status: &'a mut Status,
     record: &'a Record,
     settings: &'a mut Option<Applied>,
-    own: &'a mut VecDeque<Option<Applied>>,
+    own: &'a mut VecDeque<Own>,
     own_error: &'a mut Option<Box<[u8]>>,
     broken: &'a mut bool,
 }
@@ -314,13 +329,13 @@ pub struct Known<'a> {
 impl Known<'_> {
     fn note(&mut self, heard: &Heard<'_>) {
         match *heard {
-            Heard::Failed { body, swallowed: true } => {
+            Heard::Failed { body, swallowed: true } if self.own.front() != Some(&Own::Fails) => {
                 *self.broken = true;
                 self.own_error.get_or_insert_with(|| body.into());
             }
             Heard::Ready { status, swallowed: true } => {
                 *self.status = status;
-                if let Some(Some(settings)) = self.own.pop_front()
+                if let Some(Own::Settings(settings)) = self.own.pop_front()
                     && !*self.broken
                 {
                     *self.settings = Some(settings);

@@ -3,6 +3,11 @@
 //! A plain BEGIN changes nothing until a statement follows: it is answered at once and sent along
 //! with that statement, which saves a round trip. A transaction that ends before is never heard of
 //! by any server.
+//!
+//! Proven reads of such a transaction may ride lanes: at READ COMMITTED each statement has a
+//! snapshot of its own anyway. Should one fail, it is asked again within the transaction, on a
+//! server connection of its own. Where some of its answer was passed on that would be said twice:
+//! the server then gets a transaction that has failed, for whatever follows.
 
 use std::time::Instant;
 
@@ -17,20 +22,37 @@ use wire::sql::{Lexer, Strings};
 use super::Session;
 use super::names::Named;
 use super::round::messages;
-use crate::plan::Deallocate;
+use crate::plan::{BeginForm, Deallocate};
 use crate::settings::Route;
+
+/// A transaction that no server has heard of.
+#[derive(Debug)]
+pub(super) struct Begun {
+    /// As its client has begun it.
+    pub sql: Box<str>,
+    /// When.
+    pub since: Instant,
+    /// Its reads may run outside of it.
+    pub is_loose: bool,
+}
 
 impl Session {
     /// Answers a BEGIN, which stands at the start of the inbox.
-    pub(super) fn begin(&mut self, sql: Box<str>, len: usize) {
+    pub(super) fn begin(&mut self, form: BeginForm, sql: Box<str>, len: usize) {
         let command = command(sql.as_bytes());
-        self.begin = Some(sql);
+        let is_loose = form.is_loose()
+            && self.front.settings().lanes.transactions
+            && !self.settings.says_of_transactions();
+        self.begun = Some(Begun { sql, since: Instant::now(), is_loose });
+        self.client.set_failed(false);
         self.answer(command, Status::InTransaction, len);
     }
 
     /// Answers the end of a transaction that no server has heard of.
-    pub(super) fn end_empty(&mut self, command: &'static str, len: usize) {
-        self.begin = None;
+    pub(super) fn end(&mut self, command: &'static str, len: usize) {
+        if let Some(begun) = self.begun.take() {
+            self.database.count(|totals| totals.transaction_time += begun.since.elapsed());
+        }
         self.answer(command, Status::Idle, len);
     }
 

@@ -103,6 +103,8 @@ pub struct Client {
     settling: Cell<bool>,
     /// A cancel was asked for what is in flight.
     cancel: Cell<bool>,
+    /// The transaction that no server has heard of has failed.
+    failed: Cell<bool>,
     /// The server connection it has for itself, to cancel what runs there.
     leased: RefCell<Option<Target>>,
     /// It is to be closed, with these words.
@@ -130,6 +132,7 @@ impl Client {
             holding: Cell::new(false),
             settling: Cell::new(false),
             cancel: Cell::new(false),
+            failed: Cell::new(false),
             leased: RefCell::default(),
             killed: RefCell::default(),
             mailbox: OnceCell::new(),
@@ -275,6 +278,17 @@ impl Client {
         refusal.encode(&mut out);
         backend::put_ready_for_query(&mut out, Status::Idle);
         self.outlet.send(&out);
+    }
+
+    /// Whether its transaction, of which no server has heard, has failed.
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.failed.get()
+    }
+
+    /// Whether it has.
+    pub fn set_failed(&self, failed: bool) {
+        self.failed.set(failed);
     }
 
     /// A cancel request came.

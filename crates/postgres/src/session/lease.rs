@@ -190,7 +190,7 @@ impl Session {
     /// No server connection could be had: the round at the start of the inbox is answered with an
     /// error. What was begun here was never heard of by a server.
     pub(super) fn refuse_round(&mut self, refusal: Refusal) -> Result<(), End> {
-        if self.begin.take().is_some() {
+        if self.begun.take().is_some() {
             // It was told that its transaction has begun: what it sends next must not run outside.
             return Err(End::Refused(Refusal { severity: Severity::Fatal, ..refusal }));
         }
@@ -210,8 +210,8 @@ impl Session {
     /// Whether the round at the start may be sent to a server while a transaction is only begun
     /// here.
     pub(super) fn begins_read_only(&self) -> bool {
-        self.begin.as_deref().is_some_and(|sql| {
-            let plan = self.plan(sql.as_bytes());
+        self.begun.as_ref().is_some_and(|begun| {
+            let plan = self.plan(begun.sql.as_bytes());
             matches!(plan.kind, Kind::Begin(form) if form.read_only == Some(true))
         }) && self.begins_with_read()
     }

@@ -312,7 +312,7 @@ impl Session {
     /// Whether notifications may be sent now: nothing is in flight, and no transaction is open,
     /// within which PostgreSQL sends none. More of them than may wait are always told of.
     pub(super) fn mail_may_go(&self) -> bool {
-        self.client.in_flight() == 0 && (self.begin.is_none() || self.client.is_overrun())
+        self.client.in_flight() == 0 && (self.begun.is_none() || self.client.is_overrun())
     }
 
     /// Sends the notifications that wait, if they may be sent now.

@@ -46,8 +46,9 @@ use crate::plan::{Plan, Scope};
 use crate::server::Reported;
 use crate::settings::{Consistency, Mode, Route};
 use crate::worker::{Database, Front, Place};
+use begin::Begun;
 use client::Client;
-use patience::{Patience, idle_in_transaction_timeout, idle_timeout, read_timeout};
+use patience::{Patience, idle_timeout, read_timeout};
 use round::Cut;
 use settings::{Applied, SessionSettings};
 use way::Way;
@@ -107,8 +108,8 @@ pub struct Session {
     groups: Vec<Option<Rc<Group>>>,
     /// Bytes of the client that are not dealt with.
     inbox: Vec<u8>,
-    /// A BEGIN that was answered and not sent.
-    begin: Option<Box<str>>,
+    /// A transaction that no server has heard of.
+    begun: Option<Begun>,
     /// Where the requests in flight are.
     riding: Option<Rc<Lane>>,
     /// The session has state on its server connection.
@@ -154,7 +155,7 @@ impl Session {
             reported: Rc::default(),
             groups: Vec::new(),
             inbox: Vec::new(),
-            begin: None,
+            begun: None,
             riding: None,
             pinned: mode == Mode::Session || settings.pins(),
             settings,
@@ -224,11 +225,10 @@ impl Session {
 
     /// Waits for bytes of the client; one that asks for nothing for too long is closed.
     async fn read_in_time(&mut self) -> Result<(), End> {
-        let Patience { idle, idle_in_transaction, read, .. } = self.patience;
-        let (limit, refusal): (_, fn() -> Refusal) = match self.begin {
-            _ if round::ends_within(&self.inbox) => (read, read_timeout),
-            Some(_) => (idle_in_transaction, idle_in_transaction_timeout),
-            None => (idle, idle_timeout),
+        let (limit, refusal): (_, fn() -> Refusal) = match &self.begun {
+            _ if round::ends_within(&self.inbox) => (self.patience.read, read_timeout),
+            Some(begun) => self.patience.in_transaction(begun.since),
+            None => (self.patience.idle, idle_timeout),
         };
         let Some(limit) = limit else { return self.read().await };
         let mut is_busy = self.client.in_flight() > 0;
@@ -278,11 +278,14 @@ impl Session {
             Cut::Terminate => return Err(End::Terminated),
             Cut::Garbage => return Err(self.garbage()),
         };
-        if let Way::Ride(plan) = way {
+        // In a transaction an error decides about what follows it.
+        if let Way::Ride(plan) = &way
+            && (self.begun.is_none() || self.client.in_flight() == 0)
+        {
             if self.client.in_flight() >= IN_FLIGHT_MAX {
                 return Ok(false);
             }
-            let request = self.take(len);
+            let (request, plan) = (self.take(len), plan.clone());
             return self.ride(request, plan, 0).await.map(|()| true);
         }
         // What comes before it is answered first.
@@ -293,8 +296,8 @@ impl Session {
         match way {
             Way::Ride(_) => {}
             Way::Lease { read } => Box::pin(self.lease(read)).await?,
-            Way::Begin(sql) => self.begin(sql, len),
-            Way::EndEmpty(command) => self.end_empty(command, len),
+            Way::Begin(form, sql) => self.begin(form, sql, len),
+            Way::End(command) => self.end(command, len),
             Way::Route(route) => self.change_route(route, len),
             Way::Forget(what) => self.deallocate(&what, len),
             Way::Listening(what) => Box::pin(self.change_listening(what, len)).await?,
@@ -327,7 +330,20 @@ impl Session {
 
     /// Where the session is, as far as no server has to be asked.
     fn status(&self) -> Status {
-        if self.begin.is_some() { Status::InTransaction } else { Status::Idle }
+        match &self.begun {
+            None => Status::Idle,
+            Some(_) if self.client.has_failed() => Status::Failed,
+            Some(_) => Status::InTransaction,
+        }
+    }
+
+    /// Answers a round with an error; what is begun here has failed by that.
+    fn refuse(&self, refusal: &Refusal) {
+        self.client.set_failed(self.begun.is_some());
+        let mut out = Vec::new();
+        refusal.encode(&mut out);
+        put_ready_for_query(&mut out, self.status());
+        self.client.outlet.send(&out);
     }
 
     fn say_ready(&self) {

@@ -41,6 +41,17 @@ impl Patience {
         }
     }
 
+    /// How long a client may ask for nothing in a transaction that began at `since`, and what it
+    /// hears then.
+    pub fn in_transaction(&self, since: Instant) -> (Option<Duration>, fn() -> Refusal) {
+        let left = self.transaction.map(|whole| whole.saturating_sub(since.elapsed()));
+        match (self.idle_in_transaction, left) {
+            (Some(idle), Some(left)) if left < idle => (Some(left), transaction_timeout),
+            (None, Some(left)) => (Some(left), transaction_timeout),
+            (idle, _) => (idle, idle_in_transaction_timeout),
+        }
+    }
+
     /// Until when a statement waits for a server connection that is wanted since `wanted`.
     pub fn deadline(&self, wanted: Instant) -> Instant {
         // As good as for ever.
@@ -62,4 +73,9 @@ pub(super) fn idle_timeout() -> Refusal {
 pub(super) fn idle_in_transaction_timeout() -> Refusal {
     let what = "terminating connection due to idle-in-transaction timeout";
     Refusal::fatal(sqlstate::IDLE_IN_TRANSACTION_TIMEOUT, what)
+}
+
+pub(super) fn transaction_timeout() -> Refusal {
+    let what = "terminating connection due to transaction timeout";
+    Refusal::fatal(sqlstate::TRANSACTION_TIMEOUT, what)
 }

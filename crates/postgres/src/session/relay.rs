@@ -17,7 +17,9 @@ use std::time::{Duration, Instant};
 use wire::postgres::backend::{Fields, Status};
 use wire::postgres::{Refusal, Severity, sqlstate};
 
-use super::patience::{idle_in_transaction_timeout, idle_timeout, read_timeout};
+use super::patience::{
+    idle_in_transaction_timeout, idle_timeout, read_timeout, transaction_timeout,
+};
 use super::round::{Cut, cut, ends_within};
 use super::{End, Session};
 use crate::backends::Standing;
@@ -49,9 +51,13 @@ impl Session {
     ) -> Result<(), End> {
         let latencies = self.front.latencies(&server.backend);
         let mut relay = Relay::new(self.replayable(server), wanted, server, latencies);
-        if let Some(begin) = self.begin.take() {
-            server.ask(&begin);
+        if let Some(begun) = self.begun.take() {
+            server.ask(&begun.sql);
+            if self.client.has_failed() {
+                server.ask_to_fail();
+            }
             relay.open = true;
+            relay.since = Some(begun.since);
         }
         let end = self.turns(&mut relay, server).await;
         // A round without its Sync is undone with its connection, and kept by any next message.
@@ -137,7 +143,7 @@ impl Session {
     /// The round at the start of the inbox, where a replica is to answer it and the primary could
     /// as well.
     fn replayable(&self, server: &Connection) -> Option<Rc<[u8]>> {
-        let only_there = self.route == Some(Route::Replica) || self.pinned || self.begin.is_some();
+        let only_there = self.route == Some(Route::Replica) || self.pinned || self.begun.is_some();
         if only_there || server.backend.standing() != Standing::Replica || !self.begins_with_read()
         {
             return None;
@@ -299,9 +305,4 @@ impl Session {
 
 fn query_timeout() -> Refusal {
     Refusal::fatal(sqlstate::QUERY_CANCELED, "terminating connection due to query timeout")
-}
-
-fn transaction_timeout() -> Refusal {
-    let what = "terminating connection due to transaction timeout";
-    Refusal::fatal(sqlstate::TRANSACTION_TIMEOUT, what)
 }

@@ -12,6 +12,7 @@ use super::client::{Again, CalledOff, Repeat};
 use super::compose::{Composer, Found};
 use super::lease::{cancelled, serves};
 use super::names::Names;
+use super::script::Script;
 use super::{End, Session};
 use crate::lanes::{Editing, Group, Lane, Needs, Picked, Ticket, Told};
 use crate::plan::Plan;
@@ -37,7 +38,9 @@ impl Session {
             self.put_back(&request);
             return Ok(());
         }
-        let on_primary = attempts > 0 || std::mem::take(&mut self.only_primary);
+        // Within a transaction no statement sees less than the one before it.
+        let within = self.begun.is_some();
+        let on_primary = within || attempts > 0 || std::mem::take(&mut self.only_primary);
         let lane = match self.group(on_primary) {
             Some(group) => self.lane(&group, now).await,
             None => Ok(None),
@@ -56,12 +59,15 @@ impl Session {
             return Ok(());
         }
         self.put_back(&request);
-        Box::pin(self.lease(true)).await
+        Box::pin(self.lease(!within)).await
     }
 
     /// Asks again what got no answer: one after the other, each on a lane where its statement is
     /// only to be prepared anew, else on the primary.
     pub(super) async fn ask_again(&mut self, repeats: VecDeque<Repeat>) -> Result<(), End> {
+        if self.begun.is_some() {
+            return self.ask_within(repeats).await;
+        }
         // What the client sent after them waits.
         let mut later = Vec::new();
         for Repeat { request, attempts, again } in repeats {
@@ -92,6 +98,21 @@ impl Session {
         }
         later.append(&mut self.inbox);
         self.inbox = later;
+        Ok(())
+    }
+
+    /// Asks again within the transaction, of a server: what fails there fails it.
+    async fn ask_within(&mut self, repeats: VecDeque<Repeat>) -> Result<(), End> {
+        // In a transaction there is one at a time.
+        for Repeat { request, again, .. } in repeats {
+            self.front.gateway.metrics.repeated.inc();
+            if again == Again::Cancelled {
+                self.refuse(&cancelled());
+            } else {
+                self.put_back(&request);
+                Box::pin(self.lease(false)).await?;
+            }
+        }
         Ok(())
     }
 
@@ -177,6 +198,7 @@ impl Session {
         if !lane.handle.has_room() {
             return false;
         }
+        let within = self.begun.is_some();
         let ticket = |script, needs| Ticket {
             client: self.client.clone(),
             plan,
@@ -187,11 +209,13 @@ impl Session {
             loaded: lane.known.load.one(),
             told: Told::Nothing,
             needs,
+            within,
         };
         let mut names = self.client.names();
         let is_put = if request.first() == Some(&tag::QUERY) {
             names.query();
-            let ticket = ticket(None, None);
+            let editing = within.then(|| Box::new(Editing::new(Script::of_query())));
+            let ticket = ticket(editing, None);
             lane.handle.push(ticket, 1, now, |out| out.extend_from_slice(request)).is_ok()
         } else {
             self.put_extended(lane, request, &mut names, now, ticket)
@@ -233,7 +257,8 @@ impl Session {
         let Found { needed, parsed, is_refused, .. } = composer.found;
         composer.found.count(&self.database);
         let needs = needed.filter(|_| !is_refused).map(|number| Needs { number, parsed });
-        let editing = (!script.is_plain()).then(|| Box::new(Editing::new(script.take())));
+        let edits = self.begun.is_some() || !script.is_plain();
+        let editing = edits.then(|| Box::new(Editing::new(script.take())));
         let is_put = composed.is_ok()
             && lane
                 .handle

@@ -140,6 +140,11 @@ pub struct Script {
 pub struct Unasked(pub char);
 
 impl Script {
+    /// Of one Query.
+    pub fn of_query() -> Self {
+        Self { expected: [Expect::Query(Fate::Pass)].into(), ..Self::default() }
+    }
+
     /// Appends an answer that will come.
     pub fn expect(&mut self, answer: Expect) {
         if self.skipping && answer != Expect::Sync {

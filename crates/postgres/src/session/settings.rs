@@ -101,6 +101,14 @@ impl SessionSettings {
         }
     }
 
+    /// Whether they say how transactions are to be.
+    pub fn says_of_transactions(&self) -> bool {
+        let says = |name: &str| {
+            name.starts_with("transaction_") || name.starts_with("default_transaction_")
+        };
+        self.now.keys().any(|name| says(name))
+    }
+
     /// Whether all are as they were at the start.
     pub fn is_as_begun(&self) -> bool {
         !self.is_over && self.now == self.startup

@@ -13,7 +13,7 @@ use wire::postgres::frontend::{Target, put_close, tag};
 use wire::postgres::message;
 
 use super::names::Limits;
-use crate::plan::{Plan, Scope};
+use crate::plan::{Plan, Scope, names_moment};
 use crate::worker::Database;
 
 /// A statement that clients have prepared on this worker.
@@ -25,6 +25,8 @@ pub struct Statement {
     pub sql: Box<[u8]>,
     /// Number and types of its parameters, as Parse has them behind the text.
     pub types: Box<[u8]>,
+    /// A literal in it may stand for a transaction's time.
+    pub names_moment: bool,
     /// What the planner said of it, and when.
     plan: RefCell<Option<(u64, Scope, Rc<Plan>)>>,
     /// When it was last prepared, in the registry's time.
@@ -169,6 +171,7 @@ impl Statements {
             number,
             sql: sql.into(),
             types: types.into(),
+            names_moment: names_moment(sql),
             plan: RefCell::default(),
             used: Cell::new(now),
         });

@@ -7,7 +7,7 @@ use wire::postgres::frontend::{Bind, Execute, Parse, Target, tag};
 
 use super::names::Names;
 use super::round::messages;
-use crate::plan::{Kind, Plan, Scope};
+use crate::plan::{self, Kind, Plan, Scope};
 use crate::worker::Database;
 
 /// Statements that a round closes and is still looked through.
@@ -139,6 +139,16 @@ impl<'a> Seen<'a> {
         }
         Some(plan)
     }
+}
+
+/// Whether a value in a round, or in the text of a statement that it binds, may stand for the time
+/// at which its transaction began.
+pub fn names_moment(round: &[u8], names: &Names) -> bool {
+    let bound = |message: Frame<'_>| {
+        let known = name_in(message).and_then(|name| names.get(name));
+        known.is_some_and(|named| named.statement.names_moment)
+    };
+    plan::names_moment(round) || messages(round).any(bound)
 }
 
 /// Whether a round is about a name of which an earlier one is still to tell what it stands for.

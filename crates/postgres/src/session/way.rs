@@ -4,9 +4,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::Session;
+use super::begin::Begun;
 use super::listen::Listening;
 use super::summary::{self, Summary};
-use crate::plan::{Deallocate, Directive, Isolation, Kind, Plan, SettingChange};
+use crate::plan::{
+    BeginForm, Deallocate, Directive, Isolation, Kind, Plan, SettingChange, names_moment,
+};
 use crate::settings::{Mode, Route};
 
 /// A statement that takes so many times what others take is slow, beyond `lanes.slow`.
@@ -25,9 +28,9 @@ pub(super) enum Way {
         read: bool,
     },
     /// Nowhere: it begins a transaction, which the next statement will tell the server of.
-    Begin(Box<str>),
+    Begin(BeginForm, Box<str>),
     /// Nowhere: it ends a transaction no server has heard of; the command's tag.
-    EndEmpty(&'static str),
+    End(&'static str),
     /// Nowhere: it forgets prepared statements.
     Forget(Deallocate),
     /// Nowhere: it says where this session's statements are to go.
@@ -40,6 +43,9 @@ impl Session {
     pub(super) fn way_of_query(&self, len: usize) -> Way {
         let sql = self.inbox.get(5..len - 1).unwrap_or_default();
         let plan = self.plan(sql);
+        if let Some(begun) = &self.begun {
+            return self.way_within(begun, plan, || names_moment(sql));
+        }
         let alone = self.inbox.len() == len;
         self.way(plan, alone, || String::from_utf8_lossy(sql).into_owned())
     }
@@ -47,27 +53,26 @@ impl Session {
     pub(super) fn way_of_extended(&self, len: usize) -> Way {
         let round = &self.inbox[..len];
         let alone = self.inbox.len() == len;
-        match summary::summarise(round, &self.client.names(), &self.database, self.scope) {
-            Summary::Reads(plan) => self.way(plan, alone, String::new),
-            Summary::Prepares(plan) if self.may_ride(&plan) => Way::Ride(plan),
-            Summary::One(plan, sql) => {
+        let names = self.client.names();
+        match (summary::summarise(round, &names, &self.database, self.scope), &self.begun) {
+            (
+                Summary::Reads(plan) | Summary::Prepares(plan) | Summary::One(plan, _),
+                Some(begun),
+            ) => self.way_within(begun, plan, || summary::names_moment(round, &names)),
+            (Summary::Reads(plan), None) => self.way(plan, alone, String::new),
+            (Summary::Prepares(plan), None) if self.may_ride(&plan) => Way::Ride(plan),
+            (Summary::One(plan, sql), None) => {
                 self.way(plan, alone, || String::from_utf8_lossy(&sql).into_owned())
             }
             _ => Way::Lease { read: false },
         }
     }
 
-    /// Where a statement goes. `alone`: nothing follows it in what the client has sent.
+    /// Where a statement goes outside a transaction. `alone`: nothing follows it in what the client
+    /// has sent.
     fn way(&self, plan: Rc<Plan>, alone: bool, sql: impl FnOnce() -> String) -> Way {
         if self.pinned {
             return Way::Lease { read: false };
-        }
-        if self.begin.is_some() {
-            return match plan.kind {
-                Kind::Commit { chain: false } => Way::EndEmpty("COMMIT"),
-                Kind::Rollback { chain: false } => Way::EndEmpty("ROLLBACK"),
-                _ => Way::Lease { read: false },
-            };
         }
         if let Some(listening) = self.listening(&plan) {
             return Way::Listening(listening);
@@ -91,7 +96,7 @@ impl Session {
                     && self.front.settings().merge_begin
                     && self.mode == Mode::Transaction =>
             {
-                Way::Begin(sql().into())
+                Way::Begin(*form, sql().into())
             }
             Kind::Set(SettingChange::Session { name, value }) if &**name == ROUTE => {
                 match route(value.as_deref()) {
@@ -107,10 +112,37 @@ impl Session {
         }
     }
 
+    /// Where a statement goes whose transaction no server has heard of. `names_moment`: a value in
+    /// it may stand for the time at which that began.
+    fn way_within(
+        &self,
+        begun: &Begun,
+        plan: Rc<Plan>,
+        names_moment: impl FnOnce() -> bool,
+    ) -> Way {
+        match plan.kind {
+            Kind::Commit { chain: false } if self.client.has_failed() => Way::End("ROLLBACK"),
+            Kind::Commit { chain: false } => Way::End("COMMIT"),
+            Kind::Rollback { chain: false } => Way::End("ROLLBACK"),
+            Kind::Read
+                if begun.is_loose
+                    && !self.client.has_failed()
+                    && plan.steady
+                    && plan.directive.is_none()
+                    && self.route != Some(Route::Replica)
+                    && self.may_ride(&plan)
+                    && self.is_quick(&plan)
+                    && !names_moment() =>
+            {
+                Way::Ride(plan)
+            }
+            _ => Way::Lease { read: false },
+        }
+    }
+
     fn may_ride(&self, plan: &Plan) -> bool {
         self.lanes_on
             && self.mode == Mode::Transaction
-            && self.begin.is_none()
             && !self.pinned
             && matches!(plan.kind, Kind::Read)
     }

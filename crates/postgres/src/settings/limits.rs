@@ -70,6 +70,9 @@ pub struct Lanes {
     pub slow: Duration,
     /// Nothing more is sent on a lane whose oldest statement has run for longer than this.
     pub head_of_line: Duration,
+    /// Whether a transaction's proven reads ride, too, as long as it has had no other statement:
+    /// only then is a server told of its `BEGIN`. For plain transactions at READ COMMITTED.
+    pub transactions: bool,
     /// How many bytes of answers are kept for a client that takes them more slowly than the server
     /// sends; past that the client hears SQLSTATE 53400 and is closed.
     pub reply_spill: Size,
@@ -83,6 +86,7 @@ impl Default for Lanes {
             depth: 256,
             slow: Duration::from_millis(10),
             head_of_line: Duration::from_millis(5),
+            transactions: true,
             reply_spill: Size::from_mib(16),
         }
     }
