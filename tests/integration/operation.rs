@@ -63,9 +63,7 @@ fn sighup_takes_what_can_change_and_names_what_cannot() {
     assert_eq!(kept.send(&ping).unwrap().status(), 204);
     scene.weir.configure(|s| s.influx("stamp = { site = \"north\" }").journal("ack = \"memory\""));
     scene.weir.reload();
-    wait::until("the log says it was reloaded", wait::LONG, || {
-        scene.weir.log().contains("reloaded")
-    });
+    scene.weir.wait_log("reloaded");
     assert!(scene.weir.log().contains("restart"), "the journal needs one: {}", scene.weir.log());
     scene.weir.must_write("db", "load v=1 1\n");
     scene.weir.wait_delivered();
@@ -74,7 +72,7 @@ fn sighup_takes_what_can_change_and_names_what_cannot() {
 
     scene.weir.configure(|setup| setup.influx("no-such-key = 1"));
     scene.weir.reload();
-    wait::until("the log says why not", wait::LONG, || scene.weir.log().contains("no-such-key"));
+    scene.weir.wait_log("no-such-key");
     scene.weir.must_write("db", "load v=2 2\n");
 }
 

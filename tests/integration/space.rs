@@ -68,7 +68,7 @@ fn drop_oldest_drops_only_what_the_slow_backend_lacks_and_counts_it() {
     let (a, b) = (scene.weir.account("a"), scene.weir.account("b"));
     assert_eq!((a.dropped, a.delivered), (0, taken));
     assert!(b.adds_up() && b.accepted == taken, "{b:?}");
-    assert!(scene.weir.log().contains("given up"), "the log says so");
+    scene.weir.wait_log("given up");
     scene.b.set(Mode::Accept);
     scene.weir.wait_delivered();
     let b = scene.weir.account("b");

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rig::postgres::{Cluster, Setup, rows};
 use rig::wait;
@@ -14,8 +14,8 @@ use super::scene::{client, weir};
 const SESSIONS: usize = 8;
 /// Reads after each write.
 const READS: usize = 10;
-/// Nothing may take longer: noticing, a promotion, a connection.
-const SLOWEST_MAX: Duration = Duration::from_secs(20);
+/// What a session hears that has waited for a primary in vain.
+const NO_PRIMARY: &str = "no server is the primary now";
 
 /// What came of one session.
 #[derive(Debug, Default)]
@@ -26,20 +26,6 @@ struct Told {
     errors: Vec<String>,
     /// Reads that missed the session's own write.
     stale: Vec<String>,
-    /// The longest that one of its statements or connections took, and which.
-    slowest: (Duration, String),
-}
-
-impl Told {
-    /// Does `what` and notes how long it takes.
-    fn time<T>(&mut self, what: &str, act: impl FnOnce() -> T) -> T {
-        let begun = Instant::now();
-        let done = act();
-        if begun.elapsed() > self.slowest.0 {
-            self.slowest = (begun.elapsed(), what.to_owned());
-        }
-        done
-    }
 }
 
 /// Writes a number, reads the highest back a few times, and so on.
@@ -48,7 +34,7 @@ fn session(weir: &Weir, number: usize, stop: &AtomicBool) -> Told {
     while !stop.load(Ordering::Relaxed) {
         let open = match connection.take() {
             Some(open) => Ok(open),
-            None => told.time("connect", || client(weir)),
+            None => client(weir),
         };
         let mut open = match open {
             Ok(open) => open,
@@ -59,7 +45,7 @@ fn session(weir: &Weir, number: usize, stop: &AtomicBool) -> Told {
         };
         next += 1;
         let insert = format!("INSERT INTO t VALUES ({number}, {next})");
-        match told.time(&insert, || open.simple_query(&insert)) {
+        match open.simple_query(&insert) {
             Ok(_) => told.acknowledged.push(next),
             Err(error) => {
                 told.errors.push(format!("insert: {error:?}"));
@@ -69,7 +55,7 @@ fn session(weir: &Weir, number: usize, stop: &AtomicBool) -> Told {
         }
         let select = format!("SELECT max(n) FROM t WHERE s = {number}");
         for _ in 0..READS {
-            match told.time(&select, || rows(&mut open, &select)) {
+            match rows(&mut open, &select) {
                 Ok(found) => {
                     let newest = found[0][0].as_deref().and_then(|n| n.parse().ok());
                     if newest.unwrap_or(0u64) < next {
@@ -104,7 +90,7 @@ fn a_primary_killed_under_load_costs_no_acknowledged_write_and_no_session_its_ow
     let (second, third) = (primary.replica(), primary.replica());
     second.catch_up(&primary);
     third.catch_up(&primary);
-    let weir = weir(&[&primary, &second, &third], "failover-wait = \"30s\"");
+    let weir = weir(&[&primary, &second, &third], "failover-wait = \"120s\"");
     client(&weir).expect("it takes clients");
 
     let stop = AtomicBool::new(false);
@@ -140,12 +126,12 @@ fn a_primary_killed_under_load_costs_no_acknowledged_write_and_no_session_its_ow
         let lost: Vec<_> = told.acknowledged.iter().filter(|n| !there.contains(n)).collect();
         assert!(lost.is_empty(), "session {number} lost {lost:?}");
         errors += told.errors.len();
-        // One write may have been under way when the primary died; the others wait.
+        // One write may have been under way when the primary died; the others wait, not in vain.
         assert!(told.errors.len() <= 3, "session {number}: {:#?}", told.errors);
+        let in_vain = told.errors.iter().any(|error| error.contains(NO_PRIMARY));
+        assert!(!in_vain, "session {number}: {:#?}", told.errors);
     }
-    let slowest = told.iter().map(|told| &told.slowest).max().expect("sessions");
-    eprintln!("{errors} errors in {SESSIONS} sessions; the slowest: {slowest:?}");
-    assert!(slowest.0 < SLOWEST_MAX, "{slowest:?}");
+    eprintln!("{errors} errors in {SESSIONS} sessions");
 }
 
 fn position(cluster: &Cluster) -> u64 {

@@ -70,7 +70,7 @@ fn users_servers_and_limits_change_and_no_client_notices() {
     weir.configure(|_| Setup::new().table("[postgres]\nlisten = \"{postgres}\"\n"));
     let refused = operator.simple_query("RELOAD").map(|_| ()).expect_err("it can't be used");
     assert_eq!(said(&refused), "F0000 RELOAD failed, see logs for additional details");
-    wait::until("it says why", wait::LONG, || weir.log().contains("postgres.user"));
+    weir.wait_log("postgres.user");
     assert_eq!(rows(&mut operator, "SHOW BACKENDS").len(), 2);
     let now = clients(&mut operator);
     assert!(before.iter().all(|id| now.contains(id)), "{before:?} {now:?}");

@@ -18,7 +18,7 @@ pub fn weir(clusters: &[&Cluster], lines: &str) -> Weir {
 pub fn table(clusters: &[&Cluster], lines: &str) -> String {
     let mut table = format!(
         "[postgres]\nlisten = \"{{postgres}}\"\npoll-interval = \"200ms\"\n\
-         poll-timeout = \"1s\"\n{lines}\n\
+         poll-timeout = \"20s\"\n{lines}\n\
          [postgres.console]\nadmin-users = [\"{SUPERUSER}\"]\n\
          [[postgres.auth]]\naddress = [\"127.0.0.1\"]\nmethod = \"trust\"\n"
     );
