@@ -25,6 +25,8 @@ pub struct Reply {
     pub error: Option<String>,
     /// The lines of a COPY.
     pub copied: Vec<String>,
+    /// Notifications that came in front of its end.
+    pub notified: usize,
     /// `I`, `T` or `E`; `G` when data of a COPY is wanted.
     pub status: char,
 }
@@ -163,6 +165,7 @@ impl Peer {
                     let (name, value) = parameter_status(&body).map_err(io::Error::other)?;
                     self.reported.insert(text(name), text(value));
                 }
+                b'A' => reply.notified += 1,
                 b'K' => self.key = body,
                 _ => {}
             }

@@ -254,6 +254,42 @@ fn rounds_that_are_sent_ahead_are_answered_in_their_transaction() {
 }
 
 #[test]
+fn notifications_wait_for_its_end() {
+    let scene = Scene::new("");
+    let (mut peer, mut other) = (scene.peer(), scene.peer());
+    says(&mut peer, "LISTEN news", "LISTEN", 'I');
+    says(&mut peer, "BEGIN", "BEGIN", 'T');
+    for _ in 0..50 {
+        says(&mut other, "NOTIFY news", "NOTIFY", 'I');
+        assert_eq!(asks(&mut peer, READ).notified, 0);
+    }
+    says(&mut peer, "COMMIT", "COMMIT", 'I');
+    let mut heard = 0;
+    wait::until("it hears of all", wait::LONG, || {
+        heard += asks(&mut peer, READ).notified;
+        heard == 50
+    });
+}
+
+#[test]
+fn a_statement_that_gets_no_server_fails_its_transaction() {
+    let scene = Scene::new("pool.size = 2\nlanes.count = 1\ntimeouts.query-wait = \"300ms\"");
+    let (mut peer, mut other) = (scene.peer(), scene.peer());
+    let insert = "INSERT INTO small VALUES (12, 1)";
+    says(&mut other, "BEGIN", "BEGIN", 'T');
+    says(&mut other, insert, "INSERT 0 1", 'T');
+    says(&mut peer, "BEGIN", "BEGIN", 'T');
+    says(&mut peer, READ, "10", 'T');
+    let refused = asks(&mut peer, "INSERT INTO small VALUES (13, 1)");
+    assert!(refused.error.is_some(), "{refused:?}");
+    assert_eq!(refused.status, 'E');
+    says(&mut other, "ROLLBACK", "ROLLBACK", 'I');
+    says(&mut peer, READ, "25P02", 'E');
+    says(&mut peer, "COMMIT", "ROLLBACK", 'I');
+    says(&mut peer, "SELECT count(*) FROM small", "9", 'I');
+}
+
+#[test]
 fn a_transaction_may_last_only_so_long_whether_a_server_knows_of_it_or_not() {
     let scene = Scene::new("timeouts.transaction = \"1s\"");
     let mut client = client(&scene.weir).expect("let in");

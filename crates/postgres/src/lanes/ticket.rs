@@ -225,7 +225,7 @@ impl Ticket {
                 self.plan.note(ran);
                 lane.norm.note(ran);
                 self.count(lane, ran);
-                self.client.answered();
+                self.client.answered(self.within);
             }
         }
     }

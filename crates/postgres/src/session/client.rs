@@ -212,12 +212,13 @@ impl Client {
         self.in_flight.set(self.in_flight.get() + 1);
     }
 
-    /// A request on a lane was answered.
+    /// A request on a lane was answered. `within`: in a transaction, where no mail is told.
     #[inline]
-    pub fn answered(&self) {
+    pub fn answered(&self, within: bool) {
         self.in_flight.set(self.in_flight.get().saturating_sub(1));
         // The reply has ended and the next one has not begun.
-        let is_over = self.has_mail() && !self.is_holding() && self.tell_mail().is_err();
+        let may_tell = self.has_mail() && !within && !self.is_holding();
+        let is_over = may_tell && self.tell_mail().is_err();
         if self.in_flight.get() == 0 && (self.settling.get() || self.is_called() || is_over) {
             self.wake();
         }
@@ -240,7 +241,7 @@ impl Client {
         let again = if self.wants_cancel() { Again::Cancelled } else { again };
         self.holding.set(true);
         self.repeats.borrow_mut().push_back(Repeat { request, attempts, again });
-        self.answered();
+        self.answered(false);
     }
 
     /// Whether replies are withheld since an earlier one was.
@@ -269,7 +270,7 @@ impl Client {
     /// A reply broke off within a message: what follows could not be told from it.
     pub fn cut_within_reply(&self) {
         self.outlet.close();
-        self.answered();
+        self.answered(false);
     }
 
     /// Answers a round with an error, after which the client may go on.

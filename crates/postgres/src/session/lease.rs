@@ -188,12 +188,8 @@ impl Session {
     }
 
     /// No server connection could be had: the round at the start of the inbox is answered with an
-    /// error. What was begun here was never heard of by a server.
+    /// error, and what was begun here has failed.
     pub(super) fn refuse_round(&mut self, refusal: Refusal) -> Result<(), End> {
-        if self.begun.take().is_some() {
-            // It was told that its transaction has begun: what it sends next must not run outside.
-            return Err(End::Refused(Refusal { severity: Severity::Fatal, ..refusal }));
-        }
         let len = match cut(&self.inbox, usize::MAX) {
             Cut::Query(len) | Cut::Extended(len) => len,
             // The rest of it is still to come: there is no telling where it ends.
@@ -203,7 +199,7 @@ impl Session {
             }
         };
         self.inbox.drain(..len);
-        self.client.refuse(&refusal);
+        self.refuse(&refusal);
         Ok(())
     }
 

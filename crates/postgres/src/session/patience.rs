@@ -7,6 +7,9 @@ use wire::postgres::{Refusal, sqlstate};
 
 use crate::settings::Settings;
 
+/// A statement that is under way when the time is over is looked after so often.
+const LEAST: Duration = Duration::from_millis(10);
+
 /// How long a session's statements and pauses may take; `None` is for ever.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
@@ -44,7 +47,7 @@ impl Patience {
     /// How long a client may ask for nothing in a transaction that began at `since`, and what it
     /// hears then.
     pub fn in_transaction(&self, since: Instant) -> (Option<Duration>, fn() -> Refusal) {
-        let left = self.transaction.map(|whole| whole.saturating_sub(since.elapsed()));
+        let left = self.transaction.map(|whole| whole.saturating_sub(since.elapsed()).max(LEAST));
         match (self.idle_in_transaction, left) {
             (Some(idle), Some(left)) if left < idle => (Some(left), transaction_timeout),
             (None, Some(left)) => (Some(left), transaction_timeout),
