@@ -37,6 +37,7 @@ test:
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)
 	$(CARGO) tidy
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; \
 	else echo "cargo-deny is absent: licences and advisories were not checked"; fi

@@ -28,7 +28,7 @@ fuzz_target!(|messages: Vec<&[u8]>| {
             verifier: Some(&VERIFIER),
             mock,
             binding: None,
-            certificate: None,
+            is_named: false,
         };
         let mut out = Vec::new();
         let (mut auth, _) = ClientAuth::begin(ask, &mut out);
@@ -51,7 +51,8 @@ fuzz_target!(|messages: Vec<&[u8]>| {
     for message in messages {
         let _ = (common_name(message), ChannelBinding::of(message));
         if let Ok(text) = str::from_utf8(message) {
-            let _ = (Verifier::parse(text), hba::read(text), read_user_list(text));
+            let _ = (Verifier::parse(text), read_user_list(text));
+            let _ = hba::read(text, &hba::read_maps(text).0);
         }
     }
 });
