@@ -133,7 +133,8 @@ fn a_plan_does_not_depend_on_a_constant() {
         let changed = corpus::with_other_constants(&sql);
         let plan = planner(Arc::clone(&facts)).plan(sql.as_bytes(), Scope::default());
         let other = planner(Arc::clone(&facts)).plan(changed.as_bytes(), Scope::default());
-        if !matches!(plan.kind, Kind::Set(_)) {
+        // The code of a block is a constant, whose plan is not kept.
+        if !matches!(plan.kind, Kind::Set(_)) && !sql.to_ascii_lowercase().starts_with("do ") {
             let both = [&plan, &other].map(|plan| (&plan.kind, plan.reason, plan.steady));
             assert_eq!(both[0], both[1], "{sql}\n{changed}");
         }

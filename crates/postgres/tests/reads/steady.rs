@@ -217,16 +217,10 @@ fn nothing_is_steady_where_transactions_are_not_read_committed_by_default() {
         ),
         (format!("alter role someone {set}"), "alter role someone reset all".into()),
         (
-            format!(
-                "alter role someone in database {database} set default_transaction_deferrable = on"
-            ),
+            format!("alter role someone in database {database} {set}"),
             format!("alter role someone in database {database} reset all"),
         ),
         (format!("alter role all {set}"), "alter role all reset all".into()),
-        (
-            "alter role someone set default_transaction_read_only = on".into(),
-            "alter role someone reset all".into(),
-        ),
     ] {
         cluster.sql(&change);
         let after = look();
