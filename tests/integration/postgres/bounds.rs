@@ -72,3 +72,27 @@ fn any_number_of_settings_stay_a_clients_own() {
     let left = asks(&mut one, "SELECT current_setting('app.s1', true)");
     assert_ne!(left.value(), Some("mine 301"));
 }
+
+#[test]
+fn what_the_code_of_a_block_or_a_function_sets_stays_its_clients_own() {
+    let cluster = Cluster::start();
+    let body = "BEGIN IF true THEN SET work_mem = '78MB'; END IF; END";
+    cluster.sql(&format!("CREATE FUNCTION sets() RETURNS void LANGUAGE plpgsql AS $$ {body} $$"));
+    let weir = weir(&[&cluster], "pool.size = 2\nlanes.on = false");
+    let mut probe = peer(&weir);
+    rig::wait::until("functions are known", rig::wait::LONG, || {
+        asks(&mut probe, "SELECT sets()");
+        asks(&mut probe, "SELECT 1");
+        let others = asks(&mut peer(&weir), "SHOW work_mem");
+        others.value() != Some("78MB")
+    });
+    assert_eq!(asks(&mut probe, "DISCARD ALL").error, None);
+    for sql in [format!("DO $$ {body} $$"), "SELECT sets()".to_owned()] {
+        let (mut one, mut other) = (peer(&weir), peer(&weir));
+        assert_eq!(asks(&mut one, &sql).error, None, "{sql}");
+        for _ in 0..3 {
+            assert_ne!(asks(&mut other, "SHOW work_mem").value(), Some("78MB"), "{sql}");
+            assert_eq!(asks(&mut one, "SHOW work_mem").value(), Some("78MB"), "{sql}");
+        }
+    }
+}

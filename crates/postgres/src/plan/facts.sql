@@ -280,6 +280,7 @@ facts(what, name, safe, steady) as (
     where p.oid >= 16384 and l.lanname in ('sql', 'plpgsql') and (
         p.prosrc ~* '\mpg_(try_)?advisory_lock(_shared)?\M|\mdblink_connect'
         or p.prosrc ~* '\mset_config\s*\([^;]*,\s*(false|''f)'
+        or p.prosrc ~* '(^|;|\m(begin|then|else|loop))\s*(re)?set\s+(?!(local|transaction|constraints)\M)'
         or (p.prosrc ~* '\mcreate\s+((local|global|or\s+replace)\s+)*temp(orary)?\s'
             and p.prosrc !~* '\mon\s+commit\s+drop\M'))
     union all

@@ -8,6 +8,7 @@
 //! miss the statement is cut into tokens, its first words say what kind it is, and what looks like
 //! a query has to pass `read`, where each token needs a reason to be harmless.
 
+mod block;
 mod contains;
 mod facts;
 mod frame;

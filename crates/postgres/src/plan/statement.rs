@@ -7,7 +7,7 @@ use super::facts::Facts;
 use super::kind::{Kind, Pin};
 use super::planner::Scope;
 use super::reason::Reason;
-use super::{modes, query, schema_change, session, setting, traps};
+use super::{block, modes, query, schema_change, session, setting, traps};
 
 /// Tokens of one statement that are looked at; a longer one is no proven read.
 pub(super) const TOKENS_MAX: usize = 8192;
@@ -73,7 +73,8 @@ fn long(sql: &[u8], scope: Scope, tokens: &[Token<'_>], facts: &Facts) -> Option
 }
 
 fn one(tokens: &[Token<'_>], scope: Scope, unsure: bool, facts: &Facts) -> Classified {
-    let keep = !tokens.first().is_some_and(|first| first.is_any(&["set", "reset"]));
+    // What a constant in them says makes them what they are.
+    let keep = !tokens.first().is_some_and(|first| first.is_any(&["set", "reset", "do"]));
     // A backslash can be half a character, and then escapes nothing: where strings end is unknown.
     let escapes = scope.strings == Strings::Backslash
         || tokens
@@ -100,6 +101,11 @@ fn find(tokens: &[Token<'_>], facts: &Facts) -> Found {
     }
     // Wherever it stands, and whatever the statement is besides.
     if let Some(pin) = traps::pin(tokens, facts) {
+        return Found::of(Kind::Pins(pin), Reason::SessionState);
+    }
+    if first.is("do")
+        && let Some(pin) = block::pin(tokens, facts)
+    {
         return Found::of(Kind::Pins(pin), Reason::SessionState);
     }
     if first.is("show") {

@@ -48,7 +48,7 @@ fn what_ends_with_the_transaction_does_not_pin() {
         "select pg_advisory_xact_lock(1)",
         "declare c cursor for select 1 -- with hold",
         "select pg_temperature from t, not_known",
-        "do $$begin perform pg_advisory_lock(1); end$$",
+        "do $$begin perform pg_advisory_xact_lock(1); end$$",
         "call p()",
         "fetch 1 from c",
         "lock table t",
@@ -57,6 +57,38 @@ fn what_ends_with_the_transaction_does_not_pin() {
         "commit prepared 'x'",
     ] {
         assert_eq!(kind(sql), Kind::Other, "{sql}");
+    }
+}
+
+#[test]
+fn a_block_pins_by_what_its_code_says() {
+    for code in [
+        "BEGIN SET work_mem = '9MB'; END",
+        "begin if true then reset all; end if; end",
+        "BEGIN PERFORM set_config('a.b', 'c', false); END",
+        "BEGIN PERFORM pg_advisory_lock(1); END",
+        "BEGIN CREATE TEMP TABLE t (); END",
+        "BEGIN EXECUTE 'SET a.b = 1'; END",
+        "BEGIN LISTEN news; END",
+    ] {
+        for sql in [format!("DO $$ {code} $$"), format!("DO $x${code}$x$ LANGUAGE plpgsql")] {
+            assert!(matches!(kind(&sql), Kind::Pins(_)), "{sql}");
+        }
+    }
+    for other in [
+        "DO LANGUAGE plperl $$ 1 $$",
+        r"DO E'BEGIN \x53ET a = 1; END'",
+        "do 'begin set a.b = 1; end'",
+    ] {
+        assert!(matches!(kind(other), Kind::Pins(_)), "{other}");
+    }
+    for code in [
+        "BEGIN UPDATE t SET a = 1; END",
+        "BEGIN SET LOCAL work_mem = '9MB'; END",
+        "BEGIN SET CONSTRAINTS ALL DEFERRED; INSERT INTO t VALUES ('set') ON CONFLICT (a) DO UPDATE SET a = 1; END",
+    ] {
+        let sql = format!("DO $$ {code} $$");
+        assert_eq!(kind(&sql), Kind::Other, "{sql}");
     }
 }
 
