@@ -5,7 +5,7 @@ use std::time::Duration;
 use rig::postgres::{Cluster, SUPERUSER};
 use rig::wait;
 use rig::weir::Weir;
-use wire::postgres::frontend::put_query;
+use wire::postgres::frontend::{put_bind, put_execute, put_parse, put_query, put_sync};
 
 use super::scene::{client, said, value, weir};
 use crate::isolation::peer::{Peer, Reply};
@@ -119,7 +119,7 @@ fn reads_ride_until_the_first_statement_that_is_none() {
 fn what_depends_on_the_transaction_has_one() {
     let scene = Scene::new("");
     let mut peer = scene.peer();
-    let now = "SELECT now()";
+    let now = "SELECT transaction_timestamp()";
     scene.learn(now);
     says(&mut peer, "BEGIN", "BEGIN", 'T');
     says(&mut peer, READ, "10", 'T');
@@ -127,6 +127,29 @@ fn what_depends_on_the_transaction_has_one() {
     says(&mut peer, READ, "10", 'T');
     assert_eq!(asks(&mut peer, now).value().map(str::to_owned), first);
     says(&mut peer, "COMMIT", "COMMIT", 'I');
+    // Whatever else is asked in the same round, though it takes longer.
+    let mut round = Vec::new();
+    let longer = "SELECT count(*) FROM large";
+    scene.learn(longer);
+    for sql in [longer, now, longer] {
+        put_parse(&mut round, b"", sql.as_bytes(), &[]);
+        put_bind(&mut round, b"", b"", &[]);
+        put_execute(&mut round, b"", 0);
+    }
+    put_sync(&mut round);
+    for begun in [false, false, true, true] {
+        if begun {
+            says(&mut peer, "BEGIN", "BEGIN", 'T');
+        }
+        peer.send(&round).expect("it is taken");
+        let reply = peer.reply().expect("it is answered");
+        let first = reply.rows[1][0].clone();
+        assert_eq!((reply.value(), reply.rows.len()), (Some("5000"), 3));
+        if begun {
+            assert_eq!(asks(&mut peer, now).value().map(str::to_owned), first);
+            says(&mut peer, "COMMIT", "COMMIT", 'I');
+        }
+    }
     // So has a value that stands for its time.
     let today = "SELECT TIMESTAMP '2020-01-01'::text";
     scene.learn(today);

@@ -219,7 +219,7 @@ impl Session {
             Cut::Query(len) => is_read(&self.plan(&self.inbox[5..len - 1])),
             Cut::Extended(len) => matches!(
                 summarise(&self.inbox[..len], &self.client.names(), &self.database, self.scope),
-                Summary::Reads(_) | Summary::Prepares(_)
+                Summary::Reads(..) | Summary::Prepares(_)
             ),
             _ => false,
         }

@@ -16,8 +16,9 @@ const CLOSED_MAX: usize = 64;
 /// What the messages of a round come to.
 #[derive(Debug)]
 pub enum Summary {
-    /// Proven reads, each bound to the unnamed portal and run to its end; the slowest one's plan.
-    Reads(Rc<Plan>),
+    /// Proven reads, each bound to the unnamed portal and run to its end; the slowest one's plan,
+    /// and whether all are steady.
+    Reads(Rc<Plan>, bool),
     /// A proven read is prepared or described, nothing is run.
     Prepares(Rc<Plan>),
     /// One statement, which is no proven read, is bound and run once, and perhaps described: with
@@ -38,6 +39,7 @@ pub fn summarise(round: &[u8], names: &Names, database: &Database, scope: Scope)
         bound: None,
         reads: None,
         one: None,
+        steady: true,
         runs: 0,
     };
     for message in messages(round) {
@@ -47,7 +49,7 @@ pub fn summarise(round: &[u8], names: &Names, database: &Database, scope: Scope)
     }
     match (seen.runs, seen.one, seen.reads) {
         (1, Some((plan, sql)), None) => Summary::One(plan, sql.into()),
-        (_, None, Some(plan)) if seen.runs > 0 => Summary::Reads(plan),
+        (_, None, Some(plan)) if seen.runs > 0 => Summary::Reads(plan, seen.steady),
         (0, None, Some(plan)) => Summary::Prepares(plan),
         _ => Summary::Other,
     }
@@ -67,6 +69,8 @@ struct Seen<'a> {
     reads: Option<Rc<Plan>>,
     /// A statement that is no read.
     one: Option<(Rc<Plan>, &'a [u8])>,
+    /// All reads are steady.
+    steady: bool,
     runs: u32,
 }
 
@@ -124,6 +128,7 @@ impl<'a> Seen<'a> {
         };
         self.database.are_harmless(types).then_some(())?;
         if matches!(plan.kind, Kind::Read) {
+            self.steady &= plan.steady;
             let slower = |known: &Rc<Plan>| known.run_time() >= plan.run_time();
             // One that was not run yet is taken for the slowest.
             let known_is_slower = self.reads.as_ref().is_some_and(|known| {

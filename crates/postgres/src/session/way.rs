@@ -55,11 +55,14 @@ impl Session {
         let alone = self.inbox.len() == len;
         let names = self.client.names();
         match (summary::summarise(round, &names, &self.database, self.scope), &self.begun) {
-            (
-                Summary::Reads(plan) | Summary::Prepares(plan) | Summary::One(plan, _),
-                Some(begun),
-            ) => self.way_within(begun, plan, || summary::names_moment(round, &names)),
-            (Summary::Reads(plan), None) => self.way(plan, alone, String::new),
+            (Summary::Reads(plan, steady), Some(begun)) => {
+                self.way_within(begun, plan, || !steady || summary::names_moment(round, &names))
+            }
+            // What is only prepared has no value yet.
+            (Summary::Prepares(plan) | Summary::One(plan, _), Some(begun)) => {
+                self.way_within(begun, plan, || false)
+            }
+            (Summary::Reads(plan, _), None) => self.way(plan, alone, String::new),
             (Summary::Prepares(plan), None) if self.may_ride(&plan) => Way::Ride(plan),
             (Summary::One(plan, sql), None) => {
                 self.way(plan, alone, || String::from_utf8_lossy(&sql).into_owned())
@@ -112,14 +115,9 @@ impl Session {
         }
     }
 
-    /// Where a statement goes whose transaction no server has heard of. `names_moment`: a value in
-    /// it may stand for the time at which that began.
-    fn way_within(
-        &self,
-        begun: &Begun,
-        plan: Rc<Plan>,
-        names_moment: impl FnOnce() -> bool,
-    ) -> Way {
+    /// Where a statement goes whose transaction no server has heard of. `belongs`: something in it
+    /// beside its plan depends on that, as a value that stands for the time at which it began.
+    fn way_within(&self, begun: &Begun, plan: Rc<Plan>, belongs: impl FnOnce() -> bool) -> Way {
         match plan.kind {
             Kind::Commit { chain: false } if self.client.has_failed() => Way::End("ROLLBACK"),
             Kind::Commit { chain: false } => Way::End("COMMIT"),
@@ -132,7 +130,7 @@ impl Session {
                     && self.route != Some(Route::Replica)
                     && self.may_ride(&plan)
                     && self.is_quick(&plan)
-                    && !names_moment() =>
+                    && !belongs() =>
             {
                 Way::Ride(plan)
             }
