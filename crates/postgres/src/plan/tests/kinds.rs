@@ -85,7 +85,8 @@ fn a_block_pins_by_what_its_code_says() {
     for code in [
         "BEGIN UPDATE t SET a = 1; END",
         "BEGIN SET LOCAL work_mem = '9MB'; END",
-        "BEGIN SET CONSTRAINTS ALL DEFERRED; INSERT INTO t VALUES ('set') ON CONFLICT (a) DO UPDATE SET a = 1; END",
+        "BEGIN SET CONSTRAINTS ALL DEFERRED; INSERT INTO t VALUES ('set') \
+         ON CONFLICT (a) DO UPDATE SET a = 1; END",
     ] {
         let sql = format!("DO $$ {code} $$");
         assert_eq!(kind(&sql), Kind::Other, "{sql}");
