@@ -1,23 +1,9 @@
 //! What a client may ask for at once, and what of its session stays its own at the edges.
 
-use rig::postgres::{Cluster, SUPERUSER, Setup};
-use rig::weir::Weir;
-use wire::postgres::frontend::{put_bind, put_execute, put_parse, put_query, put_sync};
+use rig::postgres::{Cluster, Setup};
+use wire::postgres::frontend::{put_bind, put_execute, put_parse, put_sync};
 
-use super::scene::weir;
-use crate::isolation::peer::{Peer, Reply};
-
-fn peer(weir: &Weir) -> Peer {
-    let parameters = [("user", SUPERUSER), ("database", SUPERUSER)];
-    Peer::connect(weir.postgres, &parameters).expect("it takes clients")
-}
-
-fn asks(peer: &mut Peer, sql: &str) -> Reply {
-    let mut out = Vec::new();
-    put_query(&mut out, sql.as_bytes());
-    peer.send(&out).expect("it is taken");
-    peer.reply().expect("it is answered")
-}
+use super::scene::{asks, peer, weir};
 
 #[test]
 fn a_round_of_very_many_messages_is_answered() {

@@ -8,6 +8,9 @@ use std::time::Duration;
 use pg::{Client, Config, NoTls, SimpleQueryMessage};
 use rig::postgres::{Cluster, SUPERUSER};
 use rig::weir::{Setup, Weir};
+use wire::postgres::frontend::put_query;
+
+use crate::isolation::peer::{Peer, Reply};
 
 /// Weir in front of clusters that trust everyone, with more lines in `[postgres]`.
 pub fn weir(clusters: &[&Cluster], lines: &str) -> Weir {
@@ -40,6 +43,20 @@ pub fn config(address: SocketAddr, user: &str, database: &str) -> Config {
 /// A client through Weir.
 pub fn client(weir: &Weir) -> Result<Client, pg::Error> {
     config(weir.postgres, SUPERUSER, SUPERUSER).connect(NoTls)
+}
+
+/// A client through Weir, message by message.
+pub fn peer(weir: &Weir) -> Peer {
+    let parameters = [("user", SUPERUSER), ("database", SUPERUSER)];
+    Peer::connect(weir.postgres, &parameters).expect("it takes clients")
+}
+
+/// What it is answered to a Query.
+pub fn asks(peer: &mut Peer, sql: &str) -> Reply {
+    let mut out = Vec::new();
+    put_query(&mut out, sql.as_bytes());
+    peer.send(&out).expect("it is taken");
+    peer.reply().expect("it is answered")
 }
 
 /// An operator at Weir's console.

@@ -7,8 +7,8 @@ use rig::wait;
 use rig::weir::Weir;
 use wire::postgres::frontend::{put_bind, put_execute, put_parse, put_query, put_sync};
 
-use super::scene::{client, said, value, weir};
-use crate::isolation::peer::{Peer, Reply};
+use super::scene::{asks, client, peer, said, value, weir};
+use crate::isolation::peer::Peer;
 
 /// A read of which nothing depends on its transaction.
 const READ: &str = "SELECT v FROM small WHERE id = 1";
@@ -40,8 +40,7 @@ impl Scene {
     }
 
     fn peer(&self) -> Peer {
-        let parameters = [("user", SUPERUSER), ("database", SUPERUSER)];
-        Peer::connect(self.weir.postgres, &parameters).expect("it takes clients")
+        peer(&self.weir)
     }
 
     /// Rounds that rode lanes.
@@ -63,13 +62,6 @@ impl Scene {
             asks(&mut peer, sql);
         }
     }
-}
-
-fn asks(peer: &mut Peer, sql: &str) -> Reply {
-    let mut out = Vec::new();
-    put_query(&mut out, sql.as_bytes());
-    peer.send(&out).expect("it is taken");
-    peer.reply().expect("it is answered")
 }
 
 /// Asks, and holds the answer against its first value or error, and the status behind it.

@@ -23,7 +23,7 @@ pub struct Facts {
     closed: bool,
     /// What is used without being named may depend on the transaction.
     fickle: bool,
-    /// Transactions are READ COMMITTED, and may write, unless they say otherwise.
+    /// Transactions are READ COMMITTED unless they say otherwise.
     read_committed: bool,
     functions: HashMap<Box<[u8]>, Mark>,
     relations: HashMap<Box<[u8]>, Mark>,

@@ -80,7 +80,7 @@ impl Session {
                     let what = format!("prepared statement \"{name}\" does not exist");
                     self.inbox.drain(..len);
                     let refusal = Refusal::error(sqlstate::UNDEFINED_PREPARED_STATEMENT, what);
-                    return self.client.refuse(&refusal);
+                    return self.refuse(&refusal);
                 }
                 "DEALLOCATE"
             }

@@ -273,11 +273,11 @@ impl Client {
         self.answered(false);
     }
 
-    /// Answers a round with an error, after which the client may go on.
-    pub fn refuse(&self, refusal: &Refusal) {
+    /// Answers a round with an error, after which the client may go on, in a transaction or not.
+    pub fn refuse(&self, refusal: &Refusal, status: Status) {
         let mut out = Vec::new();
         refusal.encode(&mut out);
-        backend::put_ready_for_query(&mut out, Status::Idle);
+        backend::put_ready_for_query(&mut out, status);
         self.outlet.send(&out);
     }
 

@@ -340,10 +340,7 @@ impl Session {
     /// Answers a round with an error; what is begun here has failed by that.
     fn refuse(&self, refusal: &Refusal) {
         self.client.set_failed(self.begun.is_some());
-        let mut out = Vec::new();
-        refusal.encode(&mut out);
-        put_ready_for_query(&mut out, self.status());
-        self.client.outlet.send(&out);
+        self.client.refuse(refusal, self.status());
     }
 
     fn say_ready(&self) {

@@ -297,7 +297,7 @@ impl Session {
             return Err(End::Refused(Refusal::fatal(code, what)));
         }
         for _ in 0..relay.rounds.len() {
-            self.client.refuse(&Refusal::error(code, what));
+            self.refuse(&Refusal::error(code, what));
         }
         Ok(())
     }

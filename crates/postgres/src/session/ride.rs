@@ -77,7 +77,7 @@ impl Session {
             match again {
                 Again::Cancelled => {
                     self.inbox.clear();
-                    self.client.refuse(&cancelled());
+                    self.refuse(&cancelled());
                 }
                 Again::Lost => self.refuse_first(
                     sqlstate::CONNECTION_FAILURE,
@@ -134,7 +134,7 @@ impl Session {
     /// Answers the request that stands in the inbox with an error.
     fn refuse_first(&mut self, code: &'static str, what: &'static str) {
         self.inbox.clear();
-        self.client.refuse(&Refusal::error(code, what));
+        self.refuse(&Refusal::error(code, what));
     }
 
     /// A request stands in front of what the client sent after it.

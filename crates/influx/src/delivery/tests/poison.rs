@@ -34,6 +34,17 @@ fn conflict_at(
     }
 }
 
+/// A server that fails at any request with this point, and stores all others.
+fn failing_at(store: &Store, point: u32) -> impl FnMut(&Seen) -> Act + Send + 'static {
+    let store = store.clone();
+    move |seen| {
+        if seen.is_write() && seen.lines().iter().any(|line| number(line) == point) {
+            return refuse(500, "runtime error");
+        }
+        store.all()(seen)
+    }
+}
+
 #[tokio::test]
 async fn a_poison_point_in_every_batch_stops_nothing_but_itself() {
     let store = Store::default();
@@ -85,14 +96,7 @@ async fn a_point_that_makes_the_server_fail_is_found_while_others_are_accepted()
 #[tokio::test]
 async fn a_failing_point_that_is_alone_waits_for_another_series() {
     let store = Store::default();
-    let stored = store.clone();
-    let fake = Fake::start(move |seen| {
-        if seen.is_write() && seen.lines().iter().any(|line| number(line) == 0) {
-            return refuse(500, "runtime error");
-        }
-        stored.all()(seen)
-    })
-    .await;
+    let fake = Fake::start(failing_at(&store, 0)).await;
     let rig = Rig::start(&[backend("a", &fake)]).await;
     rig.write("d", "r", &lines(0, 1)).await;
     rig.until("a", "retrying", |status| status.state == Phase::Retrying).await;
@@ -110,14 +114,7 @@ async fn a_failing_point_that_is_alone_waits_for_another_series() {
 #[tokio::test]
 async fn a_default_policy_is_the_same_with_its_name_and_without() {
     let store = Store::default();
-    let stored = store.clone();
-    let fake = Fake::start(move |seen| {
-        if seen.is_write() && seen.lines().iter().any(|line| number(line) == 0) {
-            return refuse(500, "runtime error");
-        }
-        stored.all()(seen)
-    })
-    .await;
+    let fake = Fake::start(failing_at(&store, 0)).await;
     let rig = Rig::start(&[backend("a", &fake)]).await;
     // Written before the backend's names were known, and after.
     rig.write("d", "", &lines(0, 1)).await;
