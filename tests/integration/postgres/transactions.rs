@@ -1,6 +1,6 @@
 //! Transactions whose reads need no server connection of their own.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rig::postgres::{Cluster, SUPERUSER};
 use rig::wait;
@@ -315,6 +315,13 @@ fn a_transaction_may_last_only_so_long_whether_a_server_knows_of_it_or_not() {
     });
     let said = said(&ended);
     assert!(said.starts_with("25P04") || ended.is_closed(), "{said}");
+    // However busy it is.
+    let mut busy = super::scene::client(&scene.weir).expect("let in");
+    busy.batch_execute("BEGIN").expect("it begins");
+    let begun = Instant::now();
+    while busy.simple_query(READ).is_ok() {
+        assert!(begun.elapsed() < wait::LONG, "it goes on for ever");
+    }
 }
 
 #[test]

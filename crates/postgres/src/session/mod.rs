@@ -32,6 +32,7 @@ mod way;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use flow::limit::Permit;
 use wire::postgres::backend::{Status, put_ready_for_query};
@@ -48,13 +49,15 @@ use crate::settings::{Consistency, Mode, Route};
 use crate::worker::{Database, Front, Place};
 use begin::Begun;
 use client::Client;
-use patience::{Patience, idle_timeout, read_timeout};
+use patience::{Limit, Patience, idle_in_transaction_timeout, idle_timeout, read_timeout};
 use round::Cut;
 use settings::{Applied, SessionSettings};
 use way::Way;
 
 /// Requests of one client in flight at a time; more wait in its socket.
 const IN_FLIGHT_MAX: u32 = 64;
+/// How often it is looked whether a statement is still under way once a limit has passed.
+const BUSY_TURN: Duration = Duration::from_millis(10);
 /// Of the memory for what a client sent so much is kept while nothing is in it.
 const INBOX_KEPT: usize = 256;
 
@@ -225,14 +228,20 @@ impl Session {
 
     /// Waits for bytes of the client; one that asks for nothing for too long is closed.
     async fn read_in_time(&mut self) -> Result<(), End> {
-        let (limit, refusal): (_, fn() -> Refusal) = match &self.begun {
-            _ if round::ends_within(&self.inbox) => (self.patience.read, read_timeout),
-            Some(begun) => self.patience.in_transaction(begun.since),
-            None => (self.patience.idle, idle_timeout),
+        let Patience { idle, idle_in_transaction, read, .. } = self.patience;
+        let limit: Limit = match &self.begun {
+            _ if round::ends_within(&self.inbox) => read.map(|limit| (limit, read_timeout as _)),
+            Some(begun) => {
+                let idle = idle_in_transaction.map(|it| (it, idle_in_transaction_timeout as _));
+                self.patience.in_transaction(begun.since, idle)
+            }
+            None => idle.map(|limit| (limit, idle_timeout as _)),
         };
-        let Some(limit) = limit else { return self.read().await };
+        let Some((limit, refusal)) = limit else { return self.read().await };
         let mut is_busy = self.client.in_flight() > 0;
         loop {
+            // The time of a transaction may be over while a statement is under way.
+            let limit = if is_busy { limit.max(BUSY_TURN) } else { limit };
             if let Ok(read) = tokio::time::timeout(limit, self.read()).await {
                 return read;
             }
@@ -247,6 +256,12 @@ impl Session {
 
     /// Deals with what stands at the start of the inbox; false when more bytes are wanted.
     async fn step(&mut self) -> Result<bool, End> {
+        if let Some(begun) = &self.begun
+            && let Some((Duration::ZERO, refusal)) = self.patience.in_transaction(begun.since, None)
+            && self.client.in_flight() == 0
+        {
+            return Err(End::Refused(refusal()));
+        }
         let max = self.front.settings().max_message.len();
         let (len, way) = match round::cut(&self.inbox, max) {
             Cut::More => return Ok(false),

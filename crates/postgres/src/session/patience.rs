@@ -7,8 +7,8 @@ use wire::postgres::{Refusal, sqlstate};
 
 use crate::settings::Settings;
 
-/// A statement that is under way when the time is over is looked after so often.
-const LEAST: Duration = Duration::from_millis(10);
+/// How long the next thing may take to happen, and what the client hears then; `None` is for ever.
+pub(super) type Limit = Option<(Duration, fn() -> Refusal)>;
 
 /// How long a session's statements and pauses may take; `None` is for ever.
 #[derive(Debug, Clone, Copy)]
@@ -44,14 +44,14 @@ impl Patience {
         }
     }
 
-    /// How long a client may ask for nothing in a transaction that began at `since`, and what it
-    /// hears then.
-    pub fn in_transaction(&self, since: Instant) -> (Option<Duration>, fn() -> Refusal) {
-        let left = self.transaction.map(|whole| whole.saturating_sub(since.elapsed()).max(LEAST));
-        match (self.idle_in_transaction, left) {
-            (Some(idle), Some(left)) if left < idle => (Some(left), transaction_timeout),
-            (None, Some(left)) => (Some(left), transaction_timeout),
-            (idle, _) => (idle, idle_in_transaction_timeout),
+    /// The same as `next` within a transaction that began at `since`, whose own time may be over
+    /// before.
+    pub fn in_transaction(&self, since: Instant, next: Limit) -> Limit {
+        let Some(whole) = self.transaction else { return next };
+        let left = whole.saturating_sub(since.elapsed());
+        match next {
+            Some((limit, _)) if limit < left => next,
+            _ => Some((left, transaction_timeout)),
         }
     }
 
@@ -78,7 +78,7 @@ pub(super) fn idle_in_transaction_timeout() -> Refusal {
     Refusal::fatal(sqlstate::IDLE_IN_TRANSACTION_TIMEOUT, what)
 }
 
-pub(super) fn transaction_timeout() -> Refusal {
+fn transaction_timeout() -> Refusal {
     let what = "terminating connection due to transaction timeout";
     Refusal::fatal(sqlstate::TRANSACTION_TIMEOUT, what)
 }

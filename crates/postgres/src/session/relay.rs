@@ -17,9 +17,7 @@ use std::time::{Duration, Instant};
 use wire::postgres::backend::{Fields, Status};
 use wire::postgres::{Refusal, Severity, sqlstate};
 
-use super::patience::{
-    idle_in_transaction_timeout, idle_timeout, read_timeout, transaction_timeout,
-};
+use super::patience::{Limit, idle_in_transaction_timeout, idle_timeout, read_timeout};
 use super::round::{Cut, cut, ends_within};
 use super::{End, Session};
 use crate::backends::Standing;
@@ -168,10 +166,10 @@ impl Session {
         self.pinned
     }
 
-    /// How long the next thing may take to happen, and what the client hears then.
-    fn limit(&self, relay: &mut Relay, waits: bool) -> Option<(Duration, fn() -> Refusal)> {
+    /// How long the next thing may take to happen.
+    fn limit(&self, relay: &mut Relay, waits: bool) -> Limit {
         let patience = &self.patience;
-        let next: Option<(Duration, fn() -> Refusal)> = match (waits, relay.open) {
+        let next: Limit = match (waits, relay.open) {
             _ if relay.through > 0 || (waits && ends_within(&self.inbox)) => {
                 patience.read.map(|limit| (limit, read_timeout as _))
             }
@@ -185,16 +183,11 @@ impl Session {
             }
             (true, false) => patience.idle.map(|limit| (limit, idle_timeout as _)),
         };
-        let Some(whole) = patience.transaction.filter(|_| relay.open) else {
+        if !relay.open {
             relay.since = None;
             return next;
-        };
-        let since = *relay.since.get_or_insert_with(Instant::now);
-        let left = whole.saturating_sub(since.elapsed());
-        match next {
-            Some((limit, refusal)) if limit < left => Some((limit, refusal)),
-            _ => Some((left, transaction_timeout)),
         }
+        patience.in_transaction(*relay.since.get_or_insert_with(Instant::now), next)
     }
 
     /// Sends, hears the server, reads the client: whatever can be done.
