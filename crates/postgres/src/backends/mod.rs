@@ -5,9 +5,9 @@
 //! is what is decided by pure functions ([`roles`], [`picture`], [`choose`]) over what each server
 //! says of itself; in doubt nobody takes writes.
 //!
-//! The path: a task polls each server on the control runtime ([`poll`]), one task hears them all
-//! and decides ([`oversee`]), workers look at a [`View`] and at the atomics of a [`Backend`], and
-//! wait by a generation where there is no primary.
+//! The path: a task polls each server on the control runtime ([`poll`]), what it hears is decided
+//! upon in one place ([`oversee`]), workers look at a [`View`] and at the atomics of a [`Backend`],
+//! and wait by a generation where there is no primary.
 //!
 //! A client reads its own writes: it keeps when its last write ended ([`LastWrite`]), and a replica
 //! takes its reads once it has replayed a position of the primary that was asked for later
@@ -33,13 +33,13 @@ mod view;
 mod view_tests;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ::watch::metrics::Registry;
 use arc_swap::{ArcSwap, Guard};
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -54,10 +54,8 @@ pub use view::{Ask, View};
 
 use crate::server::{AskLimits, Conversation, DialError, QueryError, Rows, dial};
 use crate::settings::Settings;
-use oversee::Plan;
+use oversee::{Overseer, Plan, Published};
 
-/// Reports that wait for the task that hears them.
-const REPORTS_MAX: usize = 64;
 /// What Weir asks of its own may cost: the catalogue of a large database, at most.
 const OWN_LIMITS: AskLimits = AskLimits { bytes: 64 << 20, time: Duration::from_secs(30) };
 
@@ -99,10 +97,9 @@ impl Pace {
 /// What the tasks and the workers share.
 #[derive(Debug)]
 struct Shared {
-    plan: ArcSwap<Plan>,
+    overseer: Mutex<Overseer>,
+    published: Published,
     pace: ArcSwap<Pace>,
-    view: ArcSwap<View>,
-    changed: watch::Sender<u64>,
     /// The latest write of any session: nanoseconds of a [`Moment`].
     last_write: AtomicU64,
 }
@@ -111,20 +108,28 @@ impl Shared {
     fn last_write(&self) -> Moment {
         Moment::from_nanos(self.last_write.load(Ordering::Relaxed))
     }
+
+    /// Takes in what came of a poll.
+    fn hear(&self, report: poll::Report) {
+        lock(&self.overseer).hear(report, &self.published);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What a poisoned lock guards here is always whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// All backends, shared by all parts of the gateway. Dropped, it is polled no more.
 #[derive(Debug)]
 pub struct Backends {
     shared: Arc<Shared>,
-    reports: mpsc::Sender<poll::Report>,
     control: Handle,
     tasks: Mutex<Tasks>,
 }
 
 #[derive(Debug)]
 struct Tasks {
-    overseer: JoinHandle<()>,
     /// By the backend's number.
     pollers: Vec<(usize, JoinHandle<()>)>,
     next_number: usize,
@@ -132,7 +137,6 @@ struct Tasks {
 
 impl Drop for Tasks {
     fn drop(&mut self) {
-        self.overseer.abort();
         self.pollers.iter().for_each(|(_, poller)| poller.abort());
     }
 }
@@ -155,20 +159,13 @@ impl Backends {
             .collect::<Result<_, _>>()?;
         let plan = Plan::new(settings, backends.clone());
         let shared = Arc::new(Shared {
-            view: ArcSwap::from_pointee(plan.first_view()),
-            plan: ArcSwap::from_pointee(plan),
+            published: Published::of(&plan),
+            overseer: Mutex::new(Overseer::new(plan)),
             pace: ArcSwap::from_pointee(Pace::new(settings)),
-            changed: watch::Sender::new(0),
             last_write: AtomicU64::new(0),
         });
-        let (reports, heard) = mpsc::channel(REPORTS_MAX);
-        let tasks = Tasks {
-            overseer: control.spawn(oversee::run(Arc::clone(&shared), heard)),
-            pollers: Vec::new(),
-            next_number: backends.len(),
-        };
-        let tasks = Mutex::new(tasks);
-        let this = Arc::new(Self { shared, reports, control: control.clone(), tasks });
+        let tasks = Mutex::new(Tasks { pollers: Vec::new(), next_number: backends.len() });
+        let this = Arc::new(Self { shared, control: control.clone(), tasks });
         this.poll_all(&backends);
         let weak = Arc::downgrade(&this);
         registry.collect(move |out| {
@@ -187,7 +184,7 @@ impl Backends {
     /// and weights of backends before it in the file.
     pub fn reload(&self, settings: &Settings) -> Result<(), StartError> {
         let view = self.view();
-        let mut tasks = self.tasks();
+        let mut tasks = lock(&self.tasks);
         let mut backends = Vec::with_capacity(settings.backend.len());
         for wanted in &settings.backend {
             let there = view.backends().iter().find(|backend| backend.name() == wanted.name);
@@ -204,16 +201,17 @@ impl Backends {
         }
         drop(tasks);
         self.shared.pace.store(Arc::new(Pace::new(settings)));
-        self.shared.plan.store(Arc::new(Plan::new(settings, backends.clone())));
+        let plan = Plan::new(settings, backends.clone());
+        lock(&self.shared.overseer).follow(plan, &self.shared.published);
         self.poll_all(&backends);
-        // The next report has the overseer look at the plan.
+        // With other logins, some may answer otherwise.
         backends.iter().for_each(|backend| backend.suspect());
         Ok(())
     }
 
     /// Polls these and no others.
     fn poll_all(&self, backends: &[Arc<Backend>]) {
-        let mut tasks = self.tasks();
+        let mut tasks = lock(&self.tasks);
         tasks.pollers.retain(|(number, poller)| {
             let stays = backends.iter().any(|backend| backend.number() == *number);
             if !stays {
@@ -224,20 +222,15 @@ impl Backends {
         for backend in backends {
             if !tasks.pollers.iter().any(|(number, _)| *number == backend.number()) {
                 let shared = Arc::clone(&self.shared);
-                let poll = poll::run(Arc::clone(backend), shared, self.reports.clone());
+                let poll = poll::run(Arc::clone(backend), shared);
                 tasks.pollers.push((backend.number(), self.control.spawn(poll)));
             }
         }
     }
 
-    fn tasks(&self) -> std::sync::MutexGuard<'_, Tasks> {
-        // What a poisoned lock guards here is always whole.
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Who takes what at the moment: a load, without waiting.
     pub fn view(&self) -> Guard<Arc<View>> {
-        self.shared.view.load()
+        self.shared.published.view.load()
     }
 
     /// The backend of that number, while it is in the file.
@@ -292,7 +285,7 @@ impl Backends {
 
     /// Changes with each [`View`]: the number of views so far.
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.shared.changed.subscribe()
+        self.shared.published.changed.subscribe()
     }
 
     /// How each is, as in the file.
@@ -306,7 +299,7 @@ impl Backends {
     /// # Errors
     /// Nobody is there, or does not answer.
     pub async fn rows(&self, database: &str, sql: &str) -> Result<Rows, OwnError> {
-        let view = self.shared.view.load_full();
+        let view = self.shared.published.view.load_full();
         let backend = view.primary().or_else(|none| view.readers.first().ok_or(none))?;
         let own = backend.own.load_full();
         let dialled = dial(backend.server(), own.identity(Some(database), &facts::PARAMETERS));

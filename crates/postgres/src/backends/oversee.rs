@@ -1,12 +1,14 @@
-//! The one task that hears what came of all polls, decides, and tells the workers.
+//! The one place where what came of all polls and what the settings say is decided upon, and the
+//! workers are told.
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
 
 use super::picture::{Member, Picture, Rules};
 use super::poll::Report;
-use super::{Backend, NoPrimary, Shared, Standing, View};
+use super::{Backend, NoPrimary, Standing, View};
 use crate::settings::{Role, Settings};
 
 /// What the settings say about all backends together.
@@ -45,21 +47,48 @@ impl Plan {
     }
 }
 
-/// Hears reports until the last poller is gone.
-pub(super) async fn run(shared: Arc<Shared>, mut reports: mpsc::Receiver<Report>) {
-    let mut plan = shared.plan.load_full();
-    let mut picture = picture_of(&plan, Picture::default());
-    while let Some(report) = reports.recv().await {
-        let latest = shared.plan.load_full();
-        if !Arc::ptr_eq(&plan, &latest) {
-            retire(&plan, &latest);
-            plan = latest;
-            picture = picture_of(&plan, picture);
-        }
+/// Who takes what at the moment, and how often that has changed.
+#[derive(Debug)]
+pub(super) struct Published {
+    pub(super) view: ArcSwap<View>,
+    pub(super) changed: watch::Sender<u64>,
+}
+
+impl Published {
+    /// Nobody is known yet.
+    pub(super) fn of(plan: &Plan) -> Self {
+        Self { view: ArcSwap::from_pointee(plan.first_view()), changed: watch::Sender::new(0) }
+    }
+}
+
+/// What is known of all backends. Each change of it is published before it returns.
+#[derive(Debug)]
+pub(super) struct Overseer {
+    plan: Plan,
+    picture: Picture,
+}
+
+impl Overseer {
+    pub(super) fn new(plan: Plan) -> Self {
+        let picture = picture_of(&plan, Picture::default());
+        Self { plan, picture }
+    }
+
+    /// Takes in what came of a poll.
+    pub(super) fn hear(&mut self, report: Report, published: &Published) {
         let Report { number, at, noted, failure } = report;
-        picture.note(number, noted, at);
-        tell(&plan, &picture, number, failure.as_deref());
-        publish(&shared, view_of(&plan, &picture));
+        self.picture.note(number, noted, at);
+        tell(&self.plan, &self.picture, Some(number), failure.as_deref());
+        publish(published, view_of(&self.plan, &self.picture));
+    }
+
+    /// Follows other settings; what is known of backends that stay is kept.
+    pub(super) fn follow(&mut self, plan: Plan, published: &Published) {
+        retire(&self.plan, &plan);
+        self.plan = plan;
+        self.picture = picture_of(&self.plan, std::mem::take(&mut self.picture));
+        tell(&self.plan, &self.picture, None, None);
+        publish(published, view_of(&self.plan, &self.picture));
     }
 }
 
@@ -81,13 +110,13 @@ fn retire(former: &Plan, latest: &Plan) {
 
 /// Writes what was decided into the backends. Orders matter: what a replica has is taken back
 /// before another primary can be seen.
-fn tell(plan: &Plan, picture: &Picture, polled: usize, failure: Option<&str>) {
+fn tell(plan: &Plan, picture: &Picture, polled: Option<usize>, failure: Option<&str>) {
     let ours = picture.timeline();
     for ((backend, _), member) in plan.backends.iter().zip(&picture.members) {
         backend.set_caught_up(member.caught_up);
         let former = backend.set_standing(member.standing);
         let last = backend.told.load();
-        let asked = member.id == polled;
+        let asked = polled == Some(member.id);
         let failure = if asked { failure } else { None };
         // What went wrong with a poll stays told until the next one.
         let kept = last.trouble.as_deref().filter(|_| !asked && member.standing == Standing::Down);
@@ -136,9 +165,9 @@ fn view_of(plan: &Plan, picture: &Picture) -> View {
 }
 
 /// Gives the workers another view where it says something else.
-fn publish(shared: &Shared, view: View) {
+fn publish(published: &Published, view: View) {
     let numbers = |all: &[Arc<Backend>]| all.iter().map(|one| one.number()).collect::<Vec<_>>();
-    let last = shared.view.load();
+    let last = published.view.load();
     let primary = |view: &View| view.primary.as_ref().map(|one| one.number()).map_err(Clone::clone);
     let same = primary(&last) == primary(&view)
         && numbers(&last.readers) == numbers(&view.readers)
@@ -152,6 +181,6 @@ fn publish(shared: &Shared, view: View) {
     {
         tracing::error!(%why, "nothing can be written");
     }
-    shared.view.store(Arc::new(view));
-    shared.changed.send_modify(|generation| *generation += 1);
+    published.view.store(Arc::new(view));
+    published.changed.send_modify(|generation| *generation += 1);
 }

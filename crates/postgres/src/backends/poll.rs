@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use wire::postgres::sqlstate;
 
@@ -76,12 +75,11 @@ impl PollError {
     }
 }
 
-/// Polls `backend` until nobody hears its reports any more.
-pub(super) async fn run(backend: Arc<Backend>, shared: Arc<Shared>, reports: mpsc::Sender<Report>) {
+/// Polls `backend` for as long as the task is let run.
+pub(super) async fn run(backend: Arc<Backend>, shared: Arc<Shared>) {
     let mut link = None;
     let report = |at, noted, failure| {
-        let number = backend.number();
-        reports.send(Report { number, at, noted, failure })
+        shared.hear(Report { number: backend.number(), at, noted, failure });
     };
     loop {
         let limit = shared.pace.load().timeout;
@@ -90,23 +88,20 @@ pub(super) async fn run(backend: Arc<Backend>, shared: Arc<Shared>, reports: mps
         if let Some(open) = link.take() {
             asked = again(open, &backend, limit, &mut link).await;
             // Before the next connection is tried, since the server may be another by then.
-            if asked.is_none() && report(begun, Noted::Unsure, None).await.is_err() {
-                return;
+            if asked.is_none() {
+                report(begun, Noted::Unsure, None);
             }
         }
         let (at, asked) = match asked {
             Some(asked) => (begun, asked),
             None => anew(&backend, limit, &mut link).await,
         };
-        let reported = match asked {
-            Ok(facts) => report(at, Noted::Up(facts), None).await,
+        match asked {
+            Ok(facts) => report(at, Noted::Up(facts), None),
             Err(error) if error.is_unsure(&backend, begun) => {
-                report(at, Noted::Unsure, Some(error.to_string())).await
+                report(at, Noted::Unsure, Some(error.to_string()));
             }
-            Err(error) => report(at, Noted::Down, Some(error.to_string())).await,
-        };
-        if reported.is_err() {
-            return;
+            Err(error) => report(at, Noted::Down, Some(error.to_string())),
         }
         sleep(REST).await;
         tokio::select! {

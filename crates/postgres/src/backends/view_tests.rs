@@ -1,7 +1,10 @@
 use std::sync::Arc;
 
-use super::{Ask, Backend, LastWrite, Moment, NoPrimary, Standing, View};
-use crate::settings::{BackendSettings, Consistency, Route, Spread};
+use ::watch::metrics::Registry;
+use tokio::runtime::Handle;
+
+use super::{Ask, Backend, Backends, LastWrite, Moment, NoPrimary, Standing, View};
+use crate::settings::{BackendSettings, Consistency, Route, Settings, Spread};
 
 fn backend(number: usize, name: &str) -> Arc<Backend> {
     let settings = BackendSettings::new(name, "postgresql://127.0.0.1:1");
@@ -101,4 +104,23 @@ fn connections_are_to_be_closed_when_the_primary_is_none_any_more() {
     })
     .collect();
     assert_eq!(epochs, [0, 0, 1, 1, 2, 2, 2, 3]);
+}
+
+#[tokio::test]
+async fn other_settings_are_in_force_once_they_are_taken() {
+    let of = |names: &[&str]| {
+        let backend = names.iter().map(|name| BackendSettings::new(name, "postgresql://[::1]:1"));
+        Settings { backend: backend.collect(), ..Settings::default() }
+    };
+    let backends = Backends::start(&of(&["a"]), &Registry::new(), &Handle::current()).unwrap();
+    let names =
+        || -> Vec<String> { backends.status().into_iter().map(|backend| backend.name).collect() };
+    let first = backends.get(0).unwrap();
+    // Nothing else has run in between.
+    backends.reload(&of(&["a", "b"])).unwrap();
+    assert_eq!(names(), ["a", "b"]);
+    assert!(Arc::ptr_eq(&first, &backends.get(0).unwrap()));
+    backends.reload(&of(&["b"])).unwrap();
+    assert_eq!(names(), ["b"]);
+    assert_eq!(first.standing(), Standing::Down);
 }
