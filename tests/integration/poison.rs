@@ -9,22 +9,25 @@ use crate::scene::{Scene, point};
 
 const POISON: &str = "poison";
 
-/// Four hundred points, every fiftieth of which a backend can't take.
-fn write_some_poison(scene: &Scene) -> (usize, usize) {
-    let mut poisoned = 0;
-    for batch in 0..4 {
+/// So many hundred points, every fiftieth of which a backend can't take.
+fn write_some_poison(scene: &Scene, batches: u64) -> (usize, usize) {
+    let (mut good, mut poisoned) = (0, 0);
+    for batch in 0..batches {
         let lines: String = (0..100)
             .map(|n| match n % 50 {
                 7 => {
                     poisoned += 1;
                     format!("{POISON} v=\"{batch}\" {}\n", 1_600_000_000_000_000_000_u64 + n)
                 }
-                _ => point(batch * 100 + n),
+                _ => {
+                    good += 1;
+                    point(batch * 100 + n)
+                }
             })
             .collect();
         scene.weir.must_write("db", &lines);
     }
-    (400 - poisoned, poisoned)
+    (good, poisoned)
 }
 
 #[track_caller]
@@ -47,7 +50,7 @@ fn check(scene: &Scene, good: usize, poisoned: usize) {
 fn a_field_type_conflict_in_every_batch_holds_up_nobody() {
     let scene = Scene::new();
     scene.b.set(Mode::Conflict(POISON.to_owned()));
-    let (good, poisoned) = write_some_poison(&scene);
+    let (good, poisoned) = write_some_poison(&scene, 4);
     check(&scene, good, poisoned);
     let shown = scene.weir.must_run(&["dead-letters", "show", "b"]);
     assert!(shown.contains("field type conflict"), "in the backend's own words: {shown}");
@@ -57,15 +60,16 @@ fn a_field_type_conflict_in_every_batch_holds_up_nobody() {
 fn a_point_that_makes_a_backend_answer_500_holds_up_nobody() {
     let scene = Scene::new();
     scene.b.set(Mode::Chokes(POISON.to_owned()));
-    let (good, poisoned) = write_some_poison(&scene);
+    let (good, poisoned) = write_some_poison(&scene, 4);
     check(&scene, good, poisoned);
 }
 
 #[test]
 fn a_point_that_hangs_a_backend_holds_up_nobody() {
-    let scene = Scene::with_b(|setup| setup, "timeout = \"200ms\"");
+    // Each point of them costs about twenty such timeouts to find.
+    let scene = Scene::with_b(|setup| setup, "timeout = \"300ms\"");
     scene.b.set(Mode::HangsOn(POISON.to_owned()));
-    let (good, poisoned) = write_some_poison(&scene);
+    let (good, poisoned) = write_some_poison(&scene, 1);
     check(&scene, good, poisoned);
 }
 
@@ -96,7 +100,7 @@ fn points_that_are_all_too_old_are_dead_letters_at_once() {
 fn dead_letters_can_be_sent_again_or_dropped() {
     let scene = Scene::new();
     scene.b.set(Mode::Conflict(POISON.to_owned()));
-    let (good, poisoned) = write_some_poison(&scene);
+    let (good, poisoned) = write_some_poison(&scene, 4);
     check(&scene, good, poisoned);
 
     let replay = scene.weir.command(&["dead-letters", "replay", "b", "--all"]);

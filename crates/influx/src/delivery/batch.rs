@@ -62,6 +62,11 @@ impl Piece {
         let offset = range.start;
         Self { body: body.slice(range), points, offset, first_index: 0 }
     }
+
+    /// What follows it in `body`, the lines of its batch.
+    pub fn behind(&self, body: &Bytes) -> Bytes {
+        body.slice(self.offset + self.body.len()..)
+    }
 }
 
 /// A point of a piece, found only when the piece was not simply accepted.

@@ -15,7 +15,7 @@ use super::sender::{Interrupted, Sender, Verdict};
 use super::suspects::suspects;
 use crate::catalogue::Lookup;
 
-/// Points of the same piece that are tried as canaries.
+/// Points of the same batch that are tried as canaries.
 const CANARIES_MAX: usize = 16;
 /// How long is waited for new points to find a canary among.
 const CANARY_PATIENCE: Duration = Duration::from_millis(100);
@@ -27,6 +27,15 @@ pub struct Settled {
     pub delivered: u64,
     /// Points in the dead letters, synced.
     pub dead: u64,
+}
+
+/// What lies beside a piece in its batch.
+#[derive(Debug, Default)]
+pub struct Beside {
+    /// The lines that the backend accepted last; nothing has overwritten them since.
+    pub accepted: Bytes,
+    /// The lines of the pieces that follow.
+    pub behind: Bytes,
 }
 
 /// The points that may prove that the backend accepts others than the one that fails.
@@ -45,7 +54,7 @@ struct Trouble<'a> {
     points: Vec<Point>,
     halving: Halving,
     canaries: Canaries,
-    last_accepted: Option<u32>,
+    around: &'a mut Beside,
     dead: u64,
 }
 
@@ -59,10 +68,12 @@ pub async fn settle(
     intake: &mut Intake,
     batch: &Batch,
     piece: &Piece,
+    around: &mut Beside,
 ) -> Result<Settled, Interrupted> {
     let verdict = sender.send(&batch.db, &batch.rp, &piece.body, piece.points).await?;
     if verdict == Verdict::Accepted {
         sender.sizing.accepted();
+        around.accepted = piece.body.clone();
         return Ok(Settled { delivered: piece.points, dead: 0 });
     }
     let points = batch.points_of(piece);
@@ -73,7 +84,7 @@ pub async fn settle(
         points,
         halving: Halving::new(count),
         canaries: Canaries::default(),
-        last_accepted: None,
+        around,
         dead: 0,
     };
     trouble.settle(verdict, sender, letters).await?;
@@ -126,13 +137,10 @@ impl Trouble<'_> {
     }
 
     async fn send_part(&mut self, sender: &mut Sender) -> Result<Verdict, Interrupted> {
-        let (body, points, last) = {
-            let part = self.part();
-            (self.body(), part.len() as u64, part.last().copied())
-        };
+        let (body, points) = (self.body(), self.part().len() as u64);
         let verdict = sender.send(&self.batch.db, &self.batch.rp, &body, points).await?;
         if verdict == Verdict::Accepted {
-            self.last_accepted = last;
+            self.around.accepted = body;
         }
         Ok(verdict)
     }
@@ -230,16 +238,18 @@ impl Trouble<'_> {
     /// has overwritten since.
     async fn find_canaries(&self, beside: u32, sender: &Sender, intake: &mut Intake) -> Vec<Found> {
         let failing = wire::line::series(self.line(beside));
-        let other = |line: &[u8]| wire::line::series(line) != failing;
+        let other = |line: &&[u8]| wire::line::series(line) != failing;
         let (db, rp) = (&self.batch.db, &self.batch.rp);
-        let here = |line: Bytes| Found { db: db.clone(), rp: rp.clone(), line };
+        let here = |line: &[u8]| Found {
+            db: db.clone(),
+            rp: rp.clone(),
+            line: Bytes::copy_from_slice(line),
+        };
         let behind = self.points.iter().skip(beside as usize + 1);
-        let behind = behind.map(|point| self.piece.body.slice(point.range()));
-        let behind = behind.filter(|line| other(line)).take(CANARIES_MAX);
-        let mut found: Vec<Found> = behind.map(here).collect();
-        if let Some(last) = self.last_accepted.filter(|last| other(self.line(*last))) {
-            found.push(here(Bytes::copy_from_slice(self.line(last))));
-        }
+        let behind = behind.map(|point| &self.piece.body[point.range()]);
+        let behind = behind.chain(wire::line::points(&self.around.behind));
+        let mut found: Vec<Found> = behind.filter(other).take(CANARIES_MAX).map(here).collect();
+        found.extend(wire::line::points(&self.around.accepted).filter(other).last().map(here));
         if found.is_empty() {
             // What was written before the names were known has none for the default policy.
             let names = sender.catalogue.snapshot();
@@ -249,7 +259,7 @@ impl Trouble<'_> {
             };
             let policy_here = policy(rp);
             let same = |other: &str, rp: &str| other == db && policy(rp) == policy_here;
-            found.extend(intake.look_ahead(same, CANARY_PATIENCE, other).await);
+            found.extend(intake.look_ahead(same, CANARY_PATIENCE, |line| other(&line)).await);
         }
         found
     }

@@ -11,7 +11,7 @@ use super::batch::Window;
 use super::dead_letters::DeadLetters;
 use super::intake::{Intake, Next, OwnedStatement};
 use super::sender::{Interrupted, Sender};
-use super::settle::{Settled, settle};
+use super::settle::{Beside, Settled, settle};
 use super::statement;
 use crate::backends::Backends;
 
@@ -64,15 +64,19 @@ impl Task {
         let limits = self.sender.sizing.limits();
         for batch in window.batches() {
             let body = batch.take_body();
+            let mut around = Beside::default();
             for piece in batch.pieces(&body, limits) {
                 if self.sender.catching_up {
                     self.rate_of(piece.points).await?;
                 }
                 let (sender, intake) = (&mut self.sender, &mut self.intake);
-                let done = settle(sender, &self.letters, intake, batch, &piece).await?;
+                around.behind = piece.behind(&body);
+                let done =
+                    settle(sender, &self.letters, intake, batch, &piece, &mut around).await?;
                 settled.delivered += done.delivered;
                 settled.dead += done.dead;
             }
+            drop(around);
             batch.restore(body);
         }
         if let Some(end) = window.end() {

@@ -112,6 +112,31 @@ async fn a_failing_point_that_is_alone_waits_for_another_series() {
 }
 
 #[tokio::test]
+async fn the_rest_of_its_batch_proves_it_of_a_point_that_is_a_piece_alone() {
+    // Failures make batches smaller, down to one point; the next record is cut into such pieces.
+    for bad in [8, 11, 15] {
+        let store = Store::default();
+        let stored = store.clone();
+        let fake = Fake::start(move |seen| {
+            let is_bad = |line: &String| [3, bad].contains(&number(line));
+            if seen.is_write() && seen.lines().iter().any(is_bad) {
+                return Act::Reset;
+            }
+            stored.all()(seen)
+        })
+        .await;
+        let rig = Rig::start(&[backend("a", &fake)]).await;
+        rig.write("d", "r", &lines(0, 8)).await;
+        rig.settled("a").await;
+        rig.write("d", "r", &lines(8, 16)).await;
+        rig.settled("a").await;
+        assert_eq!(rig.letters("a").len(), 2, "{bad}");
+        let good: Vec<u32> = (0..16).filter(|n| ![3, bad].contains(n)).collect();
+        assert_eq!(store.last_arrivals(), good, "{bad}");
+    }
+}
+
+#[tokio::test]
 async fn a_default_policy_is_the_same_with_its_name_and_without() {
     let store = Store::default();
     let fake = Fake::start(failing_at(&store, 0)).await;
