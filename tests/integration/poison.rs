@@ -126,8 +126,9 @@ fn dead_letters_can_be_sent_again_or_dropped() {
 fn a_full_file_of_dead_letters_stops_the_backend_and_loses_nothing() {
     let scene = Scene::with_b(|setup| setup, "dead-letters-max = \"4KiB\"\ntimeout = \"500ms\"");
     scene.b.set(Mode::Conflict(POISON.to_owned()));
-    // Less than two files of them, however they come in batches: one drop makes room for the rest.
-    for n in 0..40 {
+    // More than the 16 that a file holds and less than two files of them, however they come in
+    // batches: one drop makes room for the rest.
+    for n in 0..28 {
         scene.weir.must_write("db", &format!("{POISON} v=\"{n}\" {n}\n"));
     }
     rig::wait::until("the status says why it stopped", rig::wait::LONG, || {
