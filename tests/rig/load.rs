@@ -5,17 +5,24 @@ mod socket;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event};
 
 use socket::{Progress, Socket};
 
 /// The longest latency that is told apart, in microseconds.
 const LATENCY_MAX_US: u64 = 120_000_000;
+/// How often it is looked whether an answer is overdue.
+const LATE_TURN: Duration = Duration::from_millis(100);
+/// Sockets that are looked at in one turn.
+const EVENTS_MAX: usize = 256;
 /// How long to leave a server alone that refuses connections.
 const REFUSED_PAUSE: Duration = Duration::from_millis(5);
 
@@ -136,6 +143,9 @@ pub fn run(plan: &Plan, request: impl FnMut(u64, &mut Vec<u8>)) -> Report {
 struct Run<'a, F> {
     plan: &'a Plan,
     request: F,
+    epoll: Rc<OwnedFd>,
+    events: Vec<Event>,
+    looked_at: Instant,
     sockets: Vec<Socket>,
     idle: Vec<usize>,
     /// Due and not yet sent, for want of an idle connection.
@@ -149,11 +159,16 @@ struct Run<'a, F> {
 
 impl<'a, F: FnMut(u64, &mut Vec<u8>)> Run<'a, F> {
     fn new(plan: &'a Plan, request: F) -> Self {
+        let epoll = Rc::new(epoll::create(CreateFlags::CLOEXEC).expect("epoll can be had"));
         // Connecting is not part of what is measured.
-        let sockets = (0..plan.connections).map(|_| Socket::connected(plan.address)).collect();
+        let socket = |at| Socket::connected(plan.address, epoll.clone(), at);
+        let sockets = (0..plan.connections).map(socket).collect();
         Self {
             plan,
             request,
+            epoll,
+            events: Vec::with_capacity(EVENTS_MAX),
+            looked_at: Instant::now(),
             sockets,
             idle: (0..plan.connections).rev().collect(),
             due: VecDeque::new(),
@@ -248,21 +263,21 @@ impl<'a, F: FnMut(u64, &mut Vec<u8>)> Run<'a, F> {
             Pace::Closed if self.refused_at.is_some() => REFUSED_PAUSE,
             _ => Duration::from_millis(100),
         };
-        let due = due.min(Duration::from_millis(100));
-        let timeout = Timespec::try_from(due).expect("a tenth of a second fits");
-        let busy = self.sockets.iter().enumerate().filter(|(_, socket)| socket.is_busy());
-        let (numbers, mut polled): (Vec<usize>, Vec<PollFd<'_>>) = busy
-            .filter_map(|(at, socket)| Some((at, PollFd::new(socket.stream()?, PollFlags::IN))))
-            .unzip();
-        match poll(&mut polled, Some(&timeout)) {
+        let due = Timespec::try_from(due.min(LATE_TURN)).expect("a tenth of a second fits");
+        self.events.clear();
+        let room = rustix::buffer::spare_capacity(&mut self.events);
+        match epoll::wait(&*self.epoll, room, Some(&due)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => panic!("poll: {error}"),
+            Err(error) => panic!("epoll: {error}"),
         }
-        let ready = |(at, polled): (usize, PollFd<'_>)| {
-            let late = self.sockets[at].is_late(self.plan.timeout);
-            (late || !polled.revents().is_empty()).then_some(at)
-        };
-        numbers.into_iter().zip(polled).filter_map(ready).collect()
+        let mut ready: Vec<_> = self.events.iter().map(|one| one.data.u64() as usize).collect();
+        if self.looked_at.elapsed() >= LATE_TURN {
+            self.looked_at = Instant::now();
+            let all = self.sockets.iter().enumerate();
+            let late = all.filter(|(_, socket)| socket.is_late(self.plan.timeout));
+            ready.extend(late.map(|(at, _)| at));
+        }
+        ready
     }
 
     fn receive(&mut self, ready: Vec<usize>) {

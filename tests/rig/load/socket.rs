@@ -2,8 +2,11 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, poll};
 
 /// What became of the request under way.
@@ -19,8 +22,11 @@ struct Pending {
 }
 
 /// One connection, made when it is needed.
-#[derive(Default)]
 pub struct Socket {
+    /// Hears when there is something to read.
+    epoll: Rc<OwnedFd>,
+    /// What it is called there.
+    at: usize,
     stream: Option<TcpStream>,
     pending: Option<Pending>,
     read: Vec<u8>,
@@ -28,12 +34,10 @@ pub struct Socket {
 
 impl Socket {
     /// Connects at once where that is possible.
-    pub fn connected(address: SocketAddr) -> Self {
-        Self { stream: connect(address), ..Self::default() }
-    }
-
-    pub fn is_busy(&self) -> bool {
-        self.pending.is_some()
+    pub fn connected(address: SocketAddr, epoll: Rc<OwnedFd>, at: usize) -> Self {
+        let mut socket = Self { epoll, at, stream: None, pending: None, read: Vec::new() };
+        socket.stream = socket.connect(address);
+        socket
     }
 
     /// Whether the answer has been waited for longer than that.
@@ -41,15 +45,11 @@ impl Socket {
         self.pending.as_ref().is_some_and(|pending| pending.sent.elapsed() > timeout)
     }
 
-    pub fn stream(&self) -> Option<&TcpStream> {
-        self.stream.as_ref()
-    }
-
     /// Sends a request; false when the server can't be reached.
     pub fn send(&mut self, to: SocketAddr, number: u64, intended: Instant, bytes: &[u8]) -> bool {
         self.read.clear();
         if self.stream.is_none() {
-            self.stream = connect(to);
+            self.stream = self.connect(to);
         }
         let Some(stream) = self.stream.as_mut() else { return false };
         if !write_all(stream, bytes) {
@@ -78,13 +78,15 @@ impl Socket {
             None => Progress::Waiting,
         }
     }
-}
 
-fn connect(address: SocketAddr) -> Option<TcpStream> {
-    let stream = TcpStream::connect(address).ok()?;
-    stream.set_nodelay(true).ok()?;
-    stream.set_nonblocking(true).ok()?;
-    Some(stream)
+    fn connect(&self, address: SocketAddr) -> Option<TcpStream> {
+        let stream = TcpStream::connect(address).ok()?;
+        stream.set_nodelay(true).ok()?;
+        stream.set_nonblocking(true).ok()?;
+        let number = EventData::new_u64(self.at as u64);
+        epoll::add(&*self.epoll, &stream, number, EventFlags::IN).ok()?;
+        Some(stream)
+    }
 }
 
 fn write_all(stream: &mut TcpStream, mut bytes: &[u8]) -> bool {
