@@ -1,4 +1,5 @@
-//! Clients that leave in the midst of a round, on a server connection of their own.
+//! Clients that leave in the midst of a round, on a server connection of their own, and servers that
+//! do.
 
 use rig::postgres::{Cluster, SUPERUSER};
 use rig::wait;
@@ -76,4 +77,40 @@ fn a_client_that_leaves_in_the_midst_of_a_round_leaves_nothing_behind() {
     wait::until("whole rounds count", wait::LONG, || {
         cluster.value("SELECT sum(n) FROM seen") == "9"
     });
+}
+
+/// How the server ends what `sql` has begun, and whatever follows it.
+fn ended(cluster: &Cluster, weir: &Weir, sql: &str) -> [String; 2] {
+    let mut peer = connect(weir);
+    let mut out = Vec::new();
+    put_query(&mut out, b"SET application_name = 'ended'");
+    peer.send(&out).expect("it is there");
+    peer.reply().expect("it answers");
+    out.clear();
+    put_query(&mut out, sql.as_bytes());
+    peer.send(&out).expect("it is there");
+    if !sql.contains("pg_sleep") {
+        peer.reply().expect("it answers");
+    }
+    let process = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                   WHERE application_name = 'ended' AND query ~ 'seen|sleep'";
+    wait::until("it is there", wait::LONG, || cluster.value(process) == "1");
+    [(); 2].map(|()| peer.reply().expect_err("it is closed").to_string())
+}
+
+#[test]
+fn what_a_server_says_in_leaving_is_the_last_word() {
+    let cluster = Cluster::start();
+    cluster.sql("CREATE TABLE seen (n int)");
+    let weir = weir(&cluster);
+    for sql in [
+        "SELECT pg_sleep(100)",
+        "BEGIN; INSERT INTO seen VALUES (1)",
+        "BEGIN; INSERT INTO seen VALUES (1); SELECT pg_sleep(100)",
+        "CREATE TEMPORARY TABLE seen_here (n int)",
+    ] {
+        let [said, then] = ended(&cluster, &weir, sql);
+        assert!(said.contains("57P01 terminating connection due to admin"), "{sql}: {said}");
+        assert_eq!(then, "unexpected end of file", "{sql}");
+    }
 }

@@ -285,6 +285,9 @@ impl Session {
         if wrote {
             self.last_write = self.front.backends.note_write();
         }
+        if relay.dismissed {
+            return Err(End::Gone);
+        }
         // A client in a transaction, or within an answer, could not be told otherwise.
         if relay.open || relay.within || relay.told || self.pinned || relay.rounds.is_empty() {
             return Err(End::Refused(Refusal::fatal(code, what)));

@@ -115,6 +115,7 @@ impl Session {
             known.prepared.doubt_all();
         }
         if swallowed || relay.told || relay.request.is_none() || !is_for_another(code, true) {
+            relay.dismissed |= !swallowed && fields.is_fatal();
             return;
         }
         relay.withheld = true;

@@ -67,6 +67,8 @@ pub(in crate::session) struct Relay {
     pub(super) told: bool,
     /// What came of the first reply, while it may still be withheld.
     pub(super) early: Vec<u8>,
+    /// The client has heard from the server itself why it closes the connection.
+    pub(super) dismissed: bool,
     /// Something went out.
     pub(super) begun: bool,
     /// What the client sends waits until the server has taken more.
