@@ -7,6 +7,7 @@ use rig::weir::{Setup, Weir};
 use wire::postgres::frontend::{
     put_bind, put_execute, put_flush, put_parse, put_query, put_sync, put_terminate,
 };
+use wire::postgres::message;
 
 use crate::isolation::peer::Peer;
 
@@ -77,6 +78,26 @@ fn a_client_that_leaves_in_the_midst_of_a_round_leaves_nothing_behind() {
     wait::until("whole rounds count", wait::LONG, || {
         cluster.value("SELECT sum(n) FROM seen") == "9"
     });
+}
+
+#[test]
+fn a_client_that_leaves_behind_what_no_copy_takes_any_more_is_let_go() {
+    let cluster = Cluster::start();
+    cluster.sql("CREATE TABLE seen (n int)");
+    let weir = weir(&cluster);
+    let mut peer = connect(&weir);
+    let mut out = Vec::new();
+    copy_in(&mut out);
+    message(&mut out, b'd', |out| out.extend_from_slice(b"no number\n"));
+    let rest = out.len() + 100_000;
+    message(&mut out, b'd', |out| out.resize(out.len() + 200_000, b'\n'));
+    put_terminate(&mut out);
+    peer.send(&out[..rest]).expect("it is there");
+    assert_eq!(peer.reply().expect("it is asked for data").status, 'G');
+    assert_eq!(peer.reply().expect("it answers").error.as_deref(), Some("22P02"));
+    peer.send(&out[rest..]).expect("it is there");
+    let end = peer.reply().expect_err("it is closed");
+    assert_eq!(end.to_string(), "unexpected end of file");
 }
 
 /// How the server ends what `sql` has begun, and whatever follows it.

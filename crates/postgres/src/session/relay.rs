@@ -240,7 +240,9 @@ impl Session {
                 Poll::Ready(_) => Poll::Ready(Turn::ClientGone),
             };
         }
-        if relay.leaving && server.unsent() == 0 && self.inbox.is_empty() {
+        // Behind the last answer there is only a goodbye, or a message that will never be whole.
+        let is_done = self.inbox.is_empty() || (relay.rounds.is_empty() && !relay.waits);
+        if relay.leaving && server.unsent() == 0 && is_done {
             return Poll::Ready(Turn::ClientGone);
         }
         Poll::Pending
