@@ -1,5 +1,5 @@
-//! Clients that leave in the midst of a round, on a server connection of their own, and servers that
-//! do.
+//! Clients that leave in the midst of a round, on a server connection of their own, and servers
+//! that do.
 
 use rig::postgres::{Cluster, SUPERUSER};
 use rig::wait;
