@@ -60,12 +60,12 @@ pub enum OpenError {
 pub enum Call {
     /// Cancel what the client with this number runs; the sender goes once that has been done.
     Cancel(i32, oneshot::Sender<()>),
-    /// Close it at once.
-    Disconnect(i32),
+    /// Close it at once; the sender goes once that has been done.
+    Disconnect(i32, oneshot::Sender<()>),
     /// Give its part of the picture; with every client or without.
     Snapshot(bool, oneshot::Sender<Snapshot>),
-    /// Do what the console has ordered.
-    Order(Order),
+    /// Do what the console has ordered; the sender goes once that has been done.
+    Order(Order, oneshot::Sender<()>),
 }
 
 /// Who may cancel a client's statements, and where it is served.

@@ -347,15 +347,19 @@ impl Front {
                         self.cancel(&client, telling);
                     }
                 }
-                Some(Call::Disconnect(client)) => {
+                Some(Call::Disconnect(client, done)) => {
                     if let Some(client) = self.client(client) {
                         console::disconnect(&client);
                     }
+                    drop(done);
                 }
                 Some(Call::Snapshot(clients, asker)) => {
                     let _ = asker.send(self.snapshot(clients));
                 }
-                Some(Call::Order(order)) => self.order(&order),
+                Some(Call::Order(order, done)) => {
+                    self.order(&order);
+                    drop(done);
+                }
                 None => return,
             }
         }

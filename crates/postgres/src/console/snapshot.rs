@@ -16,6 +16,8 @@ use crate::settings::Mode;
 pub struct Snapshot {
     /// Whether `PAUSE` without a database is in force.
     pub paused: bool,
+    /// Workers that stood still and gave no part.
+    pub missing: usize,
     /// Clients that have not logged in yet.
     pub login_clients: u64,
     /// For each database and user that has or had a client.

@@ -20,8 +20,10 @@ use crate::status::Status;
 
 /// How often the picture for `/status` is made anew.
 const REFRESH: Duration = Duration::from_secs(2);
-/// How long a worker may take to give its part; one that stands still is left out.
+/// How long a worker may take to give its part of that, and of what commands wait for.
 const PART_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long it may take where an operator wants to see all.
+const SHOW_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often it is looked whether a pause is complete.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -95,17 +97,27 @@ impl Gateway {
 
     /// Makes the picture for `/status` anew, for as long as the gateway is there.
     pub(super) async fn watch(gateway: std::sync::Weak<Self>) {
+        let mut last = Snapshot::default();
         loop {
             tokio::time::sleep(REFRESH).await;
             let Some(gateway) = gateway.upgrade() else { return };
-            let snapshot = gateway.snapshot(false).await;
-            lock(&gateway.operated.averages).note(Instant::now(), &snapshot.totals);
-            gateway.show(&snapshot);
+            let snapshot = gateway.snapshot(false, PART_TIMEOUT).await;
+            // Without a worker's part all that was counted would go back for a while.
+            if snapshot.missing == 0 {
+                lock(&gateway.operated.averages).note(Instant::now(), &snapshot.totals);
+                last = snapshot;
+            }
+            gateway.show(&last);
         }
     }
 
-    /// A picture of all workers; `clients`: every client, too.
-    pub(crate) async fn snapshot(&self, clients: bool) -> Snapshot {
+    /// A picture of all workers for an operator to look at; `clients`: every client, too.
+    pub(crate) async fn shown(&self, clients: bool) -> Snapshot {
+        self.snapshot(clients, SHOW_TIMEOUT).await
+    }
+
+    /// A picture of all workers that give their parts in time; `clients`: every client, too.
+    async fn snapshot(&self, clients: bool, limit: Duration) -> Snapshot {
         let workers: Vec<usize> = lock(&self.calls).keys().copied().collect();
         let mut parts = Vec::new();
         for worker in workers {
@@ -113,10 +125,14 @@ impl Gateway {
             self.call(worker, Call::Snapshot(clients, sender));
             parts.push(part);
         }
+        let until = tokio::time::Instant::now() + limit;
         let mut whole = Snapshot::default();
         for part in parts {
-            if let Ok(Ok(part)) = tokio::time::timeout(PART_TIMEOUT, part).await {
-                whole.merge(part);
+            match tokio::time::timeout_at(until, part).await {
+                Ok(Ok(part)) => whole.merge(part),
+                // It has ended, and has nothing any more.
+                Ok(Err(_)) => {}
+                Err(_) => whole.missing += 1,
             }
         }
         let settings = self.settings();
@@ -195,10 +211,18 @@ impl Gateway {
         names.into_iter().map(row).collect()
     }
 
-    fn order(&self, order: &Order) {
+    /// Returns once all workers have done it.
+    async fn order(&self, order: &Order) {
         let workers: Vec<usize> = lock(&self.calls).keys().copied().collect();
+        let mut all = Vec::new();
         for worker in workers {
-            self.call(worker, Call::Order(order.clone()));
+            let (doing, done) = oneshot::channel();
+            self.call(worker, Call::Order(order.clone(), doing));
+            all.push(done);
+        }
+        for done in all {
+            // Nothing is sent: it ends with the sender.
+            let _ = done.await;
         }
     }
 
@@ -220,17 +244,17 @@ impl Gateway {
         tracing::info!(command = action.word(), database = action.database(), "the console");
         match action {
             Action::Pause(_) => {
-                self.pause(there.clone())?;
+                self.pause(there.clone()).await?;
                 self.emptied(there.as_deref()).await;
             }
-            Action::Resume(_) => self.resume(there)?,
-            Action::Reconnect(_) => self.order(&Order::Reconnect(there)),
+            Action::Resume(_) => self.resume(there).await?,
+            Action::Reconnect(_) => self.order(&Order::Reconnect(there)).await,
             Action::WaitClose(_) => self.closed(there.as_deref()).await,
             Action::Kill(name) => {
-                self.pause(there)?;
-                self.order(&Order::Kill(name.clone()));
+                self.pause(there).await?;
+                self.order(&Order::Kill(name.clone())).await;
             }
-            Action::KillClient(id) => self.kill_client(*id)?,
+            Action::KillClient(id) => self.kill_client(*id).await?,
             Action::Disable(name) => {
                 self.hold(|held| held.disabled.insert(name.clone()));
             }
@@ -251,7 +275,7 @@ impl Gateway {
         if taken { Ok(()) } else { Err(ActionError::NotReloaded) }
     }
 
-    fn pause(&self, there: Option<String>) -> Result<(), ActionError> {
+    async fn pause(&self, there: Option<String>) -> Result<(), ActionError> {
         let changed = self.hold(|held| match there {
             None => !std::mem::replace(&mut held.all, true),
             Some(_) if held.all => false,
@@ -260,17 +284,17 @@ impl Gateway {
                 true
             }
         });
-        self.order(&Order::Paused);
+        self.order(&Order::Paused).await;
         if changed { Ok(()) } else { Err(ActionError::AlreadyPaused) }
     }
 
-    fn resume(&self, there: Option<String>) -> Result<(), ActionError> {
+    async fn resume(&self, there: Option<String>) -> Result<(), ActionError> {
         let resumed = self.hold(|held| match &there {
             // KILL pauses each database; RESUME without a name ends that as well.
             None => std::mem::take(&mut held.all) | !std::mem::take(&mut held.paused).is_empty(),
             Some(name) => held.paused.remove(name),
         });
-        self.order(&Order::Paused);
+        self.order(&Order::Paused).await;
         match (resumed, there) {
             (true, _) => Ok(()),
             (false, Some(name)) => Err(ActionError::DatabaseNotPaused(name)),
@@ -278,14 +302,15 @@ impl Gateway {
         }
     }
 
-    /// Waits until no server connection is in use, of a database or at all.
+    /// Waits until no server connection is in use, of a database or at all. What a worker has that
+    /// stands still is not known.
     async fn emptied(&self, there: Option<&str>) {
         loop {
-            self.order(&Order::Paused);
-            let (sum, all) = (self.snapshot(false).await, there.is_none());
-            let ours = |name: &str| all || self.there(name).ok().as_deref() == there;
+            self.order(&Order::Paused).await;
+            let sum = self.snapshot(false, PART_TIMEOUT).await;
+            let ours = |name: &str| there.is_none() || self.there(name).ok().as_deref() == there;
             let pools = sum.pools.iter().filter(|pool| ours(&pool.database));
-            if pools.map(|pool| pool.servers_in_use()).sum::<u64>() == 0 {
+            if sum.missing == 0 && pools.map(|pool| pool.servers_in_use()).sum::<u64>() == 0 {
                 return;
             }
             tokio::time::sleep(LOOK).await;
@@ -295,21 +320,23 @@ impl Gateway {
     /// Waits until no server connection is left that is to be closed, of a database or at all.
     async fn closed(&self, there: Option<&str>) {
         loop {
-            let seen = self.snapshot(false).await;
+            let seen = self.snapshot(false, PART_TIMEOUT).await;
             let ours = |name: &str| there.is_none() || self.there(name).ok().as_deref() == there;
             let mut closing = seen.servers.iter().filter(|server| server.closing);
-            if !closing.any(|server| ours(&server.database)) {
+            if seen.missing == 0 && !closing.any(|server| ours(&server.database)) {
                 return;
             }
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    fn kill_client(&self, id: u64) -> Result<(), ActionError> {
+    async fn kill_client(&self, id: u64) -> Result<(), ActionError> {
         let id = i32::try_from(id).map_err(|_| ActionError::NoSuchClient)?;
         let worker = lock(&self.cancels).get(&id).map(|cancel| cancel.worker);
         let worker = worker.ok_or(ActionError::NoSuchClient)?;
-        self.call(worker, Call::Disconnect(id));
+        let (doing, done) = oneshot::channel();
+        self.call(worker, Call::Disconnect(id, doing));
+        let _ = done.await;
         Ok(())
     }
 }
@@ -345,4 +372,80 @@ fn number(count: usize) -> u64 {
 fn terminate() -> Result<(), ActionError> {
     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)
         .map_err(|error| ActionError::Other(format!("the process can't be told: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+    use tokio::task::JoinHandle;
+    use watch::metrics::Registry;
+
+    use super::*;
+
+    const ONE_SERVER: &str = "[[user]]\nname = \"ann\"\npassword = \"secret\"\n\
+                              [[backend]]\nname = \"a\"\nurl = \"postgresql://127.0.0.1:1\"";
+
+    /// A gateway with a worker that does what a test has it do.
+    fn gateway() -> (Arc<Gateway>, mpsc::Receiver<Call>) {
+        let settings: Settings = toml::from_str(ONE_SERVER).unwrap();
+        let control = tokio::runtime::Handle::current();
+        let gateway = Gateway::open(settings, &Registry::new(), control).unwrap();
+        let (sender, calls) = mpsc::channel(8);
+        lock(&gateway.calls).insert(0, sender);
+        (gateway, calls)
+    }
+
+    fn told(gateway: &Arc<Gateway>, action: Action) -> JoinHandle<Result<(), ActionError>> {
+        let gateway = gateway.clone();
+        tokio::spawn(async move { gateway.act(&action).await })
+    }
+
+    /// What it is asked for, beside its part of `/status`.
+    async fn asked(calls: &mut mpsc::Receiver<Call>) -> Call {
+        let asked = tokio::time::timeout(Duration::from_secs(60), calls.recv());
+        asked.await.expect("it is asked").expect("somebody is there to ask")
+    }
+
+    #[tokio::test]
+    async fn a_command_is_answered_once_all_workers_have_done_it() {
+        let (gateway, mut calls) = gateway();
+        let paused = told(&gateway, Action::Kill(None));
+        let Call::Order(Order::Paused, done) = asked(&mut calls).await else {
+            panic!("not paused")
+        };
+        drop(done);
+        let Call::Order(Order::Kill(None), done) = asked(&mut calls).await else {
+            panic!("nobody is killed")
+        };
+        tokio::task::yield_now().await;
+        assert!(!paused.is_finished());
+        drop(done);
+        assert!(paused.await.unwrap().is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_pause_is_not_complete_while_a_worker_stands_still() {
+        let (gateway, mut calls) = gateway();
+        let paused = told(&gateway, Action::Pause(None));
+        let mut parts = Vec::new();
+        // It has heard of the pause, and then does not say for a while what it has.
+        while parts.len() < 3 {
+            match asked(&mut calls).await {
+                Call::Order(_, done) => drop(done),
+                Call::Snapshot(_, asker) => parts.push(asker),
+                _ => panic!("it is asked for nothing else"),
+            }
+        }
+        assert!(!paused.is_finished());
+        let answering = tokio::spawn(async move {
+            while let Some(call) = calls.recv().await {
+                if let Call::Snapshot(_, asker) = call {
+                    let _ = asker.send(Snapshot::default());
+                }
+            }
+        });
+        let paused = tokio::time::timeout(Duration::from_secs(60), paused).await;
+        assert!(paused.expect("it is complete now").unwrap().is_ok());
+        answering.abort();
+    }
 }

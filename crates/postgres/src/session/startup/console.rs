@@ -66,7 +66,7 @@ async fn query(front: &Rc<Front>, outlet: &Outlet, seat: &Seat, body: &[u8], out
         Answer::Show(show) => {
             let clients =
                 matches!(show, Show::Clients | Show::Sockets | Show::ActiveSockets | Show::Lists);
-            let snapshot = front.gateway.snapshot(clients).await;
+            let snapshot = front.gateway.shown(clients).await;
             show.encode(&snapshot, &front.settings(), out);
         }
         Answer::Act(action) => {
