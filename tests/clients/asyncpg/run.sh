@@ -1,8 +1,9 @@
 #!/bin/bash
 # asyncpg: the binary protocol, named prepared statements, a pool, transactions, cursors, COPY.
 set -euo pipefail
+. "$(dirname "$0")/../again.sh"
 python3 -m venv "$WEIR_DIR/venv"
-"$WEIR_DIR/venv/bin/pip" install --quiet --disable-pip-version-check 'asyncpg==0.32.*'
+again "$WEIR_DIR/venv/bin/pip" install --quiet --disable-pip-version-check 'asyncpg==0.32.*'
 "$WEIR_DIR/venv/bin/python" - <<'END'
 import asyncio, os, ssl, asyncpg
 
@@ -55,7 +56,7 @@ async def main():
         await listener.add_listener("Asyncpg", lambda *about: heard.put_nowait(about[2:]))
     await c.execute("SELECT pg_notify('Asyncpg', 'ü')")
     for listener in listeners:
-        assert await asyncio.wait_for(heard.get(), 10) == ("Asyncpg", "ü")
+        assert await asyncio.wait_for(heard.get(), 60) == ("Asyncpg", "ü")
         await listener.close()
     await c.close()
 

@@ -1,8 +1,9 @@
 #!/bin/bash
 # @influxdata/influxdb-client for Node (2.x API): writes with gzip above a threshold, retries, flush.
 set -euo pipefail
+. "$(dirname "$0")/../again.sh"
 cd "$WEIR_DIR"
-npm install --silent --no-audit --no-fund --prefix "$WEIR_DIR" @influxdata/influxdb-client@1.35.0 >&2
+again npm install --silent --no-audit --no-fund --prefix "$WEIR_DIR" @influxdata/influxdb-client@1.35.0 >&2
 cat >client.mjs <<'END'
 import { InfluxDB, Point } from '@influxdata/influxdb-client'
 

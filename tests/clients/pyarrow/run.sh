@@ -1,8 +1,9 @@
 #!/bin/bash
 # pyarrow: another program that reads Parquet opens the store's files, and finds what was written.
 set -euo pipefail
+. "$(dirname "$0")/../again.sh"
 python3 -m venv "$WEIR_DIR/venv"
-"$WEIR_DIR/venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: pyarrow
+again "$WEIR_DIR/venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: pyarrow
 "$WEIR_DIR/venv/bin/python" - <<'END'
 import datetime, glob, os
 import pyarrow as pa

@@ -1,8 +1,9 @@
 #!/bin/bash
 # The influxdb package for Python (1.x API): JSON points, line protocol, gzip, batches, queries.
 set -euo pipefail
+. "$(dirname "$0")/../again.sh"
 python3 -m venv "$WEIR_DIR/venv"
-"$WEIR_DIR/venv/bin/pip" install --quiet --disable-pip-version-check 'influxdb==5.3.2' setuptools
+again "$WEIR_DIR/venv/bin/pip" install --quiet --disable-pip-version-check 'influxdb==5.3.2' setuptools
 "$WEIR_DIR/venv/bin/python" - <<'END'
 import os, time
 from influxdb import InfluxDBClient
