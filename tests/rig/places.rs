@@ -4,23 +4,44 @@ use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::wait;
 
+/// The lowest port that is given away.
+const LOWEST_PORT: u16 = 10_000;
+/// There are to be so many at least.
+const PORTS_MIN: u16 = 5_000;
+
 /// A loopback address whose port no other test of this process has been given.
 ///
 /// The port is free for TCP and UDP at this moment; a server that is started again needs to know it
-/// beforehand, so port 0 would not do.
+/// beforehand, so port 0 would not do. It lies below those that the kernel takes for connections
+/// and for port 0, which might come to be this one while its server is not running.
 pub fn free_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
     static GIVEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
+    let below = kernels_lowest_port().saturating_sub(LOWEST_PORT);
+    let ports = u32::from(if below < PORTS_MIN { u16::MAX - LOWEST_PORT } else { below });
     wait::value("a free port", wait::LONG, || {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
-        let address = listener.local_addr().ok()?;
+        // Other processes of tests begin elsewhere.
+        let n = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
+        let at = std::process::id().wrapping_mul(7_919).wrapping_add(n) % ports;
+        let port = LOWEST_PORT + u16::try_from(at).expect("a port is below 65536");
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        TcpListener::bind(address).ok()?;
         UdpSocket::bind(address).ok()?;
         let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-        given.get_or_insert_default().insert(address.port()).then_some(address)
+        given.get_or_insert_default().insert(port).then_some(address)
     })
+}
+
+/// From here on ports may be any connection's.
+fn kernels_lowest_port() -> u16 {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    let lowest = range.ok().and_then(|range| range.split_whitespace().next()?.parse().ok());
+    lowest.unwrap_or(32_768)
 }
 
 /// The program of that name on the `PATH`, or where Debian keeps servers.

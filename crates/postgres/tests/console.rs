@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up should fail loudly")]
 
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -27,7 +26,7 @@ impl Drop for PgBouncer {
 impl PgBouncer {
     fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = rig::places::free_address().port();
         let ini = dir.path().join("pgbouncer.ini");
         let text = format!(
             "[databases]\none = host=127.0.0.1 port=1\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
