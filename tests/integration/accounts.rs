@@ -11,7 +11,7 @@ use crate::scene::{Scene, single_points};
 
 #[test]
 fn accepted_is_delivered_and_dead_lettered_and_dropped_and_waiting_at_any_time() {
-    let scene = Scene::with_b(|setup| setup, "timeout = \"200ms\"\nbatch-points = 50");
+    let scene = Scene::with_b(|setup| setup, "timeout = \"1s\"\nbatch-points = 50");
     let plan = Plan::rate(scene.weir.http, 500.0, Duration::from_secs(6));
     let running = thread::spawn(move || load::run(&plan, single_points("db")));
     let faults = [

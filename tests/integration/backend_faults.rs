@@ -9,10 +9,14 @@ use rig::weir::Setup;
 
 use crate::scene::{Scene, assert_points, points};
 
+/// For a backend that hangs.
+const HANGS: &str = "timeout = \"500ms\"";
+
 /// One backend fails in this way; then it is well again.
 #[track_caller]
 fn survives(fault: Mode) {
-    let scene = Scene::new();
+    let lines = if fault == Mode::Hang { HANGS } else { "" };
+    let scene = Scene::with_b(|setup| setup, lines);
     scene.b.set(fault);
     scene.write_one_by_one(0, 200);
     wait::until("the healthy backend has everything", wait::LONG, || {
@@ -114,18 +118,19 @@ fn wrong_credentials_stop_the_backend_and_keep_its_points() {
 
 #[test]
 fn both_backends_hang_and_clients_do_not() {
-    let scene = Scene::new();
-    scene.a.set(Mode::Hang);
-    scene.b.set(Mode::Hang);
-    scene.write_one_by_one(0, 100);
-    for account in scene.weir.accounts() {
+    let both = [Fake::start("a", &["db"]), Fake::start("b", &["db"])];
+    let [a, b] = both.each_ref().map(Fake::url);
+    let weir = Setup::new().backend_with("a", &a, HANGS).backend_with("b", &b, HANGS).start();
+    both.iter().for_each(|fake| fake.set(Mode::Hang));
+    for n in 0..100 {
+        weir.must_write("db", &points(n, 1));
+    }
+    for account in weir.accounts() {
         assert_eq!((account.accepted, account.delivered), (100, 0), "{account:?}");
     }
-    scene.a.set(Mode::Accept);
-    scene.b.set(Mode::Accept);
-    scene.weir.wait_delivered();
-    assert_points(&scene.a, 0, 100);
-    assert_points(&scene.b, 0, 100);
+    both.iter().for_each(|fake| fake.set(Mode::Accept));
+    weir.wait_delivered();
+    both.iter().for_each(|fake| assert_points(fake, 0, 100));
 }
 
 #[test]
@@ -152,7 +157,7 @@ fn a_database_that_is_missing_on_one_backend_is_created_there() {
 
 #[test]
 fn without_create_missing_the_backend_waits_for_somebody_to_create_it() {
-    let scene = Scene::with_b(|setup| setup, "create-missing = false\ntimeout = \"500ms\"");
+    let scene = Scene::with_b(|setup| setup, "create-missing = false");
     scene.b.lose_database("db");
     scene.write_one_by_one(0, 20);
     wait::until("the status names the database", wait::LONG, || {

@@ -149,10 +149,7 @@ fn what_was_written_survives_the_death_of_the_process() {
 
 #[test]
 fn a_catching_up_backend_is_not_knocked_over() {
-    let mut scene = Scene::with_b(
-        |setup| setup,
-        "catch-up-rate = 2000\nbatch-points = 100\ntimeout = \"500ms\"",
-    );
+    let mut scene = Scene::with_b(|setup| setup, "catch-up-rate = 2000\nbatch-points = 100");
     scene.b.take_down();
     for round in 0..20 {
         scene.weir.must_write("db", &points(round * 1_000, 1_000));

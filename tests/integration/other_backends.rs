@@ -40,16 +40,16 @@ fn victoria_metrics_receives_the_points() {
     });
 }
 
-fn influxdb2(extra: &str) -> (Fake, rig::weir::Weir) {
+fn influxdb2() -> (Fake, rig::weir::Weir) {
     let fake = Fake::start("two", &["db/autogen", "db"]);
-    let lines = format!("kind = \"influxdb2\"\norg = \"weir\"\ntoken = \"secret\"\n{extra}");
-    let weir = Setup::new().backend_with("two", &fake.url(), &lines).start();
+    let lines = "kind = \"influxdb2\"\norg = \"weir\"\ntoken = \"secret\"";
+    let weir = Setup::new().backend_with("two", &fake.url(), lines).start();
     (fake, weir)
 }
 
 #[test]
 fn influxdb_2_receives_the_points_with_organization_and_token() {
-    let (fake, weir) = influxdb2("");
+    let (fake, weir) = influxdb2();
     weir.must_write("db", &points(0, 100));
     weir.wait_delivered();
     assert_points(&fake, 0, 100);
@@ -64,7 +64,7 @@ fn influxdb_2_receives_the_points_with_organization_and_token() {
 
 #[test]
 fn influxdb_2_says_partial_write_with_422() {
-    let (fake, weir) = influxdb2("timeout = \"500ms\"");
+    let (fake, weir) = influxdb2();
     let body = serde_json::json!({
         "code": "unprocessable entity",
         "message": "failure writing points to database: partial write: points beyond retention \
@@ -78,7 +78,7 @@ fn influxdb_2_says_partial_write_with_422() {
 
 #[test]
 fn a_missing_mapping_of_influxdb_2_stops_the_backend_and_keeps_the_points() {
-    let (fake, weir) = influxdb2("timeout = \"500ms\"");
+    let (fake, weir) = influxdb2();
     let body = r#"{"code":"not found","message":"bucket \"db\" not found"}"#;
     let mode = Mode::Answer { status: 404, headers: Vec::new(), body: body.to_owned() };
     fake.set(mode);

@@ -67,7 +67,7 @@ fn a_point_that_makes_a_backend_answer_500_holds_up_nobody() {
 #[test]
 fn a_point_that_hangs_a_backend_holds_up_nobody() {
     // Each point of them costs about twenty such timeouts to find.
-    let scene = Scene::with_b(|setup| setup, "timeout = \"300ms\"");
+    let scene = Scene::with_b(|setup| setup, "timeout = \"500ms\"");
     scene.b.set(Mode::HangsOn(POISON.to_owned()));
     let (good, poisoned) = write_some_poison(&scene, 1);
     check(&scene, good, poisoned);
@@ -124,7 +124,7 @@ fn dead_letters_can_be_sent_again_or_dropped() {
 
 #[test]
 fn a_full_file_of_dead_letters_stops_the_backend_and_loses_nothing() {
-    let scene = Scene::with_b(|setup| setup, "dead-letters-max = \"4KiB\"\ntimeout = \"500ms\"");
+    let scene = Scene::with_b(|setup| setup, "dead-letters-max = \"4KiB\"");
     scene.b.set(Mode::Conflict(POISON.to_owned()));
     // More than the 16 that a file holds and less than two files of them, however they come in
     // batches: one drop makes room for the rest.

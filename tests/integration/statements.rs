@@ -70,7 +70,7 @@ fn now_means_the_moment_of_the_statement_on_every_backend() {
 
 #[test]
 fn no_batch_spans_a_statement() {
-    let scene = Scene::new();
+    let scene = Scene::with_b(|setup| setup, "timeout = \"500ms\"");
     scene.b.set(Mode::Hang);
     scene.write_one_by_one(0, 20);
     let answer = scene.weir.query("DROP SERIES FROM load", &[("db", "db")]);

@@ -5,8 +5,10 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use crate::wait;
+
 /// How long a read waits: a hung server fails the test instead of hanging it.
-const READ_TIMEOUT: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = wait::LONG;
 
 /// Anything bytes go through both ways.
 pub trait Stream: Read + Write + Send {}

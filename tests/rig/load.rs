@@ -15,6 +15,7 @@ use hdrhistogram::Histogram;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event};
 
+use crate::wait;
 use socket::{Progress, Socket};
 
 /// The longest latency that is told apart, in microseconds.
@@ -60,7 +61,7 @@ impl Plan {
             pace: Pace::Rate(per_second),
             duration,
             connections: 64,
-            timeout: Duration::from_secs(15),
+            timeout: wait::LONG,
             stop: Arc::default(),
         }
     }

@@ -15,6 +15,9 @@ use crate::process::Process;
 use crate::status::{self, Account};
 use crate::wait;
 
+/// A disk that many tests share may take its time for a sync.
+const ACKNOWLEDGED: &str = "ack-timeout = \"60s\"\n";
+
 /// What goes into `weir.toml`.
 #[derive(Debug, Clone, Default)]
 pub struct Setup {
@@ -85,17 +88,12 @@ impl Setup {
         self.backend_with(name, url, "")
     }
 
-    /// Adds a backend with more lines. Its timeout is short unless the lines set one.
+    /// Adds a backend with more lines.
     #[must_use]
     pub fn backend_with(mut self, name: &str, url: &str, lines: &str) -> Self {
-        let timeout = if lines.contains("\ntimeout") || lines.starts_with("timeout") {
-            ""
-        } else {
-            "timeout = \"2s\"\n"
-        };
         let _ = writeln!(
             self.backends,
-            "[[influx.backend]]\nname = \"{name}\"\nurl = \"{url}\"\n{timeout}{lines}"
+            "[[influx.backend]]\nname = \"{name}\"\nurl = \"{url}\"\n{lines}"
         );
         self
     }
@@ -186,7 +184,7 @@ impl Weir {
     fn write_config(&self) {
         let Setup { top, journal, influx, backends, rest, .. } = &self.setup;
         let text = format!(
-            "{top}\n[journal]\ndir = {:?}\n{journal}\n[admin]\nlisten = \"{}\"\n\n\
+            "{top}\n[journal]\ndir = {:?}\n{ACKNOWLEDGED}{journal}\n[admin]\nlisten = \"{}\"\n\n\
              [log]\nformat = \"json\"\n\n[influx]\nlisten = \"{}\"\n{influx}\n{backends}\n{rest}\n",
             self.journal_dir(),
             self.admin,

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// How long a test waits for what must happen before it fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A journal's directory and what it is opened with.
 pub(crate) struct Rig {
@@ -42,6 +42,8 @@ impl Rig {
             segment_size: Size::from_kib(64),
             group_max: Size::from_kib(32),
             max_size: Size::from_mib(16),
+            // A disk that many tests share may take its time for a sync.
+            ack_timeout: watch::units::Duration::from_secs(60),
             ..Settings::default()
         };
         change(&mut settings);

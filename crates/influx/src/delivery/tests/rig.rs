@@ -60,6 +60,7 @@ impl Rig {
         let settings = journal::Settings {
             dir: dir.path().join("journal"),
             ack: Ack::Written,
+            ack_timeout: Span::from_secs(60),
             segment_size: Size::from_mib(1),
             max_size: Size::from_mib(64),
             ..journal::Settings::default()
