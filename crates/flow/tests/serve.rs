@@ -67,7 +67,7 @@ fn slow_clients_are_closed_in_each_phase() {
         header: short,
         body: short,
         write: short,
-        idle: Duration::from_millis(600).into(),
+        idle: Duration::from_secs(2).into(),
         ..Timeouts::default()
     };
     let server = Server::start(1, 100, &timeouts, |endpoint| endpoint);

@@ -253,6 +253,7 @@ fn a_lease_says_how_long_it_was_waited_for() {
                 waited
             }
         });
+        until(|| pool.group(&"key").figures().waiting == 1).await;
         tokio::time::sleep(Duration::from_millis(10)).await;
         first.give_back();
         assert!(waiting.await.unwrap() >= Duration::from_millis(9));
