@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rig::load::{self, Plan, Report};
 use rig::status::Account;
 use rig::wait;
+use rig::weir::Weir;
 
 use crate::scene::{Scene, point, single_points};
 
@@ -18,6 +19,18 @@ fn kills() -> u32 {
     std::env::var("WEIR_TEST_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS)
 }
 
+/// How long is waited for many points, where a slow disk lets few be taken at a time.
+const MANY: Duration = Duration::from_secs(5);
+
+/// Waits until so many points are taken, or some after a while.
+pub fn until_taken(weir: &Weir, points: f64) {
+    let begun = Instant::now();
+    wait::until("points are taken", wait::LONG, || {
+        let taken = weir.metrics().sum("weir_influx_points_accepted_total", &[]);
+        taken >= points || (taken > 0.0 && begun.elapsed() > MANY)
+    });
+}
+
 /// Kills and starts Weir again and again while clients write; gives what they heard.
 fn killed_under_load(scene: &mut Scene) -> Report {
     let plan = Plan::closed(scene.weir.http, 16, Duration::from_secs(3600));
@@ -25,15 +38,11 @@ fn killed_under_load(scene: &mut Scene) -> Report {
     let running = thread::spawn(move || load::run(&plan, single_points("db")));
     for _ in 0..kills() {
         let moment = f64::from(rand::random_range(20..2_000));
-        wait::until("some more points are taken", wait::LONG, || {
-            scene.weir.metrics().sum("weir_influx_points_accepted_total", &[]) >= moment
-        });
+        until_taken(&scene.weir, moment);
         scene.weir.kill();
         scene.weir.start_again();
     }
-    wait::until("writes go on after the last start", wait::LONG, || {
-        scene.weir.metrics().sum("weir_influx_points_accepted_total", &[]) > 100.0
-    });
+    until_taken(&scene.weir, 100.0);
     stop.store(true, Ordering::Relaxed);
     running.join().unwrap()
 }

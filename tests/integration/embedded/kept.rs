@@ -9,6 +9,7 @@ use rig::status::Account;
 use rig::wait;
 
 use super::{count, get, must_run, rows, store, values, with};
+use crate::kill::until_taken;
 use crate::scene::{point, points, single_points};
 
 #[test]
@@ -38,15 +39,11 @@ fn killed_under_load(memory: &str, kills: u32) {
     let running = thread::spawn(move || load::run(&plan, single_points("db")));
     for _ in 0..kills {
         let moment = f64::from(rand::random_range(20..20_000));
-        wait::until("some more points are taken", wait::LONG, || {
-            weir.metrics().sum("weir_influx_points_accepted_total", &[]) >= moment
-        });
+        until_taken(&weir, moment);
         weir.kill();
         weir.start_again();
     }
-    wait::until("writes go on after the last start", wait::LONG, || {
-        weir.metrics().sum("weir_influx_points_accepted_total", &[]) > 100.0
-    });
+    until_taken(&weir, 100.0);
     stop.store(true, Ordering::Relaxed);
     let report = running.join().unwrap();
     let found = values(&weir);
