@@ -46,6 +46,10 @@ fn the_catalogue_is_the_union_and_survives_a_restart_without_backends() {
     let (mut a, mut b) = (Fake::start("a", &["one"]), Fake::start("b", &["two"]));
     let mut weir = Setup::new().backend("a", &a.url()).backend("b", &b.url()).start();
     weir.wait_catalogue();
+    // A backend that has not answered for a second is not waited for.
+    for db in ["one", "two"] {
+        wait::until("its backend has answered", wait::LONG, || weir.write(db, "").status() == 204);
+    }
     weir.must_write("one", &point(1));
     weir.must_write("two", &point(2));
     weir.wait_delivered();

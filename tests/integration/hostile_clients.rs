@@ -21,7 +21,7 @@ fn resident_kib(pid: u32) -> u64 {
 
 #[test]
 fn a_slow_loris_is_cut_off_and_others_are_served() {
-    let scene = Scene::with(|s| s.table("[influx.timeouts]\nheader = \"1s\"\nbody = \"1s\""));
+    let scene = Scene::with(|s| s.table("[influx.timeouts]\nheader = \"3s\"\nbody = \"3s\""));
     let mut in_head: Vec<Connection> = (0..50)
         .map(|_| {
             let mut connection = Connection::open(scene.weir.http).unwrap();

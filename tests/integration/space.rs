@@ -60,10 +60,14 @@ fn drop_oldest_drops_only_what_the_slow_backend_lacks_and_counts_it() {
     let taken = fill(&scene, |status| {
         assert_eq!(status, 204, "nothing is refused");
         rounds += 1;
-        rounds % 20 == 0 && scene.weir.account("b").dropped > 5_000
-    });
-    wait::until("the healthy one has everything", wait::LONG, || {
-        scene.weir.account("a").waiting == 0
+        if rounds % 10 != 0 {
+            return false;
+        }
+        // It lags by a part of the journal at most, however busy the machine is.
+        wait::until("the healthy one has everything", wait::LONG, || {
+            scene.weir.account("a").waiting == 0
+        });
+        scene.weir.account("b").dropped > 5_000
     });
     let (a, b) = (scene.weir.account("a"), scene.weir.account("b"));
     assert_eq!((a.dropped, a.delivered), (0, taken));

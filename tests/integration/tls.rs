@@ -70,7 +70,7 @@ fn a_client_that_never_finishes_the_handshake_is_cut_off() {
     let mut weir = Setup::new().backend("a", &a.url()).prepare().with_tls();
     let (pem, key) = certificate.write(&weir.dir());
     let table = format!(
-        "[influx.tls]\ncertificate = {pem:?}\nkey = {key:?}\n[influx.timeouts]\nhandshake = \"1s\""
+        "[influx.tls]\ncertificate = {pem:?}\nkey = {key:?}\n[influx.timeouts]\nhandshake = \"5s\""
     );
     weir.configure(|setup| setup.table(&table));
     weir.start_again();

@@ -1,6 +1,7 @@
 //! What an operator sees: metrics, readiness, profiles and the log.
 
 use std::process::Command;
+use std::time::Instant;
 
 use rig::fake::Mode;
 use rig::wait;
@@ -70,6 +71,7 @@ fn a_profile_can_be_read_by_go_tool_pprof() {
 #[test]
 fn an_error_that_repeats_is_logged_once_and_then_counted() {
     let scene = Scene::new();
+    let begun = Instant::now();
     scene.b.set(Mode::error(500, "engine is closed"));
     scene.write_one_by_one(0, 10);
     wait::until("it was tried often", wait::LONG, || scene.b.requests() > 6);
@@ -78,7 +80,9 @@ fn an_error_that_repeats_is_logged_once_and_then_counted() {
     // The last line may be half written.
     log.truncate(log.rfind('\n').map_or(0, |end| end + 1));
     let lines = log.lines().filter(|line| line.contains("engine is closed")).count();
-    assert!((1..=3).contains(&lines), "{lines} lines:\n{log}");
+    // Each ten seconds one more says how often it came again.
+    let most = 3 + begun.elapsed().as_secs() as usize / 10;
+    assert!((1..=most).contains(&lines), "{lines} lines:\n{log}");
     for line in log.lines() {
         let json: Result<serde_json::Value, _> = serde_json::from_str(line);
         assert!(json.is_ok(), "a line is a document: {line}");
