@@ -101,6 +101,11 @@ fn a_primary_killed_under_load_costs_no_acknowledged_write_and_no_session_its_ow
         // Replicas take reads of sessions' own writes once they have them.
         wait::until("replicas read", wait::LONG, || selects(&second) + selects(&third) > 20);
         primary.kill();
+        // Until then they may still take in what the primary has sent.
+        let streams = "SELECT count(*) FROM pg_stat_wal_receiver WHERE status = 'streaming'";
+        wait::until("nobody follows it", wait::LONG, || {
+            [&second, &third].iter().all(|replica| replica.value(streams) == "0")
+        });
         let (to, from) = match position(&second) >= position(&third) {
             true => (&second, &third),
             false => (&third, &second),

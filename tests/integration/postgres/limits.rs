@@ -11,7 +11,7 @@ use rig::weir::{Setup, Weir};
 use wire::postgres::frontend::put_query;
 use wire::postgres::startup::put_start;
 
-use super::scene::{client, config, console, rows, said, value, weir};
+use super::scene::{client, config, console, reload, rows, said, value, weir};
 
 /// What a client is told up to where it is closed that sends these bytes and no more. A driver
 /// would see that it is closed, and perhaps not why.
@@ -94,9 +94,7 @@ fn connections_are_counted_for_a_pool_a_database_and_a_user() {
     let cluster = Cluster::start();
     cluster.sql("CREATE DATABASE other");
     cluster.sql("CREATE ROLE ann LOGIN SUPERUSER");
-    // Short only where somebody is to wait in vain: a login at a server takes its time.
-    let lanes = |waits: bool| {
-        let wait = if waits { "1s" } else { "60s" };
+    let lanes = |wait: &str| {
         format!("[postgres.lanes]\non = false\n[postgres.timeouts]\nquery-wait = {wait:?}\n")
     };
     let databases = "[[postgres.database]]\nname = \"postgres\"\n\
@@ -116,9 +114,14 @@ fn connections_are_counted_for_a_pool_a_database_and_a_user() {
             true,
         ),
     ] {
-        let weir = weir(&[&cluster], &format!("{}{limit}\n{databases}", lanes(waits)));
+        let with = |wait: &str| format!("{}{limit}\n{databases}", lanes(wait));
+        let mut weir = weir(&[&cluster], &with("60s"));
         let mut holder = client(&weir).expect("let in");
         holder.batch_execute("BEGIN; SELECT 1").expect("it is run");
+        // Short only where somebody is to wait in vain: a login at a server takes its time.
+        if waits {
+            reload(&mut weir, &[&cluster], &with("1s"));
+        }
         let (user, database) = second;
         let app = config(weir.postgres, user, database).connect(NoTls);
         let said = match app {

@@ -32,6 +32,13 @@ pub fn table(clusters: &[&Cluster], lines: &str) -> String {
     table
 }
 
+/// Has Weir take on other lines in `[postgres]`, which hold for clients that connect from then on.
+pub fn reload(weir: &mut Weir, clusters: &[&Cluster], lines: &str) {
+    let table = table(clusters, lines);
+    weir.configure(|_| Setup::new().table(&table));
+    console(weir).simple_query("RELOAD").expect("it is taken");
+}
+
 /// How a client is to connect.
 pub fn config(address: SocketAddr, user: &str, database: &str) -> Config {
     let mut config = Config::new();

@@ -7,11 +7,14 @@ use rig::wait;
 use rig::weir::Weir;
 use wire::postgres::frontend::{put_bind, put_execute, put_parse, put_query, put_sync};
 
-use super::scene::{asks, client, peer, said, value, weir};
+use super::scene::{asks, client, peer, reload, said, value, weir};
 use crate::isolation::peer::Peer;
 
 /// A read of which nothing depends on its transaction.
 const READ: &str = "SELECT v FROM small WHERE id = 1";
+
+/// However long a read takes on a busy machine, it goes on to ride.
+const NONE_IS_SLOW: &str = "lanes.slow = \"60s\"\n";
 
 struct Scene {
     cluster: Cluster,
@@ -29,7 +32,8 @@ impl Scene {
         ] {
             cluster.sql(sql);
         }
-        let scene = Self { weir: weir(&[&cluster], lines), cluster };
+        let lines = format!("{NONE_IS_SLOW}{lines}");
+        let scene = Self { weir: weir(&[&cluster], &lines), cluster };
         let mut peer = scene.peer();
         wait::until("reads ride", wait::LONG, || {
             let before = scene.ridden();
@@ -288,7 +292,11 @@ fn notifications_wait_for_its_end() {
 
 #[test]
 fn a_statement_that_gets_no_server_fails_its_transaction() {
-    let scene = Scene::new("pool.size = 2\nlanes.count = 1\ntimeouts.query-wait = \"300ms\"");
+    let lines = "pool.size = 2\nlanes.count = 1";
+    let mut scene = Scene::new(lines);
+    // The server connections are there by now: a login there may take longer.
+    let lines = format!("{NONE_IS_SLOW}{lines}\ntimeouts.query-wait = \"300ms\"");
+    reload(&mut scene.weir, &[&scene.cluster], &lines);
     let (mut peer, mut other) = (scene.peer(), scene.peer());
     let insert = "INSERT INTO small VALUES (12, 1)";
     says(&mut other, "BEGIN", "BEGIN", 'T');
