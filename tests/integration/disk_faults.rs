@@ -13,6 +13,9 @@ use rig::weir::Setup;
 
 use crate::scene::{Scene, assert_points, point, points};
 
+/// Of a segment, with nothing in it.
+const PAGE: [u8; 4096] = [0; 4096];
+
 /// The segment files in order.
 fn segments(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).unwrap().flatten().map(|entry| entry.path());
@@ -26,6 +29,9 @@ fn segments(dir: &Path) -> Vec<PathBuf> {
 fn find(dir: &Path, bytes: &str) -> (PathBuf, u64) {
     let found = segments(dir).into_iter().find_map(|path| {
         let content = fs::read(&path).unwrap();
+        // Behind it there are zeros, and many.
+        let written = content.chunks(PAGE.len()).position(|page| *page == PAGE);
+        let content = &content[..written.map_or(content.len(), |pages| pages * PAGE.len())];
         let at = content.windows(bytes.len()).position(|window| window == bytes.as_bytes())?;
         Some((path, at as u64))
     });
