@@ -2,6 +2,8 @@
 
 mod budgets;
 mod console;
+#[cfg(test)]
+mod reload_tests;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -310,9 +312,11 @@ impl Gateway {
         if let Some(tls) = &self.tls {
             tls.reload()?;
         }
-        self.doors.store(Arc::new(Doors::new(&settings)?));
-        self.connections.set_max(settings.max_connections);
+        // Whatever may fail comes before what is in force at once.
+        let doors = Doors::new(&settings)?;
         self.backends.reload(&settings)?;
+        self.doors.store(Arc::new(doors));
+        self.connections.set_max(settings.max_connections);
         let fixed = self.settings().needs_restart(&settings);
         self.budgets.reload(&settings);
         self.admitted.reload(&settings);
