@@ -3,12 +3,12 @@
 mod budgets;
 mod console;
 #[cfg(test)]
-mod reload_tests;
+mod tests;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use arc_swap::{ArcSwap, Guard};
 use flow::limit::Limit;
@@ -30,6 +30,7 @@ use crate::backends::{Backends, StartError};
 use crate::catalogue::Catalogue;
 use crate::console::Snapshot;
 use crate::door::{Door, Doors};
+use crate::lock;
 use crate::metrics::Metrics;
 use crate::notify::Notifier;
 use crate::session;
@@ -436,10 +437,7 @@ impl Gateway {
             }
             cancel.worker
         };
-        let (telling, told) = oneshot::channel();
-        self.call(worker, Call::Cancel(client, telling));
-        // Nothing is sent: it ends with the sender.
-        let _ = told.await;
+        let _ = self.told(worker, |done| Call::Cancel(client, done)).await;
     }
 
     /// Asks a worker for something. One that has so many calls before it is standing still, which
@@ -448,6 +446,18 @@ impl Gateway {
         if let Some(calls) = lock(&self.calls).get(&worker) {
             let _ = calls.try_send(call);
         }
+    }
+
+    /// Tells a worker something; what is given ends once that has been done. Nothing is sent: it
+    /// ends with the sender.
+    fn told(
+        &self,
+        worker: usize,
+        call: impl FnOnce(oneshot::Sender<()>) -> Call,
+    ) -> oneshot::Receiver<()> {
+        let (doing, done) = oneshot::channel();
+        self.call(worker, call(doing));
+        done
     }
 }
 
@@ -474,10 +484,6 @@ fn pool_counts(registry: &Registry) -> pool::Counts {
             &[],
         ),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What one more connection than `max-connections` hears.

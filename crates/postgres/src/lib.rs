@@ -25,5 +25,12 @@ pub mod settings;
 pub mod status;
 pub mod worker;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use gateway::{Gateway, Listeners, OpenError, Reload, Share};
 pub use settings::Settings;
+
+/// Locks what is whole whoever panicked with it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -33,7 +33,7 @@ mod view;
 mod view_tests;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ::watch::metrics::Registry;
@@ -52,6 +52,7 @@ pub use roles::{NoPrimary, Standing};
 pub use status::BackendStatus;
 pub use view::{Ask, View};
 
+use crate::lock;
 use crate::server::{AskLimits, Conversation, DialError, QueryError, Rows, dial};
 use crate::settings::Settings;
 use oversee::{Overseer, Plan, Published};
@@ -113,11 +114,6 @@ impl Shared {
     fn hear(&self, report: poll::Report) {
         lock(&self.overseer).hear(report, &self.published);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What a poisoned lock guards here is always whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// All backends, shared by all parts of the gateway. Dropped, it is polled no more.

@@ -78,8 +78,7 @@ impl Overseer {
     pub(super) fn hear(&mut self, report: Report, published: &Published) {
         let Report { number, at, noted, failure } = report;
         self.picture.note(number, noted, at);
-        tell(&self.plan, &self.picture, Some(number), failure.as_deref());
-        publish(published, view_of(&self.plan, &self.picture));
+        self.announce(Some(number), failure.as_deref(), published);
     }
 
     /// Follows other settings; what is known of backends that stay is kept.
@@ -87,7 +86,13 @@ impl Overseer {
         retire(&self.plan, &plan);
         self.plan = plan;
         self.picture = picture_of(&self.plan, std::mem::take(&mut self.picture));
-        tell(&self.plan, &self.picture, None, None);
+        self.announce(None, None, published);
+    }
+
+    /// Tells the backends and the workers. Orders matter: what a replica has is taken back before
+    /// another primary can be seen.
+    fn announce(&self, polled: Option<usize>, failure: Option<&str>, published: &Published) {
+        tell(&self.plan, &self.picture, polled, failure);
         publish(published, view_of(&self.plan, &self.picture));
     }
 }
@@ -108,8 +113,7 @@ fn retire(former: &Plan, latest: &Plan) {
     }
 }
 
-/// Writes what was decided into the backends. Orders matter: what a replica has is taken back
-/// before another primary can be seen.
+/// Writes what was decided into the backends.
 fn tell(plan: &Plan, picture: &Picture, polled: Option<usize>, failure: Option<&str>) {
     let ours = picture.timeline();
     for ((backend, _), member) in plan.backends.iter().zip(&picture.members) {

@@ -214,14 +214,9 @@ impl Gateway {
     /// Returns once all workers have done it.
     async fn order(&self, order: &Order) {
         let workers: Vec<usize> = lock(&self.calls).keys().copied().collect();
-        let mut all = Vec::new();
-        for worker in workers {
-            let (doing, done) = oneshot::channel();
-            self.call(worker, Call::Order(order.clone(), doing));
-            all.push(done);
-        }
+        let told = |worker| self.told(worker, |done| Call::Order(order.clone(), done));
+        let all: Vec<_> = workers.into_iter().map(told).collect();
         for done in all {
-            // Nothing is sent: it ends with the sender.
             let _ = done.await;
         }
     }
@@ -334,9 +329,7 @@ impl Gateway {
         let id = i32::try_from(id).map_err(|_| ActionError::NoSuchClient)?;
         let worker = lock(&self.cancels).get(&id).map(|cancel| cancel.worker);
         let worker = worker.ok_or(ActionError::NoSuchClient)?;
-        let (doing, done) = oneshot::channel();
-        self.call(worker, Call::Disconnect(id, doing));
-        let _ = done.await;
+        let _ = self.told(worker, |done| Call::Disconnect(id, done)).await;
         Ok(())
     }
 }
@@ -372,80 +365,4 @@ fn number(count: usize) -> u64 {
 fn terminate() -> Result<(), ActionError> {
     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)
         .map_err(|error| ActionError::Other(format!("the process can't be told: {error}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::sync::mpsc;
-    use tokio::task::JoinHandle;
-    use watch::metrics::Registry;
-
-    use super::*;
-
-    const ONE_SERVER: &str = "[[user]]\nname = \"ann\"\npassword = \"secret\"\n\
-                              [[backend]]\nname = \"a\"\nurl = \"postgresql://127.0.0.1:1\"";
-
-    /// A gateway with a worker that does what a test has it do.
-    fn gateway() -> (Arc<Gateway>, mpsc::Receiver<Call>) {
-        let settings: Settings = toml::from_str(ONE_SERVER).unwrap();
-        let control = tokio::runtime::Handle::current();
-        let gateway = Gateway::open(settings, &Registry::new(), control).unwrap();
-        let (sender, calls) = mpsc::channel(8);
-        lock(&gateway.calls).insert(0, sender);
-        (gateway, calls)
-    }
-
-    fn told(gateway: &Arc<Gateway>, action: Action) -> JoinHandle<Result<(), ActionError>> {
-        let gateway = gateway.clone();
-        tokio::spawn(async move { gateway.act(&action).await })
-    }
-
-    /// What it is asked for, beside its part of `/status`.
-    async fn asked(calls: &mut mpsc::Receiver<Call>) -> Call {
-        let asked = tokio::time::timeout(Duration::from_secs(60), calls.recv());
-        asked.await.expect("it is asked").expect("somebody is there to ask")
-    }
-
-    #[tokio::test]
-    async fn a_command_is_answered_once_all_workers_have_done_it() {
-        let (gateway, mut calls) = gateway();
-        let paused = told(&gateway, Action::Kill(None));
-        let Call::Order(Order::Paused, done) = asked(&mut calls).await else {
-            panic!("not paused")
-        };
-        drop(done);
-        let Call::Order(Order::Kill(None), done) = asked(&mut calls).await else {
-            panic!("nobody is killed")
-        };
-        tokio::task::yield_now().await;
-        assert!(!paused.is_finished());
-        drop(done);
-        assert!(paused.await.unwrap().is_ok());
-    }
-
-    #[tokio::test]
-    async fn a_pause_is_not_complete_while_a_worker_stands_still() {
-        let (gateway, mut calls) = gateway();
-        let paused = told(&gateway, Action::Pause(None));
-        let mut parts = Vec::new();
-        // It has heard of the pause, and then does not say for a while what it has.
-        while parts.len() < 3 {
-            match asked(&mut calls).await {
-                Call::Order(_, done) => drop(done),
-                Call::Snapshot(_, asker) => parts.push(asker),
-                _ => panic!("it is asked for nothing else"),
-            }
-        }
-        assert!(!paused.is_finished());
-        let answering = tokio::spawn(async move {
-            while let Some(call) = calls.recv().await {
-                if let Call::Snapshot(_, asker) = call {
-                    let _ = asker.send(Snapshot::default());
-                }
-            }
-        });
-        let paused = tokio::time::timeout(Duration::from_secs(60), paused).await;
-        assert!(paused.expect("it is complete now").unwrap().is_ok());
-        answering.abort();
-    }
 }

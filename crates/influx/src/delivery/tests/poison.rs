@@ -34,15 +34,23 @@ fn conflict_at(
     }
 }
 
-/// A server that fails at any request with this point, and stores all others.
-fn failing_at(store: &Store, point: u32) -> impl FnMut(&Seen) -> Act + Send + 'static {
-    let store = store.clone();
+/// A server that fails in this way at any request with one of these points, and stores all others.
+fn failing_at(
+    store: &Store,
+    points: &[u32],
+    act: impl Fn() -> Act + Send + 'static,
+) -> impl FnMut(&Seen) -> Act + Send + 'static {
+    let (store, points) = (store.clone(), points.to_vec());
     move |seen| {
-        if seen.is_write() && seen.lines().iter().any(|line| number(line) == point) {
-            return refuse(500, "runtime error");
+        if seen.is_write() && seen.lines().iter().any(|line| points.contains(&number(line))) {
+            return act();
         }
         store.all()(seen)
     }
+}
+
+fn runtime_error() -> Act {
+    refuse(500, "runtime error: index out of range")
 }
 
 #[tokio::test]
@@ -71,18 +79,12 @@ async fn a_poison_point_in_every_batch_stops_nothing_but_itself() {
 async fn a_point_that_makes_the_server_fail_is_found_while_others_are_accepted() {
     for ill in [500, 0, 1] {
         let store = Store::default();
-        let stored = store.clone();
-        let fake = Fake::start(move |seen| {
-            if seen.is_write() && seen.lines().iter().any(|line| number(line) == 13) {
-                return match ill {
-                    0 => Act::Hang,
-                    1 => Act::Reset,
-                    status => refuse(status, "runtime error: index out of range"),
-                };
-            }
-            stored.all()(seen)
-        })
-        .await;
+        let act = move || match ill {
+            0 => Act::Hang,
+            1 => Act::Reset,
+            _ => runtime_error(),
+        };
+        let fake = Fake::start(failing_at(&store, &[13], act)).await;
         let settings = if ill == 0 { hanging_backend("a", &fake) } else { backend("a", &fake) };
         let rig = Rig::start(&[settings]).await;
         rig.write("d", "r", &lines(0, 40)).await;
@@ -96,7 +98,7 @@ async fn a_point_that_makes_the_server_fail_is_found_while_others_are_accepted()
 #[tokio::test]
 async fn a_failing_point_that_is_alone_waits_for_another_series() {
     let store = Store::default();
-    let fake = Fake::start(failing_at(&store, 0)).await;
+    let fake = Fake::start(failing_at(&store, &[0], runtime_error)).await;
     let rig = Rig::start(&[backend("a", &fake)]).await;
     rig.write("d", "r", &lines(0, 1)).await;
     rig.until("a", "retrying", |status| status.state == Phase::Retrying).await;
@@ -116,15 +118,7 @@ async fn the_rest_of_its_batch_proves_it_of_a_point_that_is_a_piece_alone() {
     // Failures make batches smaller, down to one point; the next record is cut into such pieces.
     for bad in [8, 11, 15] {
         let store = Store::default();
-        let stored = store.clone();
-        let fake = Fake::start(move |seen| {
-            let is_bad = |line: &String| [3, bad].contains(&number(line));
-            if seen.is_write() && seen.lines().iter().any(is_bad) {
-                return Act::Reset;
-            }
-            stored.all()(seen)
-        })
-        .await;
+        let fake = Fake::start(failing_at(&store, &[3, bad], || Act::Reset)).await;
         let rig = Rig::start(&[backend("a", &fake)]).await;
         rig.write("d", "r", &lines(0, 8)).await;
         rig.settled("a").await;
@@ -139,7 +133,7 @@ async fn the_rest_of_its_batch_proves_it_of_a_point_that_is_a_piece_alone() {
 #[tokio::test]
 async fn a_default_policy_is_the_same_with_its_name_and_without() {
     let store = Store::default();
-    let fake = Fake::start(failing_at(&store, 0)).await;
+    let fake = Fake::start(failing_at(&store, &[0], runtime_error)).await;
     let rig = Rig::start(&[backend("a", &fake)]).await;
     // Written before the backend's names were known, and after.
     rig.write("d", "", &lines(0, 1)).await;
