@@ -6,6 +6,7 @@ mod failover;
 mod limits;
 mod names;
 mod operating;
+mod points;
 mod refuted;
 mod reload;
 mod scene;

@@ -17,6 +17,8 @@ pub struct Metrics {
     pub leased: Counter,
     /// Rounds that were answered here.
     pub answered: Counter,
+    /// Point statements that came as text and were run as prepared ones.
+    pub points: Counter,
     /// Rounds that were asked again.
     pub repeated: Counter,
     reasons: Vec<(Reason, Counter)>,
@@ -98,6 +100,11 @@ impl Metrics {
             ridden: rounds("lane"),
             leased: rounds("lease"),
             answered: rounds("weir"),
+            points: counter(
+                "weir_postgres_points_total",
+                "Statements that came as text and were run as prepared ones, since their rows are \
+                 named by a key or come along.",
+            ),
             repeated: counter(
                 "weir_postgres_repeats_total",
                 "Reads that were asked again, since a server gave no answer to them.",

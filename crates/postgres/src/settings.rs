@@ -109,6 +109,11 @@ pub struct Settings {
     /// saves a round trip to the server. `now()` is then the time of that statement, and an error
     /// of `BEGIN` itself (there is none in practice) would come with it.
     pub merge_begin: bool,
+    /// Prepare statements that come as text and of which a server has one sensible plan, whatever
+    /// their constants are: those that name their rows by a key of one table, and `INSERT` of
+    /// values. The server gets the constants as parameters and spares itself parsing and planning.
+    /// For sessions in `transaction` mode; statements with comments go out as they are.
+    pub prepare_points: bool,
     /// Startup parameters that clients send and that are to have no effect. Any other one becomes
     /// a setting of the client's session, and clients whose settings differ do not share server
     /// connections.
@@ -175,6 +180,7 @@ impl Default for Settings {
             two_primaries: TwoPrimaries::default(),
             failover_wait: Duration::from_secs(30),
             merge_begin: true,
+            prepare_points: true,
             ignore_startup_parameters: Vec::new(),
             application_name: ApplicationName::default(),
             prepared_statements: 500,

@@ -22,6 +22,7 @@ use flow::scratch::Scratch;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 use wire::postgres::{Refusal, sqlstate};
+use wire::sql::Lifted;
 
 use crate::auth::Credentials;
 use crate::backends::{Backend, Backends};
@@ -72,6 +73,8 @@ pub struct Draft {
     pub script: Script,
     /// See `Composer::fresh`.
     pub fresh: Vec<u64>,
+    /// A point statement.
+    pub lifted: Lifted,
 }
 
 /// What the clients of one worker share.

@@ -130,6 +130,19 @@ impl Peer {
         }
     }
 
+    /// All messages up to the next ReadyForQuery, as they came.
+    pub fn messages(&mut self) -> io::Result<Vec<(u8, Vec<u8>)>> {
+        let mut messages = Vec::new();
+        loop {
+            let message = self.message()?;
+            let is_last = message.0 == b'Z';
+            messages.push(message);
+            if is_last {
+                return Ok(messages);
+            }
+        }
+    }
+
     /// All up to the next ReadyForQuery, or to where the server waits for data.
     pub fn reply(&mut self) -> io::Result<Reply> {
         let mut reply = Reply::default();

@@ -33,12 +33,17 @@ pub struct Facts {
     attributes: HashMap<Box<[u8]>, Mark>,
     /// Functions whose text leaves something on the session.
     pins: HashSet<Box<[u8]>>,
+    /// Tables whose rows are nowhere else, and their keys, each the columns of a unique index.
+    tables: HashMap<Box<[u8]>, Box<[Key]>>,
     /// Types of users by their number.
     type_oids: HashMap<u32, Mark>,
     /// The worst of what has a byte from 0x80 in its name, whose case and encoding differ between
     /// servers and clients.
     odd_names: Mark,
 }
+
+/// Columns that tell the rows of a table apart.
+pub(super) type Key = Box<[Box<[u8]>]>;
 
 /// What is known of all that bear a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,6 +122,10 @@ impl Facts {
     }
 
     fn row(&mut self, what: &[u8], name: &[u8], mark: &[u8]) -> Option<()> {
+        if what == b"table" {
+            self.tables.insert(name.into(), keys(mark));
+            return Some(());
+        }
         let mark = match mark {
             b"steady" => Mark::Steady,
             b"safe" => Mark::Safe,
@@ -193,6 +202,11 @@ impl Facts {
         self.attributes.get(name).copied()
     }
 
+    /// The keys of a table; `None` where it is none that is plain.
+    pub(super) fn table(&self, name: &[u8]) -> Option<&[Key]> {
+        self.tables.get(name).map(AsRef::as_ref)
+    }
+
     pub(super) fn pins(&self, name: &[u8]) -> bool {
         self.pins.contains(name)
     }
@@ -200,4 +214,12 @@ impl Facts {
     pub(super) fn odd_names(&self) -> Mark {
         self.odd_names
     }
+}
+
+/// Keys as `a;b,c`.
+fn keys(list: &[u8]) -> Box<[Key]> {
+    let parts = |of: &[u8], by: u8| -> Vec<Box<[u8]>> {
+        of.split(|byte| *byte == by).filter(|part| !part.is_empty()).map(Box::from).collect()
+    };
+    parts(list, b';').iter().map(|key| parts(key, b',').into()).collect()
 }

@@ -1,5 +1,5 @@
 -- What of a database's catalogue is harmless to a read. Three columns: what it is, its name, and
--- what all that bear the name are. Something is unsafe if it is volatile, or if it depends, by
+-- what all that bear the name are; of a table, its keys as 'a;b,c'. Something is unsafe if it is volatile, or if it depends, by
 -- however many steps, on what is. What is safe is steady besides if it can't depend on the
 -- transaction either, as now() does.
 with recursive
@@ -321,10 +321,44 @@ facts(what, name, safe, steady) as (
                 lateral unnest(s.setconfig) c
             where (s.setdatabase = 0 or d.datname = current_database())
                 and c ~* '^default_transaction_isolation=')
+),
+-- Tables of users, by names that nothing else bears: their rows are nowhere else, and no rule says
+-- what becomes of a statement.
+tables as (
+    select c.relname, count(*) as namesakes
+    from pg_catalog.pg_class c join spaces n on n.oid = c.relnamespace
+    where c.relkind in ('r', 'p', 'v', 'm', 'f')
+    group by 1
+    having bool_and(c.relkind = 'r' and c.oid >= 16384
+        and not c.relhasrules and not c.relhassubclass)
+),
+-- What tells their rows apart, where it does so in all of one name.
+keys as (
+    select t.relname, k.columns
+    from tables t
+        join pg_catalog.pg_class c on c.relname = t.relname
+        join spaces n on n.oid = c.relnamespace
+        join pg_catalog.pg_index i on i.indrelid = c.oid,
+        lateral (
+            select string_agg(a.attname, ',') as columns,
+                bool_and(a.attname ~ '^[a-z_][a-z0-9_]*$') as plain
+            from unnest(i.indkey::int2[]) with ordinality u(number, place)
+                join pg_catalog.pg_attribute a
+                    on a.attrelid = i.indrelid and a.attnum = u.number
+            where u.place <= i.indnkeyatts
+        ) k
+    where c.relkind = 'r' and i.indisunique and i.indisvalid
+        and i.indpred is null and i.indexprs is null and k.plain
+    group by t.relname, t.namesakes, k.columns
+    having count(distinct c.oid) = t.namesakes
 )
 select what, name,
     case when safe and steady then 'steady' when safe then 'safe' else 'unsafe' end
 from facts
+union all
+select 'table', t.relname::text, coalesce(string_agg(k.columns, ';'), '')
+from tables t left join keys k on k.relname = t.relname
+group by 2
 union all
 -- The last row: without it rows are missing.
 select 'end', '', '';

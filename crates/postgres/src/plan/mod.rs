@@ -18,6 +18,7 @@ mod modes;
 mod moment;
 mod names;
 mod planner;
+mod point;
 mod proof;
 mod query;
 mod reason;

@@ -29,6 +29,8 @@ pub struct Plan {
     /// otherwise; what the server and the database say is in the facts. A literal or parameter may
     /// still be the word for a time: [`super::names_moment`].
     pub steady: bool,
+    /// A server has one sensible plan for it, whatever its constants are: see [`super::point`].
+    pub is_point: bool,
     /// A number for its normal form, the same in every process; for people and metrics only.
     pub fingerprint: u64,
     /// What a comment in front of it asks for.
@@ -228,11 +230,14 @@ impl Scope {
 #[cold]
 fn classify(sql: &[u8], scope: Scope, facts: &Facts, form: Rc<[u8]>) -> (Plan, bool) {
     let Classified { found, keep } = statement::classify_text(sql, scope, facts);
-    let Found { kind, reason, steady } = found;
+    let Found { kind, reason, steady, is_point } = found;
     let (run_us, is_refuted) = Default::default();
     let directive = directive(sql);
     let fingerprint = form.get(1..).map_or(0, number_of);
-    (Plan { kind, reason, steady, fingerprint, directive, form, run_us, is_refuted }, keep)
+    (
+        Plan { kind, reason, steady, is_point, fingerprint, directive, form, run_us, is_refuted },
+        keep,
+    )
 }
 
 /// The number of a plan that was refuted.

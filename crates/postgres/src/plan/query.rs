@@ -27,7 +27,8 @@ pub(super) fn classify(tokens: &[Token<'_>], facts: &Facts) -> Found {
     match proof::prove(query, facts) {
         // A plan may be made for the transaction.
         Ok(steady) => {
-            Found { kind: Kind::Read, reason: Reason::Proven, steady: steady && !explains }
+            let steady = steady && !explains;
+            Found { steady, ..Found::of(Kind::Read, Reason::Proven) }
         }
         Err(reason @ Reason::Into) if !explains => Found::of(into(query), reason),
         Err(reason @ Reason::DataChange) if !explains => Found::of(Kind::Write, reason),

@@ -7,7 +7,7 @@ use super::facts::Facts;
 use super::kind::{Kind, Pin};
 use super::planner::Scope;
 use super::reason::Reason;
-use super::{block, modes, query, schema_change, session, setting, traps};
+use super::{block, modes, point, query, schema_change, session, setting, traps};
 
 /// Tokens of one statement that are looked at; a longer one is no proven read.
 pub(super) const TOKENS_MAX: usize = 8192;
@@ -24,12 +24,14 @@ pub(super) struct Found {
     pub(super) reason: Reason,
     /// As [`super::Plan::steady`].
     pub(super) steady: bool,
+    /// As [`super::Plan::is_point`].
+    pub(super) is_point: bool,
 }
 
 impl Found {
-    /// What is no steady read.
+    /// What is no steady read and no point statement.
     pub(super) fn of(kind: Kind, reason: Reason) -> Self {
-        Self { kind, reason, steady: false }
+        Self { kind, reason, steady: false, is_point: false }
     }
 }
 
@@ -84,10 +86,12 @@ fn one(tokens: &[Token<'_>], scope: Scope, unsure: bool, facts: &Facts) -> Class
         let found = Found::of(Kind::Pins(Pin::Setting), Reason::Encoding);
         return Classified { found, keep: false };
     }
-    let found = find(tokens, facts);
+    let mut found = find(tokens, facts);
     if found.kind == Kind::Read && (unsure || scope.strings == Strings::Backslash) {
         return Classified { found: Found::of(Kind::Other, Reason::Encoding), keep: false };
     }
+    found.is_point =
+        matches!(found.kind, Kind::Read | Kind::Write) && point::is_point(tokens, facts);
     Classified { found, keep: keep && !unsure }
 }
 

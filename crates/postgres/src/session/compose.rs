@@ -5,7 +5,11 @@ use std::rc::Rc;
 
 use wire::postgres::Malformed;
 use wire::postgres::frame::Frame;
-use wire::postgres::frontend::{Bind, Parse, Target, put_close, put_describe, put_parse, tag};
+use wire::postgres::frontend::{
+    Bind, Parse, Target, put_bind_written, put_close, put_describe, put_execute, put_parse,
+    put_sync, tag,
+};
+use wire::sql::Lifted;
 
 use super::names::{Named, Names};
 use super::prepared::Prepared;
@@ -101,7 +105,7 @@ impl Composer<'_> {
                     Some(statement) => bind.put_as(out, &statement.name()),
                     None => bind.put_as(out, &not_there(bind.statement)),
                 }
-                script.expect(Expect::Bind);
+                script.expect(Expect::Bind(Fate::Pass));
                 return Ok(());
             }
             tag::DESCRIBE => match Target::of_describe(body)? {
@@ -138,6 +142,35 @@ impl Composer<'_> {
         }
         out.extend_from_slice(message.whole);
         Ok(())
+    }
+
+    /// Appends a point statement that came as a Query. The client hears what it would hear of that;
+    /// `has_rows`: a description of them comes first.
+    pub fn point(
+        &mut self,
+        lifted: &Lifted,
+        has_rows: bool,
+        out: &mut Vec<u8>,
+        script: &mut Script,
+    ) {
+        self.names.query();
+        self.names.next_round();
+        let statement = self.statements.known(&lifted.text, &lifted.types);
+        // As if it were prepared in this round: another result than before is no error.
+        self.found.parsed = true;
+        self.prepare(&statement, self.changes, out, script);
+        self.found.binds += 1;
+        put_bind_written(out, &statement.name(), lifted.count, &lifted.values);
+        script.expect(Expect::Bind(Fate::Swallow));
+        if has_rows {
+            put_describe(out, Target::Portal(b""));
+            script.expect(Expect::DescribePortal);
+        }
+        put_execute(out, b"", 0);
+        script.expect(Expect::Execute);
+        put_sync(out);
+        script.expect(Expect::Sync);
+        self.fresh.clear();
     }
 
     fn parse(
@@ -212,14 +245,24 @@ impl Composer<'_> {
         script: &mut Script,
     ) -> Option<Rc<Statement>> {
         let Named { statement, since } = self.names.get(name)?.clone();
-        let number = statement.number;
-        self.found.needed = Some(number);
-        if !self.has(number, since) {
-            self.fresh.push(number);
-            self.found.parses.1 += 1;
-            self.prepared.prepare(&statement, Fate::Swallow, self.changes, out, script);
-        }
+        self.prepare(&statement, since, out, script);
         Some(statement)
+    }
+
+    /// A statement is needed, prepared when the catalogue had changed `since` times or later.
+    fn prepare(
+        &mut self,
+        statement: &Statement,
+        since: u64,
+        out: &mut Vec<u8>,
+        script: &mut Script,
+    ) {
+        self.found.needed = Some(statement.number);
+        if !self.has(statement.number, since) {
+            self.fresh.push(statement.number);
+            self.found.parses.1 += 1;
+            self.prepared.prepare(statement, Fate::Swallow, self.changes, out, script);
+        }
     }
 }
 

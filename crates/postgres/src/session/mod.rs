@@ -99,6 +99,8 @@ pub struct Session {
     user: Arc<str>,
     mode: Mode,
     lanes_on: bool,
+    /// Point statements that come as text are prepared.
+    prepares_points: bool,
     consistency: Consistency,
     route: Option<Route>,
     settings: SessionSettings,
@@ -147,6 +149,7 @@ impl Session {
                 database.and_then(|database| database.lanes),
                 configured.lanes.on,
             ),
+            prepares_points: configured.prepare_points && mode == Mode::Transaction,
             consistency: database
                 .and_then(|database| database.consistency)
                 .unwrap_or(configured.consistency),

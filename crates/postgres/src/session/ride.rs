@@ -198,6 +198,8 @@ impl Session {
         if !lane.handle.has_room() {
             return false;
         }
+        let is_query = request.first() == Some(&tag::QUERY);
+        let is_point = is_query && self.lifts(&plan, &request[5..request.len() - 1]);
         let within = self.begun.is_some();
         let ticket = |script, needs| Ticket {
             client: self.client.clone(),
@@ -212,13 +214,13 @@ impl Session {
             within,
         };
         let mut names = self.client.names();
-        let is_put = if request.first() == Some(&tag::QUERY) {
+        let is_put = if is_query && !is_point {
             names.query();
             let editing = within.then(|| Box::new(Editing::new(Script::of_query())));
             let ticket = ticket(editing, None);
             lane.handle.push(ticket, 1, now, |out| out.extend_from_slice(request)).is_ok()
         } else {
-            self.put_extended(lane, request, &mut names, now, ticket)
+            self.put_composed(lane, request, is_point, &mut names, now, ticket)
         };
         drop(names);
         if is_put {
@@ -226,20 +228,33 @@ impl Session {
             self.client.seen().asked.set(Some(now));
             lane.known.record.asked(now);
             self.front.gateway.metrics.ridden.inc();
+            self.front.gateway.metrics.points.add(is_point.into());
         }
         is_put
     }
 
-    fn put_extended(
+    /// Whether a text is a point statement; what was lifted out of it is then in the draft.
+    pub(super) fn lifts(&self, plan: &Plan, sql: &[u8]) -> bool {
+        plan.is_point
+            && self.prepares_points
+            && !self.pinned
+            && !self.scope.unsure_encoding
+            // Whoever is asked for but once is not worth it.
+            && plan.run_time().is_some()
+            && self.front.draft.borrow_mut().lifted.lift(sql, self.scope.strings)
+    }
+
+    fn put_composed(
         &self,
         lane: &Lane,
         request: &[u8],
+        is_point: bool,
         names: &mut Names,
         now: Instant,
         ticket: impl FnOnce(Option<Box<Editing>>, Option<Needs>) -> Ticket,
     ) -> bool {
         let mut draft = self.front.draft.borrow_mut();
-        let Draft { out, script, fresh } = &mut *draft;
+        let Draft { out, script, fresh, lifted } = &mut *draft;
         out.clear();
         script.clear();
         fresh.clear();
@@ -253,7 +268,12 @@ impl Session {
             has_failed: false,
             found: Found::default(),
         };
-        let composed = composer.extended(request, out, script);
+        let composed = if is_point {
+            composer.point(lifted, true, out, script);
+            Ok(())
+        } else {
+            composer.extended(request, out, script)
+        };
         let Found { needed, parsed, is_refused, .. } = composer.found;
         composer.found.count(&self.database);
         let needs = needed.filter(|_| !is_refused).map(|number| Needs { number, parsed });

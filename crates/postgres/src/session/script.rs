@@ -56,7 +56,7 @@ pub enum Expect {
     /// ParseComplete, of the statement with this number (see `prepared`).
     Parse(Fate, u64),
     /// BindComplete.
-    Bind,
+    Bind(Fate),
     /// ParameterDescription, then RowDescription or NoData.
     DescribeStatement,
     /// RowDescription or NoData.
@@ -327,7 +327,7 @@ impl Script {
             _ if tag == b'S' => (true, false, true),
             Expect::Query(fate) => (true, false, fate == Fate::Pass),
             Expect::Parse(fate, _) => (tag == b'1', false, fate == Fate::Pass),
-            Expect::Bind => (tag == b'2', true, true),
+            Expect::Bind(fate) => (tag == b'2', true, fate == Fate::Pass),
             Expect::DescribeStatement => (matches!(tag, b't' | b'T' | b'n'), tag != b't', true),
             Expect::DescribePortal => (matches!(tag, b'T' | b'n'), true, true),
             Expect::Execute => (
@@ -392,7 +392,7 @@ impl Script {
     pub fn is_plain(&self) -> bool {
         self.expected.iter().all(|answer| match answer {
             Expect::Parse(..) | Expect::Refuse(_) => false,
-            Expect::Close(fate) | Expect::Query(fate) => *fate == Fate::Pass,
+            Expect::Bind(fate) | Expect::Close(fate) | Expect::Query(fate) => *fate == Fate::Pass,
             _ => true,
         })
     }

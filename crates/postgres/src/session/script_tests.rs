@@ -29,7 +29,7 @@ fn conversation(expected: &[Expect], failing: Option<usize>) -> (Vec<u8>, Vec<u8
                 backend::put_parse_complete(&mut part);
                 invented = *fate == Fate::Invent;
             }
-            Expect::Bind => backend::put_bind_complete(&mut part),
+            Expect::Bind(_) => backend::put_bind_complete(&mut part),
             Expect::DescribeStatement => {
                 backend::put_parameter_description(&mut part, &[23]);
                 backend::put_no_data(&mut part);
@@ -59,10 +59,11 @@ fn conversation(expected: &[Expect], failing: Option<usize>) -> (Vec<u8>, Vec<u8
         let swallowed = matches!(
             answer,
             Expect::Parse(Fate::Swallow, _)
+                | Expect::Bind(Fate::Swallow)
                 | Expect::Close(Fate::Swallow)
                 | Expect::Query(Fate::Swallow)
         );
-        if !swallowed || (fails && matches!(answer, Expect::Parse(..))) {
+        if !swallowed || (fails && matches!(answer, Expect::Parse(..) | Expect::Bind(_))) {
             heard.extend_from_slice(&part);
         }
         if !invented {
@@ -79,7 +80,8 @@ fn fate() -> impl Strategy<Value = Fate> {
 fn extended() -> impl Strategy<Value = Vec<Expect>> {
     let one = prop_oneof![
         (fate(), 1..5_u64).prop_map(|(fate, n)| Expect::Parse(fate, n)),
-        Just(Expect::Bind),
+        Just(Expect::Bind(Fate::Pass)),
+        Just(Expect::Bind(Fate::Swallow)),
         Just(Expect::DescribeStatement),
         Just(Expect::DescribePortal),
         Just(Expect::Execute),

@@ -11,6 +11,7 @@
 mod bytes;
 mod directive;
 mod lexer;
+mod lift;
 mod normal;
 mod number;
 mod split;
@@ -21,6 +22,7 @@ mod token;
 
 pub use directive::{Directive, directive};
 pub use lexer::Lexer;
+pub use lift::Lifted;
 pub use normal::{LITERAL, normalise};
 pub use split::{Statements, statements};
 pub use token::{Strings, Token, TokenKind};

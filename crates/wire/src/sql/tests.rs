@@ -130,3 +130,86 @@ proptest! {
         }
     }
 }
+
+/// The text, the types and the values.
+fn lift(sql: &str) -> Option<(String, Vec<u32>, Vec<String>)> {
+    let mut lifted = Lifted::default();
+    if !lifted.lift(sql.as_bytes(), Strings::Standard) {
+        return None;
+    }
+    let types: Vec<u32> = lifted.types[2..]
+        .chunks(4)
+        .map(|oid| u32::from_be_bytes(oid.try_into().unwrap()))
+        .collect();
+    let mut values = Vec::new();
+    let mut rest = &lifted.values[..];
+    while let Some((len, after)) = rest.split_first_chunk::<4>() {
+        let (value, after) = after.split_at(u32::from_be_bytes(*len) as usize);
+        values.push(String::from_utf8_lossy(value).into_owned());
+        rest = after;
+    }
+    assert_eq!((types.len(), values.len()), (lifted.count.into(), lifted.count.into()));
+    assert_eq!(lifted.types[..2], lifted.count.to_be_bytes());
+    Some((String::from_utf8_lossy(&lifted.text).into_owned(), types, values))
+}
+
+#[test]
+fn constants_are_lifted_out_with_the_types_that_the_server_gives_them() {
+    let (text, types, values) =
+        lift("select  A.c from t A where id=5 and x <> 'it''s' and y=-3000000000\n;").unwrap();
+    assert_eq!(text, "select A . c from t A where id = $1 and x <> $2 and y = - $3 ; ");
+    assert_eq!(types, [23, 0, 20]);
+    assert_eq!(values, ["5", "it's", "3000000000"]);
+    let (_, types, values) = lift("values (1.5, 1e3, .5, 99999999999999999999, '')").unwrap();
+    assert_eq!(types, [1700, 1700, 1700, 1700, 0]);
+    assert_eq!(values, ["1.5", "1e3", ".5", "99999999999999999999", ""]);
+    assert_eq!(lift("values (2147483647, 2147483648)").unwrap().1, [23, 20]);
+    let twelve = lift("values (1,2,3,4,5,6,7,8,9,10,11,12)").unwrap().0;
+    assert!(twelve.ends_with("$9 , $10 , $11 , $12 ) "), "{twelve}");
+}
+
+#[test]
+fn what_is_not_for_certain_is_not_lifted() {
+    let odd = [
+        "select /* who */ 1",
+        "-- who\nselect 1",
+        "select 1 -- who",
+        "/*+ hint */ select 1",
+        "select E'a'",
+        "select n'a'",
+        "select U&'a'",
+        "select x'ff'",
+        "select $$a$$",
+        "select $1",
+        "select 'a'\n'b'",
+        "select 0x1f",
+        "select 1_000",
+        "select 1a",
+        "select U&\"a\"",
+    ];
+    for sql in odd {
+        assert_eq!(lift(sql), None, "{sql}");
+    }
+    let many = format!("values ({})", vec!["1"; 65].join(","));
+    assert!(lift(&many).is_none() && lift(&many.replacen("1,", "", 1)).is_some());
+    assert!(lift(&format!("select {}", "a,".repeat(2000))).is_none());
+    assert!(!Lifted::default().lift(b"select 'a'", Strings::Backslash));
+}
+
+proptest! {
+    #[test]
+    fn a_text_that_was_lifted_has_the_tokens_it_had(sql in "[a-z0-9 '(),.=*;:$+-]{0,60}") {
+        if let Some((text, _, values)) = lift(&sql) {
+            let mut values = values.into_iter();
+            let back = kinds(&text).into_iter().map(|(kind, text)| match kind {
+                TokenKind::Parameter => values.next().unwrap(),
+                _ => text,
+            });
+            let whole = kinds(&sql).into_iter().map(|(kind, text)| match kind {
+                TokenKind::String => text[1..text.len() - 1].replace("''", "'"),
+                _ => text,
+            });
+            prop_assert_eq!(back.collect::<Vec<_>>(), whole.collect::<Vec<_>>());
+        }
+    }
+}

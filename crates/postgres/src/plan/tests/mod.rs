@@ -1,4 +1,5 @@
 mod kinds;
+mod point;
 mod steady;
 
 use std::sync::Arc;
@@ -36,6 +37,8 @@ fn facts() -> Arc<Facts> {
             }
         }
     }
+    rows.push([b"table", b"t", b"id;a,b"]);
+    rows.push([b"table", b"u", b""]);
     rows.push([b"end", b"", b""]);
     Arc::new(Facts::load(rows).unwrap())
 }

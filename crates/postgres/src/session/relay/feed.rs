@@ -138,12 +138,24 @@ impl Session {
             Some(Deallocated::Here) => return Ok(len),
             Some(Deallocated::There) | None => {}
         }
+        let is_point = plan.as_deref().is_some_and(|plan| self.is_point(relay, server, plan, sql));
         match plan {
             Some(plan) => self.note_query(relay, server, &plan, sql),
             None => self.note(relay, server, tag, message.body),
         }
-        self.compose(relay, server, message)?;
+        self.compose(relay, server, message, is_point)?;
         Ok(len)
+    }
+
+    /// Whether a Query is sent as a point statement. Not a read: the server would not tell what it
+    /// reads under another result than the one it was prepared with, and the transaction fails by
+    /// that.
+    fn is_point(&self, relay: &Relay, server: &Connection, plan: &Plan, sql: &[u8]) -> bool {
+        matches!(plan.kind, Kind::Write)
+            && !relay.within
+            && !relay.copying
+            && server.status != Status::Failed
+            && self.lifts(plan, sql)
     }
 
     /// Puts a whole message onto the server connection.
@@ -152,6 +164,7 @@ impl Session {
         relay: &mut Relay,
         server: &mut Connection,
         message: Frame<'_>,
+        is_point: bool,
     ) -> Result<(), End> {
         let mut composer = Composer {
             names: &mut self.client.names(),
@@ -162,7 +175,14 @@ impl Session {
             has_failed: server.status == Status::Failed,
             found: Found::default(),
         };
-        let composed = composer.message(message, &mut server.out, &mut server.script);
+        let composed = if is_point {
+            let lifted = &self.front.draft.borrow().lifted;
+            composer.point(lifted, false, &mut server.out, &mut server.script);
+            self.front.gateway.metrics.points.inc();
+            Ok(())
+        } else {
+            composer.message(message, &mut server.out, &mut server.script)
+        };
         let found = composer.found;
         found.count(&self.database);
         composed.map_err(End::malformed)?;

@@ -34,6 +34,19 @@ pub fn put_bind(out: &mut Vec<u8>, portal: &[u8], statement: &[u8], values: &[Op
     });
 }
 
+/// Appends a Bind of the unnamed portal to parameters in text format, which are written as
+/// [`crate::sql::Lifted::values`] has them; results in text format.
+pub fn put_bind_written(out: &mut Vec<u8>, statement: &[u8], count: u16, values: &[u8]) {
+    message(out, tag::BIND, |out| {
+        put_text(out, b"");
+        put_text(out, statement);
+        put_count(out, 0);
+        out.extend_from_slice(&count.to_be_bytes());
+        out.extend_from_slice(values);
+        put_count(out, 0);
+    });
+}
+
 /// Appends a Describe.
 pub fn put_describe(out: &mut Vec<u8>, target: Target<'_>) {
     put_target(out, tag::DESCRIBE, target);
