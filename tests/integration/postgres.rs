@@ -1,5 +1,6 @@
 //! Real PostgreSQL clusters with replicas behind Weir, and clients that nobody here wrote.
 
+mod batches;
 mod bounds;
 mod columns;
 mod failover;

@@ -15,6 +15,12 @@ pub struct Metrics {
     pub ridden: Counter,
     /// Rounds that went by lease.
     pub leased: Counter,
+    /// Rounds that shared a transaction.
+    pub batched: Counter,
+    /// Transactions that were shared.
+    pub batches: Counter,
+    /// Those that failed.
+    pub batches_undone: Counter,
     /// Rounds that were answered here.
     pub answered: Counter,
     /// Point statements that came as text and were run as prepared ones.
@@ -99,6 +105,15 @@ impl Metrics {
             ),
             ridden: rounds("lane"),
             leased: rounds("lease"),
+            batched: rounds("batch"),
+            batches: counter(
+                "weir_postgres_batches_total",
+                "Transactions that several clients' writes may have shared.",
+            ),
+            batches_undone: counter(
+                "weir_postgres_batches_undone_total",
+                "Those of them that failed: each statement was run again by itself.",
+            ),
             answered: rounds("weir"),
             points: counter(
                 "weir_postgres_points_total",

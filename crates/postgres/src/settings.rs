@@ -27,7 +27,7 @@ use crate::session::names::Limits;
 pub use auth::{AuthQuery, AuthRule, ClientCertificate, From, Method};
 pub use backend::{BackendSettings, Role, Spread, TlsMode, TlsNegotiation, TwoPrimaries};
 pub use database::{ANY_DATABASE, DatabaseSettings};
-pub use limits::{Lanes, Pool, Timeouts};
+pub use limits::{Batches, Lanes, Pool, Timeouts};
 pub use network::{Cidr, CidrError, TlsSettings};
 pub use user::UserSettings;
 pub use validate::SettingsError;
@@ -80,6 +80,8 @@ pub struct Settings {
     pub mode: Mode,
     /// Server connections that carry the statements of many clients at once.
     pub lanes: Lanes,
+    /// Writes of many clients in one transaction.
+    pub batches: Batches,
     /// How many server connections there are, and for how long.
     pub pool: Pool,
     /// How new what a client reads must be: `session`, `eventual` or `primary`.
@@ -169,6 +171,7 @@ impl Default for Settings {
             timeouts: Timeouts::default(),
             mode: Mode::default(),
             lanes: Lanes::default(),
+            batches: Batches::default(),
             pool: Pool::default(),
             consistency: Consistency::default(),
             reads_on_primary: false,

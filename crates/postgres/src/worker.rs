@@ -10,7 +10,7 @@ mod reported;
 mod servers;
 mod slow;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -26,6 +26,7 @@ use wire::sql::Lifted;
 
 use crate::auth::Credentials;
 use crate::backends::{Backend, Backends};
+use crate::batches::{self, Batches};
 use crate::gateway::{Call, Gateway};
 use crate::lanes::{Group, Key as GroupKey, Load, Norm};
 use crate::metrics::BackendLatencies;
@@ -36,7 +37,7 @@ use crate::session::script::Script;
 use crate::session::settings::{Applied, SessionSettings};
 use crate::session::statements::Statements;
 use crate::settings::Settings;
-use lanes::lane_limits;
+use lanes::{batch_limits, lane_limits};
 use servers::{pool_settings, stopping};
 
 pub use database::Database;
@@ -93,16 +94,20 @@ pub struct Front {
     pub draft: RefCell<Draft>,
     databases: RefCell<HashMap<Arc<str>, Rc<Database>>>,
     groups: RefCell<HashMap<GroupKey, Rc<Group>>>,
+    batches: RefCell<HashMap<GroupKey, Rc<Batches>>>,
     pool: Pool<Servers>,
     servers: Rc<Servers>,
     clients: RefCell<HashMap<i32, Weak<Client>>>,
     reported: reported::Known,
     loads: RefCell<Vec<Option<Load>>>,
     latencies: RefCell<HashMap<usize, Rc<BackendLatencies>>>,
+    batch_limits: Cell<batches::Limits>,
     /// Which statements are logged.
     pub slow: SlowLimit,
     /// How long requests on lanes run at present.
     pub norm: Norm,
+    /// How long writes by lease run at present.
+    pub write_norm: Norm,
     me: Weak<Front>,
 }
 
@@ -155,14 +160,17 @@ impl Front {
             draft: RefCell::default(),
             databases: RefCell::default(),
             groups: RefCell::default(),
+            batches: RefCell::default(),
             pool,
             servers,
             clients: RefCell::default(),
             reported: reported::Known::default(),
             loads: RefCell::default(),
             latencies: RefCell::default(),
+            batch_limits: Cell::new(batch_limits(&settings)),
             slow,
             norm: Norm::default(),
+            write_norm: Norm::default(),
             me: me.clone(),
             gateway: gateway.clone(),
         })
@@ -259,6 +267,27 @@ impl Front {
         let group = Rc::new(Group::new(key.clone(), backend, load, lane_limits(&self.settings())));
         groups.insert(key, group.clone());
         group
+    }
+
+    /// Those with these settings that share transactions on a backend.
+    pub fn batches(&self, backend: Arc<Backend>, key: Key, settings: &Applied) -> Rc<Batches> {
+        let of = GroupKey {
+            backend: key.backend,
+            database: key.database.clone(),
+            user: key.user.clone(),
+            settings: settings.clone(),
+        };
+        let new = || {
+            let limits = self.batch_limits();
+            Rc::new(Batches::new(self.me.clone(), backend, key, settings, limits))
+        };
+        self.batches.borrow_mut().entry(of).or_insert_with(new).clone()
+    }
+
+    /// How batches are run.
+    #[inline]
+    pub fn batch_limits(&self) -> batches::Limits {
+        self.batch_limits.get()
     }
 
     /// Reads of this worker that are under way at a backend.

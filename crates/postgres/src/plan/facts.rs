@@ -35,6 +35,8 @@ pub struct Facts {
     pins: HashSet<Box<[u8]>>,
     /// Tables whose rows are nowhere else, and their keys, each the columns of a unique index.
     tables: HashMap<Box<[u8]>, Box<[Key]>>,
+    /// Those of them whose changes run nothing but the server's own code, and change nothing else.
+    quiet: HashSet<Box<[u8]>>,
     /// Types of users by their number.
     type_oids: HashMap<u32, Mark>,
     /// The worst of what has a byte from 0x80 in its name, whose case and encoding differ between
@@ -142,6 +144,7 @@ impl Facts {
             b"type" => drop(self.types.insert(name.into(), mark)),
             b"attribute" => drop(self.attributes.insert(name.into(), mark)),
             b"pin" => drop(self.pins.insert(name.into())),
+            b"quiet" => drop(self.quiet.insert(name.into())),
             b"type_oid" => {
                 let oid = std::str::from_utf8(name).ok()?.parse().ok()?;
                 self.type_oids.insert(oid, mark);
@@ -205,6 +208,16 @@ impl Facts {
     /// The keys of a table; `None` where it is none that is plain.
     pub(super) fn table(&self, name: &[u8]) -> Option<&[Key]> {
         self.tables.get(name).map(AsRef::as_ref)
+    }
+
+    /// Whether changes of that table may share a transaction: nobody tells whether they do.
+    pub(super) fn is_quiet(&self, table: &[u8]) -> bool {
+        self.quiet.contains(table)
+    }
+
+    /// Whether transactions are READ COMMITTED unless they say otherwise.
+    pub(super) fn are_read_committed(&self) -> bool {
+        self.read_committed
     }
 
     pub(super) fn pins(&self, name: &[u8]) -> bool {

@@ -322,11 +322,36 @@ facts(what, name, safe, steady) as (
             where (s.setdatabase = 0 or d.datname = current_database())
                 and c ~* '^default_transaction_isolation=')
 ),
+-- Tables of which a change runs code of users', changes other tables or depends on who makes it.
+loud(oid) as materialized (
+    select oid from bad where class = 'r'
+    union
+    select oid from pg_catalog.pg_class where relrowsecurity
+    union
+    select tgrelid from pg_catalog.pg_trigger where not tgisinternal
+    union
+    select confrelid from pg_catalog.pg_constraint
+    where contype = 'f' and not (confdeltype in ('a', 'r') and confupdtype in ('a', 'r'))
+    union
+    select coalesce(a.adrelid, k.conrelid, i.indrelid)
+    from pg_catalog.pg_depend d
+        join pg_catalog.pg_proc p on p.oid = d.refobjid
+        join pg_catalog.pg_language l on l.oid = p.prolang
+        left join pg_catalog.pg_attrdef a
+            on d.classid = 'pg_catalog.pg_attrdef'::regclass and a.oid = d.objid
+        left join pg_catalog.pg_constraint k
+            on d.classid = 'pg_catalog.pg_constraint'::regclass and k.oid = d.objid
+        left join pg_catalog.pg_index i
+            on d.classid = 'pg_catalog.pg_class'::regclass and i.indexrelid = d.objid
+    where d.refclassid = 'pg_catalog.pg_proc'::regclass and l.lanname not in ('internal', 'c')
+),
 -- Tables of users, by names that nothing else bears: their rows are nowhere else, and no rule says
 -- what becomes of a statement.
 tables as (
-    select c.relname, count(*) as namesakes
-    from pg_catalog.pg_class c join spaces n on n.oid = c.relnamespace
+    select c.relname, count(*) as namesakes, bool_and(l.oid is null) as quiet
+    from pg_catalog.pg_class c
+        join spaces n on n.oid = c.relnamespace
+        left join loud l on l.oid = c.oid
     where c.relkind in ('r', 'p', 'v', 'm', 'f')
     group by 1
     having bool_and(c.relkind = 'r' and c.oid >= 16384
@@ -359,6 +384,8 @@ union all
 select 'table', t.relname::text, coalesce(string_agg(k.columns, ';'), '')
 from tables t left join keys k on k.relname = t.relname
 group by 2
+union all
+select 'quiet', relname::text, 'steady' from tables where quiet
 union all
 -- The last row: without it rows are missing.
 select 'end', '', '';

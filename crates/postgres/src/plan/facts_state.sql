@@ -22,7 +22,7 @@ select md5(string_agg(n || ':' || coalesce(s, 0), ',' order by n)) from (
     from pg_catalog.pg_aggregate
     union all
     select 10, sum(hashtextextended(concat(oid, xmin, ctid), 0))
-    from pg_catalog.pg_constraint where contypid <> 0
+    from pg_catalog.pg_constraint where contypid <> 0 or contype in ('c', 'f')
     union all
     select 11, sum(hashtextextended(concat(inhrelid, inhparent, xmin, ctid), 0))
     from pg_catalog.pg_inherits
@@ -42,4 +42,9 @@ select md5(string_agg(n || ':' || coalesce(s, 0), ',' order by n)) from (
     where (s.setdatabase = 0 or d.datname = current_database()) and c ~* '^default_transaction_isolation='
     union all
     select 17, hashtextextended(current_setting('default_transaction_isolation'), 0)
+    union all
+    select 18, sum(hashtextextended(concat(oid, xmin, ctid), 0))
+    from pg_catalog.pg_trigger where not tgisinternal
+    union all
+    select 19, sum(hashtextextended(concat(oid, xmin, ctid), 0)) from pg_catalog.pg_attrdef
 ) states;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hashbrown::{HashMap, HashSet};
 use wire::sql::{Directive, Strings, directive, normalise};
@@ -31,6 +31,10 @@ pub struct Plan {
     pub steady: bool,
     /// A server has one sensible plan for it, whatever its constants are: see [`super::point`].
     pub is_point: bool,
+    /// It changes data, and nothing tells whether it does so in a transaction of its own.
+    is_quiet: bool,
+    /// Until when it goes alone all the same.
+    alone_until: Cell<Option<Instant>>,
     /// A number for its normal form, the same in every process; for people and metrics only.
     pub fingerprint: u64,
     /// What a comment in front of it asks for.
@@ -61,6 +65,17 @@ impl Plan {
                 .unwrap_or(u32::MAX),
         };
         self.run_us.set(next);
+    }
+
+    /// Whether it may share a transaction with others, which all commit with it.
+    #[must_use]
+    pub fn may_batch(&self, now: Instant) -> bool {
+        self.is_quiet && self.alone_until.get().is_none_or(|until| until < now)
+    }
+
+    /// It has failed among others: its like goes alone for a while.
+    pub fn goes_alone(&self, until: Instant) {
+        self.alone_until.set(Some(until));
     }
 
     /// A replica refused it since it writes (SQLSTATE 25006): a function does not do what the
@@ -230,12 +245,26 @@ impl Scope {
 #[cold]
 fn classify(sql: &[u8], scope: Scope, facts: &Facts, form: Rc<[u8]>) -> (Plan, bool) {
     let Classified { found, keep } = statement::classify_text(sql, scope, facts);
-    let Found { kind, reason, steady, is_point } = found;
-    let (run_us, is_refuted) = Default::default();
+    let Found { kind, reason, steady, point } = found;
+    let is_quiet = kind == Kind::Write && point.is_some_and(|point| point.is_quiet);
+    let is_point = point.is_some();
+    let (run_us, is_refuted, alone_until) = Default::default();
     let directive = directive(sql);
     let fingerprint = form.get(1..).map_or(0, number_of);
     (
-        Plan { kind, reason, steady, is_point, fingerprint, directive, form, run_us, is_refuted },
+        Plan {
+            kind,
+            reason,
+            steady,
+            is_point,
+            is_quiet,
+            alone_until,
+            fingerprint,
+            directive,
+            form,
+            run_us,
+            is_refuted,
+        },
         keep,
     )
 }

@@ -8,13 +8,24 @@
 
 use wire::sql::{Token, TokenKind};
 
-use super::facts::Facts;
+use super::facts::{Facts, Key, Mark};
 use super::names::{is_name, name};
 
-/// Whether it is one. It is known to be a query or a change of data.
-pub(super) fn is_point(tokens: &[Token<'_>], facts: &Facts) -> bool {
-    let mut point = Point { rest: tokens, facts };
-    let Some(first) = point.take() else { return false };
+/// What makes a transaction visible in a row.
+const SYSTEM_COLUMNS: [&str; 6] = ["xmin", "xmax", "cmin", "cmax", "ctid", "tableoid"];
+
+/// A point statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Where it changes data: nothing tells whether it runs in a transaction of its own. It runs no
+    /// code of users' and sees neither its transaction nor what others in it do that commit alone.
+    pub(super) is_quiet: bool,
+}
+
+/// What a query or a change of data is, if it is a point statement.
+pub(super) fn find(tokens: &[Token<'_>], facts: &Facts) -> Option<Found> {
+    let mut point = Point { rest: tokens, facts, is_quiet: facts.are_read_committed() };
+    let first = point.take()?;
     let found = match first.text.to_ascii_lowercase().as_slice() {
         b"select" => point.select(),
         b"insert" => point.insert(),
@@ -22,13 +33,32 @@ pub(super) fn is_point(tokens: &[Token<'_>], facts: &Facts) -> bool {
         b"delete" => point.delete(),
         _ => None,
     };
-    found.is_some() && point.rest.is_empty()
+    found?;
+    let is_quiet = point.is_quiet && tokens.iter().all(|token| is_quiet(token, facts));
+    point.rest.is_empty().then_some(Found { is_quiet })
+}
+
+/// Whether a token stands neither for code of users' nor for the transaction.
+fn is_quiet(token: &Token<'_>, facts: &Facts) -> bool {
+    match token.kind {
+        TokenKind::Operator => {
+            facts.operator(match token.text {
+                b"!=" => b"<>",
+                symbol => symbol,
+            }) != Some(Mark::Unsafe)
+        }
+        _ => name(token).is_none_or(|name| {
+            !SYSTEM_COLUMNS.iter().any(|column| column.as_bytes() == &*name)
+                && facts.attribute(&name) != Some(Mark::Unsafe)
+        }),
+    }
 }
 
 /// What is left of a statement. Each method takes what it is about, or says `None`.
 struct Point<'t, 'a> {
     rest: &'t [Token<'a>],
     facts: &'t Facts,
+    is_quiet: bool,
 }
 
 type Name<'a> = std::borrow::Cow<'a, [u8]>;
@@ -105,6 +135,7 @@ impl<'a> Point<'_, 'a> {
         self.word("into")?;
         let table = self.qualified()?;
         self.facts.table(&table)?;
+        self.is_quiet &= self.facts.is_quiet(&table);
         if self.next_is(TokenKind::Open) {
             self.columns()?;
         }
@@ -147,6 +178,7 @@ impl<'a> Point<'_, 'a> {
             is_name(&self.take()?).then_some(())?;
             self.word(word)?;
         }
+        self.is_quiet &= self.facts.is_quiet(&table);
         Some(table)
     }
 
@@ -174,7 +206,7 @@ impl<'a> Point<'_, 'a> {
     }
 
     /// Columns compared with constants, all of some key by `=`.
-    fn conditions(&mut self, keys: &[super::facts::Key]) -> Option<()> {
+    fn conditions(&mut self, keys: &[Key]) -> Option<()> {
         let mut equal = Vec::new();
         loop {
             let column = self.qualified()?;
@@ -260,6 +292,11 @@ impl<'a> Point<'_, 'a> {
             TokenKind::Open | TokenKind::Close | TokenKind::Comma => true,
             _ => false,
         };
+        let is_now = |token: &Token<'_>| {
+            token.is("now") && self.facts.function(b"now") != Some(Mark::Unsafe)
+        };
+        let is_call = |pair: &[Token<'_>]| pair[1].kind == TokenKind::Open && !is_now(&pair[0]);
+        self.is_quiet &= !value.windows(2).any(is_call);
         let is_value = value.iter().all(is_harmless) || is_sum(value);
         (is_value && !value.is_empty()).then_some(())
     }

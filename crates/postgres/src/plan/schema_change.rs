@@ -9,7 +9,7 @@ use super::names::name;
 const ADDING: [&str; 3] = ["table", "materialized", "sequence"];
 
 /// Objects that no fact speaks of.
-const APART: [&str; 21] = [
+const APART: [&str; 19] = [
     "index",
     "unique",
     "statistics",
@@ -20,8 +20,6 @@ const APART: [&str; 21] = [
     "tablespace",
     "publication",
     "subscription",
-    "trigger",
-    "constraint",
     "collation",
     "text",
     "event",
@@ -74,7 +72,8 @@ fn create(rest: &[Token<'_>]) -> Kind {
                 return Kind::Pins(Pin::Temporary);
             }
             [what, ..] if what.is_any(&APART) => return Kind::Ddl(Unsettles::Nothing),
-            // A partition or child of a table that is known may be of a kind that is not harmless.
+            // A partition or child of a table that is known may be of a kind that is not harmless;
+            // and what refers to one with `ON DELETE CASCADE` or `SET NULL` changes along with it.
             [what, after @ ..] if what.is_any(&ADDING) && !replaces && !attaches(after) => {
                 return Kind::Ddl(Unsettles::Adds);
             }
@@ -84,5 +83,5 @@ fn create(rest: &[Token<'_>]) -> Kind {
 }
 
 fn attaches(tokens: &[Token<'_>]) -> bool {
-    tokens.iter().any(|token| token.is_any(&["inherits", "of"]))
+    tokens.iter().any(|token| token.is_any(&["inherits", "of", "cascade", "set"]))
 }

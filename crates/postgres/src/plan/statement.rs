@@ -24,14 +24,14 @@ pub(super) struct Found {
     pub(super) reason: Reason,
     /// As [`super::Plan::steady`].
     pub(super) steady: bool,
-    /// As [`super::Plan::is_point`].
-    pub(super) is_point: bool,
+    /// Whether it is a point statement, and which.
+    pub(super) point: Option<point::Found>,
 }
 
 impl Found {
     /// What is no steady read and no point statement.
     pub(super) fn of(kind: Kind, reason: Reason) -> Self {
-        Self { kind, reason, steady: false, is_point: false }
+        Self { kind, reason, steady: false, point: None }
     }
 }
 
@@ -90,8 +90,9 @@ fn one(tokens: &[Token<'_>], scope: Scope, unsure: bool, facts: &Facts) -> Class
     if found.kind == Kind::Read && (unsure || scope.strings == Strings::Backslash) {
         return Classified { found: Found::of(Kind::Other, Reason::Encoding), keep: false };
     }
-    found.is_point =
-        matches!(found.kind, Kind::Read | Kind::Write) && point::is_point(tokens, facts);
+    if matches!(found.kind, Kind::Read | Kind::Write) {
+        found.point = point::find(tokens, facts);
+    }
     Classified { found, keep: keep && !unsure }
 }
 

@@ -144,8 +144,8 @@ impl Composer<'_> {
         Ok(())
     }
 
-    /// Appends a point statement that came as a Query. The client hears what it would hear of that;
-    /// `has_rows`: a description of them comes first.
+    /// Appends a point statement that came as a Query, but for the Sync. The client hears what it
+    /// would hear of that; `has_rows`: a description of them comes first.
     pub fn point(
         &mut self,
         lifted: &Lifted,
@@ -168,6 +168,10 @@ impl Composer<'_> {
         }
         put_execute(out, b"", 0);
         script.expect(Expect::Execute);
+    }
+
+    /// Appends the end of a round.
+    pub fn sync(&mut self, out: &mut Vec<u8>, script: &mut Script) {
         put_sync(out);
         script.expect(Expect::Sync);
         self.fresh.clear();

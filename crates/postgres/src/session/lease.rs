@@ -153,7 +153,7 @@ impl Session {
         }
     }
 
-    fn key(&self, backend: &Backend) -> Key {
+    pub(super) fn key(&self, backend: &Backend) -> Key {
         Key {
             backend: backend.number(),
             database: self.database.name_there.clone(),

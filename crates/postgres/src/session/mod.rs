@@ -17,6 +17,7 @@ pub mod script;
 pub mod settings;
 pub mod statements;
 
+mod batch;
 mod begin;
 mod effect;
 mod lease;
@@ -41,6 +42,7 @@ use wire::postgres::frontend::tag;
 use wire::postgres::{Malformed, Refusal, sqlstate};
 
 use crate::backends::LastWrite;
+use crate::batches::Batches;
 use crate::lanes::{Group, Lane};
 use crate::notify::Listener;
 use crate::plan::{Plan, Scope};
@@ -109,6 +111,12 @@ pub struct Session {
     scope: Scope,
     /// What servers reported of the settings it began with.
     reported: Rc<Reported>,
+    /// Its writes may share transactions.
+    batches_on: bool,
+    /// As far as its settings go.
+    may_share: bool,
+    /// Those with these settings that it shares them with.
+    batches: Option<Rc<Batches>>,
     /// The lanes of these settings, by the backend's number.
     groups: Vec<Option<Rc<Group>>>,
     /// Bytes of the client that are not dealt with.
@@ -141,7 +149,7 @@ impl Session {
         let user = configured.user(&place.client_user);
         let of = |user: Option<bool>, database: Option<bool>, all| user.or(database).unwrap_or(all);
         let mode = configured.mode(&place.database.name, &place.client_user);
-        Self {
+        let mut session = Self {
             patience: Patience::new(&configured, &place.database.name, &place.client_user),
             mode,
             lanes_on: of(
@@ -159,6 +167,9 @@ impl Session {
             applied: settings.applied(),
             scope: Scope::default(),
             reported: Rc::default(),
+            batches_on: false,
+            may_share: false,
+            batches: None,
             groups: Vec::new(),
             inbox: Vec::new(),
             begun: None,
@@ -173,7 +184,16 @@ impl Session {
             user: place.user,
             client,
             front: front.clone(),
-        }
+        };
+        session.batches_on = session.lanes_on && mode == Mode::Transaction && configured.batches.on;
+        session.share();
+        session
+    }
+
+    /// Whether transactions with these settings may be shared.
+    fn share(&mut self) {
+        self.may_share = !self.settings.says_of_transactions() && Batches::go_with(&self.applied);
+        self.batches = None;
     }
 
     /// Its connection.
@@ -314,6 +334,7 @@ impl Session {
         match way {
             Way::Ride(_) => {}
             Way::Lease { read } => Box::pin(self.lease(read)).await?,
+            Way::Batch(plan) => Box::pin(self.batch(plan, len)).await?,
             Way::Begin(form, sql) => self.begin(form, sql, len),
             Way::End(command) => self.end(command, len),
             Way::Route(route) => self.change_route(route, len),
@@ -412,6 +433,7 @@ impl Session {
             self.applied = applied;
             self.scope = self.settings.scope(&self.reported);
             self.groups.clear();
+            self.share();
         }
     }
 }

@@ -31,6 +31,10 @@ const AHEAD_MAX: usize = 256 * 1024;
 /// Turns in a row before the worker's other clients have theirs.
 const IN_A_ROW_MAX: u32 = 4;
 
+/// What a client hears whose statement may have changed data.
+pub(super) const OUTCOME_UNKNOWN: &str = "the server connection broke before the statement was \
+    answered: whether it took effect is not known";
+
 /// What came of a turn.
 enum Turn {
     Heard,
@@ -273,8 +277,7 @@ impl Session {
             sqlstate::CONNECTION_FAILURE
         };
         let what = if code == sqlstate::OUTCOME_UNKNOWN {
-            "the server connection broke before the statement was answered: whether it took effect \
-             is not known"
+            OUTCOME_UNKNOWN
         } else {
             "the server connection broke"
         };

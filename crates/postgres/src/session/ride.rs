@@ -270,6 +270,7 @@ impl Session {
         };
         let composed = if is_point {
             composer.point(lifted, true, out, script);
+            composer.sync(out, script);
             Ok(())
         } else {
             composer.extended(request, out, script)

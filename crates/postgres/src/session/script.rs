@@ -176,6 +176,17 @@ impl Script {
         self.expected.len()
     }
 
+    /// How many of the answers from the one at `at` on say what became of a client's name.
+    pub fn names_from(&self, at: usize) -> usize {
+        let names = |answer: &&Expect| match answer {
+            Expect::Parse(fate, _) => *fate != Fate::Swallow,
+            Expect::Close(fate) => *fate == Fate::Invent,
+            Expect::Refuse(_) | Expect::Deallocate(_) => true,
+            _ => false,
+        };
+        self.expected.iter().skip(at).filter(names).count()
+    }
+
     /// Whether the server leaves out what it is sent, up to the next Sync.
     pub fn is_skipping(&self) -> bool {
         self.skipping

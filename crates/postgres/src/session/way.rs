@@ -16,12 +16,14 @@ use crate::settings::{Mode, Route};
 const SLOW_NORMS: u32 = 4;
 
 /// However busy the machine is, what takes longer has a server connection of its own.
-const NORMS_MAX: Duration = Duration::from_millis(100);
+pub(super) const NORMS_MAX: Duration = Duration::from_millis(100);
 
 /// Where a round goes.
 pub(super) enum Way {
     /// Onto a lane.
     Ride(Rc<Plan>),
+    /// Into a transaction with others.
+    Batch(Rc<Plan>),
     /// To a server connection of its own; a read may go to a replica.
     Lease {
         /// Whether a replica will do.
@@ -91,6 +93,7 @@ impl Session {
         match &plan.kind {
             Kind::Read if self.may_ride(&plan) && self.is_quick(&plan) => Way::Ride(plan),
             Kind::Read => Way::Lease { read: true },
+            Kind::Write if self.may_batch(&plan) => Way::Batch(plan),
             // A form that a server could refuse is sent at once.
             Kind::Begin(form)
                 if alone

@@ -101,6 +101,31 @@ impl Lanes {
     }
 }
 
+/// `[postgres.batches]`: changes of data of many clients in one transaction, which commits all of
+/// them with one flush of the server's log. Only such as stand alone, not within a transaction of
+/// their client's, name their row by a key or bring rows along, and run no code of users'
+/// (`docs/postgres.md`). Where one fails, each is run by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Batches {
+    /// Whether there are any; where lanes are off there are none.
+    pub on: bool,
+    /// Batches of a worker under way at once for the same database, user and settings, each on a
+    /// server connection. What comes meanwhile goes with the next.
+    pub count: usize,
+    /// Statements in one at most.
+    pub statements: usize,
+    /// How long one waits for a lock that somebody else holds. Then its statements are run each by
+    /// itself, so keep it well below the server's `deadlock_timeout`.
+    pub lock_timeout: Duration,
+}
+
+impl Default for Batches {
+    fn default() -> Self {
+        Self { on: true, count: 2, statements: 64, lock_timeout: Duration::from_millis(20) }
+    }
+}
+
 /// `[postgres.pool]`: how many server connections there are, lanes included and over all workers,
 /// and for how long. 0 is without limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -84,11 +84,16 @@ impl Settings {
             ("lanes.count", lanes.count as u64),
             ("lanes.depth", lanes.depth as u64),
             ("lanes.reply-spill", lanes.reply_spill.bytes()),
+            ("batches.count", self.batches.count as u64),
+            ("batches.statements", self.batches.statements as u64),
             ("pool.size", self.pool.size as u64),
         ];
         if let Some((key, _)) = positive.iter().find(|(_, value)| *value == 0) {
-            let instead =
-                if key.starts_with("lanes") { "; lanes.on = false turns lanes off" } else { "" };
+            let instead = match key.split_once('.') {
+                Some(("lanes", _)) => "; lanes.on = false turns lanes off",
+                Some(("batches", _)) => "; batches.on = false turns batches off",
+                _ => "",
+            };
             return wrong(*key, format!("must be at least 1{instead}"));
         }
         let spans = [
@@ -96,6 +101,7 @@ impl Settings {
             ("timeouts.cancel", self.timeouts.cancel),
             ("lanes.slow", lanes.slow),
             ("lanes.head-of-line", lanes.head_of_line),
+            ("batches.lock-timeout", self.batches.lock_timeout),
             ("poll-interval", self.poll_interval),
             ("poll-timeout", self.poll_timeout),
         ];

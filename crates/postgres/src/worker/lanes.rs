@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::servers::{pool_settings, some};
 use super::{Front, Key};
+use crate::batches;
 use crate::lanes::{self, Group};
 use crate::settings::Settings;
 
@@ -56,6 +57,9 @@ impl Front {
         let limits = lane_limits(&settings);
         self.pool.set_settings(pool_settings(&settings, self.gateway.workers()));
         self.slow.set(settings.slow_statement.get());
+        self.batch_limits.set(batch_limits(&settings));
+        // As below, of a session that still knows it.
+        self.batches.borrow_mut().retain(|_, of| Rc::strong_count(of) > 1);
         self.groups.borrow_mut().retain(|_, group| {
             group.set_limits(limits);
             group.close_lost(now, hung);
@@ -100,6 +104,17 @@ pub(super) fn pool_key(group: &Group) -> Key {
         backend: group.key.backend,
         database: group.key.database.clone(),
         user: group.key.user.clone(),
+    }
+}
+
+/// How batches are run.
+pub(super) fn batch_limits(settings: &Settings) -> batches::Limits {
+    batches::Limits {
+        count: settings.batches.count,
+        statements: settings.batches.statements,
+        lock_timeout: settings.batches.lock_timeout.get(),
+        wait: some(settings.timeouts.query_wait),
+        run: some(settings.timeouts.query),
     }
 }
 

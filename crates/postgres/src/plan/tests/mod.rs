@@ -39,6 +39,9 @@ fn facts() -> Arc<Facts> {
     }
     rows.push([b"table", b"t", b"id;a,b"]);
     rows.push([b"table", b"u", b""]);
+    rows.push([b"table", b"loud", b"id"]);
+    rows.push([b"quiet", b"t", b"steady"]);
+    rows.push([b"quiet", b"u", b"steady"]);
     rows.push([b"end", b"", b""]);
     Arc::new(Facts::load(rows).unwrap())
 }

@@ -71,3 +71,33 @@ fn constants_whose_place_gives_them_no_type_make_none() {
         assert!(!plan(sql).is_point, "{sql}");
     }
 }
+
+#[test]
+fn what_runs_code_of_users_or_sees_its_transaction_is_not_for_a_batch() {
+    let now = std::time::Instant::now();
+    let may_batch = |sql: &str| plan(sql).may_batch(now);
+    for sql in [
+        "update t set k = k + 1, d = now(), e = current_timestamp where id = 5",
+        "delete from t where a = 1 and b = 2",
+        "insert into u values (1, 'a'), (2, default)",
+        "insert into t (id) values ($1) on conflict (id) do update set k = excluded.k",
+    ] {
+        assert!(may_batch(sql), "{sql}");
+    }
+    for sql in [
+        "update loud set k = 1 where id = 5",
+        "insert into loud values (1)",
+        "select c from t where id = 5",
+        "update t set k = lower(c) where id = 5",
+        "update t set k = my_volatile(c) where id = 5",
+        "update t set k = t.my_volatile where id = 5",
+        "update t set k = a @@@ b where id = 5",
+        "update t set k = 1 where id = 5 and xmin = 3",
+        "update t set k = 1 where id > 5",
+    ] {
+        assert!(!may_batch(sql), "{sql}");
+    }
+    let plan = plan("delete from t where id = 1");
+    plan.goes_alone(now);
+    assert!(!plan.may_batch(now) && plan.may_batch(now + std::time::Duration::from_millis(1)));
+}

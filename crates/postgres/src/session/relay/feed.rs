@@ -178,6 +178,7 @@ impl Session {
         let composed = if is_point {
             let lifted = &self.front.draft.borrow().lifted;
             composer.point(lifted, false, &mut server.out, &mut server.script);
+            composer.sync(&mut server.out, &mut server.script);
             self.front.gateway.metrics.points.inc();
             Ok(())
         } else {

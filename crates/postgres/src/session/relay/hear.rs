@@ -237,8 +237,10 @@ impl Session {
         }
         if let ([plan], false) = (&round.plans[..], round.failed) {
             plan.note(ran);
-            if matches!(plan.kind, Kind::Read) {
-                self.front.norm.note(ran);
+            match plan.kind {
+                Kind::Read => self.front.norm.note(ran),
+                Kind::Write => self.front.write_norm.note(ran),
+                _ => {}
             }
         }
     }

@@ -1,0 +1,284 @@
+//! One batch on a server connection.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, ready};
+use std::time::{Duration, Instant};
+
+use wire::postgres::Malformed;
+use wire::postgres::backend::{Fields, Status, tag};
+use wire::postgres::frontend;
+
+use super::{Member, Outcome};
+use crate::backends::{Backend, Standing};
+use crate::server::Connection;
+use crate::session::client::Client;
+use crate::session::compose::{Composer, Found};
+use crate::session::round::messages;
+use crate::session::script::{Expect, Heard};
+use crate::worker::{Front, Slow};
+
+/// A statement that has failed in a batch, and its like, go alone for so long.
+const ALONE: Duration = Duration::from_secs(1);
+
+/// How long a batch goes on whose server is the primary no more, where no limit of statements is
+/// set.
+const HUNG: Duration = Duration::from_secs(60);
+
+/// So much of an answer is kept until the transaction is committed: notices, which are told by
+/// nothing that runs here, and tags.
+const ANSWER_MAX: usize = 1024 * 1024;
+
+/// ReadyForQuery outside a transaction.
+const READY: [u8; 6] = [b'Z', 0, 0, 0, 5, b'I'];
+
+/// SQLSTATEs that are not about what a statement asks for: of the lock that was waited for too
+/// long; of a statement that is not prepared, or is already, or has another result; of a server
+/// that is no primary any more, or stops; of a cancel that was meant for another one.
+const NOT_ITS_OWN: [&[u8]; 9] =
+    [b"55P03", b"26000", b"42P05", b"0A000", b"25006", b"57P01", b"57P02", b"57P03", b"57014"];
+
+/// What the server has said.
+#[derive(Default)]
+struct Said {
+    /// What clients are to hear, in the order of the statements.
+    bytes: Vec<u8>,
+    /// Statements that were completed.
+    completed: usize,
+    /// The SQLSTATE of the error that has undone all of it.
+    failed: Option<Vec<u8>>,
+    /// The transaction has ended.
+    ended: bool,
+}
+
+/// When a batch was sent, and how long it ran.
+struct Times {
+    asked: Instant,
+    ran: Duration,
+}
+
+/// Runs statements in one transaction, and tells their clients.
+pub(super) async fn run(front: &Front, server: &mut Connection, mut members: Vec<Member>) {
+    // Two batches lock the rows that both of them change in one order.
+    members.sort_unstable_by(|a, b| a.request.cmp(&b.request));
+    let asked = Instant::now();
+    let mut named = VecDeque::new();
+    if compose(front, server, &members, &mut named).is_err() {
+        // Nothing of it was sent.
+        server.broken = true;
+        return members.into_iter().for_each(|member| member.end(Outcome::Alone));
+    }
+    if let Some(first) = members.first() {
+        server.record.lent(first.client.id);
+    }
+    server.record.asked(asked);
+    front.gateway.metrics.batches.inc();
+    let mut said = Said::default();
+    let backend = server.backend.clone();
+    tokio::select! {
+        biased;
+        () = hear(front, server, &mut named, &mut said) => {}
+        () = too_long(front, &backend) => {}
+    }
+    let ran = asked.elapsed();
+    if !said.ended || server.broken || server.status != Status::Idle {
+        server.broken = true;
+        server.script.abandon(&mut |heard| note_name(&mut named, &heard));
+        for member in members {
+            member.client.names().settle();
+            member.end(Outcome::Unknown);
+        }
+        return;
+    }
+    let alone = members.len() == 1;
+    match &said.failed {
+        None => {}
+        Some(code) if alone && !NOT_ITS_OWN.contains(&code.as_slice()) => {}
+        Some(_) => {
+            server.prepared.doubt_all();
+            return undo(front, members, said.completed);
+        }
+    }
+    tell(front, server, members, &said, Times { asked, ran });
+}
+
+/// Writes the statements of all of them, and one Sync.
+fn compose(
+    front: &Front,
+    server: &mut Connection,
+    members: &[Member],
+    named: &mut VecDeque<Rc<Client>>,
+) -> Result<(), Malformed> {
+    let mut fresh = Vec::new();
+    for member in members {
+        let mut names = member.client.names();
+        let mut composer = Composer {
+            names: &mut names,
+            statements: &front.statements,
+            prepared: &mut server.prepared,
+            fresh: &mut fresh,
+            changes: member.database.changes(),
+            has_failed: false,
+            found: Found::default(),
+        };
+        let (out, script) = (&mut server.out, &mut server.script);
+        let before = script.under_way();
+        match &member.lifted {
+            Some(lifted) => composer.point(lifted, false, out, script),
+            None => {
+                let asked =
+                    |message: &wire::postgres::frame::Frame<'_>| message.tag != frontend::tag::SYNC;
+                for message in messages(&member.request).filter(asked) {
+                    composer.message(message, out, script)?;
+                }
+            }
+        }
+        composer.found.count(&member.database);
+        names.next_round();
+        let count = script.names_from(before);
+        named.extend(std::iter::repeat_n(&member.client, count).cloned());
+    }
+    frontend::put_sync(&mut server.out);
+    server.script.expect(Expect::Sync);
+    Ok(())
+}
+
+/// Sends what was written and hears what the server says of it, to the end of the transaction or
+/// of the connection.
+async fn hear(
+    front: &Front,
+    server: &mut Connection,
+    named: &mut VecDeque<Rc<Client>>,
+    said: &mut Said,
+) {
+    poll_fn(|cx| {
+        while !said.ended {
+            let sent = server.poll_send(cx);
+            let heard = server.poll_hear(cx, &front.scratch, &mut |_, heard| match heard {
+                Heard::Bytes(bytes) => said.bytes.extend_from_slice(bytes),
+                Heard::Completed(_) => said.completed += 1,
+                // Behind its end the server may say that it stops.
+                Heard::Failed { body, .. } if !said.ended => {
+                    let code = Fields::read(body).map(|fields| fields.code().to_vec());
+                    said.failed = Some(code.unwrap_or_default());
+                }
+                Heard::Ready { .. } => said.ended = true,
+                heard => note_name(named, &heard),
+            });
+            let is_whole = matches!(ready!(heard), Ok(true)) && said.bytes.len() < ANSWER_MAX;
+            if !is_whole || matches!(sent, Poll::Ready(Err(_))) {
+                server.broken = true;
+                break;
+            }
+        }
+        Poll::Ready(())
+    })
+    .await;
+}
+
+/// Waits until a batch has run for longer than any may, or its server was of no use for long: no
+/// answer may ever come.
+async fn too_long(front: &Front, backend: &Backend) {
+    let lost = async {
+        let mut changes = front.backends.changes();
+        let is_primary = || backend.standing() == Standing::Primary;
+        loop {
+            while is_primary() && changes.changed().await.is_ok() {}
+            tokio::time::sleep(HUNG).await;
+            if !is_primary() {
+                return;
+            }
+        }
+    };
+    match front.batch_limits().run {
+        None => lost.await,
+        Some(limit) => drop(tokio::time::timeout(limit, lost).await),
+    }
+}
+
+/// What became of the next message that changes a client's name for a statement.
+fn note_name(named: &mut VecDeque<Rc<Client>>, heard: &Heard<'_>) {
+    if let Heard::Name(outcome) = heard
+        && let Some(client) = named.pop_front()
+    {
+        client.names().heard(*outcome);
+    }
+}
+
+/// The server has undone all of it: each goes by itself. What failed does so for a while; where
+/// that was the end of the transaction, it may have been any of them.
+fn undo(front: &Front, members: Vec<Member>, failed: usize) {
+    front.gateway.metrics.batches_undone.inc();
+    let until = Instant::now() + ALONE;
+    let is_told = failed < members.len();
+    for (at, member) in members.into_iter().enumerate() {
+        if at == failed || !is_told {
+            member.plan.goes_alone(until);
+        }
+        member.client.names().undo_all();
+        member.end(Outcome::Alone);
+    }
+}
+
+/// All is committed, or the only one has failed: each client hears its part.
+fn tell(
+    front: &Front,
+    server: &Connection,
+    members: Vec<Member>,
+    said: &Said,
+    Times { asked, ran }: Times,
+) {
+    let mut bytes = said.bytes.strip_suffix(&READY).unwrap_or(&said.bytes);
+    let has_failed = said.failed.is_some();
+    let latencies = front.latencies(&server.backend);
+    let count = u32::try_from(members.len()).unwrap_or(u32::MAX).max(1);
+    if let Some(first) = members.first() {
+        let plans: Vec<_> = members.iter().map(|member| member.plan.clone()).collect();
+        front.slow.note(ran, || Slow {
+            database: &first.database,
+            user: &server.record.key.user,
+            backend: server.backend.name(),
+            way: "batch",
+            plans: &plans,
+        });
+    }
+    let mut left = members.len();
+    for member in members {
+        left -= 1;
+        let (part, rest) = bytes.split_at(if left == 0 { bytes.len() } else { len_of(bytes) });
+        bytes = rest;
+        member.client.names().settle();
+        // One that was closed meanwhile has heard why.
+        if !member.done.is_closed() {
+            member.client.outlet.send_parts(&[part, &READY]);
+        }
+        let queued = asked.saturating_duration_since(member.asked);
+        latencies.lease.observe(queued, ran);
+        if !has_failed {
+            member.plan.note(ran / count);
+        }
+        front.gateway.metrics.batched.inc();
+        member.database.count(|totals| {
+            totals.assignments += 1;
+            totals.transactions += 1;
+            totals.queries += 1;
+            totals.transaction_time += ran;
+            totals.query_time += ran;
+            totals.wait_time += queued;
+        });
+        member.end(Outcome::Told);
+    }
+}
+
+/// How much of an answer is the first statement's.
+fn len_of(answer: &[u8]) -> usize {
+    let mut len = 0;
+    for message in messages(answer) {
+        len += message.whole.len();
+        if message.tag == tag::COMMAND_COMPLETE {
+            break;
+        }
+    }
+    len
+}

@@ -1,0 +1,206 @@
+//! Writes of many clients in one transaction: what each of them would commit by itself is committed
+//! at once, with one flush of the server's log.
+//!
+//! Only statements come here that are transactions of their own and whose plans say that nothing
+//! tells (see `plan::point`). A client hears of its statement once the transaction of all has been
+//! committed. Where anything fails the server has undone all of it, and each statement runs again
+//! by itself, so a client hears the error of its own statement and of no other.
+//!
+//! The one path: [`Batches::join`] puts a statement into the line of its database, user and
+//! settings; while a batch is under way others wait there, and go together with the next. A batch
+//! holds its locks a little longer than its statements would, and waits for those of others only
+//! for [`Limits::lock_timeout`], so that it is never what a deadlock is resolved by.
+
+mod batch;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tokio::task::spawn_local;
+use wire::sql::Lifted;
+
+use crate::backends::{Backend, Standing};
+use crate::console::ServerState;
+use crate::plan::Plan;
+use crate::session::client::Client;
+use crate::session::settings::Applied;
+use crate::worker::{Database, Front, Key, Leased};
+
+/// Bytes of the statements in one batch, as their clients sent them: past that no more go with it.
+const BATCH_BYTES: usize = 256 * 1024;
+
+/// How batches are run; from `[postgres.batches]`.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Batches of a worker under way at once for one database, user and settings.
+    pub count: usize,
+    /// Statements in one.
+    pub statements: usize,
+    /// How long one waits for a lock.
+    pub lock_timeout: Duration,
+    /// How long one waits for a server connection.
+    pub wait: Option<Duration>,
+    /// How long one may run.
+    pub run: Option<Duration>,
+}
+
+/// A statement that is to run in a batch.
+pub struct Member {
+    /// Whose it is.
+    pub client: Rc<Client>,
+    /// Its client's database.
+    pub database: Rc<Database>,
+    /// Its plan.
+    pub plan: Rc<Plan>,
+    /// The round, as the client sent it.
+    pub request: Rc<[u8]>,
+    /// Where it came as text: its constants and the rest.
+    pub lifted: Option<Box<Lifted>>,
+    /// When it came.
+    pub asked: Instant,
+    /// It is in a batch that is under way.
+    pub is_taken: Rc<Cell<bool>>,
+    /// Who waits for what becomes of it.
+    pub done: oneshot::Sender<Outcome>,
+}
+
+/// What became of a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is committed, or has failed by itself, and its client has heard so.
+    Told,
+    /// Nothing of it is left: it is to run by itself.
+    Alone,
+    /// The server is gone; whether it took effect is not known.
+    Unknown,
+}
+
+/// The line of those that may go together.
+pub struct Batches {
+    front: Weak<Front>,
+    /// Where they go.
+    pub backend: Arc<Backend>,
+    key: Key,
+    /// The settings of their sessions, and the limit on waiting for locks.
+    settings: Applied,
+    waiting: RefCell<VecDeque<Member>>,
+    /// Batches that are under way, or wait for a server connection.
+    under_way: Cell<usize>,
+}
+
+impl Batches {
+    /// Nobody in it.
+    pub fn new(
+        front: Weak<Front>,
+        backend: Arc<Backend>,
+        key: Key,
+        settings: &Applied,
+        limits: Limits,
+    ) -> Self {
+        let lock_timeout = limits.lock_timeout.as_millis().max(1);
+        let settings = format!("{settings}SET lock_timeout = {lock_timeout};").into();
+        let (waiting, under_way) = Default::default();
+        Self { front, backend, key, settings, waiting, under_way }
+    }
+
+    /// Whether settings of a session's leave what a batch sets for itself.
+    pub fn go_with(applied: &Applied) -> bool {
+        !applied.contains("lock_timeout")
+    }
+
+    /// Whether nobody is in it.
+    pub fn is_idle(&self) -> bool {
+        self.under_way.get() == 0
+    }
+
+    /// Puts a statement into the line.
+    pub fn join(self: &Rc<Self>, member: Member) {
+        let Some(front) = self.front.upgrade() else { return };
+        self.waiting.borrow_mut().push_back(member);
+        if self.under_way.get() < front.batch_limits().count {
+            self.under_way.set(self.under_way.get() + 1);
+            spawn_local(self.clone().run(front));
+        }
+    }
+
+    /// Runs batches until nobody waits.
+    async fn run(self: Rc<Self>, front: Rc<Front>) {
+        while !self.waiting.borrow().is_empty() {
+            let Some(mut lease) = self.leased(&front).await else {
+                // Each finds out for itself, and waits there or hears why.
+                self.waiting.borrow_mut().drain(..).for_each(|member| member.end(Outcome::Alone));
+                break;
+            };
+            while lease.is_free() && self.is_of_use(&lease) {
+                let members = self.next(&front);
+                if members.is_empty() {
+                    break;
+                }
+                batch::run(&front, &mut lease, members).await;
+            }
+            if lease.is_free() && lease.record.cancels() == 0 {
+                lease.record.has_prepared(lease.prepared.count());
+                lease.record.is_now(ServerState::Idle);
+                lease.give_back();
+            }
+        }
+        self.under_way.set(self.under_way.get() - 1);
+    }
+
+    fn is_of_use(&self, lease: &Leased) -> bool {
+        lease.epoch == self.backend.epoch() && self.backend.standing() == Standing::Primary
+    }
+
+    /// A server connection with the settings; `None` where none is to be had.
+    async fn leased(&self, front: &Front) -> Option<Leased> {
+        let wait = front.batch_limits().wait.unwrap_or(Duration::from_secs(366 * 86_400));
+        let mut changes = front.backends.changes();
+        let is_primary = || self.backend.standing() == Standing::Primary;
+        let lost = async { while is_primary() && changes.changed().await.is_ok() {} };
+        let leased = front.lease(self.key.clone(), &self.settings, Instant::now() + wait);
+        let mut lease = tokio::select! {
+            biased;
+            leased = leased => leased.ok()?,
+            () = lost => return None,
+        };
+        if !self.is_of_use(&lease) {
+            return None;
+        }
+        lease.take_on(&self.settings);
+        if lease.unsent() > 0 {
+            lease.settle_in_time(&front.scratch).await.ok()?;
+        }
+        Some(lease)
+    }
+
+    /// Those that go next.
+    fn next(&self, front: &Front) -> Vec<Member> {
+        let most = front.batch_limits().statements;
+        let mut waiting = self.waiting.borrow_mut();
+        let (mut members, mut bytes) = (Vec::with_capacity(most.min(waiting.len())), 0);
+        while members.len() < most
+            && bytes < BATCH_BYTES
+            && let Some(member) = waiting.pop_front()
+        {
+            // Whoever waited for it has called it off otherwise.
+            if !member.done.is_closed() {
+                member.is_taken.set(true);
+                bytes += member.request.len();
+                members.push(member);
+            }
+        }
+        members
+    }
+}
+
+impl Member {
+    /// It is no longer in a batch.
+    fn end(self, outcome: Outcome) {
+        // Whoever does not wait any more has gone.
+        let _ = self.done.send(outcome);
+    }
+}

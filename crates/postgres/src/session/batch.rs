@@ -1,0 +1,139 @@
+//! A write that shares a transaction with others.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use wire::postgres::frontend::tag;
+use wire::postgres::{Refusal, sqlstate};
+
+use super::client::CalledOff;
+use super::round::messages;
+use super::way::NORMS_MAX;
+use super::{End, Session};
+use crate::backends::Backend;
+use crate::batches::{Batches, Member, Outcome};
+use crate::plan::Plan;
+
+/// Whoever has waited in a line for so long goes by itself: what is in front stands still.
+const LINE_MAX: Duration = Duration::from_secs(1);
+
+/// A write that takes so many times what others take is slow, beyond `lanes.slow`.
+const SLOW_NORMS: u32 = 4;
+
+impl Session {
+    /// Whether a statement outside a transaction may share one.
+    pub(super) fn may_batch(&self, plan: &Plan) -> bool {
+        self.batches_on && self.may_share && plan.may_batch(Instant::now()) && {
+            let slow = self.front.settings().lanes.slow.get();
+            let norm = (self.front.write_norm.get() * SLOW_NORMS).min(NORMS_MAX);
+            plan.run_time().is_some_and(|ran: Duration| ran <= slow.max(norm))
+        }
+    }
+
+    /// Runs the round at the start of the inbox in a batch; by itself, where that can't be.
+    pub(super) async fn batch(&mut self, plan: Rc<Plan>, len: usize) -> Result<(), End> {
+        let round = &self.inbox[..len];
+        let is_query = round.first() == Some(&tag::QUERY);
+        let fits = match is_query {
+            true => self.lifts(&plan, &round[5..len - 1]),
+            false => ends_with_execute(round),
+        };
+        let Some(backend) = self.front.backends.primary().ok().filter(|_| fits) else {
+            return Box::pin(self.lease(false)).await;
+        };
+        let lifted = is_query.then(|| Box::new(self.front.draft.borrow().lifted.clone()));
+        let request = self.take(len);
+        let (asked, is_taken) = (Instant::now(), Rc::new(Cell::new(false)));
+        let (done, mut outcome) = oneshot::channel();
+        let client = self.client.clone();
+        let waiting = client.waits(asked);
+        client.seen().asked.set(Some(asked));
+        self.batches(backend).join(Member {
+            client: client.clone(),
+            database: self.database.clone(),
+            plan,
+            request: request.clone(),
+            lifted,
+            asked,
+            is_taken: is_taken.clone(),
+            done,
+        });
+        let ended = self.in_line(&mut outcome, &is_taken, asked).await;
+        drop((outcome, waiting));
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(why) => {
+                self.put_back(&request);
+                return self.called_off(why);
+            }
+        };
+        match ended {
+            Outcome::Told => self.last_write = self.front.backends.note_write(),
+            Outcome::Alone => {
+                self.put_back(&request);
+                return Box::pin(self.lease(false)).await;
+            }
+            Outcome::Unknown => {
+                self.last_write = self.front.backends.note_write();
+                let what = super::relay::OUTCOME_UNKNOWN;
+                self.refuse(&Refusal::error(sqlstate::OUTCOME_UNKNOWN, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for what becomes of a statement that has joined a line.
+    async fn in_line(
+        &self,
+        outcome: &mut oneshot::Receiver<Outcome>,
+        is_taken: &Cell<bool>,
+        since: Instant,
+    ) -> Result<Outcome, CalledOff> {
+        let client = &self.client;
+        let of = |ended: Result<Outcome, _>| {
+            // Nobody is left to say, which is not to be told from a server that is gone.
+            ended.unwrap_or(if is_taken.get() { Outcome::Unknown } else { Outcome::Alone })
+        };
+        tokio::select! {
+            biased;
+            ended = &mut *outcome => return Ok(of(ended)),
+            why = poll_fn(|cx| client.poll_called_off(cx)) => {
+                if !is_taken.get() {
+                    return Err(why);
+                }
+            }
+            () = tokio::time::sleep_until((since + LINE_MAX).into()) => {
+                if !is_taken.get() {
+                    return Ok(Outcome::Alone);
+                }
+            }
+        }
+        // It is under way with others, and soon over.
+        tokio::select! {
+            biased;
+            ended = outcome => Ok(of(ended)),
+            () = poll_fn(|cx| client.poll_killed(cx, false)) => Err(CalledOff::Closed),
+        }
+    }
+
+    /// Those that it may share a transaction with.
+    fn batches(&mut self, backend: Arc<Backend>) -> Rc<Batches> {
+        if let Some(known) = self.batches.as_ref().filter(|of| Arc::ptr_eq(&of.backend, &backend)) {
+            return known.clone();
+        }
+        let key = self.key(&backend);
+        let batches = self.front.batches(backend, key, &self.applied);
+        self.batches = Some(batches.clone());
+        batches
+    }
+}
+
+/// Whether nothing is asked behind the statement.
+fn ends_with_execute(round: &[u8]) -> bool {
+    let asked = messages(round).filter(|message| message.tag != tag::SYNC);
+    asked.last().is_some_and(|message| message.tag == tag::EXECUTE)
+}
