@@ -1,5 +1,5 @@
-//! Writes of many clients that share transactions: none is lost, none is done twice, and each client
-//! hears of its own.
+//! Writes of many clients that share transactions: none is lost, none is done twice, and each
+//! client hears of its own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

@@ -23,8 +23,10 @@ const TABLES: &str = "CREATE TABLE t (id int PRIMARY KEY, k bigint, c text, d da
 const POINTS: &[&str] = &[
     "INSERT INTO t (id, k, c, d, n, u, a, b) VALUES (1, -2, 'it''s', '2020-01-01', 1.50, \
      'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 3, 'x')",
-    "INSERT INTO t VALUES (2, 9999999999, '\\', NULL, 1e3, NULL, 4, ''), (3, 1, '', 'now', 0, NULL, 5, 'y')",
-    "insert into t (id, k) values (3, 4) on conflict (id) do update set k = excluded.k, c = 'again'",
+    "INSERT INTO t VALUES (2, 9999999999, '\\', NULL, 1e3, NULL, 4, ''), \
+     (3, 1, '', 'now', 0, NULL, 5, 'y')",
+    "insert into t (id, k) values (3, 4) on conflict (id) \
+     do update set k = excluded.k, c = 'again'",
     "INSERT INTO t (id) VALUES (1) ON CONFLICT DO NOTHING",
     "SELECT * FROM t WHERE id = 1",
     "SELECT k, c, n FROM public.t AS x WHERE x.id=2;",

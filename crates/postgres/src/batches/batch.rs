@@ -125,7 +125,10 @@ fn compose(
         let (out, script) = (&mut server.out, &mut server.script);
         let before = script.under_way();
         match &member.lifted {
-            Some(lifted) => composer.point(lifted, false, out, script),
+            Some(lifted) => {
+                composer.point(lifted, false, out, script);
+                front.gateway.metrics.points.inc();
+            }
             None => {
                 let asked =
                     |message: &wire::postgres::frame::Frame<'_>| message.tag != frontend::tag::SYNC;

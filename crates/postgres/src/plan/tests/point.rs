@@ -9,7 +9,8 @@ fn what_names_its_row_by_a_key_or_brings_rows_is_a_point_statement() {
         "select c from T z where \"id\" = $1 and c > 4.5",
         "update t set k = k + 1 where id = 7",
         "update only_alias_is_not_followed set k = 1 where id = 7",
-        "update t x set k = -1, c = 'it''s', d = now(), f = case when a then b end, e = default, f = a.b * 2 where x.id = 7",
+        "update t x set k = -1, c = 'it''s', d = now(), e = default, f = case when a then b end, \
+         g = a.b * 2 where x.id = 7",
         "delete from t where id = 7 and c = 1",
         "insert into t values (1, 'a', null, -3, lower(c), default)",
         "insert into public.u (a, b) values (1, 'a'), (2, 'b')",
