@@ -81,6 +81,8 @@ pub struct BackendLatencies {
     pub lane: Latencies,
     /// Those by lease.
     pub lease: Latencies,
+    /// Those in batches.
+    pub batch: Latencies,
 }
 
 impl Metrics {
@@ -135,6 +137,7 @@ impl Metrics {
             backend: backend.to_owned(),
             lane: self.of_way(backend, "lane"),
             lease: self.of_way(backend, "lease"),
+            batch: self.of_way(backend, "batch"),
         }
     }
 

@@ -158,7 +158,7 @@ impl Backend {
             lag_seconds: row.lag.map(|lag| lag.as_secs_f64()),
             connections: row.servers,
             in_flight: row.in_flight,
-            latencies: [("lane", row.lane), ("lease", row.lease)]
+            latencies: [("lane", row.lane), ("batch", row.batch), ("lease", row.lease)]
                 .into_iter()
                 .filter_map(|(way, took)| Some(Latency::of(way, &took?)))
                 .collect(),

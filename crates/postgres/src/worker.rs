@@ -37,7 +37,7 @@ use crate::session::script::Script;
 use crate::session::settings::{Applied, SessionSettings};
 use crate::session::statements::Statements;
 use crate::settings::Settings;
-use lanes::{batch_limits, lane_limits};
+use lanes::batch_limits;
 use servers::{pool_settings, stopping};
 
 pub use database::Database;
@@ -263,8 +263,8 @@ impl Front {
         if let Some(group) = groups.get(&key) {
             return group.clone();
         }
-        let load = self.load(&backend);
-        let group = Rc::new(Group::new(key.clone(), backend, load, lane_limits(&self.settings())));
+        let (load, limits) = (self.load(&backend), self.lane_limits(&backend));
+        let group = Rc::new(Group::new(key.clone(), backend, load, limits));
         groups.insert(key, group.clone());
         group
     }

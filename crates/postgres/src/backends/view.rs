@@ -43,6 +43,16 @@ impl View {
         self.primary.as_ref().map_err(NoPrimary::clone)
     }
 
+    /// Among how many servers the reads are spread that this backend takes.
+    pub fn readers_beside(&self, backend: &Backend) -> usize {
+        let is_it = |one: &Arc<Backend>| one.number() == backend.number();
+        let also = self.primary.as_ref().ok().filter(|_| self.reads_on_primary);
+        match self.readers.iter().chain(also).any(is_it) {
+            true => self.readers.len() + usize::from(also.is_some()),
+            false => 1,
+        }
+    }
+
     /// The one that takes a read. `in_flight` is how many statements this worker has in flight at
     /// a backend.
     ///

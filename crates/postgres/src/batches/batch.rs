@@ -15,6 +15,7 @@ use crate::backends::{Backend, Standing};
 use crate::server::Connection;
 use crate::session::client::Client;
 use crate::session::compose::{Composer, Found};
+use crate::session::relay::DOUBTFUL;
 use crate::session::round::messages;
 use crate::session::script::{Expect, Heard};
 use crate::worker::{Front, Slow};
@@ -95,8 +96,10 @@ pub(super) async fn run(front: &Front, server: &mut Connection, mut members: Vec
     match &said.failed {
         None => {}
         Some(code) if alone && !NOT_ITS_OWN.contains(&code.as_slice()) => {}
-        Some(_) => {
-            server.prepared.doubt_all();
+        Some(code) => {
+            if DOUBTFUL.contains(&code.as_slice()) {
+                server.prepared.doubt_all();
+            }
             return undo(front, members, said.completed);
         }
     }
@@ -257,7 +260,7 @@ fn tell(
             member.client.outlet.send_parts(&[part, &READY]);
         }
         let queued = asked.saturating_duration_since(member.asked);
-        latencies.lease.observe(queued, ran);
+        latencies.batch.observe(queued, ran);
         if !has_failed {
             member.plan.note(ran / count);
         }

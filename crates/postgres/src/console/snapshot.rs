@@ -334,6 +334,8 @@ pub struct BackendRow {
     pub lane: Option<Percentiles>,
     /// How long statements by lease take; `None` before the first.
     pub lease: Option<Percentiles>,
+    /// How long those in batches took.
+    pub batch: Option<Percentiles>,
 }
 
 /// What takes memory: so many of such a size.
@@ -364,6 +366,7 @@ impl BackendRow {
             in_flight,
             lane: None,
             lease: None,
+            batch: None,
         }
     }
 }

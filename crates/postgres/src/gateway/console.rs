@@ -154,6 +154,7 @@ impl Gateway {
         BackendRow {
             lane: latencies.lane.percentiles(),
             lease: latencies.lease.percentiles(),
+            batch: latencies.batch.percentiles(),
             ..BackendRow::new(of, servers.count() as u64, busy as u64 + on_lanes)
         }
     }
@@ -167,9 +168,10 @@ impl Gateway {
             statements,
         };
         let ridden = row("read", "", self.metrics.ridden.get());
+        let batched = row("write", "", self.metrics.batched.get());
         let others = self.metrics.reasons();
         let others = others.map(|(reason, count)| row("other", reason.as_str(), count));
-        std::iter::once(ridden).chain(others).collect()
+        [ridden, batched].into_iter().chain(others).collect()
     }
 
     fn databases(&self, settings: &Settings, seen: &Snapshot) -> Vec<DatabaseRow> {

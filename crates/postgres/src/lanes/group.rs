@@ -325,6 +325,13 @@ impl Group {
         }
     }
 
+    /// Lets a lane finish where there are more than there may be.
+    pub fn retire_beyond_limit(&self) {
+        if self.figures().0 > self.limits.get().count {
+            self.retire_one();
+        }
+    }
+
     /// Ends the lanes to a server that is not what it was, or that is not of use while a request
     /// on them has run for longer than `hung`: no answer may ever come.
     pub fn close_lost(&self, now: Instant, hung: Duration) {

@@ -24,7 +24,7 @@ mod lease;
 mod listen;
 mod parts;
 mod patience;
-mod relay;
+pub(crate) mod relay;
 mod ride;
 pub mod startup;
 mod summary;

@@ -23,6 +23,7 @@ use super::{End, Session};
 use crate::backends::Standing;
 use crate::server::Connection;
 use crate::settings::{Mode, Route};
+pub(crate) use hear::DOUBTFUL;
 pub(super) use state::Relay;
 use state::Round;
 

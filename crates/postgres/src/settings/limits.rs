@@ -60,8 +60,9 @@ pub struct Lanes {
     /// Whether there are lanes. Off, every statement has a server connection for itself. A user or
     /// a database may say otherwise.
     pub on: bool,
-    /// Lanes of a worker to one backend for the same database, user and settings, but never so many
-    /// that all workers' together take more than half of `size` in `[postgres.pool]`.
+    /// Lanes of a worker for the same database, user and settings, shared by the servers that reads
+    /// are spread over; but to each of them never so many that all workers' together take more than
+    /// half of `size` in `[postgres.pool]`.
     pub count: usize,
     /// Statements under way on one lane at most.
     pub depth: usize,

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::servers::{pool_settings, some};
 use super::{Front, Key};
+use crate::backends::Backend;
 use crate::batches;
 use crate::lanes::{self, Group};
 use crate::settings::Settings;
@@ -54,14 +55,14 @@ impl Front {
         let settings = self.settings();
         let idle = some(settings.pool.idle_timeout);
         let hung = some(settings.timeouts.query).unwrap_or(HUNG);
-        let limits = lane_limits(&settings);
         self.pool.set_settings(pool_settings(&settings, self.gateway.workers()));
         self.slow.set(settings.slow_statement.get());
         self.batch_limits.set(batch_limits(&settings));
         // As below, of a session that still knows it.
         self.batches.borrow_mut().retain(|_, of| Rc::strong_count(of) > 1);
         self.groups.borrow_mut().retain(|_, group| {
-            group.set_limits(limits);
+            group.set_limits(self.lane_limits(&group.backend));
+            group.retire_beyond_limit();
             group.close_lost(now, hung);
             let own = settings.database_there(&group.key.database).and_then(|of| of.max_age);
             if let Some(age) = some(own.unwrap_or(settings.pool.max_age)) {
@@ -74,6 +75,18 @@ impl Front {
             Rc::strong_count(group) > 1 || group.figures().0 > 0
         });
         self.make_way(now);
+    }
+
+    /// How the lanes to a backend are run: those that reads are spread over share what a worker has,
+    /// since each server process that is woken costs more than what waits behind others.
+    pub(super) fn lane_limits(&self, backend: &Backend) -> lanes::Limits {
+        let settings = self.settings();
+        let lanes = &settings.lanes;
+        lanes::Limits {
+            count: lanes.count.div_ceil(self.backends.view().readers_beside(backend).max(1)),
+            depth: lanes.depth,
+            head_max: lanes.head_of_line.get(),
+        }
     }
 
     /// Where leases wait and nothing is being opened for them, the lane that can best be done
@@ -115,13 +128,5 @@ pub(super) fn batch_limits(settings: &Settings) -> batches::Limits {
         lock_timeout: settings.batches.lock_timeout.get(),
         wait: some(settings.timeouts.query_wait),
         run: some(settings.timeouts.query),
-    }
-}
-
-pub(super) fn lane_limits(settings: &Settings) -> lanes::Limits {
-    lanes::Limits {
-        count: settings.lanes.count,
-        depth: settings.lanes.depth,
-        head_max: settings.lanes.head_of_line.get(),
     }
 }

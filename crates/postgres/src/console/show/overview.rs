@@ -156,6 +156,8 @@ pub fn backends(snapshot: &Snapshot) -> Table {
         ("lane_p99_us", Kind::Int),
         ("lease_p50_us", Kind::Int),
         ("lease_p99_us", Kind::Int),
+        ("batch_p50_us", Kind::Int),
+        ("batch_p99_us", Kind::Int),
     ]);
     for backend in &snapshot.backends {
         table.push(vec![
@@ -172,6 +174,8 @@ pub fn backends(snapshot: &Snapshot) -> Table {
             backend.lane.map(|took| micros(took.total[1])).into(),
             backend.lease.map(|took| micros(took.total[0])).into(),
             backend.lease.map(|took| micros(took.total[1])).into(),
+            backend.batch.map(|took| micros(took.total[0])).into(),
+            backend.batch.map(|took| micros(took.total[1])).into(),
         ]);
     }
     table

@@ -19,7 +19,7 @@ use crate::worker::Slow;
 
 /// After these errors what is prepared on a server is closed and prepared again before it is used:
 /// it is not there, is there already, or its result has changed.
-const DOUBTFUL: [&[u8]; 3] = [b"26000", b"42P05", b"0A000"];
+pub(crate) const DOUBTFUL: [&[u8]; 3] = [b"26000", b"42P05", b"0A000"];
 
 /// So much of a reply is kept back while it may turn out to be an error that is for another server.
 /// A server sends nothing earlier either: that is its own buffer (`pqcomm.c`).
