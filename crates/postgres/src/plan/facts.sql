@@ -345,6 +345,16 @@ loud(oid) as materialized (
             on d.classid = 'pg_catalog.pg_class'::regclass and i.indexrelid = d.objid
     where d.refclassid = 'pg_catalog.pg_proc'::regclass and l.lanname not in ('internal', 'c')
 ),
+-- Columns whose constants are not what parameters would be: a parameter is given the domain itself,
+-- whose CHECK then holds for a value that no row gets, and not the fields of an interval (bits 16 to
+-- 30 of its type's modifier, all of them where it has none), which say what a bare number means.
+particular as materialized (
+    select distinct a.attrelid as oid
+    from pg_catalog.pg_attribute a join pg_catalog.pg_type t on t.oid = a.atttypid
+    where a.attnum > 0 and not a.attisdropped
+        and (t.typtype = 'd' or (t.oid = 'pg_catalog.interval'::regtype
+            and a.atttypmod <> -1 and (a.atttypmod >> 16) & 32767 <> 32767))
+),
 -- Tables of users, by names that nothing else bears: their rows are nowhere else, and no rule says
 -- what becomes of a statement.
 tables as (
@@ -352,10 +362,11 @@ tables as (
     from pg_catalog.pg_class c
         join spaces n on n.oid = c.relnamespace
         left join loud l on l.oid = c.oid
+        left join particular p on p.oid = c.oid
     where c.relkind in ('r', 'p', 'v', 'm', 'f')
     group by 1
     having bool_and(c.relkind = 'r' and c.oid >= 16384
-        and not c.relhasrules and not c.relhassubclass)
+        and not c.relhasrules and not c.relhassubclass and p.oid is null)
 ),
 -- What tells their rows apart, where it does so in all of one name.
 keys as (
@@ -365,14 +376,14 @@ keys as (
         join spaces n on n.oid = c.relnamespace
         join pg_catalog.pg_index i on i.indrelid = c.oid,
         lateral (
-            select string_agg(a.attname, ',') as columns,
+            select string_agg(a.attname, ',' order by a.attname) as columns,
                 bool_and(a.attname ~ '^[a-z_][a-z0-9_]*$') as plain
             from unnest(i.indkey::int2[]) with ordinality u(number, place)
                 join pg_catalog.pg_attribute a
                     on a.attrelid = i.indrelid and a.attnum = u.number
             where u.place <= i.indnkeyatts
         ) k
-    where c.relkind = 'r' and i.indisunique and i.indisvalid
+    where c.relkind = 'r' and i.indisunique and i.indisvalid and i.indimmediate
         and i.indpred is null and i.indexprs is null and k.plain
     group by t.relname, t.namesakes, k.columns
     having count(distinct c.oid) = t.namesakes

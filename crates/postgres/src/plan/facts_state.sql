@@ -6,7 +6,7 @@ select md5(string_agg(n || ':' || coalesce(s, 0), ',' order by n)) from (
     select 2, sum(hashtextextended(concat(oid, xmin, ctid), 0)) from pg_catalog.pg_class
     union all
     select 3, sum(hashtextextended(concat(attrelid, attnum, xmin, ctid), 0))
-    from pg_catalog.pg_attribute where atttypid >= 16384
+    from pg_catalog.pg_attribute where atttypid >= 16384 or attrelid >= 16384
     union all
     select 4, sum(hashtextextended(concat(oid, xmin, ctid), 0)) from pg_catalog.pg_rewrite
     union all

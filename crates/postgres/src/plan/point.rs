@@ -10,6 +10,7 @@ use wire::sql::{Token, TokenKind};
 
 use super::facts::{Facts, Key, Mark};
 use super::names::{is_name, name};
+use super::words::NAME_BYTES_MAX;
 
 /// What makes a transaction visible in a row.
 const SYSTEM_COLUMNS: [&str; 6] = ["xmin", "xmax", "cmin", "cmax", "ctid", "tableoid"];
@@ -24,6 +25,8 @@ pub(super) struct Found {
 
 /// What a query or a change of data is, if it is a point statement.
 pub(super) fn find(tokens: &[Token<'_>], facts: &Facts) -> Option<Found> {
+    // As text the server says each time that it cuts such a name off.
+    let is_cut = |token: &Token<'_>| is_name(token) && token.text.len() > NAME_BYTES_MAX;
     let mut point = Point { rest: tokens, facts, is_quiet: facts.are_read_committed() };
     let first = point.take()?;
     let found = match first.text.to_ascii_lowercase().as_slice() {
@@ -35,7 +38,8 @@ pub(super) fn find(tokens: &[Token<'_>], facts: &Facts) -> Option<Found> {
     };
     found?;
     let is_quiet = point.is_quiet && tokens.iter().all(|token| is_quiet(token, facts));
-    point.rest.is_empty().then_some(Found { is_quiet })
+    let is_whole = point.rest.is_empty() && !tokens.iter().any(is_cut);
+    is_whole.then_some(Found { is_quiet })
 }
 
 /// Whether a token stands neither for code of users' nor for the transaction.
@@ -245,10 +249,12 @@ impl<'a> Point<'_, 'a> {
         is_next
     }
 
-    /// Columns, each with what it is set to, up to `WHERE` or the end.
+    /// Columns, each with what it is set to, up to `WHERE` or the end. No fields of columns: a
+    /// field's type may be one that reads a constant by more than its number, as a table's column
+    /// may not.
     fn assignments(&mut self) -> Option<()> {
         loop {
-            self.qualified()?;
+            name(&self.take()?)?;
             self.operator(&[b"="])?;
             self.value(|token| token.kind == TokenKind::Comma || token.is("where"))?;
             if !self.takes(TokenKind::Comma) {
@@ -269,7 +275,8 @@ impl<'a> Point<'_, 'a> {
     }
 
     /// A value up to where it ends: a constant; names and numbers in sums; or anything without a
-    /// constant and without a query.
+    /// constant, without a query and without what may stand behind the last value of a statement
+    /// (`FROM`, `RETURNING`).
     fn value(&mut self, ends: impl Fn(&Token<'_>) -> bool) -> Option<()> {
         let mut depth = 0_usize;
         let is_end = |token: &Token<'_>| {
@@ -287,7 +294,7 @@ impl<'a> Point<'_, 'a> {
         }
         self.rest = rest;
         let is_harmless = |token: &Token<'_>| match token.kind {
-            TokenKind::Word => !token.is_any(&["select", "values", "table", "with"]),
+            TokenKind::Word => !is_more(token),
             TokenKind::Quoted | TokenKind::Dot | TokenKind::Operator => true,
             TokenKind::Open | TokenKind::Close | TokenKind::Comma => true,
             _ => false,
@@ -297,9 +304,15 @@ impl<'a> Point<'_, 'a> {
         };
         let is_call = |pair: &[Token<'_>]| pair[1].kind == TokenKind::Open && !is_now(&pair[0]);
         self.is_quiet &= !value.windows(2).any(is_call);
-        let is_value = value.iter().all(is_harmless) || is_sum(value);
+        let is_value =
+            value.iter().all(is_harmless) || (is_sum(value) && !value.iter().any(is_more));
         (is_value && !value.is_empty()).then_some(())
     }
+}
+
+/// Whether it begins more than a value.
+fn is_more(token: &Token<'_>) -> bool {
+    token.is_any(&["select", "values", "table", "with", "from", "returning"])
 }
 
 /// Names and literals with `+`, `-`, `*` or `/` between them. A literal behind a name would be one

@@ -17,6 +17,10 @@ const INT8: u32 = 20;
 const NUMERIC: u32 = 1700;
 const UNKNOWN: u32 = 0;
 
+/// The first numbers that do not fit.
+const INT4_END: u64 = 1 << 31;
+const INT8_END: u64 = 1 << 63;
+
 /// A text and its constants. It is reused, so that lifting allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Lifted {
@@ -62,7 +66,8 @@ impl Lifted {
                     true
                 })
             }
-            TokenKind::String if strings == Strings::Standard => {
+            // The server reads a text up to its first zero byte.
+            TokenKind::String if strings == Strings::Standard && !token.text.contains(&0) => {
                 self.value(UNKNOWN, |out| unquote(token.text, out))
             }
             TokenKind::Odd | TokenKind::UnicodeQuoted => false,
@@ -96,14 +101,18 @@ impl Lifted {
 }
 
 /// The type of a constant: the first of `int4`, `int8` and `numeric` that it fits into. `None` for
-/// forms that not all servers have (`0x1f`, `1_000`).
+/// forms that not all servers have (`0x1f`, `1_000`), and for the numbers whose negation fits into
+/// a smaller type: the server's parser takes a sign and a number for one constant.
 fn type_of(number: &[u8]) -> Option<u32> {
-    let digits = number.iter().all(u8::is_ascii_digit);
-    let exponent = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
-    let value = std::str::from_utf8(number).ok()?.parse::<i64>();
-    match (digits, value) {
-        (true, Ok(value)) => Some(if i32::try_from(value).is_ok() { INT4 } else { INT8 }),
-        _ => number.iter().all(exponent).then_some(NUMERIC),
+    let decimal = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
+    if !number.iter().all(u8::is_ascii_digit) {
+        return number.iter().all(decimal).then_some(NUMERIC);
+    }
+    match std::str::from_utf8(number).ok()?.parse() {
+        Ok(INT4_END | INT8_END) => None,
+        Ok(0..INT4_END) => Some(INT4),
+        Ok(0..INT8_END) => Some(INT8),
+        _ => Some(NUMERIC),
     }
 }
 

@@ -163,7 +163,8 @@ fn constants_are_lifted_out_with_the_types_that_the_server_gives_them() {
     let (_, types, values) = lift("values (1.5, 1e3, .5, 99999999999999999999, '')").unwrap();
     assert_eq!(types, [1700, 1700, 1700, 1700, 0]);
     assert_eq!(values, ["1.5", "1e3", ".5", "99999999999999999999", ""]);
-    assert_eq!(lift("values (2147483647, 2147483648)").unwrap().1, [23, 20]);
+    let bounds = "values (2147483647, 2147483649, 9223372036854775807, 9223372036854775809)";
+    assert_eq!(lift(bounds).unwrap().1, [23, 20, 20, 1700]);
     let twelve = lift("values (1,2,3,4,5,6,7,8,9,10,11,12)").unwrap().0;
     assert!(twelve.ends_with("$9 , $10 , $11 , $12 ) "), "{twelve}");
 }
@@ -185,6 +186,9 @@ fn what_is_not_for_certain_is_not_lifted() {
         "select 0x1f",
         "select 1_000",
         "select 1a",
+        "select -2147483648",
+        "select 009223372036854775808",
+        "select 'a\0b'",
         "select U&\"a\"",
     ];
     for sql in odd {

@@ -45,9 +45,20 @@ fn what_a_server_may_plan_in_two_ways_is_none() {
         "insert into t default values",
         "insert into not_known values (1)",
         "insert into t values (1) on conflict (id) where a = 1 do nothing",
+        "update t set k = u.k from u where t.id = 5",
+        "update t set k = t.k + 1 from u where t.id = 5",
+        "update t set d = extract(year from e) where id = 5",
+        "update t set c.f = 1 where id = 5",
     ] {
         assert!(!plan(sql).is_point, "{sql}");
     }
+}
+
+#[test]
+fn a_name_that_the_server_cuts_off_makes_none() {
+    let name = "a".repeat(64);
+    assert!(!plan(&format!("select {name} from t where id = 5")).is_point);
+    assert!(plan(&format!("select {} from t where id = 5", &name[1..])).is_point);
 }
 
 #[test]
@@ -67,6 +78,9 @@ fn constants_whose_place_gives_them_no_type_make_none() {
         "insert into t values ()",
         "update t set k = 1 where id = 5 returning k",
         "insert into t values (1) returning id",
+        "insert into t values (1) on conflict (id) do update set k = excluded.k returning id",
+        "insert into t values (1) on conflict (id) do update set k = 1 + k returning *",
+        "insert into t values (1) on conflict (id) do update set k = excluded.k RETURNING (id)",
         "with x as (select 1) select c from t where id = 5",
     ] {
         assert!(!plan(sql).is_point, "{sql}");
