@@ -67,6 +67,27 @@ pub(super) fn tangles(plan: &Plan) -> bool {
     }
 }
 
+/// Whether what follows it in its transaction may mean something else than it did before: under
+/// another `search_path`, with strings that are read in another way, beside a temporary table.
+pub(super) fn strays(plan: &Plan) -> bool {
+    !matches!(
+        &plan.kind,
+        Kind::Empty
+            | Kind::Read
+            | Kind::Write
+            | Kind::Begin(_)
+            | Kind::Commit { .. }
+            | Kind::Rollback { .. }
+            | Kind::Savepoint
+            | Kind::Release
+            | Kind::RollbackTo
+            | Kind::Set(SettingChange::Transaction)
+            | Kind::Notify
+            | Kind::CopyIn
+            | Kind::CopyOut
+    )
+}
+
 /// What it does to the catalogue.
 pub(super) fn unsettles(plan: &Plan) -> Unsettles {
     match &plan.kind {

@@ -149,11 +149,12 @@ impl Session {
 
     /// Whether a Query is sent as a point statement. Not a read: the server would not tell what it
     /// reads under another result than the one it was prepared with, and the transaction fails by
-    /// that.
+    /// that. Nor where its names and its strings may mean something else than they do to others.
     fn is_point(&self, relay: &Relay, server: &Connection, plan: &Plan, sql: &[u8]) -> bool {
         matches!(plan.kind, Kind::Write)
             && !relay.within
             && !relay.copying
+            && !relay.strays
             && server.status != Status::Failed
             && self.lifts(plan, sql)
     }
@@ -327,6 +328,7 @@ impl Session {
             relay.unsettled.get_or_insert_with(|| self.database.unsettle());
         }
         self.note_change(relay, plan);
+        relay.strays |= effect::strays(plan);
         let round = relay.round();
         round.plans.push(plan.clone());
         round.listens.extend(Some(plan.clone()).filter(effect::listens));

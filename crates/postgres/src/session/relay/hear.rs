@@ -171,6 +171,7 @@ impl Session {
             relay.listens.extend(round.listens);
         }
         if !relay.open {
+            relay.strays &= !relay.rounds.is_empty();
             self.transaction_ended(relay, if was_open { None } else { Some(!round.failed) });
         }
     }

@@ -81,6 +81,9 @@ pub(in crate::session) struct Relay {
     pub(super) leaving: bool,
     /// What may have been changed in the transaction's settings is not followed.
     pub(super) tangled: bool,
+    /// Statements may mean something else in the open transaction than outside it: see
+    /// [`effect::strays`].
+    pub(super) strays: bool,
     /// The first round, to be asked of the primary should a replica not answer it.
     pub(super) request: Option<Rc<[u8]>>,
     /// Its answer is withheld.
