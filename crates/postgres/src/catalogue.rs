@@ -89,7 +89,7 @@ impl Catalogue {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// How often a statement has changed what was there before.
+    /// How often what was there before has changed, by a statement or as the facts show.
     #[inline]
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
@@ -132,6 +132,8 @@ impl Catalogue {
         let _publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
         let holds = self.is_settled() && self.generation() == generation;
         if holds {
+            // What has changed may be what prepared statements take their parameters for.
+            self.changes.fetch_add(1, Ordering::AcqRel);
             self.set(facts);
         }
         holds
@@ -251,6 +253,15 @@ mod tests {
     fn attempts_that_fail_come_to_be_rare() {
         let pauses: Vec<u64> = [0, 1, 2, 4, 5, 99].map(|n| pause(n).as_secs()).into();
         assert_eq!(pauses, [0, 2, 4, 16, 30, 30]);
+    }
+
+    #[test]
+    fn what_was_prepared_before_other_facts_is_prepared_anew() {
+        let catalogue = Catalogue::new("x");
+        let before = catalogue.changes();
+        let loaded = Facts::load([[&b"end"[..], b"", b""]]).unwrap();
+        assert!(catalogue.publish(loaded, catalogue.generation()));
+        assert!(catalogue.changes() > before);
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Database {
         self.catalogue.generation()
     }
 
-    /// How often statements have changed the catalogue.
+    /// How often the catalogue has changed, by statements or past them.
     #[inline]
     pub fn changes(&self) -> u64 {
         self.catalogue.changes()
