@@ -15,6 +15,9 @@ const TABLES: &str = "CREATE TABLE t (id int PRIMARY KEY, k bigint, c text, d da
      CREATE RULE no AS ON INSERT TO ruled DO INSTEAD SELECT 1 AS one;
      CREATE TABLE parent (id int PRIMARY KEY);
      CREATE TABLE child () INHERITS (parent);
+     CREATE DOMAIN fine AS text CHECK (value <> 'bad');
+     CREATE TABLE checked (id int PRIMARY KEY, c fine);
+     CREATE TABLE spans (id int PRIMARY KEY, span interval year);
      CREATE SCHEMA other;
      CREATE TABLE other.twice (id int);
      CREATE TABLE twice (id int PRIMARY KEY)";
@@ -55,7 +58,13 @@ const OTHERS: &[&str] = &[
     "SELECT id FROM parent WHERE id = 1",
     "SELECT id FROM twice WHERE id = 1",
     "INSERT INTO t (id) VALUES (5) RETURNING id, c",
+    "INSERT INTO t (id, k) VALUES (5, 1) ON CONFLICT (id) DO UPDATE SET k = excluded.k \
+     RETURNING id, k",
     "DELETE FROM t WHERE id = 5 RETURNING *",
+    "INSERT INTO spans VALUES (1, '1')",
+    "SELECT span FROM spans WHERE id = 1",
+    "DELETE FROM spans WHERE id = 1",
+    "UPDATE checked SET c = 'bad' WHERE id = 1",
     "SELECT 1 FROM t WHERE id = 5",
     "SELECT c FROM t WHERE id = E'5'",
     "/* who */ SELECT c FROM t WHERE id = 5",
@@ -184,6 +193,40 @@ fn a_changed_table_is_no_error_to_what_was_prepared() {
         assert_eq!(columns(&mut peer), 8);
         points(&weir) > before
     });
+}
+
+#[test]
+fn a_transaction_under_another_search_path_is_sent_as_text() {
+    let cluster = Cluster::start();
+    cluster.sql(
+        "CREATE SCHEMA one; CREATE SCHEMA other;
+         CREATE TABLE one.same (id int PRIMARY KEY, c int);
+         CREATE TABLE other.same (id int PRIMARY KEY, c text);
+         INSERT INTO one.same VALUES (1); INSERT INTO other.same VALUES (1);
+         ALTER ROLE postgres SET search_path = one",
+    );
+    let weir = weir(&[&cluster], "");
+    let mut peer = connect(weir.postgres);
+    let update = "UPDATE same SET c = '007' WHERE id = 1";
+    wait::until("it is prepared", wait::LONG, || {
+        let before = points(&weir);
+        ask(&mut peer, update);
+        points(&weir) > before
+    });
+    for change in [
+        "SET LOCAL search_path = other",
+        "SELECT set_config('search_path', 'other', true)",
+        "DO 'BEGIN SET LOCAL search_path = other; END'",
+    ] {
+        cluster.sql("UPDATE other.same SET c = NULL");
+        let before = points(&weir);
+        for sql in ["BEGIN", change, update, "COMMIT"] {
+            let told = ask(&mut peer, sql);
+            assert!(told.iter().all(|message| message.0 != b'E'), "{sql}: {told:?}");
+        }
+        assert_eq!(cluster.value("SELECT c FROM other.same"), "007", "{change}");
+        assert_eq!(points(&weir), before, "{change}");
+    }
 }
 
 #[test]

@@ -166,6 +166,8 @@ fn the_state_of_the_catalogue_changes_with_it_and_with_nothing_else() {
         "alter table t enable row level security",
         "create policy p on t using (vol_set() = 1)",
         "alter domain dom_good add check (dom_check(value))",
+        "alter table u rename column note to said",
+        "alter table u alter column said type varchar",
         "create table another (d dom)",
         "drop table another",
     ] {
