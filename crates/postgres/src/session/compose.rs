@@ -126,7 +126,7 @@ impl Composer<'_> {
                 }
                 Target::Portal(_) => script.expect(Expect::Close(Fate::Pass)),
             },
-            tag::EXECUTE => script.expect(Expect::Execute),
+            tag::EXECUTE => script.expect(Expect::Execute(Fate::Pass)),
             tag::SYNC => {
                 self.fresh.clear();
                 self.names.next_round();
@@ -167,7 +167,17 @@ impl Composer<'_> {
             script.expect(Expect::DescribePortal);
         }
         put_execute(out, b"", 0);
-        script.expect(Expect::Execute);
+        script.expect(Expect::Execute(Fate::Pass));
+    }
+
+    /// Appends what begins the transaction that the round is the first of; nobody hears of it.
+    pub fn begin(&mut self, sql: &[u8], out: &mut Vec<u8>, script: &mut Script) {
+        let statement = self.statements.known(sql, &[0; 2]);
+        self.prepare(&statement, self.changes, out, script);
+        put_bind_written(out, &statement.name(), 0, &[]);
+        script.expect(Expect::Bind(Fate::Swallow));
+        put_execute(out, b"", 0);
+        script.expect(Expect::Execute(Fate::Swallow));
     }
 
     /// Appends the end of a round.

@@ -55,9 +55,16 @@ impl Session {
         let latencies = self.front.latencies(&server.backend);
         let mut relay = Relay::new(self.replayable(server), wanted, server, latencies);
         if let Some(begun) = self.begun.take() {
-            server.ask(&begun.sql);
             if self.client.has_failed() {
+                server.ask(&begun.sql);
                 server.ask_to_fail();
+            } else if self.begins_with_change() {
+                // In one answer with the statement's, for which the server is woken once.
+                self.composer(&mut relay, server, |composer, out, script| {
+                    composer.begin(begun.sql.as_bytes(), out, script);
+                });
+            } else {
+                server.ask(&begun.sql);
             }
             relay.open = true;
             relay.since = Some(begun.since);

@@ -62,7 +62,7 @@ pub enum Expect {
     /// RowDescription or NoData.
     DescribePortal,
     /// Rows, then CommandComplete, EmptyQueryResponse or PortalSuspended.
-    Execute,
+    Execute(Fate),
     /// CloseComplete.
     Close(Fate),
     /// A message that Weir says in the server's stead.
@@ -157,7 +157,7 @@ impl Script {
     /// The server waits for the data of a COPY. It ignores a Sync that was sent before its end
     /// (`copyfromparse.c`); whether there was one.
     fn ignores_sync(&mut self) -> bool {
-        if self.expected.front() != Some(&Expect::Execute) {
+        if self.expected.front() != Some(&Expect::Execute(Fate::Pass)) {
             return false;
         }
         let sync = self.expected.iter().position(|answer| *answer == Expect::Sync);
@@ -341,10 +341,10 @@ impl Script {
             Expect::Bind(fate) => (tag == b'2', true, fate == Fate::Pass),
             Expect::DescribeStatement => (matches!(tag, b't' | b'T' | b'n'), tag != b't', true),
             Expect::DescribePortal => (matches!(tag, b'T' | b'n'), true, true),
-            Expect::Execute => (
+            Expect::Execute(fate) => (
                 matches!(tag, b'D' | b'C' | b'I' | b's' | b'G' | b'H' | b'W' | b'd' | b'c'),
                 matches!(tag, b'C' | b'I' | b's'),
-                true,
+                fate == Fate::Pass,
             ),
             Expect::Close(fate) => (tag == b'3', true, fate == Fate::Pass),
             Expect::Say(_) | Expect::Deallocate(_) | Expect::Refuse(_) | Expect::Sync => {
@@ -403,7 +403,10 @@ impl Script {
     pub fn is_plain(&self) -> bool {
         self.expected.iter().all(|answer| match answer {
             Expect::Parse(..) | Expect::Refuse(_) => false,
-            Expect::Bind(fate) | Expect::Close(fate) | Expect::Query(fate) => *fate == Fate::Pass,
+            Expect::Bind(fate)
+            | Expect::Execute(fate)
+            | Expect::Close(fate)
+            | Expect::Query(fate) => *fate == Fate::Pass,
             _ => true,
         })
     }

@@ -35,7 +35,7 @@ fn conversation(expected: &[Expect], failing: Option<usize>) -> (Vec<u8>, Vec<u8
                 backend::put_no_data(&mut part);
             }
             Expect::DescribePortal => backend::put_no_data(&mut part),
-            Expect::Execute => {
+            Expect::Execute(_) => {
                 part.extend_from_slice(b"D\0\0\0\x0c\0\x01\0\0\0\x02ok");
                 backend::put_command_complete(&mut part, "SELECT 1");
             }
@@ -60,10 +60,13 @@ fn conversation(expected: &[Expect], failing: Option<usize>) -> (Vec<u8>, Vec<u8
             answer,
             Expect::Parse(Fate::Swallow, _)
                 | Expect::Bind(Fate::Swallow)
+                | Expect::Execute(Fate::Swallow)
                 | Expect::Close(Fate::Swallow)
                 | Expect::Query(Fate::Swallow)
         );
-        if !swallowed || (fails && matches!(answer, Expect::Parse(..) | Expect::Bind(_))) {
+        if !swallowed
+            || (fails && matches!(answer, Expect::Parse(..) | Expect::Bind(_) | Expect::Execute(_)))
+        {
             heard.extend_from_slice(&part);
         }
         if !invented {
@@ -84,7 +87,8 @@ fn extended() -> impl Strategy<Value = Vec<Expect>> {
         Just(Expect::Bind(Fate::Swallow)),
         Just(Expect::DescribeStatement),
         Just(Expect::DescribePortal),
-        Just(Expect::Execute),
+        Just(Expect::Execute(Fate::Pass)),
+        Just(Expect::Execute(Fate::Swallow)),
         Just(Expect::Say(b"C\0\0\0\x0bLISTEN\0")),
         fate().prop_map(Expect::Close),
     ];

@@ -12,9 +12,9 @@ use crate::plan::{Deallocate, Kind, Plan, Unsettles};
 use crate::server::Connection;
 use crate::session::compose::{Composer, Found};
 use crate::session::listen::Diverted;
-use crate::session::round::HELD_MAX;
-use crate::session::script::{Expect, Fate};
-use crate::session::summary::name_in;
+use crate::session::round::{Cut, HELD_MAX, cut};
+use crate::session::script::{Expect, Fate, Script};
+use crate::session::summary::{Summary, name_in, summarise};
 use crate::session::{End, Session, effect};
 
 /// A Query is held up to this length, so that it can be looked into; a longer one goes out as it
@@ -167,6 +167,31 @@ impl Session {
         message: Frame<'_>,
         is_point: bool,
     ) -> Result<(), End> {
+        let composed = self.composer(relay, server, |composer, out, script| {
+            if !is_point {
+                return composer.message(message, out, script);
+            }
+            composer.point(&self.front.draft.borrow().lifted, false, out, script);
+            composer.sync(out, script);
+            self.front.gateway.metrics.points.inc();
+            Ok(())
+        });
+        composed.map_err(End::malformed)?;
+        if message.tag == b'E' && relay.bound_forgets {
+            relay.forgets = true;
+            // What follows waits for its answer.
+            put_flush(&mut server.out);
+        }
+        Ok(())
+    }
+
+    /// Has messages written for the server connection.
+    pub(super) fn composer<T>(
+        &self,
+        relay: &mut Relay,
+        server: &mut Connection,
+        write: impl FnOnce(&mut Composer<'_>, &mut Vec<u8>, &mut Script) -> T,
+    ) -> T {
         let mut composer = Composer {
             names: &mut self.client.names(),
             statements: &self.front.statements,
@@ -176,24 +201,29 @@ impl Session {
             has_failed: server.status == Status::Failed,
             found: Found::default(),
         };
-        let composed = if is_point {
-            let lifted = &self.front.draft.borrow().lifted;
-            composer.point(lifted, false, &mut server.out, &mut server.script);
-            composer.sync(&mut server.out, &mut server.script);
-            self.front.gateway.metrics.points.inc();
-            Ok(())
-        } else {
-            composer.message(message, &mut server.out, &mut server.script)
-        };
-        let found = composer.found;
-        found.count(&self.database);
-        composed.map_err(End::malformed)?;
-        if message.tag == b'E' && relay.bound_forgets {
-            relay.forgets = true;
-            // What follows waits for its answer.
-            put_flush(&mut server.out);
+        let written = write(&mut composer, &mut server.out, &mut server.script);
+        composer.found.count(&self.database);
+        written
+    }
+
+    /// Whether the round at the start of the inbox is one change of data that goes out with a Sync
+    /// behind it, so that what is put in front of it has its answer with it.
+    pub(super) fn begins_with_change(&self) -> bool {
+        let is_change = |plan: &Plan| matches!(plan.kind, Kind::Write);
+        match cut(&self.inbox, usize::MAX) {
+            Cut::Query(len) => {
+                let sql = &self.inbox[frame::HEADER_BYTES..len - 1];
+                let plan = self.plan(sql);
+                is_change(&plan) && self.lifts(&plan, sql)
+            }
+            Cut::Extended(len) => {
+                let round = &self.inbox[..len];
+                let names = self.client.names();
+                let summary = summarise(round, &names, &self.database, self.scope);
+                matches!(summary, Summary::One(plan, _) if is_change(&plan))
+            }
+            _ => false,
         }
-        Ok(())
     }
 
     /// Whether a message is about a name that may stand for something else by the time the server
