@@ -277,10 +277,8 @@ impl Front {
             user: key.user.clone(),
             settings: settings.clone(),
         };
-        let new = || {
-            let limits = self.batch_limits();
-            Rc::new(Batches::new(self.me.clone(), backend, key, settings, limits))
-        };
+        let settings = settings.clone();
+        let new = || Rc::new(Batches::new(self.me.clone(), backend, key, settings));
         self.batches.borrow_mut().entry(of).or_insert_with(new).clone()
     }
 

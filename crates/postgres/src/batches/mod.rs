@@ -85,7 +85,7 @@ pub struct Batches {
     /// Where they go.
     pub backend: Arc<Backend>,
     key: Key,
-    /// The settings of their sessions, and the limit on waiting for locks.
+    /// The settings of their sessions.
     settings: Applied,
     waiting: RefCell<VecDeque<Member>>,
     /// Batches that are under way, or wait for a server connection.
@@ -94,15 +94,7 @@ pub struct Batches {
 
 impl Batches {
     /// Nobody in it.
-    pub fn new(
-        front: Weak<Front>,
-        backend: Arc<Backend>,
-        key: Key,
-        settings: &Applied,
-        limits: Limits,
-    ) -> Self {
-        let lock_timeout = limits.lock_timeout.as_millis().max(1);
-        let settings = format!("{settings}SET lock_timeout = {lock_timeout};").into();
+    pub fn new(front: Weak<Front>, backend: Arc<Backend>, key: Key, settings: Applied) -> Self {
         let (waiting, under_way) = Default::default();
         Self { front, backend, key, settings, waiting, under_way }
     }
@@ -135,7 +127,7 @@ impl Batches {
                 self.waiting.borrow_mut().drain(..).for_each(|member| member.end(Outcome::Alone));
                 break;
             };
-            while lease.is_free() && self.is_of_use(&lease) {
+            while lease.is_free() && self.may_keep(&front, &lease) {
                 let members = self.next(&front);
                 if members.is_empty() {
                     break;
@@ -151,17 +143,26 @@ impl Batches {
         self.under_way.set(self.under_way.get() - 1);
     }
 
+    /// Whether nobody has asked for the connection back.
+    fn may_keep(&self, front: &Front, lease: &Leased) -> bool {
+        let is_wanted = lease.record.is_outdated() || front.gateway.is_paused(&self.key.database);
+        !is_wanted && self.is_of_use(lease)
+    }
+
     fn is_of_use(&self, lease: &Leased) -> bool {
         lease.epoch == self.backend.epoch() && self.backend.standing() == Standing::Primary
     }
 
     /// A server connection with the settings; `None` where none is to be had.
     async fn leased(&self, front: &Front) -> Option<Leased> {
-        let wait = front.batch_limits().wait.unwrap_or(Duration::from_secs(366 * 86_400));
+        let limits = front.batch_limits();
+        let lock_timeout = limits.lock_timeout.as_millis().max(1);
+        let settings = format!("{}SET lock_timeout = {lock_timeout};", self.settings).into();
+        let wait = limits.wait.unwrap_or(Duration::from_secs(366 * 86_400));
         let mut changes = front.backends.changes();
         let is_primary = || self.backend.standing() == Standing::Primary;
         let lost = async { while is_primary() && changes.changed().await.is_ok() {} };
-        let leased = front.lease(self.key.clone(), &self.settings, Instant::now() + wait);
+        let leased = front.lease(self.key.clone(), &settings, Instant::now() + wait);
         let mut lease = tokio::select! {
             biased;
             leased = leased => leased.ok()?,
@@ -170,7 +171,7 @@ impl Batches {
         if !self.is_of_use(&lease) {
             return None;
         }
-        lease.take_on(&self.settings);
+        lease.take_on(&settings);
         if lease.unsent() > 0 {
             lease.settle_in_time(&front.scratch).await.ok()?;
         }
