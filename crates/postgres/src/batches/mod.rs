@@ -104,11 +104,6 @@ impl Batches {
         !applied.contains("lock_timeout")
     }
 
-    /// Whether nobody is in it.
-    pub fn is_idle(&self) -> bool {
-        self.under_way.get() == 0
-    }
-
     /// Puts a statement into the line.
     pub fn join(self: &Rc<Self>, member: Member) {
         let Some(front) = self.front.upgrade() else { return };

@@ -77,8 +77,8 @@ impl Front {
         self.make_way(now);
     }
 
-    /// How the lanes to a backend are run: the servers that reads are spread over share what a worker
-    /// has, since to wake a server process costs more than to wait behind others.
+    /// How the lanes to a backend are run: the servers that reads are spread over share what a
+    /// worker has, since to wake a server process costs more than to wait behind others.
     pub(super) fn lane_limits(&self, backend: &Backend) -> lanes::Limits {
         let settings = self.settings();
         let lanes = &settings.lanes;
