@@ -41,6 +41,7 @@ use lanes::batch_limits;
 use servers::{pool_settings, stopping};
 
 pub use database::Database;
+pub use lanes::HUNG;
 pub use record::{Cancelling, Record};
 pub use servers::Servers;
 pub use slow::{Slow, SlowLimit};

@@ -1,5 +1,6 @@
 //! One batch on a server connection.
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -18,14 +19,10 @@ use crate::session::compose::{Composer, Found};
 use crate::session::relay::DOUBTFUL;
 use crate::session::round::messages;
 use crate::session::script::{Expect, Heard};
-use crate::worker::{Front, Slow};
+use crate::worker::{Front, HUNG, Slow};
 
 /// A statement that has failed in a batch, and its like, go alone for so long.
 const ALONE: Duration = Duration::from_secs(1);
-
-/// How long a batch goes on whose server is the primary no more, where no limit of statements is
-/// set.
-const HUNG: Duration = Duration::from_secs(60);
 
 /// So much of an answer is kept until the transaction is committed: notices, which are told by
 /// nothing that runs here, and tags.
@@ -34,11 +31,10 @@ const ANSWER_MAX: usize = 1024 * 1024;
 /// ReadyForQuery outside a transaction.
 const READY: [u8; 6] = [b'Z', 0, 0, 0, 5, b'I'];
 
-/// SQLSTATEs that are not about what a statement asks for: of the lock that was waited for too
-/// long; of a statement that is not prepared, or is already, or has another result; of a server
-/// that is no primary any more, or stops; of a cancel that was meant for another one.
-const NOT_ITS_OWN: [&[u8]; 9] =
-    [b"55P03", b"26000", b"42P05", b"0A000", b"25006", b"57P01", b"57P02", b"57P03", b"57014"];
+/// SQLSTATEs, beside [`DOUBTFUL`], that are not about what a statement asks for: of the lock that
+/// was waited for too long; of a server that is no primary any more, or stops; of a cancel that
+/// was meant for another one.
+const NOT_ITS_OWN: [&[u8]; 6] = [b"55P03", b"25006", b"57P01", b"57P02", b"57P03", b"57014"];
 
 /// What the server has said.
 #[derive(Default)]
@@ -92,14 +88,12 @@ pub(super) async fn run(front: &Front, server: &mut Connection, mut members: Vec
         }
         return;
     }
-    let alone = members.len() == 1;
-    match &said.failed {
-        None => {}
-        Some(code) if alone && !NOT_ITS_OWN.contains(&code.as_slice()) => {}
-        Some(code) => {
-            if DOUBTFUL.contains(&code.as_slice()) {
-                server.prepared.doubt_all();
-            }
+    if let Some(code) = said.failed.as_deref() {
+        let is_doubtful = DOUBTFUL.contains(&code);
+        if is_doubtful {
+            server.prepared.doubt_all();
+        }
+        if members.len() > 1 || is_doubtful || NOT_ITS_OWN.contains(&code) {
             return undo(front, members, said.completed);
         }
     }
@@ -240,13 +234,14 @@ fn tell(
     let latencies = front.latencies(&server.backend);
     let count = u32::try_from(members.len()).unwrap_or(u32::MAX).max(1);
     if let Some(first) = members.first() {
-        let plans: Vec<_> = members.iter().map(|member| member.plan.clone()).collect();
+        let all = OnceCell::<Vec<_>>::new();
+        let plans = || members.iter().map(|member| member.plan.clone()).collect();
         front.slow.note(ran, || Slow {
             database: &first.database,
             user: &server.record.key.user,
             backend: server.backend.name(),
             way: "batch",
-            plans: &plans,
+            plans: all.get_or_init(plans),
         });
     }
     let mut left = members.len();

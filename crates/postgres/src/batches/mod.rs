@@ -27,6 +27,7 @@ use crate::backends::{Backend, Standing};
 use crate::console::ServerState;
 use crate::plan::Plan;
 use crate::session::client::Client;
+use crate::session::patience;
 use crate::session::settings::Applied;
 use crate::worker::{Database, Front, Key, Leased};
 
@@ -153,11 +154,11 @@ impl Batches {
         let limits = front.batch_limits();
         let lock_timeout = limits.lock_timeout.as_millis().max(1);
         let settings = format!("{}SET lock_timeout = {lock_timeout};", self.settings).into();
-        let wait = limits.wait.unwrap_or(Duration::from_secs(366 * 86_400));
+        let deadline = patience::after(Instant::now(), limits.wait);
         let mut changes = front.backends.changes();
         let is_primary = || self.backend.standing() == Standing::Primary;
         let lost = async { while is_primary() && changes.changed().await.is_ok() {} };
-        let leased = front.lease(self.key.clone(), &settings, Instant::now() + wait);
+        let leased = front.lease(self.key.clone(), &settings, deadline);
         let mut lease = tokio::select! {
             biased;
             leased = leased => leased.ok()?,

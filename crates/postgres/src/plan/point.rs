@@ -78,20 +78,20 @@ impl<'a> Point<'_, 'a> {
         self.rest.first().is_some_and(|token| token.kind == kind)
     }
 
-    fn takes(&mut self, kind: TokenKind) -> bool {
-        let is_next = self.next_is(kind);
+    fn takes_if(&mut self, fits: impl Fn(&Token<'a>) -> bool) -> bool {
+        let is_next = self.rest.first().is_some_and(fits);
         if is_next {
             self.rest = &self.rest[1..];
         }
         is_next
     }
 
+    fn takes(&mut self, kind: TokenKind) -> bool {
+        self.takes_if(|token| token.kind == kind)
+    }
+
     fn takes_word(&mut self, word: &str) -> bool {
-        let is_next = self.rest.first().is_some_and(|token| token.is(word));
-        if is_next {
-            self.rest = &self.rest[1..];
-        }
-        is_next
+        self.takes_if(|token| token.is(word))
     }
 
     fn word(&mut self, word: &str) -> Option<()> {
@@ -115,14 +115,14 @@ impl<'a> Point<'_, 'a> {
                 _ => return None,
             }
         }
-        self.keyed_rows("where")?;
+        self.keyed_rows()?;
         (!self.takes_word("limit") || self.literal()).then_some(())
     }
 
     /// `DELETE FROM` table `WHERE` conditions
     fn delete(&mut self) -> Option<()> {
         self.word("from")?;
-        self.keyed_rows("where")
+        self.keyed_rows()
     }
 
     /// `UPDATE` table `SET` assignments `WHERE` conditions
@@ -168,9 +168,9 @@ impl<'a> Point<'_, 'a> {
         self.assignments()
     }
 
-    /// A table, an alias perhaps, the word and conditions that name rows of it by a key.
-    fn keyed_rows(&mut self, word: &str) -> Option<()> {
-        let (facts, table) = (self.facts, self.table(word)?);
+    /// A table, an alias perhaps, `WHERE` and conditions that name rows of it by a key.
+    fn keyed_rows(&mut self) -> Option<()> {
+        let (facts, table) = (self.facts, self.table("where")?);
         self.conditions(facts.table(&table)?)
     }
 
@@ -234,19 +234,13 @@ impl<'a> Point<'_, 'a> {
 
     /// A literal, with a sign perhaps.
     fn constant(&mut self) -> bool {
-        if self.rest.first().is_some_and(is_minus) {
-            self.rest = &self.rest[1..];
-        }
+        self.takes_if(is_minus);
         self.literal()
     }
 
     /// A literal of any kind: a plan holds for all texts of its normal form.
     fn literal(&mut self) -> bool {
-        let is_next = self.rest.first().is_some_and(|token| token.kind.is_literal());
-        if is_next {
-            self.rest = &self.rest[1..];
-        }
-        is_next
+        self.takes_if(|token| token.kind.is_literal())
     }
 
     /// Columns, each with what it is set to, up to `WHERE` or the end. No fields of columns: a

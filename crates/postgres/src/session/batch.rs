@@ -12,7 +12,6 @@ use wire::postgres::{Refusal, sqlstate};
 
 use super::client::CalledOff;
 use super::round::messages;
-use super::way::NORMS_MAX;
 use super::{End, Session};
 use crate::backends::Backend;
 use crate::batches::{Batches, Member, Outcome};
@@ -21,17 +20,13 @@ use crate::plan::Plan;
 /// Whoever has waited in a line for so long goes by itself: what is in front stands still.
 const LINE_MAX: Duration = Duration::from_secs(1);
 
-/// A write that takes so many times what others take is slow, beyond `lanes.slow`.
-const SLOW_NORMS: u32 = 4;
-
 impl Session {
     /// Whether a statement outside a transaction may share one.
     pub(super) fn may_batch(&self, plan: &Plan) -> bool {
-        self.batches_on && self.may_share && plan.may_batch(Instant::now()) && {
-            let slow = self.front.settings().lanes.slow.get();
-            let norm = (self.front.write_norm.get() * SLOW_NORMS).min(NORMS_MAX);
-            plan.run_time().is_some_and(|ran: Duration| ran <= slow.max(norm))
-        }
+        self.batches_on
+            && self.may_share
+            && plan.may_batch(Instant::now())
+            && self.is_quick(plan, &self.front.write_norm)
     }
 
     /// Runs the round at the start of the inbox in a batch; by itself, where that can't be.

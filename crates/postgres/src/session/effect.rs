@@ -5,18 +5,26 @@ use std::rc::Rc;
 use super::settings::Change;
 use crate::plan::{Contains, Deallocate, Discard, Kind, Plan, SettingChange, Unsettles};
 
+/// Whether it reads, begins or ends something, and no more.
+fn is_harmless(kind: &Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Empty
+            | Kind::Read
+            | Kind::Begin(_)
+            | Kind::Commit { .. }
+            | Kind::Rollback { .. }
+            | Kind::Savepoint
+            | Kind::Release
+            | Kind::RollbackTo
+    )
+}
+
 /// Whether it may have changed data.
 pub(super) fn may_write(plan: &Plan) -> bool {
     match &plan.kind {
-        Kind::Empty
-        | Kind::Read
-        | Kind::Begin(_)
-        | Kind::Commit { .. }
-        | Kind::Rollback { .. }
-        | Kind::Savepoint
-        | Kind::Release
-        | Kind::RollbackTo
-        | Kind::Set(_)
+        kind if is_harmless(kind) => false,
+        Kind::Set(_)
         | Kind::Discard(_)
         | Kind::Deallocate(_)
         | Kind::Listen(_)
@@ -70,22 +78,15 @@ pub(super) fn tangles(plan: &Plan) -> bool {
 /// Whether what follows it in its transaction may mean something else than it did before: under
 /// another `search_path`, with strings that are read in another way, beside a temporary table.
 pub(super) fn strays(plan: &Plan) -> bool {
-    !matches!(
+    let stays = matches!(
         &plan.kind,
-        Kind::Empty
-            | Kind::Read
-            | Kind::Write
-            | Kind::Begin(_)
-            | Kind::Commit { .. }
-            | Kind::Rollback { .. }
-            | Kind::Savepoint
-            | Kind::Release
-            | Kind::RollbackTo
+        Kind::Write
             | Kind::Set(SettingChange::Transaction)
             | Kind::Notify
             | Kind::CopyIn
             | Kind::CopyOut
-    )
+    );
+    !stays && !is_harmless(&plan.kind)
 }
 
 /// What it does to the catalogue.

@@ -23,7 +23,7 @@ mod effect;
 mod lease;
 mod listen;
 mod parts;
-mod patience;
+pub(crate) mod patience;
 pub(crate) mod relay;
 mod ride;
 pub mod startup;

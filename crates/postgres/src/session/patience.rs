@@ -57,9 +57,13 @@ impl Patience {
 
     /// Until when a statement waits for a server connection that is wanted since `wanted`.
     pub fn deadline(&self, wanted: Instant) -> Instant {
-        // As good as for ever.
-        wanted + self.query_wait.unwrap_or(Duration::from_secs(366 * 86_400))
+        after(wanted, self.query_wait)
     }
+}
+
+/// A limit after that moment; without one it is as good as for ever.
+pub(crate) fn after(since: Instant, limit: Option<Duration>) -> Instant {
+    since + limit.unwrap_or(Duration::from_secs(366 * 86_400))
 }
 
 /// A message began to come and does not end.

@@ -178,13 +178,7 @@ impl Script {
 
     /// How many of the answers from the one at `at` on say what became of a client's name.
     pub fn names_from(&self, at: usize) -> usize {
-        let names = |answer: &&Expect| match answer {
-            Expect::Parse(fate, _) => *fate != Fate::Swallow,
-            Expect::Close(fate) => *fate == Fate::Invent,
-            Expect::Refuse(_) | Expect::Deallocate(_) => true,
-            _ => false,
-        };
-        self.expected.iter().skip(at).filter(names).count()
+        self.expected.iter().skip(at).filter(|answer| answer.is_of_name()).count()
     }
 
     /// Whether the server leaves out what it is sent, up to the next Sync.
@@ -421,19 +415,22 @@ impl Expect {
     /// Tells what follows from its not being answered.
     fn left_out<'a>(&self, outcome: Outcome, on: &mut impl FnMut(Heard<'a>)) {
         match *self {
-            Self::Parse(fate, number) => {
-                if fate != Fate::Invent {
-                    on(Heard::NotPrepared(number));
-                }
-                if fate != Fate::Swallow {
-                    on(Heard::Name(outcome));
-                }
-            }
-            Self::Refuse(_) | Self::Close(Fate::Invent) | Self::Deallocate(_) => {
-                on(Heard::Name(outcome));
-            }
+            Self::Parse(Fate::Pass | Fate::Swallow, number) => on(Heard::NotPrepared(number)),
             Self::Query(Fate::Pass) => on(Heard::LeftOut),
             _ => {}
+        }
+        if self.is_of_name() {
+            on(Heard::Name(outcome));
+        }
+    }
+
+    /// Whether it says what became of a client's name for a statement.
+    fn is_of_name(&self) -> bool {
+        match self {
+            Self::Parse(fate, _) => *fate != Fate::Swallow,
+            Self::Close(fate) => *fate == Fate::Invent,
+            Self::Refuse(_) | Self::Deallocate(_) => true,
+            _ => false,
         }
     }
 }

@@ -7,6 +7,7 @@ use super::Session;
 use super::begin::Begun;
 use super::listen::Listening;
 use super::summary::{self, Summary};
+use crate::lanes::Norm;
 use crate::plan::{
     BeginForm, Deallocate, Directive, Isolation, Kind, Plan, SettingChange, names_moment,
 };
@@ -16,7 +17,7 @@ use crate::settings::{Mode, Route};
 const SLOW_NORMS: u32 = 4;
 
 /// However busy the machine is, what takes longer has a server connection of its own.
-pub(super) const NORMS_MAX: Duration = Duration::from_millis(100);
+const NORMS_MAX: Duration = Duration::from_millis(100);
 
 /// Where a round goes.
 pub(super) enum Way {
@@ -91,7 +92,9 @@ impl Session {
             return Way::Lease { read: true };
         }
         match &plan.kind {
-            Kind::Read if self.may_ride(&plan) && self.is_quick(&plan) => Way::Ride(plan),
+            Kind::Read if self.may_ride(&plan) && self.is_quick(&plan, &self.front.norm) => {
+                Way::Ride(plan)
+            }
             Kind::Read => Way::Lease { read: true },
             Kind::Write if self.may_batch(&plan) => Way::Batch(plan),
             // A form that a server could refuse is sent at once.
@@ -132,7 +135,7 @@ impl Session {
                     && plan.directive.is_none()
                     && self.route != Some(Route::Replica)
                     && self.may_ride(&plan)
-                    && self.is_quick(&plan)
+                    && self.is_quick(&plan, &self.front.norm)
                     && !belongs() =>
             {
                 Way::Ride(plan)
@@ -148,11 +151,11 @@ impl Session {
             && matches!(plan.kind, Kind::Read)
     }
 
-    /// Whether statements like this one were seen to be quick. One that was not seen yet goes by
-    /// lease: nobody waits behind it.
-    fn is_quick(&self, plan: &Plan) -> bool {
+    /// Whether statements like this one were seen to be quick, beside what others take. One that
+    /// was not seen yet goes by lease: nobody waits behind it.
+    pub(super) fn is_quick(&self, plan: &Plan, norm: &Norm) -> bool {
         let slow = self.front.settings().lanes.slow.get();
-        let norm = (self.front.norm.get() * SLOW_NORMS).min(NORMS_MAX);
+        let norm = (norm.get() * SLOW_NORMS).min(NORMS_MAX);
         let ran = |ran| ran <= slow || ran <= norm;
         plan.run_time().is_some_and(ran)
     }

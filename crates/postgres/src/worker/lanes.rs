@@ -15,9 +15,9 @@ use crate::settings::Settings;
 const UNUSED: Duration = Duration::from_secs(5);
 /// Under pressure a group that was not used for so long does without lanes.
 const UNUSED_UNDER_PRESSURE: Duration = Duration::from_secs(1);
-/// How long a request on a lane may run while its server is not of use, where no limit of
-/// statements is set.
-const HUNG: Duration = Duration::from_secs(60);
+/// How long a request on a lane or in a batch may run while its server is not of use, where no
+/// limit of statements is set.
+pub const HUNG: Duration = Duration::from_secs(60);
 
 impl Front {
     /// Whether a group may have one more lane: lanes of all settings together leave half of the
@@ -83,7 +83,7 @@ impl Front {
         let settings = self.settings();
         let lanes = &settings.lanes;
         lanes::Limits {
-            count: lanes.count.div_ceil(self.backends.view().readers_beside(backend).max(1)),
+            count: lanes.count.div_ceil(self.backends.view().readers_beside(backend)),
             depth: lanes.depth,
             head_max: lanes.head_of_line.get(),
         }

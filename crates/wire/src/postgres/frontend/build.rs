@@ -22,27 +22,30 @@ pub fn put_parse(out: &mut Vec<u8>, name: &[u8], query: &[u8], types: &[u32]) {
 
 /// Appends a Bind with parameters in text format and results in text format.
 pub fn put_bind(out: &mut Vec<u8>, portal: &[u8], statement: &[u8], values: &[Option<&[u8]>]) {
-    message(out, tag::BIND, |out| {
-        put_text(out, portal);
-        put_text(out, statement);
-        put_count(out, 0);
+    bind(out, portal, statement, |out| {
         put_count(out, values.len());
         for value in values {
             put_value(out, *value);
         }
-        put_count(out, 0);
     });
 }
 
 /// Appends a Bind of the unnamed portal to parameters in text format, which are written as
 /// [`crate::sql::Lifted::values`] has them; results in text format.
 pub fn put_bind_written(out: &mut Vec<u8>, statement: &[u8], count: u16, values: &[u8]) {
-    message(out, tag::BIND, |out| {
-        put_text(out, b"");
-        put_text(out, statement);
-        put_count(out, 0);
+    bind(out, b"", statement, |out| {
         out.extend_from_slice(&count.to_be_bytes());
         out.extend_from_slice(values);
+    });
+}
+
+/// A Bind, all of it text; `values` writes how many there are, and them.
+fn bind(out: &mut Vec<u8>, portal: &[u8], statement: &[u8], values: impl FnOnce(&mut Vec<u8>)) {
+    message(out, tag::BIND, |out| {
+        put_text(out, portal);
+        put_text(out, statement);
+        put_count(out, 0);
+        values(out);
         put_count(out, 0);
     });
 }
