@@ -100,3 +100,59 @@ fn a_request_id_is_echoed() {
         .collect();
     assert!(ids[0] != ids[1] && ids[1] != ids[2], "{ids:?}");
 }
+
+/// An answer's bytes but for what is never the same twice.
+fn steady(answer: &Message) -> String {
+    let mut text = format!("{}\n", answer.start);
+    for (name, value) in &answer.headers {
+        let changes = name == "date" || name.ends_with("request-id");
+        text.push_str(&format!("{name}: {}\n", if changes { "..." } else { value }));
+    }
+    text + &answer.text()
+}
+
+#[test]
+fn a_plain_write_is_answered_as_one_that_goes_the_long_way() {
+    let scene = crate::scene::Scene::new();
+    let writes = [
+        ("/write?db=db", "m v=1 1"),
+        ("/write?db=db", "m v=1 1\nno line protocol\nm v=2 2"),
+        ("/write?db=db", "m,time=x v=1"),
+        ("/write?db=db", ""),
+        ("/write?db=db&precision=x", "m v=1 1"),
+        ("/write?db=db&consistency=x", "m v=1 1"),
+        ("/write?db=db&rp=none", "m v=1 1"),
+        ("/write?db=none", "m v=1 1"),
+        ("/write", "m v=1 1"),
+        ("/api/v2/write?bucket=db/autogen&precision=s", "m v=1 1"),
+        ("/api/v2/write?bucket=/autogen", "m v=1 1"),
+    ];
+    for (target, body) in writes {
+        let plain = Request::post(target, body);
+        // Says nothing that matters here, and is not plain.
+        let special = plain.clone().header("TE", "trailers");
+        let (plain, special) = (ask(scene.weir.http, &plain), ask(scene.weir.http, &special));
+        assert_eq!(steady(&plain), steady(&special), "{target} {body:?}");
+        assert_ne!(plain.status(), 0, "{target} {body:?}");
+    }
+}
+
+#[test]
+fn a_connection_goes_on_after_what_is_not_plain() {
+    let scene = crate::scene::Scene::new();
+    let mut connection = Connection::open(scene.weir.http).unwrap();
+    let plain = |n: u64| Request::post("/write?db=db", crate::scene::point(n));
+    let mut pieces = plain(1).encode();
+    let rest = pieces.split_off(pieces.len() - 5);
+    connection.push(&plain(0).encode()).unwrap();
+    assert_eq!(connection.answer(false).unwrap().status(), 204);
+    // A body that comes in two pieces: meanwhile another client is served.
+    connection.push(&pieces).unwrap();
+    assert_eq!(scene.weir.send(&Request::get("/ping")).status(), 204);
+    connection.push(&rest).unwrap();
+    assert_eq!(connection.answer(false).unwrap().status(), 204);
+    assert_eq!(connection.send(&Request::get("/ping")).unwrap().status(), 204);
+    assert_eq!(connection.send(&plain(2)).unwrap().status(), 204);
+    scene.weir.wait_delivered();
+    crate::scene::assert_points(&scene.a, 0, 3);
+}

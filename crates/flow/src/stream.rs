@@ -20,6 +20,8 @@ pub use socket::Socket;
 pub struct Stream {
     io: Io,
     opened: Opened,
+    /// What was put back, to be read first.
+    unread: Vec<u8>,
 }
 
 enum Io {
@@ -30,16 +32,36 @@ enum Io {
 
 impl Stream {
     pub(crate) fn plain(socket: Socket, opened: Opened) -> Self {
-        Self { io: Io::Plain(socket), opened }
+        Self { io: Io::Plain(socket), opened, unread: Vec::new() }
     }
 
     pub(crate) fn tls(encrypted: Encrypted, opened: Opened) -> Self {
-        Self { io: Io::Tls(Box::new(encrypted)), opened }
+        Self { io: Io::Tls(Box::new(encrypted)), opened, unread: Vec::new() }
     }
 
     /// Where the front end says what the connection is doing.
     pub fn progress(&self) -> &Progress {
         &self.opened.progress
+    }
+
+    /// Puts back what was read, for whoever reads next; nothing may be put back already.
+    pub fn put_back(&mut self, bytes: Vec<u8>) {
+        debug_assert!(self.unread.is_empty(), "put back twice");
+        self.unread = bytes;
+    }
+
+    /// Gives from what was put back, where there is any.
+    fn read_again(&mut self, buf: &mut ReadBuf<'_>) -> bool {
+        let count = self.unread.len().min(buf.remaining());
+        if count == 0 {
+            return false;
+        }
+        buf.put_slice(&self.unread[..count]);
+        self.unread.drain(..count);
+        if self.unread.is_empty() {
+            self.unread = Vec::new();
+        }
+        true
     }
 
     /// Goes on encrypted, when the client has asked for it in the protocol's own words. Nothing
@@ -49,7 +71,7 @@ impl Stream {
     /// The handshake failed or took longer than the listener's limit; the connection is encrypted
     /// already, or over a Unix socket.
     pub async fn start_tls(self, tls: &ServerTls) -> io::Result<Self> {
-        let Self { io, opened } = self;
+        let Self { io, opened, .. } = self;
         let Io::Plain(Socket::Tcp(stream)) = io else {
             let what = "TLS can only be started on a plain TCP connection";
             return Err(io::Error::new(io::ErrorKind::Unsupported, what));
@@ -193,6 +215,9 @@ impl AsyncRead for Stream {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.check()?;
+        if self.read_again(buf) {
+            return Poll::Ready(Ok(()));
+        }
         let before = buf.filled().len();
         let done = match &mut self.io {
             Io::Plain(socket) => Pin::new(socket).poll_read(cx, buf),

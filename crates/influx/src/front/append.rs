@@ -10,13 +10,8 @@ use super::{Front, Gateway, POINTS_KEPT_MAX};
 use crate::record;
 
 impl Front {
-    /// Appends the worker's prepared points and waits for the acknowledgement.
-    pub(super) async fn append_points(
-        &self,
-        db: &str,
-        to: &Destination,
-        count: u32,
-    ) -> Result<(), Answer> {
+    /// Waits until the embedded store is not too far behind to take the worker's prepared points.
+    pub(super) async fn room(&self) -> Result<(), Answer> {
         if let Some(embedded) = self.gateway.backends.embedded().filter(|one| !one.has_room()) {
             // Other requests use the worker's buffer meanwhile.
             let mine = std::mem::take(&mut *self.points.borrow_mut());
@@ -26,18 +21,25 @@ impl Front {
             })?;
             *self.points.borrow_mut() = mine;
         }
-        let ticket = {
-            let mut points = self.points.borrow_mut();
-            let ticket = self.append_unacknowledged(db, to, &points, count)?;
-            if points.capacity() > POINTS_KEPT_MAX {
-                *points = Vec::new();
-            }
-            ticket
-        };
-        self.acknowledged(ticket).await
+        Ok(())
     }
 
-    /// Appends points without waiting.
+    /// Appends the worker's prepared points.
+    pub(super) fn append_points(
+        &self,
+        db: &str,
+        to: &Destination,
+        count: u32,
+    ) -> Result<journal::Ticket, Answer> {
+        let mut points = self.points.borrow_mut();
+        let ticket = self.append_unacknowledged(db, to, &points, count)?;
+        if points.capacity() > POINTS_KEPT_MAX {
+            *points = Vec::new();
+        }
+        Ok(ticket)
+    }
+
+    /// Appends points, those of a datagram for instance.
     pub(super) fn append_unacknowledged(
         &self,
         db: &str,
@@ -66,7 +68,8 @@ impl Front {
         Some(checked)
     }
 
-    async fn acknowledged(&self, ticket: journal::Ticket) -> Result<(), Answer> {
+    /// Waits until what was appended is as safe as `ack` promises.
+    pub(super) async fn acknowledged(&self, ticket: journal::Ticket) -> Result<(), Answer> {
         let acknowledged = self.appender.acknowledged(ticket).await;
         acknowledged.map_err(|error| self.gateway.unacknowledged(&error))
     }

@@ -137,6 +137,29 @@ impl Authenticator {
         self.authenticate(credentials(user, password, headers)).await.map(Some)
     }
 
+    /// Whether whoever sends a request is known at once as one who may write to `db`. Otherwise
+    /// [`user`](Self::user) finds out, and what to answer.
+    pub fn is_known_writer<'a>(
+        &self,
+        user: Cow<'a, str>,
+        password: Cow<'a, str>,
+        headers: &'a HeaderMap,
+        db: &str,
+    ) -> bool {
+        if self.is_open() {
+            return true;
+        }
+        let in_force = self.in_force.load();
+        let user = match credentials(user, password, headers) {
+            None => None,
+            Some(Credentials::Bearer(token)) => in_force.bearer(token).ok(),
+            Some(Credentials::Password(user, password)) => {
+                in_force.remembered.load().get(&self.digest(&user, &password)).cloned()
+            }
+        };
+        user.is_some_and(|user| user.may_write(db))
+    }
+
     /// Whether requests need no credentials.
     fn is_open(&self) -> bool {
         self.in_force.load().users.is_empty()

@@ -32,11 +32,12 @@ where
         return Err(too_large());
     }
     let bytes = collect(body, limits.body_max).await?;
-    if headers.get(header::CONTENT_ENCODING).is_some_and(|v| v == "gzip") {
-        gunzip(&bytes, limits.decompressed_max)
-    } else {
-        Ok(bytes)
-    }
+    if is_gzip(headers) { gunzip(&bytes, limits.decompressed_max) } else { Ok(bytes) }
+}
+
+/// Whether the body is gzipped.
+pub fn is_gzip(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_ENCODING).is_some_and(|v| v == "gzip")
 }
 
 /// One frame, which is what a small write has, is taken as it is.
@@ -71,7 +72,7 @@ where
 }
 
 /// InfluxDB does not cap what a gzip body unfolds to; a thousandfold bomb must not cost memory.
-fn gunzip(bytes: &[u8], max: usize) -> Result<Bytes, Answer> {
+pub fn gunzip(bytes: &[u8], max: usize) -> Result<Bytes, Answer> {
     let mut out = Vec::with_capacity(bytes.len().saturating_mul(4).min(max));
     let read = MultiGzDecoder::new(bytes).take(max as u64 + 1).read_to_end(&mut out);
     match read {

@@ -1,9 +1,12 @@
 //! One HTTP connection: its limits, its requests in turn, and the way of each to its handler.
+//! Plain writes go the short way ([`super::short`]) until something else comes.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
 
+use flow::drain::Started;
 use flow::progress::Progress;
 use flow::stream::Stream;
 use http::header::{ALLOW, HeaderName, HeaderValue, ORIGIN};
@@ -18,12 +21,14 @@ use super::Front;
 use super::answer::{self, Answer};
 use super::request_id::RequestIds;
 use super::stamp::Stamp;
-use super::{ping, query, write};
+use super::{ping, query, short, write};
 
-const VERSION: HeaderName = HeaderName::from_static("x-influxdb-version");
-const BUILD: HeaderName = HeaderName::from_static("x-influxdb-build");
+/// Which server answers: its version.
+pub const VERSION: HeaderName = HeaderName::from_static("x-influxdb-version");
+/// Which server answers: its build.
+pub const BUILD: HeaderName = HeaderName::from_static("x-influxdb-build");
 /// What clients take for the open-source server, as opposed to `ENT`.
-const OSS: HeaderValue = HeaderValue::from_static("OSS");
+pub const OSS: HeaderValue = HeaderValue::from_static("OSS");
 /// Header fields of one request; past that hyper answers 431.
 const HEADERS_MAX: usize = 100;
 
@@ -38,17 +43,33 @@ pub struct Connection {
 /// Serves a connection until the client or the drain ends it.
 pub async fn serve(front: Rc<Front>, stream: Stream, peer: SocketAddr) {
     let live = front.gateway.live();
-    let connection = Rc::new(Connection {
+    let connection = Connection {
         stamp: Stamp::of(&live.settings.stamp, peer),
         progress: stream.progress().clone(),
-    });
-    let service = {
-        let front = front.clone();
-        service_fn(move |request| {
-            let (front, connection) = (front.clone(), connection.clone());
-            async move { Ok::<_, Infallible>(respond(&front, &connection, request).await) }
-        })
     };
+    drop(live);
+    let mut draining = std::pin::pin!(front.worker.drain.started());
+    let rest = short::serve(&front, &connection, stream, draining.as_mut()).await;
+    if let Some(stream) = rest {
+        // In a place of its own, which a connection that only writes does not have.
+        Box::pin(serve_rest(front.clone(), connection, stream, peer, draining)).await;
+    }
+}
+
+/// Serves all that comes from now on.
+async fn serve_rest(
+    front: Rc<Front>,
+    connection: Connection,
+    stream: Stream,
+    peer: SocketAddr,
+    draining: Pin<&mut Started>,
+) {
+    let live = front.gateway.live();
+    let connection = Rc::new(connection);
+    let service = service_fn(|request| {
+        let (front, connection) = (front.clone(), connection.clone());
+        async move { Ok::<_, Infallible>(respond(&front, &connection, request).await) }
+    });
     let mut server = http1::Builder::new();
     server
         .half_close(true)
@@ -60,7 +81,7 @@ pub async fn serve(front: Rc<Front>, stream: Stream, peer: SocketAddr) {
     let mut serving = std::pin::pin!(serving);
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
-        () = front.worker.drain.started() => {
+        () = draining => {
             serving.as_mut().graceful_shutdown();
             serving.await
         }

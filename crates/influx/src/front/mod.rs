@@ -19,6 +19,7 @@ mod query;
 mod request_id;
 mod results;
 pub mod settings;
+mod short;
 mod stamp;
 mod streamed;
 mod udp;
@@ -41,6 +42,9 @@ struct Front {
     points: RefCell<Vec<u8>>,
     /// The same for the record's header.
     header: RefCell<Vec<u8>>,
+    /// The same for its answer on the short way.
+    answer: RefCell<Vec<u8>>,
+    date: short::Date,
     /// What the embedded store can refuse before the journal has it.
     checker: Option<RefCell<store::Checker>>,
 }
@@ -63,6 +67,8 @@ impl Front {
             ids: RequestIds::new(),
             points: RefCell::default(),
             header: RefCell::default(),
+            answer: RefCell::default(),
+            date: short::Date::default(),
         }
     }
 }

@@ -4,8 +4,10 @@ use std::cell::Cell;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+/// The header that clients give an id by, and answers carry.
+pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The older name of the same.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 
 /// Makes request ids on one worker: UUID-shaped, unique in the process and all but surely beyond.
 pub struct RequestIds {

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use http::StatusCode;
 use http::request::Parts;
+use http::{HeaderMap, StatusCode};
 use hyper::body::Incoming;
 use watch::watchdog::Stage;
 use wire::line::{self, Precision};
@@ -23,6 +23,17 @@ pub enum Api {
     V2,
 }
 
+impl Api {
+    /// The endpoint at a path.
+    pub fn at(path: &str) -> Option<Self> {
+        match path {
+            "/write" => Some(Self::V1),
+            "/api/v2/write" => Some(Self::V2),
+            _ => None,
+        }
+    }
+}
+
 /// Answers a write.
 pub async fn serve(
     front: &Front,
@@ -31,26 +42,98 @@ pub async fn serve(
     head: &Parts,
     body: Incoming,
 ) -> Answer {
-    let parameters = WriteParameters::parse(head.uri.query().unwrap_or_default());
-    let write = Write { front, connection, api, head, parameters };
-    write.answer(body).await.unwrap_or_else(|refusal| refusal)
+    let query = head.uri.query().unwrap_or_default();
+    let write = Write::new(front, connection, api, query, &head.headers);
+    let done = write.answer(body).await;
+    done.map_or_else(|refusal| refusal, |()| answer::empty(StatusCode::NO_CONTENT))
 }
 
-struct Write<'a> {
+/// A write, from its head.
+pub struct Write<'a> {
     front: &'a Front,
     connection: &'a Connection,
     api: Api,
-    head: &'a Parts,
+    headers: &'a HeaderMap,
     parameters: WriteParameters<'a>,
 }
 
-impl Write<'_> {
+/// What was read from a body. The points are in the worker's buffer.
+struct Parsed {
+    outcome: line::Outcome,
+    begun: Instant,
+    done: Instant,
+}
+
+/// A write whose good points, if it has any, the journal has taken.
+pub struct Taken {
+    ticket: Option<journal::Ticket>,
+    parsed: Parsed,
+}
+
+impl Taken {
+    /// Waits until the points are acknowledged.
+    ///
+    /// # Errors
+    /// The answer where they can't be, or where InfluxDB has a 400 for what was not taken.
+    pub async fn acknowledged(self, front: &Front) -> Result<(), Answer> {
+        let Parsed { outcome, begun, done } = self.parsed;
+        if let Some(ticket) = self.ticket {
+            front.acknowledged(ticket).await?;
+            front.gateway.metrics.acknowledged(begun, done, outcome.points);
+        }
+        match outcome.refusal() {
+            None => Ok(()),
+            Some(why) => Err(answer::error(StatusCode::BAD_REQUEST, &why)),
+        }
+    }
+}
+
+impl<'a> Write<'a> {
+    /// A write with these parameters and headers.
+    pub fn new(
+        front: &'a Front,
+        connection: &'a Connection,
+        api: Api,
+        query: &'a str,
+        headers: &'a HeaderMap,
+    ) -> Self {
+        let parameters = WriteParameters::parse(query);
+        Self { front, connection, api, headers, parameters }
+    }
+
+    /// Takes a write for which nothing has to be waited for: neither to know who sends it nor
+    /// where it goes, nor for room. `None` where something has, and where it is refused for its
+    /// head: then [`serve`] finds out what to say.
+    pub fn take_at_once(&self, body: &[u8]) -> Option<Result<Taken, Answer>> {
+        let gateway = &self.front.gateway;
+        let (name, password) = (self.parameters.user.clone(), self.parameters.password.clone());
+        let precision = self.precision().ok()?;
+        let (db, rp) = self.target().ok()?;
+        if !gateway.auth.is_known_writer(name, password, self.headers, db)
+            || gateway.backends.embedded().is_some_and(|embedded| !embedded.has_room())
+        {
+            return None;
+        }
+        let Resolved::To(destination) = gateway.lookup(db, rp).ok()? else {
+            return None;
+        };
+        let parsed = if body::is_gzip(self.headers) {
+            match body::gunzip(body, gateway.live().limits.decompressed_max) {
+                Ok(unfolded) => self.parse(&unfolded, precision),
+                Err(refusal) => return Some(Err(refusal)),
+            }
+        } else {
+            self.parse(body, precision)
+        };
+        Some(self.append(parsed, db, rp, Some(&destination)))
+    }
+
     /// The checks stand in InfluxDB's order, so that a request with several faults hears of the
     /// same one from both.
-    async fn answer(&self, body: Incoming) -> Result<Answer, Answer> {
+    async fn answer(&self, body: Incoming) -> Result<(), Answer> {
         let gateway = &self.front.gateway;
         let (name, password) = (&self.parameters.user, &self.parameters.password);
-        let user = gateway.auth.user(name.clone(), password.clone(), &self.head.headers).await?;
+        let user = gateway.auth.user(name.clone(), password.clone(), self.headers).await?;
         let precision = self.precision()?;
         let (db, rp) = self.target()?;
         let destination = self.destination(db, rp).await?;
@@ -60,28 +143,38 @@ impl Write<'_> {
             return Err(answer::error(StatusCode::FORBIDDEN, &message));
         }
         let live = gateway.live();
-        let body = body::read(&self.head.headers, body, live.limits).await?;
-        self.connection.progress.serving();
-
-        let begun = Instant::now();
-        let mut outcome = self.parse(&body, precision, live.settings.unsigned_integers);
+        let body = body::read(self.headers, body, live.limits).await?;
+        let parsed = self.parse(&body, precision);
         drop(body);
-        let parsed = Instant::now();
-        gateway.metrics.parsed(parsed - begun, &outcome);
-        if outcome.points + outcome.dropped == 0 {
-            return verdict(&outcome);
+        if parsed.outcome.points > 0 {
+            self.front.room().await?;
         }
-        self.consistency()?;
-        let Some(destination) = destination else {
-            let message = format!("retention policy not found: {rp}");
-            return Err(answer::error(StatusCode::INTERNAL_SERVER_ERROR, &message));
-        };
-        self.check(&destination, &mut outcome);
-        if outcome.points > 0 {
-            self.front.append_points(db, &destination, outcome.points).await?;
-            gateway.metrics.acknowledged(begun, parsed, outcome.points);
+        self.append(parsed, db, rp, destination.as_ref())?.acknowledged(self.front).await
+    }
+
+    /// Puts the points into the journal; there is no `destination` where the database has no such
+    /// policy.
+    fn append(
+        &self,
+        mut parsed: Parsed,
+        db: &str,
+        rp: &str,
+        destination: Option<&Destination>,
+    ) -> Result<Taken, Answer> {
+        let outcome = &mut parsed.outcome;
+        let mut ticket = None;
+        if outcome.points + outcome.dropped > 0 {
+            self.consistency()?;
+            let Some(destination) = destination else {
+                let message = format!("retention policy not found: {rp}");
+                return Err(answer::error(StatusCode::INTERNAL_SERVER_ERROR, &message));
+            };
+            self.check(destination, outcome);
+            if outcome.points > 0 {
+                ticket = Some(self.front.append_points(db, destination, outcome.points)?);
+            }
         }
-        verdict(&outcome)
+        Ok(Taken { ticket, parsed })
     }
 
     /// Takes out what the embedded store would refuse: InfluxDB drops such a point whole and says
@@ -110,13 +203,19 @@ impl Write<'_> {
     }
 
     /// Leaves the points in the worker's buffer, which nobody else uses before they are appended.
-    fn parse(&self, body: &[u8], precision: Precision, unsigned: bool) -> line::Outcome {
+    fn parse(&self, body: &[u8], precision: Precision) -> Parsed {
+        self.connection.progress.serving();
         let _stage = self.front.worker.pulse.enter(Stage::Parse);
+        let begun = Instant::now();
         let mut points = self.front.points.borrow_mut();
         points.clear();
         let stamp = self.connection.stamp.tags();
+        let unsigned = self.front.gateway.live().settings.unsigned_integers;
         let options = line::Options { precision, now_ns: super::now_ns(), stamp, unsigned };
-        line::normalise(body, &options, &mut points)
+        let outcome = line::normalise(body, &options, &mut points);
+        let done = Instant::now();
+        self.front.gateway.metrics.parsed(done - begun, &outcome);
+        Parsed { outcome, begun, done }
     }
 
     fn precision(&self) -> Result<Precision, Answer> {
@@ -148,13 +247,5 @@ impl Write<'_> {
             "" | "any" | "one" | "quorum" | "all" => Ok(()),
             _ => Err(answer::error(StatusCode::BAD_REQUEST, "invalid consistency level")),
         }
-    }
-}
-
-/// 204, or InfluxDB's 400 where a line was bad or dropped.
-fn verdict(outcome: &line::Outcome) -> Result<Answer, Answer> {
-    match outcome.refusal() {
-        None => Ok(answer::empty(StatusCode::NO_CONTENT)),
-        Some(why) => Err(answer::error(StatusCode::BAD_REQUEST, &why)),
     }
 }
