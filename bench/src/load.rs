@@ -14,25 +14,33 @@ use crate::sink::DATABASE;
 
 /// Bytes of one line with its newline.
 pub const LINE_BYTES: usize = 60;
-/// A client that was busier than this may have been the bottleneck.
-const CLIENT_CPU_MAX: f64 = 0.95;
+/// Threads of wrk: with one alone it is what limits nginx.
+const THREADS: usize = 2;
+/// A client whose threads were busier than this may have been the bottleneck.
+const CLIENT_CPU_MAX: f64 = 0.95 * THREADS as f64;
 
 /// One line, whose time is `number` and the run's.
 pub fn line(run: u32, number: u64) -> String {
     format!("cpu,host=srv01 usage=12.500,idle=87.500 1{run:04}{number:014}\n")
 }
 
-/// wrk's script: the head never changes, so that a request is one concatenation.
+/// wrk's script: the head never changes, so that a request is one concatenation. Each thread has
+/// its own count behind its own digit.
 fn script(run: u32) -> String {
     let sample = line(run, 0);
     let prefix = &sample[..sample.len() - 15];
     format!(
-        "local count = 0\n\
+        "local threads = 0\n\
+         setup = function(thread)\n\
+         \u{20} thread:set('id', threads)\n\
+         \u{20} threads = threads + 1\n\
+         end\n\
+         local count = 0\n\
          local head = 'POST /write?db={DATABASE} HTTP/1.1\\r\\nHost: bench\\r\\n\
          Content-Length: {LINE_BYTES}\\r\\n\\r\\n{prefix}'\n\
          request = function()\n\
          \u{20} count = count + 1\n\
-         \u{20} return head .. string.format('%014d\\n', count)\n\
+         \u{20} return head .. string.format('%d%013d\\n', id, count)\n\
          end\n"
     )
 }
@@ -44,7 +52,7 @@ pub struct Run {
     pub requests: u64,
     /// Requests answered a second.
     pub per_second: f64,
-    /// wrk's CPU time over the time it ran: 1 is a whole core, and it has one thread.
+    /// wrk's CPU time over the time it ran: 1 is a whole core.
     pub client_cpu: f64,
     /// What makes the run worthless.
     pub worthless: Option<Verdict>,
@@ -52,7 +60,7 @@ pub struct Run {
     pub command: String,
 }
 
-/// Runs wrk with one thread against `address`. Each `run` number gives other times.
+/// Runs wrk against `address`. Each `run` number gives other times.
 ///
 /// # Errors
 /// When wrk is missing or can't be understood.
@@ -65,7 +73,8 @@ pub fn wrk(address: SocketAddr, connections: usize, duration: Duration, run: u32
     let seconds = duration.as_secs();
     let url = format!("http://{address}");
     let connections = connections.to_string();
-    let args = ["-t1", "-c", &connections, "-d", &format!("{seconds}s"), "--timeout", "30s"];
+    let threads = format!("-t{THREADS}");
+    let args = [&threads, "-c", &connections, "-d", &format!("{seconds}s"), "--timeout", "30s"];
     let child = Command::new(places::need("wrk"))
         .args(args)
         .arg("-s")
@@ -96,12 +105,12 @@ pub fn wrk(address: SocketAddr, connections: usize, duration: Duration, run: u32
     let worthless = match (bad, answer.status()) {
         (Some(bad), _) => Some(Verdict::Failed(bad.trim().to_owned())),
         (None, 204) if cpu > CLIENT_CPU_MAX => {
-            Some(Verdict::Void(format!("wrk used {:.0} % of its core", cpu * 100.0)))
+            Some(Verdict::Void(format!("wrk used {:.0} % of its {THREADS} cores", cpu * 100.0)))
         }
         (None, 204) => None,
         (None, status) => Some(Verdict::Failed(format!("answered {status}"))),
     };
-    let command = format!("wrk -t1 -c{connections} -d{seconds}s -s single-points.lua {url}");
+    let command = format!("wrk {threads} -c{connections} -d{seconds}s -s single-points.lua {url}");
     Ok(Run { requests: requests as u64, per_second, client_cpu: cpu, worthless, command })
 }
 

@@ -22,6 +22,16 @@ pub fn cpu(pid: u32) -> Duration {
     Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND)
 }
 
+/// How long the host has had the CPUs although there was work for them (`steal` in proc(5)), a
+/// CPU on average.
+pub fn stolen() -> Duration {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let cpus = stat.lines().filter(|line| line.starts_with("cpu")).count().saturating_sub(1);
+    let all = stat.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse().ok());
+    let ticks: u64 = all.unwrap_or(0);
+    Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND / cpus.max(1) as u64)
+}
+
 /// Memory that is no file's, in MiB.
 pub fn anonymous_mib(pid: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
