@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use client::{Check, ClientOptions};
 pub(crate) use server::Encrypted;
-pub use server::ServerTls;
+pub use server::{Renewal, ServerTls};
 
 /// A listener's certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

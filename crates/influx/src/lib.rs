@@ -18,5 +18,5 @@ mod front;
 pub mod record;
 pub mod settings;
 
-pub use front::{Addresses, Gateway, Listeners, OpenError, Share, Status};
+pub use front::{Addresses, Gateway, Listeners, OpenError, Prepared, Share, Status};
 pub use settings::Settings;

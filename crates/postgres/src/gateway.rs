@@ -2,6 +2,7 @@
 
 mod budgets;
 mod console;
+mod prepared;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ use wire::postgres::Refusal;
 
 use crate::auth::{Derivation, KeyCache, Keys};
 pub use console::Order;
+pub use prepared::Prepared;
 
 use crate::backends::{Backends, StartError};
 use crate::catalogue::Catalogue;
@@ -301,28 +303,6 @@ impl Gateway {
             Ok(_) => Ok(()),
             Err(why) => Err(format!("postgres: {why}")),
         }
-    }
-
-    /// Takes on new settings, as far as they can change while clients are connected, and names
-    /// those that need a restart.
-    ///
-    /// # Errors
-    /// The new settings cannot work; the former ones stay.
-    pub fn reload(&self, settings: Settings) -> Result<Vec<String>, OpenError> {
-        settings.validate()?;
-        if let Some(tls) = &self.tls {
-            tls.reload()?;
-        }
-        // Whatever may fail comes before what is in force at once.
-        let doors = Doors::new(&settings)?;
-        self.backends.reload(&settings)?;
-        self.doors.store(Arc::new(doors));
-        self.connections.set_max(settings.max_connections);
-        let fixed = self.settings().needs_restart(&settings);
-        self.budgets.reload(&settings);
-        self.admitted.reload(&settings);
-        self.settings.store(Arc::new(settings));
-        Ok(fixed)
     }
 
     /// What the console is told to reload arrives here from now on; without anybody there, RELOAD

@@ -29,7 +29,7 @@ pub mod worker;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use gateway::{Gateway, Listeners, OpenError, Reload, Share};
+pub use gateway::{Gateway, Listeners, OpenError, Prepared, Reload, Share};
 pub use settings::Settings;
 
 /// Locks what is whole whoever panicked with it.

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pg::NoTls;
+use rig::http::Request;
 use rig::postgres::{Cluster, SUPERUSER};
 use rig::wait;
-use rig::weir::Setup;
+use rig::weir::{Setup, Weir};
 
 use super::scene::{client, config, console, row, rows, said, table, value};
 
@@ -76,4 +77,27 @@ fn users_servers_and_limits_change_and_no_client_notices() {
     assert!(before.iter().all(|id| now.contains(id)), "{before:?} {now:?}");
     ended.store(true, Ordering::Relaxed);
     at_work.into_iter().for_each(|thread| thread.join().expect("no statement failed"));
+}
+
+#[test]
+fn what_one_gateway_refuses_the_other_does_not_take_on_either() {
+    let cluster = Cluster::start();
+    let of = |version: &str, more: &str| {
+        let influx = format!("version = \"{version}\"");
+        Setup::new().embedded().influx(&influx).table(&format!("{}{more}", table(&[&cluster], "")))
+    };
+    let mut weir = of("1.8.1", "").start();
+    let version = |weir: &Weir| {
+        let answer = weir.send(&Request::get("/ping"));
+        answer.header("x-influxdb-version").unwrap_or_default().to_owned()
+    };
+    let nowhere = "[[postgres.backend]]\nname = \"nowhere\"\nurl = \"postgresql://127.0.0.1:2\"\n\
+                   user = \"weir\"\npassword-file = \"/nowhere/password\"\n";
+    weir.configure(|_| of("1.8.2", nowhere));
+    weir.reload();
+    weir.wait_log("was not reloaded");
+    assert_eq!(version(&weir), "1.8.1");
+    weir.configure(|_| of("1.8.2", ""));
+    weir.reload();
+    wait::until("the file is in force", wait::LONG, || version(&weir) == "1.8.2");
 }

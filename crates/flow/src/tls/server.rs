@@ -89,10 +89,17 @@ impl ServerTls {
     /// # Errors
     /// As for [`with_clients`](Self::with_clients); the former certificate stays.
     pub fn reload(&self) -> Result<(), TlsError> {
+        self.renew().map(Renewal::put_in_force)
+    }
+
+    /// As [`reload`](Self::reload), for whoever has more to look at before anything changes.
+    ///
+    /// # Errors
+    /// As for `reload`.
+    pub fn renew(&self) -> Result<Renewal, TlsError> {
         let Server { settings, protocols, client_ca, .. } = &*self.0;
         let loaded = load(settings, protocols, client_ca.as_deref())?;
-        self.0.loaded.store(Arc::new(loaded));
-        Ok(())
+        Ok(Renewal { server: self.clone(), loaded: Arc::new(loaded) })
     }
 
     /// Where certificate and key are.
@@ -104,6 +111,20 @@ impl ServerTls {
         let loaded = self.0.loaded.load_full();
         let stream = TlsAcceptor::from(Arc::clone(&loaded.config)).accept(stream).await?;
         Ok(Encrypted { stream, loaded })
+    }
+}
+
+/// Files that were read anew and are not in force yet.
+#[must_use = "the former files stay in force"]
+pub struct Renewal {
+    server: ServerTls,
+    loaded: Arc<Loaded>,
+}
+
+impl Renewal {
+    /// Shows the new certificate to connections from now on.
+    pub fn put_in_force(self) {
+        self.server.0.loaded.store(self.loaded);
     }
 }
 

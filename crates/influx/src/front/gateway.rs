@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use flow::limit::Limit;
-use flow::tls::{ServerTls, TlsError};
+use flow::tls::{Renewal, ServerTls, TlsError};
 use flow::{tcp, udp};
 use http::HeaderValue;
 use journal::Journal;
@@ -228,24 +228,18 @@ impl Gateway {
         }
     }
 
-    /// Puts in force what can change while connections are served: users, the token secret, the
-    /// stamp, body limits, the connection limit, certificates and the backends' credentials.
-    /// Gives the keys that differ and need a restart.
+    /// Makes ready to put in force what can change while connections are served: users, the token
+    /// secret, the stamp, body limits, the connection limit, certificates and the backends'
+    /// credentials.
     ///
     /// # Errors
-    /// What is wrong with the new settings; the former ones stay in force.
-    pub fn reload(&self, settings: Settings) -> Result<Vec<String>, OpenError> {
+    /// What is wrong with the new settings.
+    pub fn prepare(&self, settings: Settings) -> Result<Prepared<'_>, OpenError> {
         let live = Live::new(settings)?;
         let secret = live.settings.token_secret()?;
-        if let (Some(tls), true) = (&self.tls, live.settings.tls.is_some()) {
-            tls.reload()?;
-        }
-        let mut fixed = self.live().settings.needs_restart(&live.settings);
-        fixed.extend(self.backends.reload(&live.settings.backend));
-        self.auth.replace(&live.settings.user, secret);
-        self.connections.set_max(live.settings.max_connections);
-        self.live.store(Arc::new(live));
-        Ok(fixed)
+        let tls = self.tls.as_ref().filter(|_| live.settings.tls.is_some());
+        let tls = tls.map(ServerTls::renew).transpose()?;
+        Ok(Prepared { gateway: self, live, secret, tls })
     }
 
     /// Stops the deliveries after the batches under way, with their cursors persisted.
@@ -255,6 +249,31 @@ impl Gateway {
 
     pub(super) fn live(&self) -> Guard<Arc<Live>> {
         self.live.load()
+    }
+}
+
+/// Settings that can be used and are not in force yet.
+#[must_use = "the former settings stay in force"]
+pub struct Prepared<'a> {
+    gateway: &'a Gateway,
+    live: Live,
+    secret: Option<String>,
+    tls: Option<Renewal>,
+}
+
+impl Prepared<'_> {
+    /// Puts them in force; gives the keys that differ and need a restart.
+    pub fn put_in_force(self) -> Vec<String> {
+        let Self { gateway, live, secret, tls } = self;
+        if let Some(tls) = tls {
+            tls.put_in_force();
+        }
+        let mut fixed = gateway.live().settings.needs_restart(&live.settings);
+        fixed.extend(gateway.backends.reload(&live.settings.backend));
+        gateway.auth.replace(&live.settings.user, secret);
+        gateway.connections.set_max(live.settings.max_connections);
+        gateway.live.store(Arc::new(live));
+        fixed
     }
 }
 

@@ -29,7 +29,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use gateway::{Addresses, Gateway, Listeners, OpenError, Share, Status};
+pub use gateway::{Addresses, Gateway, Listeners, OpenError, Prepared, Share, Status};
 use request_id::RequestIds;
 
 /// The front end on one worker.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use flow::health::{self, Breaker};
+use rustls::ClientConfig;
 use tokio::sync::Notify;
 use watch::metrics::{Counter, Registry};
 
@@ -21,6 +22,13 @@ const CONNECT_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// A server that is heard all the time is noted so often.
 const HEARD_EVERY: Duration = Duration::from_millis(100);
+
+/// What other settings change of a backend that stays.
+pub(super) struct Changed {
+    own: Own,
+    renewed: Option<ClientConfig>,
+    weight: u32,
+}
 
 /// Whom Weir itself logs in as.
 #[derive(Debug)]
@@ -119,9 +127,12 @@ impl Backend {
         dial(&self.server, own.identity(Some(database), parameters)).await
     }
 
-    /// Takes over what can change while connections stay: weight, role, Weir's own login, the
-    /// files of certificates. `None`: the server is another one by these settings.
-    pub(super) fn take_over(&self, settings: &BackendSettings) -> Option<Result<(), StartError>> {
+    /// What can change while connections stay: weight, role, Weir's own login, the files of
+    /// certificates. `None`: the server is another one by these settings.
+    pub(super) fn changed(
+        &self,
+        settings: &BackendSettings,
+    ) -> Option<Result<Changed, StartError>> {
         let ours = &self.settings;
         let alike = BackendSettings {
             role: ours.role,
@@ -135,12 +146,19 @@ impl Backend {
         (alike == *ours).then(|| {
             let wrong = |what| StartError { name: settings.name.clone(), what };
             let own = Own::read(settings)?;
-            self.server.reload(settings).map_err(|error| wrong(error.to_string()))?;
-            self.own.store(Arc::new(own));
-            self.weight.store(settings.weight, Ordering::Relaxed);
-            self.suspect();
-            Ok(())
+            let renewed =
+                self.server.renewed(settings).map_err(|error| wrong(error.to_string()))?;
+            Ok(Changed { own, renewed, weight: settings.weight })
         })
+    }
+
+    /// Takes it over.
+    pub(super) fn take_over(&self, changed: Changed) {
+        let Changed { own, renewed, weight } = changed;
+        self.server.renew(renewed);
+        self.own.store(Arc::new(own));
+        self.weight.store(weight, Ordering::Relaxed);
+        self.suspect();
     }
 
     /// A number that no other backend of this process has or had.

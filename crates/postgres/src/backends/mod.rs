@@ -44,6 +44,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 pub use backend::Backend;
+use backend::Changed;
 pub use facts::{Facts, FactsError};
 pub use history::Lag;
 pub use moment::{LastWrite, Moment};
@@ -124,6 +125,9 @@ pub struct Backends {
     tasks: Mutex<Tasks>,
 }
 
+/// The backends by settings that are not in force yet.
+pub struct Prepared(Vec<(Arc<Backend>, Option<Changed>)>);
+
 #[derive(Debug)]
 struct Tasks {
     /// By the backend's number.
@@ -172,37 +176,55 @@ impl Backends {
         Ok(this)
     }
 
-    /// Takes over other settings. Backends whose address and TLS stay the same stay the same, with
+    /// Takes over other settings, as [`prepare`](Self::prepare) and
+    /// [`put_in_force`](Self::put_in_force) do.
+    ///
+    /// # Errors
+    /// A file of a backend's settings can not be read; everything stays as it was.
+    pub fn reload(&self, settings: &Settings) -> Result<(), StartError> {
+        let prepared = self.prepare(settings)?;
+        self.put_in_force(prepared, settings);
+        Ok(())
+    }
+
+    /// The backends by other settings. Those whose address and TLS stay the same stay the same, with
     /// all that is known of them; others are new ones, with another number.
     ///
     /// # Errors
-    /// A file of a backend's settings can not be read; everything stays as it was but the logins
-    /// and weights of backends before it in the file.
-    pub fn reload(&self, settings: &Settings) -> Result<(), StartError> {
+    /// A file of a backend's settings can not be read.
+    pub fn prepare(&self, settings: &Settings) -> Result<Prepared, StartError> {
         let view = self.view();
         let mut tasks = lock(&self.tasks);
         let mut backends = Vec::with_capacity(settings.backend.len());
         for wanted in &settings.backend {
             let there = view.backends().iter().find(|backend| backend.name() == wanted.name);
-            match there.and_then(|there| Some((there, there.take_over(wanted)?))) {
-                Some((there, taken)) => {
-                    taken?;
-                    backends.push(Arc::clone(there));
-                }
+            match there.and_then(|there| Some((there, there.changed(wanted)?))) {
+                Some((there, changed)) => backends.push((Arc::clone(there), Some(changed?))),
                 None => {
-                    backends.push(Arc::new(Backend::new(tasks.next_number, wanted)?));
+                    let new = Backend::new(tasks.next_number, wanted)?;
                     tasks.next_number += 1;
+                    backends.push((Arc::new(new), None));
                 }
             }
         }
-        drop(tasks);
+        Ok(Prepared(backends))
+    }
+
+    /// Takes over what was prepared of the same settings.
+    pub fn put_in_force(&self, prepared: Prepared, settings: &Settings) {
+        let take_over = |(backend, changed): (Arc<Backend>, Option<Changed>)| {
+            if let Some(changed) = changed {
+                backend.take_over(changed);
+            }
+            backend
+        };
+        let backends: Vec<_> = prepared.0.into_iter().map(take_over).collect();
         self.shared.pace.store(Arc::new(Pace::new(settings)));
         let plan = Plan::new(settings, backends.clone());
         lock(&self.shared.overseer).follow(plan, &self.shared.published);
         self.poll_all(&backends);
         // With other logins, some may answer otherwise.
         backends.iter().for_each(|backend| backend.suspect());
-        Ok(())
     }
 
     /// Polls these and no others.

@@ -33,10 +33,10 @@ async fn settings_that_cannot_be_used_let_in_nobody_else() {
         ..BackendSettings::new("b", "postgresql://127.0.0.1:2")
     };
     wanted.backend.push(nowhere);
-    let error = gateway.reload(wanted).unwrap_err();
-    assert!(matches!(error, OpenError::Start(_)), "{error}");
+    let refused = gateway.prepare(wanted).err();
+    assert!(matches!(refused, Some(OpenError::Start(_))));
     assert!(Arc::ptr_eq(&doors, &gateway.doors.load_full()));
-    gateway.reload(settings("")).unwrap();
+    gateway.prepare(settings("")).ok().unwrap().put_in_force();
     assert!(!Arc::ptr_eq(&doors, &gateway.doors.load_full()));
 }
 

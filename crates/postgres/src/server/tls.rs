@@ -88,16 +88,23 @@ impl Server {
         Self::read(settings).map_err(|what| ServerSettingsError::new(settings, what))
     }
 
-    /// Reads the files of certificates anew: connections from now on are made with them.
+    /// Reads the files of certificates anew, for [`renew`](Self::renew).
     ///
     /// # Errors
-    /// A file can not be read; the former ones stay.
-    pub fn reload(&self, settings: &BackendSettings) -> Result<(), ServerSettingsError> {
-        let Some(tls) = &self.tls else { return Ok(()) };
-        let config =
-            Tls::config_of(settings).map_err(|what| ServerSettingsError::new(settings, what))?;
-        tls.config.store(Arc::new(config));
-        Ok(())
+    /// A file can not be read.
+    pub fn renewed(
+        &self,
+        settings: &BackendSettings,
+    ) -> Result<Option<ClientConfig>, ServerSettingsError> {
+        let config = self.tls.as_ref().map(|_| Tls::config_of(settings));
+        config.transpose().map_err(|what| ServerSettingsError::new(settings, what))
+    }
+
+    /// Makes connections from now on with other files.
+    pub fn renew(&self, renewed: Option<ClientConfig>) {
+        if let Some((tls, renewed)) = self.tls.as_ref().zip(renewed) {
+            tls.config.store(Arc::new(renewed));
+        }
     }
 
     fn read(settings: &BackendSettings) -> Result<Self, What> {

@@ -46,15 +46,15 @@ pub fn reload(
 
 /// The keys of the front ends that need a restart.
 fn reload_fronts(wanted: &Settings, fronts: &Fronts) -> Result<Vec<String>, String> {
-    let mut fixed = Vec::new();
-    if let Some((gateway, _)) = &fronts.influx {
-        let in_influx = gateway.reload(wanted.influx.clone());
-        fixed.extend(in_influx.map_err(|error| format!("[influx]: {error}"))?);
-    }
-    if let (Some(gateway), Some(wanted)) = (&fronts.postgres, &wanted.postgres) {
-        let in_postgres = gateway.reload(wanted.clone());
-        fixed.extend(in_postgres.map_err(|error| format!("[postgres]: {error}"))?);
-    }
+    // Whatever may fail comes before anything is in force.
+    let influx = fronts.influx.as_ref();
+    let influx = influx.map(|(gateway, _)| gateway.prepare(wanted.influx.clone()));
+    let influx = influx.transpose().map_err(|error| format!("[influx]: {error}"))?;
+    let postgres = fronts.postgres.as_ref().zip(wanted.postgres.as_ref());
+    let postgres = postgres.map(|(gateway, wanted)| gateway.prepare(wanted.clone()));
+    let postgres = postgres.transpose().map_err(|error| format!("[postgres]: {error}"))?;
+    let mut fixed = influx.map(influx::Prepared::put_in_force).unwrap_or_default();
+    fixed.extend(postgres.map(postgres::Prepared::put_in_force).unwrap_or_default());
     Ok(fixed)
 }
 
