@@ -45,13 +45,18 @@ fn a_slow_loris_is_cut_off_and_others_are_served() {
 
 #[test]
 fn a_byte_at_a_time_is_still_too_slow() {
-    let scene = Scene::with(|s| s.table("[influx.timeouts]\nheader = \"1s\""));
-    let mut stream = TcpStream::connect(scene.weir.http).unwrap();
-    let begun = Instant::now();
-    wait::until("the connection is cut off", wait::LONG, || {
-        stream.write_all(b"X").is_err() || stream.write_all(b"y").is_err()
-    });
-    assert!(begun.elapsed() >= Duration::from_millis(900), "{:?}", begun.elapsed());
+    let timeouts = "[influx.timeouts]\nheader = \"1s\"\nbody = \"1s\"\nbody-rate = 100000";
+    let scene = Scene::with(|s| s.table(timeouts));
+    let head = "POST /write?db=db HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n";
+    for begin in ["", head] {
+        let mut stream = TcpStream::connect(scene.weir.http).unwrap();
+        stream.write_all(begin.as_bytes()).unwrap();
+        let begun = Instant::now();
+        wait::until("the connection is cut off", wait::LONG, || {
+            stream.write_all(b"X").is_err() || stream.write_all(b"y").is_err()
+        });
+        assert!(begun.elapsed() >= Duration::from_millis(900), "{:?}", begun.elapsed());
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ use std::task::{Context, Poll, ready};
 use std::time::SystemTime;
 
 use flow::drain::Started;
+use flow::progress::Phase;
 use flow::stream::Stream;
 use http::StatusCode;
 use http::header::HeaderValue;
@@ -147,7 +148,8 @@ impl Short<'_> {
             Cut::Other => Turn::Other,
             Cut::Part { head: false } if again => Turn::Other,
             Cut::Part { head } => {
-                if head {
+                // Once, since the time of a body counts from there.
+                if head && self.connection.progress.phase() != Phase::Body {
                     self.connection.progress.body();
                 }
                 Turn::More
