@@ -187,8 +187,8 @@ impl Backends {
         Ok(())
     }
 
-    /// The backends by other settings. Those whose address and TLS stay the same stay the same, with
-    /// all that is known of them; others are new ones, with another number.
+    /// The backends by other settings. Those whose address and TLS stay the same stay the same,
+    /// with all that is known of them; others are new ones, with another number.
     ///
     /// # Errors
     /// A file of a backend's settings can not be read.
