@@ -55,13 +55,13 @@ impl Dd {
 }
 
 /// What a run gave.
-struct Timed<T> {
+struct Ran<T> {
     result: T,
     /// How long the host had the CPUs meanwhile.
     stolen: Duration,
 }
 
-impl<T> Timed<T> {
+impl<T> Ran<T> {
     fn run(measured: impl FnOnce() -> Outcome<T>) -> Outcome<Self> {
         let before = measure::stolen();
         let result = measured()?;
@@ -73,10 +73,10 @@ impl<T> Timed<T> {
 fn beside_dd<T: Send>(
     scale: &Scale,
     measured: impl FnOnce(Arc<AtomicBool>) -> T + Send,
-) -> Outcome<Timed<(T, f64)>> {
+) -> Outcome<Ran<(T, f64)>> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut dd = Dd::start(scale.dd_mib)?;
-    let result = Timed::run(|| {
+    let result = Ran::run(|| {
         thread::scope(|scope| {
             let running = scope.spawn({
                 let stop = stop.clone();
@@ -203,7 +203,7 @@ fn written(scale: &Scale) -> Outcome<Row> {
     run(&stand, Arc::default(), scale.duration, 0);
     stand.settle()?;
     pairs("written / quiet", "5, beyond 2", 5.0, scale, |round| {
-        let quiet = Timed::run(|| Ok(run(&stand, Arc::default(), scale.duration, 2 * round + 1)))?;
+        let quiet = Ran::run(|| Ok(run(&stand, Arc::default(), scale.duration, 2 * round + 1)))?;
         stand.settle()?;
         let loud = beside_dd(scale, |stop| run(&stand, stop, LONGEST, 2 * round + 2))?;
         stand.settle()?;
@@ -223,8 +223,8 @@ fn written(scale: &Scale) -> Outcome<Row> {
 }
 
 /// What the host took, where it took anything.
-fn taken<T>(timed: &Timed<T>) -> String {
-    match timed.stolen.as_millis() {
+fn taken<T>(ran: &Ran<T>) -> String {
+    match ran.stolen.as_millis() {
         0 => String::new(),
         millis => format!("; the host took {millis} ms"),
     }

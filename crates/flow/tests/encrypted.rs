@@ -78,13 +78,13 @@ fn a_new_certificate_is_served_after_a_reload() {
     let mut before = connect(&server, Some(&settings.certificate), false).unwrap();
     let renewed = certificate(dir.path());
     assert!(connect(&server, Some(&renewed.certificate), false).is_err());
-    tls.reload().unwrap();
+    tls.renew().unwrap().put_in_force();
     let mut after = connect(&server, Some(&renewed.certificate), false).unwrap();
     round_trip(&mut after, b"renewed\n");
     round_trip(&mut before, b"old connections go on\n");
 
     std::fs::write(&settings.key, "no key").unwrap();
-    assert!(matches!(tls.reload(), Err(TlsError::File { .. })));
+    assert!(matches!(tls.renew(), Err(TlsError::File { .. })));
     let mut still = connect(&server, Some(&renewed.certificate), false).unwrap();
     round_trip(&mut still, b"the former stays\n");
 }

@@ -122,10 +122,10 @@ fn a_promotion_is_followed_and_a_former_primary_that_returns_stops_all_writes() 
 
     let mut settings = watched.settings.clone();
     settings.two_primaries = TwoPrimaries::HigherTimeline;
-    watched.backends.reload(&settings).unwrap();
+    watched.backends.prepare(&settings).unwrap().put_in_force();
     watched.until(&[Misplaced, Primary, Replica]);
     assert!(watched.trouble(0).contains("pg_rewind"), "{}", watched.trouble(0));
-    watched.backends.reload(&watched.settings).unwrap();
+    watched.backends.prepare(&watched.settings).unwrap().put_in_force();
     watched.until(&[Rival, Rival, Replica]);
     first.stop();
     watched.until(&[Down, Primary, Replica]);
@@ -228,14 +228,14 @@ fn its_own_user_needs_few_rights_and_asks_with_a_safe_search_path() {
 
     let mut settings = watched.settings.clone();
     settings.backend[0].password = ::watch::secret::Secret::new("wrong");
-    watched.backends.reload(&settings).unwrap();
+    watched.backends.prepare(&settings).unwrap().put_in_force();
     assert_eq!(watched.backends.get(0).unwrap().number(), 0, "its connections stay");
     primary.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'weir'");
     watched.until(&[Standing::Down, Standing::Replica]);
     assert!(watched.trouble(0).contains("28P01"), "{}", watched.trouble(0));
     settings.backend[0].password = ::watch::secret::Secret::new(PASSWORD);
     settings.backend[0].user = "postgres".to_owned();
-    watched.backends.reload(&settings).unwrap();
+    watched.backends.prepare(&settings).unwrap().put_in_force();
     watched.until(&[Standing::Primary, Standing::Replica]);
 }
 
@@ -247,17 +247,17 @@ fn backends_come_and_go_by_a_reload() {
     watched.until(&[Standing::Primary]);
     let mut settings = watched.settings.clone();
     settings.backend.push(BackendSettings::new("b", &replica.url()));
-    watched.backends.reload(&settings).unwrap();
+    watched.backends.prepare(&settings).unwrap().put_in_force();
     watched.until(&[Standing::Primary, Standing::Replica]);
     let former = watched.backends.get(1).unwrap();
     settings.backend[1].url =
         format!("{}:{}", replica.socket_dir().display(), replica.address.port());
-    watched.backends.reload(&settings).unwrap();
+    watched.backends.prepare(&settings).unwrap().put_in_force();
     let moved = || watched.backends.get(2).is_some_and(|b| b.standing() == Standing::Replica);
     wait::until("another one", wait::LONG, moved);
     assert!(watched.backends.get(1).is_none());
     assert_eq!((former.standing(), former.epoch()), (Standing::Down, 1));
-    watched.backends.reload(&watched.settings).unwrap();
+    watched.backends.prepare(&watched.settings).unwrap().put_in_force();
     watched.until(&[Standing::Primary]);
     assert_eq!(watched.eventual(), ["a"]);
 }

@@ -84,18 +84,10 @@ impl ServerTls {
         })))
     }
 
-    /// Reads the files anew: connections from now on see the new certificate.
+    /// Reads the files anew.
     ///
     /// # Errors
     /// As for [`with_clients`](Self::with_clients); the former certificate stays.
-    pub fn reload(&self) -> Result<(), TlsError> {
-        self.renew().map(Renewal::put_in_force)
-    }
-
-    /// As [`reload`](Self::reload), for whoever has more to look at before anything changes.
-    ///
-    /// # Errors
-    /// As for `reload`.
     pub fn renew(&self) -> Result<Renewal, TlsError> {
         let Server { settings, protocols, client_ca, .. } = &*self.0;
         let loaded = load(settings, protocols, client_ca.as_deref())?;

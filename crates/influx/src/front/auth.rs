@@ -154,7 +154,7 @@ impl Authenticator {
             None => None,
             Some(Credentials::Bearer(token)) => in_force.bearer(token).ok(),
             Some(Credentials::Password(user, password)) => {
-                in_force.remembered.load().get(&self.digest(&user, &password)).cloned()
+                in_force.remembered(&self.digest(&user, &password))
             }
         };
         user.is_some_and(|user| user.may_write(db))
@@ -190,8 +190,8 @@ impl Authenticator {
     async fn password(&self, name: &str, password: &str) -> Option<Arc<User>> {
         let in_force = self.in_force.load_full();
         let key = self.digest(name, password);
-        if let Some(user) = in_force.remembered.load().get(&key) {
-            return Some(user.clone());
+        if let Some(user) = in_force.remembered(&key) {
+            return Some(user);
         }
         let user = in_force.users.get(name)?.clone();
         let _turn = self.hashing.acquire().await.ok()?;
@@ -240,6 +240,11 @@ impl InForce {
             token_secret,
             remembered: ArcSwap::default(),
         }
+    }
+
+    /// The user whose credentials were found good before.
+    fn remembered(&self, key: &[u8; 32]) -> Option<Arc<User>> {
+        self.remembered.load().get(key).cloned()
     }
 
     /// The user that a token signed with the shared secret names. HMAC only, and `exp` must be

@@ -32,12 +32,20 @@ where
         return Err(too_large());
     }
     let bytes = collect(body, limits.body_max).await?;
-    if is_gzip(headers) { gunzip(&bytes, limits.decompressed_max) } else { Ok(bytes) }
+    Ok(unfolded(headers, &bytes, limits)?.unwrap_or(bytes))
 }
 
-/// Whether the body is gzipped.
-pub fn is_gzip(headers: &HeaderMap) -> bool {
-    headers.get(header::CONTENT_ENCODING).is_some_and(|v| v == "gzip")
+/// A body that has come whole, decompressed; `None` where it is not compressed.
+///
+/// # Errors
+/// As of [`read`].
+pub fn unfolded(
+    headers: &HeaderMap,
+    bytes: &[u8],
+    limits: Limits,
+) -> Result<Option<Bytes>, Answer> {
+    let gzip = headers.get(header::CONTENT_ENCODING).is_some_and(|v| v == "gzip");
+    gzip.then(|| gunzip(bytes, limits.decompressed_max)).transpose()
 }
 
 /// One frame, which is what a small write has, is taken as it is.
@@ -72,7 +80,7 @@ where
 }
 
 /// InfluxDB does not cap what a gzip body unfolds to; a thousandfold bomb must not cost memory.
-pub fn gunzip(bytes: &[u8], max: usize) -> Result<Bytes, Answer> {
+fn gunzip(bytes: &[u8], max: usize) -> Result<Bytes, Answer> {
     let mut out = Vec::with_capacity(bytes.len().saturating_mul(4).min(max));
     let read = MultiGzDecoder::new(bytes).take(max as u64 + 1).read_to_end(&mut out);
     match read {

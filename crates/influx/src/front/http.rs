@@ -19,16 +19,15 @@ use hyper_util::rt::TokioIo;
 
 use super::Front;
 use super::answer::{self, Answer};
-use super::request_id::RequestIds;
+use super::gateway::Live;
+use super::request_id::{REQUEST_ID, X_REQUEST_ID};
 use super::stamp::Stamp;
 use super::{ping, query, short, write};
 
-/// Which server answers: its version.
-pub const VERSION: HeaderName = HeaderName::from_static("x-influxdb-version");
-/// Which server answers: its build.
-pub const BUILD: HeaderName = HeaderName::from_static("x-influxdb-build");
+const VERSION: HeaderName = HeaderName::from_static("x-influxdb-version");
+const BUILD: HeaderName = HeaderName::from_static("x-influxdb-build");
 /// What clients take for the open-source server, as opposed to `ENT`.
-pub const OSS: HeaderValue = HeaderValue::from_static("OSS");
+static OSS: HeaderValue = HeaderValue::from_static("OSS");
 /// Header fields of one request; past that hyper answers 431.
 const HEADERS_MAX: usize = 100;
 
@@ -100,9 +99,9 @@ async fn respond(front: &Front, connection: &Connection, request: Request<Incomi
     let mut answer = route(front, connection, &head, body).await;
     connection.progress.idle();
     let headers = answer.headers_mut();
-    headers.insert(VERSION, front.gateway.live().version.clone());
-    headers.insert(BUILD, OSS);
-    RequestIds::put(headers, id);
+    for (name, value) in on_every_answer(&front.gateway.live(), &id) {
+        headers.insert(name, value.clone());
+    }
     if let Some(origin) = head.headers.get(ORIGIN).filter(|o| !o.is_empty()) {
         answer::allow_origin(headers, origin.clone());
     }
@@ -110,14 +109,20 @@ async fn respond(front: &Front, connection: &Connection, request: Request<Incomi
     answer
 }
 
+/// The headers that every answer has, in their order.
+pub fn on_every_answer<'a>(
+    live: &'a Live,
+    id: &'a HeaderValue,
+) -> [(HeaderName, &'a HeaderValue); 4] {
+    [(VERSION, &live.version), (BUILD, &OSS), (X_REQUEST_ID, id), (REQUEST_ID, id)]
+}
+
 async fn route(front: &Front, connection: &Connection, head: &Parts, body: Incoming) -> Answer {
-    match (&head.method, head.uri.path()) {
-        (&Method::POST, "/write") => {
-            write::serve(front, connection, write::Api::V1, head, body).await
-        }
-        (&Method::POST, "/api/v2/write") => {
-            write::serve(front, connection, write::Api::V2, head, body).await
-        }
+    let path = head.uri.path();
+    if let Some(api) = write::Api::at(path).filter(|_| head.method == Method::POST) {
+        return write::serve(front, connection, api, head, body).await;
+    }
+    match (&head.method, path) {
         (&Method::GET | &Method::POST, "/query") => {
             query::serve(front, connection, head, body).await
         }

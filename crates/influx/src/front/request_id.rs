@@ -40,12 +40,6 @@ impl RequestIds {
         hex(&mut text[24..36], self.node & 0xff_ffff_ffff);
         HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static("0"))
     }
-
-    /// Puts both headers on an answer.
-    pub fn put(headers: &mut HeaderMap, id: HeaderValue) {
-        headers.insert(X_REQUEST_ID, id.clone());
-        headers.insert(REQUEST_ID, id);
-    }
 }
 
 fn hex(out: &mut [u8], mut value: u64) {

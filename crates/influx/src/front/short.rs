@@ -20,12 +20,11 @@ use flow::progress::Phase;
 use flow::stream::Stream;
 use http::StatusCode;
 use http::header::HeaderValue;
-use tokio::io::{AsyncRead as _, AsyncWrite as _, AsyncWriteExt as _, ReadBuf};
+use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
 
 use super::Front;
 use super::answer::{Answer, Content};
 use super::http::{self as long, Connection};
-use super::request_id;
 use super::write::{Taken, Write};
 use cut::{Cut, Plain, cut};
 
@@ -172,29 +171,20 @@ impl Short<'_> {
         id: HeaderValue,
         last: bool,
     ) -> io::Result<()> {
-        let status = done.as_ref().map_or_else(|refusal| refusal.status(), |()| NO_CONTENT);
+        let status =
+            done.as_ref().map_or_else(|refusal| refusal.status(), |()| StatusCode::NO_CONTENT);
         self.front.gateway.metrics.answered(status);
-        let rest = poll_fn(|cx| {
-            let mut out = self.front.answer.borrow_mut();
-            out.clear();
-            self.front.put_answer(&mut out, &done, &id, last);
-            match Pin::new(&mut self.stream).poll_write(cx, &out) {
-                Poll::Ready(Ok(sent)) if sent == out.len() => Poll::Ready(Ok(Vec::new())),
-                Poll::Ready(Ok(sent)) => Poll::Ready(Ok(out[sent..].to_vec())),
-                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-                Poll::Pending => Poll::Ready(Ok(out.clone())),
-            }
-        });
-        let rest = rest.await?;
-        if !rest.is_empty() {
-            self.stream.write_all(&rest).await?;
-        }
+        // Whoever answers while this one is not taken at once makes another buffer.
+        let mut out = self.front.answer.take();
+        out.clear();
+        self.front.put_answer(&mut out, &done, &id, last);
+        let sent = self.stream.write_all(&out).await;
+        self.front.answer.replace(out);
+        sent?;
         self.stream.flush().await?;
         if last { self.stream.shutdown().await } else { Ok(()) }
     }
 }
-
-const NO_CONTENT: StatusCode = StatusCode::NO_CONTENT;
 
 impl Front {
     /// Writes an answer as the long way would.
@@ -225,10 +215,9 @@ impl Front {
                 }
             }
         }
-        put(out, long::VERSION.as_str(), self.gateway.live().version.as_bytes());
-        put(out, long::BUILD.as_str(), long::OSS.as_bytes());
-        put(out, request_id::X_REQUEST_ID.as_str(), id.as_bytes());
-        put(out, request_id::REQUEST_ID.as_str(), id.as_bytes());
+        for (name, value) in long::on_every_answer(&self.gateway.live(), id) {
+            put(out, name.as_str(), value.as_bytes());
+        }
         if last {
             put(out, "connection", b"close");
         }

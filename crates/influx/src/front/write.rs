@@ -117,15 +117,13 @@ impl<'a> Write<'a> {
         let Resolved::To(destination) = gateway.lookup(db, rp).ok()? else {
             return None;
         };
-        let parsed = if body::is_gzip(self.headers) {
-            match body::gunzip(body, gateway.live().limits.decompressed_max) {
-                Ok(unfolded) => self.parse(&unfolded, precision),
-                Err(refusal) => return Some(Err(refusal)),
-            }
-        } else {
-            self.parse(body, precision)
-        };
-        Some(self.append(parsed, db, rp, Some(&destination)))
+        let limits = gateway.live().limits;
+        let taken = body::unfolded(self.headers, body, limits).and_then(|unfolded| {
+            let mut parsed = self.parse(unfolded.as_deref().unwrap_or(body), precision);
+            self.check(&mut parsed.outcome, rp, Some(&destination))?;
+            self.append(parsed, db, Some(&destination))
+        });
+        Some(taken)
     }
 
     /// The checks stand in InfluxDB's order, so that a request with several faults hears of the
@@ -144,42 +142,45 @@ impl<'a> Write<'a> {
         }
         let live = gateway.live();
         let body = body::read(self.headers, body, live.limits).await?;
-        let parsed = self.parse(&body, precision);
+        let mut parsed = self.parse(&body, precision);
         drop(body);
+        self.check(&mut parsed.outcome, rp, destination.as_ref())?;
         if parsed.outcome.points > 0 {
             self.front.room().await?;
         }
-        self.append(parsed, db, rp, destination.as_ref())?.acknowledged(self.front).await
+        self.append(parsed, db, destination.as_ref())?.acknowledged(self.front).await
     }
 
-    /// Puts the points into the journal; there is no `destination` where the database has no such
-    /// policy.
+    /// Puts the points into the journal.
     fn append(
         &self,
-        mut parsed: Parsed,
+        parsed: Parsed,
         db: &str,
-        rp: &str,
         destination: Option<&Destination>,
     ) -> Result<Taken, Answer> {
-        let outcome = &mut parsed.outcome;
-        let mut ticket = None;
-        if outcome.points + outcome.dropped > 0 {
-            self.consistency()?;
-            let Some(destination) = destination else {
-                let message = format!("retention policy not found: {rp}");
-                return Err(answer::error(StatusCode::INTERNAL_SERVER_ERROR, &message));
-            };
-            self.check(destination, outcome);
-            if outcome.points > 0 {
-                ticket = Some(self.front.append_points(db, destination, outcome.points)?);
-            }
-        }
+        let points = parsed.outcome.points;
+        let destination = destination.filter(|_| points > 0);
+        let ticket = destination.map(|to| self.front.append_points(db, to, points)).transpose()?;
         Ok(Taken { ticket, parsed })
     }
 
-    /// Takes out what the embedded store would refuse: InfluxDB drops such a point whole and says
-    /// so, before the lines it could not read.
-    fn check(&self, destination: &Destination, outcome: &mut line::Outcome) {
+    /// Looks at what else there is to refuse of points; there is no `destination` where the
+    /// database has no such policy. Takes out what the embedded store would refuse: InfluxDB drops
+    /// such a point whole and says so, before the lines it could not read.
+    fn check(
+        &self,
+        outcome: &mut line::Outcome,
+        rp: &str,
+        destination: Option<&Destination>,
+    ) -> Result<(), Answer> {
+        if outcome.points + outcome.dropped == 0 {
+            return Ok(());
+        }
+        self.consistency()?;
+        let Some(destination) = destination else {
+            let message = format!("retention policy not found: {rp}");
+            return Err(answer::error(StatusCode::INTERNAL_SERVER_ERROR, &message));
+        };
         let mut points = self.front.points.borrow_mut();
         if let Some(checked) = self.front.check(destination, &mut points)
             && checked.dropped > 0
@@ -188,6 +189,7 @@ impl<'a> Write<'a> {
             outcome.dropped += checked.dropped;
             outcome.reason = checked.reason.or(outcome.reason.take());
         }
+        Ok(())
     }
 
     /// Where the points go; `None` where the database has no policy of that name.

@@ -126,7 +126,28 @@ pub struct Backends {
 }
 
 /// The backends by settings that are not in force yet.
-pub struct Prepared(Vec<(Arc<Backend>, Option<Changed>)>);
+#[must_use = "the former settings stay in force"]
+pub struct Prepared<'a> {
+    of: &'a Backends,
+    backends: Vec<Arc<Backend>>,
+    /// Those of them that were there before.
+    stay: Vec<(Arc<Backend>, Changed)>,
+    pace: Pace,
+    plan: Plan,
+}
+
+impl Prepared<'_> {
+    /// Takes them over.
+    pub fn put_in_force(self) {
+        let Self { of, backends, stay, pace, plan } = self;
+        stay.into_iter().for_each(|(backend, changed)| backend.take_over(changed));
+        of.shared.pace.store(Arc::new(pace));
+        lock(&of.shared.overseer).follow(plan, &of.shared.published);
+        of.poll_all(&backends);
+        // With other logins, some may answer otherwise.
+        backends.iter().for_each(|backend| backend.suspect());
+    }
+}
 
 #[derive(Debug)]
 struct Tasks {
@@ -176,55 +197,31 @@ impl Backends {
         Ok(this)
     }
 
-    /// Takes over other settings, as [`prepare`](Self::prepare) and
-    /// [`put_in_force`](Self::put_in_force) do.
-    ///
-    /// # Errors
-    /// A file of a backend's settings can not be read; everything stays as it was.
-    pub fn reload(&self, settings: &Settings) -> Result<(), StartError> {
-        let prepared = self.prepare(settings)?;
-        self.put_in_force(prepared, settings);
-        Ok(())
-    }
-
     /// The backends by other settings. Those whose address and TLS stay the same stay the same,
     /// with all that is known of them; others are new ones, with another number.
     ///
     /// # Errors
     /// A file of a backend's settings can not be read.
-    pub fn prepare(&self, settings: &Settings) -> Result<Prepared, StartError> {
+    pub fn prepare(&self, settings: &Settings) -> Result<Prepared<'_>, StartError> {
         let view = self.view();
         let mut tasks = lock(&self.tasks);
         let mut backends = Vec::with_capacity(settings.backend.len());
+        let mut stay = Vec::new();
         for wanted in &settings.backend {
             let there = view.backends().iter().find(|backend| backend.name() == wanted.name);
             match there.and_then(|there| Some((there, there.changed(wanted)?))) {
-                Some((there, changed)) => backends.push((Arc::clone(there), Some(changed?))),
+                Some((there, changed)) => {
+                    stay.push((Arc::clone(there), changed?));
+                    backends.push(Arc::clone(there));
+                }
                 None => {
-                    let new = Backend::new(tasks.next_number, wanted)?;
+                    backends.push(Arc::new(Backend::new(tasks.next_number, wanted)?));
                     tasks.next_number += 1;
-                    backends.push((Arc::new(new), None));
                 }
             }
         }
-        Ok(Prepared(backends))
-    }
-
-    /// Takes over what was prepared of the same settings.
-    pub fn put_in_force(&self, prepared: Prepared, settings: &Settings) {
-        let take_over = |(backend, changed): (Arc<Backend>, Option<Changed>)| {
-            if let Some(changed) = changed {
-                backend.take_over(changed);
-            }
-            backend
-        };
-        let backends: Vec<_> = prepared.0.into_iter().map(take_over).collect();
-        self.shared.pace.store(Arc::new(Pace::new(settings)));
         let plan = Plan::new(settings, backends.clone());
-        lock(&self.shared.overseer).follow(plan, &self.shared.published);
-        self.poll_all(&backends);
-        // With other logins, some may answer otherwise.
-        backends.iter().for_each(|backend| backend.suspect());
+        Ok(Prepared { of: self, backends, stay, pace: Pace::new(settings), plan })
     }
 
     /// Polls these and no others.

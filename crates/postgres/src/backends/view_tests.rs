@@ -117,10 +117,10 @@ async fn other_settings_are_in_force_once_they_are_taken() {
         || -> Vec<String> { backends.status().into_iter().map(|backend| backend.name).collect() };
     let first = backends.get(0).unwrap();
     // Nothing else has run in between.
-    backends.reload(&of(&["a", "b"])).unwrap();
+    backends.prepare(&of(&["a", "b"])).unwrap().put_in_force();
     assert_eq!(names(), ["a", "b"]);
     assert!(Arc::ptr_eq(&first, &backends.get(0).unwrap()));
-    backends.reload(&of(&["b"])).unwrap();
+    backends.prepare(&of(&["b"])).unwrap().put_in_force();
     assert_eq!(names(), ["b"]);
     assert_eq!(first.standing(), Standing::Down);
 }

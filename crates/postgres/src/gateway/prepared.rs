@@ -16,7 +16,7 @@ pub struct Prepared<'a> {
     settings: Settings,
     tls: Option<Renewal>,
     doors: Doors,
-    backends: backends::Prepared,
+    backends: backends::Prepared<'a>,
 }
 
 impl Gateway {
@@ -41,7 +41,7 @@ impl Prepared<'_> {
         if let Some(tls) = tls {
             tls.put_in_force();
         }
-        gateway.backends.put_in_force(backends, &settings);
+        backends.put_in_force();
         gateway.doors.store(Arc::new(doors));
         gateway.connections.set_max(settings.max_connections);
         let fixed = gateway.settings().needs_restart(&settings);

@@ -31,7 +31,7 @@ pub struct Plain<'a> {
     pub query: &'a str,
     /// Those that matter to a write.
     pub headers: HeaderMap,
-    /// Whole.
+    /// All that came behind the head.
     pub body: &'a [u8],
 }
 
@@ -46,23 +46,23 @@ pub fn cut(bytes: &[u8], head_max: usize, body_max: usize) -> Cut<'_> {
         }
         _ => return Cut::Other,
     };
-    let plain = Plain::of(&head).filter(|(_, length)| {
-        *length <= body_max && head_len.saturating_add(*length) <= scratch::SIZE
-    });
-    let Some((mut plain, length)) = plain else {
-        return Cut::Other;
-    };
-    plain.body = &bytes[head_len..];
-    match plain.body.len().cmp(&length) {
-        Ordering::Less => Cut::Part { head: true },
-        Ordering::Equal => Cut::Whole(plain),
-        Ordering::Greater => Cut::Other,
+    match Plain::of(&head, &bytes[head_len..]) {
+        Some((plain, length))
+            if length <= body_max && head_len.saturating_add(length) <= scratch::SIZE =>
+        {
+            match plain.body.len().cmp(&length) {
+                Ordering::Less => Cut::Part { head: true },
+                Ordering::Equal => Cut::Whole(plain),
+                Ordering::Greater => Cut::Other,
+            }
+        }
+        _ => Cut::Other,
     }
 }
 
 impl<'a> Plain<'a> {
-    /// A write by its head, and how long its body is.
-    fn of(head: &httparse::Request<'_, 'a>) -> Option<(Self, usize)> {
+    /// A write by its head and what has come of its body, and how long that is to be.
+    fn of(head: &httparse::Request<'_, 'a>, body: &'a [u8]) -> Option<(Self, usize)> {
         if head.method != Some("POST") || head.version != Some(1) {
             return None;
         }
@@ -90,7 +90,7 @@ impl<'a> Plain<'a> {
                 return None;
             }
         }
-        Some((Self { api, query, headers, body: &[] }, length?))
+        Some((Self { api, query, headers, body }, length?))
     }
 }
 
