@@ -75,6 +75,30 @@ impl Bell {
     }
 }
 
+/// How often the background has begun to sync the segments, and how often it was done.
+#[derive(Debug, Default)]
+pub(crate) struct Flushes {
+    begun: AtomicU64,
+    done: AtomicU64,
+}
+
+impl Flushes {
+    /// Runs one.
+    pub fn run<R>(&self, flush: impl FnOnce() -> R) -> R {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        let result = flush();
+        self.done.fetch_add(1, Ordering::SeqCst);
+        result
+    }
+
+    /// How many have begun, and whether one is under way.
+    pub fn look(&self) -> (u64, bool) {
+        let done = self.done.load(Ordering::SeqCst);
+        let begun = self.begun.load(Ordering::SeqCst);
+        (begun, begun != done)
+    }
+}
+
 /// One journal.
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -95,6 +119,7 @@ pub(crate) struct Core {
     pub cursor_files: Mutex<Vec<(String, CursorFile)>>,
     pub writer: Bell,
     pub syncer: Bell,
+    pub flushes: Flushes,
     pub keeper: Bell,
     /// Woken when a cursor has been persisted.
     pub persisted: Notify,
@@ -131,6 +156,7 @@ impl Core {
             cursor_files: Mutex::new(cursor_files),
             writer: Bell::default(),
             syncer: Bell::default(),
+            flushes: Flushes::default(),
             keeper: Bell::default(),
             persisted: Notify::new(),
             rates: Mutex::default(),

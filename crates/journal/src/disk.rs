@@ -12,8 +12,9 @@ use rustix::io::Errno;
 use crate::error::FileError;
 use crate::faults::Faults;
 
-/// Zeros for the end of a page and for new segments.
-pub(crate) static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+/// Zeros for the end of a page and for new segments. The kernel keeps in one piece what was
+/// written at once, and locks it as one while it goes to the disk: so it is no more than a page.
+pub(crate) static ZEROS: [u8; 1 << 12] = [0; 1 << 12];
 
 /// How much of a new segment is zeroed between two syncs: enough to be quick, and little enough
 /// that a group's sync never waits long behind it.

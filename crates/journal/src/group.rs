@@ -18,6 +18,9 @@
 //! The group's own position tells it from what an earlier life of a recycled segment left; the
 //! checksum of checksums does the same for the records of a group that was torn; the end of the
 //! group before tells the end of a segment from damage; the counts tell how much damage cost.
+//!
+//! A group begins where the one before ended, at the beginning of the page after that, or in the
+//! next segment.
 
 use crate::position::{Counts, Position};
 

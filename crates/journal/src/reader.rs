@@ -116,7 +116,10 @@ impl Reader<'_> {
             if between && bytes.len().saturating_sub(at) < group::HEADER_LEN && taken {
                 return Ok(None);
             }
-            let header = self.header(segment, from, bytes)?;
+            let header = self.header(segment, from, bytes, self.place.group)?;
+            if header.is_none() && between && self.turn_page(segment, from, bytes)? {
+                continue;
+            }
             let Some(header) = header.filter(|header| header.end() <= self.limit.end) else {
                 self.jump(Some(segment))?;
                 return Ok(None);
@@ -146,14 +149,31 @@ impl Reader<'_> {
         }
     }
 
-    /// The header of the group the place is in.
+    /// Goes on at the next page, if a group begins there that follows the one before.
+    fn turn_page(
+        &mut self,
+        segment: &Segment,
+        from: Position,
+        bytes: &[u8],
+    ) -> Result<bool, FileError> {
+        let end = self.place.position;
+        let page = segment.next_page(end);
+        let header = self.header(segment, from, bytes, page)?;
+        let follows = header.is_some_and(|header| page > end && header.previous_end == end);
+        if follows {
+            self.place = Place { position: page, group: page, ..self.place };
+        }
+        Ok(follows)
+    }
+
+    /// The header of the group at a place, unless the group is passed.
     fn header(
         &self,
         segment: &Segment,
         from: Position,
         bytes: &[u8],
+        group: Position,
     ) -> Result<Option<Header>, FileError> {
-        let group = self.place.group;
         let within = usize::try_from(group.since(from)).ok();
         let within = within.filter(|_| group >= from);
         if let Some(head) = within.and_then(|at| bytes.get(at..)) {

@@ -155,6 +155,12 @@ impl Segment {
         self.base <= position && position < self.end()
     }
 
+    /// The beginning of the first page that has nothing before a place.
+    pub fn next_page(&self, position: Position) -> Position {
+        let offset = self.offset(position);
+        position.after(offset.next_multiple_of(HEADER_LEN) - offset)
+    }
+
     /// Where a place of the segment is in the file.
     pub fn offset(&self, position: Position) -> u64 {
         HEADER_LEN + position.since(self.base)

@@ -34,7 +34,7 @@ pub(crate) fn flush(core: &Core) {
     let segments = lock(&core.unsynced).clone();
     for segment in &segments {
         let began = Instant::now();
-        if let Err(error) = core.disk.sync(&segment.file) {
+        if let Err(error) = core.flushes.run(|| core.disk.sync(&segment.file)) {
             core.poison(&format!("could not sync {}: {error}", segment.path.display()));
             return;
         }

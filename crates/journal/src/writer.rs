@@ -28,6 +28,8 @@ pub(crate) struct Writer {
     previous_end: Position,
     counts: Counts,
     synced_end: Position,
+    /// The flushes that had begun before the last group was written.
+    flushes: u64,
 }
 
 /// What one worker had appended.
@@ -50,7 +52,7 @@ impl Writer {
         let ledger = lock(&core.ledger);
         let (end, counts, synced_end) = (ledger.released_end, ledger.counts, ledger.synced_end);
         drop(ledger);
-        Writer { core, active: None, end, previous_end: end, counts, synced_end }
+        Writer { core, active: None, end, previous_end: end, counts, synced_end, flushes: 0 }
     }
 
     /// Works until the journal is closed and everything taken is written.
@@ -207,15 +209,30 @@ impl Writer {
 
     /// The segment the next group goes to; another one when the active has no room for it.
     fn segment_with_room(&mut self, needed: u64) -> Result<Arc<Segment>, Failure> {
-        let end = self.end.after(needed);
-        if let Some(active) = self.active.as_ref().filter(|active| end <= active.end()) {
-            return Ok(active.clone());
+        let apart = self.is_page_under_way();
+        if let Some(active) = &self.active {
+            let page = active.next_page(self.end);
+            let places = [apart.then_some(page), Some(self.end)];
+            let fits = |at: &Position| at.after(needed) <= active.end();
+            if let Some(at) = places.into_iter().flatten().find(fits) {
+                self.end = at;
+                return Ok(active.clone());
+            }
         }
         let next = self.next_segment()?;
         self.unstick();
         self.end = next.base;
         self.active = Some(next.clone());
         Ok(next)
+    }
+
+    /// Whether the page that the last group ends in may be on its way to the disk because of a
+    /// flush. The kernel locks it until the disk's queue has room for it, so that a write into it
+    /// waits for the disk: the next group begins on a page of its own.
+    fn is_page_under_way(&mut self) -> bool {
+        let (begun, under_way) = self.core.flushes.look();
+        let before = std::mem::replace(&mut self.flushes, begun);
+        !self.core.is_durable() && (under_way || begun != before)
     }
 
     /// Puts the prepared segment to use and has another one prepared.

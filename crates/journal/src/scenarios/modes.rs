@@ -4,8 +4,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use watch::units::Size;
+
 use super::{Rig, append, drain, next, number, numbers, payload, put, receive, until};
-use crate::{Ack, AckError, AppendError, Position, Start};
+use crate::inspect::verify;
+use crate::{Ack, AckError, AppendError, Position, Start, group};
 
 #[tokio::test]
 async fn durable_tells_nobody_before_the_sync() {
@@ -48,6 +51,37 @@ async fn written_acknowledges_while_a_sync_is_under_way_and_persists_no_cursor_p
     rig.faults.hold_syncs(false);
     until(|| consumer.status().persisted == status.written_end).await;
     assert!(journal.status().synced_end >= status.written_end);
+}
+
+/// The kernel locks a page on its way to the disk: whoever writes into it waits for the disk.
+#[tokio::test]
+async fn no_group_begins_in_a_page_that_a_flush_may_hold() {
+    let mut rig = Rig::with(|settings| {
+        settings.ack = Ack::Written;
+        settings.flush_interval = watch::units::Duration::from_millis(1);
+        settings.segment_size = Size::from_kib(64);
+    });
+    let (page, capacity) = (4096, rig.settings.segment_capacity());
+    let (journal, _) = rig.open();
+    for n in 0..51 {
+        until(|| journal.status().synced_end == journal.status().written_end).await;
+        let at = put(&journal, n).await.unwrap();
+        let within = (at.0 - group::HEADER_LEN as u64) % capacity;
+        // The room that a segment has left was promised to those who append.
+        let is_last = within >= capacity - page;
+        assert!(within.is_multiple_of(page) || is_last, "{n} at {at}");
+    }
+    journal.close().await;
+    drop(journal);
+
+    let report = verify(&rig.settings.dir).unwrap();
+    assert!(report.is_intact(), "{report}");
+    assert!(report.segments.len() > 2, "{report}");
+    let (journal, recovery) = rig.reopen();
+    assert!(recovery.is_clean(), "{recovery}");
+    let mut consumer = journal.consumer("a", Start::Oldest).unwrap();
+    assert_eq!(receive(&mut consumer, 51).await, (0..51).collect::<Vec<_>>());
+    assert!(journal.status().damage.is_empty());
 }
 
 #[tokio::test]
