@@ -144,7 +144,7 @@ impl CursorFile {
     ) -> Result<CursorFile, FileError> {
         let path = dir.join(file_name(name));
         let new = path.with_extension("new");
-        let file = disk.create(&new, 2 * SLOT_LEN as u64)?;
+        let file = disk.create(&new, 2 * SLOT_LEN as u64, SLOT_LEN as u64)?;
         let mut cursor = CursorFile { file, path: new.clone(), name: name.to_owned(), sequence: 0 };
         cursor.write(disk, account)?;
         disk.rename(&new, &path).map_err(FileError::of("rename", &new))?;

@@ -12,9 +12,8 @@ use rustix::io::Errno;
 use crate::error::FileError;
 use crate::faults::Faults;
 
-/// Zeros for the end of a page and for new segments. The kernel keeps in one piece what was
-/// written at once, and locks it as one while it goes to the disk: so it is no more than a page.
-pub(crate) static ZEROS: [u8; 1 << 12] = [0; 1 << 12];
+/// Zeros for the end of a page and for new segments.
+pub(crate) static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// How much of a new segment is zeroed between two syncs: enough to be quick, and little enough
 /// that a group's sync never waits long behind it.
@@ -80,7 +79,10 @@ impl Disk {
     /// Makes a file of `len` bytes, all of them on the disk. The blocks are reserved first, so that
     /// a full disk shows at once, and then written, because a sync of blocks that are only
     /// reserved has to commit the file system's own log each time.
-    pub fn create(&self, path: &Path, len: u64) -> Result<File, FileError> {
+    ///
+    /// The kernel keeps in one piece what was written at once, and locks it as one while it goes
+    /// to the disk: `piece` is how much that is at most.
+    pub fn create(&self, path: &Path, len: u64, piece: u64) -> Result<File, FileError> {
         self.faults.allocate().map_err(FileError::of("make", path))?;
         let file = OpenOptions::new()
             .read(true)
@@ -89,14 +91,15 @@ impl Disk {
             .truncate(true)
             .open(path)
             .map_err(FileError::of("make", path))?;
-        self.reserve(&file, path, len).inspect_err(|_| {
+        self.reserve(&file, path, len, piece).inspect_err(|_| {
             // Best effort: a file half made would keep the room that is missing.
             let _ = std::fs::remove_file(path);
         })?;
         Ok(file)
     }
 
-    fn reserve(&self, file: &File, path: &Path, len: u64) -> Result<(), FileError> {
+    fn reserve(&self, file: &File, path: &Path, len: u64, piece: u64) -> Result<(), FileError> {
+        let zeros = &ZEROS[..ZEROS.len().min(piece as usize)];
         match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len) {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
             Err(error) => return Err(FileError::of("make", path)(error.into())),
@@ -105,8 +108,8 @@ impl Disk {
         while at < len {
             let step_end = len.min(at + ZERO_STEP);
             while at < step_end {
-                let n = (step_end - at).min(ZEROS.len() as u64) as usize;
-                file.write_all_at(&ZEROS[..n], at).map_err(FileError::of("make", path))?;
+                let n = (step_end - at).min(zeros.len() as u64) as usize;
+                file.write_all_at(&zeros[..n], at).map_err(FileError::of("make", path))?;
                 at += n as u64;
             }
             self.sync(file).map_err(FileError::of("sync", path))?;

@@ -147,6 +147,10 @@ pub(crate) fn link(chain: u32, checksum: u32) -> u32 {
 
 /// The checksum of checksums of two stretches, the second of `records` records.
 pub(crate) fn join(first: u32, second: u32, records: u32) -> u32 {
+    // Nothing, or what leaves nothing behind: with one worker there is nothing to join.
+    if first == 0 {
+        return second;
+    }
     crc32c::crc32c_combine(first, second, records as usize * 4)
 }
 

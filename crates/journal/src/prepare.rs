@@ -85,7 +85,9 @@ fn spare(core: &Core) -> Result<Option<(PathBuf, File)>, FileError> {
         if files.bytes(len) + len <= core.settings.max_size.bytes() {
             let path = spare_path(core, &mut files);
             drop(files);
-            let file = core.disk.create(&path, len)?;
+            // Whoever syncs what it has written waits for itself alone.
+            let piece = if core.is_durable() { len } else { segment::HEADER_LEN };
+            let file = core.disk.create(&path, len, piece)?;
             return Ok(Some((path, file)));
         }
         drop(files);
