@@ -138,7 +138,33 @@ pub fn put_post(out: &mut Vec<u8>, target: &str, body: &[u8]) {
 /// # Panics
 /// When the system can't poll.
 pub fn run(plan: &Plan, request: impl FnMut(u64, &mut Vec<u8>)) -> Report {
-    Run::new(plan, request).finish()
+    Clients::connect(plan).run(plan, request)
+}
+
+/// Connections that are kept from one load to the next.
+pub struct Clients {
+    epoll: Rc<OwnedFd>,
+    sockets: Vec<Socket>,
+}
+
+impl Clients {
+    /// Connects where and as often as the plan says.
+    ///
+    /// # Panics
+    /// When the system can't poll.
+    pub fn connect(plan: &Plan) -> Self {
+        let epoll = Rc::new(epoll::create(CreateFlags::CLOEXEC).expect("epoll can be had"));
+        let socket = |at| Socket::connected(plan.address, epoll.clone(), at);
+        Self { sockets: (0..plan.connections).map(socket).collect(), epoll }
+    }
+
+    /// Sends a load to the same server; `request` appends the bytes of request number n.
+    ///
+    /// # Panics
+    /// When the system can't poll.
+    pub fn run(&mut self, plan: &Plan, request: impl FnMut(u64, &mut Vec<u8>)) -> Report {
+        Run::new(plan, self, request).finish()
+    }
 }
 
 struct Run<'a, F> {
@@ -147,7 +173,7 @@ struct Run<'a, F> {
     epoll: Rc<OwnedFd>,
     events: Vec<Event>,
     looked_at: Instant,
-    sockets: Vec<Socket>,
+    sockets: &'a mut [Socket],
     idle: Vec<usize>,
     /// Due and not yet sent, for want of an idle connection.
     due: VecDeque<u64>,
@@ -159,19 +185,15 @@ struct Run<'a, F> {
 }
 
 impl<'a, F: FnMut(u64, &mut Vec<u8>)> Run<'a, F> {
-    fn new(plan: &'a Plan, request: F) -> Self {
-        let epoll = Rc::new(epoll::create(CreateFlags::CLOEXEC).expect("epoll can be had"));
-        // Connecting is not part of what is measured.
-        let socket = |at| Socket::connected(plan.address, epoll.clone(), at);
-        let sockets = (0..plan.connections).map(socket).collect();
+    fn new(plan: &'a Plan, clients: &'a mut Clients, request: F) -> Self {
         Self {
             plan,
             request,
-            epoll,
+            epoll: clients.epoll.clone(),
             events: Vec::with_capacity(EVENTS_MAX),
             looked_at: Instant::now(),
-            sockets,
-            idle: (0..plan.connections).rev().collect(),
+            idle: (0..clients.sockets.len()).rev().collect(),
+            sockets: &mut clients.sockets,
             due: VecDeque::new(),
             next: 0,
             begun: Instant::now(),

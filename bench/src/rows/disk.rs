@@ -2,15 +2,17 @@
 //! write+fdatasync at the same rate, `written` beside itself in quiet.
 
 use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use rig::load::{self, Plan, Report};
+use rig::load::{self, Clients, Plan, Report};
 use rig::places;
 
 use crate::load::{LINE_BYTES, line};
@@ -21,36 +23,66 @@ use crate::stand::Stand;
 use crate::{Outcome, Scale};
 
 const RATE: f64 = 10_000.0;
-/// Enough that the schedule is kept while answers take 400 ms, as a flush beside dd does.
+/// Enough that the schedule is kept while answers take 400 ms.
 const CONNECTIONS: usize = 4096;
+/// The same for those of a second and a half, as a flush beside dd does.
+const FLUSH_CONNECTIONS: usize = 16_000;
 /// Preallocated for the probe, as a journal's segments are.
 const PROBE_BYTES: u64 = 256 << 20;
 
-/// dd to a file of its own; it syncs at its end.
+/// A file that dd writes again and again. It is laid down once and never freed: what a virtual
+/// machine frees its host takes away from it again, and stops it for that.
 struct Dd {
-    child: Child,
-    begun: Instant,
+    dir: tempfile::TempDir,
     mib: u64,
-    _dir: tempfile::TempDir,
 }
 
 impl Dd {
-    fn start(mib: u64) -> Outcome<Self> {
-        let dir = places::directory();
-        let to = dir.path().join("dd");
-        let child = Command::new("dd")
-            .args(["if=/dev/zero", "bs=1M", "conv=fdatasync"])
-            .arg(format!("count={mib}"))
-            .arg(format!("of={}", to.display()))
-            .stderr(Stdio::null())
-            .spawn()?;
-        Ok(Self { child, begun: Instant::now(), mib, _dir: dir })
+    fn lay_down(mib: u64) -> Outcome<Self> {
+        let this = Self { dir: places::directory(), mib };
+        this.write()?;
+        Ok(this)
     }
 
-    /// Waits for its end; gives MB a second.
-    fn finish(&mut self) -> Outcome<f64> {
-        self.child.wait()?;
-        Ok(self.mib as f64 * 1.048_576 / self.begun.elapsed().as_secs_f64())
+    /// Runs dd, which syncs at its end.
+    fn write(&self) -> io::Result<()> {
+        let done = Command::new("dd")
+            .args(["if=/dev/zero", "bs=1M", "conv=notrunc,fdatasync"])
+            .arg(format!("count={}", self.mib))
+            .arg(format!("of={}", self.dir.path().join("dd").display()))
+            .stderr(Stdio::null())
+            .status()?;
+        if done.success() { Ok(()) } else { Err(io::Error::other("dd failed")) }
+    }
+
+    /// Runs `measured` while dd writes everything, and again until `least` has passed. Gives dd's
+    /// MB a second too.
+    fn beside<T>(
+        &self,
+        least: Duration,
+        measured: impl FnOnce(Arc<AtomicBool>) -> T,
+    ) -> Outcome<Ran<(T, f64)>> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let write_all = || {
+            let (begun, mut mib) = (Instant::now(), 0);
+            let mut done = Ok(());
+            while done.is_ok() && (mib == 0 || begun.elapsed() < least) {
+                done = self.write();
+                mib += self.mib;
+            }
+            stop.store(true, Ordering::SeqCst);
+            done.map(|()| mib as f64 * 1.048_576 / begun.elapsed().as_secs_f64())
+        };
+        let ran = Ran::run(|| {
+            thread::scope(|scope| {
+                let writing = scope.spawn(write_all);
+                let result = measured(stop.clone());
+                let speed = writing.join().map_err(|_| "the thread beside dd panicked")?;
+                Ok((result, speed?))
+            })
+        });
+        settle_disk();
+        ran
     }
 }
 
@@ -69,46 +101,26 @@ impl<T> Ran<T> {
     }
 }
 
-/// Runs `measured` while dd writes, until dd has ended. Gives dd's MB a second too.
-fn beside_dd<T: Send>(
-    scale: &Scale,
-    measured: impl FnOnce(Arc<AtomicBool>) -> T + Send,
-) -> Outcome<Ran<(T, f64)>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let mut dd = Dd::start(scale.dd_mib)?;
-    let result = Ran::run(|| {
-        thread::scope(|scope| {
-            let running = scope.spawn({
-                let stop = stop.clone();
-                move || measured(stop)
-            });
-            let speed = dd.finish();
-            stop.store(true, Ordering::SeqCst);
-            let result = running.join().map_err(|_| "the measuring thread panicked")?;
-            Ok((result, speed?))
-        })
-    });
-    settle_disk();
-    result
-}
-
 /// Waits until what dd left in the page cache is on the disk, so that the next run has it quiet.
 fn settle_disk() {
     let _ = Command::new("sync").status();
 }
 
-/// The bare probe: whatever is due is written together and synced, as a journal without anything
-/// around it would. Gives microseconds from the intended time.
-fn probe(dir: &Path, stop: &AtomicBool) -> std::io::Result<Histogram<u64>> {
-    use std::os::unix::fs::FileExt;
+/// The file of the bare probe, preallocated as a journal's segments are.
+fn lay_down_probe(dir: &Path) -> io::Result<File> {
     let file = File::create(dir.join("probe"))?;
     let zeros = vec![0; 1 << 20];
     for mib in 0..PROBE_BYTES >> 20 {
         file.write_all_at(&zeros, mib << 20)?;
     }
     file.sync_all()?;
-    let mut histogram =
-        Histogram::new_with_bounds(1, 120_000_000, 3).map_err(std::io::Error::other)?;
+    Ok(file)
+}
+
+/// The bare probe: whatever is due is written together and synced, as a journal without anything
+/// around it would. Gives microseconds from the intended time.
+fn probe(file: &File, stop: &AtomicBool) -> io::Result<Histogram<u64>> {
+    let mut histogram = Histogram::new_with_bounds(1, 120_000_000, 3).map_err(io::Error::other)?;
     let intended = |number: u64| Duration::from_secs_f64(number as f64 / RATE);
     let (begun, mut next, mut at) = (Instant::now(), 0, 0);
     while !stop.load(Ordering::SeqCst) {
@@ -136,11 +148,33 @@ fn probe(dir: &Path, stop: &AtomicBool) -> std::io::Result<Histogram<u64>> {
     Ok(histogram)
 }
 
-fn run(stand: &Stand, stop: Arc<AtomicBool>, longest: Duration, number: u32) -> Report {
-    let target = format!("/write?db={DATABASE}");
-    let plan =
-        Plan { stop, connections: CONNECTIONS, ..Plan::rate(stand.weir.http, RATE, longest) };
-    load::run(&plan, |n, out| load::put_post(out, &target, line(number, n).as_bytes()))
+/// The clients of a stand, whose connections stay and have all been used before anything is
+/// measured.
+struct Load<'a> {
+    stand: &'a Stand,
+    clients: Clients,
+    runs: u32,
+}
+
+impl<'a> Load<'a> {
+    fn warmed(stand: &'a Stand, connections: usize, scale: &Scale) -> Outcome<Self> {
+        let plan = Plan::closed(stand.weir.http, connections, scale.duration);
+        let mut this = Self { stand, clients: Clients::connect(&plan), runs: 0 };
+        this.run(&plan);
+        stand.settle()?;
+        Ok(this)
+    }
+
+    fn steady(&mut self, stop: Arc<AtomicBool>, longest: Duration) -> Report {
+        self.run(&Plan { stop, ..Plan::rate(self.stand.weir.http, RATE, longest) })
+    }
+
+    fn run(&mut self, plan: &Plan) -> Report {
+        let target = format!("/write?db={DATABASE}");
+        let run = self.runs;
+        self.runs += 1;
+        self.clients.run(plan, |n, out| load::put_post(out, &target, line(run, n).as_bytes()))
+    }
 }
 
 fn failed(reports: &[&Report]) -> Option<Verdict> {
@@ -162,7 +196,8 @@ fn p999_ms(histogram: &Histogram<u64>) -> f64 {
 /// # Errors
 /// When anything can't be started, or an acknowledged point is missing.
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
-    Ok(vec![durable(scale)?, written(scale)?])
+    let dd = Dd::lay_down(scale.dd_mib)?;
+    Ok(vec![durable(scale, &dd)?, written(scale, &dd)?])
 }
 
 const LONGEST: Duration = Duration::from_secs(600);
@@ -174,12 +209,14 @@ struct Pair {
     failed: Option<Verdict>,
 }
 
-fn durable(scale: &Scale) -> Outcome<Row> {
+fn durable(scale: &Scale, dd: &Dd) -> Outcome<Row> {
     let stand = Stand::start("durable")?;
+    let mut load = Load::warmed(&stand, FLUSH_CONNECTIONS, scale)?;
     let dir = places::directory();
-    pairs("durable / bare write+fdatasync", "2, beyond 1.2", 2.0, scale, |round| {
-        let bare = beside_dd(scale, |stop| probe(dir.path(), &stop))?;
-        let weir = beside_dd(scale, |stop| run(&stand, stop, LONGEST, round))?;
+    let file = lay_down_probe(dir.path())?;
+    pairs("durable / bare write+fdatasync", "2, beyond 1.2", 2.0, scale, || {
+        let bare = dd.beside(scale.duration, |stop| probe(&file, &stop))?;
+        let weir = dd.beside(scale.duration, |stop| load.steady(stop, LONGEST))?;
         stand.settle()?;
         let ((histogram, dd_bare), (report, dd_weir)) = (&bare.result, &weir.result);
         let histogram = histogram.as_ref().map_err(ToString::to_string)?;
@@ -198,14 +235,13 @@ fn durable(scale: &Scale) -> Outcome<Row> {
     })
 }
 
-fn written(scale: &Scale) -> Outcome<Row> {
+fn written(scale: &Scale, dd: &Dd) -> Outcome<Row> {
     let stand = Stand::start("written")?;
-    run(&stand, Arc::default(), scale.duration, 0);
-    stand.settle()?;
-    pairs("written / quiet", "5, beyond 2", 5.0, scale, |round| {
-        let quiet = Ran::run(|| Ok(run(&stand, Arc::default(), scale.duration, 2 * round + 1)))?;
+    let mut load = Load::warmed(&stand, CONNECTIONS, scale)?;
+    pairs("written / quiet", "5, beyond 2", 5.0, scale, || {
+        let quiet = Ran::run(|| Ok(load.steady(Arc::default(), scale.duration)))?;
         stand.settle()?;
-        let loud = beside_dd(scale, |stop| run(&stand, stop, LONGEST, 2 * round + 2))?;
+        let loud = dd.beside(scale.duration, |stop| load.steady(stop, LONGEST))?;
         stand.settle()?;
         let (before, (beside, dd)) = (&quiet.result, &loud.result);
         let (quiet_ms, loud_ms) = (p999_ms(&before.latency), p999_ms(&beside.latency));
@@ -236,20 +272,23 @@ fn pairs(
     to_reach: &str,
     most: f64,
     scale: &Scale,
-    mut pair: impl FnMut(u32) -> Outcome<Pair>,
+    mut pair: impl FnMut() -> Outcome<Pair>,
 ) -> Outcome<Row> {
     let (mut ratios, mut notes, mut bad) = (Vec::new(), Vec::new(), None);
-    for round in 0..scale.rounds as u32 {
-        let Pair { ratio, note, failed } = pair(round)?;
+    for _ in 0..scale.rounds {
+        let Pair { ratio, note, failed } = pair()?;
         ratios.push(ratio);
         notes.push(format!("{ratio:.2}: {note}"));
         bad = bad.or(failed);
     }
     let ratio = median(&ratios);
     notes.push(format!(
-        "dd of {} MiB, 10,000/s, from the intended time, median of {}; what the host takes, both \
+        "dd of {} MiB to a file that is there, again until {} s have passed, 10,000/s over \
+         connections that are warm, from the intended time, median of {}; what the host takes, both \
          CPUs at a time, is in the figures: p99.9 looks at a thousandth of the time",
-        scale.dd_mib, scale.rounds
+        scale.dd_mib,
+        scale.duration.as_secs(),
+        scale.rounds
     ));
     let row = Row {
         figure: format!("p99.9 of acks under dd: {what}"),
