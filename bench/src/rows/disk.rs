@@ -148,8 +148,8 @@ fn probe(file: &File, stop: &AtomicBool) -> io::Result<Histogram<u64>> {
     Ok(histogram)
 }
 
-/// The clients of a stand, whose connections stay and have all been used before anything is
-/// measured.
+/// The clients of a stand. Their connections stay, and have all been used beside dd before anything
+/// is measured: memory that was not used for a while may be the host's by now.
 struct Load<'a> {
     stand: &'a Stand,
     clients: Clients,
@@ -157,10 +157,10 @@ struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    fn warmed(stand: &'a Stand, connections: usize, scale: &Scale) -> Outcome<Self> {
-        let plan = Plan::closed(stand.weir.http, connections, scale.duration);
+    fn warmed(stand: &'a Stand, connections: usize, dd: &Dd, scale: &Scale) -> Outcome<Self> {
+        let plan = Plan::closed(stand.weir.http, connections, LONGEST);
         let mut this = Self { stand, clients: Clients::connect(&plan), runs: 0 };
-        this.run(&plan);
+        dd.beside(scale.duration, |stop| this.run(&Plan { stop, ..plan }))?;
         stand.settle()?;
         Ok(this)
     }
@@ -211,7 +211,7 @@ struct Pair {
 
 fn durable(scale: &Scale, dd: &Dd) -> Outcome<Row> {
     let stand = Stand::start("durable")?;
-    let mut load = Load::warmed(&stand, FLUSH_CONNECTIONS, scale)?;
+    let mut load = Load::warmed(&stand, FLUSH_CONNECTIONS, dd, scale)?;
     let dir = places::directory();
     let file = lay_down_probe(dir.path())?;
     pairs("durable / bare write+fdatasync", "2, beyond 1.2", 2.0, scale, || {
@@ -237,7 +237,7 @@ fn durable(scale: &Scale, dd: &Dd) -> Outcome<Row> {
 
 fn written(scale: &Scale, dd: &Dd) -> Outcome<Row> {
     let stand = Stand::start("written")?;
-    let mut load = Load::warmed(&stand, CONNECTIONS, scale)?;
+    let mut load = Load::warmed(&stand, CONNECTIONS, dd, scale)?;
     pairs("written / quiet", "5, beyond 2", 5.0, scale, || {
         let quiet = Ran::run(|| Ok(load.steady(Arc::default(), scale.duration)))?;
         stand.settle()?;
