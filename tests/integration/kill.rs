@@ -49,7 +49,17 @@ fn killed_under_load(scene: &mut Scene) -> Report {
 
 #[test]
 fn weir_is_killed_again_and_again_and_no_acknowledged_point_is_lost() {
-    let mut scene = Scene::new();
+    nothing_is_lost(Scene::new());
+}
+
+/// What the kernel has outlives the process; flushes are many, so that groups begin behind them.
+#[test]
+fn what_is_written_and_not_flushed_outlives_a_kill() {
+    let written = "ack = \"written\"\nflush-interval = \"5ms\"";
+    nothing_is_lost(Scene::with(|setup| setup.journal(written)));
+}
+
+fn nothing_is_lost(mut scene: Scene) {
     let report = killed_under_load(&mut scene);
     scene.weir.wait_delivered();
     let sent: HashSet<String> = (0..report.sent).map(|n| point(n).trim_end().to_owned()).collect();

@@ -284,8 +284,8 @@ fn pairs(
     let ratio = median(&ratios);
     notes.push(format!(
         "dd of {} MiB to a file that is there, again until {} s have passed, 10,000/s over \
-         connections that are warm, from the intended time, median of {}; what the host takes, both \
-         CPUs at a time, is in the figures: p99.9 looks at a thousandth of the time",
+         connections that are warm, from the intended time, median of {}; what the host takes, \
+         both CPUs at a time, is in the figures: p99.9 looks at a thousandth of the time",
         scale.dd_mib,
         scale.duration.as_secs(),
         scale.rounds
