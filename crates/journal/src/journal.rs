@@ -57,6 +57,11 @@ struct Threads {
 }
 
 impl Journal {
+    #[cfg(test)]
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.running.core
+    }
+
     /// Opens the journal in `settings.dir`, or makes it. Takes the directory for this process,
     /// recovers what is there and says what it found.
     pub fn open(settings: Settings, registry: &Registry) -> Result<(Journal, Recovery), OpenError> {

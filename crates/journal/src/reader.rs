@@ -176,7 +176,7 @@ impl Reader<'_> {
     ) -> Result<Option<Header>, FileError> {
         let within = usize::try_from(group.since(from)).ok();
         let within = within.filter(|_| group >= from);
-        if let Some(head) = within.and_then(|at| bytes.get(at..)) {
+        if let Some(head) = within.and_then(|at| bytes.get(at..at + group::HEADER_LEN)) {
             return Ok(Header::decode(self.core.salt, head, group));
         }
         if !segment.contains(group) {
