@@ -158,8 +158,10 @@ impl Reader<'_> {
     ) -> Result<bool, FileError> {
         let end = self.place.position;
         let page = segment.next_page(end);
-        let header = self.header(segment, from, bytes, page)?;
-        let follows = header.is_some_and(|header| page > end && header.previous_end == end);
+        let follows = page > end
+            && self
+                .header(segment, from, bytes, page)?
+                .is_some_and(|header| header.previous_end == end);
         if follows {
             self.place = Place { position: page, group: page, ..self.place };
         }

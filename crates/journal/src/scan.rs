@@ -49,8 +49,7 @@ pub(crate) fn first(segment: &Segment, salt: u32) -> io::Result<Option<Header>> 
 /// Whether there is something behind the end of the groups that a group must have left: the last
 /// write filled its page up with zeros.
 pub(crate) fn has_leavings(segment: &Segment, end: Position) -> io::Result<bool> {
-    let offset = segment.offset(end);
-    let page_left = offset.next_multiple_of(crate::segment::HEADER_LEN) - offset;
+    let page_left = segment.next_page(end).since(end);
     let bytes = segment.read(end, page_left as usize)?;
     Ok(bytes.iter().any(|byte| *byte != 0))
 }

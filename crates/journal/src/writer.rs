@@ -11,7 +11,7 @@ use crate::gate::Room;
 use crate::group::{self, Header};
 use crate::inlet::{Inlet, Open};
 use crate::position::{Counts, Position};
-use crate::segment::{self, First, Segment};
+use crate::segment::{First, Segment};
 use crate::shelf::Next;
 use crate::tail::{Piece, TailGroup};
 
@@ -161,8 +161,7 @@ impl Writer {
     /// the disk first, and recovery finds no leavings of a recycled segment right behind.
     fn write(&self, segment: &Segment, header: &Header, group: &[Taken]) -> Result<(), Failure> {
         let head = header.encode(self.core.salt);
-        let end = segment.offset(header.end());
-        let padding = end.next_multiple_of(segment::HEADER_LEN) - end;
+        let padding = segment.next_page(header.end()).since(header.end());
         let mut parts: Vec<&[u8]> = Vec::with_capacity(group.len() + 2);
         parts.push(&head);
         parts.extend(group.iter().map(|taken| taken.open.bytes.as_slice()));

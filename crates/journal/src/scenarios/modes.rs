@@ -10,7 +10,7 @@ use super::{Rig, append, drain, next, number, numbers, payload, put, receive, un
 use crate::core::lock;
 use crate::inspect::verify;
 use crate::reader::{self, Item, Limit, Place};
-use crate::{Ack, AckError, AppendError, Counts, Position, Start, group};
+use crate::{Ack, AckError, AppendError, Counts, Position, Start, group, segment};
 
 #[tokio::test]
 async fn durable_tells_nobody_before_the_sync() {
@@ -63,7 +63,7 @@ async fn no_group_begins_in_a_page_that_a_flush_may_hold() {
         settings.flush_interval = watch::units::Duration::from_millis(1);
         settings.segment_size = Size::from_kib(128);
     });
-    let (page, capacity) = (4096, rig.settings.segment_capacity());
+    let (page, capacity) = (segment::HEADER_LEN, rig.settings.segment_capacity());
     let (journal, _) = rig.open();
     for n in 0..60 {
         until(|| journal.status().synced_end == journal.status().written_end).await;
@@ -85,7 +85,8 @@ async fn no_group_begins_in_a_page_that_a_flush_may_hold() {
     assert_eq!(receive(&mut consumer, 60).await, (0..60).collect::<Vec<_>>());
     // Some of what is read at once ends within the header that begins a page.
     let core = journal.core();
-    let start = Place { position: Position(0), group: Position(0), counts: Counts::default() };
+    let start =
+        Place { position: Position::ZERO, group: Position::ZERO, counts: Counts::default() };
     let ledger = lock(&core.ledger);
     let limit = Limit { end: ledger.released_end, counts: ledger.counts };
     drop(ledger);
