@@ -78,6 +78,28 @@ async fn a_listing_asked_for_before_a_statement_ran_is_not_taken() {
 }
 
 #[tokio::test]
+async fn a_statement_may_have_run_before_it_is_taken_into_account() {
+    let dir = tempfile::tempdir().unwrap();
+    let catalogue = catalogue(dir.path(), &["a", "b"]);
+    catalogue.listed("a", Position::ZERO, with(&["old"]));
+    catalogue.listed("b", Position::ZERO, with(&["old"]));
+    catalogue.executed("a", Position(10));
+    catalogue.apply(Position(10), &create("d"));
+    assert_eq!(names(&catalogue), ["d", "old"]);
+    catalogue.executed("b", Position(10));
+    assert_eq!(names(&catalogue), ["d", "old"]);
+    catalogue.executed("a", Position(20));
+    catalogue.executed("b", Position(20));
+    catalogue.apply(Position(20), &drop_database("d"));
+    assert_eq!(names(&catalogue), ["old"]);
+    assert!(catalogue.lock().pending.is_empty());
+    // Two that are taken in the other order still run in the journal's.
+    catalogue.apply(Position(40), &drop_database("e"));
+    catalogue.apply(Position(30), &create("e"));
+    assert_eq!(names(&catalogue), ["old"]);
+}
+
+#[tokio::test]
 async fn names_are_known_after_a_restart_with_all_backends_down() {
     let dir = tempfile::tempdir().unwrap();
     {

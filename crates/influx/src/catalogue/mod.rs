@@ -203,10 +203,7 @@ impl Catalogue {
     /// Takes a statement into account that the journal has at `position`.
     pub fn apply(&self, position: Position, change: &Change) {
         let mut inner = self.lock();
-        inner.pending.push((position, change.clone()));
-        if inner.pending.len() > PENDING_MAX {
-            inner.pending.remove(0);
-        }
+        inner.apply(position, change);
         self.publish(&inner);
     }
 
@@ -242,6 +239,22 @@ impl Catalogue {
 }
 
 impl Inner {
+    /// A backend is told of a statement as soon as the journal has it, so it may have run it before
+    /// it comes here.
+    fn apply(&mut self, position: Position, change: &Change) {
+        let at = self.pending.partition_point(|(before, _)| *before < position);
+        self.pending.insert(at, (position, change.clone()));
+        if self.pending.len() > PENDING_MAX {
+            self.pending.remove(0);
+        }
+        for view in self.views.values_mut().filter(|view| view.executed >= position) {
+            if let Some(listing) = &mut view.listing {
+                listing.apply(change);
+            }
+        }
+        self.forget_executed();
+    }
+
     fn executed(&mut self, backend: &str, position: Position) {
         if let Some(view) = self.views.get_mut(backend) {
             if let Some(listing) = &mut view.listing {
@@ -252,6 +265,11 @@ impl Inner {
             }
             view.executed = view.executed.max(position);
         }
+        self.forget_executed();
+    }
+
+    /// Forgets the statements that every backend has run.
+    fn forget_executed(&mut self) {
         let everyone = self.views.values().map(|view| view.executed).min();
         self.pending.retain(|(at, _)| everyone.is_some_and(|everyone| *at > everyone));
     }
