@@ -48,13 +48,23 @@ impl Appender {
     /// Waits until the record is as safe as `ack` promises. The future may be dropped at any time.
     /// Must be awaited on a tokio runtime with its timer enabled.
     pub async fn acknowledged(&self, ticket: Ticket) -> Result<(), AckError> {
-        if self.core.settings.ack == Ack::Memory {
-            return match self.core.gate.poisoned() {
-                Some(_) => Err(AckError::Poisoned),
-                None => Ok(()),
-            };
+        match self.settled(ticket) {
+            Some(settled) => settled,
+            None => waiters::wait(&self.core, &self.inlet, ticket.0).await,
         }
-        waiters::wait(&self.core, &self.inlet, ticket.0).await
+    }
+
+    /// What is known of a record without waiting.
+    pub(crate) fn settled(&self, ticket: Ticket) -> Option<Result<(), AckError>> {
+        if self.core.settings.ack == Ack::Memory {
+            let poisoned = self.core.gate.poisoned().is_some();
+            return Some(if poisoned { Err(AckError::Poisoned) } else { Ok(()) });
+        }
+        (self.inlet.acknowledged() >= ticket.0).then_some(Ok(()))
+    }
+
+    pub(crate) fn parts(&self) -> (&Arc<Core>, &Arc<Inlet>) {
+        (&self.core, &self.inlet)
     }
 
     /// The longest payload a record can have, in bytes.

@@ -34,8 +34,9 @@ struct Waiter {
 
 impl Waiters {
     /// Puts a waker in its place in the order of numbers; almost always that is the end. A number
-    /// that is there already gets the newer waker.
-    fn register(&mut self, number: u64, waker: &Waker) -> u64 {
+    /// that is there already gets the newer waker. Gives the period since which it has waited:
+    /// this one where it is not said.
+    fn register(&mut self, number: u64, since: Option<u64>, waker: &Waker) -> u64 {
         let at = match self.queue.back() {
             Some(last) if last.number >= number => {
                 self.queue.partition_point(|waiter| waiter.number < number)
@@ -46,9 +47,14 @@ impl Waiters {
             waiter.waker = Some(waker.clone());
             return waiter.since;
         }
-        let since = self.period;
+        let since = since.unwrap_or(self.period);
         self.queue.insert(at, Waiter { number, since, waker: Some(waker.clone()) });
         since
+    }
+
+    /// The period that the time is counted by.
+    pub fn period(&self) -> u64 {
+        self.period
     }
 
     /// Forgets the waker of a waiter that has gone; the pump passes over its place.
@@ -92,7 +98,9 @@ pub(crate) async fn wait(
     poll_fn(|context| poll(core, inlet, number, &mut since, context)).await
 }
 
-fn poll(
+/// Looks whether a record is acknowledged, and leaves the waker where it is not; `since` is the
+/// period in which this was first asked, kept for the next time.
+pub(crate) fn poll(
     core: &Arc<Core>,
     inlet: &Arc<Inlet>,
     number: u64,
@@ -107,7 +115,7 @@ fn poll(
         core.metrics.ack_timeouts.inc();
         return Poll::Ready(Err(AckError::Timeout));
     }
-    let registered = waiters.register(number, context.waker());
+    let registered = waiters.register(number, *since, context.waker());
     since.get_or_insert(registered);
     if std::mem::take(&mut waiters.idle) {
         inlet.pump.notify_one();
@@ -221,7 +229,7 @@ mod tests {
         let waker = |n| Waker::from(Arc::new(Log(n, log.clone(), AtomicU64::new(0))));
         let mut waiters = Waiters::default();
         for number in [3, 1, 2, 5, 4, 2] {
-            waiters.register(number, &waker(number));
+            waiters.register(number, None, &waker(number));
         }
         waiters.leave(3);
         assert_eq!(woken(&mut waiters, 4, &log), [1, 2, 4]);
@@ -234,12 +242,12 @@ mod tests {
         let mut waiters = Waiters::default();
         let mut ready = Vec::new();
         waiters.tick(&mut ready);
-        waiters.register(1, Waker::noop());
+        waiters.register(1, None, Waker::noop());
         for _ in 0..PERIODS {
             waiters.tick(&mut ready);
             assert!(ready.is_empty());
         }
-        waiters.register(2, Waker::noop());
+        waiters.register(2, None, Waker::noop());
         waiters.tick(&mut ready);
         assert_eq!(ready.len(), 1);
     }

@@ -7,6 +7,7 @@ mod modes;
 mod pinned;
 mod power;
 mod space;
+mod tickets;
 
 use std::time::Duration;
 
