@@ -19,6 +19,7 @@ pub mod lane;
 pub mod limit;
 pub mod nofile;
 pub mod outlet;
+pub mod poll_set;
 pub mod pool;
 pub mod progress;
 pub mod rate;

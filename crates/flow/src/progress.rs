@@ -233,7 +233,7 @@ impl Progress {
 
     /// Remembers whom to wake when the connection is closed from here.
     #[inline]
-    pub(crate) fn park(&self, waker: &Waker) {
+    pub fn park(&self, waker: &Waker) {
         self.0.park(waker);
     }
 }

@@ -1,5 +1,6 @@
 //! A client's connection, plain or TLS, or over a Unix socket.
 
+mod bare;
 mod send;
 mod socket;
 
@@ -12,6 +13,7 @@ use tokio::net::TcpStream;
 
 use crate::progress::{Opened, Progress};
 use crate::tls::{Encrypted, ServerTls};
+pub use bare::Bare;
 pub use socket::Socket;
 
 /// A connection on its worker. Bytes that move are noted in its [`Progress`]; once that has closed
