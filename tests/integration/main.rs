@@ -8,6 +8,7 @@ mod backend_faults;
 mod catalogue;
 mod clients;
 mod command_line;
+mod connections;
 mod console;
 mod disk_faults;
 mod drivers;

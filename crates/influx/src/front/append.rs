@@ -67,12 +67,6 @@ impl Front {
         self.gateway.metrics.points_refused.add(u64::from(checked.dropped));
         Some(checked)
     }
-
-    /// Waits until what was appended is as safe as `ack` promises.
-    pub(super) async fn acknowledged(&self, ticket: journal::Ticket) -> Result<(), Answer> {
-        let acknowledged = self.appender.acknowledged(ticket).await;
-        acknowledged.map_err(|error| self.gateway.unacknowledged(&error))
-    }
 }
 
 impl Gateway {
@@ -115,7 +109,7 @@ impl Gateway {
         Ok(())
     }
 
-    fn unacknowledged(&self, error: &AckError) -> Answer {
+    pub(super) fn unacknowledged(&self, error: &AckError) -> Answer {
         let refused = &self.metrics.refused;
         match error {
             AckError::Timeout => refused.timeout.inc(),

@@ -21,7 +21,7 @@ use super::body::Limits;
 use super::metrics::Metrics;
 use super::settings::{Settings, SettingsError};
 use super::udp::Receiver;
-use super::{Front, http as connection};
+use super::{Front, http as connection, short};
 use crate::backends::{BackendStatus, Backends};
 use crate::catalogue::Catalogue;
 use crate::delivery::StartError;
@@ -177,6 +177,8 @@ impl Gateway {
     /// Serves one worker's share of the sockets until the worker drains.
     pub async fn run_worker(self: Arc<Self>, share: Share, worker: flow::Worker) {
         let front = Rc::new(Front::new(self.clone(), worker.clone(), self.journal.appender()));
+        // Ends with the runtime: connections are served until the last of them has ended.
+        tokio::task::spawn_local(short::run(front.clone()));
         let mut serving = tokio::task::JoinSet::new();
         for listener in share.http {
             let (endpoint, worker, front) = (self.http.clone(), worker.clone(), front.clone());

@@ -19,7 +19,6 @@ use hyper_util::rt::TokioIo;
 
 use super::Front;
 use super::answer::{self, Answer};
-use super::gateway::Live;
 use super::request_id::{REQUEST_ID, X_REQUEST_ID};
 use super::stamp::Stamp;
 use super::{ping, query, short, write};
@@ -27,7 +26,7 @@ use super::{ping, query, short, write};
 const VERSION: HeaderName = HeaderName::from_static("x-influxdb-version");
 const BUILD: HeaderName = HeaderName::from_static("x-influxdb-build");
 /// What clients take for the open-source server, as opposed to `ENT`.
-static OSS: HeaderValue = HeaderValue::from_static("OSS");
+pub static OSS: HeaderValue = HeaderValue::from_static("OSS");
 /// Header fields of one request; past that hyper answers 431.
 const HEADERS_MAX: usize = 100;
 
@@ -42,10 +41,10 @@ pub struct Connection {
 /// Serves a connection until the client or the drain ends it.
 pub async fn serve(front: Rc<Front>, stream: Stream, peer: SocketAddr) {
     let live = front.gateway.live();
-    let connection = Connection {
+    let connection = Rc::new(Connection {
         stamp: Stamp::of(&live.settings.stamp, peer),
         progress: stream.progress().clone(),
-    };
+    });
     drop(live);
     let mut draining = std::pin::pin!(front.worker.drain.started());
     let rest = short::serve(&front, &connection, stream, draining.as_mut()).await;
@@ -58,13 +57,12 @@ pub async fn serve(front: Rc<Front>, stream: Stream, peer: SocketAddr) {
 /// Serves all that comes from now on.
 async fn serve_rest(
     front: Rc<Front>,
-    connection: Connection,
+    connection: Rc<Connection>,
     stream: Stream,
     peer: SocketAddr,
     draining: Pin<&mut Started>,
 ) {
     let live = front.gateway.live();
-    let connection = Rc::new(connection);
     let service = service_fn(|request| {
         let (front, connection) = (front.clone(), connection.clone());
         async move { Ok::<_, Infallible>(respond(&front, &connection, request).await) }
@@ -99,7 +97,7 @@ async fn respond(front: &Front, connection: &Connection, request: Request<Incomi
     let mut answer = route(front, connection, &head, body).await;
     connection.progress.idle();
     let headers = answer.headers_mut();
-    for (name, value) in on_every_answer(&front.gateway.live(), &id) {
+    for (name, value) in on_every_answer(&front.gateway.live().version, &OSS, &id.to_value()) {
         headers.insert(name, value.clone());
     }
     if let Some(origin) = head.headers.get(ORIGIN).filter(|o| !o.is_empty()) {
@@ -110,11 +108,8 @@ async fn respond(front: &Front, connection: &Connection, request: Request<Incomi
 }
 
 /// The headers that every answer has, in their order.
-pub fn on_every_answer<'a>(
-    live: &'a Live,
-    id: &'a HeaderValue,
-) -> [(HeaderName, &'a HeaderValue); 4] {
-    [(VERSION, &live.version), (BUILD, &OSS), (X_REQUEST_ID, id), (REQUEST_ID, id)]
+pub fn on_every_answer<V: Copy>(version: V, build: V, id: V) -> [(HeaderName, V); 4] {
+    [(VERSION, version), (BUILD, build), (X_REQUEST_ID, id), (REQUEST_ID, id)]
 }
 
 async fn route(front: &Front, connection: &Connection, head: &Parts, body: Incoming) -> Answer {

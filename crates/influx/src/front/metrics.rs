@@ -125,11 +125,10 @@ impl Metrics {
         }
     }
 
-    /// Notes an acknowledged write.
-    pub fn acknowledged(&self, begun: Instant, parsed: Instant, points: u32) {
-        let now = Instant::now();
-        self.journal.observe(now - parsed);
-        self.write.observe(now - begun);
+    /// Notes a write that was begun, parsed and acknowledged.
+    pub fn acknowledged(&self, [begun, parsed, acknowledged]: [Instant; 3], points: u32) {
+        self.journal.observe(acknowledged.saturating_duration_since(parsed));
+        self.write.observe(acknowledged.saturating_duration_since(begun));
         self.accepted.add(u64::from(points));
     }
 

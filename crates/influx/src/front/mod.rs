@@ -42,9 +42,9 @@ struct Front {
     points: RefCell<Vec<u8>>,
     /// The same for the record's header.
     header: RefCell<Vec<u8>>,
-    /// The same for its answer on the short way.
-    answer: RefCell<Vec<u8>>,
     date: short::Date,
+    /// The connections that only write; `None` where all go the long way.
+    short: Option<short::Short>,
     /// What the embedded store can refuse before the journal has it.
     checker: Option<RefCell<store::Checker>>,
 }
@@ -67,8 +67,8 @@ impl Front {
             ids: RequestIds::new(),
             points: RefCell::default(),
             header: RefCell::default(),
-            answer: RefCell::default(),
             date: short::Date::default(),
+            short: short::Short::new().map_err(short::unavailable).ok(),
         }
     }
 }

@@ -1,237 +1,196 @@
 //! The short way of a write: a request that is whole and has nothing special about it is read from
 //! the worker's buffer, answered, and leaves nothing behind.
 //!
-//! So a connection that only writes holds no buffer, and its requests touch little memory beside
-//! the worker's own: with many connections that is most of what a request costs. Whatever is not of
-//! this form, a fault in it above all, goes the long way with everything that came
-//! (`super::http`): the words for it are found in one place.
+//! One task serves the plain writes of all of a worker's connections ([`turns`]), while the tasks
+//! of the connections sleep: a connection that only writes holds no buffer, and its requests touch
+//! little memory beside the worker's own. With many connections that is most of what a request
+//! costs. Whatever is not of this form, a fault in it above all, goes the long way with everything
+//! that came (`super::http`): the words for it are found in one place. So does all of TLS.
 
 mod cut;
+mod reply;
+mod turns;
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::io;
+use std::panic::resume_unwind;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use std::time::SystemTime;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 
 use flow::drain::Started;
-use flow::progress::Phase;
-use flow::stream::Stream;
-use http::StatusCode;
-use http::header::HeaderValue;
-use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
+use flow::poll_set::PollSet;
+use flow::stream::{Bare, Stream};
+use journal::Ticket;
+use slab::Slab;
+use tokio::io::AsyncWriteExt as _;
 
 use super::Front;
-use super::answer::{Answer, Content};
-use super::http::{self as long, Connection};
-use super::write::{Taken, Write};
-use cut::{Cut, Plain, cut};
+use super::http::Connection;
+pub use reply::Date;
+pub use turns::run;
 
-/// What came of reading.
-enum Turn {
-    /// The client has gone, or is not waited for any more.
-    Over,
-    /// Not all of it has come.
-    More,
-    /// The rest of the connection goes the long way.
-    Other,
-    /// A write, or what is wrong with it, and the request's id.
-    Write(Result<Taken, Answer>, HeaderValue),
+/// A worker's connections on the short way.
+pub struct Short {
+    set: PollSet,
+    members: RefCell<Slab<Member>>,
 }
 
-/// The text of a `Date` header, made once a second.
-#[derive(Default)]
-pub struct Date(RefCell<(u64, String)>);
+/// A connection on the short way.
+struct Member {
+    bare: Bare,
+    connection: Rc<Connection>,
+    /// The beginning of a request.
+    held: Vec<u8>,
+    /// There may be something to read.
+    ready: bool,
+    /// The client has ended its side, or the connection has failed.
+    ended: bool,
+    /// What its request waits for.
+    waiting: Option<Ticket>,
+    /// Its answer is about to be sent.
+    answering: bool,
+    /// Why it is to leave, and the task that sees to it.
+    left: Option<Left>,
+    task: Waker,
+}
 
-impl Date {
-    fn put(&self, out: &mut Vec<u8>) {
-        let now = SystemTime::now();
-        let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-        let mut known = self.0.borrow_mut();
-        if known.0 != seconds || known.1.is_empty() {
-            *known = (seconds, httpdate::fmt_http_date(now));
-        }
-        out.extend_from_slice(known.1.as_bytes());
+/// Why a connection leaves the short way.
+enum Left {
+    /// The client has gone, or is not waited for any more.
+    Over,
+    /// The rest of the connection, from what is held on, goes the long way.
+    Other,
+    /// The client did not take all of an answer, perhaps the last one.
+    Unsent { rest: Vec<u8>, last: bool },
+    /// A fault of Weir, for the connection's own task to end by.
+    Panicked(Box<dyn Any + Send>),
+}
+
+impl Short {
+    /// No connections yet.
+    ///
+    /// # Errors
+    /// The process has no file descriptor left.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Self { set: PollSet::new()?, members: RefCell::default() })
     }
+}
+
+/// Says that there is no short way on this worker.
+pub fn unavailable(error: std::io::Error) {
+    tracing::warn!(%error, "plain writes are served like all other requests, which costs more");
 }
 
 /// Serves writes as long as all that comes is of the plainest form. Gives the connection with what
 /// was read of the first request that is not; `None` at its end.
 pub async fn serve(
     front: &Front,
-    connection: &Connection,
+    connection: &Rc<Connection>,
     stream: Stream,
-    draining: Pin<&mut Started>,
+    mut draining: Pin<&mut Started>,
 ) -> Option<Stream> {
-    Short { front, connection, stream, held: Vec::new(), draining }.run().await
-}
-
-struct Short<'a> {
-    front: &'a Front,
-    connection: &'a Connection,
-    stream: Stream,
-    /// The beginning of a request.
-    held: Vec<u8>,
-    draining: Pin<&'a mut Started>,
-}
-
-impl Short<'_> {
-    async fn run(mut self) -> Option<Stream> {
-        loop {
-            match poll_fn(|cx| self.poll_turn(cx)).await {
-                Turn::Over => return None,
-                Turn::More => {}
-                Turn::Other => {
-                    self.stream.put_back(self.held);
-                    return Some(self.stream);
-                }
-                Turn::Write(taken, id) => {
-                    let done = match taken {
-                        Ok(taken) => taken.acknowledged(self.front).await,
-                        Err(refusal) => Err(refusal),
-                    };
-                    self.connection.progress.idle();
-                    let last = self.front.worker.drain.is_started();
-                    if self.answer(done, id, last).await.is_err() || last {
-                        return None;
-                    }
-                }
-            }
+    let Some(short) = front.short.as_ref().filter(|_| stream.can_be_bare()) else {
+        return Some(stream);
+    };
+    let place = Place::take(short, stream.into_bare().ok()?, Rc::clone(connection))?;
+    let left = poll_fn(|cx| place.poll(cx, draining.as_mut())).await;
+    let Member { bare, held, .. } = place.leave()?;
+    match left {
+        Left::Over => None,
+        Left::Other => {
+            let mut stream = bare.into_stream().ok()?;
+            stream.put_back(held);
+            Some(stream)
         }
+        Left::Unsent { rest, last } => {
+            let mut stream = bare.into_stream().ok()?;
+            stream.write_all(&rest).await.ok()?;
+            if last {
+                stream.shutdown().await.ok()?;
+                return None;
+            }
+            Some(stream)
+        }
+        Left::Panicked(why) => resume_unwind(why),
+    }
+}
+
+/// A member's place, given back when this goes.
+struct Place<'a> {
+    short: &'a Short,
+    key: usize,
+}
+
+impl<'a> Place<'a> {
+    /// Makes a connection a member; `None` where the system does not let it be.
+    fn take(short: &'a Short, bare: Bare, connection: Rc<Connection>) -> Option<Self> {
+        let mut members = short.members.borrow_mut();
+        let entry = members.vacant_entry();
+        let key = entry.key();
+        short.set.add(&bare, key as u64).ok()?;
+        entry.insert(Member {
+            bare,
+            connection,
+            held: Vec::new(),
+            ready: false,
+            ended: false,
+            waiting: None,
+            answering: false,
+            left: None,
+            task: Waker::noop().clone(),
+        });
+        Some(Self { short, key })
     }
 
-    /// Reads what has come into the worker's buffer, and looks at it there.
-    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
-        let connections = &self.front.worker.connections;
-        let turn = connections.scratch().lend(|buffer| {
-            let mut buffer = ReadBuf::new(buffer);
-            if ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer)).is_err() {
-                return Poll::Ready(Turn::Over);
-            }
-            Poll::Ready(self.look(buffer.filled()))
-        });
+    /// Waits until the connection is to leave.
+    fn poll(&self, cx: &mut Context<'_>, draining: Pin<&mut Started>) -> Poll<Left> {
+        let mut members = self.short.members.borrow_mut();
+        let Some(member) = members.get_mut(self.key) else {
+            return Poll::Ready(Left::Over);
+        };
+        let progress = member.bare.progress();
+        if progress.closed().is_some() {
+            return Poll::Ready(Left::Over);
+        }
+        if let Some(left) = member.left.take() {
+            return Poll::Ready(left);
+        }
+        // Woken when it takes too long, too.
+        progress.park(cx.waker());
+        member.task.clone_from(cx.waker());
         // A request that has begun is waited for until it takes too long.
-        if turn.is_pending() && self.held.is_empty() && self.draining.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Turn::Over);
+        if member.is_idle() && draining.poll(cx).is_ready() {
+            return Poll::Ready(Left::Over);
         }
-        turn
+        Poll::Pending
     }
 
-    /// Looks at what has come by now, and holds what is not taken.
-    fn look(&mut self, came: &[u8]) -> Turn {
-        if came.is_empty() {
-            return Turn::Over;
-        }
-        let mut held = std::mem::take(&mut self.held);
-        let turn = if held.is_empty() {
-            self.take(came, false)
-        } else {
-            held.extend_from_slice(came);
-            self.take(&held, true)
-        };
-        if matches!(turn, Turn::More | Turn::Other) {
-            if held.is_empty() {
-                held.extend_from_slice(came);
-            }
-            self.held = held;
-        }
-        turn
-    }
-
-    /// Takes a write that has come whole; a head that has not after it was looked for `again` is
-    /// left to those who read it piece by piece.
-    fn take(&self, bytes: &[u8], again: bool) -> Turn {
-        let live = self.front.gateway.live();
-        match cut(bytes, live.settings.max_header_size.len(), live.limits.body_max) {
-            Cut::Other => Turn::Other,
-            Cut::Part { head: false } if again => Turn::Other,
-            Cut::Part { head } => {
-                // Once, since the time of a body counts from there.
-                if head && self.connection.progress.phase() != Phase::Body {
-                    self.connection.progress.body();
-                }
-                Turn::More
-            }
-            Cut::Whole(request) => {
-                let Plain { api, query, headers, body } = &request;
-                let write = Write::new(self.front, self.connection, *api, query, headers);
-                match write.take_at_once(body) {
-                    Some(taken) => Turn::Write(taken, self.front.ids.of(headers)),
-                    None => Turn::Other,
-                }
-            }
-        }
-    }
-
-    /// Sends the answer, the last one of the connection if so.
-    async fn answer(
-        &mut self,
-        done: Result<(), Answer>,
-        id: HeaderValue,
-        last: bool,
-    ) -> io::Result<()> {
-        let status =
-            done.as_ref().map_or_else(|refusal| refusal.status(), |()| StatusCode::NO_CONTENT);
-        self.front.gateway.metrics.answered(status);
-        // Whoever answers while this one is not taken at once makes another buffer.
-        let mut out = self.front.answer.take();
-        out.clear();
-        self.front.put_answer(&mut out, &done, &id, last);
-        let sent = self.stream.write_all(&out).await;
-        self.front.answer.replace(out);
-        sent?;
-        self.stream.flush().await?;
-        if last { self.stream.shutdown().await } else { Ok(()) }
+    /// Gives the connection back, in no set.
+    fn leave(self) -> Option<Member> {
+        let member = self.short.members.borrow_mut().try_remove(self.key)?;
+        // Fails where it is not in the set, which is all that is wanted.
+        let _ = self.short.set.remove(&member.bare);
+        Some(member)
     }
 }
 
-impl Front {
-    /// Writes an answer as the long way would.
-    fn put_answer(
-        &self,
-        out: &mut Vec<u8>,
-        done: &Result<(), Answer>,
-        id: &HeaderValue,
-        last: bool,
-    ) {
-        let put = |out: &mut Vec<u8>, name: &str, value: &[u8]| {
-            for part in [name.as_bytes(), b": ", value, b"\r\n"] {
-                out.extend_from_slice(part);
-            }
-        };
-        match done {
-            Ok(()) => out.extend_from_slice(
-                b"HTTP/1.1 204 No Content\r\ncontent-type: application/json\r\n",
-            ),
-            Err(refusal) => {
-                let status = refusal.status();
-                let reason = status.canonical_reason().unwrap_or("Unknown");
-                out.extend_from_slice(
-                    format!("HTTP/1.1 {} {reason}\r\n", status.as_str()).as_bytes(),
-                );
-                for (name, value) in refusal.headers() {
-                    put(out, name.as_str(), value.as_bytes());
-                }
-            }
-        }
-        for (name, value) in long::on_every_answer(&self.gateway.live(), id) {
-            put(out, name.as_str(), value.as_bytes());
-        }
-        if last {
-            put(out, "connection", b"close");
-        }
-        let body = done.as_ref().err().map(|refusal| match refusal.body() {
-            Content::Full(body) => &body[..],
-            // What is made while it is sent is no write's.
-            _ => &[],
-        });
-        if let Some(body) = body {
-            put(out, "content-length", body.len().to_string().as_bytes());
-        }
-        out.extend_from_slice(b"date: ");
-        self.date.put(out);
-        out.extend_from_slice(b"\r\n\r\n");
-        out.extend_from_slice(body.unwrap_or_default());
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let gone = self.short.members.borrow_mut().try_remove(self.key);
+        drop(gone);
+    }
+}
+
+impl Member {
+    /// A request has been read, and its answer is not sent.
+    fn is_serving(&self) -> bool {
+        self.waiting.is_some() || self.answering
+    }
+
+    /// Nothing is under way.
+    fn is_idle(&self) -> bool {
+        !self.ready && self.held.is_empty() && !self.is_serving()
     }
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use hyper::body::Incoming;
+use journal::AckError;
 use watch::watchdog::Stage;
 use wire::line::{self, Precision};
 
@@ -76,10 +77,33 @@ impl Taken {
     /// # Errors
     /// The answer where they can't be, or where InfluxDB has a 400 for what was not taken.
     pub async fn acknowledged(self, front: &Front) -> Result<(), Answer> {
+        let settled = match self.ticket {
+            Some(ticket) => front.appender.acknowledged(ticket).await,
+            None => Ok(()),
+        };
+        self.settled(front, settled, Instant::now())
+    }
+
+    /// What the points, if there are any, are waited for by.
+    pub fn ticket(&self) -> Option<journal::Ticket> {
+        self.ticket
+    }
+
+    /// What to answer, from what the journal says at this moment.
+    ///
+    /// # Errors
+    /// As [`acknowledged`](Self::acknowledged).
+    pub fn settled(
+        self,
+        front: &Front,
+        settled: Result<(), AckError>,
+        now: Instant,
+    ) -> Result<(), Answer> {
+        let gateway = &front.gateway;
+        settled.map_err(|error| gateway.unacknowledged(&error))?;
         let Parsed { outcome, begun, done } = self.parsed;
-        if let Some(ticket) = self.ticket {
-            front.acknowledged(ticket).await?;
-            front.gateway.metrics.acknowledged(begun, done, outcome.points);
+        if self.ticket.is_some() {
+            gateway.metrics.acknowledged([begun, done, now], outcome.points);
         }
         match outcome.refusal() {
             None => Ok(()),

@@ -1,0 +1,305 @@
+//! The one task that serves a worker's plain writes: it reads what has come, and answers what is
+//! acknowledged.
+
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::os::fd::AsFd as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use flow::poll_set::Ready;
+use flow::progress::Phase;
+use http::StatusCode;
+use journal::{AckError, Ticket, Tickets};
+use uring::{Outgoing, Sends};
+
+use super::super::Front;
+use super::super::answer::Answer;
+use super::super::request_id::RequestId;
+use super::super::write::{Taken, Write};
+use super::cut::{Cut, Plain, cut};
+use super::{Left, Member, Short};
+
+/// How many connections may be served before the worker's other tasks have their turn.
+const SERVED_MAX: usize = 256;
+
+/// A buffer of answers that has grown past this is given back.
+const OUT_KEPT_MAX: usize = 256 << 10;
+
+/// What came of reading.
+enum Turn {
+    /// Not all of it has come.
+    More,
+    /// The rest of the connection goes the long way.
+    Other,
+    /// A write, or what is wrong with it, and the request's id.
+    Write(Result<Taken, Answer>, RequestId),
+}
+
+/// A write whose points the journal has.
+struct Pending {
+    /// Whose it is.
+    key: usize,
+    ticket: Ticket,
+    taken: Taken,
+    id: RequestId,
+}
+
+/// Serves the worker's plain writes for as long as it runs.
+pub async fn run(front: Rc<Front>) {
+    let Some(short) = &front.short else {
+        return;
+    };
+    let mut turns = Turns {
+        front: &front,
+        short,
+        pending: Tickets::new(),
+        sends: Sends::new(),
+        answers: Vec::new(),
+        out: Vec::new(),
+        outcomes: Vec::new(),
+    };
+    if !turns.sends.is_batched() {
+        let worker = front.worker.index;
+        tracing::info!(worker, "no io_uring here: each answer is sent by a call of its own");
+    }
+    poll_fn(|cx| turns.poll(cx)).await
+}
+
+struct Turns<'a> {
+    front: &'a Front,
+    short: &'a Short,
+    pending: Tickets<Pending>,
+    sends: Sends,
+    /// The answers that are to be sent now, and their bytes.
+    answers: Vec<Reply>,
+    out: Vec<u8>,
+    /// What came of them, by their numbers.
+    outcomes: Vec<(usize, io::Result<usize>)>,
+}
+
+/// An answer among those that are to be sent.
+struct Reply {
+    /// Whose it is.
+    key: usize,
+    /// Where it is in what is to be sent.
+    bytes: Range<usize>,
+    /// The connection ends with it.
+    last: bool,
+}
+
+impl Turns<'_> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let (front, short) = (self.front, self.short);
+        let mut served = 0;
+        loop {
+            let now = Instant::now();
+            while let Poll::Ready(Some((pending, settled))) =
+                self.pending.poll_next(&front.appender, cx)
+            {
+                self.settle(pending, settled, now);
+            }
+            // What is read behind an answer may wait for the journal, too.
+            if !self.answers.is_empty() {
+                self.send();
+                continue;
+            }
+            served += ready!(short.set.poll(cx, |ready| self.on_ready(ready)));
+            if served > SERVED_MAX {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Reads what has come for a connection.
+    fn on_ready(&mut self, ready: Ready) {
+        self.turn(ready.key as usize, |turns, key, member| {
+            member.ready = true;
+            member.ended |= ready.ended;
+            turns.read(key, member);
+        });
+    }
+
+    /// Answers a write, unless its connection has gone.
+    fn settle(&mut self, pending: Pending, settled: Result<(), AckError>, now: Instant) {
+        let Pending { key, ticket, taken, id } = pending;
+        let done = taken.settled(self.front, settled, now);
+        self.turn(key, |turns, key, member| {
+            if member.waiting == Some(ticket) {
+                member.waiting = None;
+                turns.answer(key, member, &done, &id);
+            }
+        });
+    }
+
+    /// Does something for a connection, and wakes its task where it is to leave. A fault is that
+    /// connection's own.
+    fn turn(&mut self, key: usize, what: impl FnOnce(&mut Self, usize, &mut Member)) {
+        let mut members = self.short.members.borrow_mut();
+        let Some(member) = members.get_mut(key) else {
+            return;
+        };
+        let done = catch_unwind(AssertUnwindSafe(|| what(self, key, member)));
+        if let Err(why) = done {
+            member.left = Some(Left::Panicked(why));
+        }
+        let task = member.left.is_some().then(|| member.task.clone());
+        // Not borrowed while waking: a waker may drop a task, and with it a connection.
+        drop(members);
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+
+    /// Reads requests, as long as there are any and nothing is waited for.
+    fn read(&mut self, key: usize, member: &mut Member) {
+        while member.ready && !member.is_serving() && member.left.is_none() {
+            let scratch = self.front.worker.connections.scratch();
+            scratch.lend(|buffer| match member.bare.recv(buffer) {
+                Ok(0) => member.left = Some(Left::Over),
+                Ok(count) => {
+                    // What has not come by now will be said, except of the end.
+                    member.ready = member.ended || count == buffer.len();
+                    self.take(key, member, &buffer[..count]);
+                }
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => member.ready = false,
+                    ErrorKind::Interrupted => {}
+                    _ => member.left = Some(Left::Over),
+                },
+            });
+        }
+    }
+
+    /// Takes what came, together with what was held, and holds what it is too early for.
+    fn take(&mut self, key: usize, member: &mut Member, came: &[u8]) {
+        let mut held = std::mem::take(&mut member.held);
+        let turn = if held.is_empty() {
+            self.look(member, came, false)
+        } else {
+            held.extend_from_slice(came);
+            self.look(member, &held, true)
+        };
+        if matches!(turn, Turn::More | Turn::Other) {
+            if held.is_empty() {
+                held.extend_from_slice(came);
+            }
+            member.held = held;
+        }
+        match turn {
+            Turn::More => {}
+            Turn::Other => member.left = Some(Left::Other),
+            Turn::Write(Err(refusal), id) => self.answer(key, member, &Err(refusal), &id),
+            Turn::Write(Ok(taken), id) => match taken.ticket() {
+                Some(ticket) => {
+                    member.waiting = Some(ticket);
+                    self.pending.push(ticket, Pending { key, ticket, taken, id });
+                }
+                None => {
+                    let done = taken.settled(self.front, Ok(()), Instant::now());
+                    self.answer(key, member, &done, &id);
+                }
+            },
+        }
+    }
+
+    /// Takes a write that has come whole; a head that has not after it was looked for `again` is
+    /// left to those who read it piece by piece.
+    fn look(&self, member: &Member, bytes: &[u8], again: bool) -> Turn {
+        let Member { connection, .. } = member;
+        let live = self.front.gateway.live();
+        match cut(bytes, live.settings.max_header_size.len(), live.limits.body_max) {
+            Cut::Other => Turn::Other,
+            Cut::Part { head: false } if again => Turn::Other,
+            Cut::Part { head } => {
+                // Once, since the time of a body counts from there.
+                if head && connection.progress.phase() != Phase::Body {
+                    connection.progress.body();
+                }
+                Turn::More
+            }
+            Cut::Whole(request) => {
+                let Plain { api, query, headers, body } = &request;
+                let write = Write::new(self.front, connection, *api, query, headers);
+                match write.take_at_once(body) {
+                    Some(taken) => Turn::Write(taken, self.front.ids.of(headers)),
+                    None => Turn::Other,
+                }
+            }
+        }
+    }
+
+    /// Makes the answer, the last one of the connection where the worker drains, to be sent with
+    /// all others of this turn.
+    fn answer(
+        &mut self,
+        key: usize,
+        member: &mut Member,
+        done: &Result<(), Answer>,
+        id: &RequestId,
+    ) {
+        let Front { gateway, worker, .. } = self.front;
+        let status =
+            done.as_ref().map_or_else(|refusal| refusal.status(), |()| StatusCode::NO_CONTENT);
+        gateway.metrics.answered(status);
+        let last = worker.drain.is_started();
+        let begin = self.out.len();
+        self.front.put_answer(&mut self.out, done, id, last);
+        self.answers.push(Reply { key, bytes: begin..self.out.len(), last });
+        member.answering = true;
+        member.connection.progress.idle();
+    }
+
+    /// Sends the answers that were made, and goes on reading.
+    fn send(&mut self) {
+        let mut answers = std::mem::take(&mut self.answers);
+        let out = std::mem::take(&mut self.out);
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        let members = self.short.members.borrow();
+        answers.retain(|answer| members.contains(answer.key));
+        let outgoing = |answer: &Reply| {
+            let socket = members.get(answer.key)?.bare.as_fd();
+            Some(Outgoing { socket, bytes: &out[answer.bytes.clone()] })
+        };
+        let all: Vec<_> = answers.iter().filter_map(outgoing).collect();
+        self.sends.send(&all, |number, sent| outcomes.push((number, sent)));
+        drop(all);
+        drop(members);
+        for (number, sent) in outcomes.drain(..) {
+            let Some(answer) = answers.get(number) else { continue };
+            self.turn(answer.key, |turns, key, member| {
+                member.answering = false;
+                member.left = answer.left_behind(sent, &out);
+                turns.read(key, member);
+            });
+        }
+        self.outcomes = outcomes;
+        // Kept for the next time, unless there are answers again.
+        if self.answers.is_empty() && out.capacity() <= OUT_KEPT_MAX {
+            (self.answers, self.out) = (answers, out);
+            self.answers.clear();
+            self.out.clear();
+        }
+    }
+}
+
+impl Reply {
+    /// Why the connection leaves after so much of its answer was sent, if it does.
+    fn left_behind(&self, sent: io::Result<usize>, out: &[u8]) -> Option<Left> {
+        let sent = match sent {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+            Err(_) => return Some(Left::Over),
+            Ok(sent) => sent,
+        };
+        match out.get(self.bytes.start + sent..self.bytes.end) {
+            Some(rest) if !rest.is_empty() => {
+                Some(Left::Unsent { rest: rest.to_vec(), last: self.last })
+            }
+            _ => self.last.then_some(Left::Over),
+        }
+    }
+}
