@@ -1,5 +1,6 @@
 //! The journal thread: takes what all workers have appended as one group, writes it, syncs it,
-//! and says so. It never waits for more to come: a group is what came while the last was written.
+//! and says so. It never waits for more to come: a group is what came while the last was written,
+//! or while another thread had the CPU.
 
 use std::io;
 use std::sync::Arc;
@@ -73,7 +74,9 @@ impl Writer {
             }
             if !group.is_empty() {
                 match self.commit(group) {
-                    Ok(()) => {}
+                    // Whoever waits for this CPU goes first, at once where nobody does: a worker
+                    // that does makes the next group larger.
+                    Ok(()) => std::thread::yield_now(),
                     Err(Failure::Closed) => break,
                     Err(Failure::Disk(doing, error)) => {
                         core.poison(&format!("could not {doing} a group: {error}"));
