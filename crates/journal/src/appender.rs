@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 
-use crate::core::Core;
+use crate::core::{Core, lock};
 use crate::error::{AckError, AppendError};
 use crate::inlet::{Inlet, Placed};
 use crate::record::{self, Label};
@@ -48,23 +49,37 @@ impl Appender {
     /// Waits until the record is as safe as `ack` promises. The future may be dropped at any time.
     /// Must be awaited on a tokio runtime with its timer enabled.
     pub async fn acknowledged(&self, ticket: Ticket) -> Result<(), AckError> {
-        match self.settled(ticket) {
-            Some(settled) => settled,
+        match self.known() {
+            Some(known) => known,
             None => waiters::wait(&self.core, &self.inlet, ticket.0).await,
         }
     }
 
-    /// What is known of a record without waiting.
-    pub(crate) fn settled(&self, ticket: Ticket) -> Option<Result<(), AckError>> {
-        if self.core.settings.ack == Ack::Memory {
-            let poisoned = self.core.gate.poisoned().is_some();
-            return Some(if poisoned { Err(AckError::Poisoned) } else { Ok(()) });
+    /// As [`acknowledged`](Appender::acknowledged); `since` is the period since which it is
+    /// waited for.
+    pub(crate) fn poll_settled(
+        &self,
+        ticket: Ticket,
+        since: &mut Option<u64>,
+        cx: &Context<'_>,
+    ) -> Poll<Result<(), AckError>> {
+        match self.known() {
+            Some(known) => Poll::Ready(known),
+            None => waiters::poll(&self.core, &self.inlet, ticket.0, since, cx),
         }
-        (self.inlet.acknowledged() >= ticket.0).then_some(Ok(()))
     }
 
-    pub(crate) fn parts(&self) -> (&Arc<Core>, &Arc<Inlet>) {
-        (&self.core, &self.inlet)
+    /// The period that the time of those who wait is counted by.
+    pub(crate) fn period(&self) -> u64 {
+        lock(&self.inlet.waiters).period()
+    }
+
+    /// What is known of every record without waiting; something in `memory` only.
+    fn known(&self) -> Option<Result<(), AckError>> {
+        (self.core.settings.ack == Ack::Memory).then(|| match self.core.gate.poisoned() {
+            Some(_) => Err(AckError::Poisoned),
+            None => Ok(()),
+        })
     }
 
     /// The longest payload a record can have, in bytes.

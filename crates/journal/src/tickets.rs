@@ -4,9 +4,7 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll, ready};
 
 use crate::appender::{Appender, Ticket};
-use crate::core::lock;
 use crate::error::AckError;
-use crate::waiters;
 
 /// Records of one [`Appender`] in their order, each with what belongs to it: one task waits for
 /// all of them, and is woken once for all that are acknowledged together.
@@ -41,29 +39,18 @@ impl<T> Tickets<T> {
         appender: &Appender,
         cx: &Context<'_>,
     ) -> Poll<Option<(T, Result<(), AckError>)>> {
-        let Some(first) = self.queue.front() else {
+        self.note_time(appender);
+        let Some(first) = self.queue.front_mut() else {
             return Poll::Ready(None);
         };
-        let settled = match appender.settled(first.ticket) {
-            Some(settled) => settled,
-            None => {
-                self.note_time(appender);
-                let (core, inlet) = appender.parts();
-                match self.queue.front_mut() {
-                    Some(first) => {
-                        ready!(waiters::poll(core, inlet, first.ticket.0, &mut first.since, cx))
-                    }
-                    None => Ok(()),
-                }
-            }
-        };
+        let settled = ready!(appender.poll_settled(first.ticket, &mut first.since, cx));
         Poll::Ready(self.queue.pop_front().map(|first| (first.what, settled)))
     }
 
     /// The time counts for all from when they came, not from when they come to be the oldest.
     fn note_time(&mut self, appender: &Appender) {
         if self.queue.back().is_some_and(|last| last.since.is_none()) {
-            let period = lock(&appender.parts().1.waiters).period();
+            let period = appender.period();
             let new = self.queue.iter_mut().rev().take_while(|waiting| waiting.since.is_none());
             new.for_each(|waiting| waiting.since = Some(period));
         }

@@ -14,7 +14,10 @@ use std::os::fd::BorrowedFd;
 
 use rustix::net::SendFlags;
 
-use ring::Ring;
+use ring::{Ring, SIZE};
+
+/// Nothing is waited for, and no signal is sent where the connection has failed.
+const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
 /// Something to send.
 #[derive(Debug, Clone, Copy)]
@@ -37,11 +40,6 @@ impl Sends {
         Self { ring: Ring::new().ok() }
     }
 
-    /// By a call for each.
-    pub fn one_by_one() -> Self {
-        Self { ring: None }
-    }
-
     /// Whether it is by io_uring.
     pub fn is_batched(&self) -> bool {
         self.ring.is_some()
@@ -60,7 +58,7 @@ impl Sends {
         let mut done = 0;
         // A single one is as well sent by itself.
         while let Some(ring) = self.ring.take_if(|_| done + 1 < all.len()) {
-            let some = &all[done..all.len().min(done + ring.size())];
+            let some = &all[done..all.len().min(done + SIZE)];
             match ring.send(some, |number, sent| outcome(done + number, sent)) {
                 Ok(ring) => {
                     self.ring = Some(ring);
@@ -84,8 +82,7 @@ impl Default for Sends {
 
 /// Sends by a call of its own.
 fn now(one: &Outgoing<'_>) -> io::Result<usize> {
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    Ok(rustix::net::send(one.socket, one.bytes, flags)?)
+    Ok(rustix::net::send(one.socket, one.bytes, FLAGS)?)
 }
 
 #[cfg(test)]

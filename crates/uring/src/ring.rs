@@ -12,12 +12,11 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 
 use io_uring::{IoUring, opcode, types};
-use rustix::net::SendFlags;
 
-use super::Outgoing;
+use super::{FLAGS, Outgoing};
 
 /// How many sends go at once.
-const SIZE: u32 = 256;
+pub(crate) const SIZE: usize = 256;
 
 /// A ring in which nothing is under way.
 pub(crate) struct Ring {
@@ -32,28 +31,24 @@ impl Ring {
     /// # Errors
     /// The kernel has none (before 5.6), or it is not allowed.
     pub fn new() -> io::Result<Self> {
-        let ring = IoUring::new(SIZE)?;
+        let ring = IoUring::new(SIZE as u32)?;
         let mut probe = io_uring::Probe::new();
         ring.submitter().register_probe(&mut probe)?;
         if !probe.is_supported(opcode::Send::CODE) {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        Ok(Self { ring, outcomes: Vec::with_capacity(SIZE as usize) })
+        Ok(Self { ring, outcomes: Vec::with_capacity(SIZE) })
     }
 
-    /// How many [`send`](Self::send) takes.
-    pub fn size(&self) -> usize {
-        SIZE as usize
-    }
-
-    /// Sends what each socket takes at once. Gives itself back, or, where the kernel takes no more
-    /// entries, how many it has taken, the first ones, of which the outcome was given.
+    /// Sends what each of at most [`SIZE`] sockets takes at once. Gives itself back, or, where the
+    /// kernel takes no more entries, how many it has taken, the first ones, of which the outcome
+    /// was given.
     pub fn send(
         mut self,
         all: &[Outgoing<'_>],
         mut outcome: impl FnMut(usize, io::Result<usize>),
     ) -> Result<Self, usize> {
-        let flags = (SendFlags::DONTWAIT | SendFlags::NOSIGNAL).bits().cast_signed();
+        let flags = FLAGS.bits().cast_signed();
         let mut queue = self.ring.submission();
         for (number, Outgoing { socket, bytes }) in all.iter().enumerate() {
             let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -80,7 +75,7 @@ impl Ring {
         let mut want = 0;
         loop {
             let entered = self.ring.submit_and_wait(want);
-            let taken = count.min(SIZE as usize) - self.ring.submission().len();
+            let taken = count.min(SIZE) - self.ring.submission().len();
             let outcomes = self.ring.completion().map(|entry| (entry.user_data(), entry.result()));
             self.outcomes.extend(outcomes);
             want = taken - self.outcomes.len();

@@ -13,7 +13,7 @@ use std::time::Instant;
 use flow::poll_set::Ready;
 use flow::progress::Phase;
 use http::StatusCode;
-use journal::{AckError, Ticket, Tickets};
+use journal::{AckError, Tickets};
 use uring::{Outgoing, Sends};
 
 use super::super::Front;
@@ -43,7 +43,6 @@ enum Turn {
 struct Pending {
     /// Whose it is.
     key: usize,
-    ticket: Ticket,
     taken: Taken,
     id: RequestId,
 }
@@ -126,10 +125,11 @@ impl Turns<'_> {
 
     /// Answers a write, unless its connection has gone.
     fn settle(&mut self, pending: Pending, settled: Result<(), AckError>, now: Instant) {
-        let Pending { key, ticket, taken, id } = pending;
+        let Pending { key, taken, id } = pending;
+        let ticket = taken.ticket();
         let done = taken.settled(self.front, settled, now);
         self.turn(key, |turns, key, member| {
-            if member.waiting == Some(ticket) {
+            if member.waiting == ticket {
                 member.waiting = None;
                 turns.answer(key, member, &done, &id);
             }
@@ -197,7 +197,7 @@ impl Turns<'_> {
             Turn::Write(Ok(taken), id) => match taken.ticket() {
                 Some(ticket) => {
                     member.waiting = Some(ticket);
-                    self.pending.push(ticket, Pending { key, ticket, taken, id });
+                    self.pending.push(ticket, Pending { key, taken, id });
                 }
                 None => {
                     let done = taken.settled(self.front, Ok(()), Instant::now());
