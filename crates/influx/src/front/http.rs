@@ -47,7 +47,7 @@ pub async fn serve(front: Rc<Front>, stream: Stream, peer: SocketAddr) {
     });
     drop(live);
     let mut draining = std::pin::pin!(front.worker.drain.started());
-    let rest = short::serve(&front, &connection, stream, draining.as_mut()).await;
+    let rest = short::serve(front.short.as_ref(), &connection, stream, draining.as_mut()).await;
     if let Some(stream) = rest {
         // In a place of its own, which a connection that only writes does not have.
         Box::pin(serve_rest(front.clone(), connection, stream, peer, draining)).await;

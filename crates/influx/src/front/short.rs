@@ -9,12 +9,14 @@
 
 mod cut;
 mod reply;
+#[cfg(test)]
+mod tests;
 mod turns;
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -26,7 +28,6 @@ use journal::Ticket;
 use slab::Slab;
 use tokio::io::AsyncWriteExt as _;
 
-use super::Front;
 use super::http::Connection;
 pub use reply::Date;
 pub use turns::run;
@@ -35,6 +36,8 @@ pub use turns::run;
 pub struct Short {
     set: PollSet,
     members: RefCell<Slab<Member>>,
+    /// Nobody serves them any more.
+    ended: Cell<bool>,
 }
 
 /// A connection on the short way.
@@ -74,7 +77,38 @@ impl Short {
     /// # Errors
     /// The process has no file descriptor left.
     pub fn new() -> std::io::Result<Self> {
-        Ok(Self { set: PollSet::new()?, members: RefCell::default() })
+        Ok(Self { set: PollSet::new()?, members: RefCell::default(), ended: Cell::new(false) })
+    }
+
+    /// Does something for a connection, and wakes its task where it is to leave. A fault is that
+    /// connection's own.
+    fn with(&self, key: usize, what: impl FnOnce(&mut Member)) {
+        let mut members = self.members.borrow_mut();
+        let Some(member) = members.get_mut(key) else {
+            return;
+        };
+        let done = catch_unwind(AssertUnwindSafe(|| what(member)));
+        if let Err(why) = done {
+            member.left = Some(Left::Panicked(why));
+        }
+        let task = member.left.is_some().then(|| member.task.clone());
+        // Not borrowed while waking: a waker may drop a task, and with it a connection.
+        drop(members);
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+
+    /// Leaves all connections to their own tasks, but for those whose answer is lost by it.
+    fn end(&self) {
+        self.ended.set(true);
+        let leave = |(_, member): (usize, &mut Member)| {
+            let left = if member.is_serving() { Left::Over } else { Left::Other };
+            member.left.get_or_insert(left);
+            member.task.clone()
+        };
+        let tasks: Vec<Waker> = self.members.borrow_mut().iter_mut().map(leave).collect();
+        tasks.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -86,12 +120,12 @@ pub fn unavailable(error: std::io::Error) {
 /// Serves writes as long as all that comes is of the plainest form. Gives the connection with what
 /// was read of the first request that is not; `None` at its end.
 pub async fn serve(
-    front: &Front,
+    short: Option<&Short>,
     connection: &Rc<Connection>,
     stream: Stream,
     mut draining: Pin<&mut Started>,
 ) -> Option<Stream> {
-    let Some(short) = front.short.as_ref().filter(|_| stream.can_be_bare()) else {
+    let Some(short) = short.filter(|short| !short.ended.get() && stream.can_be_bare()) else {
         return Some(stream);
     };
     let place = Place::take(short, stream.into_bare().ok()?, Rc::clone(connection))?;

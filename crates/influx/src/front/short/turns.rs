@@ -5,7 +5,6 @@ use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::fd::AsFd as _;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
@@ -116,10 +115,11 @@ impl Turns<'_> {
 
     /// Reads what has come for a connection.
     fn on_ready(&mut self, ready: Ready) {
-        self.turn(ready.key as usize, |turns, key, member| {
+        let key = ready.key as usize;
+        self.short.with(key, |member| {
             member.ready = true;
             member.ended |= ready.ended;
-            turns.read(key, member);
+            self.read(key, member);
         });
     }
 
@@ -128,31 +128,12 @@ impl Turns<'_> {
         let Pending { key, taken, id } = pending;
         let ticket = taken.ticket();
         let done = taken.settled(self.front, settled, now);
-        self.turn(key, |turns, key, member| {
+        self.short.with(key, |member| {
             if member.waiting == ticket {
                 member.waiting = None;
-                turns.answer(key, member, &done, &id);
+                self.answer(key, member, &done, &id);
             }
         });
-    }
-
-    /// Does something for a connection, and wakes its task where it is to leave. A fault is that
-    /// connection's own.
-    fn turn(&mut self, key: usize, what: impl FnOnce(&mut Self, usize, &mut Member)) {
-        let mut members = self.short.members.borrow_mut();
-        let Some(member) = members.get_mut(key) else {
-            return;
-        };
-        let done = catch_unwind(AssertUnwindSafe(|| what(self, key, member)));
-        if let Err(why) = done {
-            member.left = Some(Left::Panicked(why));
-        }
-        let task = member.left.is_some().then(|| member.task.clone());
-        // Not borrowed while waking: a waker may drop a task, and with it a connection.
-        drop(members);
-        if let Some(task) = task {
-            task.wake();
-        }
     }
 
     /// Reads requests, as long as there are any and nothing is waited for.
@@ -271,10 +252,10 @@ impl Turns<'_> {
         drop(members);
         for (number, sent) in outcomes.drain(..) {
             let Some(answer) = answers.get(number) else { continue };
-            self.turn(answer.key, |turns, key, member| {
+            self.short.with(answer.key, |member| {
                 member.answering = false;
                 member.left = answer.left_behind(sent, &out);
-                turns.read(key, member);
+                self.read(answer.key, member);
             });
         }
         self.outcomes = outcomes;
@@ -284,6 +265,13 @@ impl Turns<'_> {
             self.answers.clear();
             self.out.clear();
         }
+    }
+}
+
+impl Drop for Turns<'_> {
+    /// With the worker, or by a fault: then all that comes goes the long way.
+    fn drop(&mut self) {
+        self.short.end();
     }
 }
 
