@@ -45,7 +45,10 @@ fn a_server_is_killed_and_started_again_and_no_client_notices() {
     assert_eq!(a.count("load", "load", "v"), all, "on the server that stayed");
     assert_eq!(b.count("load", "load", "v"), all, "on the server that was killed");
     let (p50, p99) = (report.percentile(50.0), report.percentile(99.0));
+    let lag = Duration::from_micros(report.lag.value_at_quantile(0.99));
+    let sync = weir.metrics().bound("weir_journal_sync_seconds", 0.99);
     println!("acknowledged in {p50:?} (p50), {p99:?} (p99) from the intended time");
+    println!("the load was {lag:?} late, a sync took up to {:.1} ms (p99)", sync * 1e3);
 }
 
 #[test]

@@ -48,6 +48,16 @@ impl Scrape {
         self.samples.iter().filter(fits).map(|sample| sample.value).sum()
     }
 
+    /// What so great a share of a histogram's values is at most: the upper end of a bucket. The
+    /// histogram has no labels.
+    pub fn bound(&self, histogram: &str, share: f64) -> f64 {
+        let wanted = self.sum(&format!("{histogram}_count"), &[]) * share;
+        let name = format!("{histogram}_bucket");
+        let mut buckets = self.samples.iter().filter(|sample| sample.name == name);
+        let bucket = buckets.find(|bucket| bucket.value >= wanted);
+        bucket.and_then(|bucket| bucket.labels.get("le")?.parse().ok()).unwrap_or(f64::INFINITY)
+    }
+
     /// Whether there is any sample of that name.
     pub fn has(&self, name: &str) -> bool {
         self.samples.iter().any(|sample| sample.name == name)
