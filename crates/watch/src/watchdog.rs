@@ -43,22 +43,14 @@ stages! {
     Accept = "accept",
     /// A TLS handshake.
     Handshake = "handshake",
-    /// Checking who the client is.
-    Authenticate = "authenticate",
     /// Decompressing a body.
     Decompress = "decompress",
     /// Reading a protocol's bytes.
     Parse = "parse",
     /// Appending to the journal's group.
     Append = "append",
-    /// Writing to a file.
-    Write = "write",
-    /// Waiting for `fdatasync`.
-    Sync = "sync",
-    /// Making or passing on an answer.
+    /// Sending answers.
     Answer = "answer",
-    /// Putting a batch together.
-    Batch = "batch",
     /// Closing slow connections.
     Sweep = "sweep",
 }
@@ -260,7 +252,7 @@ impl Patient {
         registry
             .histogram(
                 "weir_worker_stall_seconds",
-                "How long stalls of a worker's loop lasted.",
+                "How long a worker's loop stood still, once it turned again.",
                 &[("worker", worker)],
             )
             .observe(stood);

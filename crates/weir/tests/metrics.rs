@@ -14,7 +14,8 @@ const HEAD: &str = "\
 <!-- Made from a running Weir's own help texts by `make docs`. -->
 
 `/metrics` on the admin port, in Prometheus' text format. Counters begin at 0 with each start, but
-for those of `weir_influx_backend_*_points_total`, which are kept on disk: for each backend
+for what is kept on disk with a backend's cursor, `weir_influx_backend_*_points_total`,
+`weir_influx_backend_dropped_statements_total` and `weir_journal_cursor_*_total`: for each backend
 
     accepted = delivered + dead-lettered + dropped + waiting
 

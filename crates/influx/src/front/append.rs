@@ -2,6 +2,7 @@
 
 use ::http::StatusCode;
 use journal::{AckError, AppendAndWaitError, AppendError};
+use watch::watchdog::Stage;
 use wire::influxql::Change;
 
 use super::answer::{self, Answer};
@@ -53,6 +54,7 @@ impl Front {
         let kind = record::put_points_header(&mut header, db, &to.policy, ids)
             .map_err(|e| bad_request(&e.to_string()))?;
         let payload: [&[u8]; 2] = [&header, points];
+        let _stage = self.worker.pulse.enter(Stage::Append);
         self.appender
             .append(kind, count, false, &payload)
             .map_err(|error| self.gateway.append_refused(&error))

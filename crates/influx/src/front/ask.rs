@@ -12,6 +12,7 @@ use store::query::results::QueryError;
 use store::query::{self, ddl};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use watch::watchdog::Stage;
 use wire::influxql::ast::Statement;
 use wire::influxql::{self, Change, Kind, Params};
 
@@ -59,6 +60,7 @@ impl Request<'_> {
     pub(super) fn parse(&self, q: &str) -> Result<Vec<Statement>, Answer> {
         let params = self.parameters.get("params");
         let params = if params.is_empty() { Params::default() } else { read_params(params)? };
+        let _stage = self.front.worker.pulse.enter(Stage::Parse);
         let statements =
             influxql::parse(q, &params).map_err(|error| bad_request(&error.to_string()))?;
         // InfluxDB's parser looks for the zone.

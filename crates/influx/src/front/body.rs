@@ -7,6 +7,7 @@ use flate2::read::MultiGzDecoder;
 use http::{HeaderMap, StatusCode, header};
 use http_body::Body;
 use http_body_util::BodyExt;
+use watch::watchdog::{Pulse, Stage};
 
 use super::answer::{self, Answer};
 
@@ -23,7 +24,12 @@ pub struct Limits {
 ///
 /// # Errors
 /// The answer to give: 413 past a limit, 400 where it does not arrive whole or is no good gzip.
-pub async fn read<B>(headers: &HeaderMap, body: B, limits: Limits) -> Result<Bytes, Answer>
+pub async fn read<B>(
+    headers: &HeaderMap,
+    body: B,
+    limits: Limits,
+    pulse: &Pulse,
+) -> Result<Bytes, Answer>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
@@ -32,7 +38,7 @@ where
         return Err(too_large());
     }
     let bytes = collect(body, limits.body_max).await?;
-    Ok(unfolded(headers, &bytes, limits)?.unwrap_or(bytes))
+    Ok(unfolded(headers, &bytes, limits, pulse)?.unwrap_or(bytes))
 }
 
 /// A body that has come whole, decompressed; `None` where it is not compressed.
@@ -43,7 +49,9 @@ pub fn unfolded(
     headers: &HeaderMap,
     bytes: &[u8],
     limits: Limits,
+    pulse: &Pulse,
 ) -> Result<Option<Bytes>, Answer> {
+    let _stage = pulse.enter(Stage::Decompress);
     let gzip = headers.get(header::CONTENT_ENCODING).is_some_and(|v| v == "gzip");
     gzip.then(|| gunzip(bytes, limits.decompressed_max)).transpose()
 }
@@ -124,7 +132,7 @@ mod tests {
     async fn gzipped(body: Vec<u8>) -> Result<Bytes, Answer> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_ENCODING, "gzip".parse().unwrap());
-        read(&headers, Full::<Bytes>::from(body), LIMITS).await
+        read(&headers, Full::<Bytes>::from(body), LIMITS, &Pulse::new("test")).await
     }
 
     #[tokio::test]
@@ -133,7 +141,7 @@ mod tests {
             let frame =
                 |_| Ok::<_, hyper::Error>(http_body::Frame::data(Bytes::from_static(&[7; 10])));
             let body = StreamBody::new(futures_util::stream::iter((0..frames).map(frame)));
-            match read(&HeaderMap::new(), body, LIMITS).await {
+            match read(&HeaderMap::new(), body, LIMITS, &Pulse::new("test")).await {
                 Ok(bytes) => assert!(good && bytes.len() == frames * 10),
                 Err(answer) => assert!(!good && answer.status() == 413),
             }

@@ -47,7 +47,8 @@ pub async fn serve(front: &Front, connection: &Connection, head: &Parts, body: I
 async fn parameters(front: &Front, head: &Parts, body: Incoming) -> Result<Parameters, Answer> {
     let mut parameters = Parameters::default();
     if head.method == Method::POST {
-        let bytes = body::read(&head.headers, body, front.gateway.live().limits).await?;
+        let (limits, pulse) = (front.gateway.live().limits, &front.worker.pulse);
+        let bytes = body::read(&head.headers, body, limits, pulse).await?;
         let kind = head.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok());
         match kind.map(|kind| (kind, multer::parse_boundary(kind))) {
             Some((_, Ok(boundary))) => multipart(&mut parameters, bytes, boundary).await?,

@@ -141,8 +141,8 @@ impl<'a> Write<'a> {
         let Resolved::To(destination) = gateway.lookup(db, rp).ok()? else {
             return None;
         };
-        let limits = gateway.live().limits;
-        let taken = body::unfolded(self.headers, body, limits).and_then(|unfolded| {
+        let (limits, pulse) = (gateway.live().limits, &self.front.worker.pulse);
+        let taken = body::unfolded(self.headers, body, limits, pulse).and_then(|unfolded| {
             let mut parsed = self.parse(unfolded.as_deref().unwrap_or(body), precision);
             self.check(&mut parsed.outcome, rp, Some(&destination))?;
             self.append(parsed, db, Some(&destination))
@@ -165,7 +165,7 @@ impl<'a> Write<'a> {
             return Err(answer::error(StatusCode::FORBIDDEN, &message));
         }
         let live = gateway.live();
-        let body = body::read(self.headers, body, live.limits).await?;
+        let body = body::read(self.headers, body, live.limits, &self.front.worker.pulse).await?;
         let mut parsed = self.parse(&body, precision);
         drop(body);
         self.check(&mut parsed.outcome, rp, destination.as_ref())?;

@@ -14,6 +14,7 @@ use flow::progress::Phase;
 use http::StatusCode;
 use journal::{AckError, Tickets};
 use uring::{Outgoing, Sends};
+use watch::watchdog::Stage;
 
 use super::super::Front;
 use super::super::answer::Answer;
@@ -247,8 +248,9 @@ impl Turns<'_> {
             Some(Outgoing { socket, bytes: &out[answer.bytes.clone()] })
         };
         let all: Vec<_> = answers.iter().filter_map(outgoing).collect();
+        let stage = self.front.worker.pulse.enter(Stage::Answer);
         self.sends.send(&all, |number, sent| outcomes.push((number, sent)));
-        drop(all);
+        drop((all, stage));
         drop(members);
         for (number, sent) in outcomes.drain(..) {
             let Some(answer) = answers.get(number) else { continue };
