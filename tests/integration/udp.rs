@@ -34,6 +34,29 @@ fn datagrams_are_taken_and_a_bad_line_drops_its_datagram_whole() {
 }
 
 #[test]
+fn points_of_datagrams_get_the_stamp_that_is_in_force() {
+    let mut scene = Scene::with(|setup| setup.table(LISTEN));
+    let sockets = [socket(&scene.weir), socket(&scene.weir)];
+    let arrive = |scene: &Scene, lines: &[String]| {
+        wait::until("both have arrived", wait::LONG, || {
+            let all = scene.a.lines();
+            lines.iter().all(|line| all.contains(line))
+        });
+    };
+    sockets[0].send(b"load v=1 1").unwrap();
+    arrive(&scene, &["load v=1 1".to_owned()]);
+    let stamp = "stamp = { from = \"peer-port\", site = \"north\" }";
+    scene.weir.configure(|setup| setup.influx(stamp));
+    scene.weir.reload();
+    scene.weir.wait_log("reloaded");
+    let lines = sockets.each_ref().map(|socket| {
+        socket.send(b"load v=1 2").unwrap();
+        format!("load,from={},site=north v=1 2", socket.local_addr().unwrap())
+    });
+    arrive(&scene, &lines);
+}
+
+#[test]
 fn the_database_of_a_udp_listener_is_created() {
     let server = Influxd::start();
     let weir = Setup::new()

@@ -340,15 +340,18 @@ impl Settings {
         READ_AT_START.contains(&first)
     }
 
-    /// The keys that differ from `new` and are only read at a start.
-    pub fn needs_restart(&self, new: &Self) -> Vec<String> {
+    /// These with what is only read at a start as it is in the `running` ones, and the keys of
+    /// what differed there.
+    pub fn keep_fixed(self, running: &Self) -> (Self, Vec<String>) {
         let differ = [
-            self.listen != new.listen,
-            self.unix_sockets != new.unix_sockets,
-            self.unix_socket_mode != new.unix_socket_mode,
-            self.tls != new.tls,
+            self.listen != running.listen,
+            self.unix_sockets != running.unix_sockets,
+            self.unix_socket_mode != running.unix_socket_mode,
+            self.tls != running.tls,
         ];
         let keys = READ_AT_START.iter().zip(differ).filter(|(_, differs)| *differs);
-        keys.map(|(key, _)| format!("postgres.{key}")).collect()
+        let keys = keys.map(|(key, _)| format!("postgres.{key}")).collect();
+        let Self { listen, unix_sockets, unix_socket_mode, tls, .. } = running.clone();
+        (Self { listen, unix_sockets, unix_socket_mode, tls, ..self }, keys)
     }
 }

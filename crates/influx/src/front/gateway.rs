@@ -266,11 +266,12 @@ pub struct Prepared<'a> {
 impl Prepared<'_> {
     /// Puts them in force; gives the keys that differ and need a restart.
     pub fn put_in_force(self) -> Vec<String> {
-        let Self { gateway, live, secret, tls } = self;
+        let Self { gateway, mut live, secret, tls } = self;
         if let Some(tls) = tls {
             tls.put_in_force();
         }
-        let mut fixed = gateway.live().settings.needs_restart(&live.settings);
+        let (settings, mut fixed) = live.settings.keep_fixed(&gateway.live().settings);
+        live.settings = settings;
         fixed.extend(gateway.backends.reload(&live.settings.backend));
         gateway.auth.replace(&live.settings.user, secret);
         gateway.connections.set_max(live.settings.max_connections);

@@ -182,16 +182,19 @@ impl Settings {
         Ok(text.lines().next().map(str::to_owned))
     }
 
-    /// The keys that differ from `new` and are only read at a start.
-    pub(super) fn needs_restart(&self, new: &Self) -> Vec<String> {
+    /// These with what is only read at a start as it is in the `running` ones, and the keys of
+    /// what differed there.
+    pub(super) fn keep_fixed(self, running: &Self) -> (Self, Vec<String>) {
         let keys = [
-            ("listen", self.listen != new.listen),
-            ("tls", self.tls != new.tls),
-            ("udp", self.udp != new.udp),
-            ("timeouts", self.timeouts != new.timeouts),
+            ("listen", self.listen != running.listen),
+            ("tls", self.tls != running.tls),
+            ("udp", self.udp != running.udp),
+            ("timeouts", self.timeouts != running.timeouts),
         ];
         let differing = keys.iter().filter(|(_, differs)| *differs);
-        differing.map(|(key, _)| format!("influx.{key}")).collect()
+        let differing = differing.map(|(key, _)| format!("influx.{key}")).collect();
+        let Self { listen, tls, udp, timeouts, .. } = running.clone();
+        (Self { listen, tls, udp, timeouts, ..self }, differing)
     }
 
     /// Checks what the types cannot.
@@ -250,5 +253,23 @@ impl Settings {
             return Err(SettingsError { at, what: what.to_owned() });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Settings;
+
+    #[test]
+    fn what_is_read_at_a_start_stays_and_is_named_each_time() {
+        let running = Settings::default();
+        let mut wanted = Settings { version: "1.8.3".to_owned(), ..Settings::default() };
+        wanted.timeouts.idle = std::time::Duration::from_secs(9).into();
+        wanted.listen.clear();
+        let (kept, named) = wanted.clone().keep_fixed(&running);
+        assert_eq!(named, ["influx.listen", "influx.timeouts"]);
+        assert_eq!((kept.version.as_str(), kept.listen.len()), ("1.8.3", 1));
+        assert_eq!(wanted.keep_fixed(&kept).1, named);
+        assert!(kept.clone().keep_fixed(&kept).1.is_empty());
     }
 }

@@ -25,6 +25,11 @@ impl Stamp {
         Self(settings.iter().filter_map(tag).collect())
     }
 
+    /// Whether the tags differ from one client to another.
+    pub fn is_by_peer(settings: &BTreeMap<String, String>) -> bool {
+        settings.values().any(|value| matches!(&**value, "peer" | "peer-port"))
+    }
+
     /// The tags, in the order of their keys.
     pub fn tags(&self) -> &[StampTag] {
         &self.0

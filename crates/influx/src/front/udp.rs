@@ -1,14 +1,16 @@
 //! Line protocol over UDP, as InfluxDB takes it: no answer, so what is lost is counted.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
+use arc_swap::Guard;
 use wire::line::{self, Precision};
 
 use super::Front;
 use super::answer::Answer;
 use super::destination::{Destination, Resolved, create_database};
+use super::gateway::Live;
 use super::settings::UdpSettings;
 use super::stamp::Stamp;
 
@@ -22,9 +24,11 @@ const CREATING_MAX: usize = 16;
 pub struct Receiver {
     port: Rc<Port>,
     precision: Precision,
+    /// The settings that the stamp is by.
+    live: Arc<Live>,
     stamp: Stamp,
-    /// What to stamp anew for each sender; `None` where the stamp is the same for all.
-    stamp_by_peer: Option<BTreeMap<String, String>>,
+    /// It differs from one sender to another.
+    by_peer: bool,
     gathered: Gathered,
 }
 
@@ -46,14 +50,27 @@ struct Gathered {
 impl Receiver {
     /// A receiver that has gathered nothing.
     pub fn new(front: Rc<Front>, settings: UdpSettings) -> Self {
-        let stamp = front.gateway.live().settings.stamp.clone();
-        let by_peer = stamp.values().any(|value| matches!(&**value, "peer" | "peer-port"));
+        let live = Guard::into_inner(front.gateway.live());
         Self {
             precision: Precision::parse_v1(&settings.precision).unwrap_or(Precision::Nanosecond),
-            stamp: Stamp::of(&stamp, settings.listen),
-            stamp_by_peer: by_peer.then_some(stamp),
+            stamp: Stamp::of(&live.settings.stamp, settings.listen),
+            by_peer: Stamp::is_by_peer(&live.settings.stamp),
+            live,
             port: Rc::new(Port { front, settings, creating: tokio::sync::Mutex::default() }),
             gathered: Gathered::default(),
+        }
+    }
+
+    /// Makes the tags for a sender, where they are not those of the last datagram.
+    fn stamp_for(&mut self, peer: SocketAddr) {
+        let live = self.port.front.gateway.live();
+        let changed = !Arc::ptr_eq(&live, &self.live);
+        if changed {
+            self.live = Guard::into_inner(live);
+            self.by_peer = Stamp::is_by_peer(&self.live.settings.stamp);
+        }
+        if changed || self.by_peer {
+            self.stamp = Stamp::of(&self.live.settings.stamp, peer);
         }
     }
 
@@ -140,16 +157,14 @@ impl Port {
 impl flow::udp::Receive for Receiver {
     /// A datagram with a bad line is dropped whole (`services/udp/service.go`, `parser`).
     fn datagram(&mut self, bytes: &[u8], peer: SocketAddr) {
-        if let Some(stamp) = &self.stamp_by_peer {
-            self.stamp = Stamp::of(stamp, peer);
-        }
+        self.stamp_for(peer);
         let gateway = &self.port.front.gateway;
         let before = self.gathered.bytes.len();
         let options = line::Options {
             precision: self.precision,
             now_ns: super::now_ns(),
             stamp: self.stamp.tags(),
-            unsigned: gateway.live().settings.unsigned_integers,
+            unsigned: self.live.settings.unsigned_integers,
         };
         let outcome = line::normalise(bytes, &options, &mut self.gathered.bytes);
         if let Some(error) = outcome.error {

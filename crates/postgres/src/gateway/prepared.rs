@@ -44,7 +44,7 @@ impl Prepared<'_> {
         backends.put_in_force();
         gateway.doors.store(Arc::new(doors));
         gateway.connections.set_max(settings.max_connections);
-        let fixed = gateway.settings().needs_restart(&settings);
+        let (settings, fixed) = settings.keep_fixed(&gateway.settings());
         gateway.budgets.reload(&settings);
         gateway.admitted.reload(&settings);
         gateway.settings.store(Arc::new(settings));

@@ -40,7 +40,6 @@ pub fn reload(
     tracing::info!("the configuration was reloaded");
     // What needs a restart stays as it runs, so that it is named again until there was one.
     running.log.level = wanted.log.level;
-    (running.influx, running.postgres) = (wanted.influx, wanted.postgres);
     true
 }
 
