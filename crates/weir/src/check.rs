@@ -144,8 +144,8 @@ fn acknowledgement(ack: Ack) -> &'static str {
              flush-interval (ack = \"written\")"
         }
         Ack::Memory => {
-            "a write once it is in memory; a crash loses up to one flush-interval \
-             (ack = \"memory\")"
+            "a write once it is in memory; a crash of Weir loses up to one group, one of the \
+             machine up to one flush-interval and one group (ack = \"memory\")"
         }
     }
 }

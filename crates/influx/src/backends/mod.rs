@@ -346,6 +346,7 @@ impl Backends {
             if tokio::time::timeout(STOP_GRACE, &mut task).await.is_err() {
                 task.abort();
                 let _ = task.await;
+                tracing::warn!("a batch was under way; it will be sent again after the next start");
             }
         };
         let all = join_all(tasks.into_iter().map(end));

@@ -125,9 +125,7 @@ impl Fronts {
         }
         if let Some((gateway, journal)) = &self.influx {
             if tokio::time::timeout(timeout, gateway.drain()).await.is_err() {
-                tracing::warn!(
-                    "a batch is still under way; it will be sent again after the next start"
-                );
+                tracing::warn!("not everything was delivered that could have been");
             }
             journal.close().await;
         }
