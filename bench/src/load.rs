@@ -19,6 +19,12 @@ const THREADS: usize = 2;
 /// A client whose threads were busier than this may have been the bottleneck.
 const CLIENT_CPU_MAX: f64 = 0.95 * THREADS as f64;
 
+/// What a row is worth whose load came from one thread of this program that was as busy as this.
+pub fn saturated(client_cpu: f64) -> Option<Verdict> {
+    (client_cpu > 0.95)
+        .then(|| Verdict::Void(format!("the client used {:.0} % of a core", client_cpu * 100.0)))
+}
+
 /// One line, whose time is `number` and the run's.
 pub fn line(run: u32, number: u64) -> String {
     format!("cpu,host=srv01 usage=12.500,idle=87.500 1{run:04}{number:014}\n")

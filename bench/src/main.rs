@@ -107,7 +107,7 @@ impl Scale {
         Self {
             duration: Duration::from_secs(seconds),
             rounds: arguments.rounds.unwrap_or(rounds),
-            pairs,
+            pairs: arguments.rounds.unwrap_or(pairs),
             dd_mib,
             one_in,
         }

@@ -275,7 +275,7 @@ fn pairs(
     mut pair: impl FnMut() -> Outcome<Pair>,
 ) -> Outcome<Row> {
     let (mut ratios, mut notes, mut bad) = (Vec::new(), Vec::new(), None);
-    for _ in 0..scale.rounds {
+    for _ in 0..scale.pairs {
         let Pair { ratio, note, failed } = pair()?;
         ratios.push(ratio);
         notes.push(format!("{ratio:.2}: {note}"));
@@ -288,7 +288,7 @@ fn pairs(
          both CPUs at a time, is in the figures: p99.9 looks at a thousandth of the time",
         scale.dd_mib,
         scale.duration.as_secs(),
-        scale.rounds
+        scale.pairs
     ));
     let row = Row {
         figure: format!("p99.9 of acks under dd: {what}"),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rig::load::{self, Clients, Plan, Report};
 
-use crate::load::line;
+use crate::load::{line, saturated};
 use crate::measure::Usage;
 use crate::report::{Row, Verdict, at_most, median};
 use crate::sink::DATABASE;
@@ -107,5 +107,5 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         ],
         repeat: "make bench ARGS=\"--only hung\"".to_owned(),
     };
-    Ok(vec![row.unless(failed)])
+    Ok(vec![row.unless(failed.or(saturated(client)))])
 }

@@ -3,7 +3,7 @@
 use crate::load;
 use crate::peers;
 use crate::report::{Row, Verdict, at_least, median};
-use crate::stand::Stand;
+use crate::stand::{BACKLOG_MAX, Stand};
 use crate::{Outcome, Scale};
 
 const CONNECTIONS: usize = 64;
@@ -24,8 +24,11 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
             theirs[at].push(run.per_second);
             worthless[at] = worthless[at].take().or(run.worthless);
         }
-        let run = load::wrk(stand.weir.http, CONNECTIONS, scale.duration, round)?;
-        stand.settle()?;
+        let mut run = load::wrk(stand.weir.http, CONNECTIONS, scale.duration, round)?;
+        let backlog = stand.settle()?;
+        if backlog > BACKLOG_MAX {
+            run.worthless = Some(Verdict::Failed(format!("{backlog:?} of backlog at the end")));
+        }
         ours.push(run.per_second);
         client.push(run.client_cpu);
         worthless[relays.len()] = worthless[relays.len()].take().or(run.worthless);
@@ -34,7 +37,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let own = worthless.pop().flatten();
     let (weir, absent) = (median(&ours), peers::absent());
     let mut notes = vec![format!(
-        "Weir {weir:.0} requests/s, durable; client {:.0} % of a core",
+        "Weir {weir:.0} requests/s, durable; client {:.0} % of a core; `{command}`",
         median(&client) * 100.0
     )];
     for ((relay, seen), worthless) in relays.iter().zip(&theirs).zip(&worthless) {
@@ -66,7 +69,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         to_reach: "10, beyond 15".to_owned(),
         verdict,
         notes,
-        repeat: command,
+        repeat: "make bench ARGS=\"--only relays\"".to_owned(),
     };
     Ok(vec![row.unless(own.or(theirs))])
 }
