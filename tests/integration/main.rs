@@ -15,6 +15,7 @@ mod drivers;
 mod embedded;
 mod failover;
 mod hostile_clients;
+mod hung_disk;
 mod import_export;
 mod influxql;
 mod influxql_parse;

@@ -16,13 +16,14 @@ use crate::status::{self, Account};
 use crate::wait;
 
 /// A disk that many tests share may take its time for a sync.
-const ACKNOWLEDGED: &str = "ack-timeout = \"60s\"\n";
+const ACK_TIMEOUT: &str = "60s";
 
 /// What goes into `weir.toml`.
 #[derive(Debug, Clone, Default)]
 pub struct Setup {
     top: String,
     journal: String,
+    ack_timeout: Option<String>,
     influx: String,
     backends: String,
     rest: String,
@@ -30,6 +31,7 @@ pub struct Setup {
     store_dir: Option<PathBuf>,
     tls: bool,
     faults: bool,
+    open_files: Option<u32>,
     store: String,
 }
 
@@ -53,6 +55,13 @@ impl Setup {
         self
     }
 
+    /// How long a write waits for the disk, instead of longer than any test.
+    #[must_use]
+    pub fn ack_timeout(mut self, timeout: &str) -> Self {
+        self.ack_timeout = Some(timeout.to_owned());
+        self
+    }
+
     /// Puts the journal elsewhere than below Weir's own directory.
     #[must_use]
     pub fn journal_dir(mut self, dir: PathBuf) -> Self {
@@ -60,11 +69,18 @@ impl Setup {
         self
     }
 
-    /// Uses a Weir whose syncs fail while the file `fail-syncs` is in the journal's directory, and
-    /// whose store does as [`Weir::store_faults`] says.
+    /// Uses a Weir whose syncs fail while the file `fail-syncs` is in the journal's directory and
+    /// wait while `hold-syncs` is, and whose store does as [`Weir::store_faults`] says.
     #[must_use]
     pub fn with_faults(mut self) -> Self {
         self.faults = true;
+        self
+    }
+
+    /// Starts Weir with this soft limit on open files.
+    #[must_use]
+    pub fn open_files(mut self, soft: u32) -> Self {
+        self.open_files = Some(soft);
         self
     }
 
@@ -155,6 +171,16 @@ impl Setup {
     }
 }
 
+/// Syncs wait; dropping it lets them go on.
+#[derive(Debug)]
+pub struct Held(PathBuf);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 /// Weir, running or not; dropping it kills it.
 #[derive(Debug)]
 pub struct Weir {
@@ -183,8 +209,10 @@ impl Weir {
 
     fn write_config(&self) {
         let Setup { top, journal, influx, backends, rest, .. } = &self.setup;
+        let ack_timeout = self.setup.ack_timeout.as_deref().unwrap_or(ACK_TIMEOUT);
+        let journal = format!("ack-timeout = {ack_timeout:?}\n{journal}");
         let text = format!(
-            "{top}\n[journal]\ndir = {:?}\n{ACKNOWLEDGED}{journal}\n[admin]\nlisten = \"{}\"\n\n\
+            "{top}\n[journal]\ndir = {:?}\n{journal}\n[admin]\nlisten = \"{}\"\n\n\
              [log]\nformat = \"json\"\n\n[influx]\nlisten = \"{}\"\n{influx}\n{backends}\n{rest}\n",
             self.journal_dir(),
             self.admin,
@@ -231,6 +259,17 @@ impl Weir {
         std::fs::rename(&new, &switch).expect("a file can be renamed");
     }
 
+    /// Makes every sync of the journal wait from now on, until the value is dropped. Needs
+    /// [`Setup::with_faults`].
+    ///
+    /// # Panics
+    /// When the file can't be made.
+    pub fn hold_syncs(&self) -> Held {
+        let switch = self.journal_dir().join("hold-syncs");
+        std::fs::write(&switch, "").expect("a file can be written");
+        Held(switch)
+    }
+
     /// Says that the front end speaks TLS, so that readiness is asked at the admin port only.
     pub fn with_tls(mut self) -> Self {
         self.setup.tls = true;
@@ -239,7 +278,15 @@ impl Weir {
 
     fn spawn(&self) -> Process {
         let program = if self.setup.faults { places::weir_with_faults() } else { places::weir() };
-        let mut command = Command::new(program);
+        let mut command = match self.setup.open_files {
+            None => Command::new(program),
+            Some(soft) => {
+                let script = format!("ulimit -Sn {soft}; exec \"$0\" \"$@\"");
+                let mut command = Command::new("sh");
+                command.args(["-c", &script]).arg(program);
+                command
+            }
+        };
         command.arg("serve").arg("--config").arg(self.config());
         Process::start("weir", &mut command, &self.dir.path().join("log"))
     }

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 const PAGE: u64 = 4096;
 /// A test that fails while syncs wait must come to its end.
 const HELD_MAX: Duration = Duration::from_secs(20);
+/// How often a sync that waits for a file to go looks whether it has.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Linux: the device could not do it, and there is no room.
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
@@ -35,7 +37,8 @@ struct Plan {
     syncs_held: u64,
     bytes_to_live: Option<u64>,
     dead: bool,
-    switch: Option<PathBuf>,
+    /// The directory of the files that are switches.
+    switches: Option<PathBuf>,
     /// What the disk itself holds of pages written and not synced, by file and page.
     unsynced: Option<HashMap<(u64, u64), Page>>,
 }
@@ -95,9 +98,10 @@ impl Faults {
         });
     }
 
-    /// While this file exists, every sync fails: a switch that works from another process.
-    pub fn watch(&self, switch: PathBuf) {
-        self.change_plan(|plan| plan.switch = Some(switch));
+    /// While the file `fail-syncs` is in this directory, every sync fails, and while `hold-syncs`
+    /// is, every sync waits: switches that work from another process.
+    pub fn watch(&self, dir: PathBuf) {
+        self.change_plan(|plan| plan.switches = Some(dir));
     }
 
     /// Remembers what a loss of power could take away.
@@ -166,10 +170,14 @@ impl Faults {
             let waited = self.0.changed.wait_timeout(plan, HELD_MAX);
             (plan, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
+        // Without an end of its own: the directory goes with its test.
+        while plan.switched("hold-syncs") {
+            let waited = self.0.changed.wait_timeout(plan, LOOK_EVERY);
+            (plan, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
         plan.syncs_held -= 1;
         plan.alive()?;
-        let switched = plan.switch.as_ref().is_some_and(|path| path.exists());
-        if plan.fail_syncs || switched {
+        if plan.fail_syncs || plan.switched("fail-syncs") {
             return Err(io::Error::from_raw_os_error(EIO));
         }
         Ok(())
@@ -200,6 +208,10 @@ impl Plan {
             return Err(io::Error::from_raw_os_error(EIO));
         }
         Ok(())
+    }
+
+    fn switched(&self, switch: &str) -> bool {
+        self.switches.as_ref().is_some_and(|dir| dir.join(switch).exists())
     }
 
     fn remember(&mut self, file: &File, offset: u64, len: u64) -> io::Result<()> {

@@ -77,7 +77,7 @@ impl Journal {
     ) -> Result<(Journal, Recovery), OpenError> {
         let disk = Disk::default();
         #[cfg(feature = "faults")]
-        disk.faults().watch(settings.dir.join("fail-syncs"));
+        disk.faults().watch(settings.dir.clone());
         Journal::open_on(disk, settings, registry, floor)
     }
 
