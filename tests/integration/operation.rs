@@ -176,3 +176,16 @@ fn several_workers_share_the_port() {
     weir.wait_delivered();
     assert_points(&a, 0, report.sent);
 }
+
+#[test]
+fn a_low_limit_of_open_files_is_raised_as_far_as_it_may_be() {
+    let a = Fake::start("a", &["db"]);
+    let mut weir = Setup::new().backend("a", &a.url()).open_files(256).start();
+    let limits = format!("/proc/{}/limits", weir.running().id());
+    let limits = std::fs::read_to_string(limits).unwrap();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    let mut words = line.split_whitespace();
+    let (soft, hard) = (words.next().unwrap(), words.next().unwrap());
+    assert_ne!(hard, "256", "what was lowered is the soft one: {line}");
+    assert_eq!(soft, hard, "{line}");
+}
