@@ -92,3 +92,27 @@ fn a_missing_mapping_of_influxdb_2_stops_the_backend_and_keeps_the_points() {
     weir.wait_delivered();
     assert_points(&fake, 0, 1);
 }
+
+#[test]
+fn influxdb_3_names_the_bad_lines_and_all_others_arrive() {
+    let (fake, weir) = influxdb2();
+    fake.set(Mode::Numbered("poison".to_owned()));
+    // Two in one batch, and one that begins and one that ends its batch.
+    for (first, bad) in [(0, vec![7, 50]), (100, vec![0]), (200, vec![100])] {
+        let mut lines: Vec<String> = (first..first + 100).map(point).collect();
+        for at in bad {
+            lines.insert(at, format!("load,host=h v=\"poison {first} {at}\" {at}\n"));
+        }
+        weir.must_write("db", &lines.concat());
+        weir.wait_delivered();
+    }
+    assert_points(&fake, 0, 300);
+    let account = weir.account("two");
+    assert_eq!((account.dead_lettered, account.delivered), (4, 300), "{account:?}");
+    assert!(account.adds_up(), "{account:?}");
+    let shown = weir.must_run(&["dead-letters", "show", "two"]);
+    assert_eq!(shown.matches("v=\"poison ").count(), 4, "{shown}");
+    assert!(shown.contains("invalid column type for column 'v'"), "in its own words: {shown}");
+    // The batch, the lines it named alone, and the rest: no search.
+    assert_eq!(fake.sizes(), [102, 2, 100, 101, 1, 100, 101, 1, 100]);
+}

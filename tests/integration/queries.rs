@@ -1,7 +1,7 @@
 //! Reading goes to a backend that has everything, and fails over before the first byte.
 
 use rig::fake::{Fake, Mode};
-use rig::http::Request;
+use rig::http::{Connection, Message, Request};
 use rig::influxd::Influxd;
 use rig::wait;
 use rig::weir::{Setup, Weir};
@@ -80,6 +80,48 @@ fn large_and_chunked_answers_are_passed_on_byte_for_byte() {
     let request = Request::query(q, &[("db", "db")]).header("Accept", "application/csv");
     let (ours, theirs) = (weir.send(&request), server.send(&request));
     assert!(ours.body == theirs.body && ours.text().starts_with("name,tags,time"));
+}
+
+/// Of an answer that has only begun.
+const FIRST: &str = "{\"results\":[{\"statement_id\":0,";
+
+/// A query whose answer begins at `a` and goes on with `rest` when another mode is set.
+fn begun(rest: Option<&str>) -> (Scene, Connection, Message) {
+    let scene = Scene::new();
+    scene.b.set_queries(Mode::error(503, "no"));
+    scene.a.set_queries(Mode::Parts(FIRST.to_owned(), rest.map(str::to_owned)));
+    let mut connection = Connection::open(scene.weir.http).unwrap();
+    let query = Request::query("SELECT v FROM load", &[("db", "db")]);
+    connection.push(&query.encode()).unwrap();
+    let mut answer = connection.head().unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.header("x-weir-backend"), Some("a"), "{answer:?}");
+    assert_eq!(answer.header("transfer-encoding"), Some("chunked"), "{answer:?}");
+    while answer.body.len() < FIRST.len() {
+        assert!(connection.chunk(&mut answer.body).unwrap(), "no end: {}", answer.text());
+    }
+    assert_eq!(answer.text(), FIRST);
+    (scene, connection, answer)
+}
+
+#[test]
+fn what_a_backend_has_answered_is_there_before_the_rest() {
+    let rest = "\"series\":[]}]}\n";
+    let (scene, mut connection, mut answer) = begun(Some(rest));
+    scene.a.set_queries(Mode::Accept);
+    while connection.chunk(&mut answer.body).unwrap() {}
+    assert_eq!(answer.text(), format!("{FIRST}{rest}"));
+    assert_eq!(connection.send(&Request::get("/ping")).unwrap().status(), 204, "it ended well");
+}
+
+#[test]
+fn an_answer_that_a_backend_breaks_off_does_not_end_well() {
+    let (scene, mut connection, mut answer) = begun(None);
+    scene.a.set_queries(Mode::Accept);
+    let end = connection.chunk(&mut answer.body);
+    assert!(end.is_err(), "neither more nor a good end: {end:?} {}", answer.text());
+    assert!(connection.is_closed());
+    assert_eq!(who(&scene.weir), (200, "a".to_owned()), "the next one is answered");
 }
 
 #[test]

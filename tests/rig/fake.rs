@@ -41,6 +41,8 @@ pub enum Mode {
     },
     /// Stores all but the lines with these bytes, and answers as InfluxDB to a field type conflict.
     Conflict(String),
+    /// The same in the manner of InfluxDB 3, which names the lines by their numbers.
+    Numbered(String),
     /// Refuses any batch with these bytes with a 500 that says nothing about the points.
     Chokes(String),
     /// Never answers a batch with these bytes.
@@ -49,6 +51,9 @@ pub enum Mode {
     AtMost(usize),
     /// Answers with bytes that are no HTTP.
     Garbage,
+    /// Answers a query that reads with the first of these as a chunk; as soon as another mode is
+    /// set, with the second as the last, or with a reset.
+    Parts(String, Option<String>),
 }
 
 impl Mode {
@@ -264,7 +269,7 @@ pub fn accepted(databases: &[&str], request: &crate::http::Message) -> Vec<u8> {
     let shared = Shared::new("sink", databases);
     match answer::decide(&shared, request) {
         Reply::Bytes(bytes) | Reply::Later(bytes, _) => bytes,
-        Reply::Never | Reply::Reset => Vec::new(),
+        Reply::Never | Reply::Reset | Reply::Parts(..) => Vec::new(),
     }
 }
 
@@ -296,9 +301,29 @@ fn serve(shared: &Shared, stream: TcpStream, certificate: Option<&tls::Certifica
                 stay(shared, &control, Duration::MAX);
                 return;
             }
+            Reply::Parts(first, rest) => {
+                if connection.push(&first).is_err() || !await_other_mode(shared) {
+                    return;
+                }
+                let Some(rest) = rest else { return };
+                if connection.push(&rest).is_err() {
+                    return;
+                }
+            }
             Reply::Reset => return,
         }
     }
+}
+
+/// Waits until the rest of an answer is due; false when the fake has gone meanwhile.
+fn await_other_mode(shared: &Shared) -> bool {
+    while matches!(shared.kept().queries, Mode::Parts(..)) {
+        if !shared.up.load(Ordering::SeqCst) {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    true
 }
 
 /// Waits out a pause; false when the client or the fake has gone meanwhile.

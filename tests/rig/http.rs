@@ -215,7 +215,11 @@ impl Connection {
         }
     }
 
-    fn head(&mut self) -> io::Result<Message> {
+    /// Reads the head of an answer, whose body comes in chunks.
+    ///
+    /// # Errors
+    /// As the stream's, and `UnexpectedEof` where it breaks off.
+    pub fn head(&mut self) -> io::Result<Message> {
         let mut message = Message { start: self.line()?, ..Message::default() };
         loop {
             let line = self.line()?;
@@ -231,15 +235,8 @@ impl Connection {
         let chunked = message.header("transfer-encoding").is_some_and(|v| v.contains("chunked"));
         let length = message.header("content-length").and_then(|v| v.parse().ok());
         if chunked {
-            loop {
-                let size = self.line()?;
-                let size = usize::from_str_radix(&size, 16).map_err(io::Error::other)?;
-                self.exactly(size, &mut message.body)?;
-                self.line()?;
-                if size == 0 {
-                    return Ok(());
-                }
-            }
+            while self.chunk(&mut message.body)? {}
+            return Ok(());
         }
         match length {
             Some(length) => self.exactly(length, &mut message.body),
@@ -250,6 +247,18 @@ impl Connection {
             }
             None => Ok(()),
         }
+    }
+
+    /// Reads one chunk; false when it is the empty one at the end.
+    ///
+    /// # Errors
+    /// As the stream's, and `UnexpectedEof` where it breaks off.
+    pub fn chunk(&mut self, into: &mut Vec<u8>) -> io::Result<bool> {
+        let size = self.line()?;
+        let size = usize::from_str_radix(&size, 16).map_err(io::Error::other)?;
+        self.exactly(size, into)?;
+        self.line()?;
+        Ok(size > 0)
     }
 
     fn exactly(&mut self, length: usize, into: &mut Vec<u8>) -> io::Result<()> {

@@ -14,6 +14,8 @@ use crate::http::Message;
 pub enum Reply {
     Bytes(Vec<u8>),
     Later(Vec<u8>, Duration),
+    /// The head and a chunk, and the rest.
+    Parts(Vec<u8>, Option<Vec<u8>>),
     Never,
     Reset,
 }
@@ -80,15 +82,36 @@ fn write(kept: &mut Kept, request: &Message, target: &str) -> Reply {
             );
             return error(400, &words);
         }
+        Mode::Numbered(bytes) if text.contains(&bytes) => {
+            let (bad, good): (Vec<_>, Vec<_>) =
+                (1..).zip(text.lines()).partition(|(_, line)| line.contains(&bytes));
+            store(good.iter().map(|(_, line)| format!("{line}\n")).collect());
+            return Reply::Bytes(encode(400, &[], &numbered(&bad).to_string()));
+        }
         Mode::Chokes(bytes) if text.contains(&bytes) => return error(500, "engine: panic"),
         Mode::HangsOn(bytes) if text.contains(&bytes) => return Reply::Never,
         Mode::AtMost(lines) if text.lines().count() > lines => {
             return error(413, "Request Entity Too Large");
         }
-        Mode::Conflict(_) | Mode::Chokes(_) | Mode::HangsOn(_) | Mode::AtMost(_) => store(text),
+        Mode::Conflict(_)
+        | Mode::Numbered(_)
+        | Mode::Chokes(_)
+        | Mode::HangsOn(_)
+        | Mode::AtMost(_) => store(text),
         bad => return misbehave(&bad),
     }
     reply
+}
+
+/// What InfluxDB 3 says of lines it did not take (`influxdb3_server/src/http.rs`).
+fn numbered(lines: &[(u32, &str)]) -> Value {
+    let line = |(number, line): &(u32, &str)| {
+        let why = "invalid column type for column 'v', expected iox::column_type::field::integer, \
+                   got iox::column_type::field::string";
+        json!({ "original_line": line, "line_number": number, "error_message": why })
+    };
+    let data: Vec<_> = lines.iter().map(line).collect();
+    json!({ "error": "partial write of line protocol occurred", "data": data })
 }
 
 /// The modes that store nothing.
@@ -137,6 +160,8 @@ fn query(shared: &Shared, kept: &mut Kept, request: &Message, target: &str) -> R
     let pause = match kept.queries.clone() {
         Mode::Accept => None,
         Mode::Slow(pause) => Some(pause),
+        Mode::Parts(first, rest) if q.starts_with("SELECT") => return parts(&first, rest),
+        Mode::Parts(..) => None,
         bad => return misbehave(&bad),
     };
     let statements = q.split(';').map(str::trim).filter(|text| !text.is_empty());
@@ -151,6 +176,15 @@ fn query(shared: &Shared, kept: &mut Kept, request: &Message, target: &str) -> R
     let headers = [("Content-Type".to_owned(), "application/json".to_owned())];
     let bytes = encode(200, &headers, &format!("{}\n", json!({ "results": results })));
     pause.map_or(Reply::Bytes(bytes.clone()), |pause| Reply::Later(bytes, pause))
+}
+
+/// A chunked answer of two parts, or of one and no end.
+fn parts(first: &str, rest: Option<String>) -> Reply {
+    let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
+    let head = "HTTP/1.1 200 Fake\r\nContent-Type: application/json\r\n\
+                Transfer-Encoding: chunked\r\n\r\n";
+    let rest = rest.map(|text| format!("{}0\r\n\r\n", chunk(&text)).into_bytes());
+    Reply::Parts(format!("{head}{}", chunk(first)).into_bytes(), rest)
 }
 
 /// The result of one statement.
