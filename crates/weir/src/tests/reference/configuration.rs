@@ -17,10 +17,10 @@ sizes `64MiB` or `10GiB`. Secrets are better kept in files of their own, which t
 name. A `[postgres]` table turns the PostgreSQL gateway on; see [postgres.md](postgres.md).
 
 SIGHUP (`systemctl reload weir`) reads the file again. `log.level`, certificates, the files with
-backends' credentials, and in `[influx]` all but `listen`, `tls`, `udp`, `timeouts` and the backends
-change at once (`stamp` for new connections and for datagrams); [postgres.md](postgres.md) says it of
-`[postgres]`. The rest needs a restart, and the log names what has changed and does, each time. A file
-that can't be used changes nothing.
+backends' credentials, and in `[influx]` all but `listen`, `tls`, `udp`, `timeouts` and the
+backends change at once (`stamp` for new connections and for datagrams);
+[postgres.md](postgres.md) says it of `[postgres]`. The rest needs a restart, and the log names what
+has changed and does, each time. A file that can't be used changes nothing.
 ";
 
 #[test]
