@@ -136,9 +136,16 @@ fn a_full_file_of_dead_letters_stops_the_backend_and_loses_nothing() {
     });
     let b = scene.weir.account("b");
     assert!(b.waiting > 0 && b.adds_up(), "{b:?}");
+    let stopped = || {
+        ["a", "b"].map(|name| {
+            scene.weir.metrics().sum("weir_influx_backend_stopped", &[("backend", name)])
+        })
+    };
+    assert_eq!(stopped(), [0.0, 1.0]);
     scene.weir.must_run(&["dead-letters", "drop", "b", "--all"]);
     scene.b.set(Mode::Accept);
     scene.weir.wait_delivered();
+    assert_eq!(stopped(), [0.0, 0.0]);
     let events = scene.b.events();
     assert!(events.iter().any(|event| matches!(event, Event::Write { .. })), "{events:?}");
 }

@@ -1,13 +1,13 @@
 //! What an operator sees: metrics, readiness, profiles and the log.
 
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rig::fake::Mode;
 use rig::wait;
 use rig::{http, places};
 
-use crate::scene::Scene;
+use crate::scene::{Scene, points};
 
 #[test]
 fn every_metric_has_its_help_and_its_name_follows_the_rule() {
@@ -29,6 +29,25 @@ fn every_metric_has_its_help_and_its_name_follows_the_rule() {
         let count = scrape.sum("weir_influx_write_seconds_count", &[("stage", stage)]);
         assert_eq!(count, 10.0, "{stage}");
     }
+}
+
+#[test]
+fn each_batch_is_in_the_latencies_of_its_backend() {
+    let scene = Scene::new();
+    scene.b.set(Mode::Slow(Duration::from_millis(200)));
+    scene.weir.must_write("db", &points(0, 10));
+    scene.weir.wait_delivered();
+    let scrape = scene.weir.metrics();
+    let batches = |name: &str, backend: &str, what: &str| {
+        let name = format!("weir_influx_delivery_{name}_seconds_{what}");
+        scrape.sum(&name, &[("backend", backend)])
+    };
+    for backend in ["a", "b"] {
+        assert_eq!(batches("queue_age", backend, "count"), 1.0);
+        assert_eq!(batches("request", backend, "count"), 1.0);
+        assert!(batches("queue_age", backend, "sum") > 0.0);
+    }
+    assert!(batches("request", "b", "sum") >= 0.2, "its answer took so long");
 }
 
 #[test]

@@ -184,3 +184,19 @@ async fn restarts_do_not_fill_the_disk() {
     let mut consumer = journal.consumer("a", Start::Oldest).unwrap();
     assert_eq!(drain(&journal, &mut consumer).await, (0..20).collect::<Vec<_>>());
 }
+
+#[tokio::test]
+async fn how_long_until_it_is_full_is_told_while_the_backlog_grows() {
+    let rig = small(WhenFull::Reject);
+    let (journal, _) = rig.open();
+    let mut consumer = journal.consumer("a", Start::End).unwrap();
+    assert_eq!(journal.status().until_full, None);
+    put_all(&journal, 0..200).await;
+    until(|| journal.status().until_full.is_some()).await;
+    let now = journal.status();
+    let without_backlog = now.bytes_max as f64 / now.bytes_per_second;
+    assert!(now.until_full.unwrap().as_secs_f64() < without_backlog, "{now:?}");
+    // It shrinks by as much, and later, so that no growth is left of both.
+    drain(&journal, &mut consumer).await;
+    until(|| journal.status().until_full.is_none()).await;
+}
