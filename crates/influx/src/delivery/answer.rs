@@ -105,13 +105,22 @@ pub fn classify(reply: &Reply<'_>, now: SystemTime) -> Answer {
     }
 }
 
+/// How InfluxDB 3 begins when it has taken no line of a batch, one version or another
+/// (`influxdb3_server/src/http.rs`, `influxdb3_write/src/write_buffer/mod.rs`).
+const LINES_OF_3: [&str; 3] = [
+    "parsing failed for",
+    "line protocol parsing error",
+    "write buffer error: parsing for line protocol failed",
+];
+
 fn by_message(reply: &Reply<'_>, words: &str, lines: Vec<u32>) -> Option<Answer> {
     // 2.x puts this before the message of its storage engine.
     let cause = words.strip_prefix("failure writing points to database: ").unwrap_or(words);
     let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| cause.starts_with(prefix));
     let kept = || shortened(words.to_owned());
-    if begins(&["partial write", "unable to parse '", "field type conflict", "parsing failed for"])
+    if begins(&["partial write", "unable to parse '", "field type conflict"])
         || begins(&["points beyond retention policy"])
+        || begins(&LINES_OF_3)
     {
         let dropped = if lines.is_empty() { dropped(cause) } else { Some(lines.len() as u64) };
         return Some(Answer::Refused(Refusal { words: kept(), dropped, lines }));

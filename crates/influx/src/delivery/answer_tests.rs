@@ -165,11 +165,16 @@ fn influxdb_3_names_the_lines() {
     let words = "partial write of line protocol occurred: invalid field".to_owned();
     let expected = Refusal { words, dropped: Some(2), lines: vec![1, 4] };
     assert_eq!(reply(400, body), Answer::Refused(expected));
-    let body = r#"{"error":"parsing failed for write_lp endpoint",
-        "data":{"original_line":"m","line_number":1,"error_message":"no fields"}}"#;
-    let words = "parsing failed for write_lp endpoint: no fields".to_owned();
-    let expected = Refusal { words, dropped: Some(1), lines: vec![0] };
-    assert_eq!(reply(400, body), Answer::Refused(expected));
+    for said in ["parsing failed for write_lp endpoint", "line protocol parsing error"] {
+        let data = r#"{"original_line":"m","line_number":1,"error_message":"no fields"}"#;
+        let words = format!("{said}: no fields");
+        let expected = Refusal { words, dropped: Some(1), lines: vec![0] };
+        let body = format!(r#"{{"error":"{said}","data":{data}}}"#);
+        assert_eq!(reply(400, &body), Answer::Refused(expected));
+    }
+    let words = "write buffer error: parsing for line protocol failed";
+    let expected = Refusal { words: words.to_owned(), dropped: None, lines: vec![] };
+    assert_eq!(reply(400, &format!(r#"{{"error":"{words}"}}"#)), Answer::Refused(expected));
 }
 
 #[test]
