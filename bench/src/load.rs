@@ -16,12 +16,12 @@ use crate::sink::DATABASE;
 pub const LINE_BYTES: usize = 60;
 /// Threads of wrk: with one alone it is what limits nginx.
 const THREADS: usize = 2;
-/// A client whose threads were busier than this may have been the bottleneck.
-const CLIENT_CPU_MAX: f64 = 0.95 * THREADS as f64;
+/// A client each of whose threads was busier than this may have been the bottleneck.
+const THREAD_CPU_MAX: f64 = 0.95;
 
 /// What a row is worth whose load came from one thread of this program that was as busy as this.
 pub fn saturated(client_cpu: f64) -> Option<Verdict> {
-    (client_cpu > 0.95)
+    (client_cpu > THREAD_CPU_MAX)
         .then(|| Verdict::Void(format!("the client used {:.0} % of a core", client_cpu * 100.0)))
 }
 
@@ -110,7 +110,7 @@ pub fn wrk(address: SocketAddr, connections: usize, duration: Duration, run: u32
     let bad = said.lines().find(|l| l.contains("Non-2xx") || l.contains("Socket errors"));
     let worthless = match (bad, answer.status()) {
         (Some(bad), _) => Some(Verdict::Failed(bad.trim().to_owned())),
-        (None, 204) if cpu > CLIENT_CPU_MAX => {
+        (None, 204) if cpu > THREAD_CPU_MAX * THREADS as f64 => {
             Some(Verdict::Void(format!("wrk used {:.0} % of its {THREADS} cores", cpu * 100.0)))
         }
         (None, 204) => None,

@@ -12,10 +12,17 @@ use rig::weir::{Setup, Weir};
 use tempfile::TempDir;
 
 use crate::Outcome;
+use crate::report::Verdict;
 use crate::sink::DATABASE;
 
 /// How long a backlog may take at the end.
-pub const BACKLOG_MAX: Duration = Duration::from_secs(1);
+const BACKLOG_MAX: Duration = Duration::from_secs(1);
+
+/// What a row is worth whose backlog took so long at the end.
+pub fn late(backlog: Duration) -> Option<Verdict> {
+    let what = || Verdict::Failed(format!("{backlog:?} of backlog at the end"));
+    (backlog > BACKLOG_MAX).then(what)
+}
 
 /// The sink as a process.
 pub struct Sink {

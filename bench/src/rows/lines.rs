@@ -6,7 +6,7 @@ use crate::load::{LINE_BYTES, line, saturated};
 use crate::measure::Usage;
 use crate::report::{Row, Verdict, at_least, median};
 use crate::sink::DATABASE;
-use crate::stand::{self, BACKLOG_MAX, Stand};
+use crate::stand::{self, Stand};
 use crate::{Outcome, Scale};
 
 const LINES: u64 = 5_000;
@@ -48,10 +48,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         if report.count(204) != report.sent {
             failed = Some(Verdict::Failed(format!("answers: {:?}", report.statuses)));
         }
-        let backlog = stand.settle()?;
-        if backlog > BACKLOG_MAX {
-            failed = Some(Verdict::Failed(format!("{backlog:?} of backlog at the end")));
-        }
+        failed = stand::late(stand.settle()?).or(failed);
     }
     let accepted = stand::accepted(&stand.weir);
     let measured = median(&per_second);

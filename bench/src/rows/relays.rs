@@ -3,7 +3,7 @@
 use crate::load;
 use crate::peers;
 use crate::report::{Row, Verdict, at_least, median};
-use crate::stand::{BACKLOG_MAX, Stand};
+use crate::stand::{self, Stand};
 use crate::{Outcome, Scale};
 
 const CONNECTIONS: usize = 64;
@@ -25,10 +25,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
             worthless[at] = worthless[at].take().or(run.worthless);
         }
         let mut run = load::wrk(stand.weir.http, CONNECTIONS, scale.duration, round)?;
-        let backlog = stand.settle()?;
-        if backlog > BACKLOG_MAX {
-            run.worthless = Some(Verdict::Failed(format!("{backlog:?} of backlog at the end")));
-        }
+        run.worthless = stand::late(stand.settle()?).or(run.worthless);
         ours.push(run.per_second);
         client.push(run.client_cpu);
         worthless[relays.len()] = worthless[relays.len()].take().or(run.worthless);

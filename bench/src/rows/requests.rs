@@ -8,7 +8,7 @@ use crate::load::{self, Run};
 use crate::measure::Usage;
 use crate::peers::{self, Peer};
 use crate::report::{Row, Verdict, at_least, at_most, median};
-use crate::stand::{self, BACKLOG_MAX, RealStand, Stand};
+use crate::stand::{self, RealStand, Stand};
 use crate::{Outcome, Scale};
 
 const CONNECTIONS: usize = 512;
@@ -68,9 +68,7 @@ fn weir(seen: &mut Seen, stand: &mut Stand, scale: &Scale, run: u32) -> Outcome<
         return Err(format!("{} requests were 204, {taken} accepted", run.requests).into());
     }
     seen.note(run, &usage);
-    if backlog > BACKLOG_MAX {
-        seen.worthless = Some(Verdict::Failed(format!("{backlog:?} of backlog at the end")));
-    }
+    seen.worthless = stand::late(backlog).or(seen.worthless.take());
     Ok(backlog)
 }
 
@@ -135,8 +133,6 @@ fn with_real_servers(scale: &Scale) -> Outcome<Row> {
     let stand = RealStand::start();
     let run = load::wrk(stand.weir.http, CONNECTIONS, scale.duration, 0)?;
     let backlog = stand.settle()?;
-    let late = format!("{backlog:?} of backlog at the end");
-    let late = (backlog > BACKLOG_MAX).then_some(Verdict::Failed(late));
     Ok(Row {
         figure: "req/s at 512 connections, two real InfluxDB behind".to_owned(),
         measured: format!("{:.0}", run.per_second),
@@ -149,5 +145,5 @@ fn with_real_servers(scale: &Scale) -> Outcome<Row> {
         )],
         repeat: REPEAT.to_owned(),
     }
-    .unless(run.worthless.or(late)))
+    .unless(run.worthless.or(stand::late(backlog))))
 }

@@ -51,9 +51,12 @@ pub fn unfolded(
     limits: Limits,
     pulse: &Pulse,
 ) -> Result<Option<Bytes>, Answer> {
-    let _stage = pulse.enter(Stage::Decompress);
     let gzip = headers.get(header::CONTENT_ENCODING).is_some_and(|v| v == "gzip");
-    gzip.then(|| gunzip(bytes, limits.decompressed_max)).transpose()
+    let unfold = || {
+        let _stage = pulse.enter(Stage::Decompress);
+        gunzip(bytes, limits.decompressed_max)
+    };
+    gzip.then(unfold).transpose()
 }
 
 /// One frame, which is what a small write has, is taken as it is.
