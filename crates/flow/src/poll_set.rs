@@ -64,12 +64,22 @@ impl PollSet {
     }
 
     /// Gives to `each` the sockets that have become ready, once there may be any; how many.
-    pub fn poll(&self, cx: &mut Context<'_>, mut each: impl FnMut(Ready)) -> Poll<usize> {
-        let ended = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+    pub fn poll(&self, cx: &mut Context<'_>, each: impl FnMut(Ready)) -> Poll<usize> {
         // Fails on a runtime that is shut down, where nothing is waited for any more.
         let Ok(mut some) = ready!(self.epoll.poll_read_ready(cx)) else {
             return Poll::Pending;
         };
+        let count = self.look(each);
+        if count < EVENTS_MAX {
+            some.clear_ready();
+        }
+        Poll::Ready(count)
+    }
+
+    /// Gives to `each` the sockets that have become ready by now, whether or not the runtime has
+    /// heard of them; how many.
+    pub fn look(&self, mut each: impl FnMut(Ready)) -> usize {
+        let ended = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         let mut events = self.events.take();
         events.reserve(EVENTS_MAX);
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -77,15 +87,12 @@ impl PollSet {
         let waited = epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&at_once));
         debug_assert!(waited.is_ok(), "{waited:?}");
         let count = events.len();
-        if count < EVENTS_MAX {
-            some.clear_ready();
-        }
         for event in events.drain(..) {
             let (key, flags) = (event.data.u64(), event.flags);
             each(Ready { key, ended: flags.intersects(ended) });
         }
         self.events.set(events);
-        Poll::Ready(count)
+        count
     }
 }
 
@@ -155,6 +162,27 @@ mod tests {
         assert_eq!(pairs[0].1.progress().phase(), Phase::Header);
         let error = pairs[0].1.recv(&mut buffer).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    }
+
+    #[tokio::test]
+    async fn a_look_finds_what_has_come_and_leaves_the_rest_to_waiting() {
+        let set = PollSet::new().unwrap();
+        let (mut client, socket) = bare().await;
+        set.add(&socket, 3).unwrap();
+        let look = || {
+            let mut all = Vec::new();
+            assert_eq!(set.look(|ready| all.push(ready)), all.len());
+            all
+        };
+        let said = [Ready { key: 3, ended: false }];
+        assert_eq!(look(), []);
+        client.write_all(b"one").unwrap();
+        assert_eq!(look(), said);
+        assert_eq!(look(), []);
+        assert_eq!(ready(&set).await, []);
+        client.write_all(b"two").unwrap();
+        assert_eq!(ready(&set).await, said);
+        assert_eq!(look(), []);
     }
 
     #[tokio::test]

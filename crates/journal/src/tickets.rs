@@ -27,6 +27,16 @@ impl<T> Tickets<T> {
         Self { queue: VecDeque::new() }
     }
 
+    /// How many records wait.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether none does.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Adds a record, the newest of the appender.
     pub fn push(&mut self, ticket: Ticket, what: T) {
         self.queue.push_back(Waiting { ticket, since: None, what });

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use flow::poll_set::Ready;
@@ -25,6 +25,13 @@ use super::{Left, Member, Short};
 
 /// How many connections may be served before the worker's other tasks have their turn.
 const SERVED_MAX: usize = 256;
+
+/// While so many writes wait for the journal, the next thing to do comes within microseconds.
+const BUSY_MIN: usize = 32;
+
+/// How often a busy worker looks for it before it sleeps, giving way to other threads each time: to
+/// be put to sleep and woken costs more, on a virtual machine above all.
+const LOOKS_MAX: usize = 10;
 
 /// A buffer of answers that has grown past this is given back.
 const OUT_KEPT_MAX: usize = 256 << 10;
@@ -93,7 +100,7 @@ struct Reply {
 impl Turns<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let (front, short) = (self.front, self.short);
-        let mut served = 0;
+        let (mut served, mut looks) = (0, 0);
         loop {
             let now = Instant::now();
             while let Poll::Ready(Some((pending, settled))) =
@@ -104,9 +111,21 @@ impl Turns<'_> {
             // What is read behind an answer may wait for the journal, too.
             if !self.answers.is_empty() {
                 self.send();
+                looks = 0;
                 continue;
             }
-            served += ready!(short.set.poll(cx, |ready| self.on_ready(ready)));
+            let found = match short.set.poll(cx, |ready| self.on_ready(ready)) {
+                Poll::Ready(found) => found,
+                Poll::Pending if looks >= LOOKS_MAX || self.pending.len() < BUSY_MIN => {
+                    return Poll::Pending;
+                }
+                Poll::Pending => {
+                    rustix::thread::sched_yield();
+                    short.set.look(|ready| self.on_ready(ready))
+                }
+            };
+            looks = if found == 0 { looks + 1 } else { 0 };
+            served += found;
             if served > SERVED_MAX {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
@@ -233,7 +252,7 @@ impl Turns<'_> {
         self.front.put_answer(&mut self.out, done, id, last);
         self.answers.push(Reply { key, bytes: begin..self.out.len(), last });
         member.answering = true;
-        member.connection.progress.idle();
+        member.bare.progress().idle();
     }
 
     /// Sends the answers that were made, and goes on reading.
