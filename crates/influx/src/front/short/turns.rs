@@ -62,7 +62,9 @@ pub async fn run(front: Rc<Front>) {
     let mut turns = Turns {
         front: &front,
         short,
+        ready: Vec::new(),
         pending: Tickets::new(),
+        settled: Vec::new(),
         sends: Sends::new(),
         answers: Vec::new(),
         out: Vec::new(),
@@ -78,7 +80,11 @@ pub async fn run(front: Rc<Front>) {
 struct Turns<'a> {
     front: &'a Front,
     short: &'a Short,
+    /// What may be read now.
+    ready: Vec<Ready>,
     pending: Tickets<Pending>,
+    /// What is to be answered now.
+    settled: Vec<(Pending, Result<(), AckError>)>,
     sends: Sends,
     /// The answers that are to be sent now, and their bytes.
     answers: Vec<Reply>,
@@ -103,27 +109,27 @@ impl Turns<'_> {
         let (mut served, mut looks) = (0, 0);
         loop {
             let now = Instant::now();
-            while let Poll::Ready(Some((pending, settled))) =
-                self.pending.poll_next(&front.appender, cx)
-            {
-                self.settle(pending, settled, now);
+            while let Poll::Ready(Some(one)) = self.pending.poll_next(&front.appender, cx) {
+                self.settled.push(one);
             }
+            self.settle(now);
             // What is read behind an answer may wait for the journal, too.
             if !self.answers.is_empty() {
                 self.send();
                 looks = 0;
                 continue;
             }
-            let found = match short.set.poll(cx, |ready| self.on_ready(ready)) {
+            let found = match short.set.poll(cx, |ready| self.ready.push(ready)) {
                 Poll::Ready(found) => found,
                 Poll::Pending if looks >= LOOKS_MAX || self.pending.len() < BUSY_MIN => {
                     return Poll::Pending;
                 }
                 Poll::Pending => {
                     rustix::thread::sched_yield();
-                    short.set.look(|ready| self.on_ready(ready))
+                    short.set.look(|ready| self.ready.push(ready))
                 }
             };
+            self.read_ready();
             looks = if found == 0 { looks + 1 } else { 0 };
             served += found;
             if served > SERVED_MAX {
@@ -133,27 +139,36 @@ impl Turns<'_> {
         }
     }
 
-    /// Reads what has come for a connection.
-    fn on_ready(&mut self, ready: Ready) {
-        let key = ready.key as usize;
-        self.short.with(key, |member| {
-            member.ready = true;
-            member.ended |= ready.ended;
-            self.read(key, member);
-        });
+    /// Reads what has come.
+    fn read_ready(&mut self) {
+        let mut ready = std::mem::take(&mut self.ready);
+        self.short.prefetch(ready.iter().map(|ready| ready.key as usize));
+        for Ready { key, ended } in ready.drain(..) {
+            let key = key as usize;
+            self.short.with(key, |member| {
+                member.ready = true;
+                member.ended |= ended;
+                self.read(key, member);
+            });
+        }
+        self.ready = ready;
     }
 
-    /// Answers a write, unless its connection has gone.
-    fn settle(&mut self, pending: Pending, settled: Result<(), AckError>, now: Instant) {
-        let Pending { key, taken, id } = pending;
-        let ticket = taken.ticket();
-        let done = taken.settled(self.front, settled, now);
-        self.short.with(key, |member| {
-            if member.waiting == ticket {
-                member.waiting = None;
-                self.answer(key, member, &done, &id);
-            }
-        });
+    /// Answers writes, but for those whose connection has gone.
+    fn settle(&mut self, now: Instant) {
+        let mut settled = std::mem::take(&mut self.settled);
+        self.short.prefetch(settled.iter().map(|(pending, _)| pending.key));
+        for (Pending { key, taken, id }, settled) in settled.drain(..) {
+            let ticket = taken.ticket();
+            let done = taken.settled(self.front, settled, now);
+            self.short.with(key, |member| {
+                if member.waiting == ticket {
+                    member.waiting = None;
+                    self.answer(key, member, &done, &id);
+                }
+            });
+        }
+        self.settled = settled;
     }
 
     /// Reads requests, as long as there are any and nothing is waited for.
