@@ -61,7 +61,7 @@ pub struct Intake {
 
 /// Naps in which the wait for company is spent. The journal has a group ready several times in each
 /// millisecond; to wake for every one of them costs more than what it brings.
-const NAPS: u32 = 4;
+const NAPS: u32 = 2;
 
 impl Intake {
     /// Takes records from `consumer`; counts those that cannot be read in `unreadable`.
