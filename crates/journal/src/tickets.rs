@@ -28,13 +28,8 @@ impl<T> Tickets<T> {
     }
 
     /// How many records wait.
-    pub fn len(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.queue.len()
-    }
-
-    /// Whether none does.
-    pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
     }
 
     /// Adds a record, the newest of the appender.

@@ -121,7 +121,7 @@ impl Turns<'_> {
             }
             let found = match short.set.poll(cx, |ready| self.ready.push(ready)) {
                 Poll::Ready(found) => found,
-                Poll::Pending if looks >= LOOKS_MAX || self.pending.len() < BUSY_MIN => {
+                Poll::Pending if looks >= LOOKS_MAX || self.pending.waiting() < BUSY_MIN => {
                     return Poll::Pending;
                 }
                 Poll::Pending => {
@@ -226,15 +226,15 @@ impl Turns<'_> {
     /// Takes a write that has come whole; a head that has not after it was looked for `again` is
     /// left to those who read it piece by piece.
     fn look(&self, member: &Member, bytes: &[u8], again: bool) -> Turn {
-        let Member { connection, .. } = member;
+        let (progress, connection) = (member.bare.progress(), &member.connection);
         let live = self.front.gateway.live();
         match cut(bytes, live.settings.max_header_size.len(), live.limits.body_max) {
             Cut::Other => Turn::Other,
             Cut::Part { head: false } if again => Turn::Other,
             Cut::Part { head } => {
                 // Once, since the time of a body counts from there.
-                if head && connection.progress.phase() != Phase::Body {
-                    connection.progress.body();
+                if head && progress.phase() != Phase::Body {
+                    progress.body();
                 }
                 Turn::More
             }
