@@ -7,6 +7,7 @@
 //! backends, [`weir::Setup`] to start Weir in front of them, [`load::run`] or [`http::send`] to
 //! drive it, [`wait::until`] to see it through.
 
+pub mod disk;
 pub mod fake;
 pub mod http;
 pub mod influxd;

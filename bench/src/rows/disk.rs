@@ -1,10 +1,7 @@
 //! Acks at 10,000 a second while dd writes to the same disk: `durable` beside a bare
 //! write+fdatasync at the same rate, `written` beside itself in quiet.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use rig::disk::Probe;
 use rig::load::{self, Clients, Plan, Report};
 use rig::places;
 
@@ -27,8 +25,6 @@ const RATE: f64 = 10_000.0;
 const CONNECTIONS: usize = 4096;
 /// The same for those of a second and a half, as a flush beside dd does.
 const FLUSH_CONNECTIONS: usize = 16_000;
-/// Preallocated for the probe, as a journal's segments are.
-const PROBE_BYTES: u64 = 256 << 20;
 
 /// A file that dd writes again and again. It is laid down once and never freed: what a virtual
 /// machine frees its host takes away from it again, and stops it for that.
@@ -106,48 +102,6 @@ fn settle_disk() {
     let _ = Command::new("sync").status();
 }
 
-/// The file of the bare probe, preallocated as a journal's segments are.
-fn lay_down_probe(dir: &Path) -> io::Result<File> {
-    let file = File::create(dir.join("probe"))?;
-    let zeros = vec![0; 1 << 20];
-    for mib in 0..PROBE_BYTES >> 20 {
-        file.write_all_at(&zeros, mib << 20)?;
-    }
-    file.sync_all()?;
-    Ok(file)
-}
-
-/// The bare probe: whatever is due is written together and synced, as a journal without anything
-/// around it would. Gives microseconds from the intended time.
-fn probe(file: &File, stop: &AtomicBool) -> io::Result<Histogram<u64>> {
-    let mut histogram = Histogram::new_with_bounds(1, 120_000_000, 3).map_err(io::Error::other)?;
-    let intended = |number: u64| Duration::from_secs_f64(number as f64 / RATE);
-    let (begun, mut next, mut at) = (Instant::now(), 0, 0);
-    while !stop.load(Ordering::SeqCst) {
-        let now = begun.elapsed();
-        let due = (next..).take_while(|number| intended(*number) <= now).count() as u64;
-        if due == 0 {
-            // The schedule itself; the probe has a thread of its own.
-            thread::sleep(intended(next).saturating_sub(now));
-            continue;
-        }
-        let bytes = vec![b'x'; due as usize * LINE_BYTES];
-        if at + bytes.len() as u64 > PROBE_BYTES {
-            at = 0;
-        }
-        file.write_all_at(&bytes, at)?;
-        file.sync_data()?;
-        at += (bytes.len() as u64).next_multiple_of(4096);
-        let done = begun.elapsed();
-        for number in next..next + due {
-            let took = done.saturating_sub(intended(number)).as_micros();
-            histogram.saturating_record(u64::try_from(took).unwrap_or(u64::MAX));
-        }
-        next += due;
-    }
-    Ok(histogram)
-}
-
 /// The clients of a stand. Their connections stay, and have all been used beside dd before anything
 /// is measured: memory that was not used for a while may be the host's by now.
 struct Load<'a> {
@@ -213,9 +167,9 @@ fn durable(scale: &Scale, dd: &Dd) -> Outcome<Row> {
     let stand = Stand::start("durable")?;
     let mut load = Load::warmed(&stand, FLUSH_CONNECTIONS, dd, scale)?;
     let dir = places::directory();
-    let file = lay_down_probe(dir.path())?;
+    let probe = Probe::lay_down(dir.path(), RATE, LINE_BYTES)?;
     pairs("durable / bare write+fdatasync", "2, beyond 1.2", 2.0, scale, || {
-        let bare = dd.beside(scale.duration, |stop| probe(&file, &stop))?;
+        let bare = dd.beside(scale.duration, |stop| probe.run(|| stop.load(Ordering::SeqCst)))?;
         let weir = dd.beside(scale.duration, |stop| load.steady(stop, LONGEST))?;
         stand.settle()?;
         let ((histogram, dd_bare), (report, dd_weir)) = (&bare.result, &weir.result);

@@ -1,0 +1,73 @@
+//! The disk by itself: what a journal without anything around it would answer in.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+/// Preallocated for the probe, as a journal's segments are.
+const PROBE_BYTES: u64 = 256 << 20;
+
+/// A file that is written and synced at a rate.
+#[derive(Debug)]
+pub struct Probe {
+    file: File,
+    /// A second.
+    rate: f64,
+    record: Vec<u8>,
+}
+
+impl Probe {
+    /// Lays the file down in `dir`, for records of so many bytes.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub fn lay_down(dir: &Path, rate: f64, record_len: usize) -> io::Result<Self> {
+        let file = File::create(dir.join("probe"))?;
+        let zeros = vec![0; 1 << 20];
+        for mib in 0..PROBE_BYTES >> 20 {
+            file.write_all_at(&zeros, mib << 20)?;
+        }
+        file.sync_all()?;
+        Ok(Self { file, rate, record: vec![b'x'; record_len] })
+    }
+
+    /// Until `stop` says so, whatever is due is written together and synced. Gives microseconds
+    /// from the intended time: a sync of 100 ms counts for all that would have waited for it.
+    ///
+    /// # Errors
+    /// The disk failed.
+    pub fn run(&self, stop: impl Fn() -> bool) -> io::Result<Histogram<u64>> {
+        let mut histogram =
+            Histogram::new_with_bounds(1, 120_000_000, 3).map_err(io::Error::other)?;
+        let intended = |number: u64| Duration::from_secs_f64(number as f64 / self.rate);
+        let (begun, mut next, mut at) = (Instant::now(), 0, 0);
+        while !stop() {
+            let now = begun.elapsed();
+            let due = (next..).take_while(|number| intended(*number) <= now).count() as u64;
+            if due == 0 {
+                // The schedule itself; the probe has a thread of its own.
+                thread::sleep(intended(next).saturating_sub(now));
+                continue;
+            }
+            let bytes = self.record.repeat(due as usize);
+            if at + bytes.len() as u64 > PROBE_BYTES {
+                at = 0;
+            }
+            self.file.write_all_at(&bytes, at)?;
+            self.file.sync_data()?;
+            at += (bytes.len() as u64).next_multiple_of(4096);
+            let done = begun.elapsed();
+            for number in next..next + due {
+                let took = done.saturating_sub(intended(number)).as_micros();
+                histogram.saturating_record(u64::try_from(took).unwrap_or(u64::MAX));
+            }
+            next += due;
+        }
+        Ok(histogram)
+    }
+}
