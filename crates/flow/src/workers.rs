@@ -5,6 +5,7 @@ use std::io;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use sched::Slice;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
@@ -180,6 +181,7 @@ fn runtime() -> io::Result<LocalRuntime> {
 
 impl Thread {
     fn run<F: Future<Output = ()>>(self, runtime: &LocalRuntime, body: impl FnOnce(Worker) -> F) {
+        sched::set_slice(Slice::Short);
         let clock = CoarseClock::new();
         let worker = Worker {
             index: self.index,

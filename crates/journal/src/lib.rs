@@ -47,6 +47,7 @@ mod status;
 mod syncer;
 mod tail;
 mod tickets;
+mod urgency;
 mod waiters;
 mod window;
 mod writer;

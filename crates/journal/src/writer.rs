@@ -15,6 +15,7 @@ use crate::position::{Counts, Position};
 use crate::segment::{First, Segment};
 use crate::shelf::Next;
 use crate::tail::{Piece, TailGroup};
+use crate::urgency::Urgency;
 
 /// How long a group that finds no room waits between two attempts to write it.
 const ROOM_RETRY: std::time::Duration = std::time::Duration::from_millis(100);
@@ -61,6 +62,7 @@ impl Writer {
         let core = self.core.clone();
         core.writer.attach();
         self.refresh_limit();
+        let mut urgency = Urgency::new();
         loop {
             // Read before the buffers: whoever comes into a buffer after this sees it closed.
             let closed = core.gate.is_closed();
@@ -73,6 +75,7 @@ impl Writer {
                 continue;
             }
             if !group.is_empty() {
+                urgency.note(group.iter().map(|taken| taken.open.records).sum());
                 match self.commit(group) {
                     // Whoever waits for this CPU goes first, at once where nobody does: a worker
                     // that does makes the next group larger.

@@ -5,7 +5,7 @@
 //! Where a kernel or a sandbox has no io_uring, each is sent by a call of its own.
 //!
 //! The one path: [`Sends::send`] puts the sends into the ring, has the kernel do them, and gives
-//! the outcome of each. This is the only crate with `unsafe` code; the ring's module proves it.
+//! the outcome of each. The ring's module proves its `unsafe` code.
 
 mod ring;
 
