@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use crate::load::{latencies, note};
+
 /// Preallocated for the probe, as a journal's segments are.
 const PROBE_BYTES: u64 = 256 << 20;
 
@@ -42,8 +44,7 @@ impl Probe {
     /// # Errors
     /// The disk failed.
     pub fn run(&self, stop: impl Fn() -> bool) -> io::Result<Histogram<u64>> {
-        let mut histogram =
-            Histogram::new_with_bounds(1, 120_000_000, 3).map_err(io::Error::other)?;
+        let mut histogram = latencies();
         let intended = |number: u64| Duration::from_secs_f64(number as f64 / self.rate);
         let (begun, mut next, mut at) = (Instant::now(), 0, 0);
         while !stop() {
@@ -63,8 +64,7 @@ impl Probe {
             at += (bytes.len() as u64).next_multiple_of(4096);
             let done = begun.elapsed();
             for number in next..next + due {
-                let took = done.saturating_sub(intended(number)).as_micros();
-                histogram.saturating_record(u64::try_from(took).unwrap_or(u64::MAX));
+                note(&mut histogram, done.saturating_sub(intended(number)));
             }
             next += due;
         }

@@ -98,16 +98,12 @@ pub struct Report {
 
 impl Report {
     fn new() -> Self {
-        let histogram = || {
-            let made = Histogram::new_with_bounds(1, LATENCY_MAX_US, 3);
-            made.expect("the bounds are constants that fit")
-        };
         Self {
             sent: 0,
             statuses: BTreeMap::new(),
             acknowledged: Vec::new(),
-            latency: histogram(),
-            lag: histogram(),
+            latency: latencies(),
+            lag: latencies(),
             elapsed: Duration::ZERO,
         }
     }
@@ -326,6 +322,12 @@ impl<'a, F: FnMut(u64, &mut Vec<u8>)> Run<'a, F> {
     }
 }
 
-fn note(histogram: &mut Histogram<u64>, took: Duration) {
+/// An empty histogram of microseconds.
+pub(crate) fn latencies() -> Histogram<u64> {
+    let made = Histogram::new_with_bounds(1, LATENCY_MAX_US, 3);
+    made.expect("the bounds are constants that fit")
+}
+
+pub(crate) fn note(histogram: &mut Histogram<u64>, took: Duration) {
     histogram.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
 }

@@ -75,11 +75,13 @@ impl Writer {
                 continue;
             }
             if !group.is_empty() {
-                urgency.note(group.iter().map(|taken| taken.open.records).sum());
                 match self.commit(group) {
-                    // Whoever waits for this CPU goes first, at once where nobody does: a worker
-                    // that does makes the next group larger.
-                    Ok(()) => std::thread::yield_now(),
+                    Ok(records) => {
+                        urgency.note(records);
+                        // Whoever waits for this CPU goes first, at once where nobody does: a
+                        // worker that does makes the next group larger.
+                        std::thread::yield_now();
+                    }
                     Err(Failure::Closed) => break,
                     Err(Failure::Disk(doing, error)) => {
                         core.poison(&format!("could not {doing} a group: {error}"));
@@ -112,7 +114,8 @@ impl Writer {
         group
     }
 
-    fn commit(&mut self, group: Vec<Taken>) -> Result<(), Failure> {
+    /// Gives how many records the group had.
+    fn commit(&mut self, group: Vec<Taken>) -> Result<u32, Failure> {
         let len: usize = group.iter().map(|taken| taken.open.bytes.len()).sum();
         let needed = (group::HEADER_LEN + len) as u64;
         let segment = self.segment_with_room(needed)?;
@@ -132,7 +135,7 @@ impl Writer {
         self.previous_end = header.end();
         self.counts = header.after();
         self.publish(&header, group);
-        Ok(())
+        Ok(header.records)
     }
 
     fn header(&self, group: &[Taken], len: usize) -> Header {
