@@ -1,7 +1,6 @@
 //! The field report's run, in its bounded form.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +13,10 @@ use rig::weir::Setup;
 use rig::{places, wait};
 
 use crate::scene::{point, single_points};
+
+/// What the bare disk is asked beside Weir, a second: enough to see what stands still, and a small
+/// part of what Weir asks.
+const MEANWHILE_RATE: f64 = 100.0;
 
 /// What the environment says, or the bounded form's number.
 fn number(variable: &str, bounded: u64) -> u64 {
@@ -29,35 +32,39 @@ fn a_server_is_killed_and_started_again_and_no_client_notices() {
     a.create("load");
     b.create("load");
     let dir = places::directory();
-    let probe = Probe::lay_down(dir.path(), rate as f64, point(0).len()).unwrap();
-    let probe = || by_itself(&probe, Duration::from_secs(seconds) / 6);
-    let mut disk = probe();
+    let probe = Probe::lay_down(dir.path(), point(0).len()).unwrap();
+    let by_itself = || {
+        let begun = Instant::now();
+        probe.run(rate as f64, || begun.elapsed() >= Duration::from_secs(seconds) / 6).unwrap()
+    };
+    let mut disk = by_itself();
     let weir = Setup::new().backend("a", &a.url()).backend("b", &b.url()).start();
     let plan = Plan::rate(weir.http, rate as f64, Duration::from_secs(seconds));
     let all = rate * seconds;
     // Counted by the load: to ask Weir a hundred times a second would be a load of its own.
-    let sent = Arc::new(AtomicU64::new(0));
-    let running = thread::spawn({
-        let sent = sent.clone();
-        let mut request = single_points("load");
-        move || {
-            load::run(&plan, |n, out| {
-                sent.store(n, Ordering::Relaxed);
-                request(n, out);
-            })
-        }
-    });
+    let sent = AtomicU64::new(0);
     let sent_part = |part: u64| {
         wait::until("a part of the load is sent", wait::LONG, || {
             sent.load(Ordering::Relaxed) >= all * part / 10
         });
     };
-    sent_part(4);
-    b.kill();
-    sent_part(6);
-    b.start_again();
-
-    let report = running.join().unwrap();
+    let (report, meanwhile) = thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            let mut request = single_points("load");
+            load::run(&plan, |n, out| {
+                sent.store(n, Ordering::Relaxed);
+                request(n, out);
+            })
+        });
+        scope.spawn(|| {
+            sent_part(4);
+            b.kill();
+            sent_part(6);
+            b.start_again();
+        });
+        let meanwhile = probe.run(MEANWHILE_RATE, || running.is_finished()).unwrap();
+        (running.join().unwrap(), meanwhile)
+    });
     assert_eq!(report.statuses, BTreeMap::from([(204, all)]), "every request was taken");
     weir.wait_delivered();
     assert_eq!(a.count("load", "load", "v"), all, "on the server that stayed");
@@ -67,15 +74,12 @@ fn a_server_is_killed_and_started_again_and_no_client_notices() {
     let sync = weir.metrics().bound("weir_journal_sync_seconds", 0.99);
     println!("acknowledged in {p50:?} (p50), {p99:?} (p99) from the intended time");
     println!("the load was {lag:?} late, a sync took up to {:.1} ms (p99)", sync * 1e3);
-    disk.add(probe()).unwrap();
-    let disk = Duration::from_micros(disk.value_at_quantile(0.99));
-    println!("the disk by itself, before and after, took up to {disk:?} (p99)");
-}
-
-/// What the disk by itself answers in, from the intended time.
-fn by_itself(probe: &Probe, lasting: Duration) -> Histogram<u64> {
-    let begun = Instant::now();
-    probe.run(|| begun.elapsed() >= lasting).unwrap()
+    let p99 = |histogram: &Histogram<u64>| Duration::from_micros(histogram.value_at_quantile(0.99));
+    disk.add(by_itself()).unwrap();
+    let (disk, meanwhile) = (p99(&disk), p99(&meanwhile));
+    println!(
+        "the disk by itself took up to {disk:?} before and after, {meanwhile:?} meanwhile (p99)"
+    );
 }
 
 #[test]

@@ -8,18 +8,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use sched::Slice;
 
 use crate::load::{latencies, note};
 
 /// Preallocated for the probe, as a journal's segments are.
 const PROBE_BYTES: u64 = 256 << 20;
 
-/// A file that is written and synced at a rate.
+/// A file that is written and synced.
 #[derive(Debug)]
 pub struct Probe {
     file: File,
-    /// A second.
-    rate: f64,
     record: Vec<u8>,
 }
 
@@ -28,24 +27,32 @@ impl Probe {
     ///
     /// # Errors
     /// It could not be written.
-    pub fn lay_down(dir: &Path, rate: f64, record_len: usize) -> io::Result<Self> {
+    pub fn lay_down(dir: &Path, record_len: usize) -> io::Result<Self> {
         let file = File::create(dir.join("probe"))?;
         let zeros = vec![0; 1 << 20];
         for mib in 0..PROBE_BYTES >> 20 {
             file.write_all_at(&zeros, mib << 20)?;
         }
         file.sync_all()?;
-        Ok(Self { file, rate, record: vec![b'x'; record_len] })
+        Ok(Self { file, record: vec![b'x'; record_len] })
     }
 
-    /// Until `stop` says so, whatever is due is written together and synced. Gives microseconds
-    /// from the intended time: a sync of 100 ms counts for all that would have waited for it.
+    /// Until `stop` says so, of `rate` records a second whatever is due is written together and
+    /// synced. Gives microseconds from the intended time: a sync of 100 ms counts for all that
+    /// would have waited for it.
     ///
     /// # Errors
     /// The disk failed.
-    pub fn run(&self, stop: impl Fn() -> bool) -> io::Result<Histogram<u64>> {
+    pub fn run(&self, rate: f64, stop: impl Fn() -> bool) -> io::Result<Histogram<u64>> {
+        sched::set_slice(Slice::Short);
+        let measured = self.measure(rate, stop);
+        sched::set_slice(Slice::Usual);
+        measured
+    }
+
+    fn measure(&self, rate: f64, stop: impl Fn() -> bool) -> io::Result<Histogram<u64>> {
         let mut histogram = latencies();
-        let intended = |number: u64| Duration::from_secs_f64(number as f64 / self.rate);
+        let intended = |number: u64| Duration::from_secs_f64(number as f64 / rate);
         let (begun, mut next, mut at) = (Instant::now(), 0, 0);
         while !stop() {
             let now = begun.elapsed();

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event};
+use sched::Slice;
 
 use crate::wait;
 use socket::{Progress, Socket};
@@ -154,12 +155,17 @@ impl Clients {
         Self { sockets: (0..plan.connections).map(socket).collect(), epoll }
     }
 
-    /// Sends a load to the same server; `request` appends the bytes of request number n.
+    /// Sends a load to the same server; `request` appends the bytes of request number n. Meanwhile
+    /// the thread has short slices of CPU time: what it waits for a CPU itself no client elsewhere
+    /// would.
     ///
     /// # Panics
     /// When the system can't poll.
     pub fn run(&mut self, plan: &Plan, request: impl FnMut(u64, &mut Vec<u8>)) -> Report {
-        Run::new(plan, self, request).finish()
+        sched::set_slice(Slice::Short);
+        let report = Run::new(plan, self, request).finish();
+        sched::set_slice(Slice::Usual);
+        report
     }
 }
 

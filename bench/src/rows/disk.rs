@@ -167,9 +167,10 @@ fn durable(scale: &Scale, dd: &Dd) -> Outcome<Row> {
     let stand = Stand::start("durable")?;
     let mut load = Load::warmed(&stand, FLUSH_CONNECTIONS, dd, scale)?;
     let dir = places::directory();
-    let probe = Probe::lay_down(dir.path(), RATE, LINE_BYTES)?;
+    let probe = Probe::lay_down(dir.path(), LINE_BYTES)?;
     pairs("durable / bare write+fdatasync", "2, beyond 1.2", 2.0, scale, || {
-        let bare = dd.beside(scale.duration, |stop| probe.run(|| stop.load(Ordering::SeqCst)))?;
+        let bare =
+            dd.beside(scale.duration, |stop| probe.run(RATE, || stop.load(Ordering::SeqCst)))?;
         let weir = dd.beside(scale.duration, |stop| load.steady(stop, LONGEST))?;
         stand.settle()?;
         let ((histogram, dd_bare), (report, dd_weir)) = (&bare.result, &weir.result);
