@@ -11,6 +11,7 @@ mod rows;
 mod sink;
 mod stand;
 
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -32,9 +33,10 @@ struct Arguments {
     /// Seconds instead of minutes: for a look, not for a figure
     #[arg(long)]
     quick: bool,
-    /// Rounds in which the peers take turns; the median counts
+    /// Rounds in which the peers take turns, and pairs of runs of `hung` (there five short ones for
+    /// each) and `disk`; the median counts
     #[arg(long)]
-    rounds: Option<usize>,
+    rounds: Option<NonZeroUsize>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -106,8 +108,8 @@ impl Scale {
             if arguments.quick { (3, 1, 1, 1_024, 20) } else { (10, 3, 5, 10_240, 1) };
         Self {
             duration: Duration::from_secs(seconds),
-            rounds: arguments.rounds.unwrap_or(rounds),
-            pairs: arguments.rounds.unwrap_or(pairs),
+            rounds: arguments.rounds.map_or(rounds, NonZeroUsize::get),
+            pairs: arguments.rounds.map_or(pairs, NonZeroUsize::get),
             dd_mib,
             one_in,
         }

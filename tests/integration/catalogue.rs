@@ -1,5 +1,7 @@
 //! Which databases and policies there are, and what happens when one is not.
 
+use std::time::{Duration, Instant};
+
 use rig::fake::{Event, Fake};
 use rig::http::Request;
 use rig::influxd::Influxd;
@@ -39,6 +41,21 @@ fn a_database_created_behind_weirs_back_is_found_before_the_404() {
     assert_eq!(rig::http::send(a.address, &create).unwrap().status(), 200);
     // Asked for at most once a second, and then known.
     wait::until("it is found", wait::LONG, || weir.write("late", &point(0)).status() == 204);
+}
+
+#[test]
+fn unknown_names_have_the_backends_asked_once_a_second_at_most() {
+    let a = Fake::start("a", &["db"]);
+    let weir = Setup::new().backend("a", &a.url()).start();
+    weir.wait_catalogue();
+    let (begun, before) = (Instant::now(), a.listings());
+    while begun.elapsed() < Duration::from_millis(1_500) {
+        assert_eq!(weir.write("nowhere", &point(0)).status(), 404);
+    }
+    let (asked, seconds) = (a.listings() - before, begun.elapsed().as_secs());
+    // One at once and one each second; beside them one every five seconds without a cause.
+    let most = 1 + seconds + 1 + seconds / 5;
+    assert!((1..=most).contains(&asked), "asked {asked} times in {seconds} s");
 }
 
 #[test]

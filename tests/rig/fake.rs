@@ -101,6 +101,7 @@ struct Kept {
     databases: BTreeMap<String, BTreeSet<String>>,
     events: Vec<Event>,
     requests: u64,
+    listings: u64,
     sizes: Vec<usize>,
 }
 
@@ -121,6 +122,7 @@ impl Shared {
             databases: databases.iter().map(|db| ((*db).to_owned(), policies())).collect(),
             events: Vec::new(),
             requests: 0,
+            listings: 0,
             sizes: Vec::new(),
         };
         Self { name: name.to_owned(), kept: Mutex::new(kept), up: AtomicBool::new(false) }
@@ -239,6 +241,11 @@ impl Fake {
     /// How many requests to write it was sent, whatever became of them.
     pub fn requests(&self) -> u64 {
         self.shared.kept().requests
+    }
+
+    /// How often it was asked for its databases.
+    pub fn listings(&self) -> u64 {
+        self.shared.kept().listings
     }
 
     /// How many lines each request to write had, whatever became of it.

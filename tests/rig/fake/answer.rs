@@ -196,6 +196,7 @@ fn run(shared: &Shared, kept: &mut Kept, text: &str, db: &str) -> Value {
     let not_found = |db: &str| json!({ "error": format!("database not found: {db}") });
     match upper.as_slice() {
         ["SHOW", "DATABASES"] => {
+            kept.listings += 1;
             let rows: Vec<_> = kept.databases.keys().map(|db| json!([db])).collect();
             json!({ "series": [{ "name": "databases", "columns": ["name"], "values": rows }] })
         }

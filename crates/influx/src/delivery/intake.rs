@@ -59,9 +59,10 @@ pub struct Intake {
     unreadable: Counter,
 }
 
-/// Naps in which the wait for company is spent. The journal has a group ready several times in each
-/// millisecond; to wake for every one of them costs more than what it brings.
-const NAPS: u32 = 2;
+/// The wait for company is spent in naps of this length. The journal has a group ready several times in each
+/// millisecond; to wake for every one of them costs more than what it brings. What ends the wait
+/// early, a full window or a statement, is seen after one.
+const NAP: Duration = Duration::from_millis(5);
 
 impl Intake {
     /// Takes records from `consumer`; counts those that cannot be read in `unreadable`.
@@ -74,8 +75,8 @@ impl Intake {
         &mut self.consumer
     }
 
-    /// Fills the empty `window` until it is full, a statement comes, or nothing has come for
-    /// `linger` since its first record. Waits for that record as long as it takes. Dropping the
+    /// Fills the empty `window` until it is full, a statement comes, or `linger` has passed since
+    /// its first record. Waits for that record as long as it takes. Dropping the
     /// future loses nothing that is not in `window`.
     ///
     /// # Errors
@@ -103,7 +104,7 @@ impl Intake {
             } else {
                 let end = *end.get_or_insert_with(|| Instant::now() + linger);
                 if self.consumer.backlog().items <= window.points() {
-                    sleep_until(end.min(Instant::now() + linger / NAPS)).await;
+                    sleep_until(end.min(Instant::now() + NAP)).await;
                 }
                 match timeout_at(end, self.consumer.next(CHUNK_BYTES)).await {
                     Ok(Ok(chunk)) => chunk,
