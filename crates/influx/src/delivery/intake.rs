@@ -59,9 +59,9 @@ pub struct Intake {
     unreadable: Counter,
 }
 
-/// The wait for company is spent in naps of this length. The journal has a group ready several times in each
-/// millisecond; to wake for every one of them costs more than what it brings. What ends the wait
-/// early, a full window or a statement, is seen after one.
+/// The wait for company is spent in naps of this length. The journal has a group ready several
+/// times in each millisecond; to wake for every one of them costs more than what it brings. What
+/// ends the wait early, a full window or a statement, is seen after one.
 const NAP: Duration = Duration::from_millis(5);
 
 impl Intake {
