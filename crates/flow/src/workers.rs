@@ -5,7 +5,6 @@ use std::io;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use sched::Slice;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
@@ -181,7 +180,6 @@ fn runtime() -> io::Result<LocalRuntime> {
 
 impl Thread {
     fn run<F: Future<Output = ()>>(self, runtime: &LocalRuntime, body: impl FnOnce(Worker) -> F) {
-        sched::set_slice(Slice::Short);
         let clock = CoarseClock::new();
         let worker = Worker {
             index: self.index,

@@ -11,6 +11,7 @@ use flow::tls::{Renewal, ServerTls, TlsError};
 use flow::{tcp, udp};
 use http::HeaderValue;
 use journal::Journal;
+use sched::Slice;
 use serde::Serialize;
 use store::Store;
 use tokio::runtime::Handle;
@@ -176,6 +177,8 @@ impl Gateway {
 
     /// Serves one worker's share of the sockets until the worker drains.
     pub async fn run_worker(self: Arc<Self>, share: Share, worker: flow::Worker) {
+        // A write waits for this thread twice.
+        sched::set_slice(Slice::Short);
         let front = Rc::new(Front::new(self.clone(), worker.clone(), self.journal.appender()));
         // Ends with the runtime: connections are served until the last of them has ended.
         tokio::task::spawn_local(short::run(front.clone()));
