@@ -76,8 +76,8 @@ impl Intake {
     }
 
     /// Fills the empty `window` until it is full, a statement comes, or `linger` has passed since
-    /// its first record. Waits for that record as long as it takes. Dropping the
-    /// future loses nothing that is not in `window`.
+    /// its first record. Waits for that record as long as it takes. Dropping the future loses
+    /// nothing that is not in `window`.
     ///
     /// # Errors
     /// When the journal cannot be read, or is closed.

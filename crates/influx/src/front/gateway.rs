@@ -177,7 +177,7 @@ impl Gateway {
 
     /// Serves one worker's share of the sockets until the worker drains.
     pub async fn run_worker(self: Arc<Self>, share: Share, worker: flow::Worker) {
-        // A write waits for this thread twice.
+        // A write waits for this thread twice, beside programs that compute.
         sched::set_slice(Slice::Short);
         let front = Rc::new(Front::new(self.clone(), worker.clone(), self.journal.appender()));
         // Ends with the runtime: connections are served until the last of them has ended.
