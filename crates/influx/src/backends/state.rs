@@ -12,7 +12,7 @@ use watch::metrics::{Counter, Gauge, Registry};
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Phase {
-    /// Nothing has been delivered since the start.
+    /// Nothing has been settled since the start.
     Starting = 0,
     /// Points are delivered as they come.
     Delivering = 1,
@@ -127,8 +127,8 @@ impl Standing {
         }
     }
 
-    /// Something was delivered.
-    pub fn delivered(&self, catching_up: bool) {
+    /// Something is off the way: delivered, or kept as dead letters.
+    pub fn settled(&self, catching_up: bool) {
         let phase = if catching_up { Phase::CatchingUp } else { Phase::Delivering };
         if self.phase.load(Ordering::Relaxed) == phase as u8 {
             return;

@@ -129,7 +129,7 @@ impl Sender {
         match answer {
             Ok(Answer::Delivered) => {
                 self.backoff.reset();
-                self.backend.standing().delivered(self.catching_up);
+                self.backend.standing().settled(self.catching_up);
                 return Ok(Some(Verdict::Accepted));
             }
             Ok(Answer::Refused(refusal)) => return Ok(Some(Verdict::Refused(refusal))),

@@ -80,6 +80,9 @@ impl Task {
             batch.restore(body);
         }
         if let Some(end) = window.end() {
+            // Before the account is: where nothing waits, nobody is asked to act. A backend that
+            // stopped for want of room for dead letters may have nothing else to be sent.
+            self.sender.backend.standing().settled(self.sender.catching_up);
             let done =
                 Done { delivered: settled.delivered, dead_lettered: settled.dead, dropped: 0 };
             self.intake.consumer().commit(end, done);

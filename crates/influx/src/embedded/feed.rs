@@ -181,9 +181,9 @@ impl Feed {
             let Some(more) = self.record(&record) else { return false };
             done = done + more;
         }
+        self.embedded.standing.settled(age > CATCHING_UP);
         self.consumer.settle(chunk.end(), done);
         self.instruments.points_sent.add(done.delivered);
-        self.embedded.standing.delivered(age > CATCHING_UP);
         if chunk.bytes() < SMALL_CHUNK {
             self.reached();
             self.nap();

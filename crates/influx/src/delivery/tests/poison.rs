@@ -182,6 +182,23 @@ async fn when_the_dead_letters_are_full_the_backend_stops_until_there_is_room() 
 }
 
 #[tokio::test]
+async fn room_for_the_last_dead_letters_ends_the_stop() {
+    let store = Store::default();
+    let fake = Fake::start(conflict_at(&store, |_| true)).await;
+    let small =
+        BackendSettings { dead_letters_max: Size::from_bytes(1_500), ..backend("a", &fake) };
+    let rig = Rig::start(&[small]).await;
+    rig.write("d", "r", &lines(0, 5)).await;
+    rig.settled("a").await;
+    rig.write("d", "r", &lines(5, 10)).await;
+    rig.until("a", "stopped", |status| status.state == Phase::Stopped).await;
+    dead_letters::drop(&rig.letters_dir(), "a", &Selection::All).unwrap();
+    rig.settled("a").await;
+    let status = rig.status("a");
+    assert_eq!((status.state, status.reason), (Phase::Delivering, None));
+}
+
+#[tokio::test]
 async fn a_poison_point_is_kept_once_though_it_comes_again_after_a_restart() {
     let count = Arc::new(Mutex::new(0));
     let store = Store::default();
