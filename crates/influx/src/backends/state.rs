@@ -127,7 +127,7 @@ impl Standing {
         }
     }
 
-    /// Something is off the way: delivered, or kept as dead letters.
+    /// Something is off the way: delivered, kept as dead letters, or given up.
     pub fn settled(&self, catching_up: bool) {
         let phase = if catching_up { Phase::CatchingUp } else { Phase::Delivering };
         if self.phase.load(Ordering::Relaxed) == phase as u8 {

@@ -40,7 +40,6 @@ pub async fn run(sender: &mut Sender, statement: &OwnedStatement) -> Result<Ran,
                 Said::Final(ran) => {
                     sender.at_ease();
                     sender.backend.answered();
-                    sender.backend.standing().settled(sender.catching_up);
                     note(sender, statement, &ran);
                     return Ok(ran);
                 }

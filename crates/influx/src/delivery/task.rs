@@ -80,9 +80,7 @@ impl Task {
             batch.restore(body);
         }
         if let Some(end) = window.end() {
-            // Before the account is: where nothing waits, nobody is asked to act. A backend that
-            // stopped for want of room for dead letters may have nothing else to be sent.
-            self.sender.backend.standing().settled(self.sender.catching_up);
+            self.settled();
             let done =
                 Done { delivered: settled.delivered, dead_lettered: settled.dead, dropped: 0 };
             self.intake.consumer().commit(end, done);
@@ -104,6 +102,7 @@ impl Task {
     async fn statement(&mut self, statement: &OwnedStatement) -> Result<(), Interrupted> {
         self.set_oldest(statement.written_at);
         let ran = statement::run(&mut self.sender, statement).await?;
+        self.settled();
         let name = self.sender.backend.name();
         self.sender.catalogue.executed(name, statement.position);
         self.backends.statement_ran(statement.id, name, &ran);
@@ -117,6 +116,13 @@ impl Task {
         let name = name.to_owned();
         tokio::spawn(async move { catalogue.refresh_one(&name).await });
         Ok(())
+    }
+
+    /// Says so before the account does: where nothing waits, nobody is asked to act. What was
+    /// tried again and again may have ended as a dead letter or been given up, with nothing
+    /// behind it to succeed.
+    fn settled(&self) {
+        self.sender.backend.standing().settled(self.sender.catching_up);
     }
 
     fn set_oldest(&mut self, written_at: u64) {

@@ -85,6 +85,10 @@ async fn a_statement_that_always_makes_the_server_fail_is_given_up() {
     assert_eq!(report.ran, [("a".to_owned(), Ran::Failed("panic".to_owned()))]);
     rig.settled("a").await;
     assert_eq!(rig.status("a").state, Phase::Delivering);
+    let ticket = rig.backends.statement();
+    rig.run(ticket.id(), "d", "DROP SHARD 2").await;
+    rig.settled("a").await;
+    assert_eq!(rig.status("a").state, Phase::Delivering, "with nothing behind it, too");
 }
 
 /// An InfluxDB that knows only what was created on it.
