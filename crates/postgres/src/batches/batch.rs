@@ -47,6 +47,8 @@ struct Said {
     failed: Option<Vec<u8>>,
     /// The transaction has ended.
     ended: bool,
+    /// The server said what answers nothing: that it stops, or what is for a session that listens.
+    aside: bool,
 }
 
 /// When a batch was sent, and how long it ran.
@@ -88,6 +90,8 @@ pub(super) async fn run(front: &Front, server: &mut Connection, mut members: Vec
         }
         return;
     }
+    // What it is in the middle of nobody here knows.
+    server.broken = said.aside;
     if let Some(code) = said.failed.as_deref() {
         let is_doubtful = DOUBTFUL.contains(&code);
         if is_doubtful {
@@ -157,6 +161,7 @@ async fn hear(
             let sent = server.poll_send(cx);
             let heard = server.poll_hear(cx, &front.scratch, &mut |_, heard| match heard {
                 Heard::Bytes(bytes) => said.bytes.extend_from_slice(bytes),
+                Heard::Aside(_) => said.aside = true,
                 Heard::Completed(_) => said.completed += 1,
                 // Behind its end the server may say that it stops.
                 Heard::Failed { body, .. } if !said.ended => {
@@ -224,13 +229,17 @@ fn undo(front: &Front, members: Vec<Member>, failed: usize) {
 /// All is committed, or the only one has failed: each client hears its part.
 fn tell(
     front: &Front,
-    server: &Connection,
+    server: &mut Connection,
     members: Vec<Member>,
     said: &Said,
     Times { asked, ran }: Times,
 ) {
-    let mut bytes = said.bytes.strip_suffix(&READY).unwrap_or(&said.bytes);
     let has_failed = said.failed.is_some();
+    let Some(parts) = parts(&said.bytes, members.len(), has_failed) else {
+        // An answer too many, or one too few: nobody can tell whose they are.
+        server.broken = true;
+        return members.into_iter().for_each(|member| member.end(Outcome::Unknown));
+    };
     let latencies = front.latencies(&server.backend);
     let count = u32::try_from(members.len()).unwrap_or(u32::MAX).max(1);
     if let Some(first) = members.first() {
@@ -244,11 +253,7 @@ fn tell(
             plans: all.get_or_init(plans),
         });
     }
-    let mut left = members.len();
-    for member in members {
-        left -= 1;
-        let (part, rest) = bytes.split_at(if left == 0 { bytes.len() } else { len_of(bytes) });
-        bytes = rest;
+    for (member, part) in members.into_iter().zip(parts) {
         member.client.names().settle();
         // One that was closed meanwhile has heard why.
         if !member.done.is_closed() {
@@ -272,14 +277,53 @@ fn tell(
     }
 }
 
-/// How much of an answer is the first statement's.
-fn len_of(answer: &[u8]) -> usize {
+/// The answer to each of `count` statements, of what the server said up to its one ReadyForQuery.
+/// `None`: it is not so many answers. Of a single statement that `has_failed` it is the error.
+fn parts(said: &[u8], count: usize, has_failed: bool) -> Option<Vec<&[u8]>> {
+    let mut rest = said.strip_suffix(&READY)?;
+    let end = if has_failed { tag::ERROR_RESPONSE } else { tag::COMMAND_COMPLETE };
+    let mut parts = Vec::with_capacity(count);
     let mut len = 0;
-    for message in messages(answer) {
+    for message in messages(rest) {
         len += message.whole.len();
-        if message.tag == tag::COMMAND_COMPLETE {
-            break;
+        match message.tag {
+            of if of == end => parts.push(len),
+            tag::READY_FOR_QUERY | tag::ERROR_RESPONSE => return None,
+            _ => {}
         }
     }
-    len
+    (len == rest.len() && parts.last() == Some(&len) && parts.len() == count).then_some(())?;
+    let mut before = 0;
+    let answers = parts.into_iter().map(|end| {
+        let (answer, behind) = rest.split_at(end - before);
+        (before, rest) = (end, behind);
+        answer
+    });
+    Some(answers.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DONE: &[u8] = b"2\0\0\0\x04C\0\0\0\x0fINSERT 0 1\0";
+    const FAILED: &[u8] = b"E\0\0\0\x0cC22P02\0\0";
+
+    #[test]
+    fn each_statement_of_a_batch_has_one_answer_and_no_more() {
+        let said = [DONE, DONE, &READY].concat();
+        assert_eq!(parts(&said, 2, false), Some(vec![DONE, DONE]));
+        assert_eq!(parts(&[FAILED, &READY].concat(), 1, true), Some(vec![FAILED]));
+        for (said, count) in [
+            (&[DONE, &READY][..], 2),
+            (&[DONE, DONE, DONE, &READY], 2),
+            (&[DONE, &READY, FAILED], 1),
+            (&[DONE, &READY, DONE, &READY], 2),
+            (&[DONE, DONE], 2),
+            (&[DONE, FAILED, &READY], 2),
+            (&[DONE, &FAILED[..5], &READY], 1),
+        ] {
+            assert_eq!(parts(&said.concat(), count, false), None);
+        }
+    }
 }

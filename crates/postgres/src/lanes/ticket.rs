@@ -183,7 +183,8 @@ impl Ticket {
         if self.attempts >= ATTEMPTS_MAX {
             return None;
         }
-        if is_for_another(code, lane.is_replica) {
+        // A connection that ends says why, whatever was asked last: that is no answer.
+        if is_for_another(code, lane.is_replica) || fields.is_fatal() {
             if lane.is_replica && code == sqlstate::READ_ONLY_TRANSACTION.as_bytes() {
                 self.plan.refute();
             }

@@ -327,6 +327,11 @@ pub struct Known<'a> {
 }
 
 impl Known<'_> {
+    /// The connection must not be used again.
+    pub fn give_up(&mut self) {
+        *self.broken = true;
+    }
+
     fn note(&mut self, heard: &Heard<'_>) {
         match *heard {
             Heard::Failed { body, swallowed: true } if self.own.front() != Some(&Own::Fails) => {

@@ -18,6 +18,9 @@ use crate::notify::{Mailbox, Overflow};
 use crate::server::CancelKey;
 use crate::worker::{Database, Record};
 
+/// What a client hears whose answers could be taken for those to other questions.
+pub const OUT_OF_STEP: &str = "terminating connection because its answers are out of step";
+
 /// Where a request that got no answer is asked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
@@ -215,7 +218,11 @@ impl Client {
     /// A request on a lane was answered. `within`: in a transaction, where no mail is told.
     #[inline]
     pub fn answered(&self, within: bool) {
-        self.in_flight.set(self.in_flight.get().saturating_sub(1));
+        let Some(left) = self.in_flight.get().checked_sub(1) else {
+            // More answers than questions: whatever follows would be taken for another's.
+            return self.kill(Refusal::fatal(sqlstate::INTERNAL_ERROR, OUT_OF_STEP));
+        };
+        self.in_flight.set(left);
         // The reply has ended and the next one has not begun.
         let may_tell = self.has_mail() && !within && !self.is_holding();
         let is_over = may_tell && self.tell_mail().is_err();

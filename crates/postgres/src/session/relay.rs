@@ -301,8 +301,13 @@ impl Session {
         if relay.dismissed {
             return Err(End::Gone);
         }
+        let is_quiet = relay.is_quiet() && !relay.open && !self.pinned;
+        if is_quiet {
+            // It has had all its answers, and nothing of it was there.
+            return Ok(());
+        }
         // A client in a transaction, or within an answer, could not be told otherwise.
-        if relay.open || relay.within || relay.told || self.pinned || relay.rounds.is_empty() {
+        if relay.open || relay.within || relay.told || self.pinned {
             return Err(End::Refused(Refusal::fatal(code, what)));
         }
         for _ in 0..relay.rounds.len() {

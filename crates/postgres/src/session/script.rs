@@ -82,8 +82,11 @@ pub enum Expect {
 /// What a script tells its owner of, beside the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard<'a> {
-    /// Bytes for the client.
+    /// Bytes of an answer, for the client.
     Bytes(&'a [u8]),
+    /// Bytes of a message that answers nothing: a notification, a setting that has changed, or
+    /// whatever is said while nothing was asked, as that the server stops.
+    Aside(&'a [u8]),
     /// The statement with this number is prepared there now.
     Prepared(u64),
     /// The statement with this number was not prepared: an error came before.
@@ -127,11 +130,30 @@ pub struct Script {
     expected: VecDeque<Expect>,
     /// Bytes that are still to come of the message that has begun.
     remaining: usize,
-    /// Whether those are for the client.
-    passing: bool,
+    /// Whose those are.
+    passing: Passing,
     /// An error came and the Sync behind it has not been sent yet: the server leaves out
     /// everything before that.
     skipping: bool,
+}
+
+/// What becomes of a message.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Passing {
+    /// Nobody hears it.
+    #[default]
+    Nobody,
+    /// It is part of an answer that the client hears.
+    Answer,
+    /// It belongs to no answer.
+    Aside,
+}
+
+impl Passing {
+    /// Of a message of an answer, which the client hears or does not.
+    fn answer(passed: bool) -> Self {
+        if passed { Self::Answer } else { Self::Nobody }
+    }
 }
 
 /// The server said something that does not follow from what it was asked.
@@ -214,7 +236,7 @@ impl Script {
                 let taken = self.remaining.min(bytes.len() - at);
                 self.remaining -= taken;
                 at += taken;
-                if !self.passing {
+                if self.passing == Passing::Nobody {
                     from = at;
                 }
                 continue;
@@ -230,21 +252,32 @@ impl Script {
             if whole.is_none() && matters(tag) {
                 break;
             }
-            if !self.passing || !goes_on(tag) || self.invents() {
-                pass(&bytes[from..at], on);
+            if self.passing != Passing::Answer || !goes_on(tag) || self.invents() {
+                self.pass(&bytes[from..at], on);
                 from = at;
                 self.invent(on);
             }
-            self.passing = self.message(tag, whole.map_or(&[], |whole| &whole[HEADER..]), on)?;
-            if !self.passing {
-                pass(&bytes[from..at], on);
+            let passing = self.message(tag, whole.map_or(&[], |whole| &whole[HEADER..]), on)?;
+            if passing != self.passing {
+                self.pass(&bytes[from..at], on);
                 from = at;
             }
+            self.passing = passing;
             self.remaining = len;
         }
-        pass(&bytes[from..at], on);
+        self.pass(&bytes[from..at], on);
         self.invent(on);
         Ok(at)
+    }
+
+    /// Hands on what is there of the message that was heard last, or of several of its kind.
+    fn pass<'a>(&self, bytes: &'a [u8], on: &mut impl FnMut(Heard<'a>)) {
+        match self.passing {
+            _ if bytes.is_empty() => {}
+            Passing::Nobody => {}
+            Passing::Answer => on(Heard::Bytes(bytes)),
+            Passing::Aside => on(Heard::Aside(bytes)),
+        }
     }
 
     /// Whether what is next is answered here.
@@ -278,33 +311,43 @@ impl Script {
         }
     }
 
-    /// Takes note of a message; says whether the client hears it.
+    /// Takes note of a message; says who hears it.
     fn message<'a>(
         &mut self,
         tag: u8,
         body: &'a [u8],
         on: &mut impl FnMut(Heard<'a>),
-    ) -> Result<bool, Unasked> {
+    ) -> Result<Passing, Unasked> {
         let swallowed = self.expected.front() == Some(&Expect::Query(Fate::Swallow));
         match tag {
-            b'S' => on(Heard::Parameter(body)),
-            b'A' | b'N' => return Ok(!swallowed),
-            b'Z' => return self.ready(body, on),
+            b'S' => {
+                on(Heard::Parameter(body));
+                return Ok(if swallowed { Passing::Nobody } else { Passing::Aside });
+            }
+            b'A' => return Ok(Passing::Aside),
+            b'N' if self.expected.is_empty() => return Ok(Passing::Aside),
+            b'N' => return Ok(Passing::answer(!swallowed)),
+            b'Z' => return self.ready(body, on).map(Passing::answer),
+            // It answers no question: the server ends the connection, and says why.
+            b'E' if self.expected.is_empty() => {
+                on(Heard::Failed { body, swallowed });
+                return Ok(Passing::Aside);
+            }
             b'E' => {
                 let refused = self.refused(body);
                 on(refused.map_or(Heard::Failed { body, swallowed }, Heard::Refused));
                 self.failed(on);
-                return Ok(!swallowed && refused.is_none());
+                return Ok(Passing::answer(!swallowed && refused.is_none()));
             }
             b'C' => on(Heard::Completed(body.strip_suffix(&[0]).unwrap_or(body))),
             b'G' | b'W' => on(Heard::CopyIn { reopens: self.ignores_sync() }),
             _ => {}
         }
-        self.step(tag).map(|passed| passed && !swallowed).inspect(|_| {
-            if tag == b'1' {
-                self.prepared(on)
-            }
-        })
+        let passed = self.step(tag)?;
+        if tag == b'1' {
+            self.prepared(on);
+        }
+        Ok(Passing::answer(passed && !swallowed))
     }
 
     fn prepared<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) {
@@ -326,10 +369,9 @@ impl Script {
     /// Whether the client hears a message, which is held against what is expected.
     fn step(&mut self, tag: u8) -> Result<bool, Unasked> {
         let Some(expected) = self.expected.front().copied() else {
-            return if tag == b'S' { Ok(true) } else { Err(Unasked(char::from(tag))) };
+            return Err(Unasked(char::from(tag)));
         };
         let (fits, ends, passed) = match expected {
-            _ if tag == b'S' => (true, false, true),
             Expect::Query(fate) => (true, false, fate == Fate::Pass),
             Expect::Parse(fate, _) => (tag == b'1', false, fate == Fate::Pass),
             Expect::Bind(fate) => (tag == b'2', true, fate == Fate::Pass),
@@ -443,12 +485,6 @@ fn matters(tag: u8) -> bool {
 /// Whether a message is one of many, of which nobody has to take note.
 fn goes_on(tag: u8) -> bool {
     matches!(tag, b'T' | b'D' | b'd')
-}
-
-fn pass<'a>(bytes: &'a [u8], on: &mut impl FnMut(Heard<'a>)) {
-    if !bytes.is_empty() {
-        on(Heard::Bytes(bytes));
-    }
 }
 
 #[cfg(test)]

@@ -177,3 +177,46 @@ fn rows_are_passed_on_in_one_piece() {
     assert_eq!(pieces[0].len(), rows);
     assert_eq!(pieces.len(), 3);
 }
+
+/// A message that the server says of its own accord.
+fn unasked(tag: u8, body: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(body.len() + 4).unwrap();
+    [&[tag][..], &len.to_be_bytes(), body].concat()
+}
+
+#[test]
+fn what_answers_nothing_is_no_answer_wherever_it_is_cut() {
+    let stops = unasked(b'E', b"SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0");
+    let crash = unasked(b'N', b"SWARNING\0VWARNING\0C57P02\0Mcrash of another process\0\0");
+    let notified = unasked(b'A', b"\0\0\0\x07channel\0payload\0");
+    let changed = unasked(b'S', b"TimeZone\0UTC\0");
+    let mut answer = Vec::new();
+    backend::put_command_complete(&mut answer, "INSERT 0 1");
+    backend::put_ready_for_query(&mut answer, Status::Idle);
+    for aside in [&stops, &crash, &notified, &changed] {
+        let said = [&answer[..], aside].concat();
+        for cut in 0..said.len() {
+            let mut script = Script::of_query();
+            let (mut heard, mut beside) = (Vec::new(), Vec::new());
+            let mut note = |heard_now: Heard<'_>| match heard_now {
+                Heard::Bytes(bytes) => heard.extend_from_slice(bytes),
+                Heard::Aside(bytes) => beside.extend_from_slice(bytes),
+                _ => {}
+            };
+            let taken = script.hear(&said[..cut], &mut note).unwrap();
+            assert_eq!(script.hear(&said[taken..], &mut note), Ok(said.len() - taken));
+            assert!(heard == answer && beside == **aside, "cut at {cut}");
+            assert!(script.is_idle());
+        }
+    }
+    // Within an answer a notification is none of it either, and a notice is.
+    let said = [&notified[..], &crash, &answer].concat();
+    let (mut heard, mut beside) = (Vec::new(), Vec::new());
+    let taken = Script::of_query().hear(&said, &mut |heard_now| match heard_now {
+        Heard::Bytes(bytes) => heard.extend_from_slice(bytes),
+        Heard::Aside(bytes) => beside.extend_from_slice(bytes),
+        _ => {}
+    });
+    assert_eq!(taken, Ok(said.len()));
+    assert!(heard == [&crash[..], &answer].concat() && beside == notified);
+}

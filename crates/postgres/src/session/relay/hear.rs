@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use wire::postgres::backend::{Fields, Status};
 use wire::postgres::frame::HEADER_BYTES;
-use wire::postgres::{message, sqlstate};
+use wire::postgres::{Refusal, message, sqlstate};
 
 use super::Relay;
 use super::state::Round;
 use crate::lanes::is_for_another;
 use crate::plan::{Kind, Plan, Unsettles};
 use crate::server::Known;
+use crate::session::client::OUT_OF_STEP;
 use crate::session::script::Heard;
 use crate::session::{Session, effect};
 use crate::settings::Mode;
@@ -32,6 +33,7 @@ impl Session {
     pub(super) fn hear(&mut self, relay: &mut Relay, known: &mut Known<'_>, heard: Heard<'_>) {
         match heard {
             Heard::Bytes(bytes) => self.tell(relay, bytes),
+            Heard::Aside(bytes) => self.tell_aside(relay, known, bytes),
             Heard::Parameter(body) if relay.restoring => {
                 let mut out = Vec::with_capacity(body.len() + HEADER_BYTES);
                 message(&mut out, b'S', |out| out.extend_from_slice(body));
@@ -40,7 +42,7 @@ impl Session {
             Heard::Ready { swallowed: true, .. } => relay.restoring = false,
             Heard::Ready { status, swallowed: false } => {
                 relay.copying = false;
-                self.answered(relay, status);
+                self.answered(relay, known, status);
                 relay.told = false;
             }
             Heard::Completed(tag) => self.completed(relay, known, tag),
@@ -91,6 +93,16 @@ impl Session {
         }
     }
 
+    /// Passes on what answers nothing, as a server says it to whoever is connected: to a client
+    /// that the connection is still bound to. Anybody else has nothing to do with it.
+    fn tell_aside(&mut self, relay: &Relay, known: &mut Known<'_>, bytes: &[u8]) {
+        if self.pinned || relay.open || relay.within || !relay.rounds.is_empty() {
+            self.client.outlet.send(bytes);
+        } else {
+            known.give_up();
+        }
+    }
+
     /// A command was completed: what all prepared statements were is known by its tag alone, as
     /// it is of one among several.
     fn completed(&mut self, relay: &mut Relay, known: &mut Known<'_>, tag: &[u8]) {
@@ -127,8 +139,12 @@ impl Session {
     }
 
     /// A round was answered: what it changed holds from now on.
-    fn answered(&mut self, relay: &mut Relay, status: Status) {
-        let round = relay.rounds.pop_front().unwrap_or_default();
+    fn answered(&mut self, relay: &mut Relay, known: &mut Known<'_>, status: Status) {
+        let Some(round) = relay.rounds.pop_front() else {
+            // More answers than questions: whatever follows would be taken for another's.
+            known.give_up();
+            return self.client.kill(Refusal::fatal(sqlstate::INTERNAL_ERROR, OUT_OF_STEP));
+        };
         let request = relay.request.take();
         if relay.withheld {
             relay.early.clear();
