@@ -66,15 +66,19 @@ topics! {
     casts
     conditions
     delete
+    delete_where_a_field_is_said
     drop_and_create
     encodings
     execution_errors
     fill
     grafana
+    group_by_typed_wildcards
     group_by
     into
+    known_differences
     limits_and_order
     math
+    negative_zero
     parse_errors
     raw
     regular_expressions
@@ -83,8 +87,11 @@ topics! {
     several_statements
     show
     subqueries
+    subqueries_ordered_against_their_query
+    tag_values_counted
     time_zones
     times
+    top_into_keeps_tags
     transformations
     wildcards
     windows

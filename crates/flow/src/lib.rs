@@ -17,6 +17,7 @@ pub mod drain;
 pub mod health;
 pub mod lane;
 pub mod limit;
+pub mod memory;
 pub mod nofile;
 pub mod outlet;
 pub mod poll_set;

@@ -63,6 +63,12 @@ pub trait Opener: 'static {
         all.clone()
     }
 
+    /// Whether what was refused at `at` for good may be let in by now.
+    fn may_be_let_in(&self, key: &Self::Key, at: Instant) -> bool {
+        let _ = (key, at);
+        false
+    }
+
     /// A connection that the pool is done with: says goodbye, or simply drops it.
     fn close(&self, connection: Self::Connection) {
         drop(connection);

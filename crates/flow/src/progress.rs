@@ -29,11 +29,15 @@ pub struct Timeouts {
     pub header: units::Duration,
     /// Between two pieces of a body; see also `body-rate`.
     pub body: units::Duration,
-    /// Bytes a second that a body must bring on average, the first `body` time apart. 0 demands
-    /// none.
+    /// Bytes a second that a body must bring on average over any `body` time, however fast it
+    /// began; and no less than a six-hundredth of what it has brought, so that the larger it is
+    /// the sooner it comes to an end. 0 demands none.
     pub body_rate: u64,
     /// While the client takes no byte of an answer.
     pub write: units::Duration,
+    /// Bytes a second that a client must take of an answer on average over any `write` time for
+    /// which it keeps Weir waiting. 0 demands none.
+    pub answer_rate: u64,
     /// Between two requests, and before the first. Closing an idle connection races with the
     /// client's next request, so the default is for ever.
     pub idle: units::Duration,
@@ -48,6 +52,7 @@ impl Default for Timeouts {
             body: units::Duration::from_secs(30),
             body_rate: 500,
             write: units::Duration::from_secs(30),
+            answer_rate: 10_000,
             idle: units::Duration::from_secs(0),
             handshake: units::Duration::from_secs(10),
         }
@@ -119,6 +124,7 @@ pub struct Limits {
     body: Option<Duration>,
     body_rate: u64,
     write: Option<Duration>,
+    answer_rate: u64,
     idle: Option<Duration>,
     handshake: Option<Duration>,
     closed: [Counter; 5],
@@ -133,6 +139,7 @@ impl Limits {
             body: limit(timeouts.body),
             body_rate: timeouts.body_rate,
             write: limit(timeouts.write),
+            answer_rate: timeouts.answer_rate,
             idle: limit(timeouts.idle),
             handshake: limit(timeouts.handshake),
             closed: Slow::ALL.map(|slow| {
@@ -223,6 +230,12 @@ impl Progress {
     #[inline]
     pub(crate) fn wrote(&self) {
         self.0.wrote();
+    }
+
+    /// The client took so many bytes.
+    #[inline]
+    pub(crate) fn took(&self, bytes: usize) {
+        self.0.took(bytes);
     }
 
     /// The client takes nothing now.

@@ -197,6 +197,15 @@ impl Stream {
         }
     }
 
+    /// Notes the outcome of an attempt to write, and how much the client took.
+    fn taken(&self, done: Poll<io::Result<usize>>, cx: &Context<'_>) -> Poll<io::Result<usize>> {
+        match &done {
+            Poll::Ready(Ok(bytes)) => self.opened.progress.took(*bytes),
+            _ => return self.written(done, cx),
+        }
+        done
+    }
+
     /// Notes the outcome of an attempt to write.
     fn written<T>(&self, done: Poll<io::Result<T>>, cx: &Context<'_>) -> Poll<io::Result<T>> {
         match &done {
@@ -241,7 +250,7 @@ impl AsyncWrite for Stream {
     ) -> Poll<io::Result<usize>> {
         self.check()?;
         let done = self.poll_send(cx, buf);
-        self.written(done, cx)
+        self.taken(done, cx)
     }
 
     fn poll_write_vectored(
@@ -254,7 +263,7 @@ impl AsyncWrite for Stream {
             Io::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
             Io::Tls(encrypted) => Pin::new(&mut encrypted.stream).poll_write_vectored(cx, bufs),
         };
-        self.written(done, cx)
+        self.taken(done, cx)
     }
 
     fn is_write_vectored(&self) -> bool {

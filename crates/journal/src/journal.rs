@@ -124,6 +124,12 @@ impl Journal {
         Appender::new(core.clone(), inlet, true)
     }
 
+    /// A way into the journal for threads that are no workers, one for all of them: for records
+    /// that are large.
+    pub fn common_appender(&self) -> Appender {
+        Appender::new(self.running.core.clone(), self.running.shared.clone(), false)
+    }
+
     /// Takes one record from any task and waits until it is acknowledged, in `memory` until it is
     /// written; gives its position. For the few records that do not come from a worker.
     pub async fn append_from_anywhere(

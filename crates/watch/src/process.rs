@@ -14,6 +14,11 @@ pub fn anonymous_memory() -> Option<u64> {
     status_bytes(&std::fs::read_to_string("/proc/self/status").ok()?, "RssAnon:")
 }
 
+/// Memory of the process in RAM, in bytes: `VmRSS` of `/proc/self/status`.
+pub fn resident_memory() -> Option<u64> {
+    status_bytes(&std::fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
+}
+
 fn collect(encoder: &mut Encoder, start: Option<f64>) {
     if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
         if let Some(bytes) = status_bytes(&status, "RssAnon:") {
@@ -65,7 +70,7 @@ pub fn cpu_seconds() -> Option<f64> {
 }
 
 /// Seconds since 1970 at which the process started.
-fn start_time() -> Option<f64> {
+pub fn start_time() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let system = std::fs::read_to_string("/proc/stat").ok()?;
     let boot = field(&system, "btime")? as f64;
@@ -108,6 +113,7 @@ mod tests {
             assert!(value.is_some_and(|v| v >= 0.0), "{name} in\n{text}");
         }
         assert!(super::anonymous_memory().is_some_and(|bytes| bytes > 100_000));
+        assert!(super::resident_memory() > super::anonymous_memory());
     }
 
     #[test]

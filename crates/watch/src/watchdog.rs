@@ -1,7 +1,8 @@
 //! Sees a thread whose loop stands still, and says in which stage it stands.
 //!
 //! A thread beats its [`Pulse`] on every turn of its loop; the watchdog looks from a thread of its
-//! own. What a worker does between two beats blocks every client of that worker.
+//! own. What a worker does between two beats blocks every client of that worker. Work whose length
+//! a client decides is measured by itself, in CPU time, however short ([`Pulse::enter_sized`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -9,7 +10,14 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::metrics::{Gauge, Registry};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::metrics::{Counter, Gauge, Registry};
+
+/// CPU time of one piece of work past which it has held its thread for too long.
+const HELD: Duration = Duration::from_millis(10);
+/// Work on fewer bytes is not measured, since that would cost more than it can show.
+const MEASURED_BYTES: usize = 16 << 10;
 
 macro_rules! stages {
     ($($(#[$about:meta])* $name:ident = $text:literal,)*) => {
@@ -72,6 +80,8 @@ struct Beats {
     name: String,
     count: AtomicU64,
     stage: AtomicU8,
+    /// Pieces of work that held the thread for too long, by their stage.
+    held: [AtomicU64; Stage::ALL.len()],
 }
 
 impl Pulse {
@@ -81,6 +91,7 @@ impl Pulse {
             name: name.into(),
             count: AtomicU64::new(0),
             stage: AtomicU8::new(Stage::Loop as u8),
+            held: Default::default(),
         }))
     }
 
@@ -103,7 +114,20 @@ impl Pulse {
     pub fn enter(&self, stage: Stage) -> Entered<'_> {
         let former = self.0.stage.load(Ordering::Relaxed);
         self.0.stage.store(stage as u8, Ordering::Relaxed);
-        Entered { pulse: self, former }
+        Entered { pulse: self, former, since: None }
+    }
+
+    /// As [`enter`](Self::enter), for work on so many bytes: where it takes more than 10 ms of the
+    /// thread's CPU time until the guard goes, it is counted as having held the thread. Time for
+    /// which other threads had the CPU does not count.
+    #[inline]
+    #[must_use = "the stage ends when the guard goes"]
+    pub fn enter_sized(&self, stage: Stage, bytes: usize) -> Entered<'_> {
+        let mut entered = self.enter(stage);
+        if bytes >= MEASURED_BYTES {
+            entered.since = Some((stage, cpu_time()));
+        }
+        entered
     }
 
     /// Runs `work`, in `stage` whenever it is polled: [`enter`](Self::enter) for what awaits.
@@ -127,12 +151,25 @@ impl Pulse {
 pub struct Entered<'a> {
     pulse: &'a Pulse,
     former: u8,
+    /// The stage that is measured, and the CPU time when it began.
+    since: Option<(Stage, Duration)>,
+}
+
+/// The CPU time that this thread has used.
+fn cpu_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 impl Drop for Entered<'_> {
     #[inline]
     fn drop(&mut self) {
         self.pulse.0.stage.store(self.former, Ordering::Relaxed);
+        if let Some((stage, since)) = self.since
+            && cpu_time().saturating_sub(since) > HELD
+            && let Some(held) = self.pulse.0.held.get(stage as usize)
+        {
+            held.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -147,7 +184,8 @@ impl Watchdog {
     /// Watches `pulses` and reports one that does not beat for longer than `limit`: a warning with
     /// its stage when that is seen, another with its length when it ends, and in metrics
     /// `weir_worker_stalls_total{worker,stage}`, `weir_worker_stall_seconds{worker}` and
-    /// `weir_worker_stalled{worker}`. A pulse in [`Stage::Waiting`] never stalls.
+    /// `weir_worker_stalled{worker}`. A pulse in [`Stage::Waiting`] never stalls. Work that held a
+    /// thread for more than 10 ms is counted in `weir_worker_held_total{worker,stage}`.
     ///
     /// # Errors
     /// The thread could not be started.
@@ -195,10 +233,20 @@ struct Patient {
     changed: Instant,
     stalled: Option<Stage>,
     gauge: Gauge,
+    /// By stage.
+    held: Vec<Counter>,
 }
 
 impl Patient {
     fn new(pulse: Pulse, registry: &Registry, now: Instant) -> Self {
+        let held = Stage::ALL.iter().map(|stage| {
+            registry.counter(
+                "weir_worker_held_total",
+                "Pieces of a client's work that took more than 10 ms of a worker's CPU time.",
+                &[("worker", pulse.name()), ("stage", stage.name())],
+            )
+        });
+        let held = held.collect();
         let gauge = registry.gauge(
             "weir_worker_stalled",
             "Whether the worker's loop stands still now.",
@@ -209,11 +257,13 @@ impl Patient {
             pulse,
             changed: now,
             stalled: None,
+            held,
             gauge,
         }
     }
 
     fn look(&mut self, now: Instant, limit: Duration, excused: bool, registry: &Registry) {
+        self.count_held();
         let count = self.pulse.0.count.load(Ordering::Relaxed);
         let stage = self.pulse.stage();
         let stood = now.duration_since(self.changed);
@@ -225,6 +275,12 @@ impl Patient {
             self.changed = now;
         } else if stood > limit && self.stalled.is_none() {
             self.began(stage, stood, registry);
+        }
+    }
+
+    fn count_held(&self) {
+        for (counter, held) in self.held.iter().zip(&self.pulse.0.held) {
+            counter.add(held.swap(0, Ordering::Relaxed));
         }
     }
 
@@ -318,6 +374,25 @@ mod tests {
         let _watchdog = Watchdog::start(LIMIT, &registry, vec![pulse.clone()]).unwrap();
         std::thread::sleep(4 * LIMIT);
         assert!(!registry.render().contains("weir_worker_stalls_total"));
+    }
+
+    #[test]
+    fn work_that_holds_a_thread_is_counted_by_its_cpu_time() {
+        let registry = Registry::new();
+        let pulse = Pulse::new("worker-8");
+        let _watchdog = Watchdog::start(LIMIT, &registry, vec![pulse.clone()]).unwrap();
+        let held = "weir_worker_held_total{stage=\"decompress\",worker=\"worker-8\"}";
+        let shows = |count: u64| registry.render().contains(&format!("{held} {count}\n"));
+        {
+            let _entered = pulse.enter_sized(Stage::Decompress, 1 << 20);
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        {
+            let _entered = pulse.enter_sized(Stage::Decompress, 1 << 20);
+            let begun = super::cpu_time();
+            while super::cpu_time() < begun + Duration::from_millis(11) {}
+        }
+        assert!(stand_until(|| shows(1)), "{}", registry.render());
     }
 
     #[test]

@@ -102,7 +102,9 @@ impl<S: Opener> Group<S> {
         let failure = self.0.failure.borrow();
         let failure = failure.as_ref().filter(|failure| failure.is_final && self.is_bare())?;
         let retry = self.settings()?.retry;
-        (failure.at.elapsed() < retry).then(|| failure.error.clone())
+        let holds =
+            failure.at.elapsed() < retry && !self.0.opener.may_be_let_in(&self.0.key, failure.at);
+        holds.then(|| failure.error.clone())
     }
 
     /// Whether no connection is open.

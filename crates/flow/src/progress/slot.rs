@@ -8,6 +8,10 @@ use std::time::{Duration, Instant};
 use super::{Limits, Phase, Slow};
 use crate::clock::CoarseClock;
 
+/// How long, at the rate that is demanded, what a body has brought may take to come again: it is
+/// held in memory meanwhile.
+const BODY_HELD: Duration = Duration::from_secs(600);
+
 /// One connection's phase and times. On one thread, so plain cells do.
 pub(super) struct Slot {
     limits: Rc<Limits>,
@@ -18,8 +22,12 @@ pub(super) struct Slot {
     /// When bytes came last in this phase, and how many in all.
     read_at: Cell<Instant>,
     received: Cell<u64>,
+    /// By when a body must bring more.
+    due: Cell<Option<Instant>>,
     /// Since when the client has taken nothing of what is to be written.
     blocked: Cell<Option<Instant>>,
+    /// How long it may go on taking nothing.
+    patience: Cell<Duration>,
     closed: Cell<Option<Slow>>,
     /// Whether somebody wants to know if the client has gone, and whether it has.
     watched: Cell<bool>,
@@ -32,12 +40,14 @@ impl Slot {
     pub(super) fn new(limits: Rc<Limits>, clock: CoarseClock) -> Self {
         let now = clock.now();
         Self {
+            patience: Cell::new(limits.write.unwrap_or(Duration::MAX)),
             limits,
             clock,
             phase: Cell::new(Phase::Idle),
             since: Cell::new(now),
             read_at: Cell::new(now),
             received: Cell::new(0),
+            due: Cell::new(None),
             blocked: Cell::new(None),
             closed: Cell::new(None),
             watched: Cell::new(false),
@@ -82,6 +92,21 @@ impl Slot {
         self.since.set(now);
         self.read_at.set(now);
         self.received.set(0);
+        match phase {
+            Phase::Body => self.due.set(self.body_limit(now)),
+            Phase::Idle => self.patience.set(self.write_limit()),
+            Phase::Header | Phase::Serving => {}
+        }
+    }
+
+    fn write_limit(&self) -> Duration {
+        self.limits.write.unwrap_or(Duration::MAX)
+    }
+
+    /// The latest moment by which a body must bring more, whatever it has brought.
+    fn body_limit(&self, now: Instant) -> Option<Instant> {
+        let limit = self.limits.body.filter(|_| self.limits.body_rate > 0)?;
+        now.checked_add(limit)
     }
 
     #[inline]
@@ -92,13 +117,37 @@ impl Slot {
         if self.phase.get() == Phase::Idle {
             self.enter(Phase::Header);
         }
-        self.read_at.set(self.clock.now());
+        let now = self.clock.now();
+        self.read_at.set(now);
         self.received.set(self.received.get() + bytes as u64);
+        if let Some(due) = self.due.get().filter(|_| self.phase.get() == Phase::Body) {
+            let rate = self.limits.body_rate.max(self.received.get() / BODY_HELD.as_secs());
+            // What came early does not count for later than one that begins now may take.
+            self.due.set(self.body_limit(now).map(|latest| latest.min(due + worth(bytes, rate))));
+        }
     }
 
     #[inline]
     pub(super) fn wrote(&self) {
-        self.blocked.set(None);
+        if self.blocked.take().is_some() {
+            self.patience.set(self.write_limit());
+        }
+    }
+
+    /// Only the time for which it has taken nothing counts against a client.
+    #[inline]
+    pub(super) fn took(&self, bytes: usize) {
+        let rate = self.limits.answer_rate;
+        if rate == 0 {
+            return self.wrote();
+        }
+        let (since, limit) = (self.blocked.take(), self.write_limit());
+        let patience = self.patience.get();
+        if since.is_some() || patience < limit {
+            let waited = since.map(|since| self.clock.now().saturating_duration_since(since));
+            let left = patience.saturating_sub(waited.unwrap_or_default());
+            self.patience.set(left.saturating_add(worth(bytes, rate)).min(limit));
+        }
     }
 
     #[inline]
@@ -142,7 +191,8 @@ impl Slot {
             limit.is_some_and(|limit| now.saturating_duration_since(since) > limit)
         };
         let limits = &*self.limits;
-        if self.blocked.get().is_some_and(|since| over(since, limits.write)) {
+        let patience = limits.write.map(|_| self.patience.get());
+        if self.blocked.get().is_some_and(|since| over(since, patience)) {
             return Some(Slow::Write);
         }
         let since = self.since.get();
@@ -150,19 +200,17 @@ impl Slot {
             Phase::Idle => over(since, limits.idle).then_some(Slow::Idle),
             Phase::Header => over(since, limits.header).then_some(Slow::Header),
             Phase::Body => {
-                let late = over(self.read_at.get(), limits.body) || over(since, self.body_limit());
-                late.then_some(Slow::Body)
+                let late = self.due.get().is_some_and(|due| now > due);
+                (late || over(self.read_at.get(), limits.body)).then_some(Slow::Body)
             }
             Phase::Serving => None,
         }
     }
+}
 
-    /// How long a body of so many bytes so far may take as a whole.
-    fn body_limit(&self) -> Option<Duration> {
-        let seconds = self.received.get().checked_div(self.limits.body_rate)?;
-        let first = self.limits.body?;
-        Some(first.saturating_add(Duration::from_secs(seconds)))
-    }
+/// How long so many bytes may take at a rate of bytes a second.
+fn worth(bytes: usize, rate: u64) -> Duration {
+    Duration::from_nanos((bytes as u64).saturating_mul(1_000_000_000) / rate.max(1))
 }
 
 #[cfg(test)]
@@ -230,8 +278,67 @@ mod tests {
         assert_eq!(bytes_in_29_seconds(100), Some(Slow::Body));
 
         slot.enter(Phase::Body);
-        for _ in 0..1000 {
+        for _ in 0..20 {
             assert_eq!(bytes_in_29_seconds(15_000), None);
+        }
+    }
+
+    #[test]
+    fn a_fast_start_buys_no_idling() {
+        let (slot, clock) = slot();
+        slot.enter(Phase::Body);
+        // At the rate that is demanded they would last for fourteen hours.
+        slot.read(25_000_000);
+        let bytes_in_20_seconds = |bytes: usize| {
+            after(&clock, 20);
+            slot.read(bytes);
+            overdue(&slot, &clock)
+        };
+        assert_eq!(bytes_in_20_seconds(1), None);
+        assert_eq!(bytes_in_20_seconds(1), Some(Slow::Body));
+
+        // The demanded rate is too slow for what is held.
+        slot.enter(Phase::Body);
+        slot.read(25_000_000);
+        let slow = (0..100).find_map(|_| {
+            after(&clock, 1);
+            slot.read(500);
+            overdue(&slot, &clock)
+        });
+        assert_eq!(slow, Some(Slow::Body));
+        slot.enter(Phase::Body);
+        slot.read(20_000_000);
+        for _ in 0..100 {
+            after(&clock, 1);
+            slot.read(50_000);
+            assert_eq!(overdue(&slot, &clock), None);
+        }
+    }
+
+    #[test]
+    fn a_client_that_takes_a_few_bytes_at_a_time_is_cut_off() {
+        let (slot, clock) = slot();
+        let taking = |bytes: usize| {
+            slot.enter(Phase::Idle);
+            slot.enter(Phase::Serving);
+            (0..100).find_map(|_| {
+                slot.blocked();
+                after(&clock, 10);
+                let slow = overdue(&slot, &clock);
+                slot.took(bytes);
+                slow
+            })
+        };
+        assert_eq!(taking(1_000), Some(Slow::Write));
+        assert_eq!(taking(100_000), None);
+        // For what is not ready yet nobody is to blame.
+        slot.enter(Phase::Idle);
+        slot.enter(Phase::Serving);
+        for _ in 0..100 {
+            slot.blocked();
+            slot.took(1_000);
+            after(&clock, 100);
+            assert_eq!(overdue(&slot, &clock), None);
         }
     }
 

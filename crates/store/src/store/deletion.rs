@@ -154,6 +154,9 @@ fn mentions_time(expr: &Expr) -> bool {
     }
 }
 
+/// InfluxDB begins with the number of the shard that says so; a store is one shard here.
+const FIELDS_IN_WHERE: &str = "shard 1: fields not supported in WHERE clause during deletion";
+
 /// What a statement deletes in all policies of a database. Nothing is changed yet, so that a
 /// statement that is refused for one measurement leaves all others alone.
 fn plan(
@@ -174,11 +177,7 @@ fn plan(
             let fields = data.measurements.get(number as usize).map(|of| Arc::clone(&of.fields));
             let is_field = |name: &str| fields.as_ref().is_some_and(|of| of.find(name).is_some());
             let filter = Filter::of(name, condition.rest.as_ref(), &is_field)?;
-            if !filter.fields.is_empty() {
-                let text = "fields not supported in WHERE clause during deletion";
-                return Err(QueryError(text.to_owned()));
-            }
-            let (ids, matching) = select(&index, number, &filter);
+            let (ids, matching) = select(&index, number, &filter)?;
             if ids.is_empty() {
                 continue;
             }
@@ -195,17 +194,25 @@ fn plan(
 }
 
 /// The series that a condition on tags holds for, and a predicate that says just that.
-fn select(index: &SeriesIndex, number: u32, filter: &Filter) -> (Vec<u32>, TagPredicate) {
+///
+/// # Errors
+/// When it is not for the tags of some series to say whether it holds.
+fn select(
+    index: &SeriesIndex,
+    number: u32,
+    filter: &Filter,
+) -> Result<(Vec<u32>, TagPredicate), QueryError> {
     let candidates = index.matching(number, u32::MAX, &filter.tags);
-    let holds = |series: &Series| match filter.series(series) {
-        RowFilter::All => true,
-        RowFilter::None => false,
-        some => some.keep(1, &[]).value(0),
-    };
-    let found: Vec<Series> =
-        candidates.iter().filter_map(|&id| index.series(id)).filter(holds).collect();
+    let mut found: Vec<Series> = Vec::new();
+    for series in candidates.iter().filter_map(|&id| index.series(id)) {
+        match filter.series(&series) {
+            RowFilter::All => found.push(series),
+            RowFilter::None => {}
+            RowFilter::Some(_) => return Err(QueryError(FIELDS_IN_WHERE.to_owned())),
+        }
+    }
     if found.len() == candidates.len() {
-        return (candidates, filter.tags.clone());
+        return Ok((candidates, filter.tags.clone()));
     }
     let keys = index.tag_keys(number);
     let each: Vec<TagPredicate> = found
@@ -215,7 +222,7 @@ fn select(index: &SeriesIndex, number: u32, filter: &Filter) -> (Vec<u32>, TagPr
             joined(keys.iter().map(equal).collect(), TagPredicate::And)
         })
         .collect();
-    (found.iter().map(|series| series.id.0).collect(), joined(each, TagPredicate::Or))
+    Ok((found.iter().map(|series| series.id.0).collect(), joined(each, TagPredicate::Or)))
 }
 
 /// Joins predicates as a tree of little depth.

@@ -58,7 +58,7 @@ fn deletions_reach_memory_and_files() {
         flush();
         assert_eq!(
             test.run("DELETE FROM m WHERE f = 1").unwrap_err(),
-            "fields not supported in WHERE clause during deletion"
+            "shard 1: fields not supported in WHERE clause during deletion"
         );
         assert_eq!(
             test.run("DROP SERIES FROM m WHERE time = 1").unwrap_err(),

@@ -213,6 +213,8 @@ pub struct Select {
     pub fill: Fill,
     /// `ORDER BY time DESC`.
     pub descending: bool,
+    /// Whether there is an `ORDER BY`, be it the order that is meant without.
+    pub ordered: bool,
     /// `LIMIT`; 0 is without.
     pub limit: u64,
     /// `OFFSET`.
@@ -259,8 +261,8 @@ pub enum Dimension {
     Tag(String),
     /// All tags whose keys match.
     Regex(Regex),
-    /// `*`.
-    Wildcard,
+    /// `*`, `*::tag` or `*::field`: all tags, whatever is said.
+    Wildcard(Option<WildcardKind>),
     /// `time(interval [, offset])`.
     Time {
         /// Nanoseconds, positive.

@@ -12,6 +12,7 @@ mod time;
 mod token;
 mod tree;
 
+pub use time::rfc3339_short;
 pub use tree::{Param, Params, ParamsError};
 
 /// One statement of a query.

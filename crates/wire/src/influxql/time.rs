@@ -22,7 +22,7 @@ pub(super) fn rfc3339(time_ns: i64) -> String {
 }
 
 /// The same without the zeros at the end of its fraction, as Go's `RFC3339Nano` writes it.
-pub(super) fn rfc3339_short(time_ns: i64) -> String {
+pub fn rfc3339_short(time_ns: i64) -> String {
     let long = rfc3339(time_ns);
     let short = long.trim_end_matches('Z').trim_end_matches('0');
     format!("{}Z", short.strip_suffix('.').unwrap_or(short))

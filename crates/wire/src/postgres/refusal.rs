@@ -107,6 +107,8 @@ pub struct Refusal {
     pub detail: Option<String>,
     /// What can be done about it.
     pub hint: Option<String>,
+    /// The server's function that says the same, where drivers go by that.
+    pub routine: Option<&'static str>,
 }
 
 impl Refusal {
@@ -121,7 +123,7 @@ impl Refusal {
     }
 
     fn new(severity: Severity, code: Cow<'static, str>, message: String) -> Self {
-        Self { severity, code, message, detail: None, hint: None }
+        Self { severity, code, message, detail: None, hint: None, routine: None }
     }
 
     /// What a server has said, as an error of a statement: its code, message, detail and hint.
@@ -145,6 +147,13 @@ impl Refusal {
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// As the server's function of this name says it, which drivers go by.
+    #[must_use]
+    pub fn routine(mut self, routine: &'static str) -> Self {
+        self.routine = Some(routine);
         self
     }
 
@@ -179,6 +188,9 @@ impl Refusal {
                 if let Some(text) = text {
                     field(out, letter, text);
                 }
+            }
+            if let Some(routine) = self.routine {
+                field(out, b'R', routine);
             }
             out.push(0);
         });

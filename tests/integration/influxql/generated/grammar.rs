@@ -9,7 +9,7 @@ use super::data::{Kind, Measurement, World};
 use crate::influxql::script::{Expected, Step};
 
 /// Words by which causes of differences are told apart.
-pub const WORDS: [&str; 44] = [
+pub const WORDS: [&str; 47] = [
     "count",
     "sum",
     "mean",
@@ -54,6 +54,9 @@ pub const WORDS: [&str; 44] = [
     "/",
     "tz",
     "::field",
+    "::tag",
+    "INTO",
+    "ASC",
 ];
 
 /// A query.
@@ -135,7 +138,7 @@ fn dimensions(chance: &mut StdRng, world: &World, windows: bool) -> String {
     match chance.random_range(0..8) {
         0 | 1 => all.push("host".to_owned()),
         2 => all.extend(["dc".to_owned(), "host".to_owned()]),
-        3 => all.push("*".to_owned()),
+        3 => all.push((*["*", "*", "*::tag", "*::field"].choose(chance).unwrap()).to_owned()),
         4 => all.push("rack".to_owned()),
         _ => {}
     }
@@ -212,7 +215,8 @@ fn raw(chance: &mut StdRng, world: &World, measurement: &Measurement) -> String 
     let mut columns = Vec::new();
     for _ in 0..chance.random_range(1..=3) {
         columns.push(match chance.random_range(0..10) {
-            0 => "*".to_owned(),
+            // InfluxDB knows the fields of the shards alone that the times reach.
+            0 if world.is_in_one_shard() => "*".to_owned(),
             1 => format!("{} + 1", numeric(chance, measurement)),
             2 => format!("{} / 4", numeric(chance, measurement)),
             3 => format!("i - {}", numeric(chance, measurement)),
@@ -294,7 +298,35 @@ fn nested(chance: &mut StdRng, world: &World, measurement: &Measurement) -> Stri
         if outer_windows { bounds(chance, world, true).join(" AND ") } else { String::new() };
     let condition = if time.is_empty() { time } else { format!(" WHERE {time}") };
     let dimensions = dimensions(chance, world, outer_windows);
-    format!("SELECT {outer} FROM ({inner}){condition}{dimensions}")
+    // An order of its own is that of the query around it, or refused.
+    let (inner_order, order) = match chance.random_range(0..20) {
+        0 => (" ORDER BY time DESC", ""),
+        1 => (" ORDER BY time ASC", " ORDER BY time DESC"),
+        2 => (" ORDER BY time", ""),
+        _ => ("", ""),
+    };
+    format!("SELECT {outer} FROM ({inner}{inner_order}){condition}{dimensions}{order}")
+}
+
+/// What is ranked by tags and written, and then what was written. All are taken: which of equal
+/// points of one time are the first is up to a heap.
+fn ranked_into(
+    chance: &mut StdRng,
+    world: &World,
+    measurement: &Measurement,
+    windows: bool,
+) -> String {
+    let function = ["top", "bottom"].choose(chance).unwrap();
+    let tags = ["host", "dc", "host, dc", "rack, host"].choose(chance).unwrap();
+    let number = numeric(chance, measurement);
+    let condition = condition(chance, world, measurement, windows);
+    let dimensions = dimensions(chance, world, windows);
+    let name = measurement.name;
+    format!(
+        "SELECT {function}({number}, {tags}, 1000) AS v INTO ranked \
+         FROM {name}{condition}{dimensions}; \
+         SELECT * FROM ranked GROUP BY *; DROP MEASUREMENT ranked"
+    )
 }
 
 /// Functions that stand alone.
@@ -308,7 +340,8 @@ fn alone(
     let number = numeric(chance, measurement);
     let condition = condition(chance, world, measurement, windows);
     *expected = Expected::Unordered;
-    let call = match chance.random_range(0..4) {
+    let call = match chance.random_range(0..6) {
+        4 | 5 => return ranked_into(chance, world, measurement, windows),
         0 => format!("distinct({})", any(chance, measurement)),
         1 => format!("top({number}, {})", chance.random_range(1..5)),
         2 => format!("bottom({number}, {})", chance.random_range(1..5)),

@@ -226,6 +226,8 @@ fn add(sum: &Value, value: &Value) -> Value {
         (Value::Float(a), Value::Float(b)) => Value::Float(a + b),
         (Value::Integer(a), Value::Integer(b)) => Value::Integer(a.wrapping_add(*b)),
         (Value::Unsigned(a), Value::Unsigned(b)) => Value::Unsigned(a.wrapping_add(*b)),
+        // A sum begins with 0, which takes the sign from a zero.
+        (_, Value::Float(first)) => Value::Float(0.0 + first),
         _ => value.clone(),
     }
 }

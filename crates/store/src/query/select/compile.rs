@@ -93,7 +93,7 @@ fn compile_within(
         max: bounds.max.unwrap_or(last).min(MAX_TIME),
     };
     if let Some(outer) = outer {
-        if select.descending && !outer.descending {
+        if select.ordered && select.descending != outer.descending {
             let what = "subqueries must be ordered in the same direction as the query itself";
             return Err(error(what));
         }

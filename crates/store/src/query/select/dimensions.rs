@@ -11,7 +11,7 @@ const DAYS_TO_1970: i128 = 719_162;
 const DAY_NS: i128 = 86_400_000_000_000;
 
 /// `GROUP BY time`.
-pub(super) fn without_arguments() -> QueryError {
+pub(in crate::query) fn without_arguments() -> QueryError {
     error("time() is a function and expects at least one argument")
 }
 
@@ -19,7 +19,7 @@ pub(super) fn without_arguments() -> QueryError {
 ///
 /// # Errors
 /// When it is none, in InfluxDB's words.
-pub(super) fn other(expr: &Expr) -> Result<Dimension, QueryError> {
+pub(in crate::query) fn other(expr: &Expr) -> Result<Dimension, QueryError> {
     let expr = reduce(expr, Constants { now_ns: None, zone: None });
     let (name, arguments) = match expr {
         Expr::Call { name, arguments } => (name, arguments),
@@ -27,6 +27,8 @@ pub(super) fn other(expr: &Expr) -> Result<Dimension, QueryError> {
             return Err(without_arguments());
         }
         Expr::Reference { name, .. } => return Ok(Dimension::Tag(name)),
+        Expr::Wildcard(kind) => return Ok(Dimension::Wildcard(kind)),
+        Expr::Regex(pattern) => return Ok(Dimension::Regex(pattern)),
         _ => return Err(error("only time and tag dimensions allowed")),
     };
     if name != "time" {

@@ -1,7 +1,8 @@
 //! A planned statement, executed group by group.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
@@ -17,7 +18,7 @@ use super::sequential::sequential_of;
 use super::slots::{Kept, Slots, Windowed};
 use super::timeline::Timeline;
 use crate::query::context::{Cancel, Context};
-use crate::query::results::QueryError;
+use crate::query::results::{QueryError, Value};
 use crate::scan::TimeRange;
 
 /// Groups that are computed at once.
@@ -283,6 +284,10 @@ impl<'a> Answering<'a> {
         }
         let select = &frame.of.select;
         let follow = |(call, base): (&'a Option<Following>, Vec<Point>)| match call {
+            Some(call) if plan.written_tags > 0 => {
+                let points = call.follow(base, context);
+                cut_each(points, plan.written_tags, select.limit, select.offset)
+            }
             Some(call) => cut(call.follow(base, context), select.limit, select.offset),
             None => Box::new(std::iter::empty()),
         };
@@ -317,6 +322,27 @@ fn cut(points: Points<'_>, limit: u64, offset: u64) -> Points<'_> {
         0 => Box::new(points.skip(skip)),
         take => Box::new(points.skip(skip).take(take)),
     }
+}
+
+/// `LIMIT` and `OFFSET` of each series among the points of one call, which end with the values of
+/// so many tags.
+fn cut_each(points: Points<'_>, tags: usize, limit: u64, offset: u64) -> Points<'_> {
+    let end = if limit == 0 { u64::MAX } else { offset.saturating_add(limit) };
+    if offset == 0 && end == u64::MAX {
+        return points;
+    }
+    let mut seen: HashMap<Vec<Arc<str>>, u64> = HashMap::new();
+    Box::new(points.filter(move |point| {
+        let row = point.beside.as_deref().unwrap_or_default();
+        let values = row.get(row.len().saturating_sub(tags)..).unwrap_or_default();
+        let value = |value: &Value| match value {
+            Value::String(text) => Arc::clone(text),
+            _ => Arc::from(""),
+        };
+        let place = seen.entry(values.iter().map(value).collect()).or_default();
+        *place += 1;
+        (offset + 1..=end).contains(place)
+    }))
 }
 
 /// The windows of some groups, and the memory reserved for them.

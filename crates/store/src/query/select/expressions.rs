@@ -124,6 +124,23 @@ pub(super) fn ranking_columns(expr: &Expr) -> &[Expr] {
     }
 }
 
+/// The names of what `top()` or `bottom()` ranks by, wherever in the fields it is called; there is
+/// one such call at most.
+pub(super) fn ranking_tags(select: &Select) -> Vec<String> {
+    let mut tags = Vec::new();
+    for field in &select.fields {
+        walk(&field.expr, &mut |inner| {
+            for tag in ranking_columns(inner) {
+                if let Expr::Reference { name, .. } = tag {
+                    tags.push(name.clone());
+                }
+            }
+            true
+        });
+    }
+    tags
+}
+
 /// The names of all columns but the time, each once: `mean`, `mean_1`.
 pub(super) fn column_names(select: &Select, time: Option<&str>) -> Vec<String> {
     let mut wanted: Vec<(Option<&str>, String)> = Vec::new();

@@ -4,7 +4,7 @@
 use wire::influxql::ast::{Expr, Fill, Select};
 
 use super::compile::Interval;
-use super::expressions::{is_math, walk};
+use super::expressions::{is_math, ranking_tags, walk};
 use super::prepare::Prepared;
 use crate::query::context::Context;
 use crate::query::results::QueryError;
@@ -73,7 +73,9 @@ impl<'a> Frame<'a> {
             Fill::Null if !is_raw(&of.select) => Fill::None,
             fill => fill,
         };
-        let tags = self.tags.iter().chain(&of.dimensions).cloned().collect();
+        // What this statement ranks by must be told apart in what it reads.
+        let ranked = ranking_tags(&self.of.select);
+        let tags = self.tags.iter().chain(&of.dimensions).cloned().chain(ranked).collect();
         Self {
             of,
             range,
@@ -112,6 +114,11 @@ impl<'a> Frame<'a> {
     /// Whether the answer is written somewhere.
     pub(super) fn is_into(&self) -> bool {
         self.of.select.target.is_some()
+    }
+
+    /// The tags that a ranking call adds to the points it writes, besides those of `GROUP BY`.
+    pub(super) fn written_tags(&self) -> Vec<String> {
+        if self.is_into() { ranking_tags(&self.of.select) } else { Vec::new() }
     }
 }
 

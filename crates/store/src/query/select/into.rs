@@ -1,5 +1,7 @@
-//! `SELECT ... INTO`: rows become points again.
+//! `SELECT ... INTO`: rows become points again (`convertRowToPoints` in InfluxDB's
+//! `coordinator/statement_executor.go`).
 
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -40,11 +42,17 @@ pub(super) fn write(
             Ok(())
         }
     };
+    let fields = Fields::of(&frame.of.columns);
+    let tags = frame.written_tags();
     execute(frame, context, &mut |key, _, rows| {
-        let prefix = series(frame, target, key);
+        let mut prefix = series(frame, target, key, &tags, &[]);
         for row in rows {
             let (time, values) = row?;
-            if batch.add(&prefix, frame.of.columns.get(1..).unwrap_or_default(), &values, time) {
+            let (values, tag_values) = fields.split(&values)?;
+            if !tags.is_empty() {
+                prefix = series(frame, target, key, &tags, tag_values);
+            }
+            if batch.add(&prefix, &fields, values, time) {
                 written += 1;
             }
             if batch.points >= BATCH_POINTS {
@@ -66,20 +74,67 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The measurement and tags of a group in line protocol.
-fn series(frame: &Frame<'_>, target: &Measurement, key: &Key) -> String {
+/// Which columns are written, and as what.
+struct Fields {
+    /// The names of the columns behind the time's, `None` where another one of that name follows:
+    /// of those the last is the field, as in InfluxDB, also where it has no value.
+    names: Vec<Option<String>>,
+    /// Whether the first column, and no other, is named `time`.
+    timed: bool,
+}
+
+impl Fields {
+    fn of(columns: &[String]) -> Self {
+        let last: HashMap<&String, usize> =
+            columns.iter().enumerate().map(|(at, name)| (name, at)).collect();
+        let name =
+            |(at, name): (usize, &String)| (last.get(name) == Some(&at)).then(|| name.clone());
+        Self {
+            names: columns.iter().enumerate().skip(1).map(name).collect(),
+            timed: last.get(&"time".to_owned()) == Some(&0),
+        }
+    }
+
+    /// The values of the fields, and those of tags behind them.
+    ///
+    /// # Errors
+    /// When it cannot be told which column is the time, in InfluxDB's words.
+    fn split<'a>(&self, values: &'a [Value]) -> Result<(&'a [Value], &'a [Value]), QueryError> {
+        if !self.timed {
+            return Err(QueryError("error finding time index in result".to_owned()));
+        }
+        Ok(values.split_at_checked(self.names.len()).unwrap_or((values, &[])))
+    }
+}
+
+/// The measurement and tags of a point in line protocol: the tags of its group, and those written
+/// besides.
+fn series(
+    frame: &Frame<'_>,
+    target: &Measurement,
+    key: &Key,
+    more: &[String],
+    values: &[Value],
+) -> String {
     let name = match &target.name {
         MeasurementName::Name(name) if !name.is_empty() => name,
         _ => &*key.name,
     };
     let mut line = String::new();
     escape(name, &[',', ' '], &mut line);
-    for (tag, value) in frame.tags.iter().zip(&key.values) {
+    let value = |value: &'_ Value| match value {
+        Value::String(text) => Arc::clone(text),
+        _ => Arc::from(""),
+    };
+    let grouped = frame.tags.iter().zip(key.values.iter().cloned());
+    let tags: BTreeMap<&String, Arc<str>> =
+        grouped.chain(more.iter().zip(values.iter().map(value))).collect();
+    for (tag, value) in tags {
         if !value.is_empty() {
             line.push(',');
             escape(tag, &[',', ' ', '='], &mut line);
             line.push('=');
-            escape(value, &[',', ' ', '='], &mut line);
+            escape(&value, &[',', ' ', '='], &mut line);
         }
     }
     line
@@ -93,10 +148,10 @@ struct Batch {
 
 impl Batch {
     /// Adds a point; false where it has no value at all.
-    fn add(&mut self, prefix: &str, names: &[String], values: &[Value], time: i64) -> bool {
+    fn add(&mut self, prefix: &str, of: &Fields, values: &[Value], time: i64) -> bool {
         let mut fields = String::new();
-        for (name, value) in names.iter().zip(values) {
-            let Some(text) = field(value) else { continue };
+        for (name, value) in of.names.iter().zip(values) {
+            let (Some(name), Some(text)) = (name, field(value)) else { continue };
             if !fields.is_empty() {
                 fields.push(',');
             }

@@ -10,7 +10,7 @@
 mod batch;
 mod calls;
 mod compile;
-mod dimensions;
+pub(super) mod dimensions;
 mod emit;
 mod execute;
 mod expressions;

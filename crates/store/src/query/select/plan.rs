@@ -50,6 +50,8 @@ pub(super) enum Base {
         rank: Aggregate,
         /// The tags.
         tags: Vec<String>,
+        /// Whether the tags' values follow what stands beside a point, since they are written.
+        keeps_tags: bool,
     },
     /// The first or last point of all, which of several of one time is a matter of their order.
     Edge(Aggregate),
@@ -108,9 +110,12 @@ pub(super) struct Plan {
     pub(super) calls: Vec<Option<CallPlan>>,
     /// The places of the columns that are selected beside a call, or without one.
     pub(super) beside: Vec<usize>,
+    /// How many tags' values follow those of `beside`: what a ranking call ranks by, which `INTO`
+    /// writes as tags. They are the last values of a row.
+    pub(super) written_tags: usize,
     /// How each column of the answer but the time is made of the calls and then of `beside`.
     pub(super) outputs: Vec<Output>,
-    /// The types of the calls and of `beside`.
+    /// The types of the calls and of `beside`, and of the tags that are written.
     pub(super) kinds: Vec<Option<FieldType>>,
 }
 
@@ -163,6 +168,11 @@ impl Plan {
             }
         };
         plan.outputs = wanted.iter().map(output).collect::<Result<_, _>>()?;
+        for tag in 0..frame.written_tags().len() {
+            plan.outputs.push(Output::Value(calls.len() + beside.len() + tag));
+            plan.kinds.push(Some(FieldType::String));
+            plan.written_tags += 1;
+        }
         Ok(plan)
     }
 
@@ -232,7 +242,8 @@ impl Plan {
                 } else {
                     let pick = if matches!(kind, Kind::Top(_)) { Kind::Max } else { Kind::Min };
                     let pick = Aggregate::new(pick, kind_in, frame.descending())?;
-                    Base::Ranking { pick, rank: aggregate, tags: names(tags) }
+                    let (tags, keeps_tags) = (names(tags), frame.is_into());
+                    Base::Ranking { pick, rank: aggregate, tags, keeps_tags }
                 };
                 let steps = aggregate_steps(&aggregate, frame, selector);
                 let kind = aggregate.output();

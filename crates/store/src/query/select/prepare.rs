@@ -203,7 +203,7 @@ fn is_wild(expr: &Expr) -> bool {
 /// Puts in what `*` and regular expressions stand for, in fields and in `GROUP BY`.
 fn expand(select: &mut Select, sources: &[Input]) -> Result<(), QueryError> {
     let wild =
-        |dimension: &Dimension| matches!(dimension, Dimension::Wildcard | Dimension::Regex(_));
+        |dimension: &Dimension| matches!(dimension, Dimension::Wildcard(_) | Dimension::Regex(_));
     let wild_fields = select.fields.iter().any(|field| is_wild(&field.expr));
     let wild_dimensions = select.dimensions.iter().any(wild);
     if !wild_fields && !wild_dimensions {
@@ -233,7 +233,7 @@ fn expand(select: &mut Select, sources: &[Input]) -> Result<(), QueryError> {
         let mut expanded = Vec::with_capacity(tags.len());
         for dimension in std::mem::take(&mut select.dimensions) {
             match dimension {
-                Dimension::Wildcard => expanded.extend(tags.iter().cloned().map(Dimension::Tag)),
+                Dimension::Wildcard(_) => expanded.extend(tags.iter().cloned().map(Dimension::Tag)),
                 Dimension::Regex(pattern) => {
                     let pattern = regex::compile(&pattern.0)?;
                     let matching = tags.iter().filter(|tag| pattern.is_match(tag.as_bytes()));

@@ -122,7 +122,7 @@ impl Scanner {
                 None => (Value::Null, None),
             };
             self.set(at, value);
-            for place in 0..plan.beside.len() {
+            for place in 0..plan.beside.len() + plan.written_tags {
                 let value = beside.as_ref().and_then(|row| row.get(place).cloned());
                 self.set(plan.calls.len() + place, value.unwrap_or(Value::Null));
             }

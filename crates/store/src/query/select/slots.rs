@@ -241,10 +241,11 @@ impl Windowed {
             self.calls.iter().map(|(at, _)| (*at, Vec::with_capacity(windows.len()))).collect();
         let mut found = Vec::new();
         for (start, slot) in windows {
-            if let [(_, CallPlan { base: Base::Ranking { rank, .. }, .. })] = self.calls.as_slice()
+            if let [(_, CallPlan { base: Base::Ranking { rank, keeps_tags, .. }, .. })] =
+                self.calls.as_slice()
             {
                 if let Some((_, points)) = answer.first_mut() {
-                    ranked(slot, rank, points);
+                    self.ranked(slot, rank, *keeps_tags, points);
                 }
                 continue;
             }
@@ -263,6 +264,36 @@ impl Windowed {
         }
         answer
     }
+
+    /// The best of the points of each combination of tags.
+    fn ranked(&self, slot: Slot, rank: &Aggregate, keeps_tags: bool, points: &mut Vec<Point>) {
+        let mut best = rank.start();
+        let mut rows = Vec::new();
+        let mut found = Vec::new();
+        for (tags, (pick, chosen)) in slot.ranked {
+            pick.finish(&mut found);
+            for point in found.drain(..) {
+                best.push(point.time.unwrap_or_default(), &point.value, rows.len() as u64);
+            }
+            rows.push((tags, chosen));
+        }
+        best.finish(&mut found);
+        for aggregate::Point { time, value, token } in found {
+            let beside = match usize::try_from(token).ok().and_then(|at| rows.get(at)) {
+                Some((tags, chosen)) if keeps_tags => Some(self.with_tags(chosen.as_deref(), tags)),
+                row => row.and_then(|(_, chosen)| chosen.clone()),
+            };
+            points.push(Point { time: time.unwrap_or_default(), value, beside });
+        }
+    }
+
+    /// What stands beside a point, and then the values of the tags by which it was ranked.
+    fn with_tags(&self, chosen: Option<&[Value]>, tags: &[Arc<str>]) -> Arc<[Value]> {
+        let mut row = chosen.unwrap_or_default().to_vec();
+        row.resize(self.columns.len(), Value::Null);
+        row.extend(tags.iter().cloned().map(Value::String));
+        row.into()
+    }
 }
 
 /// Whether the points themselves are held until the end.
@@ -280,25 +311,6 @@ fn collects(base: &Base) -> bool {
             | Kind::Distinct
             | Kind::CountDistinct
     )
-}
-
-/// The best of the points of each combination of tags.
-fn ranked(slot: Slot, rank: &Aggregate, points: &mut Vec<Point>) {
-    let mut best = rank.start();
-    let mut rows = Vec::new();
-    let mut found = Vec::new();
-    for (_, (pick, chosen)) in slot.ranked {
-        pick.finish(&mut found);
-        for point in found.drain(..) {
-            best.push(point.time.unwrap_or_default(), &point.value, rows.len() as u64);
-            rows.push(chosen.clone());
-        }
-    }
-    best.finish(&mut found);
-    for aggregate::Point { time, value, token } in found {
-        let row = usize::try_from(token).ok().and_then(|at| rows.get(at).cloned()).flatten();
-        points.push(Point { time: time.unwrap_or_default(), value, beside: row });
-    }
 }
 
 /// Tokens of different tasks are different.

@@ -1,6 +1,7 @@
 //! `SHOW ... CARDINALITY`: exact also where InfluxDB estimates.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use wire::influxql::ast::{Cardinality, Dimension, ShowClauses};
 
@@ -9,11 +10,14 @@ use super::super::context::Context;
 use super::super::ddl::has_time;
 use super::super::regex;
 use super::super::results::{QueryError, Rows, Sink, Value};
+use super::super::select::dimensions;
+use super::present::Present;
 use super::schema::{Schema, Tags};
 use super::tags::Keys;
 use super::{columns, database, give, places, table};
 use crate::scan::TagPredicate;
 use crate::snapshot::Snapshot;
+use crate::view::PolicyView;
 
 /// A statement.
 pub(super) struct Asked<'a> {
@@ -79,6 +83,28 @@ pub(super) fn show(
     Ok(())
 }
 
+/// How much there is of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figures {
+    /// Its measurements.
+    pub measurements: usize,
+    /// Its series, those of each policy: to tell which are the same would take as long as there
+    /// are series.
+    pub series: usize,
+}
+
+impl Figures {
+    /// Of a database; `None` where there is none of that name.
+    pub fn of(snapshot: &Snapshot, db: &str) -> Option<Self> {
+        let schema = Schema::database(snapshot, db).ok()?;
+        let names = schema.measurements();
+        let of_policy = |view: &PolicyView| -> usize {
+            names.iter().map(|name| view.series_count(name, &TagPredicate::All)).sum()
+        };
+        Some(Self { measurements: names.len(), series: schema.views().map(of_policy).sum() })
+    }
+}
+
 fn integer(count: usize) -> Value {
     Value::Integer(i64::try_from(count).unwrap_or(i64::MAX))
 }
@@ -111,13 +137,16 @@ fn counted(
 ) -> Result<BTreeMap<Group, BTreeSet<String>>, QueryError> {
     let rest = split(asked.clauses.condition.as_ref(), context.now_ns, None)?.rest;
     let wanted = Keys::of(asked.clauses.key.as_ref())?;
+    let of_values = asked.what == Cardinality::TagValues;
+    // Values are counted of the tags that a series has, which all that is said must hold of.
+    let present = rest.as_ref().filter(|_| of_values).map(Present::new).transpose()?;
     let mut groups: BTreeMap<Group, BTreeSet<String>> = BTreeMap::new();
     for (db, policy, named) in places(asked.clauses, context)? {
         let schema = Schema::policy(snapshot, &db, policy.as_deref());
         let schema = schema.map_err(|error| QueryError(error.to_string()))?;
         for name in schema.measurements().into_iter().filter(|name| named.is(name)) {
             context.check()?;
-            let filter = schema.filter(&name, rest.as_ref())?;
+            let filter = schema.filter(&name, rest.as_ref().filter(|_| !of_values))?;
             let by = grouped_by(&schema, &name, asked.dimensions)?;
             let fields = fields(&schema, &name, asked.what);
             for tags in matching(&schema, &name, &filter) {
@@ -132,8 +161,11 @@ fn counted(
                     }
                     Cardinality::TagKey => into.extend(tags.iter().map(|(key, _)| key.to_string())),
                     Cardinality::TagValues => {
-                        let wanted = tags.iter().filter(|(key, _)| wanted.has(key));
-                        into.extend(wanted.map(|(_, value)| value.to_string()));
+                        let all = tags.iter().filter(|(key, _)| wanted.has(key));
+                        match &present {
+                            Some(present) => into.extend(present_values(present, &tags, all)),
+                            None => into.extend(all.map(|(_, value)| value.to_string())),
+                        }
                     }
                     Cardinality::FieldKey => into.extend(fields.iter().cloned()),
                 }
@@ -146,6 +178,29 @@ fn counted(
 /// The tags of the series that match by their tags alone.
 fn matching(schema: &Schema, name: &str, filter: &Filter) -> Vec<Tags> {
     schema.series(name, filter, false).into_keys().collect()
+}
+
+/// Those of the values of a series for which a condition holds; it may name the key of each as
+/// `_tagKey`.
+fn present_values<'a>(
+    present: &Present,
+    tags: &'a Tags,
+    wanted: impl Iterator<Item = &'a (Arc<str>, Arc<str>)>,
+) -> Vec<String> {
+    let holds = |key: Option<&Arc<str>>| {
+        present.holds(|name| match name {
+            "_tagKey" => key.map(Arc::clone),
+            _ => {
+                tags.iter().find(|(known, _)| **known == *name).map(|(_, value)| Arc::clone(value))
+            }
+        })
+    };
+    let each = present.names("_tagKey");
+    if !each && !holds(None) {
+        return Vec::new();
+    }
+    let held = wanted.filter(|(key, _)| !each || holds(Some(key)));
+    held.map(|(_, value)| value.to_string()).collect()
 }
 
 /// Measurements are counted over all names.
@@ -164,15 +219,22 @@ fn fields(schema: &Schema, name: &str, what: Cardinality) -> BTreeSet<String> {
 fn grouped_by(
     schema: &Schema,
     name: &str,
-    dimensions: &[Dimension],
+    said: &[Dimension],
 ) -> Result<BTreeSet<String>, QueryError> {
     let mut keys = BTreeSet::new();
-    for dimension in dimensions {
-        match dimension {
+    for dimension in said {
+        let read = match dimension {
+            Dimension::Other(expr) => dimensions::other(expr)?,
+            other => other.clone(),
+        };
+        match &read {
+            Dimension::Tag(key) if key.eq_ignore_ascii_case("time") => {
+                return Err(dimensions::without_arguments());
+            }
             Dimension::Tag(key) => {
                 keys.insert(key.clone());
             }
-            Dimension::Wildcard => keys.extend(schema.tag_keys(name)),
+            Dimension::Wildcard(_) => keys.extend(schema.tag_keys(name)),
             Dimension::Regex(pattern) => {
                 let regex = regex::compile(&pattern.0)?;
                 let known = schema.tag_keys(name).into_iter();

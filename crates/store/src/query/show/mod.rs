@@ -5,6 +5,7 @@ mod cardinality;
 mod catalogue;
 mod fields;
 mod names;
+mod present;
 mod schema;
 mod series;
 mod tags;
@@ -18,6 +19,7 @@ use super::context::Context;
 use super::encode::Pieces;
 use super::results::{QueryError, Rows, Sink, Value};
 use crate::snapshot::Snapshot;
+pub use cardinality::Figures;
 
 /// Rows that are handed on at once where there may be a million.
 const ROWS_AT_ONCE: usize = 10_000;
@@ -130,3 +132,5 @@ fn give(sink: &mut dyn Sink, rows: Rows) -> ControlFlow<()> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod values_tests;

@@ -159,7 +159,39 @@ pub(super) fn apart(condition: Option<&Expr>) -> (Option<Expr>, Option<Expr>) {
     (part(&of_name), part(&|left| !of_system(left)))
 }
 
-/// Whether every comparison has a name on its left side, which the index of tag keys wants.
+/// What a condition says of one name; comparisons by order stay.
+pub(super) fn part(condition: &Expr, name: &str) -> Option<Expr> {
+    let of_name =
+        |expr: &Expr| matches!(expr, Expr::Reference { name: known, .. } if known == name);
+    kept(condition, &of_name).map(|part| reduce(&part, Constants { now_ns: None, zone: None }))
+}
+
+/// Whether no name is compared with another one, as happens where a text is in double quotes
+/// (`isBadQuoteTagValueClause`).
+///
+/// # Errors
+/// When one is.
+pub(super) fn no_two_names(condition: &Expr) -> Result<(), QueryError> {
+    match condition {
+        Expr::Binary { op: Op::Equal | Op::NotEqual, left, right } => match (&**left, &**right) {
+            (Expr::Reference { name, .. }, Expr::Reference { .. }) if !is_system(name) => {
+                Err(QueryError(format!(
+                    "bad WHERE clause for metaquery; one term must be a string literal tag value \
+                     within single quotes: {condition}"
+                )))
+            }
+            _ => Ok(()),
+        },
+        Expr::Binary { op: Op::And | Op::Or, left, right } => {
+            no_two_names(left).and_then(|()| no_two_names(right))
+        }
+        Expr::Paren(inner) => no_two_names(inner),
+        _ => Ok(()),
+    }
+}
+
+/// Whether every comparison has a name on its left side, and one of `_tagKey` a text on the other,
+/// which the index of tag keys wants.
 ///
 /// # Errors
 /// When one has not.
@@ -170,6 +202,12 @@ pub(super) fn named_left(condition: &Expr) -> Result<(), QueryError> {
         }
         Expr::Binary { op, left, .. } if !matches!(**left, Expr::Reference { .. }) => {
             Err(QueryError(format!("left side of '{op}' must be a tag key")))
+        }
+        Expr::Binary { op: op @ (Op::Equal | Op::NotEqual), left, right }
+            if matches!(&**left, Expr::Reference { name, .. } if name == "_tagKey")
+                && !matches!(**right, Expr::String(_)) =>
+        {
+            Err(QueryError(format!("right side of '{op}' must be a tag value string")))
         }
         Expr::Paren(inner) => named_left(inner),
         _ => Ok(()),

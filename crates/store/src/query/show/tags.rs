@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wire::influxql::ast::{KeyMatch, ShowClauses};
+use wire::influxql::ast::{Expr, KeyMatch, ShowClauses};
 
 use super::super::condition::{Filter, split};
 use super::super::context::Context;
 use super::super::regex;
 use super::super::results::{QueryError, Sink, Value};
+use super::present::Present;
 use super::schema::Schema;
 use super::{columns, give, limited, names, table, text};
 use crate::snapshot::Snapshot;
@@ -79,12 +80,17 @@ pub(super) fn keys(
     sink: &mut dyn Sink,
 ) -> Result<(), QueryError> {
     let columns = columns(&["tagKey"]);
+    let rest = split(clauses.condition.as_ref(), context.now_ns, None)?.rest;
+    rest.as_ref().map_or(Ok(()), names::no_two_names)?;
+    let of_values = Part::of(names::apart(rest.as_ref()).1.as_ref(), "value")?;
     let (schema, chosen) = chosen(snapshot, db, clauses, context)?;
     for (name, filter) in chosen {
         context.check()?;
         let mut keys = schema.tag_keys(&name);
         if filter.is_some() {
-            keys = values_of(&schema, &name, keys, filter.as_ref()).into_keys().collect();
+            let mut values = values_of(&schema, &name, keys, filter.as_ref());
+            values.retain(|_, values| values.iter().any(|value| of_values.holds(value)));
+            keys = values.into_keys().collect();
         }
         let keys = limited(keys.into_iter().collect(), clauses);
         if keys.is_empty() {
@@ -108,15 +114,21 @@ pub(super) fn values(
     let columns = columns(&["key", "value"]);
     let wanted = Keys::of(clauses.key.as_ref())?;
     let (schema, chosen) = chosen(snapshot, db, clauses, context)?;
-    if !chosen.is_empty() {
-        let rest = split(clauses.condition.as_ref(), context.now_ns, None)?.rest;
-        rest.as_ref().map_or(Ok(()), names::named_left)?;
+    let rest = split(clauses.condition.as_ref(), context.now_ns, None)?.rest;
+    if let Some(rest) = &rest {
+        names::no_two_names(rest)?;
+        if !chosen.is_empty() {
+            names::named_left(rest)?;
+        }
     }
+    let of_keys = Part::of(rest.as_ref(), "_tagKey")?;
+    let of_values = Part::of(names::apart(rest.as_ref()).1.as_ref(), "value")?;
     for (name, filter) in chosen {
         context.check()?;
         let mut keys = schema.tag_keys(&name);
-        keys.retain(|key| wanted.has(key));
-        let values = values_of(&schema, &name, keys, filter.as_ref());
+        keys.retain(|key| wanted.has(key) && of_keys.holds(key));
+        let mut values = values_of(&schema, &name, keys, filter.as_ref());
+        values.values_mut().for_each(|values| values.retain(|value| of_values.holds(value)));
         let pairs = values.iter().flat_map(|(key, values)| values.iter().map(move |v| (key, v)));
         let rows: Vec<Vec<Value>> =
             pairs.map(|(key, value)| vec![text(key), text(value)]).collect();
@@ -126,6 +138,25 @@ pub(super) fn values(
         }
     }
     Ok(())
+}
+
+/// What a condition says of one name alone: of `_tagKey`, which is the key of each tag, and of
+/// `value`, its value.
+struct Part {
+    name: &'static str,
+    condition: Option<Present>,
+}
+
+impl Part {
+    fn of(condition: Option<&Expr>, name: &'static str) -> Result<Self, QueryError> {
+        let part = condition.and_then(|whole| names::part(whole, name));
+        Ok(Self { name, condition: part.as_ref().map(Present::new).transpose()? })
+    }
+
+    fn holds(&self, value: &str) -> bool {
+        let of = |name: &str| (name == self.name).then(|| value.into());
+        self.condition.as_ref().is_none_or(|condition| condition.holds(of))
+    }
 }
 
 /// `WITH KEY`.

@@ -30,7 +30,7 @@ fn store() -> TestStore {
 }
 
 /// The document of an answer, without what is around the series.
-fn answer(store: &TestStore, query: &str) -> String {
+pub(super) fn answer(store: &TestStore, query: &str) -> String {
     answer_in(store, query, "db")
 }
 

@@ -4,7 +4,7 @@ use std::fmt::{Display, Formatter, Result};
 
 use super::{Name, Number, clause, count, list};
 use crate::influxql::ast::{
-    Dimension, Field, Fill, Measurement, MeasurementName, Select, Source, TimeOffset,
+    Dimension, Expr, Field, Fill, Measurement, MeasurementName, Select, Source, TimeOffset,
 };
 use crate::influxql::duration;
 use crate::influxql::{quote_string, time};
@@ -25,8 +25,10 @@ impl Display for Select {
             Fill::Integer(value) => write!(f, " fill({value})")?,
             Fill::Number(value) => write!(f, " fill({})", Number(value))?,
         }
-        if self.descending {
-            f.write_str(" ORDER BY time DESC")?;
+        match (self.ordered, self.descending) {
+            (_, true) => f.write_str(" ORDER BY time DESC")?,
+            (true, false) => f.write_str(" ORDER BY time ASC")?,
+            (false, false) => {}
         }
         count(f, "LIMIT", self.limit)?;
         count(f, "OFFSET", self.offset)?;
@@ -51,7 +53,7 @@ impl Display for Dimension {
         match self {
             Self::Tag(name) => Name(name).fmt(f),
             Self::Regex(regex) => regex.fmt(f),
-            Self::Wildcard => f.write_str("*"),
+            Self::Wildcard(kind) => Expr::Wildcard(*kind).fmt(f),
             Self::Time { interval_ns, offset } => {
                 write!(f, "time({}", duration::format(*interval_ns))?;
                 match offset {

@@ -155,7 +155,9 @@ fn select() -> impl Strategy<Value = Select> {
     let dimension = prop_oneof![
         tag.prop_map(Dimension::Tag),
         regex().prop_map(Dimension::Regex),
-        Just(Dimension::Wildcard),
+        Just(Dimension::Wildcard(None)),
+        Just(Dimension::Wildcard(Some(WildcardKind::Tag))),
+        Just(Dimension::Wildcard(Some(WildcardKind::Field))),
         (1..i64::MAX, -i64::MAX..).prop_map(|(interval_ns, offset_ns)| Dimension::Time {
             interval_ns,
             offset: TimeOffset::Duration(offset_ns),
@@ -170,20 +172,21 @@ fn select() -> impl Strategy<Value = Select> {
     let clauses = (
         prop::collection::vec(dimension, 0..3),
         fill,
-        any::<bool>(),
+        (any::<bool>(), any::<bool>()),
         0..i64::MAX.unsigned_abs(),
         prop::option::of("(?s)[^\0\r]{0,6}"),
     );
     let fields = prop::collection::vec(field, 1..3);
     let sources = prop::collection::vec(measurement().prop_map(Source::Measurement), 1..3);
     (fields, sources, prop::option::of(condition()), clauses).prop_map(
-        |(fields, sources, condition, (dimensions, fill, descending, limit, timezone))| Select {
+        |(fields, sources, condition, (dimensions, fill, order, limit, timezone))| Select {
             fields,
             sources,
             condition,
             dimensions,
             fill,
-            descending,
+            descending: order.0 && order.1,
+            ordered: order.0,
             limit,
             timezone,
             ..Select::default()

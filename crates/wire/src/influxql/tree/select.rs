@@ -14,6 +14,15 @@ pub(super) enum Target {
     Optional,
 }
 
+/// `ORDER BY time`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// The oldest first, as where nothing is said.
+    Ascending,
+    /// The newest first.
+    Descending,
+}
+
 impl Parser<'_> {
     /// What follows the word `SELECT`.
     pub(super) fn select(&mut self, target: Target) -> Result<Select> {
@@ -24,7 +33,7 @@ impl Parser<'_> {
         let condition = self.condition()?;
         let dimensions = self.dimensions()?;
         let fill = self.fill()?;
-        let descending = self.order()?;
+        let order = self.order()?;
         let limit = self.optional_count("LIMIT")?;
         let offset = self.optional_count("OFFSET")?;
         let series_limit = self.optional_count("SLIMIT")?;
@@ -37,7 +46,8 @@ impl Parser<'_> {
             condition,
             dimensions: dimensions.into_iter().map(dimension).collect(),
             fill,
-            descending,
+            descending: order == Some(Order::Descending),
+            ordered: order.is_some(),
             limit,
             offset,
             series_limit,
@@ -176,22 +186,23 @@ impl Parser<'_> {
         }))
     }
 
-    /// `ORDER BY`, if it is next: whether descending.
-    pub(super) fn order(&mut self) -> Result<bool> {
+    /// `ORDER BY`, if it is next.
+    pub(super) fn order(&mut self) -> Result<Option<Order>> {
         const ONLY_TIME: &str = "only ORDER BY time supported at this time";
         if !self.accept("ORDER") {
-            return Ok(false);
+            return Ok(None);
         }
         self.expect("BY")?;
         let first = self.take();
-        let descending = match first.kind {
-            TokenKind::Keyword(word @ ("ASC" | "DESC")) => word == "DESC",
+        let order = match first.kind {
+            TokenKind::Keyword("ASC") => Order::Ascending,
+            TokenKind::Keyword("DESC") => Order::Descending,
             TokenKind::Ident => {
-                let descending = self.direction();
+                let order = self.direction();
                 if first.value != "time" {
                     return unplaced(ONLY_TIME);
                 }
-                descending
+                order
             }
             _ => return Err(self.unexpected(&first, &["identifier", "ASC", "DESC"])),
         };
@@ -201,16 +212,19 @@ impl Parser<'_> {
             self.direction();
             more = true;
         }
-        if more { unplaced(ONLY_TIME) } else { Ok(descending) }
+        if more { unplaced(ONLY_TIME) } else { Ok(Some(order)) }
     }
 
-    /// Whether `DESC` follows; takes it, or `ASC`.
-    fn direction(&mut self) -> bool {
+    /// What `DESC` or `ASC` says, if it is next; the latter where nothing is said.
+    fn direction(&mut self) -> Order {
         let next = self.take();
-        if !next.is("ASC") && !next.is("DESC") {
+        if next.is("DESC") {
+            return Order::Descending;
+        }
+        if !next.is("ASC") {
             self.unscan();
         }
-        next.is("DESC")
+        Order::Ascending
     }
 }
 
@@ -247,7 +261,7 @@ pub(super) fn dimension(expr: Expr) -> Dimension {
     match expr {
         Expr::Reference { name, .. } if !name.eq_ignore_ascii_case("time") => Dimension::Tag(name),
         Expr::Regex(regex) => Dimension::Regex(regex),
-        Expr::Wildcard(None) => Dimension::Wildcard,
+        Expr::Wildcard(kind) => Dimension::Wildcard(kind),
         Expr::Call { name, arguments } => match interval(&name, &arguments) {
             Some(time) => time,
             None => Dimension::Other(Expr::Call { name, arguments }),

@@ -1,7 +1,7 @@
 //! `SHOW` (`influxql/parser.go`).
 
 use super::Parser;
-use super::select::dimension;
+use super::select::{Order, dimension};
 use crate::influxql::ast::{Cardinality, KeyMatch, Show, ShowClauses};
 use crate::influxql::parser::SHOWN;
 use crate::influxql::reader::Result;
@@ -105,7 +105,7 @@ impl Parser<'_> {
 
     fn field_keys(&mut self) -> Result<Show> {
         let mut clauses = self.db_and_sources()?;
-        clauses.descending = self.order()?;
+        clauses.descending = self.order()? == Some(Order::Descending);
         self.limits(&mut clauses)?;
         Ok(Show::FieldKeys(clauses))
     }
@@ -136,7 +136,7 @@ impl Parser<'_> {
 
     fn condition_to_offset(&mut self, clauses: &mut ShowClauses) -> Result<()> {
         clauses.condition = self.condition()?;
-        clauses.descending = self.order()?;
+        clauses.descending = self.order()? == Some(Order::Descending);
         self.limits(clauses)
     }
 

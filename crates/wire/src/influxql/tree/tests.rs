@@ -59,7 +59,7 @@ fn a_query_of_grafana() {
         offset: TimeOffset::Duration(-5_000_000_000),
     };
     let regex = Dimension::Regex(Regex("^x".to_owned()));
-    let dimensions = [windows, Dimension::Tag("host".to_owned()), regex, Dimension::Wildcard];
+    let dimensions = [windows, Dimension::Tag("host".to_owned()), regex, Dimension::Wildcard(None)];
     assert_eq!(select.dimensions, dimensions);
     assert_eq!(select.fill, Fill::Previous);
     assert!(select.descending);
