@@ -8,7 +8,7 @@ use rig::http::{Connection, Request};
 use rig::wait;
 use socket2::{Domain, Socket, Type};
 
-use crate::scene::{Scene, assert_points, point};
+use crate::scene::{Scene, assert_points, point, points};
 
 fn write(n: u64) -> Request {
     Request::post("/write?db=db", point(n))
@@ -111,4 +111,64 @@ fn other_requests_between_writes_change_nothing() {
     }
     scene.weir.wait_delivered();
     assert_points(&scene.a, 0, next);
+}
+
+/// What a client may send behind a request before it has the answer.
+fn begun() -> Vec<Vec<u8>> {
+    let next = Request::get("/ping").encode();
+    let mut begun: Vec<Vec<u8>> =
+        [&b"\r\n"[..], b"\n", b"\r\n\r\n"].iter().map(|lines| lines.to_vec()).collect();
+    begun.extend([1, 10, next.len() - 1].map(|len| next[..len].to_vec()));
+    begun.push([b"\r\n", &next[..10]].concat());
+    begun
+}
+
+#[test]
+fn an_answer_does_not_wait_for_the_rest_of_what_is_behind_the_request() {
+    let scene = Scene::new();
+    let large = points(1_000, 2_000);
+    let mut points_sent = 0;
+    for behind in begun() {
+        let requests = [
+            (write(points_sent), 204),
+            (Request::post("/write?db=db", large.as_str()), 204),
+            (Request::post("/write?db=db", "no line protocol"), 400),
+            (Request::query("SHOW DATABASES", &[]), 200),
+            (Request::get("/ping?verbose=1"), 200),
+        ];
+        points_sent += 1;
+        for (request, expected) in requests {
+            let mut connection = Connection::open(scene.weir.http).unwrap();
+            connection.push(&[&request.encode()[..], &behind].concat()).unwrap();
+            let answer = connection.answer(false).unwrap();
+            let behind = String::from_utf8_lossy(&behind);
+            assert_eq!(answer.status(), expected, "{} and {behind:?}", request.target);
+        }
+    }
+    scene.weir.wait_delivered();
+    let lines = scene.a.lines();
+    assert!((0..points_sent).all(|n| lines.iter().any(|line| line == point(n).trim_end())));
+}
+
+#[test]
+fn a_device_that_ends_each_body_with_an_empty_line_keeps_its_connection() {
+    let scene = Scene::with(|setup| setup.table("[influx.timeouts]\nheader = \"1s\""));
+    // The second leaves the short way with its first request.
+    let firsts = [write(0), Request::get("/ping")];
+    let mut devices = firsts.map(|first| {
+        let mut device = Connection::open(scene.weir.http).unwrap();
+        device.push(&[&first.encode()[..], b"\r\n"].concat()).unwrap();
+        assert_eq!(device.answer(false).unwrap().status(), 204);
+        // Behind the answer, in a piece of its own.
+        device.push(b"\r\n").unwrap();
+        device
+    });
+    // Longer than a head may take, and a second and a half for the sweep.
+    std::thread::sleep(Duration::from_secs(3));
+    for (n, device) in devices.iter_mut().enumerate() {
+        device.push(&[&write(n as u64).encode()[..], b"\r\n"].concat()).unwrap();
+        assert_eq!(device.answer(false).unwrap().status(), 204, "device {n}");
+    }
+    let metrics = scene.weir.metrics();
+    assert_eq!(metrics.sum("weir_connections_slow_total", &[]), 0.0);
 }

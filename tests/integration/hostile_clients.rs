@@ -13,7 +13,8 @@ use rig::{places, wait};
 
 use crate::scene::{Scene, assert_points, point, points};
 
-fn resident_kib(pid: u32) -> u64 {
+/// Memory of a process that belongs to no file.
+pub fn resident_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("RssAnon")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
@@ -196,18 +197,56 @@ fn random_bytes_are_refused_and_nothing_breaks() {
 }
 
 #[test]
-fn a_head_without_end_is_refused() {
+fn a_head_without_end_hears_431() {
     let scene = Scene::new();
-    let mut connection = Connection::open(scene.weir.http).unwrap();
     let field = format!("X-Long: {}\r\n", "x".repeat(8 << 10));
-    let mut pushed = connection.push(b"GET /ping HTTP/1.1\r\n");
-    for _ in 0..1_000 {
-        pushed = pushed.and_then(|()| connection.push(field.as_bytes()));
-    }
-    if pushed.is_ok() {
-        assert!(matches!(connection.answer(false).map(|a| a.status()), Ok(431) | Err(_)));
+    for begin in ["GET /ping HTTP/1.1\r\n", "POST /write?db=db HTTP/1.1\r\n"] {
+        let mut connection = Connection::open(scene.weir.http).unwrap();
+        connection.push(begin.as_bytes()).unwrap();
+        for _ in 0..100 {
+            connection.push(field.as_bytes()).unwrap();
+        }
+        assert_eq!(connection.answer(false).unwrap().status(), 431);
+        assert!(connection.is_closed());
     }
     assert_eq!(scene.weir.send(&Request::get("/ping")).status(), 204);
+}
+
+#[test]
+fn a_malformed_head_hears_400_whatever_is_behind_it() {
+    let scene = Scene::new();
+    let heads = [
+        "GET\r\n\r\n",
+        "GET /ping HTTP/9.9\r\n\r\n",
+        "GET /ping HTTP/1.1\r\nno colon\r\n\r\n",
+        "G\u{1}T /ping HTTP/1.1\r\n\r\n",
+        "POST /write?db=db HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+        "POST /write?db=db HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        "\u{16}\u{3}\u{1}\u{2} a greeting of TLS",
+    ];
+    for head in heads {
+        for behind in [0, 10, 1 << 20] {
+            let mut connection = Connection::open(scene.weir.http).unwrap();
+            let bytes = [head.as_bytes(), &vec![b'x'; behind]].concat();
+            connection.push(&bytes).unwrap();
+            let answer = connection.answer(false);
+            let status = answer.as_ref().map(rig::http::Message::status);
+            assert!(matches!(status, Ok(400)), "{head:?} and {behind} bytes: {answer:?}");
+            assert!(connection.is_closed());
+        }
+    }
+}
+
+#[test]
+fn a_refusal_is_heard_though_the_body_was_not_read() {
+    let scene = Scene::with(|setup| setup.influx("max-body-size = \"1MiB\""));
+    for _ in 0..20 {
+        let mut connection = Connection::open(scene.weir.http).unwrap();
+        let request = Request::post("/write?db=db", vec![b'#'; 4 << 20]);
+        connection.push(&request.encode()).unwrap();
+        assert_eq!(connection.answer(false).unwrap().status(), 413);
+        assert!(connection.is_closed());
+    }
 }
 
 #[test]
@@ -221,4 +260,45 @@ fn a_client_that_lets_its_line_swallow_the_next_harms_only_itself() {
     }
     weir.wait_delivered();
     assert_points(&a, 1, 1);
+}
+
+#[test]
+fn a_web_page_of_another_origin_can_neither_write_nor_query() {
+    let scene = Scene::with(|setup| setup.influx("cors = \"https://grafana.example.com\""));
+    let own = format!("http://{}", scene.weir.http);
+    let from = |request: &Request, origin: &str| {
+        let host = scene.weir.http.to_string();
+        let request = request.clone().header("Host", &host).header("Origin", origin);
+        let answer = scene.weir.send(&request);
+        let allowed = answer.header("access-control-allow-origin").map(str::to_owned);
+        (answer.status(), allowed)
+    };
+    // As a form of a page sends it, which a browser asks nobody about.
+    let text = |request: Request| request.header("Content-Type", "text/plain");
+    let requests = [
+        (text(Request::post("/write?db=db", point(0))), 204),
+        (text(Request::post("/api/v2/write?bucket=db", point(0))), 204),
+        (Request::query("SHOW DATABASES", &[]), 200),
+        (Request::get("/query?q=SHOW+DATABASES"), 200),
+        (Request::new("OPTIONS", "/write"), 200),
+        (Request::new("OPTIONS", "/query"), 200),
+    ];
+    for (request, good) in &requests {
+        let target = &request.target;
+        for allowed in [&*own, "https://grafana.example.com"] {
+            assert_eq!(from(request, allowed), (*good, Some(allowed.to_owned())), "{target}");
+        }
+        for foreign in ["http://evil.example.com", "null", "http://127.0.0.1:1"] {
+            assert_eq!(from(request, foreign), (403, None), "{target} {foreign}");
+        }
+    }
+    // What changes nothing is answered, and no page can read it.
+    for target in ["/ping", "/health", "/ready"] {
+        let (status, allowed) = from(&Request::get(target), "http://evil.example.com");
+        assert!(status < 300 && allowed.is_none(), "{target}: {status} {allowed:?}");
+    }
+    let link = Request::get("/query?q=CREATE+DATABASE+x").header("Sec-Fetch-Site", "cross-site");
+    assert_eq!(scene.weir.send(&link).status(), 403);
+    scene.weir.wait_delivered();
+    assert_points(&scene.a, 0, 1);
 }

@@ -139,3 +139,45 @@ fn a_slow_query_does_not_hold_up_writes() {
     a.take_down();
     assert_ne!(asked.join().unwrap(), 200);
 }
+
+#[test]
+fn a_read_beside_a_change_is_answered_to_who_takes_gzip_or_csv() {
+    let server = Influxd::start();
+    server.create("db");
+    let weir = Setup::new().backend("a", &server.url()).start();
+    weir.must_write("db", &points(0, 5_000));
+    weir.wait_delivered();
+    let q = "SELECT v FROM load; CREATE DATABASE other; SELECT count(v) FROM load";
+    for (name, value) in [("Accept-Encoding", "gzip"), ("Accept", "application/csv")] {
+        let asked = Request::query(q, &[("db", "db")]).header(name, value);
+        let answer = weir.send(&asked);
+        let compressed = answer.header("content-encoding") == Some("gzip");
+        assert_eq!(compressed, name == "Accept-Encoding", "{}", answer.text());
+        let mut text = answer.text();
+        if compressed {
+            text.clear();
+            let mut unfolding = flate2::read::GzDecoder::new(&answer.body[..]);
+            std::io::Read::read_to_string(&mut unfolding, &mut text).unwrap();
+        }
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert!(document["results"][0]["error"].is_null(), "{name}: {}", document["results"][0]);
+        let count = &document["results"][2]["series"][0]["values"][0][1];
+        assert_eq!(count, 5_000, "{name}: {text}");
+    }
+}
+
+#[test]
+fn a_backend_that_compresses_does_so_only_for_clients_that_take_it() {
+    let server = Influxd::start();
+    server.create("db");
+    let weir = Setup::new().backend("a", &server.url()).start();
+    weir.must_write("db", &points(0, 5_000));
+    weir.wait_delivered();
+    let asked = Request::query("SELECT v FROM load", &[("db", "db")]);
+    // InfluxDB looks for the word alone, and compresses for both.
+    for (accepts, encoding) in [("gzip;q=0.3", Some("gzip")), ("gzip;q=0", None)] {
+        let answer = weir.send(&asked.clone().header("Accept-Encoding", accepts));
+        assert_eq!(answer.header("content-encoding"), encoding, "{accepts}");
+        assert_eq!(answer.header("vary"), Some("Accept-Encoding"));
+    }
+}

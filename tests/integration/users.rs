@@ -2,12 +2,15 @@
 
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use rig::http::Request;
+use rig::http::{Connection, Request};
 use rig::places;
 
+use crate::hostile_clients::resident_kib;
 use crate::scene::{Scene, assert_points, point};
 
 /// What goes into the file for a password, by the command an operator uses.
@@ -94,6 +97,38 @@ fn rights_are_those_of_the_file() {
         let what = format!("{} {}", request.target, String::from_utf8_lossy(&request.body));
         assert_eq!(answer.status(), status, "{what}: {}", answer.text());
     }
+}
+
+#[test]
+fn a_first_log_in_does_not_wait_behind_strangers() {
+    const STRANGERS: usize = 150;
+    let mut scene = scene();
+    let address = scene.weir.http;
+    let before = resident_kib(scene.weir.running().id());
+    let told = Arc::new(AtomicUsize::new(0));
+    let strangers: Vec<_> = (0..STRANGERS)
+        .map(|number| {
+            let told = Arc::clone(&told);
+            // Some of them guess at a user's password.
+            let name = if number % 5 == 0 { "reader" } else { "nobody" };
+            let target = format!("/write?db=db&u={name}&p=guess{number}");
+            let mut connection = Connection::open(address).unwrap();
+            connection.push(&Request::post(&target, point(1)).encode()).unwrap();
+            std::thread::spawn(move || {
+                assert_eq!(connection.answer(false).unwrap().status(), 401);
+                told.fetch_add(1, Ordering::SeqCst);
+            })
+        })
+        .collect();
+    let first = Request::post("/write?db=db&u=writer&p=w", point(0));
+    assert_eq!(scene.weir.send(&first).status(), 204);
+    let told_before = told.load(Ordering::SeqCst);
+    assert!(told_before < STRANGERS / 2, "{told_before} strangers were told before");
+    strangers.into_iter().for_each(|stranger| stranger.join().unwrap());
+    let grown = resident_kib(scene.weir.running().id()).saturating_sub(before);
+    assert!(grown < 100 << 10, "{grown} KiB more than before");
+    scene.weir.wait_delivered();
+    assert_points(&scene.a, 0, 1);
 }
 
 #[test]

@@ -140,6 +140,33 @@ fn answers_are_compressed_for_who_asks_for_it() {
 }
 
 #[test]
+fn answers_are_as_they_are_for_who_refuses_gzip_or_asks_for_little() {
+    let weir = store();
+    weir.must_write("db", &points(0, 5_000));
+    let ask = |q: &str, accepts: &str| {
+        let target = format!("/query?db=db&q={}", rig::http::escape(q));
+        weir.send(&Request::get(&target).header("Accept-Encoding", accepts))
+    };
+    let (all, one) = ("SELECT * FROM load", "SELECT * FROM load LIMIT 1");
+    for (q, accepts, encoding) in [
+        (all, "gzip", Some("gzip")),
+        (all, "gzip;q=0.5", Some("gzip")),
+        (all, "gzip;q=0", None),
+        (all, "identity, gzip;q=0.5", None),
+        (all, "br, *", None),
+        (one, "gzip", None),
+        ("CREATE DATABASE db", "gzip", None),
+        ("SELECT FROM", "gzip", None),
+    ] {
+        let answer = ask(q, accepts);
+        assert_eq!(answer.header("content-encoding"), encoding, "{q} {accepts}");
+        let varies = Some("Accept-Encoding").filter(|_| answer.status() == 200);
+        assert_eq!(answer.header("vary"), varies, "{q} {accepts}");
+        assert!(encoding.is_some() || answer.text().starts_with('{'), "{q} {accepts}");
+    }
+}
+
+#[test]
 fn a_user_sees_only_the_databases_it_may_read() {
     let users = user("root", "toor", "admin = true")
         + &user("wide", "w", "read = []")

@@ -103,9 +103,9 @@ impl Backend {
     ///
     /// # Errors
     /// When there was no answer's head; another backend may be asked instead.
-    pub async fn query<'a>(
+    pub async fn query(
         &self,
-        form: impl Iterator<Item = (&'a str, &'a str)>,
+        form: (HeaderMap, Bytes),
         headers: &HeaderMap,
     ) -> Result<Response<Incoming>, Broken> {
         let answer = self.queries.query(form, headers).await;

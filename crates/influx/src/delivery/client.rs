@@ -219,12 +219,11 @@ impl Client {
     ///
     /// # Errors
     /// When there was no answer's head. There is no timeout: a query may take as long as it takes.
-    pub async fn query<'a>(
+    pub async fn query(
         &self,
-        form: impl Iterator<Item = (&'a str, &'a str)>,
+        (mut headers, body): (HeaderMap, Bytes),
         extra: &HeaderMap,
     ) -> Result<Response<Incoming>, Broken> {
-        let (mut headers, body) = form_body(form);
         for name in [header::ACCEPT, header::ACCEPT_ENCODING, header::USER_AGENT] {
             if let Some(value) = extra.get(&name) {
                 headers.insert(name, value.clone());
@@ -332,7 +331,8 @@ impl Whole {
     }
 }
 
-fn form_body<'a>(form: impl Iterator<Item = (&'a str, &'a str)>) -> (HeaderMap, Bytes) {
+/// A form as the headers and the body of a request.
+pub fn form_body<'a>(form: impl Iterator<Item = (&'a str, &'a str)>) -> (HeaderMap, Bytes) {
     let mut headers = HeaderMap::new();
     let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
     headers.insert(header::CONTENT_TYPE, kind);

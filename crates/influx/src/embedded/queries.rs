@@ -8,14 +8,14 @@ use store::query::registry::Registry;
 use tokio::sync::Semaphore;
 
 /// Queries that are worked on at once, for each thread; others wait for their turn. A query with a
-/// slow client takes a turn and no thread.
+/// slow client takes a turn, until its answer is read, and no thread.
 const QUERIES_PER_THREAD: usize = 4;
 
 /// The means of queries.
 #[derive(Debug)]
 pub struct Queries {
     pool: Option<Arc<rayon::ThreadPool>>,
-    /// Turns of queries; taken for as long as one runs.
+    /// Turns of queries; taken until the answer is read, or the client has gone.
     pub turns: Arc<Semaphore>,
     limits: Limits,
     registry: Arc<Registry>,
@@ -45,6 +45,11 @@ impl Queries {
             },
             registry: Arc::default(),
         }
+    }
+
+    /// How many run, and wait for their turn.
+    pub fn active(&self) -> usize {
+        self.registry.running().len()
     }
 
     /// A query of a database and a policy at this moment; its time begins to run.

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use flow::memory::MemoryShare;
 use http::header::{
     CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
@@ -24,8 +25,13 @@ pub enum Content {
     Empty,
     /// All of it at once.
     Full(Bytes),
-    /// A backend's answer, passed on as it comes.
-    Passed(hyper::body::Incoming),
+    /// A backend's answer, passed on as it comes, with what it may take of memory meanwhile.
+    Passed {
+        /// The body.
+        body: hyper::body::Incoming,
+        /// Given back at its end.
+        _share: MemoryShare,
+    },
     /// The embedded store's answer, as it comes.
     Streamed(Box<Streamed>),
 }
@@ -40,7 +46,7 @@ impl Body for Content {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         match self.get_mut() {
             Self::Empty => Poll::Ready(None),
-            Self::Passed(incoming) => Pin::new(incoming).poll_frame(cx),
+            Self::Passed { body, .. } => Pin::new(body).poll_frame(cx),
             Self::Streamed(pieces) => {
                 pieces.poll_piece(cx).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
             }
@@ -55,7 +61,7 @@ impl Body for Content {
         match self {
             Self::Empty => true,
             Self::Full(bytes) => bytes.is_empty(),
-            Self::Passed(incoming) => incoming.is_end_stream(),
+            Self::Passed { body, .. } => body.is_end_stream(),
             Self::Streamed(_) => false,
         }
     }
@@ -64,9 +70,30 @@ impl Body for Content {
         match self {
             Self::Empty => SizeHint::with_exact(0),
             Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Self::Passed(incoming) => incoming.size_hint(),
+            Self::Passed { body, .. } => body.size_hint(),
             Self::Streamed(_) => SizeHint::default(),
         }
+    }
+}
+
+/// A refusal on its way from one thread to another, where an answer that is made meanwhile cannot
+/// go.
+#[derive(Debug)]
+pub struct Refusal(Response<Bytes>);
+
+impl From<Answer> for Refusal {
+    fn from(answer: Answer) -> Self {
+        Self(answer.map(|content| match content {
+            Content::Full(bytes) => bytes,
+            // A refusal is never one of these.
+            Content::Empty | Content::Passed { .. } | Content::Streamed(_) => Bytes::new(),
+        }))
+    }
+}
+
+impl From<Refusal> for Answer {
+    fn from(Refusal(answer): Refusal) -> Self {
+        answer.map(Content::Full)
     }
 }
 
@@ -92,7 +119,8 @@ pub fn in_form_of(mut error: Answer, format: Format) -> Answer {
     error
 }
 
-const ERROR: HeaderName = HeaderName::from_static("x-influxdb-error");
+/// InfluxDB's words, where it refused.
+pub const ERROR: HeaderName = HeaderName::from_static("x-influxdb-error");
 
 /// A JSON answer.
 pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Answer {
@@ -180,7 +208,7 @@ const ALLOWED_HEADERS: HeaderValue = HeaderValue::from_static(
 const EXPOSED_HEADERS: HeaderValue =
     HeaderValue::from_static("Date, X-InfluxDB-Version, X-InfluxDB-Build");
 
-/// The headers a browser asks for, given where the request names an origin
+/// The headers a browser asks for, given where the request is of a page that is allowed
 /// (`services/httpd/handler.go`, `cors`).
 pub fn allow_origin(headers: &mut HeaderMap, origin: HeaderValue) {
     use http::header;

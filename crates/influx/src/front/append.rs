@@ -54,7 +54,7 @@ impl Front {
         let kind = record::put_points_header(&mut header, db, &to.policy, ids)
             .map_err(|e| bad_request(&e.to_string()))?;
         let payload: [&[u8]; 2] = [&header, points];
-        let _stage = self.worker.pulse.enter(Stage::Append);
+        let _stage = self.worker.pulse.enter_sized(Stage::Append, points.len());
         self.appender
             .append(kind, count, false, &payload)
             .map_err(|error| self.gateway.append_refused(&error))
@@ -65,6 +65,7 @@ impl Front {
     /// left, and why the first of the others is not.
     pub(super) fn check(&self, to: &Destination, points: &mut Vec<u8>) -> Option<store::Checked> {
         let (checker, target) = self.checker.as_ref().zip(to.target)?;
+        let _stage = self.worker.pulse.enter_sized(Stage::Parse, points.len());
         let checked = checker.borrow_mut().check(target.ids, points, super::now_ns());
         self.gateway.metrics.points_refused.add(u64::from(checked.dropped));
         Some(checked)
@@ -122,7 +123,7 @@ impl Gateway {
         answer::unavailable(&error.to_string(), 1)
     }
 
-    fn append_refused(&self, error: &AppendError) -> Answer {
+    pub(super) fn append_refused(&self, error: &AppendError) -> Answer {
         let refused = &self.metrics.refused;
         let (counter, seconds) = match error {
             AppendError::Busy => {

@@ -12,7 +12,7 @@ use store::query::results::QueryError;
 use store::query::{self, ddl};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use watch::watchdog::Stage;
+use tokio::time::timeout;
 use wire::influxql::ast::Statement;
 use wire::influxql::{self, Change, Kind, Params};
 
@@ -23,12 +23,16 @@ use super::gateway::Gateway;
 use super::gzip;
 use super::parameters::Parameters;
 use super::query::Request;
-use super::streamed::{self, Made, Streamed};
+use super::streamed::{self, Client, Held, Made, Streamed};
 use crate::embedded::Embedded;
 use crate::record;
 
 /// Pieces of an answer that wait for a slow client.
 const PIECES_AHEAD: usize = 4;
+/// What every answer may take of memory before a query is begun.
+const ANSWER_BYTES: usize = 256 << 10;
+/// How long a query waits for its turn.
+const TURN_WAIT: Duration = Duration::from_secs(30);
 /// How long a statement may take on the store, and then on the other backends.
 const STORE_WAIT: Duration = Duration::from_secs(60);
 const OTHERS_WAIT: Duration = Duration::from_secs(5);
@@ -56,25 +60,17 @@ impl Request<'_> {
         url.get("pretty") == "true"
     }
 
-    /// The statements as the store takes them.
-    pub(super) fn parse(&self, q: &str) -> Result<Vec<Statement>, Answer> {
-        let params = self.parameters.get("params");
-        let params = if params.is_empty() { Params::default() } else { read_params(params)? };
-        let _stage = self.front.worker.pulse.enter(Stage::Parse);
-        let statements =
-            influxql::parse(q, &params).map_err(|error| bad_request(&error.to_string()))?;
-        // InfluxDB's parser looks for the zone.
-        let zones = statements.iter().filter_map(|statement| match statement {
-            Statement::Select(select) => select.timezone.as_deref(),
-            _ => None,
+    /// How its statements are run.
+    fn context(&self, embedded: &Embedded, user: Option<Arc<User>>) -> Context {
+        let (db, rp) = (self.parameters.get("db"), self.parameters.get("rp"));
+        let mut context = embedded.queries().context(db, rp, super::now_ns());
+        context.chunk_size = self.format().chunk_size;
+        context.get = self.head.method == Method::GET;
+        context.visible = user.map(|user| -> store::query::context::Visible {
+            Arc::new(move |db: &str| user.may_read(db) || user.may_write(db))
         });
-        for zone in zones {
-            let unknown = store::query::timezone::Zone::named(zone).err();
-            if let Some(error) = unknown {
-                return Err(bad_request(&format!("error parsing query: {error}")));
-            }
-        }
-        Ok(statements)
+        context.into = Some(Arc::new(Into { gateway: Arc::clone(&self.front.gateway) }));
+        context
     }
 
     /// Has the store answer; each statement has been allowed.
@@ -83,7 +79,7 @@ impl Request<'_> {
         embedded: &Arc<Embedded>,
         user: Option<Arc<User>>,
         q: &str,
-        statements: Vec<Statement>,
+        (texts, statements): (Vec<String>, Vec<Statement>),
     ) -> Result<Answer, Answer> {
         let gateway = &self.front.gateway;
         // What was acknowledged before the query came is in its answer.
@@ -91,58 +87,76 @@ impl Request<'_> {
         let end = end.map_err(|e| answer::unavailable(&e.to_string(), 1))?;
         embedded.reach(end).await.map_err(|e| answer::unavailable(&e.to_string(), 1))?;
 
-        let (db, rp) = (self.parameters.get("db"), self.parameters.get("rp"));
-        let format = self.format();
-        let mut context = embedded.queries().context(db, rp, super::now_ns());
-        context.chunk_size = format.chunk_size;
-        context.get = self.head.method == Method::GET;
-        context.visible = user.map(|user| -> store::query::context::Visible {
-            Arc::new(move |db: &str| user.may_read(db) || user.may_write(db))
-        });
-        context.into = Some(Arc::new(Into { gateway: Arc::clone(gateway) }));
+        let (db, format) = (self.parameters.get("db"), self.format());
+        let context = self.context(embedded, user);
         let entered = context.registry.as_ref().map(|registry| {
             registry.enter(q, db, &context.cancel, context.limits.max_concurrent_queries)
         });
         let place = entered
             .transpose()
             .map_err(|e| answer::error(StatusCode::SERVICE_UNAVAILABLE, &e.to_string()))?;
-        let turn = Arc::clone(&embedded.queries().turns).acquire_owned().await;
+        let mut client = Client::new(self.connection.progress.clone(), context.cancel.clone());
+        let turns = Arc::clone(&embedded.queries().turns).acquire_owned();
+        let turn = tokio::select! {
+            turn = timeout(TURN_WAIT, turns) => turn.ok().and_then(Result::ok),
+            () = client.left() => return Ok(answer::empty(StatusCode::NO_CONTENT)),
+        };
+        let turn = turn.ok_or_else(|| gateway.no_turn())?;
+        let held = Held::new(turn, gateway.answer_share(ANSWER_BYTES)?);
 
         let (pieces, made) = mpsc::channel(PIECES_AHEAD);
         let asked = Asked {
             gateway: Arc::clone(gateway),
             store: Arc::clone(embedded.store()),
-            texts: influxql::split(q).map_or_else(
-                |_| Vec::new(),
-                |all| all.iter().map(|statement| statement.text.to_owned()).collect(),
-            ),
+            texts,
             statements,
             params: self.parameters.get("params").to_owned(),
             context: context.clone(),
             control: gateway.control.clone(),
         };
-        let gzip = gzip::accepts_gzip(&self.head.headers);
+        let gzip = gzip::Wanted::by(&self.head.headers);
+        let compressing = gzip.clone();
+        let (memory, cancel) = (gateway.answers.clone(), context.cancel.clone());
         gateway.control.spawn_blocking(move || {
-            let mut out = streamed::out(pieces);
-            if gzip {
-                out = gzip::compressed(out, format.chunk_size.is_some());
+            let mut out = streamed::out(pieces, memory, held, cancel);
+            if let Some(gzip) = compressing {
+                out = gzip.compress(out, format.chunk_size.is_some());
             }
             asked.run(format, out);
-            drop((turn, place));
+            drop(place);
         });
         if self.parameters.get("async") == "true" {
+            client.forget();
             gateway.control.spawn(discard(made));
             return Ok(answer::empty(StatusCode::NO_CONTENT));
         }
-        let progress = self.connection.progress.clone();
         let whole = format.chunk_size.is_none();
-        let content = match Streamed::begin(made, progress, context.cancel, whole).await {
+        let content = match Streamed::begin(made, client, whole).await {
             Made::Whole(bytes) => Content::Full(bytes),
             Made::Streamed(streamed) => Content::Streamed(Box::new(streamed)),
             Made::Abandoned => Content::Empty,
         };
-        Ok(answered(content, format, gzip))
+        Ok(answered(content, format, gzip.is_some_and(|gzip| gzip.is_used())))
     }
+}
+
+/// The statements of a text as the store takes them.
+pub(super) fn parse(q: &str, params: &str) -> Result<Vec<Statement>, Answer> {
+    let params = if params.is_empty() { Params::default() } else { read_params(params)? };
+    let statements =
+        influxql::parse(q, &params).map_err(|error| bad_request(&error.to_string()))?;
+    // InfluxDB's parser looks for the zone.
+    let zones = statements.iter().filter_map(|statement| match statement {
+        Statement::Select(select) => select.timezone.as_deref(),
+        _ => None,
+    });
+    for zone in zones {
+        let unknown = store::query::timezone::Zone::named(zone).err();
+        if let Some(error) = unknown {
+            return Err(bad_request(&format!("error parsing query: {error}")));
+        }
+    }
+    Ok(statements)
 }
 
 fn answered(content: Content, format: Format, gzip: bool) -> Answer {

@@ -2,27 +2,27 @@
 //! credentials of their own section.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use argon2::{Argon2, PasswordHash, PasswordVerifier};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
 use sha2::{Digest, Sha256};
-use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep_until};
 
 use super::answer::{self, Answer};
+use super::failures::{Failures, STEP};
+use super::passwords::{Check, Passwords};
 use crate::settings::UserSettings;
 
 /// Verified credentials that are remembered; past that the memory starts anew.
 const REMEMBERED_MAX: usize = 4096;
-/// Password hashes computed at once: each takes 19 MiB and some ten milliseconds of a core, so
-/// that guessing cannot starve the rest.
-const HASHING_MAX: usize = 2;
+/// The longest name or password that may be right. A form's may be as long as a body.
+const CREDENTIAL_BYTES_MAX: usize = 4096;
 
 /// One user of the file.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct User {
     pub name: String,
     /// May run every statement.
     pub admin: bool,
-    password: String,
+    password: Arc<str>,
     read: Vec<String>,
     write: Vec<String>,
 }
@@ -94,25 +94,29 @@ struct InForce {
     users: HashMap<String, Arc<User>>,
     token_secret: Option<String>,
     remembered: ArcSwap<HashMap<[u8; 32], Arc<User>>>,
+    /// Credentials that were found bad: a client that goes on sending them costs no more checks.
+    refused: Mutex<HashSet<[u8; 32]>>,
+    /// Every password's hash, for names that are not there to be checked against.
+    hashes: Vec<Arc<str>>,
 }
 
 /// Checks credentials. With no users in the file everybody may do everything.
 pub struct Authenticator {
     in_force: ArcSwap<InForce>,
-    hashing: Arc<Semaphore>,
+    passwords: Passwords,
+    failures: Failures,
     /// Keys the digests of remembered credentials, so that they mean nothing elsewhere.
     salt: [u8; 32],
-    control: Handle,
 }
 
 impl Authenticator {
-    /// An authenticator that hashes passwords on `control`.
-    pub fn new(users: &[UserSettings], token_secret: Option<String>, control: Handle) -> Self {
+    /// An authenticator that checks passwords on threads of its own.
+    pub fn new(users: &[UserSettings], token_secret: Option<String>) -> Self {
         Self {
             in_force: ArcSwap::from_pointee(InForce::new(users, token_secret)),
-            hashing: Arc::new(Semaphore::new(HASHING_MAX)),
+            passwords: Passwords::default(),
+            failures: Failures::default(),
             salt: rand::random(),
-            control,
         }
     }
 
@@ -121,7 +125,8 @@ impl Authenticator {
         self.in_force.store(Arc::new(InForce::new(users, token_secret)));
     }
 
-    /// The user behind what a request shows of itself; `None` where requests need no credentials.
+    /// The user behind what a request from `peer` shows of itself; `None` where requests need no
+    /// credentials.
     ///
     /// # Errors
     /// The 401 to answer, in InfluxDB's words.
@@ -130,11 +135,12 @@ impl Authenticator {
         user: Cow<'a, str>,
         password: Cow<'a, str>,
         headers: &'a HeaderMap,
+        peer: IpAddr,
     ) -> Result<Option<Arc<User>>, Answer> {
         if self.is_open() {
             return Ok(None);
         }
-        self.authenticate(credentials(user, password, headers)).await.map(Some)
+        self.authenticate(credentials(user, password, headers), peer).await.map(Some)
     }
 
     /// Whether whoever sends a request is known at once as one who may write to `db`. Otherwise
@@ -172,6 +178,7 @@ impl Authenticator {
     async fn authenticate(
         &self,
         credentials: Option<Credentials<'_>>,
+        peer: IpAddr,
     ) -> Result<Arc<User>, Answer> {
         match credentials {
             None => Err(refused("unable to parse authentication credentials")),
@@ -182,35 +189,63 @@ impl Authenticator {
                 Err(refused("username required"))
             }
             Some(Credentials::Password(user, password)) => {
-                self.password(&user, &password).await.ok_or_else(|| refused("authorization failed"))
+                let user = self.password(&user, &password, peer).await?;
+                user.ok_or_else(|| refused("authorization failed"))
             }
         }
     }
 
-    async fn password(&self, name: &str, password: &str) -> Option<Arc<User>> {
-        let in_force = self.in_force.load_full();
-        let key = self.digest(name, password);
-        if let Some(user) = in_force.remembered(&key) {
-            return Some(user);
+    /// The user of that name, if that is the password. That it is not is told late, and no sooner
+    /// or later where there is no such user.
+    async fn password(
+        &self,
+        name: &str,
+        password: &str,
+        peer: IpAddr,
+    ) -> Result<Option<Arc<User>>, Answer> {
+        let came = Instant::now();
+        // Who has a turn of their own waits for these, too, to hear that they were wrong.
+        let (strangers, _) = self.passwords.strangers();
+        if name.len().max(password.len()) <= CREDENTIAL_BYTES_MAX {
+            let in_force = self.in_force.load_full();
+            let digest = self.digest(name, password);
+            if let Some(user) = in_force.remembered(&digest) {
+                return Ok(Some(user));
+            }
+            let user = in_force.users.get(name).cloned();
+            if !in_force.is_refused(&digest) {
+                let check = Check {
+                    user: user.as_ref().map(|user| user.name.as_str().into()),
+                    suspect: self.failures.is_suspect(peer),
+                    digest,
+                    hash: in_force.hash(user.as_deref(), &digest),
+                    password: password.to_owned(),
+                };
+                let good = self.passwords.check(check).await;
+                let good = good.ok_or_else(|| answer::unavailable("no password is checked", 1))?;
+                if let Some(user) = user.filter(|_| good) {
+                    in_force.remember(digest, &user);
+                    return Ok(Some(user));
+                }
+                in_force.refuse(digest);
+            }
         }
-        let user = in_force.users.get(name)?.clone();
-        let _turn = self.hashing.acquire().await.ok()?;
-        let (hash, tried) = (user.password.clone(), password.to_owned());
-        let verify = move || {
-            PasswordHash::new(&hash).is_ok_and(|hash| {
-                Argon2::default().verify_password(tried.as_bytes(), &hash).is_ok()
-            })
-        };
-        if !self.control.spawn_blocking(verify).await.unwrap_or(false) {
-            return None;
+        let steps = self.failures.note(peer);
+        self.tell_late(came, steps, strangers).await;
+        Ok(None)
+    }
+
+    /// Waits for so many steps since a request came, and for the strangers who came before it.
+    async fn tell_late(&self, came: Instant, steps: u32, strangers: u64) {
+        let mut at = came + STEP * steps;
+        while at < Instant::now() {
+            at += STEP;
         }
-        in_force.remembered.rcu(|known| {
-            let full = known.len() >= REMEMBERED_MAX;
-            let mut known = if full { HashMap::new() } else { HashMap::clone(known) };
-            known.insert(key, user.clone());
-            known
-        });
-        Some(user)
+        sleep_until(at).await;
+        while self.passwords.strangers().1 < strangers {
+            at += STEP;
+            sleep_until(at).await;
+        }
     }
 
     fn digest(&self, name: &str, password: &str) -> [u8; 32] {
@@ -229,7 +264,7 @@ impl InForce {
             let user = User {
                 name: s.name.clone(),
                 admin: s.admin,
-                password: s.password.clone(),
+                password: s.password.as_str().into(),
                 read: s.read.clone(),
                 write: s.write.clone(),
             };
@@ -239,7 +274,38 @@ impl InForce {
             users: users.iter().map(user).collect(),
             token_secret,
             remembered: ArcSwap::default(),
+            refused: Mutex::default(),
+            hashes: users.iter().map(|user| user.password.as_str().into()).collect(),
         }
+    }
+
+    /// What a password is checked against: for a name that is not there what some user has, so
+    /// that it takes as long.
+    fn hash(&self, user: Option<&User>, digest: &[u8; 32]) -> Arc<str> {
+        let any = usize::from(digest[0]) % self.hashes.len().max(1);
+        let any = || self.hashes.get(any).cloned().unwrap_or_default();
+        user.map_or_else(any, |user| Arc::clone(&user.password))
+    }
+
+    fn remember(&self, digest: [u8; 32], user: &Arc<User>) {
+        self.remembered.rcu(|known| {
+            let full = known.len() >= REMEMBERED_MAX;
+            let mut known = if full { HashMap::new() } else { HashMap::clone(known) };
+            known.insert(digest, user.clone());
+            known
+        });
+    }
+
+    fn refuse(&self, digest: [u8; 32]) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.len() >= REMEMBERED_MAX {
+            refused.clear();
+        }
+        refused.insert(digest);
+    }
+
+    fn is_refused(&self, digest: &[u8; 32]) -> bool {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).contains(digest)
     }
 
     /// The user whose credentials were found good before.
@@ -289,9 +355,12 @@ fn refused(why: &str) -> Answer {
 
 #[cfg(test)]
 mod tests {
+    use argon2::Argon2;
     use argon2::password_hash::{PasswordHasher, SaltString};
 
     use super::*;
+
+    const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
     fn hashed(password: &str) -> String {
         let salt = SaltString::encode_b64(b"saltsaltsalt").unwrap();
@@ -337,19 +406,55 @@ mod tests {
 
     #[tokio::test]
     async fn a_good_password_is_remembered_and_forgotten_on_reload() {
-        let auth = Authenticator::new(&users(), None, Handle::current());
+        let auth = Authenticator::new(&users(), None);
         assert!(!auth.is_open());
         for _ in 0..2 {
-            let user = auth.authenticate(pair("ann", "secret")).await.unwrap();
+            let user = auth.authenticate(pair("ann", "secret"), PEER).await.unwrap();
             assert!(user.may_write("metrics") && !user.may_write("other") && user.may_read("x"));
         }
         assert_eq!(auth.in_force.load().remembered.load().len(), 1);
-        assert!(auth.authenticate(pair("ann", "wrong")).await.is_err());
-        assert!(auth.authenticate(pair("bob", "secret")).await.is_err());
-        assert!(auth.authenticate(None).await.is_err());
+        assert!(auth.authenticate(pair("ann", "wrong"), PEER).await.is_err());
+        assert!(auth.authenticate(pair("bob", "secret"), PEER).await.is_err());
+        assert!(auth.authenticate(None, PEER).await.is_err());
         auth.replace(&[], None);
         assert!(auth.is_open());
-        assert!(auth.authenticate(pair("ann", "secret")).await.is_err());
+        assert!(auth.authenticate(pair("ann", "secret"), PEER).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn wrong_passwords_and_unknown_names_are_told_late_and_at_the_same_time() {
+        let auth = Authenticator::new(&users(), None);
+        let long = "x".repeat(CREDENTIAL_BYTES_MAX + 1);
+        let tries = [
+            ("ann", "wrong"),
+            ("bob", "secret"),
+            ("bob", "secret"),
+            ("ann", "wrong"),
+            ("ann", &*long),
+        ];
+        for (number, (name, password)) in (0..).zip(tries) {
+            let peer = IpAddr::from([10, 0, 0, number]);
+            let begun = Instant::now();
+            assert!(auth.authenticate(pair(name, password), peer).await.is_err());
+            assert!(begun.elapsed() >= STEP, "{name}");
+        }
+        // A name that is not there costs a check, once.
+        assert_eq!(auth.passwords.strangers(), (1, 1));
+        // From one address it takes longer each time.
+        let begun = Instant::now();
+        assert!(auth.authenticate(pair("ann", "wrong"), [10, 0, 0, 1].into()).await.is_err());
+        assert!(begun.elapsed() >= 2 * STEP);
+        // The right password from there is let in all the same.
+        assert!(auth.authenticate(pair("ann", "secret"), [10, 0, 0, 1].into()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn the_password_of_a_user_lets_nobody_in_under_another_name() {
+        let auth = Authenticator::new(&users(), None);
+        for number in 0..4 {
+            let (name, peer) = (format!("bob{number}"), IpAddr::from([10, 0, 1, number]));
+            assert!(auth.authenticate(pair(&name, "secret"), peer).await.is_err());
+        }
     }
 
     #[tokio::test]
@@ -359,10 +464,13 @@ mod tests {
             let key = EncodingKey::from_secret(secret.as_bytes());
             encode(&Header::default(), &claims, &key).unwrap()
         };
-        let auth = Authenticator::new(&users(), Some("s".into()), Handle::current());
+        let auth = Authenticator::new(&users(), Some("s".into()));
         let far = 4_000_000_000_u64;
         let good = token(serde_json::json!({"username": "ann", "exp": far}), "s");
-        assert_eq!(auth.authenticate(Some(Credentials::Bearer(&good))).await.unwrap().name, "ann");
+        assert_eq!(
+            auth.authenticate(Some(Credentials::Bearer(&good)), PEER).await.unwrap().name,
+            "ann"
+        );
         for bad in [
             token(serde_json::json!({"username": "ann", "exp": far}), "other"),
             token(serde_json::json!({"username": "ann", "exp": 1}), "s"),
@@ -371,7 +479,7 @@ mod tests {
             token(serde_json::json!({"exp": far}), "s"),
             "garbage".to_owned(),
         ] {
-            assert!(auth.authenticate(Some(Credentials::Bearer(&bad))).await.is_err());
+            assert!(auth.authenticate(Some(Credentials::Bearer(&bad)), PEER).await.is_err());
         }
     }
 }

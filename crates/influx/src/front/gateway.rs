@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use flow::limit::Limit;
+use flow::memory::{Memory, MemoryShare};
 use flow::tls::{Renewal, ServerTls, TlsError};
 use flow::{tcp, udp};
 use http::HeaderValue;
@@ -17,6 +19,8 @@ use store::Store;
 use tokio::runtime::Handle;
 use watch::metrics::Registry;
 
+use super::answer::{self, Answer};
+use super::aside::Aside;
 use super::auth::Authenticator;
 use super::body::Limits;
 use super::metrics::Metrics;
@@ -31,6 +35,10 @@ use crate::delivery::StartError;
 const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
     Content-Type: application/json\r\nContent-Length: 33\r\nConnection: close\r\n\r\n\
     {\"error\":\"too many connections\"}\n";
+
+/// How often is looked whether memory can be given back, and after how many bytes it is worth it.
+const GIVE_BACK_LOOK: Duration = Duration::from_secs(5);
+const GIVE_BACK_MIN: u64 = 64 << 20;
 
 /// Why the gateway could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -76,8 +84,16 @@ pub struct Gateway {
     udp: udp::Endpoint,
     tls: Option<ServerTls>,
     connections: Limit,
+    /// What bodies of requests take until they are in the journal.
+    pub(super) bodies: Memory,
+    /// What answers to queries take until their clients have read them.
+    pub(super) answers: Memory,
     /// Where what takes time runs: queries of the embedded store.
     pub(super) control: Handle,
+    /// What would hold a worker for too long.
+    pub(super) aside: Aside,
+    /// Takes what comes from there.
+    pub(super) appender: journal::Appender,
     /// Held while a database is made for a write, so that it is made once.
     pub(super) creating: tokio::sync::Mutex<()>,
 }
@@ -134,8 +150,16 @@ impl Gateway {
         let (backends, catalogue) =
             Backends::start(&settings.backend, store, &journal, dir, registry, &control)?;
         let secret = settings.token_secret()?;
+        let bodies = Memory::new(settings.bodies_memory_max());
+        let answers = Memory::new(settings.answers_memory_max());
+        Metrics::show_memory(registry, &bodies, &answers);
+        control.spawn(give_back(bodies.clone(), answers.clone()));
         Ok(Arc::new(Self {
-            auth: Authenticator::new(&settings.user, secret, control.clone()),
+            bodies,
+            answers,
+            aside: Aside::new(control.clone()),
+            appender: journal.common_appender(),
+            auth: Authenticator::new(&settings.user, secret),
             control,
             metrics: Metrics::new(registry),
             udp: udp::Endpoint::new("influx", registry),
@@ -234,7 +258,7 @@ impl Gateway {
     }
 
     /// Makes ready to put in force what can change while connections are served: users, the token
-    /// secret, the stamp, body limits, the connection limit, certificates and the backends'
+    /// secret, the stamp, body limits, memory, the connection limit, certificates and the backends'
     /// credentials.
     ///
     /// # Errors
@@ -250,6 +274,26 @@ impl Gateway {
     /// Stops the deliveries after the batches under way, with their cursors persisted.
     pub async fn drain(&self) {
         self.backends.stop().await;
+    }
+
+    /// A share of what answers may take.
+    ///
+    /// # Errors
+    /// 503 where there is none left.
+    pub(super) fn answer_share(&self, bytes: usize) -> Result<MemoryShare, Answer> {
+        self.answers.take(bytes).ok_or_else(|| self.no_answer_memory())
+    }
+
+    /// The answer where all answers that are not read yet take as much memory as they may.
+    pub(super) fn no_answer_memory(&self) -> Answer {
+        self.metrics.queries_refused.inc();
+        answer::unavailable("too many answers are not read yet; see answers-memory", 1)
+    }
+
+    /// The answer where no other query's answer was read while one waited for its turn.
+    pub(super) fn no_turn(&self) -> Answer {
+        self.metrics.queries_refused.inc();
+        answer::unavailable("too many queries are under way, or their answers are not read", 1)
     }
 
     pub(super) fn live(&self) -> Guard<Arc<Live>> {
@@ -278,8 +322,24 @@ impl Prepared<'_> {
         fixed.extend(gateway.backends.reload(&live.settings.backend));
         gateway.auth.replace(&live.settings.user, secret);
         gateway.connections.set_max(live.settings.max_connections);
+        gateway.bodies.set_max(live.settings.bodies_memory_max());
+        gateway.answers.set_max(live.settings.answers_memory_max());
         gateway.live.store(Arc::new(live));
         fixed
+    }
+}
+
+/// Gives memory back to the system that bodies and answers took, once none is under way.
+async fn give_back(bodies: Memory, answers: Memory) {
+    let mut given_back = 0;
+    loop {
+        tokio::time::sleep(GIVE_BACK_LOOK).await;
+        let passed = bodies.passed() + answers.passed();
+        let quiet = bodies.used() + answers.used() == 0;
+        if quiet && passed - given_back >= GIVE_BACK_MIN {
+            given_back = passed;
+            let _ = tokio::task::spawn_blocking(sched::heap::give_back).await;
+        }
     }
 }
 

@@ -2,14 +2,14 @@
 //! Plain writes go the short way ([`super::short`]) until something else comes.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::Rc;
 
 use flow::drain::Started;
 use flow::progress::Progress;
 use flow::stream::Stream;
-use http::header::{ALLOW, HeaderName, HeaderValue, ORIGIN};
+use http::header::{ALLOW, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
@@ -19,9 +19,11 @@ use hyper_util::rt::TokioIo;
 
 use super::Front;
 use super::answer::{self, Answer};
+use super::origin::Page;
 use super::request_id::{REQUEST_ID, X_REQUEST_ID};
+use super::requests::Requests;
 use super::stamp::Stamp;
-use super::{ping, query, short, write};
+use super::{ping, query, short, vars, write};
 
 const VERSION: HeaderName = HeaderName::from_static("x-influxdb-version");
 const BUILD: HeaderName = HeaderName::from_static("x-influxdb-build");
@@ -36,6 +38,10 @@ pub struct Connection {
     pub stamp: Stamp,
     /// Where it is said what the connection does, so that a slow client is cut off.
     pub progress: Progress,
+    /// Where it comes from.
+    pub peer: IpAddr,
+    /// Whether it is encrypted.
+    pub tls: bool,
 }
 
 /// Serves a connection until the client or the drain ends it.
@@ -44,6 +50,8 @@ pub async fn serve(front: Rc<Front>, stream: Stream, peer: SocketAddr) {
     let connection = Rc::new(Connection {
         stamp: Stamp::of(&live.settings.stamp, peer),
         progress: stream.progress().clone(),
+        peer: peer.ip(),
+        tls: stream.is_tls(),
     });
     drop(live);
     let mut draining = std::pin::pin!(front.worker.drain.started());
@@ -68,24 +76,27 @@ async fn serve_rest(
         async move { Ok::<_, Infallible>(respond(&front, &connection, request).await) }
     });
     let mut server = http1::Builder::new();
+    // Not `pipeline_flush`: it keeps each answer back, and all of a long one in memory, while any
+    // byte of what follows the request is there, be it an empty line.
     server
         .half_close(true)
-        .pipeline_flush(true)
         .max_headers(HEADERS_MAX)
         .max_buf_size(live.settings.max_header_size.len());
     drop(live);
-    let serving = server.serve_connection(TokioIo::new(stream), service);
-    let mut serving = std::pin::pin!(serving);
+    let mut serving = server.serve_connection(TokioIo::new(Requests::of(stream)), service);
     let ended = tokio::select! {
-        ended = serving.as_mut() => ended,
+        ended = &mut serving => ended,
         () = draining => {
-            serving.as_mut().graceful_shutdown();
-            serving.await
+            Pin::new(&mut serving).graceful_shutdown();
+            (&mut serving).await
         }
     };
-    if let Err(error) = ended {
+    if let Err(error) = &ended {
         // A client that goes or talks nonsense is its own affair; hyper has answered 400 or 431.
         tracing::debug!(%peer, %error, "connection ended early");
+    }
+    if ended.is_err() || !front.worker.drain.is_started() {
+        serving.into_parts().io.into_inner().linger().await;
     }
 }
 
@@ -94,15 +105,17 @@ async fn respond(front: &Front, connection: &Connection, request: Request<Incomi
     let (head, body) = request.into_parts();
     connection.progress.body();
     let id = front.ids.of(&head.headers);
-    let mut answer = route(front, connection, &head, body).await;
+    let page = Page::of(&head, connection.tls, &front.gateway.live().settings.cors);
+    let mut answer = match page.refusal(&head) {
+        Some(refusal) => refusal,
+        None => route(front, connection, &head, body).await,
+    };
     connection.progress.idle();
     let headers = answer.headers_mut();
     for (name, value) in on_every_answer(&front.gateway.live().version, &OSS, &id.to_value()) {
         headers.insert(name, value.clone());
     }
-    if let Some(origin) = head.headers.get(ORIGIN).filter(|o| !o.is_empty()) {
-        answer::allow_origin(headers, origin.clone());
-    }
+    page.put_headers(headers);
     front.gateway.metrics.answered(answer.status());
     answer
 }
@@ -125,6 +138,7 @@ async fn route(front: &Front, connection: &Connection, head: &Parts, body: Incom
         (&Method::GET | &Method::HEAD, "/status") => answer::empty(StatusCode::NO_CONTENT),
         (&Method::GET, "/health") => ping::health(front),
         (&Method::GET | &Method::HEAD, "/ready") => ping::ready(front),
+        (&Method::GET, "/debug/vars") => vars::serve(front, connection.peer, head).await,
         (&Method::OPTIONS, "/write" | "/query") => answer::empty(StatusCode::OK),
         (&Method::POST, "/api/v2/query") => answer::text(
             StatusCode::FORBIDDEN,
@@ -134,7 +148,7 @@ async fn route(front: &Front, connection: &Connection, head: &Parts, body: Incom
         (_, "/query") => wrong_method("GET, OPTIONS, POST"),
         (_, "/api/v2/write" | "/api/v2/query") => wrong_method("POST"),
         (_, "/ping" | "/status" | "/ready") => wrong_method("GET, HEAD"),
-        (_, "/health") => wrong_method("GET"),
+        (_, "/health" | "/debug/vars") => wrong_method("GET"),
         _ => answer::text(StatusCode::NOT_FOUND, &b"404 page not found\n"[..]),
     }
 }

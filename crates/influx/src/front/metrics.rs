@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use flow::memory::Memory;
 use http::StatusCode;
 use watch::metrics::{Counter, Histogram, Registry};
 use wire::line::Outcome;
@@ -22,6 +23,8 @@ pub struct Metrics {
     /// What became of datagrams.
     pub datagrams: Datagrams,
     queries_failed: Counter,
+    /// Queries that were refused because answers take as much memory as they may, or no turn came.
+    pub queries_refused: Counter,
     parse: Histogram,
     journal: Histogram,
     write: Histogram,
@@ -43,6 +46,8 @@ pub struct Refused {
     pub too_large: Counter,
     /// The embedded store is too far behind the journal.
     pub behind: Counter,
+    /// All bodies together take as much memory as they may.
+    pub memory: Counter,
 }
 
 /// What became of datagrams.
@@ -93,6 +98,7 @@ impl Metrics {
                 timeout: refused("timeout"),
                 too_large: refused("too-large"),
                 behind: refused("behind"),
+                memory: refused("memory"),
             },
             datagrams: Datagrams {
                 taken: datagram("taken"),
@@ -104,10 +110,30 @@ impl Metrics {
                 "Queries that no backend answered.",
                 &[],
             ),
+            queries_refused: counter(
+                "weir_influx_queries_refused_total",
+                "Queries answered with 503 because answers not read yet take all memory, or turns.",
+                &[],
+            ),
             parse: stage("parse"),
             journal: stage("journal"),
             write: stage("all"),
         }
+    }
+
+    /// Shows how much memory is taken by what clients have not finished sending or reading.
+    pub fn show_memory(registry: &Registry, bodies: &Memory, answers: &Memory) {
+        let (bodies, answers) = (bodies.clone(), answers.clone());
+        registry.collect(move |encoder| {
+            for (of, memory) in [("bodies", &bodies), ("answers", &answers)] {
+                encoder.gauge(
+                    "weir_influx_memory_bytes",
+                    "Memory taken by request bodies under way, and by answers not read yet.",
+                    &[("of", of)],
+                    memory.used() as u64,
+                );
+            }
+        });
     }
 
     /// Counts an answer.
@@ -115,6 +141,18 @@ impl Metrics {
         let last = STATUSES.len() - 1;
         let at = STATUSES.iter().position(|&s| s == status.as_u16()).unwrap_or(last);
         self.answers[at].inc();
+    }
+
+    /// How many answers there were, and how many with a status that `is` so.
+    pub fn answers(&self, is: impl Fn(u16) -> bool) -> u64 {
+        let counted = STATUSES.iter().zip(&self.answers).filter(|(status, _)| is(**status));
+        counted.map(|(_, count)| count.get()).sum()
+    }
+
+    /// Points that clients sent and nothing keeps: of lines that none could be made of, and those
+    /// that the embedded store refused.
+    pub fn points_dropped(&self) -> u64 {
+        self.bad_lines.get() + self.points_refused.get()
     }
 
     /// Notes how long parsing took and what it found.

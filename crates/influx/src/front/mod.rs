@@ -5,24 +5,31 @@
 
 mod answer;
 mod append;
+mod aside;
 mod ask;
 mod auth;
 mod body;
 mod destination;
+mod failures;
 mod gateway;
 mod gzip;
 mod http;
+mod large;
 mod metrics;
+mod origin;
 mod parameters;
+mod passwords;
 mod ping;
 mod query;
 mod request_id;
+mod requests;
 mod results;
 pub mod settings;
 mod short;
 mod stamp;
 mod streamed;
 mod udp;
+mod vars;
 mod write;
 
 use std::cell::RefCell;

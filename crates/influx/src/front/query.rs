@@ -1,32 +1,44 @@
 //! `/query`: statements that read go to a backend as they are, statements that change something
 //! become records of the journal and run on every backend at their place among the writes.
 
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use flow::memory::MemoryShare;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
-use wire::influxql::{self, Change, Kind, Statement};
+use watch::watchdog::Stage;
+use wire::influxql::{self, Change, Kind, Statement, ast};
 
-use super::answer::{self, Answer, Content};
+use super::answer::{self, Answer, Content, Refusal};
+use super::aside::TEXT_AT_ONCE_MAX;
+use super::ask;
 use super::auth::User;
+use super::body::Whole;
 use super::http::Connection;
 use super::parameters::Parameters;
 use super::results::{self, Results};
-use super::{Front, body};
+use super::{Front, body, gzip};
+use crate::delivery::client::form_body;
 use crate::record;
 
 /// How long a client waits for the backends to run its statement, before it hears who follows.
 const STATEMENT_WAIT: Duration = Duration::from_secs(5);
+/// What an answer that is passed on may take of memory, read from the backend and not yet sent.
+const PASSED_BYTES: usize = 512 << 10;
+/// What a result that Weir reads may take of memory for each of its bytes.
+const READ_FACTOR: usize = 4;
+/// What the result of a statement that is not executed is long.
+const NOT_EXECUTED_BYTES: usize = 45;
 /// The most that is read of one statement's result where Weir joins several results itself.
 const JOINED_RESULT_MAX: usize = 64 << 20;
 /// Says how far behind the backend is that answered.
 const BEHIND: HeaderName = HeaderName::from_static("x-weir-behind");
-/// InfluxDB's words, where it refused.
-const ERROR: HeaderName = HeaderName::from_static("x-influxdb-error");
 /// Names the backend that answered.
 const BACKEND: HeaderName = HeaderName::from_static("x-weir-backend");
 
@@ -34,31 +46,65 @@ const BACKEND: HeaderName = HeaderName::from_static("x-weir-backend");
 pub async fn serve(front: &Front, connection: &Connection, head: &Parts, body: Incoming) -> Answer {
     match parameters(front, head, body).await {
         Err(refusal) => refusal,
-        Ok(parameters) => {
+        // The share is kept until the answer begins.
+        Ok((parameters, _share)) => {
             connection.progress.serving();
-            let request = Request { front, connection, head, parameters: &parameters };
+            let parameters = &Arc::new(parameters);
+            let request = Request { front, connection, head, parameters };
             let answered = request.answer().await;
-            answered.unwrap_or_else(|refusal| answer::in_form_of(refusal, request.format()))
+            let answer =
+                answered.unwrap_or_else(|refusal| answer::in_form_of(refusal, request.format()));
+            gzip::finished(answer, &head.headers, &front.gateway.control).await
         }
     }
 }
 
 /// The form's parameters, then the URL's.
-async fn parameters(front: &Front, head: &Parts, body: Incoming) -> Result<Parameters, Answer> {
+async fn parameters(
+    front: &Front,
+    head: &Parts,
+    body: Incoming,
+) -> Result<(Parameters, MemoryShare), Answer> {
     let mut parameters = Parameters::default();
+    let memory = &front.gateway.bodies;
+    let mut share = memory.none();
     if head.method == Method::POST {
-        let (limits, pulse) = (front.gateway.live().limits, &front.worker.pulse);
-        let bytes = body::read(&head.headers, body, limits, pulse).await?;
+        let gateway = &front.gateway;
+        let whole = body::read(&head.headers, body, gateway.live().limits, memory).await?;
         let kind = head.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok());
-        match kind.map(|kind| (kind, multer::parse_boundary(kind))) {
-            Some((_, Ok(boundary))) => multipart(&mut parameters, bytes, boundary).await?,
-            Some((kind, _)) if kind.starts_with("application/x-www-form-urlencoded") => {
-                parameters.extend(&bytes);
+        let kind = kind.unwrap_or_default().to_owned();
+        (parameters, share) = match whole.at_once(TEXT_AT_ONCE_MAX, &front.worker.pulse)? {
+            Some(bytes) => (form(&kind, bytes).await?, whole.share),
+            None => {
+                let control = gateway.control.clone();
+                let form = move || control.block_on(large_form(&kind, whole));
+                gateway.aside.run(form).await??
             }
-            _ => {}
-        }
+        };
     }
     parameters.extend(head.uri.query().unwrap_or_default().as_bytes());
+    Ok((parameters, share))
+}
+
+/// A form that may take long to read; its pairs are about as long as it is.
+async fn large_form(kind: &str, whole: Whole) -> Result<(Parameters, MemoryShare), Refusal> {
+    let Whole { bytes, mut share, .. } = whole.unfolded()?;
+    if !share.grow(bytes.len()) {
+        return Err(body::no_memory().into());
+    }
+    Ok((form(kind, bytes).await?, share))
+}
+
+/// The pairs of a form of any kind that there is.
+async fn form(kind: &str, bytes: Bytes) -> Result<Parameters, Answer> {
+    let mut parameters = Parameters::default();
+    match multer::parse_boundary(kind) {
+        Ok(boundary) => multipart(&mut parameters, bytes, boundary).await?,
+        Err(_) if kind.starts_with("application/x-www-form-urlencoded") => {
+            parameters.extend(&bytes);
+        }
+        Err(_) => {}
+    }
     Ok(parameters)
 }
 
@@ -77,93 +123,140 @@ async fn multipart(
     Ok(())
 }
 
+/// What a request's text says. There may be millions of statements, so that nothing is done with
+/// each of them on the worker.
+struct Said {
+    /// Where each statement is in the text, and what it does.
+    written: Vec<(Range<usize>, Kind)>,
+    /// The statements for the store, where it is to answer.
+    asked: Option<(Vec<String>, Vec<ast::Statement>)>,
+}
+
+impl Said {
+    /// Reads the text, and looks whether the user may do what it says.
+    fn of(parameters: &Parameters, user: Option<&User>, embedded: bool) -> Result<Self, Answer> {
+        let (q, params) = (parameters.get("q").trim(), parameters.get("params"));
+        if !params.is_empty() {
+            serde_json::from_str::<serde_json::Map<String, Value>>(params)
+                .map_err(|e| bad_request(&format!("error parsing query parameters: {e}")))?;
+        }
+        // What the store reads to its end knows better what is wrong.
+        let parsed = embedded.then(|| ask::parse(q, params)).transpose()?;
+        let statements = influxql::split(q).map_err(|e| bad_request(&e.to_string()))?;
+        if let Some(user) = user {
+            let named = parameters.get("db");
+            statements.iter().try_for_each(|statement| authorise(user, statement, named))?;
+        }
+        let texts = || statements.iter().map(|statement| statement.text.to_owned()).collect();
+        let asked = parsed.map(|parsed| (texts(), parsed));
+        let place = |statement: Statement<'_>| {
+            let begin = (statement.text.as_ptr() as usize).saturating_sub(q.as_ptr() as usize);
+            (begin..begin + statement.text.len(), statement.kind)
+        };
+        Ok(Self { written: statements.into_iter().map(place).collect(), asked })
+    }
+}
+
+/// Reading needs the right to read, deleting the right to write, all else an administrator
+/// (`influxql`, `RequiredPrivileges`).
+fn authorise(user: &User, statement: &Statement<'_>, named: &str) -> Result<(), Answer> {
+    if user.admin || statement.kind == Kind::ShowDatabases {
+        return Ok(());
+    }
+    let mut databases = statement.databases();
+    if !named.is_empty() || databases.is_empty() {
+        databases.push(named.to_owned());
+    }
+    let refused = |needs: &str| {
+        let text = influxql::redact(statement.text);
+        let why = format!("statement '{text}', requires {needs}");
+        let message = format!("error authorizing query: {} not authorized: {why}", user.name);
+        answer::error(StatusCode::FORBIDDEN, &message)
+    };
+    let (allowed, needs) = match &statement.kind {
+        Kind::Read => {
+            let all = databases.iter().all(|db| db.is_empty() || user.may_read(db));
+            (all, format!("READ on {}", databases.join(", ")))
+        }
+        Kind::Change(Change::Delete | Change::DropSeries | Change::Into) => {
+            let all = databases.iter().all(|db| user.may_write(db) && user.may_read(db));
+            (all, format!("WRITE on {}", databases.join(", ")))
+        }
+        _ => (false, "admin privilege".to_owned()),
+    };
+    if allowed { Ok(()) } else { Err(refused(&needs)) }
+}
+
 /// One `/query` request with its parameters read.
 pub(super) struct Request<'a> {
     pub(super) front: &'a Front,
     pub(super) connection: &'a Connection,
     pub(super) head: &'a Parts,
-    pub(super) parameters: &'a Parameters,
+    pub(super) parameters: &'a Arc<Parameters>,
 }
 
 impl Request<'_> {
     async fn answer(&self) -> Result<Answer, Answer> {
         let (name, password) = (self.parameters.get("u"), self.parameters.get("p"));
         let auth = &self.front.gateway.auth;
-        let user = auth.user(name.into(), password.into(), &self.head.headers).await?;
+        let user = auth
+            .user(name.into(), password.into(), &self.head.headers, self.connection.peer)
+            .await?;
         let q = self.parameters.get("q").trim();
         if q.is_empty() {
             return Err(bad_request("missing required parameter \"q\""));
         }
-        let params = self.parameters.get("params");
-        if !params.is_empty() {
-            serde_json::from_str::<serde_json::Map<String, Value>>(params)
-                .map_err(|e| bad_request(&format!("error parsing query parameters: {e}")))?;
-        }
-        // What the store reads to its end knows better what is wrong.
         let embedded = self.front.gateway.embedded()?;
-        let embedded = embedded.map(|embedded| Ok((embedded, self.parse(q)?))).transpose()?;
-        let statements = influxql::split(q).map_err(|e| bad_request(&e.to_string()))?;
-        if let Some(user) = &user {
-            for statement in &statements {
-                self.authorise(user, statement)?;
-            }
+        let said = self.said(user.clone(), embedded.is_some()).await?;
+        if let Some((embedded, asked)) = embedded.zip(said.asked) {
+            return self.ask(embedded, user, q, asked).await;
         }
-        if let Some((embedded, statements)) = embedded {
-            return self.ask(embedded, user, q, statements).await;
-        }
-        let reads_only = statements.iter().all(|s| is_read(&s.kind));
+        let reads_only = said.written.iter().all(|(_, kind)| is_read(kind));
         if reads_only {
-            return self.forward(q).await;
+            return self.forward(q, &gzip::for_backend(&self.head.headers)).await;
         }
-        let results = self.one_by_one(&statements).await?;
+        let (mut results, share) = self.one_by_one(q, &said.written).await?;
         if self.parameters.get("async") == "true" {
             return Ok(answer::empty(StatusCode::NO_CONTENT));
         }
-        Ok(answer::json(StatusCode::OK, results.render(self.is_pretty())))
+        let (pretty, count) = (self.is_pretty(), said.written.len());
+        let bytes = share.bytes() / READ_FACTOR + (count - results.len()) * NOT_EXECUTED_BYTES;
+        let render = move || {
+            while results.len() < count {
+                results.push_error("not executed");
+            }
+            results.render(pretty)
+        };
+        let document = self.front.gateway.aside.run_if_long(bytes, render).await?;
+        Ok(answer::json(StatusCode::OK, document))
     }
 
-    /// Reading needs the right to read, deleting the right to write, all else an administrator
-    /// (`influxql`, `RequiredPrivileges`).
-    fn authorise(&self, user: &User, statement: &Statement<'_>) -> Result<(), Answer> {
-        if user.admin || statement.kind == Kind::ShowDatabases {
-            return Ok(());
+    /// What the text says, read elsewhere where it is long.
+    async fn said(&self, user: Option<Arc<User>>, embedded: bool) -> Result<Said, Answer> {
+        let bytes = self.parameters.get("q").len() + self.parameters.get("params").len();
+        if bytes <= TEXT_AT_ONCE_MAX {
+            let _stage = self.front.worker.pulse.enter_sized(Stage::Parse, bytes);
+            return Said::of(self.parameters, user.as_deref(), embedded);
         }
-        let mut databases = statement.databases();
-        let named = self.parameters.get("db");
-        if !named.is_empty() || databases.is_empty() {
-            databases.push(named.to_owned());
-        }
-        let refused = |needs: &str| {
-            let text = influxql::redact(statement.text);
-            let why = format!("statement '{text}', requires {needs}");
-            let message = format!("error authorizing query: {} not authorized: {why}", user.name);
-            answer::error(StatusCode::FORBIDDEN, &message)
-        };
-        let (allowed, needs) = match &statement.kind {
-            Kind::Read => {
-                let all = databases.iter().all(|db| db.is_empty() || user.may_read(db));
-                (all, format!("READ on {}", databases.join(", ")))
-            }
-            Kind::Change(Change::Delete | Change::DropSeries | Change::Into) => {
-                let all = databases.iter().all(|db| user.may_write(db) && user.may_read(db));
-                (all, format!("WRITE on {}", databases.join(", ")))
-            }
-            _ => (false, "admin privilege".to_owned()),
-        };
-        if allowed { Ok(()) } else { Err(refused(&needs)) }
+        let parameters = Arc::clone(self.parameters);
+        let read = move || Said::of(&parameters, user.as_deref(), embedded).map_err(Refusal::from);
+        Ok(self.front.gateway.aside.run(read).await??)
     }
 
     /// Passes the request on to the best backend; to the next one where it does not begin to
     /// answer.
-    async fn forward(&self, q: &str) -> Result<Answer, Answer> {
+    async fn forward(&self, q: &str, headers: &HeaderMap) -> Result<Answer, Answer> {
+        let share = self.front.gateway.answer_share(PASSED_BYTES)?;
         let mut last = "no backend is reachable".to_owned();
+        let (text, parameters) = (q.to_owned(), Arc::clone(self.parameters));
+        let form = move || form_body(std::iter::once(("q", &*text)).chain(parameters.forwarded()));
+        let form = self.front.gateway.aside.run_if_long(q.len(), form).await?;
         for backend in self.front.gateway.backends.candidates() {
-            let form = std::iter::once(("q", q)).chain(self.parameters.forwarded());
-            match backend.query(form, &self.head.headers).await {
+            match backend.query(form.clone(), headers).await {
                 Ok(response) if response.status().is_server_error() => {
                     last = format!("backend {:?} answered {}", backend.name(), response.status());
                 }
-                Ok(response) => return Ok(passed_on(response, &backend)),
+                Ok(response) => return Ok(passed_on(response, &backend, share)),
                 Err(error) => last = error.to_string(),
             }
         }
@@ -171,47 +264,64 @@ impl Request<'_> {
         Err(answer::unavailable(&format!("no backend answered the query: {last}"), 1))
     }
 
-    /// Runs statements of which some change something, and stops at the first error.
-    async fn one_by_one(&self, statements: &[Statement<'_>]) -> Result<Results, Answer> {
+    /// Runs statements of which some change something, up to the first error.
+    async fn one_by_one(
+        &self,
+        q: &str,
+        statements: &[(Range<usize>, Kind)],
+    ) -> Result<(Results, MemoryShare), Answer> {
         let mut results = Results::default();
-        for statement in statements {
-            let result = match &statement.kind {
-                kind if is_read(kind) => self.read(statement).await?,
-                Kind::Change(change) => self.change(statement, change).await?,
-                _ => self.everywhere(statement).await,
+        let mut share = self.front.gateway.answers.none();
+        for (place, kind) in statements {
+            let text = q.get(place.clone()).unwrap_or_default();
+            let result = match kind {
+                kind if is_read(kind) => self.read(text, &mut share).await?,
+                Kind::Change(change) => self.change(text, change).await?,
+                _ => self.everywhere(text).await,
             };
             if !results.push(result) {
                 break;
             }
         }
-        while results.len() < statements.len() {
-            results.push_error("not executed");
-        }
-        Ok(results)
+        Ok((results, share))
     }
 
-    async fn read(&self, statement: &Statement<'_>) -> Result<Value, Answer> {
-        let answer = self.forward(statement.text).await?;
-        match Limited::new(answer.into_body(), JOINED_RESULT_MAX).collect().await {
-            Ok(body) => Ok(results::single(&body.to_bytes())),
-            Err(error) => {
-                Ok(json!({ "error": format!("the backend's answer broke off: {error}") }))
+    async fn read(&self, text: &str, share: &mut MemoryShare) -> Result<Value, Answer> {
+        // Weir reads this answer itself: it is to be JSON, and not compressed.
+        let answer = self.forward(text, &HeaderMap::new()).await?;
+        let mut body = Limited::new(answer.into_body(), JOINED_RESULT_MAX);
+        let mut document = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let part = match frame {
+                Ok(frame) => frame.into_data().unwrap_or_default(),
+                Err(error) => {
+                    let error = format!("the backend's answer broke off: {error}");
+                    return Ok(json!({ "error": error }));
+                }
+            };
+            if !share.grow(part.len().saturating_mul(READ_FACTOR)) {
+                return Err(self.front.gateway.no_answer_memory());
             }
+            document.extend_from_slice(&part);
         }
+        let bytes = document.len();
+        self.front.gateway.aside.run_if_long(bytes, move || results::single(&document)).await
     }
 
     /// A statement with a password in it: on every backend now, or on none.
-    async fn everywhere(&self, statement: &Statement<'_>) -> Value {
+    async fn everywhere(&self, text: &str) -> Value {
         let db = self.parameters.get("db");
-        match self.front.gateway.backends.run_everywhere(statement.text, db).await {
+        match self.front.gateway.backends.run_everywhere(text, db).await {
             Ok(document) => results::single(&document),
             Err(error) => json!({ "error": error.to_string() }),
         }
     }
 
-    async fn change(&self, statement: &Statement<'_>, change: &Change) -> Result<Value, Answer> {
+    async fn change(&self, written: &str, change: &Change) -> Result<Value, Answer> {
         let gateway = &self.front.gateway;
-        let frozen = influxql::freeze_now(statement.text, super::now_ns());
+        let (text, now_ns) = (written.to_owned(), super::now_ns());
+        let freeze = move || influxql::freeze_now(&text, now_ns);
+        let frozen = gateway.aside.run_if_long(written.len(), freeze).await?;
         let (db, rp) = (self.parameters.get("db"), self.parameters.get("rp"));
         let params = self.parameters.get("params");
         let ticket = gateway.backends.statement();
@@ -222,7 +332,7 @@ impl Request<'_> {
         if self.head.method == Method::GET {
             let text = format!(
                 "deprecated use of '{}' in a read only context, please use a POST request instead",
-                statement.text.trim()
+                written.trim()
             );
             results::add_message(&mut result, "warning", &text);
         }
@@ -235,12 +345,17 @@ impl Request<'_> {
 }
 
 /// A backend's answer as Weir's: its status, its kind, its body as it comes.
-fn passed_on(response: http::Response<Incoming>, backend: &crate::backends::Backend) -> Answer {
+fn passed_on(
+    response: http::Response<Incoming>,
+    backend: &crate::backends::Backend,
+    share: MemoryShare,
+) -> Answer {
     let (head, incoming) = response.into_parts();
     let mut answer = answer::empty(head.status);
-    *answer.body_mut() = Content::Passed(incoming);
+    *answer.body_mut() = Content::Passed { body: incoming, _share: share };
     let headers = answer.headers_mut();
-    let passed = [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::RETRY_AFTER, ERROR];
+    let passed =
+        [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::RETRY_AFTER, answer::ERROR];
     for name in passed {
         if let Some(value) = head.headers.get(&name) {
             headers.insert(name, value.clone());

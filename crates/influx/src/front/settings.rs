@@ -12,7 +12,11 @@ use watch::units::Size;
 use wire::line::{Precision, StampTag};
 
 use super::body::Limits;
+use super::origin;
 use crate::settings::{BackendSettings, Secret};
+
+/// With less memory for all answers there would be none at all.
+const ANSWERS_BYTES_MIN: usize = 4 << 20;
 
 /// `[influx]`: the InfluxDB gateway.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -45,12 +49,24 @@ pub struct Settings {
     pub max_body_size: Size,
     /// The largest body after decompression. Above it 413.
     pub max_decompressed_size: Size,
+    /// The most that all bodies of requests that are under way may take of memory, on the wire and
+    /// after decompression together; above it 503. There is always enough for one of the largest.
+    pub bodies_memory: Size,
+    /// The most that answers to queries may take of memory until their clients have read them.
+    /// Above it queries hear 503, and answers that have begun wait for their clients.
+    pub answers_memory: Size,
     /// The largest request head. Above it 431.
     pub max_header_size: Size,
     /// Connections at once, all listeners together. One more hears 503 and is closed.
     pub max_connections: usize,
     /// How long clients may take.
     pub timeouts: Timeouts,
+    /// Web pages that may write and query besides those of Weir's own origin: their origins as
+    /// browsers send them, `"https://grafana.example.com"`, one or a list of them; `"*"` is every
+    /// page there is. Those of other origins hear 403.
+    #[serde(deserialize_with = "watch::list::one_or_many")]
+    #[schemars(with = "watch::list::OneOrMany<String>")]
+    pub cors: Vec<String>,
     /// The secret that JSON web tokens (`Authorization: Bearer`) are signed with; without it they
     /// are refused.
     pub token_secret: Secret,
@@ -76,9 +92,12 @@ impl Default for Settings {
             version: "1.8.10".to_owned(),
             max_body_size: Size::from_bytes(25_000_000),
             max_decompressed_size: Size::from_bytes(100_000_000),
+            bodies_memory: Size::from_mib(512),
+            answers_memory: Size::from_mib(256),
             max_header_size: Size::from_kib(64),
             max_connections: 16_384,
             timeouts: Timeouts::default(),
+            cors: Vec::new(),
             token_secret: Secret::default(),
             token_secret_file: None,
             user: Vec::new(),
@@ -169,6 +188,17 @@ impl Settings {
         }
     }
 
+    /// How much all bodies may take: as much as one of the largest does, in any case.
+    pub(super) fn bodies_memory_max(&self) -> usize {
+        let one = self.max_body_size.len().saturating_add(self.max_decompressed_size.len());
+        self.bodies_memory.len().max(one)
+    }
+
+    /// How much all answers may take: as much as some do, in any case.
+    pub(super) fn answers_memory_max(&self) -> usize {
+        self.answers_memory.len().max(ANSWERS_BYTES_MIN)
+    }
+
     /// The secret of JSON web tokens, read from its file where one is named.
     pub(super) fn token_secret(&self) -> Result<Option<String>, SettingsError> {
         let Some(path) = &self.token_secret_file else {
@@ -219,6 +249,10 @@ impl Settings {
         }
         if self.max_decompressed_size.bytes() > u64::from(u32::MAX) / 2 {
             return wrong("max-decompressed-size", "must be at most 2GiB".to_owned());
+        }
+        if let Some(text) = self.cors.iter().find(|text| !origin::is_origin(text)) {
+            let what = "is no origin; write \"https://grafana.example.com\", without a path";
+            return wrong("cors", format!("{text:?} {what}"));
         }
         for (key, value) in &self.stamp {
             if let Err(error) = StampTag::new(key, value) {

@@ -23,6 +23,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use flow::drain::Started;
+use flow::memory::MemoryShare;
 use flow::poll_set::PollSet;
 use flow::stream::{Bare, Stream};
 use journal::Ticket;
@@ -45,8 +46,9 @@ pub struct Short {
 struct Member {
     bare: Bare,
     connection: Rc<Connection>,
-    /// The beginning of a request.
+    /// The beginning of a request, and its share of the memory that bodies have.
     held: Vec<u8>,
+    share: Option<MemoryShare>,
     /// There may be something to read.
     ready: bool,
     /// The client has ended its side, or the connection has failed.
@@ -179,6 +181,7 @@ impl<'a> Place<'a> {
             bare,
             connection,
             held: Vec::new(),
+            share: None,
             ready: false,
             ended: false,
             waiting: None,

@@ -1,5 +1,6 @@
 //! `/write` and `/api/v2/write`: from a request to a journal record, and to 204 once it is safe.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use http::request::Parts;
@@ -10,8 +11,11 @@ use watch::watchdog::Stage;
 use wire::line::{self, Precision};
 
 use super::answer::{self, Answer};
+use super::aside::LINES_AT_ONCE_MAX;
+use super::body::Whole;
 use super::destination::{Destination, Resolved};
 use super::http::Connection;
+use super::large::{Large, Read};
 use super::parameters::{self, WriteParameters};
 use super::{Front, body};
 
@@ -141,13 +145,19 @@ impl<'a> Write<'a> {
         let Resolved::To(destination) = gateway.lookup(db, rp).ok()? else {
             return None;
         };
-        let (limits, pulse) = (gateway.live().limits, &self.front.worker.pulse);
-        let taken = body::unfolded(self.headers, body, limits, pulse).and_then(|unfolded| {
-            let mut parsed = self.parse(unfolded.as_deref().unwrap_or(body), precision);
-            self.check(&mut parsed.outcome, rp, Some(&destination))?;
-            self.append(parsed, db, Some(&destination))
-        });
-        Some(taken)
+        let unfolded;
+        let mut body = body;
+        if body::is_gzip(self.headers) {
+            let (max, pulse) = (gateway.live().limits.decompressed_max, &self.front.worker.pulse);
+            match body::unfolded_at_once(body, LINES_AT_ONCE_MAX, max, pulse) {
+                Ok(whole) => unfolded = whole?,
+                Err(refusal) => return Some(Err(refusal)),
+            }
+            body = &unfolded;
+        }
+        let mut parsed = self.parse(body, precision);
+        let checked = self.check(&mut parsed.outcome, rp, Some(&destination));
+        Some(checked.and_then(|()| self.append(parsed, db, Some(&destination))))
     }
 
     /// The checks stand in InfluxDB's order, so that a request with several faults hears of the
@@ -155,7 +165,11 @@ impl<'a> Write<'a> {
     async fn answer(&self, body: Incoming) -> Result<(), Answer> {
         let gateway = &self.front.gateway;
         let (name, password) = (&self.parameters.user, &self.parameters.password);
-        let user = gateway.auth.user(name.clone(), password.clone(), self.headers).await?;
+        let (name, password) = (name.clone(), password.clone());
+        // A password is checked in our time, not in that of the body.
+        self.connection.progress.serving();
+        let user = gateway.auth.user(name, password, self.headers, self.connection.peer).await?;
+        self.connection.progress.body();
         let precision = self.precision()?;
         let (db, rp) = self.target()?;
         let destination = self.destination(db, rp).await?;
@@ -164,15 +178,63 @@ impl<'a> Write<'a> {
             let message = format!("{name:?} user is not authorized to write to database {db:?}");
             return Err(answer::error(StatusCode::FORBIDDEN, &message));
         }
-        let live = gateway.live();
-        let body = body::read(self.headers, body, live.limits, &self.front.worker.pulse).await?;
+        let limits = gateway.live().limits;
+        let whole = body::read(self.headers, body, limits, &gateway.bodies).await;
+        let whole = whole.inspect_err(|refusal| self.count_refusal(refusal))?;
+        let Some(body) = whole.at_once(LINES_AT_ONCE_MAX, &self.front.worker.pulse)? else {
+            return self.answer_large(whole, precision, (db, rp), destination).await;
+        };
         let mut parsed = self.parse(&body, precision);
-        drop(body);
+        drop((whole, body));
         self.check(&mut parsed.outcome, rp, destination.as_ref())?;
         if parsed.outcome.points > 0 {
             self.front.room().await?;
         }
         self.append(parsed, db, destination.as_ref())?.acknowledged(self.front).await
+    }
+
+    /// The same for what is too large for the worker.
+    async fn answer_large(
+        &self,
+        body: Whole,
+        precision: Precision,
+        (db, rp): (&str, &str),
+        destination: Option<Destination>,
+    ) -> Result<(), Answer> {
+        let gateway = Arc::clone(&self.front.gateway);
+        self.connection.progress.serving();
+        let large = Large {
+            body,
+            precision,
+            stamp: self.connection.stamp.tags().to_vec(),
+            unsigned: gateway.live().settings.unsigned_integers,
+            destination: destination.clone().filter(|_| self.consistency().is_ok()),
+        };
+        let reader = Arc::clone(&gateway);
+        let read = gateway.aside.run(move || large.read(&reader)).await?;
+        let Read { mut outcome, points, checked, begun, done } =
+            read.map_err(Answer::from).inspect_err(|refusal| self.count_refusal(refusal))?;
+        let found = self.found(&outcome, rp, destination.as_ref())?.cloned();
+        if let Some(checked) = checked {
+            gateway.metrics.points_refused.add(u64::from(checked.dropped));
+            leave_out(&mut outcome, checked);
+        }
+        let parsed = Parsed { outcome, begun, done };
+        let count = parsed.outcome.points;
+        let Some(to) = found.filter(|_| count > 0) else {
+            return Taken { ticket: None, parsed }.settled(self.front, Ok(()), Instant::now());
+        };
+        self.front.room().await?;
+        let ticket = gateway.append_aside(db, &to, points, count).await?;
+        let settled = gateway.acknowledged_aside(ticket).await;
+        Taken { ticket: Some(ticket), parsed }.settled(self.front, settled, Instant::now())
+    }
+
+    /// Counts what is refused for want of memory.
+    fn count_refusal(&self, refusal: &Answer) {
+        if refusal.status() == StatusCode::SERVICE_UNAVAILABLE {
+            self.front.gateway.metrics.refused.memory.inc();
+        }
     }
 
     /// Puts the points into the journal.
@@ -188,32 +250,41 @@ impl<'a> Write<'a> {
         Ok(Taken { ticket, parsed })
     }
 
-    /// Looks at what else there is to refuse of points; there is no `destination` where the
-    /// database has no such policy. Takes out what the embedded store would refuse: InfluxDB drops
-    /// such a point whole and says so, before the lines it could not read.
+    /// Looks at what else there is to refuse of points. Takes out what the embedded store would
+    /// refuse: InfluxDB drops such a point whole and says so, before the lines it could not read.
     fn check(
         &self,
         outcome: &mut line::Outcome,
         rp: &str,
         destination: Option<&Destination>,
     ) -> Result<(), Answer> {
-        if outcome.points + outcome.dropped == 0 {
+        let Some(destination) = self.found(outcome, rp, destination)? else {
             return Ok(());
-        }
-        self.consistency()?;
-        let Some(destination) = destination else {
-            let message = format!("retention policy not found: {rp}");
-            return Err(answer::error(StatusCode::INTERNAL_SERVER_ERROR, &message));
         };
         let mut points = self.front.points.borrow_mut();
-        if let Some(checked) = self.front.check(destination, &mut points)
-            && checked.dropped > 0
-        {
-            outcome.points = checked.kept;
-            outcome.dropped += checked.dropped;
-            outcome.reason = checked.reason.or(outcome.reason.take());
+        if let Some(checked) = self.front.check(destination, &mut points) {
+            leave_out(outcome, checked);
         }
         Ok(())
+    }
+
+    /// Where points go, if there are any; there is no `destination` where the database has no such
+    /// policy.
+    fn found<'d>(
+        &self,
+        outcome: &line::Outcome,
+        rp: &str,
+        destination: Option<&'d Destination>,
+    ) -> Result<Option<&'d Destination>, Answer> {
+        if outcome.points + outcome.dropped == 0 {
+            return Ok(None);
+        }
+        self.consistency()?;
+        if destination.is_none() {
+            let message = format!("retention policy not found: {rp}");
+            return Err(answer::error(StatusCode::INTERNAL_SERVER_ERROR, &message));
+        }
+        Ok(destination)
     }
 
     /// Where the points go; `None` where the database has no policy of that name.
@@ -231,7 +302,7 @@ impl<'a> Write<'a> {
     /// Leaves the points in the worker's buffer, which nobody else uses before they are appended.
     fn parse(&self, body: &[u8], precision: Precision) -> Parsed {
         self.connection.progress.serving();
-        let _stage = self.front.worker.pulse.enter(Stage::Parse);
+        let _stage = self.front.worker.pulse.enter_sized(Stage::Parse, body.len());
         let begun = Instant::now();
         let mut points = self.front.points.borrow_mut();
         points.clear();
@@ -273,5 +344,14 @@ impl<'a> Write<'a> {
             "" | "any" | "one" | "quorum" | "all" => Ok(()),
             _ => Err(answer::error(StatusCode::BAD_REQUEST, "invalid consistency level")),
         }
+    }
+}
+
+/// Counts the points that the embedded store would refuse as dropped.
+fn leave_out(outcome: &mut line::Outcome, checked: store::Checked) {
+    if checked.dropped > 0 {
+        outcome.points = checked.kept;
+        outcome.dropped += checked.dropped;
+        outcome.reason = checked.reason.or(outcome.reason.take());
     }
 }

@@ -1,6 +1,5 @@
 //! Which bytes are a request of the plainest form, as a pure function.
 
-use std::cmp::Ordering;
 use std::mem::MaybeUninit;
 
 use flow::scratch;
@@ -8,6 +7,7 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, HeaderName, HeaderValue};
 
 use super::super::request_id;
+use super::super::requests::is_blank;
 use super::super::write::Api;
 
 /// Headers of a request on the short way.
@@ -15,7 +15,9 @@ const HEADERS_MAX: usize = 32;
 
 /// What the bytes of a connection are, as far as they have come.
 pub enum Cut<'a> {
-    /// One request and nothing behind it.
+    /// Nothing that a request begins with.
+    Nothing,
+    /// One request and nothing behind it but empty lines.
     Whole(Plain<'a>),
     /// The beginning of one; whether its head is complete.
     Part { head: bool },
@@ -31,12 +33,15 @@ pub struct Plain<'a> {
     pub query: &'a str,
     /// Those that matter to a write.
     pub headers: HeaderMap,
-    /// All that came behind the head.
+    /// What came behind the head, up to the request's end.
     pub body: &'a [u8],
 }
 
 /// What `bytes` are, for a head and a body that may have so many bytes.
 pub fn cut(bytes: &[u8], head_max: usize, body_max: usize) -> Cut<'_> {
+    if is_blank(bytes) {
+        return Cut::Nothing;
+    }
     let mut fields = [const { MaybeUninit::uninit() }; HEADERS_MAX];
     let mut head = httparse::Request::new(&mut []);
     let head_len = match head.parse_with_uninit_headers(bytes, &mut fields) {
@@ -50,10 +55,10 @@ pub fn cut(bytes: &[u8], head_max: usize, body_max: usize) -> Cut<'_> {
         Some((plain, length))
             if length <= body_max && head_len.saturating_add(length) <= scratch::SIZE =>
         {
-            match plain.body.len().cmp(&length) {
-                Ordering::Less => Cut::Part { head: true },
-                Ordering::Equal => Cut::Whole(plain),
-                Ordering::Greater => Cut::Other,
+            match plain.body.split_at_checked(length) {
+                None => Cut::Part { head: true },
+                Some((body, behind)) if is_blank(behind) => Cut::Whole(Plain { body, ..plain }),
+                Some(_) => Cut::Other,
             }
         }
         _ => Cut::Other,
@@ -98,7 +103,8 @@ impl<'a> Plain<'a> {
 const KEPT: [HeaderName; 4] =
     [AUTHORIZATION, CONTENT_ENCODING, request_id::X_REQUEST_ID, request_id::REQUEST_ID];
 /// Those that change how the request or its answer is to be read.
-const OTHER: [&str; 5] = ["transfer-encoding", "expect", "upgrade", "origin", "te"];
+const OTHER: [&str; 6] =
+    ["transfer-encoding", "expect", "upgrade", "origin", "sec-fetch-site", "te"];
 
 /// Whether a byte is one that every reading of URLs takes in a query.
 fn is_plain(byte: u8) -> bool {
@@ -123,6 +129,7 @@ mod tests {
     /// In a word, what bytes are taken for.
     fn kind(bytes: &[u8]) -> &'static str {
         match cut(bytes, HEAD_MAX, BODY_MAX) {
+            Cut::Nothing => "nothing",
             Cut::Whole(_) => "whole",
             Cut::Part { head: false } => "part of a head",
             Cut::Part { head: true } => "part of a body",
@@ -148,10 +155,28 @@ mod tests {
         let bytes = write("", "cpu v=1\n");
         let head = bytes.len() - 8;
         for len in 0..bytes.len() {
-            let expected = if len < head { "part of a head" } else { "part of a body" };
+            let expected = match len {
+                0 => "nothing",
+                _ if len < head => "part of a head",
+                _ => "part of a body",
+            };
             assert_eq!(kind(&bytes[..len]), expected, "{len} bytes");
         }
         assert_eq!(kind(&bytes), "whole");
+    }
+
+    #[test]
+    fn empty_lines_around_a_request_are_no_part_of_it() {
+        for blank in ["\n", "\r\n", "\r\n\r\n"] {
+            assert_eq!(kind(blank.as_bytes()), "nothing");
+            let bytes = [blank.as_bytes(), &write("", "cpu v=1\n"), blank.as_bytes()].concat();
+            let Cut::Whole(plain) = cut(&bytes, HEAD_MAX, BODY_MAX) else {
+                panic!("not taken: {blank:?}");
+            };
+            assert_eq!(plain.body, b"cpu v=1\n");
+        }
+        let next = [write("", "cpu v=1\n"), b"\r\nPOST".to_vec()].concat();
+        assert_eq!(kind(&next), "other");
     }
 
     #[test]
@@ -186,7 +211,9 @@ mod tests {
             vec![b'x'; HEAD_MAX],
             [b"POST /write?db=".as_slice(), &vec![b'x'; HEAD_MAX]].concat(),
         ];
-        for name in ["Transfer-Encoding", "Expect", "Upgrade", "Origin", "TE", "te"] {
+        for name in
+            ["Transfer-Encoding", "Expect", "Upgrade", "Origin", "Sec-Fetch-Site", "TE", "te"]
+        {
             all.push(write(&format!("{name}: x\r\n"), "cpu v=1\n"));
         }
         for value in ["close", "Upgrade", "keep-alive, TE", ""] {
@@ -209,7 +236,8 @@ mod tests {
             let at = at.min(bytes.len());
             bytes.splice(at..(at + piece.len()).min(bytes.len()), piece);
             if let Cut::Whole(plain) = cut(&bytes, HEAD_MAX, BODY_MAX) {
-                prop_assert!(bytes.ends_with(plain.body));
+                let (body, whole) = (plain.body.as_ptr_range(), bytes.as_ptr_range());
+                prop_assert!(whole.start < body.start && body.end <= whole.end);
                 prop_assert!(plain.query.len() + plain.body.len() < bytes.len());
             }
         }

@@ -63,6 +63,8 @@ async fn connection(short: Rc<Short>, stream: Stream, peer: SocketAddr, drain: D
     let connection = Rc::new(Connection {
         stamp: Stamp::of(&BTreeMap::new(), peer),
         progress: stream.progress().clone(),
+        peer: peer.ip(),
+        tls: false,
     });
     let draining = std::pin::pin!(drain.started());
     let Some(mut stream) = serve(Some(&short), &connection, stream, draining).await else {

@@ -1,13 +1,14 @@
 //! The one task that serves a worker's plain writes: it reads what has come, and answers what is
 //! acknowledged.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flow::poll_set::Ready;
 use flow::progress::Phase;
@@ -18,6 +19,7 @@ use watch::watchdog::Stage;
 
 use super::super::Front;
 use super::super::answer::Answer;
+use super::super::body;
 use super::super::request_id::RequestId;
 use super::super::write::{Taken, Write};
 use super::cut::{Cut, Plain, cut};
@@ -25,6 +27,11 @@ use super::{Left, Member, Short};
 
 /// How many connections may be served before the worker's other tasks have their turn.
 const SERVED_MAX: usize = 256;
+
+/// How long reading may take before they have it, which large and compressed bodies make long; and
+/// after how many plain requests it is looked at the clock.
+const READING_MAX: Duration = Duration::from_millis(5);
+const REQUESTS_A_LOOK: usize = 16;
 
 /// While so many writes wait for the journal, the next thing to do comes within microseconds.
 const BUSY_MIN: usize = 32;
@@ -38,6 +45,8 @@ const OUT_KEPT_MAX: usize = 256 << 10;
 
 /// What came of reading.
 enum Turn {
+    /// Nothing has.
+    Nothing,
     /// Not all of it has come.
     More,
     /// The rest of the connection goes the long way.
@@ -63,6 +72,7 @@ pub async fn run(front: Rc<Front>) {
         front: &front,
         short,
         ready: Vec::new(),
+        reading: Reading::begin(Instant::now()),
         pending: Tickets::new(),
         settled: Vec::new(),
         sends: Sends::new(),
@@ -82,6 +92,8 @@ struct Turns<'a> {
     short: &'a Short,
     /// What may be read now.
     ready: Vec<Ready>,
+    /// How long has been read in this turn of the task.
+    reading: Reading,
     pending: Tickets<Pending>,
     /// What is to be answered now.
     settled: Vec<(Pending, Result<(), AckError>)>,
@@ -91,6 +103,35 @@ struct Turns<'a> {
     out: Vec<u8>,
     /// What came of them, by their numbers.
     outcomes: Vec<(usize, io::Result<usize>)>,
+}
+
+/// How long a turn of the task has read.
+struct Reading {
+    begun: Instant,
+    /// Requests since it was looked at the clock; a compressed one counts for all.
+    requests: Cell<usize>,
+    over: Cell<bool>,
+}
+
+impl Reading {
+    fn begin(now: Instant) -> Self {
+        Self { begun: now, requests: Cell::new(0), over: Cell::new(false) }
+    }
+
+    /// Notes a request that was read.
+    fn note(&self, is_gzip: bool) {
+        let requests = self.requests.get() + if is_gzip { REQUESTS_A_LOOK } else { 1 };
+        let look = requests >= REQUESTS_A_LOOK;
+        self.requests.set(if look { 0 } else { requests });
+        if look && self.begun.elapsed() > READING_MAX {
+            self.over.set(true);
+        }
+    }
+
+    /// Whether the rest is for the next turn.
+    fn is_over(&self) -> bool {
+        self.over.get()
+    }
 }
 
 /// An answer among those that are to be sent.
@@ -107,8 +148,9 @@ impl Turns<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let (front, short) = (self.front, self.short);
         let (mut served, mut looks) = (0, 0);
+        let mut now = Instant::now();
+        self.reading = Reading::begin(now);
         loop {
-            let now = Instant::now();
             while let Poll::Ready(Some(one)) = self.pending.poll_next(&front.appender, cx) {
                 self.settled.push(one);
             }
@@ -117,10 +159,12 @@ impl Turns<'_> {
             if !self.answers.is_empty() {
                 self.send();
                 looks = 0;
+                now = Instant::now();
                 continue;
             }
             let found = match short.set.poll(cx, |ready| self.ready.push(ready)) {
                 Poll::Ready(found) => found,
+                Poll::Pending if !self.ready.is_empty() => 0,
                 Poll::Pending if looks >= LOOKS_MAX || self.pending.waiting() < BUSY_MIN => {
                     return Poll::Pending;
                 }
@@ -132,18 +176,24 @@ impl Turns<'_> {
             self.read_ready();
             looks = if found == 0 { looks + 1 } else { 0 };
             served += found;
-            if served > SERVED_MAX {
+            if served > SERVED_MAX || self.reading.is_over() {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
+            now = Instant::now();
         }
     }
 
-    /// Reads what has come.
+    /// Reads what has come, as far as there is time for it.
     fn read_ready(&mut self) {
         let mut ready = std::mem::take(&mut self.ready);
         self.short.prefetch(ready.iter().map(|ready| ready.key as usize));
-        for Ready { key, ended } in ready.drain(..) {
+        let mut read = 0;
+        for &Ready { key, ended } in &ready {
+            if self.reading.is_over() {
+                break;
+            }
+            read += 1;
             let key = key as usize;
             self.short.with(key, |member| {
                 member.ready = true;
@@ -151,6 +201,9 @@ impl Turns<'_> {
                 self.read(key, member);
             });
         }
+        ready.drain(..read);
+        // What was found meanwhile comes behind.
+        ready.append(&mut self.ready);
         self.ready = ready;
     }
 
@@ -194,6 +247,7 @@ impl Turns<'_> {
     /// Takes what came, together with what was held, and holds what it is too early for.
     fn take(&mut self, key: usize, member: &mut Member, came: &[u8]) {
         let mut held = std::mem::take(&mut member.held);
+        member.share = None;
         let turn = if held.is_empty() {
             self.look(member, came, false)
         } else {
@@ -207,7 +261,12 @@ impl Turns<'_> {
             member.held = held;
         }
         match turn {
-            Turn::More => {}
+            Turn::Nothing => {}
+            // Where there is no memory the long way says so.
+            Turn::More => match self.front.gateway.bodies.take(member.held.len()) {
+                None => member.left = Some(Left::Other),
+                share => member.share = share,
+            },
             Turn::Other => member.left = Some(Left::Other),
             Turn::Write(Err(refusal), id) => self.answer(key, member, &Err(refusal), &id),
             Turn::Write(Ok(taken), id) => match taken.ticket() {
@@ -230,6 +289,10 @@ impl Turns<'_> {
         let live = self.front.gateway.live();
         match cut(bytes, live.settings.max_header_size.len(), live.limits.body_max) {
             Cut::Other => Turn::Other,
+            Cut::Nothing => {
+                progress.idle();
+                Turn::Nothing
+            }
             Cut::Part { head: false } if again => Turn::Other,
             Cut::Part { head } => {
                 // Once, since the time of a body counts from there.
@@ -241,7 +304,9 @@ impl Turns<'_> {
             Cut::Whole(request) => {
                 let Plain { api, query, headers, body } = &request;
                 let write = Write::new(self.front, connection, *api, query, headers);
-                match write.take_at_once(body) {
+                let taken = write.take_at_once(body);
+                self.reading.note(body::is_gzip(headers));
+                match taken {
                     Some(taken) => Turn::Write(taken, self.front.ids.of(headers)),
                     None => Turn::Other,
                 }
@@ -291,6 +356,10 @@ impl Turns<'_> {
             self.short.with(answer.key, |member| {
                 member.answering = false;
                 member.left = answer.left_behind(sent, &out);
+                if self.reading.is_over() && member.ready {
+                    let key = answer.key as u64;
+                    return self.ready.push(Ready { key, ended: member.ended });
+                }
                 self.read(answer.key, member);
             });
         }
