@@ -11,7 +11,7 @@ use postgres::auth::{
 };
 use postgres::settings::Method;
 
-static MOCK: LazyLock<Option<Mock>> = LazyLock::new(|| Mock::new([&b"seed"[..]]));
+static MOCK: LazyLock<Mock> = LazyLock::new(|| Mock::new(b"seed"));
 static VERIFIER: LazyLock<Verifier> = LazyLock::new(|| {
     Verifier::parse(
         "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:\
@@ -20,13 +20,13 @@ static VERIFIER: LazyLock<Verifier> = LazyLock::new(|| {
 });
 
 fuzz_target!(|messages: Vec<&[u8]>| {
-    let Some(mock) = MOCK.as_ref() else { return };
     for method in [Method::ScramSha256, Method::Md5] {
         let ask = Ask {
             method,
             user: "user",
             verifier: Some(&VERIFIER),
-            mock,
+            mock: &MOCK,
+            there: None,
             binding: None,
             is_named: false,
         };

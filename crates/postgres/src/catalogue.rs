@@ -3,18 +3,21 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 
-use crate::backends::Backends;
+use crate::backends::{Backends, ClientLogin, OwnError};
 use crate::plan::{Facts, Unsettles};
+use crate::server::Rows;
 
 /// Facts are loaded anew so often, for what changes without a statement that Weir sees.
 const REFRESH: Duration = Duration::from_secs(30);
 /// After a change so long, so that a migration of many statements is one load.
 const SETTLE: Duration = Duration::from_millis(200);
+/// So often at most it is looked whether statements that may do so have changed something.
+const LOOK: Duration = Duration::from_secs(1);
 /// After a load failed; twice as long after each further one, up to `REFRESH`.
 const RETRY: Duration = Duration::from_secs(2);
 
@@ -38,8 +41,12 @@ pub struct Catalogue {
     /// Held while facts are put in place, so that none come after what makes them wrong.
     publishing: Mutex<()>,
     wanted: Arc<Notify>,
+    /// When it was looked last whether something has changed behind a statement that called it.
+    looked: Mutex<Option<Instant>>,
     /// A loader was given out.
     loading: AtomicBool,
+    /// Of a client that a server has let into the database, where Weir's own user may not be.
+    login: Mutex<Option<ClientLogin>>,
 }
 
 impl Drop for Catalogue {
@@ -79,7 +86,9 @@ impl Catalogue {
             unsettled: AtomicU64::new(0),
             publishing: Mutex::new(()),
             wanted: Arc::new(Notify::new()),
+            looked: Mutex::default(),
             loading: AtomicBool::new(false),
+            login: Mutex::default(),
         })
     }
 
@@ -110,10 +119,21 @@ impl Catalogue {
             Unsettles::Changes => {
                 self.changes.fetch_add(1, Ordering::AcqRel);
                 let _publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
-                self.set(Facts::none());
+                let forgotten = self.facts.load().forgotten();
+                self.set(forgotten);
             }
         }
         self.wanted.notify_one();
+    }
+
+    /// A statement was run that may have changed the catalogue by what it calls: it is looked
+    /// whether it has, if that was not done just now.
+    pub fn may_have_changed(&self) {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        if looked.is_none_or(|at| at.elapsed() > LOOK) {
+            *looked = Some(Instant::now());
+            self.wanted.notify_one();
+        }
     }
 
     /// A statement that changes what facts rest on is about to be sent.
@@ -121,6 +141,33 @@ impl Catalogue {
         self.unsettled.fetch_add(1, Ordering::AcqRel);
         self.changed(Unsettles::Changes);
         Unsettled(Arc::clone(self))
+    }
+
+    /// A server has let a client into the database.
+    pub fn has_logged_in(&self, login: ClientLogin) {
+        let mut known = self.login.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_none() {
+            *known = Some(login);
+            if !self.facts.load().are_loaded() {
+                self.wanted.notify_one();
+            }
+        }
+    }
+
+    /// Asks as Weir's own user; as a client's, where the own one is not let into the database.
+    async fn ask(&self, backends: &Backends, sql: &str) -> Result<Rows, OwnError> {
+        let error = match backends.rows(&self.database, None, sql).await {
+            Err(error) if error.is_of_this_login() => error,
+            asked => return asked,
+        };
+        let login = self.login.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(login) = login else { return Err(error) };
+        let asked = backends.rows(&self.database, Some(&login), sql).await;
+        if asked.as_ref().is_err_and(OwnError::is_of_this_login) {
+            // Another's may do.
+            *self.login.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        asked
     }
 
     fn is_settled(&self) -> bool {
@@ -176,7 +223,7 @@ impl Catalogue {
         if !self.is_settled() {
             return Ok(None);
         }
-        let ask = async |sql| backends.rows(&self.database, sql).await.map_err(|e| e.to_string());
+        let ask = async |sql| self.ask(backends, sql).await.map_err(|error| error.to_string());
         // Before the facts: what changes between the two is seen the next time.
         let now = ask(Facts::state_query()).await?.into_iter().flatten().next().flatten();
         if now.is_some() && now == *state && self.facts.load().are_loaded() {
@@ -231,7 +278,7 @@ fn warn(database: &str, error: &str) {
         database,
         error,
         "what functions and tables there are is not known, so nothing is proven to be a read: all \
-         statements go to the primary, one server connection each"
+         statements go to the primary, one server connection each, which is closed behind it"
     );
 }
 

@@ -1,21 +1,31 @@
 //! Who may come in, and what for: the rules and the users of the settings, and `auth_query`.
 
 mod remote;
+mod salts;
+pub(crate) mod slowing;
+pub(crate) mod turns;
 
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tokio::runtime::Handle;
 use wire::postgres::{Refusal, sqlstate};
 
 use crate::auth::auth_query::Outcome;
-use crate::auth::{Ask, ChannelBinding, Credentials, Mock, Secret, Users, Verifier, common_name};
+use crate::auth::{
+    Ask, ChannelBinding, Credentials, Derivation, Kind, Mock, Secret, Users, Verifier, common_name,
+};
 use crate::backends::Backends;
 use crate::settings::{AuthQuery, AuthRule, ClientCertificate, Method, Settings};
 use remote::Remote;
+pub use salts::Salts;
+
+/// How long a user of the file waits for what `auth_query` says of it. Nothing comes of it, but
+/// that the user can't be told by the time from one that the file does not have.
+const IN_VAIN_MAX: Duration = Duration::from_secs(1);
 
 /// The users cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -30,9 +40,14 @@ pub enum DoorError {
         /// The system's answer.
         source: std::io::Error,
     },
-    /// No random bytes can be had.
-    #[error("this machine gives no random bytes")]
-    Random,
+    /// The file of the secret for salts.
+    #[error("salt-file {file}: {source}; it is made by Weir where it is not there")]
+    Salts {
+        /// Which.
+        file: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
 }
 
 /// What is checked of those who come.
@@ -47,7 +62,17 @@ pub struct Doors {
 pub struct Door {
     doors: Arc<Doors>,
     rule: AuthRule,
+    found: Found,
+}
+
+/// What is known of a user.
+#[derive(Default)]
+struct Found {
     verifier: Option<Verifier>,
+    /// What a server keeps of its new users' passwords, where users come from one.
+    there: Option<Kind>,
+    /// `auth_query` has no answer, so nobody can be said to be unknown.
+    unsure: bool,
 }
 
 impl Doors {
@@ -55,24 +80,26 @@ impl Doors {
     ///
     /// # Errors
     /// A password's file cannot be read.
-    pub fn new(settings: &Settings) -> Result<Self, DoorError> {
+    pub fn new(settings: &Settings, salts: &Salts) -> Result<Self, DoorError> {
         let mut users = Users::default();
         for user in &settings.user {
             let stored = read(&user.name, user.password_file.as_deref(), user.secret())?;
             users.insert(&user.name, stored.as_ref(), None);
         }
-        // The same after a restart: a salt that changes says that the user is made up. Users in the
-        // file are a seed themselves.
-        let seed = settings.backend.first().map_or("", |backend| backend.password.reveal());
-        let mock = users.mock(seed.as_bytes()).ok_or(DoorError::Random)?;
+        let mock = users.mock(salts.expose());
         let remote = settings.auth_query.as_ref().map(|query| remote(query, &users)).transpose()?;
         Ok(Self { settings: settings.clone(), users, mock, remote })
+    }
+
+    /// What is to be computed before its users come, so that they need not wait for it.
+    pub fn derivations(&self) -> Vec<Derivation> {
+        self.users.derivations(&self.mock)
     }
 
     /// What a client from there has to show.
     ///
     /// # Errors
-    /// What it is told: there is no rule for it.
+    /// What it is told: there is no rule for it, nor for anybody else who comes that way.
     pub async fn find(
         self: Arc<Self>,
         backends: &Arc<Backends>,
@@ -82,52 +109,119 @@ impl Doors {
         database: &str,
         user: &str,
     ) -> Result<Door, Refusal> {
-        let rule = self.settings.auth.iter().find(|rule| rule.fits(from, tls, database, user));
-        let rule = match rule {
-            Some(rule) => rule.clone(),
-            None if self.settings.auth.is_empty() => AuthRule::everyone(Method::Md5),
-            None => {
-                let what = format!("no rule of postgres.auth is for user \"{user}\" there");
-                return Err(Refusal::fatal(sqlstate::INVALID_AUTHORIZATION, what));
+        let fitting = self.settings.auth.iter().find(|rule| rule.fits(from, tls, database, user));
+        let (rule, refused) = match fitting {
+            Some(rule) if rule.method != Method::Reject => (Some(rule.clone()), None),
+            None if self.settings.auth.is_empty() => (None, None),
+            _ => {
+                let refused = refused(fitting, user);
+                // Who may come in is told by the question as well: it is the same for all.
+                let Some(rule) = self.another_s(from, tls, user) else { return Err(refused) };
+                (Some(rule), Some(refused))
             }
         };
-        let asks = rule.method.asks_for_password();
-        let verifier = match self.users.contains(user) || !asks || self.remote.is_none() {
-            true => self.users.verifier(user, SystemTime::now()).cloned(),
-            false => self.clone().ask(backends.clone(), control, database, user).await?,
+        let asks = rule.as_ref().is_none_or(|rule| rule.method.asks_for_password());
+        let mut found = match asks {
+            true => self.clone().look_up(backends.clone(), control, database, user).await,
+            false => Found { verifier: self.of_file(user), ..Found::default() },
         };
-        Ok(Door { doors: self, rule, verifier })
+        if let Some(refused) = refused {
+            tracing::info!(user, database, ?from, why = refused.message, "refused by the rules");
+            let kind = found.verifier.as_ref().map(Verifier::kind);
+            found = Found { verifier: None, there: kind.or(found.there), ..found };
+        }
+        let rule = rule.unwrap_or_else(|| AuthRule::everyone(self.usual(user, &found)));
+        Ok(Door { doors: self, rule, found })
     }
 }
 
 impl Doors {
-    /// Asks a server for the verifier of a user that is not in the file.
-    async fn ask(
+    fn of_file(&self, user: &str) -> Option<Verifier> {
+        self.users.verifier(user, SystemTime::now()).cloned()
+    }
+
+    /// The method without any rule: SCRAM, and md5 for whoever has nothing that SCRAM could check.
+    fn usual(&self, user: &str, found: &Found) -> Method {
+        let made_up = self.mock.kind(user, found.there);
+        match found.verifier.as_ref().map_or(made_up, Verifier::kind) {
+            Kind::Md5 => Method::Md5,
+            Kind::Plain | Kind::Scram { .. } => Method::ScramSha256,
+        }
+    }
+
+    /// The rule by which somebody else who comes that way would be asked for a password. Rules
+    /// for some users or databases only are drawn by the user's name.
+    fn another_s(&self, from: Option<IpAddr>, tls: bool, user: &str) -> Option<AuthRule> {
+        let asking = |rule: &&AuthRule| rule.comes(from, tls) && rule.method.asks_for_password();
+        let asking: Vec<&AuthRule> = self.settings.auth.iter().filter(asking).collect();
+        self.mock.pick(user, &asking).map(|rule| (*rule).clone())
+    }
+
+    /// What is known of a user: by the file, or by a server where it is not there.
+    async fn look_up(
         self: Arc<Self>,
         backends: Arc<Backends>,
         control: &Handle,
         database: &str,
         user: &str,
-    ) -> Result<Option<Verifier>, Refusal> {
-        let known = self.settings.database(database);
-        let database = known.map_or(database, |known| known.server_name(database)).to_owned();
+    ) -> Found {
+        let of_file = self.users.contains(user);
+        let verifier = self.of_file(user);
+        let Some(database) = self.asked_in(database).map(str::to_owned) else {
+            return Found { verifier, ..Found::default() };
+        };
         let user = user.to_owned();
         // Its connection belongs to the control runtime, and outlives this client.
         let asked = control.spawn(async move {
             match &self.remote {
                 Some(remote) => remote.ask(&backends, &database, &user).await,
-                None => Outcome::Unknown("there is no auth-query"),
+                None => Outcome::Unknown { why: "there is no auth-query", there: None },
             }
         });
-        match asked.await {
-            Ok(Outcome::Known(verifier)) => Ok(Some(verifier)),
-            Ok(Outcome::Unknown(_)) => Ok(None),
-            Ok(Outcome::Failed(_)) | Err(_) => Err(Refusal::fatal(
-                sqlstate::CANNOT_CONNECT_NOW,
-                "passwords can't be checked now: auth-query has no answer",
-            )),
+        let outcome = match of_file {
+            false => asked.await.ok(),
+            true => tokio::time::timeout(IN_VAIN_MAX, asked).await.ok().and_then(Result::ok),
+        };
+        match outcome {
+            _ if of_file => {
+                let unsure = matches!(outcome, Some(Outcome::Failed(_)) | None);
+                Found { verifier, there: None, unsure }
+            }
+            Some(Outcome::Known(verifier)) => {
+                Found { verifier: Some(verifier), ..Found::default() }
+            }
+            Some(Outcome::Unknown { there, .. }) => Found { there, ..Found::default() },
+            Some(Outcome::Failed(_)) | None => Found { unsure: true, ..Found::default() },
         }
     }
+
+    /// The database on the servers in which `auth_query` looks a user up, empty for the one that
+    /// Weir itself connects to; `None`: it isn't asked.
+    fn asked_in<'a>(&'a self, database: &'a str) -> Option<&'a str> {
+        let query = self.settings.auth_query.as_ref()?;
+        if !query.database.is_empty() {
+            return Some(&query.database);
+        }
+        // On a server whoever may make databases can make one of the console's name, and say
+        // there who may log in.
+        if self.settings.console.databases.iter().any(|name| name == database) {
+            return None;
+        }
+        if !self.settings.has_database(database) {
+            return Some("");
+        }
+        let known = self.settings.database(database);
+        Some(known.map_or(database, |known| known.server_name(database)))
+    }
+}
+
+/// What a client hears that no rule lets in.
+fn refused(rule: Option<&AuthRule>, user: &str) -> Refusal {
+    let what = match rule {
+        Some(_) => "connections of this user from there to this database are rejected".to_owned(),
+        None => format!("no rule of postgres.auth is for user \"{user}\" there"),
+    };
+    Refusal::fatal(sqlstate::INVALID_AUTHORIZATION, what)
 }
 
 /// A password of the settings; `None` where it is empty.
@@ -154,11 +248,6 @@ fn remote(query: &AuthQuery, users: &Users) -> Result<Remote, DoorError> {
 }
 
 impl Door {
-    /// The user's password, where it takes a computation before it can be checked.
-    pub fn cold(&self) -> Option<Verifier> {
-        self.verifier.clone().filter(|verifier| !verifier.is_warm())
-    }
-
     /// Whether the system has to be asked whose process is at the other end.
     pub fn wants_system_user(&self) -> bool {
         self.rule.method == Method::Peer
@@ -189,11 +278,22 @@ impl Door {
         Ok(Ask {
             method: rule.method,
             user,
-            verifier: self.verifier.as_ref(),
+            verifier: self.found.verifier.as_ref(),
             mock: &self.doors.mock,
+            there: self.found.there,
             binding: shown.binding,
             is_named,
         })
+    }
+
+    /// What a client is told whose password does not fit: where `auth_query` has no answer, it
+    /// may be the right one.
+    pub fn wrong(&self, refusal: Refusal) -> Refusal {
+        if !self.found.unsure || refusal.code != sqlstate::INVALID_PASSWORD {
+            return refusal;
+        }
+        let what = "passwords can't be checked now: auth-query has no answer";
+        Refusal::fatal(sqlstate::CANNOT_CONNECT_NOW, what)
     }
 }
 

@@ -2,12 +2,13 @@
 
 mod budgets;
 mod console;
+mod logins;
 mod prepared;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -19,19 +20,17 @@ use flow::{tcp, unix};
 use rand::RngCore;
 use subtle::ConstantTimeEq;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use watch::metrics::Registry;
 use watch::units::Duration;
-use wire::postgres::Refusal;
 
-use crate::auth::{Derivation, KeyCache, Keys};
 pub use console::Order;
+use logins::Logins;
 pub use prepared::Prepared;
 
-use crate::backends::{Backends, StartError};
+use crate::backends::{Backends, ClientLogin, StartError};
 use crate::catalogue::Catalogue;
 use crate::console::Snapshot;
-use crate::door::{Door, Doors};
 use crate::lock;
 use crate::metrics::Metrics;
 use crate::notify::Notifier;
@@ -41,8 +40,8 @@ use crate::worker::Front;
 
 /// Calls that wait for a worker; each is dealt with at once.
 const CALLS_MAX: usize = 1024;
-/// Passwords whose keys are kept.
-const KEYS_MAX: usize = 10_000;
+/// Long statements that are looked into at once.
+const STUDIES_MAX: usize = 2;
 
 /// Why the gateway could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -90,8 +89,9 @@ pub struct Gateway {
     pub metrics: Metrics,
     /// Where what takes time runs.
     pub control: Handle,
-    doors: ArcSwap<Doors>,
-    keys: Option<KeyCache>,
+    logins: Logins,
+    /// Where long statements are looked into.
+    studies: Arc<Semaphore>,
     endpoint: tcp::Endpoint,
     tls: Option<ServerTls>,
     connections: Limit,
@@ -165,7 +165,7 @@ impl Gateway {
     ) -> Result<Arc<Self>, OpenError> {
         settings.validate()?;
         let tls = settings.tls.as_ref().map(|tls| {
-            ServerTls::with_clients(&tls.pair(), &["postgresql"], tls.client_ca.as_deref())
+            ServerTls::with_clients(&tls.pair(), &[crate::server::ALPN], tls.client_ca.as_deref())
         });
         let tls = tls.transpose()?;
         let connections = Limit::new(settings.max_connections);
@@ -177,12 +177,14 @@ impl Gateway {
             body: Duration::from_secs(0),
             idle: Duration::from_secs(0),
             body_rate: 0,
+            answer_rate: 0,
         };
         let endpoint = tcp::Endpoint::new("postgres", connections.clone(), &timeouts, registry)
             .with_refusal(TOO_MANY);
         let backends = Backends::start(&settings, registry, &control)?;
         let gateway = Arc::new(Self {
-            doors: ArcSwap::from_pointee(Doors::new(&settings)?),
+            logins: Logins::open(&settings)?,
+            studies: Arc::new(Semaphore::new(STUDIES_MAX)),
             settings: ArcSwap::from_pointee(settings),
             notifier: Notifier::new(backends.clone(), registry, &control),
             backends,
@@ -190,7 +192,6 @@ impl Gateway {
             counts: pool_counts(registry),
             metrics: Metrics::new(registry),
             control,
-            keys: KeyCache::new(KEYS_MAX),
             endpoint,
             tls,
             connections,
@@ -205,6 +206,7 @@ impl Gateway {
             reloads: Mutex::new(mpsc::channel(1).0),
         });
         gateway.show(&Snapshot::default());
+        gateway.make_passwords_ready();
         gateway.control.spawn(Self::watch(Arc::downgrade(&gateway)));
         let shown = Arc::downgrade(&gateway);
         registry.collect(move |out| {
@@ -313,46 +315,18 @@ impl Gateway {
         receiver
     }
 
-    /// What a client from there has to show.
-    pub(crate) async fn door(
+    /// Has something looked into away from the worker, few at a time; `None`: Weir is stopping.
+    pub(crate) async fn study<T: Send + 'static>(
         &self,
-        from: Option<IpAddr>,
-        tls: bool,
-        database: &str,
-        user: &str,
-    ) -> Result<Door, Refusal> {
-        let doors = self.doors.load_full();
-        doors.find(&self.backends, &self.control, from, tls, database, user).await
-    }
-
-    /// Makes ready what a password is checked against, away from the worker.
-    pub(crate) async fn warm(&self, door: Door) -> Door {
-        if let Some(verifier) = door.cold() {
-            let _ = self.control.spawn_blocking(move || verifier.warm()).await;
-        }
-        door
-    }
-
-    /// The name of a user of the system, asked for away from the worker; its number where it has
-    /// none in `/etc/passwd`.
-    pub(crate) async fn system_user(&self, number: u32) -> String {
-        let named = self.control.spawn_blocking(move || crate::door::system_user(number)).await;
-        named.unwrap_or_else(|_| number.to_string())
-    }
-
-    /// Computes keys away from the worker; the same ones only once.
-    pub(crate) async fn derive(&self, derivation: Derivation) -> Keys {
-        if let Some(keys) = self.keys.as_ref().and_then(|known| known.get(&derivation)) {
-            return keys;
-        }
-        let asked = derivation.clone();
-        let computed = self.control.spawn_blocking(move || asked.run()).await;
-        // Only a shutdown takes the thread away; the client then waits a moment longer.
-        let keys = computed.unwrap_or_else(|_| derivation.run());
-        if let Some(known) = &self.keys {
-            known.put(&derivation, &keys);
-        }
-        keys
+        look: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let place = self.studies.clone().acquire_owned().await.ok()?;
+        let looked = self.control.spawn_blocking(move || {
+            let looked = look();
+            drop(place);
+            looked
+        });
+        looked.await.ok()
     }
 
     /// The facts of a database, by its name on the servers; not loaded before
@@ -366,6 +340,14 @@ impl Gateway {
         known.retain(|_, catalogue| catalogue.strong_count() > 0);
         known.insert(database.to_owned(), Arc::downgrade(&catalogue));
         catalogue
+    }
+
+    /// A client's user was let into a database by a server.
+    pub(crate) fn has_logged_in(&self, database: &str, login: ClientLogin) {
+        let catalogue = lock(&self.catalogues).get(database).and_then(Weak::upgrade);
+        if let Some(catalogue) = catalogue {
+            catalogue.has_logged_in(login);
+        }
     }
 
     /// Has the facts of a database loaded, which is known to exist, for as long as anybody has

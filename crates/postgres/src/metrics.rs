@@ -11,6 +11,8 @@ use crate::plan::Reason;
 pub struct Metrics {
     /// Logins that were refused.
     pub logins_refused: Counter,
+    /// Those that were told late.
+    pub logins_slowed: Counter,
     /// Rounds that rode a lane.
     pub ridden: Counter,
     /// Rounds that went by lease.
@@ -104,6 +106,11 @@ impl Metrics {
             logins_refused: counter(
                 "weir_postgres_logins_refused_total",
                 "Clients that did not come in: wrong password, no such database, no server.",
+            ),
+            logins_slowed: counter(
+                "weir_postgres_logins_slowed_total",
+                "Clients that were told late that they do not come in, since many from their \
+address had failed.",
             ),
             ridden: rounds("lane"),
             leased: rounds("lease"),

@@ -36,7 +36,7 @@ pub use validate::SettingsError;
 const PORT: u16 = 6432;
 
 /// What has no effect before a restart. Certificates are read again from the same files.
-const READ_AT_START: [&str; 4] = ["listen", "unix-sockets", "unix-socket-mode", "tls"];
+const READ_AT_START: [&str; 5] = ["listen", "unix-sockets", "unix-socket-mode", "tls", "salt-file"];
 
 /// `[postgres]`: the PostgreSQL gateway. Absent, it is off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -60,6 +60,12 @@ pub struct Settings {
     /// Let clients log in from beyond this machine without TLS. Their statements and rows, and
     /// with `method = "password"` their passwords too, can then be read on the way.
     pub allow_cleartext: bool,
+    /// A file with the secret from which the salts are made that unknown users are shown, and those
+    /// whose password stands in the file as it is; it is made where it is not there. Without it
+    /// there is one in systemd's `StateDirectory`, and without that a new one at each start:
+    /// whoever asks before and after can then tell users with a SCRAM verifier in the file from
+    /// names that are not there. Several gateways behind one address need the same.
+    pub salt_file: Option<PathBuf>,
     /// Client connections at once, all workers together. One more hears SQLSTATE 53300 and is
     /// closed.
     pub max_connections: usize,
@@ -164,6 +170,7 @@ impl Default for Settings {
             unix_socket_mode: "0777".to_owned(),
             tls: None,
             allow_cleartext: false,
+            salt_file: None,
             max_connections: 16_384,
             max_connections_per_user: 0,
             max_connections_per_database: 0,
@@ -249,6 +256,18 @@ pub enum Route {
     Replica,
 }
 
+/// What `currval` and `lastval` tell outside the transaction that has drawn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LastValues {
+    /// Nothing: the connection may be another client's by then, so SQLSTATE 55000 says what to do.
+    #[default]
+    Refuse,
+    /// The client's own: after a statement that may draw from a sequence the client keeps its
+    /// server connection until its next statement is answered, for one second at most.
+    Keep,
+}
+
 /// What the server sees as `application_name`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -265,7 +284,8 @@ pub enum ApplicationName {
 }
 
 /// `[postgres.console]`: a database within Weir that shows its state and takes commands, as the
-/// database `pgbouncer` of PgBouncer does. Nobody can connect to it unless named here.
+/// database `pgbouncer` of PgBouncer does. Nobody can connect to it unless named here; who is logs
+/// in as a `[[postgres.user]]`, or by `[postgres.auth-query]` where that names its database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Console {
@@ -348,10 +368,11 @@ impl Settings {
             self.unix_sockets != running.unix_sockets,
             self.unix_socket_mode != running.unix_socket_mode,
             self.tls != running.tls,
+            self.salt_file != running.salt_file,
         ];
         let keys = READ_AT_START.iter().zip(differ).filter(|(_, differs)| *differs);
         let keys = keys.map(|(key, _)| format!("postgres.{key}")).collect();
-        let Self { listen, unix_sockets, unix_socket_mode, tls, .. } = running.clone();
-        (Self { listen, unix_sockets, unix_socket_mode, tls, ..self }, keys)
+        let Self { listen, unix_sockets, unix_socket_mode, tls, salt_file, .. } = running.clone();
+        (Self { listen, unix_sockets, unix_socket_mode, tls, salt_file, ..self }, keys)
     }
 }

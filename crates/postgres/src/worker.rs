@@ -27,6 +27,7 @@ use wire::sql::Lifted;
 use crate::auth::Credentials;
 use crate::backends::{Backend, Backends};
 use crate::batches::{self, Batches};
+use crate::console::ServerState;
 use crate::gateway::{Call, Gateway};
 use crate::lanes::{Group, Key as GroupKey, Load, Norm};
 use crate::metrics::BackendLatencies;
@@ -65,6 +66,15 @@ const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// A leased connection.
 pub type Leased = pool::Lease<Servers>;
+
+/// Gives a connection back that is as good as it was, with nothing of its client's left on it; one
+/// that would be another if it were opened now is closed.
+pub fn give_back(mut lease: Leased) {
+    if lease.is_current() && !lease.record.is_outdated() {
+        lease.record.is_now(ServerState::Idle);
+        lease.give_back();
+    }
+}
 
 /// What a message is written into before it goes to a lane, kept so that none has to be made.
 #[derive(Default)]
@@ -426,13 +436,18 @@ impl Front {
     ) {
         let cancelling = record.cancelled();
         let limit = self.settings().timeouts.cancel.get();
-        let backend = record.backend.clone();
+        let record = record.clone();
         tokio::task::spawn_local(async move {
-            let cancel = server::cancel(backend.server(), &key);
-            match tokio::time::timeout(limit, cancel).await {
+            let cancel = server::cancel(record.backend.server(), &key);
+            let told = tokio::time::timeout(limit, cancel).await;
+            match &told {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::warn!(%error, "a statement could not be cancelled"),
                 Err(_) => tracing::warn!("a cancel took longer than postgres.timeouts.cancel"),
+            }
+            if !matches!(told, Ok(Ok(()))) {
+                // It may still arrive, when the connection is somebody else's.
+                record.outdate();
             }
             drop((cancelling, kept));
         });

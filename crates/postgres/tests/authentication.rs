@@ -258,10 +258,11 @@ fn serve(
             None => talk.more(),
         }
     };
-    let mock = Mock::new([&b"seed"[..]]).unwrap();
+    let mock = Mock::new(b"seed");
     let binding = ChannelBinding::of(&identity.certificate).filter(|_| tls);
     let binding = binding.as_ref();
-    let ask = Ask { method, user: &user, verifier, mock: &mock, binding, is_named: false };
+    let ask =
+        Ask { method, user: &user, verifier, mock: &mock, there: None, binding, is_named: false };
     let shown = authenticate(&mut talk, ask);
     if shown.is_ok() {
         greet(&mut talk);
@@ -281,7 +282,9 @@ fn authenticate(talk: &mut Talk, ask: Ask<'_>) -> Result<Credentials, Refusal> {
         step = match step {
             AuthStep::Done(credentials) => return Ok(credentials),
             AuthStep::Refused(refusal) => return Err(refusal),
-            AuthStep::Derive(derivation) => auth.derived(&derivation.run()),
+            AuthStep::Prepare(derivation) | AuthStep::Derive(derivation) => {
+                auth.derived(&derivation.run(), &mut out)
+            }
             AuthStep::More => {
                 let (tag, body) = talk.next(auth.message_bytes_max());
                 assert_eq!(tag, b'p');
@@ -399,10 +402,10 @@ fn auth_query_honours_what_postgresql_does() {
             assert!(matches!(look(user, query), Outcome::Known(_)), "{user}");
         }
         for user in ["trust", "cert", "bare", "nobody", "", "' OR true --"] {
-            assert!(matches!(look(user, query), Outcome::Unknown(_)), "{user}");
+            assert!(matches!(look(user, query), Outcome::Unknown { .. }), "{user}");
         }
         let long = "scram".repeat(20);
-        assert!(matches!(look(&long, query), Outcome::Unknown(_)));
+        assert!(matches!(look(&long, query), Outcome::Unknown { .. }));
     }
     let own = "SELECT 'app', 'secret' WHERE $1 = 'app'";
     assert!(matches!(look("app", own), Outcome::Known(Verifier::Plain(_))));

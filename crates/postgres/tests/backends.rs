@@ -223,7 +223,7 @@ fn its_own_user_needs_few_rights_and_asks_with_a_safe_search_path() {
     assert!(status[0].system.is_some() && status[0].system == status[1].system);
     assert_eq!((status[0].timeline, status[1].timeline), (Some(1), Some(1)));
     assert!(status.iter().all(|one| one.round_trip_us > 0 && one.version.is_some()));
-    let rows = watched.backends.rows("postgres", "SHOW search_path");
+    let rows = watched.backends.rows("postgres", None, "SHOW search_path");
     assert_eq!(watched.runtime.block_on(rows).unwrap()[0][0].as_deref(), Some("pg_catalog"));
 
     let mut settings = watched.settings.clone();

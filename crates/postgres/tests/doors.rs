@@ -4,21 +4,27 @@
 use std::sync::Arc;
 
 use postgres::backends::Backends;
-use postgres::door::{Doors, Shown};
+use postgres::door::{Doors, Salts, Shown};
 use postgres::settings::{AuthQuery, BackendSettings, Settings, UserSettings};
 use rig::postgres::{Auth, Cluster, PASSWORD, SUPERUSER, Setup};
 use tokio::runtime::Handle;
 use watch::metrics::Registry;
 use watch::secret::Secret;
+use wire::postgres::{Refusal, sqlstate};
 
-/// Whether a password may let `user` in, or in what words nobody can say.
+/// Whether a password may let `user` in, or what one hears whose password is none, if nobody can
+/// say.
 async fn known(doors: &Arc<Doors>, backends: &Arc<Backends>, user: &str) -> Result<bool, String> {
     let control = Handle::current();
     let local = Some("127.0.0.1".parse().unwrap());
     let found = doors.clone().find(backends, &control, local, false, "postgres", user).await;
     let door = found.map_err(|refusal| refusal.to_string())?;
     let ask = door.ask(user, &Shown::default()).map_err(|refusal| refusal.to_string())?;
-    Ok(ask.verifier.is_some())
+    if ask.verifier.is_some() {
+        return Ok(true);
+    }
+    let wrong = door.wrong(Refusal::fatal(sqlstate::INVALID_PASSWORD, "wrong"));
+    if wrong.code == sqlstate::INVALID_PASSWORD { Ok(false) } else { Err(wrong.to_string()) }
 }
 
 fn settings(cluster: &Cluster, remember: watch::units::Duration) -> Settings {
@@ -55,7 +61,7 @@ async fn a_user_that_is_not_in_the_file_is_looked_up_and_remembered() {
     );
     for remember in [0, 3600] {
         let settings = settings(&cluster, watch::units::Duration::from_secs(remember));
-        let doors = Arc::new(Doors::new(&settings).unwrap());
+        let doors = Arc::new(Doors::new(&settings, &Salts::passing()).unwrap());
         let registry = Registry::default();
         let backends = Backends::start(&settings, &registry, &Handle::current()).unwrap();
         for _ in 0..2 {

@@ -31,7 +31,7 @@ const PASSWORDS: [&str; 20] = [
 #[test]
 fn a_password_of_any_script_fits_what_postgresql_has_made_of_it() {
     let cluster = Setup::new().start();
-    let mock = Mock::new([&b"seed"[..]]).unwrap();
+    let mock = Mock::new(b"seed");
     for (at, password) in PASSWORDS.iter().enumerate() {
         let user = format!("user{at}");
         cluster.create_user(&user, password);
@@ -44,13 +44,14 @@ fn a_password_of_any_script_fits_what_postgresql_has_made_of_it() {
                 user: &user,
                 verifier: Some(&verifier),
                 mock: &mock,
+                there: None,
                 binding: None,
                 is_named: false,
             };
             let (mut auth, _) = ClientAuth::begin(ask, &mut Vec::new());
             let body = [given.as_bytes(), b"\0"].concat();
             let AuthStep::Derive(derivation) = auth.on(&body, &mut Vec::new()) else { panic!() };
-            matches!(auth.derived(&derivation.run()), AuthStep::Done(_))
+            matches!(auth.derived(&derivation.run(), &mut Vec::new()), AuthStep::Done(_))
         };
         assert!(fits(password), "{password:?}");
         assert!(!fits(&format!("{password}.")), "{password:?}");

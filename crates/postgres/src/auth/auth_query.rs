@@ -10,12 +10,17 @@
 use wire::postgres::backend::{Fields, Row, Status, ready_for_query, tag};
 use wire::postgres::frontend::{put_bind, put_execute, put_parse, put_sync};
 
-use super::Verifier;
+use super::{Kind, Verifier};
 
-/// Whether a role may log in by its password now.
-const ROLE_QUERY: &str = "SELECT rolname, rolcanlogin AND \
-     COALESCE(rolvaliduntil OPERATOR(pg_catalog.>) pg_catalog.now(), true) \
-     FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) $1::pg_catalog.name";
+/// Whether a role may log in by its password now (`t`, `f`, or `none`: it is no role), and what the
+/// server keeps of new passwords. One row, whoever is asked for.
+const ROLE_QUERY: &str = "SELECT $1::pg_catalog.text, \
+     COALESCE((SELECT CASE WHEN rolcanlogin AND \
+         COALESCE(rolvaliduntil OPERATOR(pg_catalog.>) pg_catalog.now(), true) \
+         THEN 't' ELSE 'f' END FROM pg_catalog.pg_roles \
+         WHERE rolname OPERATOR(pg_catalog.=) $1::pg_catalog.name), 'none'), \
+     pg_catalog.current_setting('password_encryption'), \
+     pg_catalog.current_setting('scram_iterations', true)";
 
 /// Startup parameters of the connection that asks, besides `user` and `database`. No client's
 /// parameters go with them.
@@ -34,7 +39,12 @@ pub enum Outcome {
     Known(Verifier),
     /// No password will do, for this reason. It is for the log: the client is asked for a password
     /// all the same, and hears that it is wrong.
-    Unknown(&'static str),
+    Unknown {
+        /// The reason.
+        why: &'static str,
+        /// What the server keeps of new passwords: what an unknown user is to look like.
+        there: Option<Kind>,
+    },
     /// The server could not say. The client is told that nobody can log in now.
     Failed(String),
 }
@@ -44,7 +54,7 @@ impl Outcome {
     pub fn verifier(&self) -> Option<&Verifier> {
         match self {
             Self::Known(verifier) => Some(verifier),
-            Self::Unknown(_) | Self::Failed(_) => None,
+            Self::Unknown { .. } | Self::Failed(_) => None,
         }
     }
 }
@@ -58,6 +68,7 @@ pub struct Lookup {
     stored: Stored,
     /// What the role says; `None`: the name is not a role's.
     may_log_in: Option<bool>,
+    there: Option<Kind>,
     failed: Option<String>,
 }
 
@@ -83,6 +94,7 @@ impl Lookup {
             complete: 0,
             stored: Stored::NoRow,
             may_log_in: None,
+            there: None,
             failed: None,
         }
     }
@@ -126,7 +138,12 @@ impl Lookup {
         match self.complete {
             0 => self.stored(value),
             _ => {
-                self.may_log_in = Some(value == Some(b"t"));
+                self.may_log_in = match value {
+                    Some(b"none") => None,
+                    value => Some(value == Some(b"t")),
+                };
+                let encryption = values.next().flatten();
+                self.there = encryption.and_then(|by| kept_as(by, values.next().flatten()));
                 Ok(())
             }
         }
@@ -154,11 +171,26 @@ impl Lookup {
         if !idle || self.complete != 2 {
             return Outcome::Failed("the query's reply is not complete".to_owned());
         }
+        let unknown = |why| Outcome::Unknown { why, there: self.there };
         match (std::mem::replace(&mut self.stored, Stored::NoRow), self.may_log_in) {
-            (Stored::NoRow, _) => Outcome::Unknown("there is no such user"),
-            (Stored::Null, _) => Outcome::Unknown("the user has no password"),
-            (_, Some(false)) => Outcome::Unknown("the password has expired, or NOLOGIN"),
+            (Stored::NoRow, _) => unknown("there is no such user"),
+            (Stored::Null, _) => unknown("the user has no password"),
+            (_, Some(false)) => unknown("the password has expired, or NOLOGIN"),
             (Stored::Verifier(verifier), _) => Outcome::Known(verifier),
         }
+    }
+}
+
+/// What a server keeps of new passwords, by its `password_encryption` and `scram_iterations`
+/// (from PostgreSQL 16 on).
+fn kept_as(encryption: &[u8], iterations: Option<&[u8]>) -> Option<Kind> {
+    match encryption {
+        b"scram-sha-256" => {
+            let iterations = iterations.and_then(|text| str::from_utf8(text).ok()?.parse().ok());
+            Some(iterations.map_or(Kind::scram(), Kind::scram_of))
+        }
+        // Before PostgreSQL 14 any truth is md5.
+        b"md5" | b"on" | b"true" | b"yes" | b"1" => Some(Kind::Md5),
+        _ => None,
     }
 }

@@ -11,10 +11,12 @@ use wire::postgres::backend::{
 use wire::postgres::frontend::{SaslInitial, password};
 use wire::postgres::{Refusal, sqlstate};
 
+use super::derivation::ITERATIONS_MAX;
 use super::scram::server::{self, Challenge, Offer, Verdict};
 use super::scram::{MECHANISM, MECHANISM_PLUS, MESSAGE_BYTES_MAX};
+use super::verifier::ITERATIONS;
 use super::{
-    ChannelBinding, Credentials, Derivation, Keys, Md5Verifier, Mock, ScramVerifier, Secret,
+    ChannelBinding, Credentials, Derivation, Keys, Kind, Md5Verifier, Mock, ScramVerifier, Secret,
     Verifier, md5, scram,
 };
 use crate::settings::Method;
@@ -32,11 +34,22 @@ pub struct Ask<'a> {
     pub verifier: Option<&'a Verifier>,
     /// For whoever has none.
     pub mock: &'a Mock,
+    /// What a server keeps of its new users' passwords, where users come from one.
+    pub there: Option<Kind>,
     /// Of Weir's own certificate, where the client came by TLS.
     pub binding: Option<&'a ChannelBinding>,
     /// What else it has shown, its certificate or the system's user at the other end of a Unix
     /// socket, may be this user by the rule.
     pub is_named: bool,
+}
+
+impl Ask<'_> {
+    /// What is kept of the user's password; of an unknown one's, what is made up.
+    pub fn kind(&self) -> Kind {
+        // Made up for known users as well: it takes as long for all.
+        let made_up = self.mock.kind(self.user, self.there);
+        self.verifier.map_or(made_up, Verifier::kind)
+    }
 }
 
 /// What follows.
@@ -45,7 +58,11 @@ pub enum AuthStep {
     /// What was written is to be sent; the client's next `p` message is for
     /// [`ClientAuth::on`].
     More,
-    /// To be run, away from the worker, and given to [`ClientAuth::derived`].
+    /// To be run, away from the worker, and given to [`ClientAuth::derived`]: a password that
+    /// Weir knows is made ready for SCRAM, once for all logins.
+    Prepare(Derivation),
+    /// To be run, away from the worker, and given to [`ClientAuth::derived`]: the password that
+    /// the client has sent, which may be anything.
     Derive(Derivation),
     /// The client is who it says. What was written is to be sent; AuthenticationOk was not
     /// written. The credentials log in as the client at a server, where that is possible.
@@ -63,19 +80,23 @@ pub struct ClientAuth {
 
 #[derive(Debug)]
 enum State {
+    /// The password is made ready for SCRAM.
+    Preparing {
+        secret: Secret,
+        salt: Box<[u8]>,
+        channel: Channel,
+    },
     Scram {
         verifier: ScramVerifier,
         known: Known,
-        binding: Option<ChannelBinding>,
-        /// The channel must be bound.
-        bound_only: bool,
+        channel: Channel,
     },
     Challenged {
         challenge: Challenge,
         known: Known,
     },
     Md5 {
-        verifier: Option<Md5Verifier>,
+        verifier: Md5Verifier,
         salt: [u8; 4],
         known: Known,
     },
@@ -89,6 +110,14 @@ enum State {
         secret: Secret,
     },
     Over,
+}
+
+/// What SCRAM may be bound to.
+#[derive(Debug)]
+struct Channel {
+    binding: Option<ChannelBinding>,
+    /// It must be.
+    bound_only: bool,
 }
 
 /// What is known of a user besides the verifier at hand.
@@ -105,8 +134,6 @@ enum Known {
 impl ClientAuth {
     /// Begins, and appends the first request to `out`. Trust, certificates and the like are over
     /// at once.
-    ///
-    /// Fast, but for a plain verifier that is not [`Verifier::is_warm`].
     pub fn begin(ask: Ask<'_>, out: &mut Vec<u8>) -> (Self, AuthStep) {
         let mut auth = Self { user: ask.user.to_owned(), state: State::Over };
         let step = auth.open(ask, out);
@@ -138,7 +165,7 @@ impl ClientAuth {
             Method::ScramSha256 | Method::ScramSha256Plus => self.open_scram(&ask, out),
             Method::Md5 => self.open_md5(&ask, out),
             Method::Password => {
-                let mock = ask.mock.verifier(ask.user);
+                let mock = ask.mock.verifier(ask.user, ask.kind());
                 self.state = State::Clear { verifier: ask.verifier.cloned(), mock };
                 put_authentication_cleartext(out);
                 AuthStep::More
@@ -147,32 +174,51 @@ impl ClientAuth {
     }
 
     fn open_scram(&mut self, ask: &Ask<'_>, out: &mut Vec<u8>) -> AuthStep {
-        let (verifier, known) = match ask.verifier {
-            Some(Verifier::Scram(verifier)) => (verifier.clone(), Known::Verifier),
-            Some(Verifier::Plain(plain)) => match plain.scram() {
-                Some(verifier) => (verifier.clone(), Known::Password(plain.secret.clone())),
-                None => return AuthStep::Refused(not_ready()),
-            },
-            // An md5 digest says nothing that SCRAM could check.
-            Some(Verifier::Md5(_)) | None => (ask.mock.verifier(ask.user), Known::Nobody),
-        };
         let bound_only = ask.method == Method::ScramSha256Plus;
-        let plus = ask.binding.map(|_| MECHANISM_PLUS);
-        let without = (!bound_only).then_some(MECHANISM);
+        let channel = Channel { binding: ask.binding.cloned(), bound_only };
+        let made_up = ask.mock.verifier(ask.user, ask.kind());
+        match ask.verifier {
+            Some(Verifier::Scram(verifier)) => {
+                self.offer(verifier.clone(), Known::Verifier, channel, out)
+            }
+            Some(Verifier::Plain(plain)) => {
+                let salt = ask.mock.salt(ask.user);
+                let derivation = plain.derivation(&salt);
+                self.state = State::Preparing { secret: plain.secret.clone(), salt, channel };
+                AuthStep::Prepare(derivation)
+            }
+            // An md5 digest says nothing that SCRAM could check.
+            Some(Verifier::Md5(_)) | None => self.offer(made_up, Known::Nobody, channel, out),
+        }
+    }
+
+    fn offer(
+        &mut self,
+        verifier: ScramVerifier,
+        known: Known,
+        channel: Channel,
+        out: &mut Vec<u8>,
+    ) -> AuthStep {
+        let plus = channel.binding.as_ref().map(|_| MECHANISM_PLUS);
+        let without = (!channel.bound_only).then_some(MECHANISM);
         put_authentication_sasl(out, plus.into_iter().chain(without));
-        self.state = State::Scram { verifier, known, binding: ask.binding.cloned(), bound_only };
+        self.state = State::Scram { verifier, known, channel };
         AuthStep::More
     }
 
     fn open_md5(&mut self, ask: &Ask<'_>, out: &mut Vec<u8>) -> AuthStep {
+        let (kind, made_up) = (ask.kind(), ask.mock.digest(ask.user));
         let (verifier, known) = match ask.verifier {
-            Some(Verifier::Md5(verifier)) => (Some(verifier.clone()), Known::Verifier),
+            Some(Verifier::Md5(verifier)) => (verifier.clone(), Known::Verifier),
             Some(Verifier::Plain(plain)) => {
                 let verifier = Md5Verifier::make(ask.user, &plain.secret);
-                (Some(verifier), Known::Password(plain.secret.clone()))
+                (verifier, Known::Password(plain.secret.clone()))
             }
-            None if ask.mock.is_md5() => (None, Known::Nobody),
-            Some(Verifier::Scram(_)) | None => return self.open_scram(ask, out),
+            Some(Verifier::Scram(_)) => return self.open_scram(ask, out),
+            None => match kind {
+                Kind::Plain | Kind::Md5 => (made_up, Known::Nobody),
+                Kind::Scram { .. } => return self.open_scram(ask, out),
+            },
         };
         let mut salt = [0; 4];
         if SystemRandom::new().fill(&mut salt).is_err() {
@@ -186,17 +232,19 @@ impl ClientAuth {
     /// The body of the client's `p` message.
     pub fn on(&mut self, body: &[u8], out: &mut Vec<u8>) -> AuthStep {
         match std::mem::replace(&mut self.state, State::Over) {
-            State::Scram { verifier, known, binding, bound_only } => {
+            State::Scram { verifier, known, channel: Channel { binding, bound_only } } => {
                 let digest = binding.as_ref().map(ChannelBinding::digest);
                 self.challenge(verifier, known, Offer { digest, bound_only }, body, out)
             }
             State::Challenged { challenge, known } => self.proved(challenge, known, body, out),
             State::Md5 { verifier, salt, known } => self.digested(verifier, salt, known, body),
             State::Clear { verifier, mock } => self.clear(verifier, mock, body),
-            State::Derived { .. } | State::Over => AuthStep::Refused(Refusal::fatal(
-                sqlstate::PROTOCOL_VIOLATION,
-                "a password message that was not asked for",
-            )),
+            State::Preparing { .. } | State::Derived { .. } | State::Over => {
+                AuthStep::Refused(Refusal::fatal(
+                    sqlstate::PROTOCOL_VIOLATION,
+                    "a password message that was not asked for",
+                ))
+            }
         }
     }
 
@@ -255,7 +303,7 @@ impl ClientAuth {
 
     fn digested(
         &mut self,
-        verifier: Option<Md5Verifier>,
+        verifier: Md5Verifier,
         salt: [u8; 4],
         known: Known,
         body: &[u8],
@@ -264,8 +312,6 @@ impl ClientAuth {
             Ok(answer) => answer,
             Err(malformed) => return AuthStep::Refused(of_malformed(malformed)),
         };
-        let nobody = Md5Verifier { digest: Secret::from("") };
-        let verifier = verifier.unwrap_or(nobody);
         let fits: bool = md5::answer(&verifier, salt).ct_eq(answer).into();
         match known {
             Known::Verifier if fits => AuthStep::Done(Credentials::Md5(verifier)),
@@ -288,19 +334,30 @@ impl ClientAuth {
             Some(Verifier::Md5(md5)) if Md5Verifier::make(&self.user, &secret) == md5 => {
                 return AuthStep::Done(Credentials::Password(secret));
             }
-            Some(Verifier::Scram(verifier)) => (verifier, true),
+            Some(Verifier::Scram(verifier)) if verifier.iterations.get() <= ITERATIONS_MAX => {
+                (verifier, true)
+            }
+            Some(Verifier::Scram(verifier)) => {
+                let (user, iterations) = (&self.user, verifier.iterations);
+                tracing::warn!(user, iterations, "too many iterations to check a password by");
+                (mock, false)
+            }
             // As long as for a known user, so that time tells nothing.
             Some(Verifier::Plain(_) | Verifier::Md5(_)) | None => (mock, false),
         };
-        let iterations = verifier.iterations.get();
+        let iterations = verifier.iterations.get().min(ITERATIONS_MAX);
         let derivation = Derivation::new(secret.clone(), &verifier.salt, iterations);
         self.state = State::Derived { verifier, known, secret };
         AuthStep::Derive(derivation)
     }
 
-    /// The keys that [`AuthStep::Derive`] asked for.
-    pub fn derived(&mut self, keys: &Keys) -> AuthStep {
+    /// The keys that [`AuthStep::Prepare`] or [`AuthStep::Derive`] asked for.
+    pub fn derived(&mut self, keys: &Keys, out: &mut Vec<u8>) -> AuthStep {
         match std::mem::replace(&mut self.state, State::Over) {
+            State::Preparing { secret, salt, channel } => {
+                let verifier = ScramVerifier::of_keys(keys, &salt, ITERATIONS.get());
+                self.offer(verifier, Known::Password(secret), channel, out)
+            }
             State::Derived { verifier, known, secret } => {
                 let fits: bool = keys.stored_key.ct_eq(&verifier.stored_key).into();
                 if fits && known {

@@ -14,6 +14,9 @@ use super::saslprep::saslprep;
 /// Bytes of each of SCRAM-SHA-256's keys.
 pub(super) const KEY_BYTES: usize = digest::SHA256_OUTPUT_LEN;
 
+/// The most iterations that are computed; about a second's work.
+pub(super) const ITERATIONS_MAX: u32 = 2_000_000;
+
 /// What a password becomes under a salt (RFC 5802, section 3).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keys {

@@ -33,7 +33,7 @@ pub use client::{Ask, AuthStep, ClientAuth};
 pub use credentials::{Credentials, ScramLogin};
 pub use derivation::{Derivation, KeyCache, Keys};
 pub use login::{Binding, Login, LoginError, LoginRules, LoginStep};
-pub use mock::Mock;
+pub use mock::{Kind, Mock};
 pub use secret::Secret;
 pub use users::{UserListError, Users, read_user_list};
 pub use verifier::{Md5Verifier, PlainVerifier, ScramVerifier, Verifier};

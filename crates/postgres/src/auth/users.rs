@@ -1,10 +1,9 @@
 //! The users that Weir knows by itself.
 
 use std::collections::HashMap;
-use std::num::NonZeroU32;
 use std::time::SystemTime;
 
-use super::{Mock, Secret, Verifier};
+use super::{Derivation, Mock, Secret, Verifier};
 
 /// Names and what their passwords are checked against.
 #[derive(Debug, Default)]
@@ -51,38 +50,20 @@ impl Users {
         self.by_name.is_empty()
     }
 
-    /// What unknown users are asked by, made to look like these; `seed`: a secret that stays the
-    /// same over restarts, for where there are no users in the file. `None`: the machine gives no
-    /// random bytes.
-    pub fn mock(&self, seed: &[u8]) -> Option<Mock> {
-        let mut iterations = HashMap::<NonZeroU32, usize>::new();
-        let mut stored = Vec::new();
-        let mut md5 = 0;
-        for (name, user) in &self.by_name {
-            match &user.verifier {
-                Some(Verifier::Scram(verifier)) => {
-                    *iterations.entry(verifier.iterations).or_default() += 1;
-                    stored.push((name, verifier.stored_key.to_vec()));
-                }
-                Some(Verifier::Md5(verifier)) => {
-                    md5 += 1;
-                    stored.push((name, verifier.digest.expose().to_vec()));
-                }
-                Some(Verifier::Plain(plain)) => {
-                    stored.push((name, plain.secret.expose().to_vec()));
-                }
-                None => {}
-            }
-        }
-        stored.sort();
-        let seeds = stored.iter().map(|(_, secret)| secret.as_slice());
-        let seeds = seeds.chain((!seed.is_empty()).then_some(seed));
-        let mock = Mock::new(seeds)?.md5(md5 * 2 > self.by_name.len());
-        let common = iterations.into_iter().max_by_key(|(iterations, count)| (*count, *iterations));
-        Some(match common {
-            Some((iterations, _)) => mock.iterations(iterations),
-            None => mock,
-        })
+    /// What unknown users are asked by, made to look like these; `secret` as for [`Mock::new`].
+    pub fn mock(&self, secret: &[u8]) -> Mock {
+        let verifiers = self.by_name.values().filter_map(|user| user.verifier.as_ref());
+        Mock::new(secret).like(verifiers.map(Verifier::kind))
+    }
+
+    /// What SCRAM needs of the passwords that are known as they are, to be computed before their
+    /// users come: else their first logins would take longer than those of unknown users.
+    pub fn derivations(&self, mock: &Mock) -> Vec<Derivation> {
+        let of = |(name, user): (&String, &User)| match &user.verifier {
+            Some(Verifier::Plain(plain)) => Some(plain.derivation(&mock.salt(name))),
+            _ => None,
+        };
+        self.by_name.iter().filter_map(of).collect()
     }
 }
 

@@ -2,19 +2,18 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
-use std::sync::{Arc, OnceLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::derivation::KEY_BYTES;
-use super::{Credentials, Derivation, Keys, Secret, md5};
+use super::{Credentials, Derivation, Keys, Kind, Secret, md5};
 
 /// Bytes of a salt that Weir makes, as PostgreSQL's.
 pub(super) const SALT_BYTES: usize = 16;
 /// Iterations of a verifier that Weir makes, as PostgreSQL's.
-pub(super) const ITERATIONS: u32 = 4096;
+pub(super) const ITERATIONS: NonZeroU32 = NonZeroU32::MIN.saturating_add(4095);
 
 /// A password, or what is kept in its place (`pg_authid.rolpassword`).
 #[derive(Clone, Debug)]
@@ -49,19 +48,14 @@ impl Verifier {
         }
     }
 
-    /// Whether checking against it is fast at once. If not, [`Verifier::warm`] makes it so.
-    pub fn is_warm(&self) -> bool {
+    /// What shows of it in what its user is asked.
+    pub fn kind(&self) -> Kind {
         match self {
-            Self::Plain(plain) => plain.scram.get().is_some(),
-            Self::Scram(_) | Self::Md5(_) => true,
-        }
-    }
-
-    /// Computes what a plain password needs for SCRAM. Slow as [`Derivation::run`], once for all
-    /// clones of a value.
-    pub fn warm(&self) {
-        if let Self::Plain(plain) = self {
-            plain.scram();
+            Self::Plain(_) => Kind::Plain,
+            Self::Md5(_) => Kind::Md5,
+            Self::Scram(ScramVerifier { iterations, salt, .. }) => {
+                Kind::Scram { iterations: *iterations, salt_bytes: salt.len() }
+            }
         }
     }
 }
@@ -99,8 +93,8 @@ impl ScramVerifier {
     pub fn make(password: &Secret) -> Option<Self> {
         let mut salt = [0; SALT_BYTES];
         SystemRandom::new().fill(&mut salt).ok()?;
-        let keys = Derivation::new(password.clone(), &salt, ITERATIONS).run();
-        Some(Self::of_keys(&keys, &salt, ITERATIONS))
+        let keys = Derivation::new(password.clone(), &salt, ITERATIONS.get()).run();
+        Some(Self::of_keys(&keys, &salt, ITERATIONS.get()))
     }
 
     /// From keys that a [`Derivation`] gave for this salt.
@@ -151,18 +145,16 @@ impl Md5Verifier {
 #[derive(Clone, Debug)]
 pub struct PlainVerifier {
     pub(super) secret: Secret,
-    /// Shared by clones, so that one of them warm is all of them warm.
-    scram: Arc<OnceLock<Option<ScramVerifier>>>,
 }
 
 impl PlainVerifier {
     /// Takes the password.
     pub fn new(secret: Secret) -> Self {
-        Self { secret, scram: Arc::default() }
+        Self { secret }
     }
 
-    /// The same as a SCRAM verifier; slow the first time.
-    pub(super) fn scram(&self) -> Option<&ScramVerifier> {
-        self.scram.get_or_init(|| ScramVerifier::make(&self.secret)).as_ref()
+    /// What it becomes for SCRAM under a salt.
+    pub(super) fn derivation(&self, salt: &[u8]) -> Derivation {
+        Derivation::new(self.secret.clone(), salt, ITERATIONS.get())
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use watch::metrics::{Counter, Registry};
 
 use super::status::Told;
-use super::{Moment, Standing, StartError};
+use super::{Logins, Moment, Standing, StartError};
 use crate::auth::Credentials;
 use crate::server::{DialError, Dialled, Identity, Server, dial};
 use crate::settings::BackendSettings;
@@ -79,6 +79,7 @@ pub struct Backend {
     caught_up: AtomicU64,
     round_trip_us: AtomicU32,
     heard: AtomicU64,
+    logins: Logins,
     reads: Counter,
     pub(super) parameters: ArcSwapOption<Vec<(String, String)>>,
     pub(super) told: ArcSwap<Told>,
@@ -107,11 +108,17 @@ impl Backend {
             caught_up: AtomicU64::new(0),
             round_trip_us: AtomicU32::new(0),
             heard: AtomicU64::new(0),
+            logins: Logins::default(),
             reads: Counter::new(),
             parameters: ArcSwapOption::empty(),
             told: ArcSwap::from_pointee(Told::default()),
             poke: Notify::new(),
         })
+    }
+
+    /// The database that Weir itself connects to.
+    pub fn own_database(&self) -> String {
+        self.own.load().database.clone()
     }
 
     /// A connection to `database` there, logged in as Weir's own user.
@@ -191,6 +198,12 @@ impl Backend {
     /// remembers the number that it was opened under.
     pub fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
+    }
+
+    /// What is known of logins there.
+    #[inline]
+    pub fn logins(&self) -> &Logins {
+        &self.logins
     }
 
     /// As of when it has, as a replica, everything that was committed on the primary.

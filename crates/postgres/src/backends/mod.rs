@@ -17,6 +17,7 @@ mod backend;
 mod choose;
 mod facts;
 mod history;
+mod logins;
 mod moment;
 mod oversee;
 mod picture;
@@ -47,12 +48,14 @@ pub use backend::Backend;
 use backend::Changed;
 pub use facts::{Facts, FactsError};
 pub use history::Lag;
+pub use logins::{Login, Logins};
 pub use moment::{LastWrite, Moment};
 pub use position::{Position, PositionError};
 pub use roles::{NoPrimary, Standing};
 pub use status::BackendStatus;
 pub use view::{Ask, View};
 
+use crate::auth::Credentials;
 use crate::lock;
 use crate::server::{AskLimits, Conversation, DialError, QueryError, Rows, dial};
 use crate::settings::Settings;
@@ -81,6 +84,22 @@ pub enum OwnError {
     /// None that answered.
     #[error(transparent)]
     Query(#[from] QueryError),
+}
+
+impl OwnError {
+    /// Whether another user might be let in.
+    pub fn is_of_this_login(&self) -> bool {
+        matches!(self, Self::Dial(error) if error.is_of_this_login())
+    }
+}
+
+/// What a client has logged in to a server with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientLogin {
+    /// The user.
+    pub user: Arc<str>,
+    /// What it has proved itself by.
+    pub credentials: Credentials,
 }
 
 /// How often servers are asked, and how long they may take.
@@ -298,6 +317,11 @@ impl Backends {
         write
     }
 
+    /// A statement has changed who may log in, or with which settings.
+    pub fn logins_changed(&self) {
+        self.view().backends().iter().for_each(|backend| backend.logins().changed());
+    }
+
     /// Changes with each [`View`]: the number of views so far.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.published.changed.subscribe()
@@ -308,17 +332,26 @@ impl Backends {
         self.view().backends().iter().map(|backend| backend.status()).collect()
     }
 
-    /// Asks `sql` in `database` as Weir's own user: the primary, or a replica where there is none.
-    /// The search path is `pg_catalog` alone and the transaction is read only.
+    /// Asks `sql` in `database`, as Weir's own user unless a `login` is given: the primary, or a
+    /// replica where there is none. The search path is `pg_catalog` alone and the transaction is
+    /// read only.
     ///
     /// # Errors
     /// Nobody is there, or does not answer.
-    pub async fn rows(&self, database: &str, sql: &str) -> Result<Rows, OwnError> {
+    pub async fn rows(
+        &self,
+        database: &str,
+        login: Option<&ClientLogin>,
+        sql: &str,
+    ) -> Result<Rows, OwnError> {
         let view = self.shared.published.view.load_full();
         let backend = view.primary().or_else(|none| view.readers.first().ok_or(none))?;
         let own = backend.own.load_full();
-        let dialled = dial(backend.server(), own.identity(Some(database), &facts::PARAMETERS));
-        let dialled = dialled.await?;
+        let mut identity = own.identity(Some(database), &facts::PARAMETERS);
+        if let Some(ClientLogin { user, credentials }) = login {
+            (identity.user, identity.credentials) = (user, credentials.clone());
+        }
+        let dialled = dial(backend.server(), identity).await?;
         let mut talk = Conversation::new(dialled.socket, dialled.rest);
         talk.ask(facts::NO_JIT, &[], OWN_LIMITS).await?;
         Ok(talk.ask(sql, &[], OWN_LIMITS).await?)

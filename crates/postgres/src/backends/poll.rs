@@ -8,11 +8,13 @@ use wire::postgres::sqlstate;
 
 use super::facts::{ClusterFacts, Facts, IDENTITY, PARAMETERS, check_version, question};
 use super::picture::Noted;
-use super::{Backend, Moment, Shared, Standing};
+use super::{Backend, Moment, Shared, Standing, logins};
 use crate::server::{AskLimits, Conversation, DialError, QueryError, Socket, dial};
 
 /// Bytes of an answer; it is one row of six values.
 const ANSWER_BYTES_MAX: usize = 16 << 10;
+/// Bytes of an answer about logins: a hundred thousand roles.
+const LOGINS_BYTES_MAX: usize = 32 << 20;
 /// After a poll nothing is asked for so long, whatever happens.
 const REST: Duration = Duration::from_millis(5);
 /// While a client waits for replicas to have its write, polls are so many times as frequent.
@@ -36,6 +38,10 @@ struct Link {
     talk: Conversation<Socket>,
     cluster: ClusterFacts,
     question: String,
+    /// When it was asked about logins last; `None` where it may not be.
+    logins_asked: Option<Instant>,
+    /// What it said.
+    logins: Option<String>,
 }
 
 /// Why a poll came to nothing.
@@ -199,7 +205,39 @@ impl Link {
             Err(error) => return Err(error.into()),
         };
         let question = question(cluster.is_some());
-        Ok(Self { talk, cluster: cluster.unwrap_or_default(), question })
+        let cluster = cluster.unwrap_or_default();
+        let mut link = Self { talk, cluster, question, logins_asked: None, logins: None };
+        link.ask_logins(backend, limit).await?;
+        Ok(link)
+    }
+
+    /// Whether anything has changed that logins depend on, and what.
+    async fn ask_logins(&mut self, backend: &Backend, limit: Duration) -> Result<(), PollError> {
+        let limits = AskLimits { bytes: LOGINS_BYTES_MAX, time: limit };
+        self.logins_asked = Some(Instant::now());
+        let mut ask = async |sql: &str| match self.talk.ask(sql, &[], limits).await {
+            Ok(rows) => Ok(Some(rows)),
+            // Not each service shows its users all of it.
+            Err(QueryError::Refused(error)) if error.severity == "ERROR" => {
+                let name = backend.name();
+                tracing::warn!(backend = name, %error, "changed logins are not noticed");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        };
+        let Some(state) = ask(&logins::state_question()).await? else {
+            self.logins_asked = None;
+            return Ok(());
+        };
+        let state = state.into_iter().flatten().next().flatten();
+        if state != self.logins {
+            if let Some(rows) = ask(logins::QUESTION).await? {
+                backend.logins().learn(&rows);
+            }
+            self.logins = state;
+        }
+        backend.logins().asked();
+        Ok(())
     }
 
     async fn ask(&mut self, backend: &Backend, limit: Duration) -> Result<Facts, PollError> {
@@ -207,6 +245,9 @@ impl Link {
         let begun = Instant::now();
         let rows = self.talk.ask(&self.question, &[], limits).await?;
         backend.note_round_trip(begun.elapsed());
+        if self.logins_asked.is_some_and(|asked| asked.elapsed() >= logins::PAUSE) {
+            self.ask_logins(backend, limit).await?;
+        }
         Ok(Facts::read(&rows, self.cluster)?)
     }
 }

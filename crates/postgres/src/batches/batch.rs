@@ -19,6 +19,7 @@ use crate::session::compose::{Composer, Found};
 use crate::session::relay::DOUBTFUL;
 use crate::session::round::messages;
 use crate::session::script::{Expect, Heard};
+use crate::session::settings::strings_of;
 use crate::worker::{Front, HUNG, Slow};
 
 /// A statement that has failed in a batch, and its like, go alone for so long.
@@ -58,7 +59,15 @@ struct Times {
 }
 
 /// Runs statements in one transaction, and tells their clients.
-pub(super) async fn run(front: &Front, server: &mut Connection, mut members: Vec<Member>) {
+pub(super) async fn run(front: &Front, server: &mut Connection, members: Vec<Member>) {
+    let strings = strings_of(&server.reported);
+    let alike = members.into_iter().partition(|member| member.strings == strings);
+    let (mut members, others): (Vec<_>, Vec<_>) = alike;
+    // This server would read their text in another way.
+    others.into_iter().for_each(|member| member.end(Outcome::Alone));
+    if members.is_empty() {
+        return;
+    }
     // Two batches lock the rows that both of them change in one order.
     members.sort_unstable_by(|a, b| a.request.cmp(&b.request));
     let asked = Instant::now();
@@ -72,6 +81,7 @@ pub(super) async fn run(front: &Front, server: &mut Connection, mut members: Vec
         server.record.lent(first.client.id);
     }
     server.record.asked(asked);
+    server.drew = true;
     front.gateway.metrics.batches.inc();
     let mut said = Said::default();
     let backend = server.backend.clone();
@@ -95,7 +105,7 @@ pub(super) async fn run(front: &Front, server: &mut Connection, mut members: Vec
     if let Some(code) = said.failed.as_deref() {
         let is_doubtful = DOUBTFUL.contains(&code);
         if is_doubtful {
-            server.prepared.doubt_all();
+            server.prepared.next_epoch();
         }
         if members.len() > 1 || is_doubtful || NOT_ITS_OWN.contains(&code) {
             return undo(front, members, said.completed);

@@ -21,15 +21,14 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
-use wire::sql::Lifted;
+use wire::sql::{Lifted, Strings};
 
 use crate::backends::{Backend, Standing};
-use crate::console::ServerState;
 use crate::plan::Plan;
 use crate::session::client::Client;
 use crate::session::patience;
 use crate::session::settings::Applied;
-use crate::worker::{Database, Front, Key, Leased};
+use crate::worker::{Database, Front, Key, Leased, give_back};
 
 /// Bytes of the statements in one batch, as their clients sent them: past that no more go with it.
 const BATCH_BYTES: usize = 256 * 1024;
@@ -61,6 +60,8 @@ pub struct Member {
     pub request: Rc<[u8]>,
     /// Where it came as text: its constants and the rest.
     pub lifted: Option<Box<Lifted>>,
+    /// How its text was read.
+    pub strings: Strings,
     /// When it came.
     pub asked: Instant,
     /// It is in a batch that is under way.
@@ -123,7 +124,7 @@ impl Batches {
                 self.waiting.borrow_mut().drain(..).for_each(|member| member.end(Outcome::Alone));
                 break;
             };
-            while lease.is_free() && self.may_keep(&front, &lease) {
+            while lease.is_free() && self.may_keep(&front, &mut lease) {
                 let members = self.next(&front);
                 if members.is_empty() {
                     break;
@@ -132,17 +133,16 @@ impl Batches {
             }
             if lease.is_free() && lease.record.cancels() == 0 {
                 lease.record.has_prepared(lease.prepared.count());
-                lease.record.is_now(ServerState::Idle);
-                lease.give_back();
+                give_back(lease);
             }
         }
         self.under_way.set(self.under_way.get() - 1);
     }
 
     /// Whether nobody has asked for the connection back.
-    fn may_keep(&self, front: &Front, lease: &Leased) -> bool {
+    fn may_keep(&self, front: &Front, lease: &mut Leased) -> bool {
         let is_wanted = lease.record.is_outdated() || front.gateway.is_paused(&self.key.database);
-        !is_wanted && self.is_of_use(lease)
+        !is_wanted && self.is_of_use(lease) && lease.is_current()
     }
 
     fn is_of_use(&self, lease: &Leased) -> bool {

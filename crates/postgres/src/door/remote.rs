@@ -2,15 +2,18 @@
 //! workers, and remembered for a while.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
+use wire::postgres::sqlstate;
 
+use super::turns::Turns;
 use crate::auth::Credentials;
 use crate::auth::auth_query::{Lookup, Outcome, PARAMETERS};
 use crate::backends::{Backend, Backends};
-use crate::server::{Conversation, Identity, Socket, dial};
+use crate::lock;
+use crate::server::{Conversation, DialError, Dialled, Identity, Socket, dial};
 use crate::settings::AuthQuery;
 
 /// Answers that are remembered; at the limit all are forgotten, and asked anew as they come.
@@ -19,13 +22,22 @@ const ANSWERS_MAX: usize = 10_000;
 /// it (`PARAMETERS`).
 const QUESTION_MAX: Duration = Duration::from_secs(15);
 
+/// For so long nobody is asked after there was no answer, so that a crowd does not wait one by one.
+const SILENCE: Duration = Duration::from_secs(1);
+/// The longest name of a user in PostgreSQL (`NAMEDATALEN` - 1).
+const NAME_BYTES_MAX: usize = 63;
+
 /// Who asks, and what is known already.
 pub(super) struct Remote {
     settings: AuthQuery,
     credentials: Credentials,
-    /// One connection for all questions: a login waits for the one before it, and a crowd of
+    /// One connection for all questions: a login waits for the one under way, and a crowd of
     /// strangers opens no more than this. Asked again, it is still there.
     line: tokio::sync::Mutex<Option<Line>>,
+    /// Whose turn it is to ask.
+    turns: Arc<Turns>,
+    /// Until when nobody is asked, since there was no answer at all.
+    silent: Mutex<Option<(Instant, String)>>,
     answers: Mutex<HashMap<Place, (Instant, Outcome)>>,
 }
 
@@ -46,46 +58,65 @@ impl Remote {
             settings,
             credentials,
             line: tokio::sync::Mutex::new(None),
+            turns: Turns::new(1),
+            silent: Mutex::default(),
             answers: Mutex::default(),
         }
     }
 
-    /// What the server has for `user`; `database` is where the client wants to go, by its name on
-    /// the servers.
+    /// What the server has for `user`, asked in `database`, a name on the servers; empty is the one
+    /// that Weir itself connects to.
     pub(super) async fn ask(&self, backends: &Backends, database: &str, user: &str) -> Outcome {
-        let database = match self.settings.database.as_str() {
-            "" => database,
-            named => named,
-        };
+        if user.len() > NAME_BYTES_MAX {
+            // A server would look for the beginning of it.
+            return Outcome::Unknown { why: "no user has so long a name", there: None };
+        }
         let place = (user.to_owned(), database.to_owned());
         if let Some(known) = self.known(&place) {
             return known;
         }
-        let mut line = self.line.lock().await;
+        let turn = self.turns.turn().await;
         // Whoever was before in the queue may have asked the same.
-        if let Some(known) = self.known(&place) {
+        if let Some(known) = self.known(&place).or_else(|| self.silent()) {
             return known;
         }
+        let mut line = self.line.lock().await;
         let asked = timeout(QUESTION_MAX, self.on_line(&mut line, backends, &place)).await;
         let outcome = match asked {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(why)) => Outcome::Failed(why),
-            Err(_) => Outcome::Failed("no answer in time".to_owned()),
+            Ok(Err(why)) => self.is_silent(why),
+            Err(_) => self.is_silent("no answer in time".to_owned()),
         };
         match &outcome {
             Outcome::Failed(why) => {
                 *line = None;
                 tracing::warn!(user, database, why, "auth-query has no answer");
             }
-            Outcome::Unknown(why) => tracing::info!(user, database, why, "auth-query: no login"),
+            Outcome::Unknown { why, .. } => {
+                tracing::info!(user, database, why, "auth-query: no login");
+            }
             Outcome::Known(_) => {}
         }
         self.remember(place, &outcome);
+        drop(turn);
         outcome
     }
 
+    /// What there is to say while nobody is asked.
+    fn silent(&self) -> Option<Outcome> {
+        let silent = lock(&self.silent);
+        let (until, why) = silent.as_ref()?;
+        (Instant::now() < *until).then(|| Outcome::Failed(why.clone()))
+    }
+
+    /// There was no answer, and will be none to those who wait already.
+    fn is_silent(&self, why: String) -> Outcome {
+        *lock(&self.silent) = Some((Instant::now() + SILENCE, why.clone()));
+        Outcome::Failed(why)
+    }
+
     fn known(&self, place: &Place) -> Option<Outcome> {
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let answers = lock(&self.answers);
         let (until, outcome) = answers.get(place)?;
         (Instant::now() < *until).then(|| outcome.clone())
     }
@@ -95,7 +126,7 @@ impl Remote {
         if remember.is_zero() || matches!(outcome, Outcome::Failed(_)) {
             return;
         }
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = lock(&self.answers);
         if answers.len() >= ANSWERS_MAX {
             answers.clear();
         }
@@ -117,20 +148,37 @@ impl Remote {
             *line = Some(kept);
             return Ok(outcome);
         }
+        let mut fresh = self.dial(backends, database).await?;
+        let outcome = self.talk(&mut fresh.talk, user).await?;
+        *line = Some(fresh);
+        Ok(outcome)
+    }
+
+    /// Opens a connection to a database, and where there is none of that name to the one that
+    /// Weir itself connects to: whether a database is there is nothing for who has not logged in.
+    async fn dial(&self, backends: &Backends, database: &str) -> Result<Line, String> {
         let backend = backend(backends).ok_or("no backend takes connections")?;
         let epoch = backend.epoch();
+        let own = backend.own_database();
+        let dialled = match self.dial_in(&backend, named(database, &own)).await {
+            Err(DialError::Refused { error, .. }) if error.code == sqlstate::UNDEFINED_DATABASE => {
+                self.dial_in(&backend, &own).await
+            }
+            dialled => dialled,
+        };
+        let dialled = dialled.map_err(|error| error.to_string())?;
+        let talk = Conversation::new(dialled.socket, dialled.rest);
+        Ok(Line { database: database.to_owned(), backend, epoch, talk })
+    }
+
+    async fn dial_in(&self, backend: &Backend, database: &str) -> Result<Dialled, DialError> {
         let identity = Identity {
             user: &self.settings.user,
             database,
             parameters: &PARAMETERS,
             credentials: self.credentials.clone(),
         };
-        let dialled = dial(backend.server(), identity).await.map_err(|error| error.to_string())?;
-        let talk = Conversation::new(dialled.socket, dialled.rest);
-        let mut fresh = Line { database: database.clone(), backend, epoch, talk };
-        let outcome = self.talk(&mut fresh.talk, user).await?;
-        *line = Some(fresh);
-        Ok(outcome)
+        dial(backend.server(), identity).await
     }
 
     async fn talk(&self, talk: &mut Conversation<Socket>, user: &str) -> Result<Outcome, String> {
@@ -145,6 +193,10 @@ impl Remote {
             }
         }
     }
+}
+
+fn named<'a>(database: &'a str, own: &'a str) -> &'a str {
+    if database.is_empty() { own } else { database }
 }
 
 /// The primary, or while there is none whoever takes connections: roles are the same on all.

@@ -12,7 +12,7 @@ use crate::settings::Settings;
 /// Settings that can be used and are not in force yet.
 #[must_use = "the former settings stay in force"]
 pub struct Prepared<'a> {
-    gateway: &'a Gateway,
+    gateway: &'a Arc<Gateway>,
     settings: Settings,
     tls: Option<Renewal>,
     doors: Doors,
@@ -25,10 +25,10 @@ impl Gateway {
     ///
     /// # Errors
     /// The new settings cannot work.
-    pub fn prepare(&self, settings: Settings) -> Result<Prepared<'_>, OpenError> {
+    pub fn prepare(self: &Arc<Self>, settings: Settings) -> Result<Prepared<'_>, OpenError> {
         settings.validate()?;
         let tls = self.tls.as_ref().map(ServerTls::renew).transpose()?;
-        let doors = Doors::new(&settings)?;
+        let doors = Doors::new(&settings, &self.logins.salts)?;
         let backends = self.backends.prepare(&settings)?;
         Ok(Prepared { gateway: self, settings, tls, doors, backends })
     }
@@ -42,7 +42,8 @@ impl Prepared<'_> {
             tls.put_in_force();
         }
         backends.put_in_force();
-        gateway.doors.store(Arc::new(doors));
+        gateway.logins.doors.store(Arc::new(doors));
+        gateway.make_passwords_ready();
         gateway.connections.set_max(settings.max_connections);
         let (settings, fixed) = settings.keep_fixed(&gateway.settings());
         gateway.budgets.reload(&settings);

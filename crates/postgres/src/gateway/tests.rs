@@ -25,7 +25,7 @@ fn open() -> Arc<Gateway> {
 #[tokio::test]
 async fn settings_that_cannot_be_used_let_in_nobody_else() {
     let gateway = open();
-    let doors = gateway.doors.load_full();
+    let doors = gateway.logins.doors.load_full();
     let mut wanted = settings("[[auth]]\nmethod = \"trust\"\naddress = [\"127.0.0.1\"]");
     let nowhere = BackendSettings {
         user: "weir".to_owned(),
@@ -37,9 +37,9 @@ async fn settings_that_cannot_be_used_let_in_nobody_else() {
         panic!("taken");
     };
     assert!(matches!(error, OpenError::Start(_)), "{error}");
-    assert!(Arc::ptr_eq(&doors, &gateway.doors.load_full()));
+    assert!(Arc::ptr_eq(&doors, &gateway.logins.doors.load_full()));
     gateway.prepare(settings("")).unwrap().put_in_force();
-    assert!(!Arc::ptr_eq(&doors, &gateway.doors.load_full()));
+    assert!(!Arc::ptr_eq(&doors, &gateway.logins.doors.load_full()));
 }
 
 /// A gateway with a worker that does what a test has it do.

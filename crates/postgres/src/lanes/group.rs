@@ -9,9 +9,10 @@ use flow::lane::Handle;
 use tokio::sync::Notify;
 use watch::metrics::Counter;
 use wire::postgres::Refusal;
+use wire::sql::Strings;
 
 use super::{Limits, Replies, Ticket};
-use crate::backends::Backend;
+use crate::backends::{Backend, Login};
 use crate::metrics::Latencies;
 use crate::server::CancelKey;
 use crate::session::client::Client;
@@ -55,6 +56,10 @@ pub struct Lane {
     pub known: Rc<Known>,
     /// The backend's epoch when it was opened.
     pub epoch: u64,
+    /// Its backend's count of changed logins when its own was looked at last.
+    pub logins_generation: Cell<u64>,
+    /// What its own is.
+    pub login: Login,
     /// When it was opened.
     pub opened: Instant,
 }
@@ -81,6 +86,8 @@ pub struct Known {
     pub slow: SlowLimit,
     /// The server is a replica.
     pub is_replica: bool,
+    /// How it reads strings.
+    pub strings: Strings,
     /// A cancel is under way: an answer that says so may not be for whom it is.
     pub cancelled: Cell<bool>,
 }
@@ -214,9 +221,9 @@ impl Group {
         // Where every head has run for long the machine is busy: more server processes would make
         // it busier, so the shortest line that moves at all will do.
         let mut slow: Option<(usize, &Rc<Lane>)> = None;
-        let epoch = self.backend.epoch();
+        let (epoch, logins) = (self.backend.epoch(), self.backend.logins().generation());
         for lane in lanes.iter().filter(|lane| !lane.handle.is_quarantined()) {
-            if lane.epoch != epoch {
+            if lane.epoch != epoch || !self.is_current(lane, logins) {
                 // It is not what it was: let it finish.
                 lane.handle.quarantine();
                 continue;
@@ -250,6 +257,26 @@ impl Group {
                 None => Picked::Opening,
             },
         }
+    }
+
+    /// Whether a lane that is opened now would have the same from its login.
+    #[inline]
+    fn is_current(&self, lane: &Lane, logins: u64) -> bool {
+        (lane.logins_generation.get() == logins && !lane.login.is_new()) || {
+            let now = self.backend.logins().of(&self.key.user, &self.key.database);
+            if now == lane.login {
+                lane.logins_generation.set(logins);
+            }
+            now == lane.login
+        }
+    }
+
+    /// Lets lanes finish whose login is not what it was.
+    pub fn retire_outdated(&self) {
+        let logins = self.backend.logins().generation();
+        let lanes = self.lanes.borrow();
+        let outdated = lanes.iter().filter(|lane| !self.is_current(lane, logins));
+        outdated.for_each(|lane| lane.handle.quarantine());
     }
 
     fn may_open(&self, now: Instant) -> bool {

@@ -24,6 +24,8 @@ const ANEW: [&[u8]; 2] = [b"26000", b"42P05"];
 /// one that prepares it in this very round it is prepared again.
 const CHANGED: &[u8] = b"0A000";
 const CANCELLED: &[u8] = b"57014";
+/// A reply on a lane on which a cancel is under way is kept up to this size.
+const KEPT_MAX: usize = 1024 * 1024;
 /// How often one statement is asked again.
 const ATTEMPTS_MAX: u8 = 3;
 
@@ -53,6 +55,9 @@ pub struct Ticket {
     pub told: Told,
     /// The statement under Weir's name that the request needs.
     pub needs: Option<Needs>,
+    /// What came of a reply that is kept until it is whole: it may end with a cancel that was meant
+    /// for somebody else.
+    pub kept: Vec<u8>,
     /// Its client is in a transaction of which no server has heard. There is always a script then.
     pub within: bool,
 }
@@ -131,6 +136,32 @@ impl Ticket {
     /// Tells the client a piece of the reply; false when the server said what it was not asked.
     #[inline]
     fn reply(&mut self, lane: &Known, bytes: &[u8], is_last: bool) -> bool {
+        if lane.cancelled.get() && self.told == Told::Nothing && !self.client.wants_cancel() {
+            self.kept.extend_from_slice(bytes);
+            if !is_last && self.kept.len() < KEPT_MAX {
+                return true;
+            }
+        }
+        if self.kept.is_empty() {
+            return self.tell(lane, bytes, is_last);
+        }
+        let kept = std::mem::take(&mut self.kept);
+        if is_last && self.ends_cancelled(&kept) {
+            self.client.hold();
+            self.told = Told::Withheld(if self.within { Again::Elsewhere } else { Again::Same });
+        }
+        self.tell(lane, &kept, is_last)
+    }
+
+    /// Whether a whole reply ends with a cancel.
+    fn ends_cancelled(&self, reply: &[u8]) -> bool {
+        let is_cancel = |body| Fields::read(body).is_ok_and(|fields| fields.code() == CANCELLED);
+        self.attempts < ATTEMPTS_MAX
+            && messages(reply)
+                .any(|message| message.tag == tag::ERROR_RESPONSE && is_cancel(message.body))
+    }
+
+    fn tell(&mut self, lane: &Known, bytes: &[u8], is_last: bool) -> bool {
         if self.told == Told::Nothing {
             self.told = self.judge(lane, bytes);
         }
@@ -300,6 +331,7 @@ impl Editing {
             }
             Heard::Prepared(number) => lane.prepared.borrow_mut().confirmed(number),
             Heard::NotPrepared(number) => lane.prepared.borrow_mut().not_prepared(number),
+            Heard::Shape(number, shape) => lane.prepared.borrow_mut().described(number, shape),
             Heard::Failed { .. } => client.set_failed(true),
             _ => {}
         });

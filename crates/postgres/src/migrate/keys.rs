@@ -39,7 +39,7 @@ pub const GATEWAY: &[(&str, To)] = &[
     ("auth_ident_file", As("`map` of each `[[postgres.auth]]`; patterns are not known")),
     ("auth_ldap_options", Nothing("there is no LDAP; see `auth_type`")),
     ("auth_query", As("`[postgres.auth-query]` `query`, unless it is PgBouncer's own")),
-    ("auth_type", As("`[[postgres.auth]]` with a `method`; `md5` is what holds without any rule")),
+    ("auth_type", As("`[[postgres.auth]]`; none is `md5`, but SCRAM for clear passwords")),
     ("auth_user", As("`[postgres.auth-query]` `user`")),
     ("autodb_idle_timeout", Nothing("an unused database costs nothing once its connections are")),
     ("cancel_wait_timeout", Seconds("timeouts.cancel")),

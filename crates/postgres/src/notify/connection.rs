@@ -84,10 +84,7 @@ pub(super) async fn run(hub: Arc<Hub>, backends: Arc<Backends>) {
                 }
             }
             Err(error) => {
-                let is_final = match &error {
-                    OwnError::Dial(error) => error.is_of_this_login(),
-                    _ => false,
-                };
+                let is_final = error.is_of_this_login();
                 tracing::warn!(database = hub.database(), %error, "no connection to listen on");
                 if is_final {
                     hub.refuse_all(&error.to_string().into());

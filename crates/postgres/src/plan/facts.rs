@@ -5,6 +5,8 @@
 
 use hashbrown::{HashMap, HashSet};
 
+use super::leaves::Leaves;
+
 /// The query whose rows make the facts: three columns of text, none of them null. It is one
 /// statement, so that it sees one catalogue. To be run with `search_path` set to `pg_catalog`.
 const QUERY: &str = include_str!("facts.sql");
@@ -37,6 +39,20 @@ pub struct Facts {
     tables: HashMap<Box<[u8]>, Box<[Key]>>,
     /// Those of them whose changes run nothing but the server's own code, and change nothing else.
     quiet: HashSet<Box<[u8]>>,
+    /// Columns of those tables that draw from a sequence where they are given no value, and the
+    /// sequence by its bare name.
+    drawn: HashMap<Box<[u8]>, Box<[Drawn]>>,
+    /// What shows the statements that a server has prepared.
+    shows_prepared: HashSet<Box<[u8]>>,
+    /// Code of users' may ask for the last value that was drawn from a sequence.
+    asks_last_values: bool,
+    /// What leaves something on the session, whatever bears the name.
+    leaves: HashMap<Box<[u8]>, Leaves>,
+    operators_leave: HashMap<Box<[u8]>, Leaves>,
+    /// What a text leaves that is made when it is run.
+    text_leaves: Leaves,
+    /// The worst of what has a byte from 0x80 in its name, and leaves something.
+    odd_leaves: Leaves,
     /// Types of users by their number.
     type_oids: HashMap<u32, Mark>,
     /// The worst of what has a byte from 0x80 in its name, whose case and encoding differ between
@@ -46,6 +62,9 @@ pub struct Facts {
 
 /// Columns that tell the rows of a table apart.
 pub(super) type Key = Box<[Box<[u8]>]>;
+
+/// A column, and the sequence that it draws from.
+pub(super) type Drawn = (Box<[u8]>, Box<[u8]>);
 
 /// What is known of all that bear a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,7 +109,14 @@ impl Facts {
     /// No facts: only what names nothing is proven.
     #[must_use]
     pub fn none() -> Self {
-        Self::default()
+        Self { text_leaves: Leaves::Lasting, ..Self::default() }
+    }
+
+    /// None any more, of a catalogue of which they were facts: whether there is anything whose
+    /// traces outlast `DISCARD ALL` is still taken for known.
+    #[must_use]
+    pub fn forgotten(&self) -> Self {
+        Self { text_leaves: self.text_leaves, ..Self::default() }
     }
 
     /// Makes facts of the rows of [`Facts::query`], all three columns of each.
@@ -128,6 +154,18 @@ impl Facts {
             self.tables.insert(name.into(), keys(mark));
             return Some(());
         }
+        if what == b"draws" {
+            let parts = mark.split(|byte| *byte == b';').map(|part| {
+                let at = part.iter().position(|byte| *byte == b':')?;
+                Some((part[..at].into(), part[at + 1..].into()))
+            });
+            let drawn: Option<Vec<Drawn>> = parts.collect();
+            self.drawn.insert(name.into(), drawn?.into());
+            return Some(());
+        }
+        if let Some(what) = what.strip_prefix(b"leaves") {
+            return self.leaves_row(what, name, mark);
+        }
         let mark = match mark {
             b"steady" => Mark::Steady,
             b"safe" => Mark::Safe,
@@ -145,6 +183,8 @@ impl Facts {
             b"attribute" => drop(self.attributes.insert(name.into(), mark)),
             b"pin" => drop(self.pins.insert(name.into())),
             b"quiet" => drop(self.quiet.insert(name.into())),
+            b"shows_prepared" => drop(self.shows_prepared.insert(name.into())),
+            b"asks_last_values" => self.asks_last_values = true,
             b"type_oid" => {
                 let oid = std::str::from_utf8(name).ok()?.parse().ok()?;
                 self.type_oids.insert(oid, mark);
@@ -157,6 +197,59 @@ impl Facts {
             _ => return None,
         }
         Some(())
+    }
+
+    fn leaves_row(&mut self, of: &[u8], name: &[u8], mark: &[u8]) -> Option<()> {
+        let leaves = match mark {
+            b"some" => Leaves::Some,
+            b"lasting" => Leaves::Lasting,
+            _ => return None,
+        };
+        match of {
+            b"" if name.is_ascii() => drop(self.leaves.insert(name.into(), leaves)),
+            b"" => self.odd_leaves = self.odd_leaves.max(leaves),
+            b"_operator" => drop(self.operators_leave.insert(name.into(), leaves)),
+            b"_text" => self.text_leaves = leaves,
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Columns of a table that draw from a sequence where they are given no value.
+    pub(super) fn drawn(&self, table: &[u8]) -> &[Drawn] {
+        self.drawn.get(table).map(AsRef::as_ref).unwrap_or_default()
+    }
+
+    /// Whether something of this name shows the statements that a server has prepared. Builtins do
+    /// with and without facts.
+    pub(super) fn shows_prepared(&self, name: &[u8]) -> bool {
+        matches!(name, b"pg_prepared_statements" | b"pg_prepared_statement")
+            || self.shows_prepared.contains(name)
+    }
+
+    /// Whether a statement may ask for the last value that was drawn from a sequence without naming
+    /// the function that tells it.
+    #[must_use]
+    pub fn may_ask_last_values(&self) -> bool {
+        !self.loaded || self.asks_last_values
+    }
+
+    /// What all that bear this name leave on the session.
+    pub(super) fn leaves(&self, name: &[u8]) -> Leaves {
+        if !name.is_ascii() {
+            // Its case and its encoding are the server's.
+            return self.odd_leaves;
+        }
+        self.leaves.get(name).copied().unwrap_or_default()
+    }
+
+    pub(super) fn operator_leaves(&self, symbol: &[u8]) -> Leaves {
+        self.operators_leave.get(symbol).copied().unwrap_or_default()
+    }
+
+    /// What a text leaves that is made when it is run.
+    pub(super) fn text_leaves(&self) -> Leaves {
+        self.text_leaves
     }
 
     /// Whether there are any.

@@ -27,6 +27,10 @@ volatile(oid) as materialized (
     from pg_catalog.pg_proc p join pg_catalog.pg_language l on l.oid = p.prolang
     where p.provolatile = 'v' or p.prokind = 'p'
         or (p.oid < 16384 and p.proparallel = 'u')
+        -- What servers have prepared is under Weir's names, of all clients.
+        or p.prosrc = 'pg_prepared_statement'
+        -- What is written in another language may be anything, whatever it is declared as.
+        or l.lanname not in ('internal', 'c', 'sql', 'plpgsql')
         or (l.lanname in ('internal', 'c')
             and (p.prosrc in (select source from runners)
                 or p.prosrc in (
@@ -85,25 +89,63 @@ mentioned as materialized (
     select distinct t.class, t.oid, m[1]::numeric as number
     from trees t, regexp_matches(t.tree, '\m(\d{5,10})\M', 'g') m
 ),
--- Functions whose text names what runs text of its own, or a function that is volatile: they are
--- not what they are declared to be. By their text, since the catalogue knows nothing of it.
-liars(oid) as materialized (
-    select f.oid
-    from (
-        select p.oid, m[1] as word
-        from pg_catalog.pg_proc p join pg_catalog.pg_language l on l.oid = p.prolang,
-            regexp_matches(p.prosrc, '([[:alpha:]_][[:alnum:]_$]*)"?\s*\(', 'g') m
-        where p.oid >= 16384 and p.provolatile <> 'v' and l.lanname in ('sql', 'plpgsql')
-    ) f join pg_catalog.pg_proc c on c.proname = lower(f.word)
-    where c.oid in (select oid from volatile)
+-- Builtin views, which bear numbers that users' objects do not.
+related as materialized (
+    select distinct t.class, t.oid, m[1]::oid as number
+    from trees t, regexp_matches(t.tree, ':relid (1[0-6]\d{3})\M', 'g') m
+),
+-- The texts of users' functions: as they are, and without comments, by either kind first. What may
+-- be hidden from one of the three is seen in another.
+texts as materialized (
+    select p.oid, l.lanname = 'sql' as is_sql, v.text
+    from pg_catalog.pg_proc p join pg_catalog.pg_language l on l.oid = p.prolang,
+        lateral (values (lower(p.prosrc)),
+            (lower(regexp_replace(regexp_replace(p.prosrc, '--[^\n]*', ' ', 'g'),
+                '/\*.*?\*/', ' ', 'g'))),
+            (lower(regexp_replace(regexp_replace(p.prosrc, '/\*.*?\*/', ' ', 'g'),
+                '--[^\n]*', ' ', 'g')))) v(text)
+    where p.oid >= 16384 and l.lanname in ('sql', 'plpgsql')
+),
+-- Each word in them, in strings and comments, too, may be the name of what they use. A name that is
+-- written with escapes may be any.
+said(oid, word) as materialized (
+    select distinct p.oid, w.word
+    from pg_catalog.pg_proc p join pg_catalog.pg_language l on l.oid = p.prolang,
+        regexp_matches(p.prosrc, '[[:alpha:]_][[:alnum:]_$]*', 'g') m,
+        lateral (values (m[1]), (lower(m[1]))) w(word)
+    where p.oid >= 16384 and l.lanname in ('sql', 'plpgsql')
+        -- A reserved word is a name in quotes only.
+        and (w.word not in (select word from pg_catalog.pg_get_keywords() where catcode = 'R')
+            or position('"' || w.word || '"' in p.prosrc) > 0)
+),
+told(oid, on_class, on_oid) as materialized (
+    select s.oid, 'f'::"char", p.oid from said s join pg_catalog.pg_proc p on p.proname = s.word
     union
-    select p.oid
-    from pg_catalog.pg_proc p join pg_catalog.pg_language l on l.oid = p.prolang
-    where p.oid >= 16384 and l.lanname = 'plpgsql' and p.prosrc ~* '\mexecute\M'
+    select s.oid, 'r', c.oid from said s join pg_catalog.pg_class c on c.relname = s.word
+    where c.relkind in ('r', 'p', 'v', 'm', 'f')
+    union
+    select s.oid, 't', t.oid from said s join pg_catalog.pg_type t on t.typname = s.word
+    where t.oid >= 16384
+    union
+    select p.oid, 'o', o.oid
+    from pg_catalog.pg_proc p join pg_catalog.pg_language l on l.oid = p.prolang,
+        pg_catalog.pg_operator o
+    where p.oid >= 16384 and l.lanname in ('sql', 'plpgsql')
+        and o.oid >= 16384 and position(o.oprname in p.prosrc) > 0
+        and o.oid not in (select oid from told_by_type)
+),
+-- Functions whose text runs a text that it makes: they are not what they are declared to be. By
+-- their text, since the catalogue knows nothing of it.
+liars(oid) as materialized (
+    select t.oid from texts t where t.text ~ '\mexecute\M|\mu&"'
 ),
 -- Who depends on whom. A type is followed only if it is a user's.
 edges(class, oid, on_class, on_oid) as materialized (
     select class, oid, 'f'::"char", number from named
+    union all
+    select class, oid, 'r', number from related
+    union all
+    select 'f', t.oid, t.on_class, t.on_oid from told t where t.oid <> t.on_oid
     union all
     select m.class, m.oid, k.class, m.number::text::oid
     from mentioned m, (values ('f'::"char"), ('r'), ('t'), ('o')) k(class)
@@ -183,6 +225,151 @@ unsafe(class, oid) as (
     select e.class, e.oid from unsafe u join edges e on e.on_class = u.class and e.on_oid = u.oid
 ),
 bad as materialized (select class, oid from unsafe),
+-- What leaves something on the session that only DISCARD ALL takes away; `lasts`: nothing does but
+-- the connection's end. Of functions that run a text, whatever any function of a user's leaves.
+doings(name, lasts) as (
+    values ('set_config', false), ('pg_advisory_lock', false), ('pg_advisory_lock_shared', false),
+        ('pg_try_advisory_lock', false), ('pg_try_advisory_lock_shared', false),
+        ('pg_stat_force_next_flush', false), ('setseed', true),
+        ('pg_create_physical_replication_slot', true), ('pg_create_logical_replication_slot', true),
+        ('pg_copy_physical_replication_slot', true), ('pg_copy_logical_replication_slot', true),
+        ('pg_logical_slot_get_changes', true), ('pg_logical_slot_peek_changes', true),
+        ('pg_logical_slot_get_binary_changes', true),
+        ('pg_logical_slot_peek_binary_changes', true),
+        ('pg_replication_origin_session_setup', true), ('pg_replication_origin_xact_setup', true),
+        ('pg_start_backup', true), ('pg_backup_start', true)
+),
+-- Extensions whose functions in C keep nothing of their callers, volatile as they may be.
+tidy(name) as (
+    values ('adminpack'), ('amcheck'), ('autoinc'), ('bloom'), ('btree_gin'), ('btree_gist'),
+        ('citext'), ('cube'), ('dict_int'), ('dict_xsyn'), ('earthdistance'), ('file_fdw'),
+        ('fuzzystrmatch'), ('hstore'), ('insert_username'), ('intagg'), ('intarray'), ('lo'),
+        ('ltree'), ('moddatetime'), ('pageinspect'), ('pg_buffercache'), ('pg_freespacemap'),
+        ('pg_prewarm'), ('pg_stat_statements'), ('pg_surgery'), ('pg_trgm'), ('pg_visibility'),
+        ('pg_walinspect'), ('pgcrypto'), ('pgrowlocks'), ('pgstattuple'), ('postgis'),
+        ('postgis_raster'), ('postgis_topology'), ('postgres_fdw'), ('refint'), ('seg'),
+        ('sslinfo'), ('tablefunc'), ('tcn'), ('tsm_system_rows'), ('tsm_system_time'),
+        ('unaccent'), ('uuid-ossp'), ('vector'), ('xml2')
+),
+foreigners(oid) as materialized (
+    select p.oid
+    from pg_catalog.pg_proc p join pg_catalog.pg_language l on l.oid = p.prolang
+    where p.oid >= 16384 and (l.lanname not in ('internal', 'c', 'sql', 'plpgsql')
+        or (l.lanname = 'c' and p.provolatile = 'v' and not exists (
+            select
+            from pg_catalog.pg_depend d join pg_catalog.pg_extension e on e.oid = d.refobjid
+            where d.classid = 'pg_catalog.pg_proc'::regclass and d.objid = p.oid
+                and d.refclassid = 'pg_catalog.pg_extension'::regclass and d.deptype = 'e'
+                and e.extname in (select name from tidy))))
+),
+running(oid) as materialized (
+    select oid from liars
+    union
+    select t.oid from texts t where t.text ~ '\mdo\M\s*(language\M\s*\S+\s*)?(e?''|\$)'
+    union
+    select p.oid
+    from pg_catalog.pg_proc p join pg_catalog.pg_language l on l.oid = p.prolang
+    where l.lanname in ('internal', 'c') and p.prosrc in (select source from runners)
+        and p.prosrc !~ '_(in|is_valid|info)$'
+),
+doers(oid, lasts) as materialized (
+    select p.oid, d.lasts
+    from doings d
+        join pg_catalog.pg_proc b on b.proname = d.name and b.oid < 16384
+        join pg_catalog.pg_proc p on p.prosrc = b.prosrc
+        join pg_catalog.pg_language l on l.oid = p.prolang and l.lanname = 'internal'
+    union
+    -- Of `pg_trgm`, which is tidy otherwise.
+    select p.oid, false from pg_catalog.pg_proc p where p.oid >= 16384 and p.proname = 'set_limit'
+    union
+    select oid, true from foreigners
+    union
+    select oid, exists (select from foreigners) from running
+    union
+    -- Commands of the session and changes of the catalogue, wherever they stand; what a SET belongs
+    -- to an UPDATE is taken out first.
+    select t.oid, t.text ~ '\mload\M\s*e?'''
+    from texts t
+    where t.text ~ ('\m(listen|unlisten|discard|deallocate|prepare|reset|create|alter|drop|grant'
+            '|revoke)\M|\mwith\s+hold\M|\mload\M\s*e?''|\m(refresh\s+materialized|import\s+foreign'
+            '|security\s+label|comment\s+on|reassign\s+owned)\M')
+        or regexp_replace(t.text, '\mupdate\M[^;]*?\mset\M', ' ', 'g')
+            ~ '\mset\M(?!\s+(null|default)\M)'
+        or (t.is_sql and t.text ~ '\m(select|with|values|table)\M[^;]*\minto\M')
+),
+-- Expressions that a change of a relation computes.
+changing(oid, tree) as materialized (
+    select a.adrelid, a.adbin::text from pg_catalog.pg_attrdef a
+    union all
+    select k.conrelid, k.conbin::text
+    from pg_catalog.pg_constraint k where k.conrelid <> 0 and k.conbin is not null
+    union all
+    select i.indrelid, coalesce(i.indexprs::text, '') || coalesce(i.indpred::text, '')
+    from pg_catalog.pg_index i where i.indexprs is not null or i.indpred is not null
+    union all
+    select w.ev_class, coalesce(w.ev_qual::text, '') || w.ev_action::text
+    from pg_catalog.pg_rewrite w
+    union all
+    select p.polrelid, coalesce(p.polqual::text, '') || coalesce(p.polwithcheck::text, '')
+    from pg_catalog.pg_policy p
+),
+-- Who runs what when something is changed, beside the edges of reading.
+changes(class, oid, on_class, on_oid) as materialized (
+    select 'r'::"char", c.oid, 'f'::"char", m[1]::oid
+    from changing c,
+        regexp_matches(c.tree, ':\w*(?:funcid|fnoid|tsmhandler|Func) (\d+)', 'g') m
+    union
+    select 'r', c.oid, k.class, m[1]::oid
+    from changing c, regexp_matches(c.tree, '\m(\d{5,9})\M', 'g') m,
+        (values ('f'::"char"), ('r'), ('t'), ('o')) k(class)
+    where m[1]::oid >= 16384
+    union
+    select 'r', c.oid, 'r', m[1]::oid
+    from changing c, regexp_matches(c.tree, ':relid (1[0-6]\d{3})\M', 'g') m
+    union
+    select 'r', g.tgrelid, 'f', g.tgfoid
+    from pg_catalog.pg_trigger g where not g.tgisinternal and g.tgenabled <> 'D'
+    union
+    select 'r', k.confrelid, 'r', k.conrelid
+    from pg_catalog.pg_constraint k
+    where k.contype = 'f' and (k.confdeltype in ('c', 'n', 'd') or k.confupdtype in ('c', 'n', 'd'))
+    union
+    select 'r', i.indrelid, 'f', a.amproc::oid
+    from pg_catalog.pg_index i, lateral unnest(i.indclass) o(oid)
+        join pg_catalog.pg_opclass c on c.oid = o.oid and c.oid >= 16384
+        join pg_catalog.pg_amproc a on a.amprocfamily = c.opcfamily
+),
+leaving(class, oid, lasts) as (
+    select 'f'::"char", d.oid, d.lasts from doers d
+    union
+    select e.class, e.oid, l.lasts
+    from leaving l join (select * from edges union all select * from changes) e
+        on e.on_class = l.class and e.on_oid = l.oid
+),
+traces(class, oid, lasts) as materialized (
+    select class, oid, bool_or(lasts) from leaving group by 1, 2
+),
+-- What shows the statements that the server has prepared.
+looking(class, oid) as (
+    select 'f'::"char", p.oid from pg_catalog.pg_proc p where p.prosrc = 'pg_prepared_statement'
+    union
+    select e.class, e.oid from looking l join edges e on e.on_class = l.class and e.on_oid = l.oid
+),
+-- Whether something of users' may ask for the last value that the session drew from a sequence.
+asking(is_so) as (
+    select exists (select from said where word in ('currval', 'lastval'))
+        or exists (select from running where oid >= 16384)
+        or exists (select from foreigners)
+        or exists (
+            select
+            from (select number from named where oid >= 16384
+                    union all select on_oid from changes where on_class = 'f') n(number)
+                join pg_catalog.pg_proc p on p.oid = n.number
+            where p.prosrc in ('currval_oid', 'lastval'))
+        or exists (
+            select from pg_catalog.pg_proc p
+            where p.oid >= 16384 and p.prosrc in ('currval_oid', 'lastval'))
+),
 -- Builtins that are stable and no more since they write a value as settings and its type say, or
 -- read a setting: they tell nothing of the transaction.
 by_settings(source) as (
@@ -368,6 +555,25 @@ tables as (
     having bool_and(c.relkind = 'r' and c.oid >= 16384
         and not c.relhasrules and not c.relhassubclass and p.oid is null)
 ),
+-- Columns that draw from a sequence, which nothing else bears the name of, where they are given no
+-- value: serial ones and identities.
+drawn as (
+    select t.relname, a.attname, s.relname as sequence
+    from tables t
+        join pg_catalog.pg_class c on c.relname = t.relname and c.relkind = 'r'
+        join spaces n on n.oid = c.relnamespace
+        join pg_catalog.pg_attribute a on a.attrelid = c.oid and not a.attisdropped
+        join pg_catalog.pg_depend d on d.refclassid = 'pg_catalog.pg_class'::regclass
+            and d.refobjid = c.oid and d.refobjsubid = a.attnum
+            and d.classid = 'pg_catalog.pg_class'::regclass and d.deptype in ('a', 'i')
+        join pg_catalog.pg_class s on s.oid = d.objid and s.relkind = 'S'
+        left join pg_catalog.pg_attrdef f on f.adrelid = c.oid and f.adnum = a.attnum
+    where t.namesakes = 1 and a.attname ~ '^[a-z_][a-z0-9_]*$' and s.relname ~ '^[a-zA-Z0-9_]+$'
+        and (a.attidentity <> '' or pg_catalog.pg_get_expr(f.adbin, f.adrelid)
+            = format('nextval(%L::regclass)', s.oid::regclass::text))
+        and not exists (
+            select from pg_catalog.pg_class o where o.relname = s.relname and o.oid <> s.oid)
+),
 -- What tells their rows apart, where it does so in all of one name.
 keys as (
     select t.relname, k.columns
@@ -396,7 +602,36 @@ select 'table', t.relname::text, coalesce(string_agg(k.columns, ';'), '')
 from tables t left join keys k on k.relname = t.relname
 group by 2
 union all
+select 'draws', relname::text, string_agg(attname || ':' || sequence, ';') from drawn group by 2
+union all
 select 'quiet', relname::text, 'steady' from tables where quiet
+union all
+select 'shows_prepared', p.proname::text, 'steady'
+from looking l join pg_catalog.pg_proc p on l.class = 'f' and p.oid = l.oid
+union
+select 'shows_prepared', c.relname::text, 'steady'
+from looking l join pg_catalog.pg_class c on l.class = 'r' and c.oid = l.oid
+union all
+select 'asks_last_values', '', 'steady' from asking where is_so
+union all
+select t.what, t.name, case when bool_or(t.lasts) then 'lasting' else 'some' end
+from (
+    select 'leaves', p.proname::text, l.lasts
+    from traces l join pg_catalog.pg_proc p on l.class = 'f' and p.oid = l.oid
+    union all
+    select 'leaves', c.relname::text, l.lasts
+    from traces l join pg_catalog.pg_class c on l.class = 'r' and c.oid = l.oid
+    union all
+    select 'leaves', t.typname::text, l.lasts
+    from traces l join pg_catalog.pg_type t on l.class = 't' and t.oid = l.oid
+    union all
+    select 'leaves_operator', o.oprname::text, l.lasts
+    from traces l join pg_catalog.pg_operator o on l.class = 'o' and o.oid = l.oid
+    union all
+    -- What a text leaves that is made when it is run.
+    select 'leaves_text', '', exists (select from foreigners)
+) t(what, name, lasts)
+group by 1, 2
 union all
 -- The last row: without it rows are missing.
 select 'end', '', '';

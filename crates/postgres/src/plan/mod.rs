@@ -10,10 +10,12 @@
 
 mod block;
 mod contains;
+mod effects;
 mod facts;
 mod frame;
 mod keyword;
 mod kind;
+mod leaves;
 mod modes;
 mod moment;
 mod names;
@@ -23,9 +25,11 @@ mod proof;
 mod query;
 mod reason;
 mod schema_change;
+mod sequences;
 mod session;
 mod setting;
 mod statement;
+mod study;
 mod traps;
 mod words;
 
@@ -33,10 +37,14 @@ mod words;
 mod tests;
 
 pub use contains::Contains;
+pub use effects::Effects;
 pub use facts::{Facts, FactsError};
 pub use kind::{BeginForm, Deallocate, Discard, Isolation, Kind, Pin, Unsettles};
-pub use moment::names_moment;
+pub use leaves::Leaves;
+pub use moment::{names_moment, reads_moment};
 pub use planner::{Plan, Planner, Scope};
 pub use reason::Reason;
+pub use sequences::{Asks, Sequences, is_literal};
 pub use setting::{SettingChange, pins};
+pub use study::Studied;
 pub use wire::sql::Directive;

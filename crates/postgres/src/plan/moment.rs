@@ -1,5 +1,7 @@
 //! Words in a value that stand for the time of the transaction.
 
+use wire::sql::{Lexer, Strings, TokenKind};
+
 /// What the input of a type of times takes for the time at which the transaction began, or the day
 /// of it (`datetktbl` in `datetime.c`).
 const MOMENTS: [&[u8]; 4] = [b"now", b"today", b"tomorrow", b"yesterday"];
@@ -11,6 +13,19 @@ const MOMENTS: [&[u8]; 4] = [b"now", b"today", b"tomorrow", b"yesterday"];
 #[must_use]
 pub fn names_moment(bytes: &[u8]) -> bool {
     bytes.split(|byte| !byte.is_ascii_alphabetic()).any(is_moment) || hides(bytes)
+}
+
+/// Whether a literal in a statement's text may be such a word, so that a server reads the time when
+/// it prepares the statement. Where strings end depends on the session, so either way is looked at;
+/// what is called, as `now()`, has its time when it is run.
+#[must_use]
+pub fn reads_moment(sql: &[u8]) -> bool {
+    let in_literal = |strings| {
+        Lexer::new(sql, strings).any(|token| {
+            (token.kind.is_literal() || token.kind == TokenKind::Odd) && names_moment(token.text)
+        })
+    };
+    names_moment(sql) && (in_literal(Strings::Standard) || in_literal(Strings::Backslash))
 }
 
 fn is_moment(word: &[u8]) -> bool {

@@ -33,6 +33,13 @@ pub(super) fn text(token: &Token<'_>) -> Option<Box<str>> {
     Some(std::str::from_utf8(&name(token)?).ok()?.into())
 }
 
+/// The words in a text within a statement, as they are and in lower case.
+pub(super) fn words_of<'a>(token: &Token<'a>) -> impl Iterator<Item = Cow<'a, [u8]>> + use<'a> {
+    let is_end = |byte: &u8| !byte.is_ascii_alphanumeric() && *byte != b'_' && *byte < 0x80;
+    let words = token.text.split(is_end).filter(|word| !word.is_empty());
+    words.flat_map(|word| [Cow::Borrowed(word), Cow::Owned(word.to_ascii_lowercase())])
+}
+
 /// Each doubled quote is one.
 pub(super) fn undouble(inside: &[u8], quote: u8) -> Vec<u8> {
     let mut name = Vec::with_capacity(inside.len());

@@ -8,13 +8,19 @@ use std::time::{Duration, Instant};
 use hashbrown::{HashMap, HashSet};
 use wire::sql::{Directive, Strings, directive, normalise};
 
+use super::effects::Effects;
 use super::facts::Facts;
-use super::kind::Kind;
+use super::kind::{Kind, Pin};
 use super::reason::Reason;
 use super::statement::{self, Classified, Found};
 
-/// Longest normal form that is kept, in bytes; what is longer is classified each time.
+/// Longest normal form that is kept, in bytes; of what is longer the last text is.
 const FORM_BYTES_MAX: usize = 4096;
+/// A text whose form is not kept is kept itself from this length on: it is asked for several times
+/// on its way, and to look into it takes long.
+const TEXT_KEPT_MIN: usize = 1024;
+/// Up to this one.
+const TEXT_KEPT_MAX: usize = 64 * 1024;
 
 /// What is known of a statement.
 #[derive(Debug)]
@@ -31,6 +37,8 @@ pub struct Plan {
     pub steady: bool,
     /// A server has one sensible plan for it, whatever its constants are: see [`super::point`].
     pub is_point: bool,
+    /// What it does to the server's session, and what its answer depends on there.
+    pub effects: Effects,
     /// It changes data, and nothing tells whether it does so in a transaction of its own.
     is_quiet: bool,
     /// Until when it goes alone all the same.
@@ -48,6 +56,42 @@ pub struct Plan {
 }
 
 impl Plan {
+    pub(super) fn new(found: Found, directive: Option<Directive>, form: Rc<[u8]>) -> Self {
+        let Found { kind, reason, steady, point, effects } = found;
+        let is_quiet = kind == Kind::Write && point.is_some_and(|point| point.is_quiet);
+        let is_point = point.is_some();
+        let (run_us, is_refuted, alone_until) = Default::default();
+        let fingerprint = form.get(1..).map_or(0, number_of);
+        Self {
+            kind,
+            reason,
+            steady,
+            is_point,
+            effects,
+            is_quiet,
+            alone_until,
+            fingerprint,
+            directive,
+            form,
+            run_us,
+            is_refuted,
+        }
+    }
+
+    /// The same once the catalogue has changed, of a text that is too long to be looked into again
+    /// here: nothing is proven of it. `pins`: what its strings are may be other, too.
+    #[must_use]
+    pub fn outdated(&self, facts: &Facts, pins: bool) -> Self {
+        let kind = match &self.kind {
+            _ if pins => Kind::Pins(Pin::Setting),
+            Kind::Read => Kind::Other,
+            kind => kind.clone(),
+        };
+        let effects = self.effects.clone().or_unknown(facts);
+        let found = Found { effects, ..Found::of(kind, Reason::TooLong) };
+        Self::new(found, self.directive, Rc::default())
+    }
+
     /// Its normal form: words in lower case, a `$` for each literal or list of literals. `None`
     /// where it is too long, or literals can't be told for sure.
     #[must_use]
@@ -124,6 +168,16 @@ pub struct Planner {
     refuted: [HashSet<u64>; 2],
     /// Reused, so that a hit allocates nothing.
     form: Vec<u8>,
+    /// The last text whose form is not kept.
+    last: Option<Last>,
+}
+
+/// A text whose form is not kept.
+#[derive(Debug)]
+struct Last {
+    text: Box<[u8]>,
+    scope: Scope,
+    plan: Rc<Plan>,
 }
 
 impl Planner {
@@ -137,6 +191,7 @@ impl Planner {
             generation_max: (plans_max / 2).max(1),
             refuted: Default::default(),
             form: Vec::new(),
+            last: None,
         }
     }
 
@@ -148,6 +203,7 @@ impl Planner {
         refuted.into_iter().for_each(|number| self.note_refuted(number));
         self.young.clear();
         self.old.clear();
+        self.last = None;
     }
 
     fn note_refuted(&mut self, number: u64) {
@@ -184,13 +240,22 @@ impl Planner {
     /// What `sql`, a query without its final zero byte, is.
     #[inline]
     pub fn plan(&mut self, sql: &[u8], scope: Scope) -> Rc<Plan> {
+        if (TEXT_KEPT_MIN..=TEXT_KEPT_MAX).contains(&sql.len())
+            && let Some(last) = &self.last
+            && last.scope == scope
+            && *last.text == *sql
+            && !last.plan.is_refuted()
+        {
+            return last.plan.clone();
+        }
         self.form.clear();
         // The scope changes what a text means, so it is part of the key.
         self.form.push(scope.key());
         // Where a byte may be half a character, texts of one form may be two statements.
         let unsure = scope.unsure_encoding && !sql.is_ascii();
         if unsure || !normalise(sql, scope.strings, FORM_BYTES_MAX, &mut self.form) {
-            return Rc::new(classify(sql, scope, &self.facts, Rc::default()).0);
+            let plan = classify(sql, scope, &self.facts, Rc::default()).0;
+            return self.keep_last(sql, scope, plan);
         }
         match self.young.get(self.form.as_slice()) {
             Some(plan) if !plan.is_refuted() => Rc::clone(plan),
@@ -215,9 +280,10 @@ impl Planner {
                 let is_refuted = |all: &HashSet<u64>| all.contains(&plan.fingerprint);
                 if plan.kind == Kind::Read && self.refuted.iter().any(is_refuted) {
                     (plan.kind, plan.reason, plan.steady) = (Kind::Other, Reason::Refuted, false);
+                    plan.effects = std::mem::take(&mut plan.effects).or_unknown(&self.facts);
                 }
                 if !keep {
-                    return Rc::new(plan);
+                    return self.keep_last(sql, scope, plan);
                 }
                 (form, Rc::new(plan))
             }
@@ -226,6 +292,16 @@ impl Planner {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(form, Rc::clone(&plan));
+        plan
+    }
+}
+
+impl Planner {
+    fn keep_last(&mut self, sql: &[u8], scope: Scope, plan: Plan) -> Rc<Plan> {
+        let plan = Rc::new(plan);
+        if (TEXT_KEPT_MIN..=TEXT_KEPT_MAX).contains(&sql.len()) {
+            self.last = Some(Last { text: sql.into(), scope, plan: plan.clone() });
+        }
         plan
     }
 }
@@ -245,28 +321,7 @@ impl Scope {
 #[cold]
 fn classify(sql: &[u8], scope: Scope, facts: &Facts, form: Rc<[u8]>) -> (Plan, bool) {
     let Classified { found, keep } = statement::classify_text(sql, scope, facts);
-    let Found { kind, reason, steady, point } = found;
-    let is_quiet = kind == Kind::Write && point.is_some_and(|point| point.is_quiet);
-    let is_point = point.is_some();
-    let (run_us, is_refuted, alone_until) = Default::default();
-    let directive = directive(sql);
-    let fingerprint = form.get(1..).map_or(0, number_of);
-    (
-        Plan {
-            kind,
-            reason,
-            steady,
-            is_point,
-            is_quiet,
-            alone_until,
-            fingerprint,
-            directive,
-            form,
-            run_us,
-            is_refuted,
-        },
-        keep,
-    )
+    (Plan::new(found, directive(sql), form), keep)
 }
 
 /// The number of a plan that was refuted.

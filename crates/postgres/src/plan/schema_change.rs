@@ -48,6 +48,18 @@ pub(super) fn classify(tokens: &[Token<'_>]) -> Kind {
     })
 }
 
+/// Whether it changes who may log in where, or with which settings.
+pub(super) fn changes_logins(tokens: &[Token<'_>]) -> bool {
+    let Some((first, rest)) = tokens.split_first() else { return false };
+    if first.is_any(&["grant", "revoke"]) {
+        // Of roles, or on databases.
+        let on = rest.iter().position(|token| token.is("on"));
+        return on.is_none_or(|at| rest.get(at + 1).is_some_and(|what| what.is("database")));
+    }
+    let of = ["role", "user", "group", "database", "system"];
+    first.is_any(&["create", "alter", "drop"]) && rest.first().is_some_and(|what| what.is_any(&of))
+}
+
 /// The name of a setting that says what a transaction is if it does not say so itself.
 fn is_transaction_default(token: &Token<'_>) -> bool {
     let prefix = b"default_transaction_";

@@ -3,6 +3,7 @@
 use wire::sql::{Lexer, Strings, Token, TokenKind, statements};
 
 use super::contains::Contains;
+use super::effects::Effects;
 use super::facts::Facts;
 use super::kind::{Kind, Pin};
 use super::planner::Scope;
@@ -26,12 +27,14 @@ pub(super) struct Found {
     pub(super) steady: bool,
     /// Whether it is a point statement, and which.
     pub(super) point: Option<point::Found>,
+    /// What it does to the session.
+    pub(super) effects: Effects,
 }
 
 impl Found {
     /// What is no steady read and no point statement.
     pub(super) fn of(kind: Kind, reason: Reason) -> Self {
-        Self { kind, reason, steady: false, point: None }
+        Self { kind, reason, steady: false, point: None, effects: Effects::default() }
     }
 }
 
@@ -42,15 +45,19 @@ pub(super) fn classify_text(sql: &[u8], scope: Scope, facts: &Facts) -> Classifi
     let mut tokens = Vec::new();
     let mut first: Option<Classified> = None;
     let mut contains = Contains::default();
-    let mut several = false;
+    let (mut several, mut effects) = (false, Effects::default());
     while statements.next_into(&mut tokens, TOKENS_MAX) {
         let mut next = one(&tokens, scope, unsure, facts);
-        if tokens.len() > TOKENS_MAX
-            && !matches!(next.found.kind, Kind::Pins(_))
-            && let Some(pin) = long(sql, scope, &tokens, facts)
-        {
-            next.found.kind = Kind::Pins(pin);
+        if tokens.len() > TOKENS_MAX {
+            // Not all of it was looked at.
+            if !matches!(next.found.kind, Kind::Pins(_))
+                && let Some(pin) = long(sql, scope, &tokens, facts)
+            {
+                next.found.kind = Kind::Pins(pin);
+            }
+            next.found.effects = next.found.effects.or_unknown(facts);
         }
+        effects.add(next.found.effects.clone());
         contains = contains.with(Contains::of(&next.found.kind));
         match first {
             None => first = Some(next),
@@ -61,7 +68,7 @@ pub(super) fn classify_text(sql: &[u8], scope: Scope, facts: &Facts) -> Classifi
         // What follows may depend on what a constant in `SET` said.
         Some(_) if several => {
             let found = Found::of(Kind::Several(contains), Reason::Several);
-            Classified { found, keep: false }
+            Classified { found: Found { effects, ..found }, keep: false }
         }
         Some(one) => one,
         None => Classified { found: Found::of(Kind::Empty, Reason::NotAQuery), keep: true },
@@ -84,16 +91,21 @@ fn one(tokens: &[Token<'_>], scope: Scope, unsure: bool, facts: &Facts) -> Class
             .any(|token| matches!(token.kind, TokenKind::EscapeString | TokenKind::Odd));
     if unsure && escapes {
         let found = Found::of(Kind::Pins(Pin::Setting), Reason::Encoding);
-        return Classified { found, keep: false };
+        let effects = Effects::default().or_unknown(facts);
+        return Classified { found: Found { effects, ..found }, keep: false };
     }
     let mut found = find(tokens, facts);
+    let (effects, keeps) = Effects::of(&found.kind, tokens, facts);
     if found.kind == Kind::Read && (unsure || scope.strings == Strings::Backslash) {
-        return Classified { found: Found::of(Kind::Other, Reason::Encoding), keep: false };
+        let effects = if unsure { effects.or_unknown(facts) } else { effects };
+        let found = Found::of(Kind::Other, Reason::Encoding);
+        return Classified { found: Found { effects, ..found }, keep: false };
     }
+    found.effects = effects;
     if matches!(found.kind, Kind::Read | Kind::Write) {
         found.point = point::find(tokens, facts);
     }
-    Classified { found, keep: keep && !unsure }
+    Classified { found, keep: keep && keeps && !unsure }
 }
 
 fn find(tokens: &[Token<'_>], facts: &Facts) -> Found {

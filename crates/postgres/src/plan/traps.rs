@@ -59,8 +59,12 @@ pub(super) fn pin_of_long_text<'t>(
     None
 }
 
+/// Tokens of a call that are looked at for what its last argument is. Calls within calls would be
+/// gone through as often as they are deep.
+const ARGUMENTS_MAX: usize = 256;
+
 /// The function whose last argument decides, without quotes.
-const SET_CONFIG: &[u8] = b"set_config";
+pub(super) const SET_CONFIG: &[u8] = b"set_config";
 
 /// What is left by a name with `next` behind it.
 fn named(token: &Token<'_>, next: &Token<'_>, facts: &Facts) -> Option<Pin> {
@@ -90,8 +94,10 @@ fn is_temporary(schema: &[u8]) -> bool {
 }
 
 /// Whether the last argument of a call, whose parenthesis is just open, is the word `true`: the
-/// setting is then the transaction's. A constant could be another one next time.
-fn is_local(arguments: &[Token<'_>]) -> bool {
+/// setting is then the transaction's. A constant could be another one next time, and a call that is
+/// too long is taken for one of the session's.
+pub(super) fn is_local(arguments: &[Token<'_>]) -> bool {
+    let arguments = &arguments[..arguments.len().min(ARGUMENTS_MAX)];
     let mut depth = 1usize;
     let end = arguments.iter().position(|token| {
         match token.kind {

@@ -14,7 +14,8 @@ use wire::postgres::backend::{Fields, Status, parameter_status};
 use wire::postgres::{Refusal, message, sqlstate};
 
 use super::{CancelKey, Dialled, Socket};
-use crate::backends::Backend;
+use crate::backends::{Backend, Login};
+use crate::plan::Leaves;
 use crate::session::names::Limits;
 use crate::session::prepared::Prepared;
 use crate::session::script::{Expect, Fate, Heard, Script, Unasked};
@@ -38,6 +39,15 @@ enum Own {
     Fails,
 }
 
+/// What its backend was like before a connection was opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Opened {
+    /// The backend's epoch.
+    pub epoch: u64,
+    /// What the login was.
+    pub login: Login,
+}
+
 /// A server connection, ready for requests or answering them.
 pub struct Connection {
     io: Socket,
@@ -47,6 +57,9 @@ pub struct Connection {
     pub record: Rc<Record>,
     /// The backend's epoch when it was opened.
     pub epoch: u64,
+    /// What its login was then, and as of when it is known to be the same.
+    login: Login,
+    logins_generation: u64,
     /// How to have what it runs cancelled.
     pub key: Option<CancelKey>,
     /// The statements that are prepared there.
@@ -67,6 +80,10 @@ pub struct Connection {
     rest: Vec<u8>,
     /// It must not be used again.
     pub broken: bool,
+    /// What its clients may have left on it since it was last rid of that.
+    pub leaves: Leaves,
+    /// They may have drawn from sequences since then.
+    pub drew: bool,
     /// Weir's own questions that are under way.
     own: VecDeque<Own>,
     /// What the server said to the first of them that failed: an ErrorResponse's body. What was
@@ -80,13 +97,21 @@ const FORGET: &str = "SET statement_timeout = 0;RESET SESSION AUTHORIZATION;RESE
 
 impl Connection {
     /// A connection that was just opened; so many statements are kept prepared on it.
-    pub fn new(dialled: Dialled, record: Rc<Record>, epoch: u64, statements: Limits) -> Self {
+    pub fn new(
+        dialled: Dialled,
+        record: Rc<Record>,
+        Opened { epoch, login }: Opened,
+        statements: Limits,
+    ) -> Self {
         record.reached(&dialled);
         Self {
             io: dialled.socket,
             backend: record.backend.clone(),
             record,
             epoch,
+            login,
+            // It may have changed since; the first look tells.
+            logins_generation: u64::MAX,
             key: dialled.key,
             prepared: Prepared::new(statements),
             settings: Some("".into()),
@@ -98,6 +123,8 @@ impl Connection {
             unflushed: false,
             rest: dialled.rest,
             broken: false,
+            leaves: Leaves::Nothing,
+            drew: false,
             own: VecDeque::new(),
             own_error: None,
         }
@@ -106,7 +133,7 @@ impl Connection {
     /// Whether an idle connection can still be used: the server is what it was, and has said
     /// nothing since.
     pub fn is_good(&mut self) -> bool {
-        if self.epoch != self.backend.epoch() {
+        if self.epoch != self.backend.epoch() || !self.is_current() {
             return false;
         }
         let mut cx = Context::from_waker(std::task::Waker::noop());
@@ -114,7 +141,26 @@ impl Connection {
         Pin::new(&mut self.io).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)).is_pending()
     }
 
-    /// Whether it could be given to another client.
+    /// What its login was when it was opened.
+    pub fn login(&self) -> Login {
+        self.login
+    }
+
+    /// Whether a connection that is opened now would have the same from its login.
+    pub fn is_current(&mut self) -> bool {
+        let logins = self.backend.logins();
+        let generation = logins.generation();
+        if generation != self.logins_generation || self.login.is_new() {
+            let key = &self.record.key;
+            if logins.of(&key.user, &key.database) != self.login {
+                return false;
+            }
+            self.logins_generation = generation;
+        }
+        true
+    }
+
+    /// Whether it could be given to another client as far as the protocol goes; see also `leaves`.
     pub fn is_free(&self) -> bool {
         !self.broken
             && self.status == Status::Idle
@@ -151,9 +197,14 @@ impl Connection {
         let bare = self.settings.as_ref().is_some_and(|applied| applied.is_empty());
         let forget = if bare { "" } else { FORGET };
         self.settings = None;
-        // The same text may mean something else under another search_path.
-        self.prepared.doubt_all();
-        self.ask_for(&format!("{forget}{settings}"), Own::Settings(settings.clone()));
+        self.prepared.next_epoch();
+        let taken_on = Own::Settings(settings.clone());
+        if settings.is_ascii() {
+            return self.ask_for(&format!("{forget}{settings}"), taken_on);
+        }
+        // A Query is read by the encoding that was set before it came.
+        self.ask(&format!("{forget}SET client_encoding = 'UTF8'"));
+        self.ask_for(settings, taken_on);
     }
 
     /// The socket itself, for a lane: nothing else may be under way on it.
@@ -269,15 +320,24 @@ impl Connection {
         })
     }
 
-    /// Rids it of all that a session has left on it.
+    /// Rids it of all that a session has left on it, and of the seed that a text may have set.
     ///
     /// # Errors
-    /// The server's own words, or what became of the connection.
+    /// The server's own words, what became of the connection, or that something stays.
     pub async fn forget_session(&mut self, scratch: &Scratch) -> Result<(), Refusal> {
+        if self.leaves == Leaves::Lasting {
+            self.broken = true;
+            let what = "what a session has left can only be ended with its connection";
+            return Err(Refusal::error(sqlstate::CONNECTION_FAILURE, what));
+        }
         self.ask_for("DISCARD ALL", Own::Settings("".into()));
+        let seed = rand::random_range(-1.0..1.0);
+        self.ask(&format!("SELECT pg_catalog.setseed({seed:.15})"));
         self.prepared.clear();
         self.settings = None;
-        self.settle_in_time(scratch).await
+        self.settle_in_time(scratch).await?;
+        (self.leaves, self.drew) = (Leaves::Nothing, false);
+        Ok(())
     }
 
     /// The answers under way, and what they change.
@@ -286,6 +346,7 @@ impl Connection {
             prepared: &mut self.prepared,
             reported: &mut self.reported,
             status: &mut self.status,
+            leaves: &mut self.leaves,
             record: &self.record,
             settings: &mut self.settings,
             own: &mut self.own,
@@ -319,6 +380,8 @@ pub struct Known<'a> {
     pub reported: &'a mut Reported,
     /// Its transaction's status.
     pub status: &'a mut Status,
+    /// What its clients may have left on it.
+    pub leaves: &'a mut Leaves,
     record: &'a Record,
     settings: &'a mut Option<Applied>,
     own: &'a mut VecDeque<Own>,
@@ -348,8 +411,12 @@ impl Known<'_> {
             }
             Heard::Prepared(number) => self.prepared.confirmed(number),
             Heard::NotPrepared(number) => self.prepared.not_prepared(number),
+            Heard::Shape(number, shape) => self.prepared.described(number, shape),
             Heard::Ready { status, .. } => *self.status = status,
-            Heard::Parameter(body) => self.parameter(body),
+            Heard::Parameter(body) => {
+                self.prepared.next_epoch();
+                self.parameter(body);
+            }
             _ => {}
         }
     }

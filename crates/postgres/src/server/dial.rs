@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 use wire::postgres::backend::{self, BackendKey, Fields, tag};
 use wire::postgres::startup;
 
-use super::{Address, Conversation, DialError, Server, ServerError, Socket, TalkError, Tls};
+use super::{ALPN, Address, Conversation, DialError, Server, ServerError, Socket, TalkError, Tls};
 use crate::auth::{Binding, Credentials, Derivation, KeyCache, Keys};
 use crate::auth::{Login, LoginRules, LoginStep};
 
@@ -135,6 +135,10 @@ async fn encrypt(mut stream: TcpStream, tls: &Tls, address: &Address) -> Result<
     let connector = TlsConnector::from(tls.config());
     let shaken = connector.connect(tls.name.clone(), stream).await;
     let stream = shaken.map_err(|source| DialError::Tls { address: address(), source })?;
+    // As libpq does: without it nobody knows that the other end speaks PostgreSQL's protocol.
+    if tls.direct && stream.get_ref().1.alpn_protocol() != Some(ALPN.as_bytes()) {
+        return Err(DialError::NoAlpn { address: address() });
+    }
     Ok(Socket::Tls(Box::new(stream)))
 }
 

@@ -94,6 +94,15 @@ pub enum DialError {
         /// As rustls says it.
         source: io::Error,
     },
+    /// TLS was begun without asking, and the server did not say what protocol it speaks.
+    #[error(
+        "{address} took direct TLS without ALPN: PostgreSQL before 17 can't; write \
+         tls-negotiation = \"postgres\""
+    )]
+    NoAlpn {
+        /// Where.
+        address: String,
+    },
     /// Something came in the clear between the agreement on TLS and the handshake, which would be
     /// taken for what came under TLS (CVE-2021-43766).
     #[error("{address} sent something in the clear after agreeing to TLS: is somebody between?")]

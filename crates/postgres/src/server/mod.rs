@@ -19,10 +19,10 @@ mod tls;
 
 pub use address::{Address, AddressError};
 pub use cancel::cancel;
-pub use connection::{Connection, Known, Reported};
+pub use connection::{Connection, Known, Opened, Reported};
 pub use conversation::{Conversation, TalkError};
 pub use dial::{CancelKey, Dialled, Identity, dial};
 pub use error::{DialError, ServerError};
 pub use query::{AskLimits, QueryError, Rows};
 pub use socket::Socket;
-pub use tls::{Server, ServerSettingsError, Tls};
+pub use tls::{ALPN, Server, ServerSettingsError, Tls};

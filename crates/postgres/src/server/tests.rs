@@ -1,6 +1,8 @@
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::pki_types::PrivateKeyDer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use wire::postgres::backend::{self, Status, tag};
@@ -11,7 +13,7 @@ use super::{
     ServerError, TalkError, cancel, dial,
 };
 use crate::auth::Credentials;
-use crate::settings::{BackendSettings, TlsMode};
+use crate::settings::{BackendSettings, TlsMode, TlsNegotiation};
 
 const LIMITS: AskLimits = AskLimits { bytes: 1000, time: Duration::from_secs(10) };
 
@@ -86,6 +88,41 @@ async fn bytes_in_the_clear_behind_the_agreement_on_tls_end_it() {
     });
     let server = under_tls(&server.await, TlsMode::Prefer);
     assert!(matches!(dial(&server, someone()).await, Err(DialError::Injected { .. })));
+}
+
+#[tokio::test]
+async fn direct_tls_with_a_server_that_agrees_on_no_protocol_is_given_up() {
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    for (protocol, is_taken) in [("", false), ("postgresql", true)] {
+        let key = PrivateKeyDer::try_from(made.key_pair.serialize_der()).unwrap();
+        let mut config = rustls::ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        config.alpn_protocols.extend((!protocol.is_empty()).then(|| protocol.into()));
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let server = server(|stream| async move {
+            let Ok(mut stream) = acceptor.accept(stream).await else { return };
+            // A server of another protocol may take what comes for its own.
+            let _ = stream.read(&mut [0; 1000]).await;
+            let _ = stream.write_all(&welcome()).await;
+            let _ = stream.read(&mut [0]).await;
+        });
+        let url = format!("postgresql://{}", server.await.address);
+        let settings = BackendSettings {
+            tls: TlsMode::Require,
+            tls_negotiation: TlsNegotiation::Direct,
+            ..BackendSettings::new("a", &url)
+        };
+        let dialled = dial(&Server::new(&settings).unwrap(), someone()).await;
+        match is_taken {
+            true => assert!(dialled.is_ok(), "{dialled:?}"),
+            false => assert!(matches!(dialled, Err(DialError::NoAlpn { .. })), "{dialled:?}"),
+        }
+    }
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use super::{Address, AddressError};
 use crate::settings::{BackendSettings, TlsMode, TlsNegotiation};
 
 /// The protocol's name in ALPN ("Message Flow", SSL Session Encryption); direct TLS needs it.
-const ALPN: &str = "postgresql";
+pub const ALPN: &str = "postgresql";
 
 /// Where a server is and how it is connected to. Connections of all kinds are opened with it.
 #[derive(Debug, Clone)]

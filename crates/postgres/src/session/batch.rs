@@ -25,6 +25,10 @@ impl Session {
     pub(super) fn may_batch(&self, plan: &Plan) -> bool {
         self.batches_on
             && self.may_share
+            && !self.told.is_in_doubt()
+            && !(self.keeps_last_values && plan.effects.sequences.may_draw)
+            && plan.effects.sequences.asks.is_empty()
+            && !plan.effects.shows_prepared
             && plan.may_batch(Instant::now())
             && self.is_quick(plan, &self.front.write_norm)
     }
@@ -35,7 +39,10 @@ impl Session {
         let is_query = round.first() == Some(&tag::QUERY);
         let fits = match is_query {
             true => self.lifts(&plan, &round[5..len - 1]),
-            false => ends_with_execute(round),
+            // What it has prepared may be something else by now: that a lease finds out.
+            false => {
+                ends_with_execute(round) && self.client.names().are_since(self.database.changes())
+            }
         };
         let Some(backend) = self.front.backends.primary().ok().filter(|_| fits) else {
             return Box::pin(self.lease(false)).await;
@@ -53,6 +60,7 @@ impl Session {
             plan,
             request: request.clone(),
             lifted,
+            strings: self.scope.strings,
             asked,
             is_taken: is_taken.clone(),
             done,

@@ -135,7 +135,7 @@ impl Session {
     fn remember(&mut self, body: &[u8]) {
         let Ok(parse) = Parse::read(body) else { return };
         let statement = self.front.statements.known(parse.query, parse.parameters());
-        let named = Named { statement, since: self.database.changes() };
+        let named = Named { statement, since: self.database.changes(), shape: Default::default() };
         self.client.names().set(parse.name, Some(named));
     }
 }

@@ -184,7 +184,7 @@ impl Client {
         names.settle();
     }
 
-    /// What it hears where Weir has a Parse refused.
+    /// What it hears where Weir has a message refused.
     pub fn refused(&self, why: Why) -> Vec<u8> {
         let names = self.names();
         let refusal = match why {
@@ -199,6 +199,20 @@ impl Client {
                 let what = "the text of all prepared statements is too long";
                 Refusal::error(sqlstate::PROGRAM_LIMIT, what)
                     .hint("Close some, or raise postgres.max-prepared-bytes.")
+            }
+            // As a server says it (`plancache.c`); pgjdbc prepares anew by the function's name.
+            Why::Changed => {
+                let what = "cached plan must not change result type";
+                let refusal = Refusal::error(sqlstate::FEATURE_NOT_SUPPORTED, what);
+                refusal.routine("RevalidateCachedQuery")
+            }
+            Why::NotDrawn => {
+                let what =
+                    "the last value drawn from this sequence is not known to be this client's";
+                Refusal::error(sqlstate::NOT_IN_STATE, what).hint(
+                    "Use RETURNING, draw and ask in one transaction, or set last-values = \"keep\" \
+                     for the user or the database.",
+                )
             }
         };
         let mut out = Vec::new();

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use wire::postgres::Malformed;
 use wire::postgres::frame::Frame;
 use wire::postgres::frontend::{
-    Bind, Parse, Target, put_bind_written, put_close, put_describe, put_execute, put_parse,
-    put_sync, tag,
+    Bind, Parse, Target, put_bind_written, put_close, put_describe, put_execute, put_flush,
+    put_parse, put_sync, tag,
 };
 use wire::sql::Lifted;
 
@@ -38,6 +38,19 @@ pub struct Composer<'a> {
     pub has_failed: bool,
     /// What was come across.
     pub found: Found,
+}
+
+/// Whether a statement is what it was when its client prepared it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// It is, or nobody has been told.
+    Yes,
+    /// It has to be prepared to know.
+    Unknown,
+    /// The server has not said yet.
+    Unheard,
+    /// Its parameters or its result are others.
+    No,
 }
 
 /// What a round is about.
@@ -170,8 +183,8 @@ impl Composer<'_> {
         script.expect(Expect::Execute(Fate::Pass));
     }
 
-    /// Appends what begins the transaction that the round is the first of; nobody hears of it.
-    pub fn begin(&mut self, sql: &[u8], out: &mut Vec<u8>, script: &mut Script) {
+    /// Appends a statement of Weir's own within a round; nobody hears of it.
+    pub fn own(&mut self, sql: &[u8], out: &mut Vec<u8>, script: &mut Script) {
         let statement = self.statements.known(sql, &[0; 2]);
         self.prepare(&statement, self.changes, out, script);
         put_bind_written(out, &statement.name(), 0, &[]);
@@ -185,6 +198,58 @@ impl Composer<'_> {
         put_sync(out);
         script.expect(Expect::Sync);
         self.fresh.clear();
+    }
+
+    /// Whether the client's statement of this name is there as it was when the client prepared it,
+    /// the catalogue having changed since.
+    pub fn holds(&mut self, name: &[u8]) -> Holds {
+        let Some(named) = self.names.get(name) else { return Holds::Yes };
+        let (number, since) = (named.statement.number, named.since);
+        if self.has_failed || since >= self.changes {
+            return Holds::Yes;
+        }
+        let Some(told) = named.shape.get() else { return Holds::Yes };
+        if !self.has(number, since) {
+            return Holds::Unknown;
+        }
+        match self.prepared.shape(number).get() {
+            None => Holds::Unheard,
+            Some(shape) if shape == told => {
+                let since = self.prepared.since(number);
+                self.names.holds(name, since);
+                Holds::Yes
+            }
+            Some(_) => Holds::No,
+        }
+    }
+
+    /// Appends what tells whether the client's statement of this name is what it was.
+    pub fn ask_shape(&mut self, name: &[u8], out: &mut Vec<u8>, script: &mut Script) {
+        self.there(name, out, script);
+        put_flush(out);
+    }
+
+    /// Appends what closes all statements that are prepared there, but for those that the client
+    /// has given a name by a statement of its own.
+    pub fn close_all(&mut self, out: &mut Vec<u8>, script: &mut Script) {
+        self.prepared.close_all(out, script);
+        self.fresh.clear();
+    }
+
+    /// Appends what the server refuses in place of a statement that is run, so that the transaction
+    /// fails and the rest of the round is left out.
+    pub fn refuse_to_run(&mut self, why: Why, out: &mut Vec<u8>, script: &mut Script) {
+        let there = Name::of(THERE);
+        self.there_for_certain(&there, out, script);
+        put_parse(out, &there, b"", &[]);
+        script.expect(Expect::Refuse(why));
+    }
+
+    fn there_for_certain(&mut self, there: &Name, out: &mut Vec<u8>, script: &mut Script) {
+        put_close(out, Target::Statement(there));
+        script.expect(Expect::Close(Fate::Swallow));
+        put_parse(out, there, b"", &[]);
+        script.expect(Expect::Parse(Fate::Swallow, THERE));
     }
 
     fn parse(
@@ -210,7 +275,8 @@ impl Composer<'_> {
             self.found.parses.1 += 1;
             self.prepared.prepare(&statement, Fate::Pass, since, out, script);
         }
-        self.names.change(parse.name, Some(Named { statement, since }));
+        let shape = self.prepared.shape(statement.number);
+        self.names.change(parse.name, Some(Named { statement, since, shape }));
         Ok(())
     }
 
@@ -219,13 +285,10 @@ impl Composer<'_> {
     /// the statement itself it says first.
     fn refuse(&mut self, parse: &Parse<'_>, why: Why, out: &mut Vec<u8>, script: &mut Script) {
         let there = Name::of(THERE);
-        put_close(out, Target::Statement(&there));
-        script.expect(Expect::Close(Fate::Swallow));
-        put_parse(out, &there, b"", &[]);
-        script.expect(Expect::Parse(Fate::Swallow, THERE));
+        self.there_for_certain(&there, out, script);
         match why {
             Why::Taken => parse.put_as(out, &there),
-            Why::TooMany | Why::TooLarge => put_parse(out, &there, b"", &[]),
+            _ => put_parse(out, &there, b"", &[]),
         }
         script.expect(Expect::Refuse(why));
         self.names.change(parse.name, self.names.get(parse.name).cloned());
@@ -258,7 +321,7 @@ impl Composer<'_> {
         out: &mut Vec<u8>,
         script: &mut Script,
     ) -> Option<Rc<Statement>> {
-        let Named { statement, since } = self.names.get(name)?.clone();
+        let Named { statement, since, .. } = self.names.get(name)?.clone();
         self.prepare(&statement, since, out, script);
         Some(statement)
     }

@@ -75,18 +75,14 @@ pub(super) fn tangles(plan: &Plan) -> bool {
     }
 }
 
-/// Whether what follows it in its transaction may mean something else than it did before: under
-/// another `search_path`, with strings that are read in another way, beside a temporary table.
-pub(super) fn strays(plan: &Plan) -> bool {
-    let stays = matches!(
-        &plan.kind,
-        Kind::Write
-            | Kind::Set(SettingChange::Transaction)
-            | Kind::Notify
-            | Kind::CopyIn
-            | Kind::CopyOut
-    );
-    !stays && !is_harmless(&plan.kind)
+/// Whether it ends the transaction, or goes back in it: what was set for it alone is not any more.
+pub(super) fn ends(plan: &Plan) -> bool {
+    match &plan.kind {
+        Kind::Commit { .. } | Kind::Rollback { .. } | Kind::RollbackTo => true,
+        Kind::PrepareTransaction => true,
+        Kind::Several(contains) => contains.has(Contains::TRANSACTION),
+        _ => false,
+    }
 }
 
 /// What it does to the catalogue.

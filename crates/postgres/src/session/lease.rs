@@ -10,14 +10,15 @@ use wire::postgres::{Refusal, Severity, sqlstate};
 use super::client::{CalledOff, Target};
 use super::round::{Cut, cut};
 use super::summary::{Summary, summarise};
+use super::told::Told;
 use super::{End, Session};
 use crate::backends::{Ask, Backend, Standing};
 use crate::console::ServerState;
 use crate::lanes::Loaded;
-use crate::plan::{Kind, Plan};
+use crate::plan::{Kind, Leaves, Plan};
 use crate::server::Reported;
 use crate::settings::Route;
-use crate::worker::{Key, Leased};
+use crate::worker::{Key, Leased, give_back};
 
 /// How often it is looked whether a cancel has arrived.
 const CANCEL_TURN: Duration = Duration::from_millis(10);
@@ -54,6 +55,8 @@ impl Session {
         {
             return self.refuse_round(refusal);
         }
+        self.scope = self.settings.scope(&lease.reported);
+        self.tell_what_holds(&lease.reported);
         let record = lease.record.clone();
         let target = lease.key.clone().map(|key| Target { record, key });
         self.client.set_leased(target.clone());
@@ -67,10 +70,10 @@ impl Session {
     /// Gives the connection back, once nothing that was meant for this client can reach the next.
     fn part_from(&self, mut lease: Leased, target: Option<Target>, relayed: &Result<(), End>) {
         lease.record.has_prepared(lease.prepared.count());
+        let is_clean = lease.leaves == Leaves::Nothing;
         match relayed {
-            Ok(()) if lease.is_free() && lease.record.cancels() == 0 => {
-                lease.record.is_now(ServerState::Idle);
-                return lease.give_back();
+            Ok(()) if lease.is_free() && is_clean && lease.record.cancels() == 0 => {
+                return give_back(lease);
             }
             // What runs there goes on for nobody.
             Err(End::Refused(_)) if !lease.script.is_idle() => {
@@ -83,7 +86,7 @@ impl Session {
             _ => {}
         }
         let scratch = self.front.scratch.clone();
-        let forgets = relayed.is_err();
+        let forgets = relayed.is_err() || !is_clean;
         lease.record.is_now(ServerState::Resetting);
         spawn_local(async move {
             while lease.record.cancels() > 0 {
@@ -91,8 +94,7 @@ impl Session {
             }
             // What the session has left there goes, and the connection serves others.
             if !forgets || lease.forget_session(&scratch).await.is_ok() {
-                lease.record.is_now(ServerState::Idle);
-                lease.give_back();
+                give_back(lease);
             }
         });
     }
@@ -169,9 +171,10 @@ impl Session {
             Err(refusal) => self.reader(false).ok_or(refusal)?,
         };
         let _waiting = self.client.waits(Instant::now());
-        self.reported = self.front.reported(self.key(&backend), &self.applied).await?;
-        self.scope = self.settings.scope(&self.reported);
-        Ok(self.reported.clone())
+        let reported = self.front.reported(self.key(&backend), &self.applied).await?;
+        self.scope = self.settings.scope(&reported);
+        self.told = Told::new(reported.clone());
+        Ok(reported)
     }
 
     /// The backend that reads go to now; `None` when there is none.

@@ -109,7 +109,11 @@ impl Session {
     /// client uses.
     fn can_listen(&self, channel: &str) -> bool {
         let reported = |name: &str| {
-            self.reported.iter().find(|(known, _)| &**known == name).map_or("", |(_, value)| value)
+            self.told
+                .begun
+                .iter()
+                .find(|(known, _)| &**known == name)
+                .map_or("", |(_, value)| value)
         };
         let is_utf8 = |encoding: &str| {
             let plain = encoding.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
@@ -251,7 +255,7 @@ impl Session {
     fn divert_bind(&mut self, relay: &mut Relay, status: Status, body: &[u8]) -> Diverted {
         // Of the unnamed portal, which is run or forgotten.
         let plan = self.bound(body).filter(|_| body.first() == Some(&0));
-        let Some(plan) = plan else { return Diverted::No };
+        let Some((plan, _)) = plan else { return Diverted::No };
         if let Kind::Deallocate(Deallocate::Name(name)) = &plan.kind {
             return self.divert_deallocate(relay, status, name);
         }

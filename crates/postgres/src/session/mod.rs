@@ -15,6 +15,7 @@ pub mod prepared;
 pub mod round;
 pub mod script;
 pub mod settings;
+pub mod shape;
 pub mod statements;
 
 mod batch;
@@ -27,7 +28,9 @@ pub(crate) mod patience;
 pub(crate) mod relay;
 mod ride;
 pub mod startup;
+mod study;
 mod summary;
+mod told;
 mod way;
 
 use std::rc::Rc;
@@ -46,14 +49,14 @@ use crate::batches::Batches;
 use crate::lanes::{Group, Lane};
 use crate::notify::Listener;
 use crate::plan::{Plan, Scope};
-use crate::server::Reported;
-use crate::settings::{Consistency, Mode, Route};
+use crate::settings::{Consistency, LastValues, Mode, Route};
 use crate::worker::{Database, Front, Place};
 use begin::Begun;
 use client::Client;
 use patience::{Limit, Patience, idle_in_transaction_timeout, idle_timeout, read_timeout};
 use round::Cut;
 use settings::{Applied, SessionSettings};
+use told::Told;
 use way::Way;
 
 /// Requests of one client in flight at a time; more wait in its socket.
@@ -109,10 +112,12 @@ pub struct Session {
     applied: Applied,
     /// How the servers read this session's text.
     scope: Scope,
-    /// What servers reported of the settings it began with.
-    reported: Rc<Reported>,
+    /// What it was told of its settings.
+    told: Told,
     /// Its writes may share transactions.
     batches_on: bool,
+    /// It keeps its server for its next round after it may have drawn from a sequence.
+    keeps_last_values: bool,
     /// As far as its settings go.
     may_share: bool,
     /// Those with these settings that it shares them with.
@@ -166,8 +171,12 @@ impl Session {
                 .or_else(|| database.and_then(|database| database.route)),
             applied: settings.applied(),
             scope: Scope::default(),
-            reported: Rc::default(),
+            told: Told::default(),
             batches_on: false,
+            keeps_last_values: user
+                .and_then(|user| user.last_values)
+                .or_else(|| database.and_then(|database| database.last_values))
+                .is_some_and(|last_values| last_values == LastValues::Keep),
             may_share: false,
             batches: None,
             groups: Vec::new(),
@@ -431,7 +440,7 @@ impl Session {
         let applied = self.settings.applied();
         if applied != self.applied {
             self.applied = applied;
-            self.scope = self.settings.scope(&self.reported);
+            self.scope = self.settings.scope(&self.told.begun);
             self.groups.clear();
             self.share();
         }

@@ -10,6 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use super::script::{Outcome, Why};
+use super::shape::Shape;
 use super::statements::Statement;
 
 /// What a name costs beside its text, in bytes.
@@ -23,6 +24,8 @@ pub struct Named {
     /// The catalogue's count of changes when the client prepared it: what servers have prepared
     /// earlier may have another result.
     pub since: u64,
+    /// What its parameters and its result are, as far as a server has said.
+    pub shape: Shape,
 }
 
 /// How much a client may hold.
@@ -69,6 +72,10 @@ pub struct Names {
     round: u64,
     /// Bytes of what has a name, and of what may come back.
     bytes: usize,
+    /// None of them was prepared earlier, by the catalogue's count of changes.
+    since: u64,
+    /// The count for which that was looked at last, unless it may be later by now.
+    looked_at: Option<u64>,
     limits: Limits,
 }
 
@@ -76,7 +83,18 @@ impl Names {
     /// None.
     pub fn new(limits: Limits) -> Self {
         let (unnamed, named, changes) = Default::default();
-        Self { unnamed, named, changes, first: 1, heard: 0, round: 1, bytes: 0, limits }
+        Self {
+            unnamed,
+            named,
+            changes,
+            first: 1,
+            heard: 0,
+            round: 1,
+            bytes: 0,
+            since: u64::MAX,
+            looked_at: None,
+            limits,
+        }
     }
 
     /// What a name stands for, if all that was sent so far is done.
@@ -92,6 +110,28 @@ impl Names {
 
     fn slot(&self, name: &[u8]) -> Option<&Slot> {
         if name.is_empty() { Some(&self.unnamed) } else { self.named.get(name) }
+    }
+
+    /// Whether all were prepared when the catalogue had changed so often, or later.
+    #[inline]
+    pub fn are_since(&mut self, changes: u64) -> bool {
+        if self.since < changes && self.looked_at != Some(changes) {
+            self.looked_at = Some(changes);
+            let all = self.named.values().chain([&self.unnamed]);
+            let since = all.filter_map(|slot| slot.named.as_ref()).map(|named| named.since);
+            self.since = since.min().unwrap_or(u64::MAX);
+        }
+        self.since >= changes
+    }
+
+    /// What a name stands for is as it was when the catalogue has changed so often.
+    pub fn holds(&mut self, name: &[u8], since: u64) {
+        self.slot_mut(name, |slot| {
+            if let Some(named) = &mut slot.named {
+                named.since = since;
+            }
+        });
+        self.looked_at = None;
     }
 
     /// Whether an earlier round has changed what it stands for, and was not answered.
@@ -130,6 +170,8 @@ impl Names {
     /// A message that gives a name to a statement, or takes it away, is being sent.
     pub fn change(&mut self, name: &[u8], named: Option<Named>) {
         let number = self.first + self.changes.len() as u64;
+        self.looked_at = None;
+        self.since = named.as_ref().map_or(self.since, |named| self.since.min(named.since));
         let added = size(name, named.as_ref());
         let slot = if name.is_empty() {
             &mut self.unnamed
@@ -270,6 +312,7 @@ impl Names {
 
     /// Puts back what was there before a change.
     fn undo(&mut self, at: usize) {
+        (self.since, self.looked_at) = (0, None);
         let change = &mut self.changes[at];
         if std::mem::replace(&mut change.is_undone, true) {
             return;

@@ -11,7 +11,11 @@ impl Client {
     }
 
     fn named(&self, sql: &str) -> Option<Named> {
-        let named = Named { statement: self.1.known(sql.as_bytes(), b""), since: 0 };
+        let named = Named {
+            statement: self.1.known(sql.as_bytes(), b""),
+            since: 0,
+            shape: Shape::default(),
+        };
         (!sql.is_empty()).then_some(named)
     }
 

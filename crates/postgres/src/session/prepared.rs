@@ -1,9 +1,16 @@
-//! Which statements one server connection has prepared.
+//! Which statements one server connection has prepared, and in which of its epochs.
+//!
+//! A server reads the literals and names of a statement when it is prepared, by the settings of
+//! that moment. So a statement is there only if it was prepared in the connection's present epoch;
+//! the next one begins wherever settings may have changed: see [`Prepared::next_epoch`].
 
 use std::collections::HashMap;
 
+use wire::postgres::frontend::{Target, put_describe};
+
 use super::names::Limits;
 use super::script::{Expect, Fate, Script};
+use super::shape::Shape;
 use super::statements::{self, Statement};
 
 /// What is known of a statement on one server connection.
@@ -16,11 +23,15 @@ enum State {
 }
 
 /// A statement on one server connection.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Kept {
     state: State,
+    /// The connection's epoch in which its Parse went out.
+    epoch: u64,
     /// The catalogue's count of changes when it was prepared.
     since: u64,
+    /// What its parameters and its result were then.
+    shape: Shape,
     /// When it was last used, in the connection's time.
     used: u64,
     /// Bytes of what it says.
@@ -34,10 +45,11 @@ pub struct Prepared {
     /// Parses under way of each: what one of them comes to is not what the last one will.
     parses: HashMap<u64, u32>,
     clock: u64,
+    epoch: u64,
     bytes: usize,
     limits: Limits,
-    /// One was closed to make room. The Close may have been left out behind an error, so that what
-    /// is not known here may be there.
+    /// What is not known here may be there: one was closed to make room, which may have been left
+    /// out behind an error, or something was run that may prepare.
     has_closed: bool,
 }
 
@@ -45,15 +57,17 @@ impl Prepared {
     /// None; so many are kept on the server.
     pub fn new(limits: Limits) -> Self {
         let (known, parses) = Default::default();
-        Self { known, parses, clock: 0, bytes: 0, limits, has_closed: false }
+        Self { known, parses, clock: 0, epoch: 0, bytes: 0, limits, has_closed: false }
     }
 
-    /// Whether the statement is there for certain, prepared when the catalogue had changed `since`
-    /// times or later.
+    /// Whether the statement is there for certain, prepared in this epoch and when the catalogue
+    /// had changed `since` times or later.
     pub fn has(&mut self, number: u64, since: u64) -> bool {
         self.clock += 1;
         match self.known.get_mut(&number) {
-            Some(kept) if kept.state == State::Sure && kept.since >= since => {
+            Some(kept)
+                if kept.state == State::Sure && kept.epoch == self.epoch && kept.since >= since =>
+            {
                 kept.used = self.clock;
                 true
             }
@@ -66,15 +80,42 @@ impl Prepared {
         self.known.len()
     }
 
-    /// Whether its Parse went out, and no Close behind it.
+    /// Whether its Parse went out in this epoch, and no Close behind it.
     pub fn is_asked_for(&self, number: u64) -> bool {
-        self.known.contains_key(&number)
+        self.known.get(&number).is_some_and(|kept| kept.epoch == self.epoch)
     }
 
-    /// Appends what prepares the statement where it is not there for certain; the client hears of
-    /// the Parse when `fate` passes it. Closing a statement that does not exist is no error
-    /// (PostgreSQL documentation, "Extended Query"), so a Parse whose outcome is not known yet is
-    /// preceded by a Close.
+    /// What is sent from now on may be read by other settings than what was sent before: nothing
+    /// that was prepared until now stands for its text any more.
+    pub fn next_epoch(&mut self) {
+        self.epoch += 1;
+        // A text that was run may have taken one of Weir's names.
+        self.has_closed = true;
+    }
+
+    /// What its parameters and its result are, as it was prepared last.
+    pub fn shape(&self, number: u64) -> Shape {
+        self.known.get(&number).map(|kept| kept.shape.clone()).unwrap_or_default()
+    }
+
+    /// How often the catalogue had changed when it was prepared.
+    pub fn since(&self, number: u64) -> u64 {
+        self.known.get(&number).map_or(0, |kept| kept.since)
+    }
+
+    /// The server has described it.
+    pub fn described(&self, number: u64, shape: u64) {
+        if let Some(kept) = self.known.get(&number)
+            && !self.parses.contains_key(&number)
+        {
+            kept.shape.set(Some(shape));
+        }
+    }
+
+    /// Appends what prepares the statement where it is not there for certain, and has it described;
+    /// the client hears of the Parse when `fate` passes it. Closing a statement that does not exist
+    /// is no error (PostgreSQL documentation, "Extended Query"), so a Parse whose outcome is not
+    /// known yet is preceded by a Close.
     pub fn prepare(
         &mut self,
         statement: &Statement,
@@ -94,9 +135,13 @@ impl Prepared {
         }
         statement.write_parse(out);
         script.expect(Expect::Parse(fate, statement.number));
+        put_describe(out, Target::Statement(&statement.name()));
+        script.expect(Expect::Shape(statement.number));
         *self.parses.entry(statement.number).or_default() += 1;
         self.clock += 1;
-        let kept = Kept { state: State::Pending, since, used: self.clock, len };
+        let (epoch, used) = (self.epoch, self.clock);
+        let (state, shape) = (State::Pending, Shape::default());
+        let kept = Kept { state, epoch, since, shape, used, len };
         self.known.insert(statement.number, kept);
     }
 
@@ -112,6 +157,17 @@ impl Prepared {
             statements::close(number, out);
             script.expect(Expect::Close(Fate::Swallow));
         }
+    }
+
+    /// Appends what closes all of them. Should that be left out behind an error, they are taken for
+    /// not there all the same.
+    pub fn close_all(&mut self, out: &mut Vec<u8>, script: &mut Script) {
+        for (number, _) in self.known.drain() {
+            statements::close(number, out);
+            script.expect(Expect::Close(Fate::Swallow));
+            self.has_closed = true;
+        }
+        self.bytes = 0;
     }
 
     /// The server has prepared it.
@@ -145,11 +201,6 @@ impl Prepared {
         if let Some(kept) = self.known.get_mut(&number) {
             kept.state = State::Pending;
         }
-    }
-
-    /// Any of them may have another result than it had.
-    pub fn doubt_all(&mut self) {
-        self.known.values_mut().for_each(|kept| kept.state = State::Pending);
     }
 
     /// All of them are gone (`DISCARD ALL`, `DEALLOCATE ALL`).

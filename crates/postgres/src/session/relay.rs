@@ -5,7 +5,10 @@
 //! transaction is open, every round is answered and no state of the session is left on it.
 
 mod feed;
+mod gate;
 mod hear;
+mod last_values;
+mod note;
 mod state;
 
 use std::future::poll_fn;
@@ -14,11 +17,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use wire::postgres::backend::{Fields, Status};
+use wire::postgres::backend::Fields;
 use wire::postgres::{Refusal, Severity, sqlstate};
 
 use super::patience::{Limit, idle_in_transaction_timeout, idle_timeout, read_timeout};
 use super::round::{Cut, cut, ends_within};
+use super::study::Study;
 use super::{End, Session};
 use crate::backends::Standing;
 use crate::server::Connection;
@@ -54,6 +58,7 @@ impl Session {
     ) -> Result<(), End> {
         let latencies = self.front.latencies(&server.backend);
         let mut relay = Relay::new(self.replayable(server), wanted, server, latencies);
+        self.own_from_start(&mut relay, server);
         if let Some(begun) = self.begun.take() {
             if self.client.has_failed() {
                 server.ask(&begun.sql);
@@ -61,7 +66,7 @@ impl Session {
             } else if self.begins_with_change() {
                 // In one answer with the statement's, for which the server is woken once.
                 self.composer(&mut relay, server, |composer, out, script| {
-                    composer.begin(begun.sql.as_bytes(), out, script);
+                    composer.own(begun.sql.as_bytes(), out, script);
                 });
             } else {
                 server.ask(&begun.sql);
@@ -79,7 +84,8 @@ impl Session {
         let mut in_a_row = 0;
         loop {
             let restores = std::mem::take(&mut relay.restores);
-            if !restores.is_empty() && server.status != Status::Failed {
+            if !restores.is_empty() {
+                // The round that resets has not failed, so neither has its transaction.
                 relay.restoring = true;
                 server.ask(&restores);
             }
@@ -89,23 +95,33 @@ impl Session {
             if relay.begun && relay.is_over(server) && !relay.open {
                 if server.settings.as_ref() != Some(&self.applied) {
                     // Under another search_path a text may mean something else.
-                    server.prepared.doubt_all();
+                    server.prepared.next_epoch();
                     server.settings = Some(self.applied.clone());
                 }
-                if !self.stays(server) {
+                if !self.stays(server) && (relay.drawn.kept().is_none() || server.broken) {
                     return Ok(());
                 }
+                self.own_once_pinned(relay, server);
             }
             self.feed(relay, server)?;
+            while let Study::Wanted(len) = relay.study {
+                relay.study = self.study(len).await?;
+                self.feed(relay, server)?;
+            }
             self.answer_invented(relay, server);
             let waits = relay.rounds.is_empty() && server.unsent() == 0;
             let limit = self.limit(relay, waits);
+            let kept = relay.drawn.kept().filter(|_| !self.pinned && !relay.open && waits);
             let turn = poll_fn(|cx| {
                 let turn = self.poll_turn(relay, server, cx);
                 in_a_row = if turn.is_pending() { 0 } else { in_a_row + 1 };
                 turn
             });
             let turn = match limit {
+                _ if let Some(kept) = kept => {
+                    let turn = tokio::time::timeout(kept, turn).await;
+                    turn.unwrap_or(Turn::Read)
+                }
                 None => turn.await,
                 Some((limit, refusal)) => {
                     tokio::time::timeout(limit, turn).await.map_err(|_| End::Refused(refusal()))?

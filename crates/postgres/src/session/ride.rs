@@ -9,10 +9,12 @@ use wire::postgres::frontend::tag;
 use wire::postgres::{Refusal, sqlstate};
 
 use super::client::{Again, CalledOff, Repeat};
-use super::compose::{Composer, Found};
+use super::compose::{Composer, Found, Holds};
 use super::lease::{cancelled, serves};
 use super::names::Names;
+use super::round::messages;
 use super::script::Script;
+use super::summary::name_in;
 use super::{End, Session};
 use crate::lanes::{Editing, Group, Lane, Needs, Picked, Ticket, Told};
 use crate::plan::Plan;
@@ -195,7 +197,7 @@ impl Session {
         now: Instant,
     ) -> bool {
         // What is written must be sent: the server would not have what it is taken to have.
-        if !lane.handle.has_room() {
+        if !lane.handle.has_room() || lane.known.strings != self.scope.strings {
             return false;
         }
         let is_query = request.first() == Some(&tag::QUERY);
@@ -211,6 +213,7 @@ impl Session {
             loaded: lane.known.load.one(),
             told: Told::Nothing,
             needs,
+            kept: Vec::new(),
             within,
         };
         let mut names = self.client.names();
@@ -268,6 +271,13 @@ impl Session {
             has_failed: false,
             found: Found::default(),
         };
+        if !is_point
+            && !composer.names.are_since(composer.changes)
+            && messages(request).filter_map(name_in).any(|name| composer.holds(name) != Holds::Yes)
+        {
+            // It waits for what a server says.
+            return false;
+        }
         let composed = if is_point {
             composer.point(lifted, true, out, script);
             composer.sync(out, script);

@@ -41,7 +41,8 @@ pub fn cut(bytes: &[u8], message_max: usize) -> Cut {
     };
     let whole = bytes.len() >= len;
     match tag {
-        b'Q' if whole => Cut::Query(len),
+        // One that is longer is looked into elsewhere, which takes its time.
+        b'Q' if whole && len <= HELD_MAX => Cut::Query(len),
         b'Q' if len <= HELD_MAX => Cut::More,
         b'P' | b'B' | b'D' | b'E' | b'C' => extended(bytes, message_max),
         b'S' if whole => Cut::Sync(len),
@@ -124,6 +125,7 @@ mod tests {
         assert_eq!(cut(&flushed, 1 << 20), Cut::Stream);
         let long = of(&[(b'Q', &[b' '; HELD_MAX])]);
         assert_eq!(cut(&long[..100], 1 << 20), Cut::Stream);
+        assert_eq!(cut(&long, 1 << 20), Cut::Stream);
         assert_eq!(cut(&long, HELD_MAX), Cut::Garbage);
     }
 

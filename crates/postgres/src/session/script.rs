@@ -5,79 +5,23 @@
 //! order of the questions, each with whether the client hears it, does not, or hears what no server
 //! said. Flow of messages: PostgreSQL documentation, "Frontend/Backend Protocol", "Message Flow".
 
+mod expect;
+
 use std::collections::VecDeque;
 
 use wire::postgres::backend::{Fields, Status};
 use wire::postgres::frame::{self, HEADER_BYTES as HEADER, Header};
 use wire::postgres::sqlstate;
 
+pub use expect::{Expect, Fate, Outcome, Why};
+
+use super::shape::{columns, number_of};
+
 /// The longest message that is looked into, which is held until it is whole: an error with all its
 /// fields.
 const LOOKED_INTO_MAX: usize = 16 * 1024 * 1024;
 const PARSE_COMPLETE: [u8; HEADER] = [b'1', 0, 0, 0, 4];
 const CLOSE_COMPLETE: [u8; HEADER] = [b'3', 0, 0, 0, 4];
-
-/// What became of a message that changes what a name of the client stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// The client hears that it was done.
-    Done,
-    /// It was refused.
-    Failed,
-    /// It was not looked at, since one in front of it was refused.
-    LeftOut,
-}
-
-/// Why a Parse is refused, whatever the server has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
-    /// The client has a statement of that name.
-    Taken,
-    /// It has as many as it may have.
-    TooMany,
-    /// Their text is as long as it may be.
-    TooLarge,
-}
-
-/// Whose an answer is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// The client asked, the server answers.
-    Pass,
-    /// Weir asked; the client hears nothing of it.
-    Swallow,
-    /// The client asked and the server was not: Weir answers.
-    Invent,
-}
-
-/// An answer that is under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expect {
-    /// ParseComplete, of the statement with this number (see `prepared`).
-    Parse(Fate, u64),
-    /// BindComplete.
-    Bind(Fate),
-    /// ParameterDescription, then RowDescription or NoData.
-    DescribeStatement,
-    /// RowDescription or NoData.
-    DescribePortal,
-    /// Rows, then CommandComplete, EmptyQueryResponse or PortalSuspended.
-    Execute(Fate),
-    /// CloseComplete.
-    Close(Fate),
-    /// A message that Weir says in the server's stead.
-    Say(&'static [u8]),
-    /// The same, of a DEALLOCATE.
-    Deallocate(&'static [u8]),
-    /// A Parse that the server is sure to refuse, as of a statement that is there already: the
-    /// client hears why Weir has it refused.
-    Refuse(Why),
-    /// ReadyForQuery after a Sync.
-    Sync,
-    /// Anything up to ReadyForQuery, as a Query or a FunctionCall is answered. What Weir asked for
-    /// itself is swallowed, its errors kept.
-    Query(Fate),
-}
 
 /// What a script tells its owner of, beside the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +35,8 @@ pub enum Heard<'a> {
     Prepared(u64),
     /// The statement with this number was not prepared: an error came before.
     NotPrepared(u64),
+    /// The statement with this number has such parameters and such a result.
+    Shape(u64, u64),
     /// What became of the next message that changes a name: those that prepare, close or
     /// deallocate a statement for the client.
     Name(Outcome),
@@ -132,6 +78,8 @@ pub struct Script {
     remaining: usize,
     /// Whose those are.
     passing: Passing,
+    /// A number for the parameters of the statement that is being described.
+    parameters: u64,
     /// An error came and the Sync behind it has not been sent yet: the server leaves out
     /// everything before that.
     skipping: bool,
@@ -244,12 +192,13 @@ impl Script {
             let unasked = || Unasked(char::from(bytes[at]));
             let header = frame::header(&bytes[at..], usize::MAX).map_err(|_| unasked())?;
             let Some(Header { tag, len }) = header else { break };
-            if matters(tag) && len > LOOKED_INTO_MAX {
+            let matters = matters(tag) || matches!(self.expected.front(), Some(Expect::Shape(_)));
+            if matters && len > LOOKED_INTO_MAX {
                 return Err(unasked());
             }
             let whole = bytes.get(at..at + len);
             // The short messages that this looks into are taken whole.
-            if whole.is_none() && matters(tag) {
+            if whole.is_none() && matters {
                 break;
             }
             if self.passing != Passing::Answer || !goes_on(tag) || self.invents() {
@@ -343,11 +292,35 @@ impl Script {
             b'G' | b'W' => on(Heard::CopyIn { reopens: self.ignores_sync() }),
             _ => {}
         }
+        if let Some(Expect::Shape(number)) = self.expected.front() {
+            self.shape(*number, tag, body, on)?;
+            return Ok(Passing::Nobody);
+        }
         let passed = self.step(tag)?;
         if tag == b'1' {
             self.prepared(on);
         }
         Ok(Passing::answer(passed && !swallowed))
+    }
+
+    /// What a server says of a statement's parameters and result.
+    fn shape<'a>(
+        &mut self,
+        number: u64,
+        tag: u8,
+        body: &[u8],
+        on: &mut impl FnMut(Heard<'a>),
+    ) -> Result<(), Unasked> {
+        match tag {
+            b't' => self.parameters = number_of(body),
+            b'T' | b'n' => {
+                let columns = columns(body).ok_or(Unasked(char::from(tag)))?;
+                self.expected.pop_front();
+                on(Heard::Shape(number, self.parameters.rotate_left(1) ^ columns));
+            }
+            _ => return Err(Unasked(char::from(tag))),
+        }
+        Ok(())
     }
 
     fn prepared<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) {
@@ -383,9 +356,11 @@ impl Script {
                 fate == Fate::Pass,
             ),
             Expect::Close(fate) => (tag == b'3', true, fate == Fate::Pass),
-            Expect::Say(_) | Expect::Deallocate(_) | Expect::Refuse(_) | Expect::Sync => {
-                (false, false, false)
-            }
+            Expect::Say(_)
+            | Expect::Deallocate(_)
+            | Expect::Refuse(_)
+            | Expect::Shape(_)
+            | Expect::Sync => (false, false, false),
         };
         if !fits {
             return Err(Unasked(char::from(tag)));
@@ -438,7 +413,7 @@ impl Script {
     /// Whether the client hears all of it, and nobody has to take note of anything.
     pub fn is_plain(&self) -> bool {
         self.expected.iter().all(|answer| match answer {
-            Expect::Parse(..) | Expect::Refuse(_) => false,
+            Expect::Parse(..) | Expect::Shape(_) | Expect::Refuse(_) => false,
             Expect::Bind(fate)
             | Expect::Execute(fate)
             | Expect::Close(fate)
@@ -450,30 +425,6 @@ impl Script {
     /// The whole script, of which nothing stays.
     pub fn take(&mut self) -> Self {
         std::mem::take(self)
-    }
-}
-
-impl Expect {
-    /// Tells what follows from its not being answered.
-    fn left_out<'a>(&self, outcome: Outcome, on: &mut impl FnMut(Heard<'a>)) {
-        match *self {
-            Self::Parse(Fate::Pass | Fate::Swallow, number) => on(Heard::NotPrepared(number)),
-            Self::Query(Fate::Pass) => on(Heard::LeftOut),
-            _ => {}
-        }
-        if self.is_of_name() {
-            on(Heard::Name(outcome));
-        }
-    }
-
-    /// Whether it says what became of a client's name for a statement.
-    fn is_of_name(&self) -> bool {
-        match self {
-            Self::Parse(fate, _) => *fate != Fate::Swallow,
-            Self::Close(fate) => *fate == Fate::Invent,
-            Self::Refuse(_) | Self::Deallocate(_) => true,
-            _ => false,
-        }
     }
 }
 

@@ -30,7 +30,7 @@ fn conversation(expected: &[Expect], failing: Option<usize>) -> (Vec<u8>, Vec<u8
                 invented = *fate == Fate::Invent;
             }
             Expect::Bind(_) => backend::put_bind_complete(&mut part),
-            Expect::DescribeStatement => {
+            Expect::DescribeStatement | Expect::Shape(_) => {
                 backend::put_parameter_description(&mut part, &[23]);
                 backend::put_no_data(&mut part);
             }
@@ -56,16 +56,13 @@ fn conversation(expected: &[Expect], failing: Option<usize>) -> (Vec<u8>, Vec<u8
                 backend::put_ready_for_query(&mut part, Status::Idle);
             }
         }
-        let swallowed = matches!(
-            answer,
-            Expect::Parse(Fate::Swallow, _)
-                | Expect::Bind(Fate::Swallow)
-                | Expect::Execute(Fate::Swallow)
-                | Expect::Close(Fate::Swallow)
-                | Expect::Query(Fate::Swallow)
-        );
+        let swallowed = is_swallowed(answer);
         if !swallowed
-            || (fails && matches!(answer, Expect::Parse(..) | Expect::Bind(_) | Expect::Execute(_)))
+            || (fails
+                && matches!(
+                    answer,
+                    Expect::Parse(..) | Expect::Bind(_) | Expect::Execute(_) | Expect::Shape(_)
+                ))
         {
             heard.extend_from_slice(&part);
         }
@@ -74,6 +71,19 @@ fn conversation(expected: &[Expect], failing: Option<usize>) -> (Vec<u8>, Vec<u8
         }
     }
     (heard, said)
+}
+
+/// Whether the client hears nothing of what the server says.
+fn is_swallowed(answer: &Expect) -> bool {
+    matches!(
+        answer,
+        Expect::Parse(Fate::Swallow, _)
+            | Expect::Bind(Fate::Swallow)
+            | Expect::Execute(Fate::Swallow)
+            | Expect::Close(Fate::Swallow)
+            | Expect::Query(Fate::Swallow)
+            | Expect::Shape(_)
+    )
 }
 
 fn fate() -> impl Strategy<Value = Fate> {
@@ -89,6 +99,7 @@ fn extended() -> impl Strategy<Value = Vec<Expect>> {
         Just(Expect::DescribePortal),
         Just(Expect::Execute(Fate::Pass)),
         Just(Expect::Execute(Fate::Swallow)),
+        Just(Expect::Shape(1)),
         Just(Expect::Say(b"C\0\0\0\x0bLISTEN\0")),
         fate().prop_map(Expect::Close),
     ];

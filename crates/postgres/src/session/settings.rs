@@ -120,22 +120,21 @@ impl SessionSettings {
             || self.now.iter().any(|(name, value)| plan::pins(name, value.text()).is_some())
     }
 
+    /// Whether the session's text is in UTF-8; `reported` are the settings it began with.
+    pub fn is_utf8(&self, reported: &Reported) -> bool {
+        let known = || reported.iter().find(|(name, _)| &**name == "client_encoding");
+        let encoding = self.value("client_encoding").or_else(|| known().map(|(_, value)| &**value));
+        let plain = encoding.unwrap_or_default().replace(['-', '_'], "");
+        plain.eq_ignore_ascii_case("utf8") || plain.eq_ignore_ascii_case("unicode")
+    }
+
     /// How servers read this session's text; `reported` are the settings it began with.
     pub fn scope(&self, reported: &Reported) -> Scope {
         let value = |name: &str| {
             let known = || reported.iter().find(|(known, _)| &**known == name);
             self.value(name).or_else(|| known().map(|(_, value)| &**value))
         };
-        let off = |value: &str| {
-            matches!(
-                value.to_ascii_lowercase().as_str(),
-                "off" | "of" | "false" | "no" | "n" | "f" | "0"
-            )
-        };
-        let strings = match value("standard_conforming_strings") {
-            Some(value) if off(value) => Strings::Backslash,
-            _ => Strings::Standard,
-        };
+        let strings = strings(value("standard_conforming_strings"));
         let encoding = value("client_encoding").unwrap_or_default().to_ascii_uppercase();
         let plain: String = encoding.chars().filter(char::is_ascii_alphanumeric).collect();
         let unsure = ["SJIS", "BIG5", "GBK", "UHC", "GB18030", "JOHAB", "MSKANJI", "SHIFT", "WIN9"];
@@ -173,6 +172,21 @@ impl SessionSettings {
                 self.is_over = false;
             }
         }
+    }
+}
+
+/// How a server reads strings that reports this.
+pub fn strings_of(reported: &Reported) -> Strings {
+    let known = reported.iter().find(|(name, _)| &**name == "standard_conforming_strings");
+    strings(known.map(|(_, value)| &**value))
+}
+
+/// How a server reads strings with this value of `standard_conforming_strings`.
+fn strings(value: Option<&str>) -> Strings {
+    let off = ["off", "of", "false", "no", "n", "f", "0"];
+    match value {
+        Some(value) if off.iter().any(|off| value.eq_ignore_ascii_case(off)) => Strings::Backslash,
+        _ => Strings::Standard,
     }
 }
 

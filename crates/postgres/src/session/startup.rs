@@ -22,9 +22,10 @@ use super::client::About;
 use super::settings::SessionSettings;
 use super::way::{ROUTE, route};
 use super::{Session, settings};
-use crate::auth::{AuthStep, ChannelBinding, ClientAuth, Credentials};
+use crate::auth::{Ask, AuthStep, ChannelBinding, ClientAuth, Credentials};
 use crate::console::Seat;
 use crate::door::Shown;
+use crate::server::ALPN;
 use crate::settings::{Route, TlsSettings};
 use crate::worker::Front;
 
@@ -184,6 +185,12 @@ impl Entrance {
         if startup::is_direct_tls(first[0]) && !self.stream()?.is_tls() {
             let Some(tls) = self.front.gateway.tls() else { return Err(NoSession::Gone) };
             self.start_tls(&tls).await?;
+            // As PostgreSQL 17 does, without a word: what was begun for another protocol could
+            // be led here by whoever is between (ALPACA).
+            if self.stream()?.alpn() != Some(ALPN.as_bytes()) {
+                tracing::info!(peer = ?self.peer, "direct TLS without ALPN is refused");
+                return Err(NoSession::Gone);
+            }
         }
         Ok(())
     }
@@ -220,8 +227,22 @@ impl Entrance {
         }
     }
 
-    /// Has the client show that it is who it says.
+    /// Has the client show that it is who it says. Where it fails to, it is told so the later, the
+    /// more logins have failed from there.
     async fn login(&mut self, asked: &Asked) -> Result<Credentials, NoSession> {
+        let gateway = self.front.gateway.clone();
+        let from = self.peer.map(|peer| peer.ip());
+        let place = gateway.enter(from, &asked.user).await;
+        let shown = self.prove(asked).await;
+        match &shown {
+            Ok(_) => gateway.entered(place, &asked.user),
+            Err(NoSession::Refused(refusal)) if is_failure(refusal) => gateway.failed(place).await,
+            Err(_) => {}
+        }
+        shown
+    }
+
+    async fn prove(&mut self, asked: &Asked) -> Result<Credentials, NoSession> {
         let (tls, binding, certificate, peer) = {
             let stream = self.stream()?;
             let binding = stream.server_certificate().and_then(ChannelBinding::of);
@@ -237,8 +258,6 @@ impl Entrance {
         }
         let address = self.peer.map(|peer| peer.ip());
         let door = gateway.door(address, tls, &asked.database, &asked.user).await?;
-        let mut out = Vec::new();
-        let door = gateway.warm(door).await;
         let system_user = match peer.filter(|_| door.wants_system_user()) {
             Some(number) => Some(gateway.system_user(number).await),
             None => None,
@@ -249,6 +268,16 @@ impl Entrance {
             system_user: system_user.as_deref(),
         };
         let ask = door.ask(&asked.user, &shown)?;
+        self.talk(ask).await.map_err(|why| match why {
+            NoSession::Refused(refusal) => door.wrong(refusal).into(),
+            gone => gone,
+        })
+    }
+
+    /// Asks, and hears the answers.
+    async fn talk(&mut self, ask: Ask<'_>) -> Result<Credentials, NoSession> {
+        let gateway = self.front.gateway.clone();
+        let mut out = Vec::new();
         let (mut auth, mut step) = ClientAuth::begin(ask, &mut out);
         loop {
             if !out.is_empty() {
@@ -259,9 +288,17 @@ impl Entrance {
             step = match step {
                 AuthStep::Done(credentials) => return Ok(credentials),
                 AuthStep::Refused(refusal) => return Err(refusal.into()),
+                AuthStep::Prepare(derivation) => {
+                    let keys = gateway.make_ready(derivation).await.ok_or(NoSession::Gone)?;
+                    auth.derived(&keys, &mut out)
+                }
                 AuthStep::Derive(derivation) => {
-                    let keys = gateway.derive(derivation).await;
-                    auth.derived(&keys)
+                    let keys = gateway.check(&derivation).await.ok_or(NoSession::Gone)?;
+                    let step = auth.derived(&keys, &mut out);
+                    if matches!(step, AuthStep::Done(_)) {
+                        gateway.keep(&derivation, &keys);
+                    }
+                    step
                 }
                 AuthStep::More => {
                     let body = self.password(auth.message_bytes_max()).await?;
@@ -364,6 +401,11 @@ impl Drop for Registration {
             self.front.left(client);
         }
     }
+}
+
+/// Whether a refusal is about who the client is; SQLSTATE class 28, or what is said in its place.
+fn is_failure(refusal: &Refusal) -> bool {
+    refusal.code.starts_with("28") || refusal.code == sqlstate::CANNOT_CONNECT_NOW
 }
 
 /// What the console shows of it.

@@ -6,14 +6,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::hash::BuildHasher;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use wire::postgres::frontend::{Target, put_close, tag};
 use wire::postgres::message;
 
 use super::names::Limits;
-use crate::plan::{Plan, Scope, names_moment};
+use super::round::HELD_MAX;
+use crate::plan::{Plan, Scope, names_moment, reads_moment};
 use crate::worker::Database;
 
 /// A statement that clients have prepared on this worker.
@@ -38,18 +39,26 @@ impl Statement {
     pub fn plan(&self, database: &Database, scope: Scope) -> Rc<Plan> {
         let generation = database.generation();
         let mut known = self.plan.borrow_mut();
-        match &*known {
+        let plan = match &*known {
             Some((of, within, plan))
                 if *of == generation && *within == scope && !plan.is_refuted() =>
             {
-                plan.clone()
+                return plan.clone();
             }
-            _ => {
-                let plan = database.plan(&self.sql, scope);
-                *known = Some((generation, scope, plan.clone()));
-                plan
+            // A worker has no time for it.
+            Some((_, within, plan)) if self.sql.len() > HELD_MAX => {
+                let (_, facts) = database.facts();
+                Rc::new(plan.outdated(&facts, *within != scope))
             }
-        }
+            _ => database.plan(&self.sql, scope),
+        };
+        *known = Some((generation, scope, plan.clone()));
+        plan
+    }
+
+    /// Takes note of a plan that was made elsewhere.
+    pub(super) fn learn(&self, generation: u64, scope: Scope, plan: Rc<Plan>) {
+        *self.plan.borrow_mut() = Some((generation, scope, plan));
     }
 
     /// Bytes of what it says.
@@ -118,9 +127,32 @@ impl std::ops::Deref for Name {
     }
 }
 
+/// What a statement says, as another thread has read it.
+pub(super) struct Text {
+    sql: Box<[u8]>,
+    types: Box<[u8]>,
+    names_moment: bool,
+    reads_moment: bool,
+}
+
+impl Text {
+    /// Reads all of it.
+    pub fn new(sql: &[u8], types: &[u8]) -> Self {
+        let (names_moment, reads_moment) = (names_moment(sql), reads_moment(sql));
+        Self { sql: sql.into(), types: types.into(), names_moment, reads_moment }
+    }
+
+    /// The statement itself.
+    pub fn sql(&self) -> &[u8] {
+        &self.sql
+    }
+}
+
 /// The statements of one worker.
 pub struct Statements {
     table: RefCell<HashTable<Rc<Statement>>>,
+    /// The last one that was read elsewhere, and whether it reads the time.
+    studied: RefCell<(Weak<Statement>, bool)>,
     hasher: DefaultHashBuilder,
     next: Cell<u64>,
     clock: Cell<u64>,
@@ -134,6 +166,7 @@ impl Statements {
     pub fn new(limits: Limits) -> Self {
         Self {
             table: RefCell::default(),
+            studied: RefCell::default(),
             hasher: DefaultHashBuilder::default(),
             next: Cell::new(1),
             clock: Cell::new(0),
@@ -147,16 +180,28 @@ impl Statements {
         self.table.borrow().len()
     }
 
-    /// The statement that says this, with these parameters.
+    /// The statement that says this, with these parameters; another one each time where a literal
+    /// in it may stand for the time.
     pub fn known(&self, sql: &[u8], types: &[u8]) -> Rc<Statement> {
-        let hash = self.hasher.hash_one((sql, types));
         let now = self.clock.get() + 1;
         self.clock.set(now);
+        let hash = self.hasher.hash_one((sql, types));
         let mut table = self.table.borrow_mut();
         let same = |known: &Rc<Statement>| *known.sql == *sql && *known.types == *types;
         if let Some(known) = table.find(hash, same) {
             known.used.set(now);
             return known.clone();
+        }
+        let studied = self.studied.borrow().clone();
+        let studied = studied.0.upgrade().filter(same).map(|statement| (statement, studied.1));
+        let (statement, reads_moment) = studied.unwrap_or_else(|| {
+            (self.statement(sql.into(), types.into(), names_moment(sql)), reads_moment(sql))
+        });
+        if reads_moment {
+            // A server reads such a literal when it prepares the statement: nobody has the time at
+            // which another was prepared, nor the same client that of an earlier one.
+            self.studied.take();
+            return statement;
         }
         let len = sql.len() + types.len();
         while !table.is_empty()
@@ -165,19 +210,37 @@ impl Statements {
             self.forget_half(&mut table);
         }
         self.bytes.set(self.bytes.get() + len);
-        let number = self.next.get();
-        self.next.set(number + 1);
-        let statement = Rc::new(Statement {
-            number,
-            sql: sql.into(),
-            types: types.into(),
-            names_moment: names_moment(sql),
-            plan: RefCell::default(),
-            used: Cell::new(now),
-        });
         let rehash = |of: &Rc<Statement>| self.hasher.hash_one((&*of.sql, &*of.types));
         table.insert_unique(hash, statement.clone(), rehash);
         statement
+    }
+
+    /// The statement that was read elsewhere. While it is held [`known`](Self::known) finds it by
+    /// what it says, without reading it again.
+    pub(super) fn studied(&self, text: Text) -> Rc<Statement> {
+        let Text { sql, types, names_moment, reads_moment } = text;
+        let hash = self.hasher.hash_one((&*sql, &*types));
+        let same = |known: &Rc<Statement>| known.sql == sql && known.types == types;
+        if let Some(known) = self.table.borrow().find(hash, same) {
+            return known.clone();
+        }
+        let statement = self.statement(sql, types, names_moment);
+        *self.studied.borrow_mut() = (Rc::downgrade(&statement), reads_moment);
+        statement
+    }
+
+    /// Another one, with a number of its own.
+    fn statement(&self, sql: Box<[u8]>, types: Box<[u8]>, names_moment: bool) -> Rc<Statement> {
+        let number = self.next.get();
+        self.next.set(number + 1);
+        Rc::new(Statement {
+            number,
+            sql,
+            types,
+            names_moment,
+            plan: RefCell::default(),
+            used: Cell::new(self.clock.get()),
+        })
     }
 
     /// Forgets the half that was not prepared for longest, so that each costs a constant. Those
@@ -204,6 +267,35 @@ mod tests {
         assert_ne!(one.number, statements.known(b"select $1", b"\0\x01\0\0\0\x17").number);
         assert_eq!((&*one.name(), &*Name::of(0)), (&b"weir_1"[..], &b"weir_0"[..]));
         assert_eq!(Name::of(u64::MAX).len(), NAME_MAX);
+    }
+
+    #[test]
+    fn a_text_with_the_word_for_a_time_is_another_statement_each_time() {
+        let statements = Statements::new(Limits { count: 10, bytes: 1000 });
+        for text in [&b"insert into t values ('now')"[..], b"select E'\\x6eow'::timestamptz"] {
+            let one = statements.known(text, b"\0\0");
+            assert_ne!(one.number, statements.known(text, b"\0\0").number);
+        }
+        assert_eq!(statements.count(), 0);
+        let called = b"insert into t values (now())";
+        assert_eq!(statements.known(called, b"").number, statements.known(called, b"").number);
+    }
+
+    #[test]
+    fn what_was_read_elsewhere_is_found_by_what_it_says() {
+        let statements = Statements::new(Limits { count: 10, bytes: 1000 });
+        let studied = |sql: &[u8]| statements.studied(Text::new(sql, b"\0\0"));
+        let one = studied(b"select 1");
+        assert_eq!(statements.known(b"select 2", b"\0\0").number, one.number + 1);
+        assert_eq!(statements.known(b"select 1", b"\0\0").number, one.number);
+        assert_eq!(studied(b"select 1").number, one.number);
+        // One that reads the time is for one Parse.
+        let moment = studied(b"select date 'today'");
+        assert_eq!(statements.known(b"select date 'today'", b"\0\0").number, moment.number);
+        assert_ne!(statements.known(b"select date 'today'", b"\0\0").number, moment.number);
+        // Nobody holds it any more.
+        drop(studied(b"select 3"));
+        assert!(statements.studied.borrow().0.upgrade().is_none());
     }
 
     #[test]

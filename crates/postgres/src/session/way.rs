@@ -77,7 +77,8 @@ impl Session {
     /// Where a statement goes outside a transaction. `alone`: nothing follows it in what the client
     /// has sent.
     fn way(&self, plan: Rc<Plan>, alone: bool, sql: impl FnOnce() -> String) -> Way {
-        if self.pinned {
+        // Before its next answer the client hears which settings hold on a server connection.
+        if self.pinned || self.told.is_in_doubt() {
             return Way::Lease { read: false };
         }
         if let Some(listening) = self.listening(&plan) {
@@ -148,6 +149,7 @@ impl Session {
         self.lanes_on
             && self.mode == Mode::Transaction
             && !self.pinned
+            && !self.told.is_in_doubt()
             && matches!(plan.kind, Kind::Read)
     }
 

@@ -173,6 +173,18 @@ impl AuthRule {
     /// Whether the rule is about a client that comes from `address` (`None`: by a Unix socket),
     /// with TLS or without, and wants to be `user` in `database`.
     pub fn fits(&self, address: Option<IpAddr>, tls: bool, database: &str, user: &str) -> bool {
+        let named = |names: &[String], wanted: &str| {
+            names.iter().any(|name| name == "all" || name == wanted)
+        };
+        let sameuser = || database == user && self.database.iter().any(|name| name == "sameuser");
+        self.comes(address, tls)
+            && named(&self.user, user)
+            && (named(&self.database, database) || sameuser())
+    }
+
+    /// Whether it is about clients that come from `address` (`None`: by a Unix socket), with TLS
+    /// or without, whoever they want to be.
+    pub fn comes(&self, address: Option<IpAddr>, tls: bool) -> bool {
         let way = match (self.from, address) {
             (From::Any, _) | (From::Local, None) | (From::Host, Some(_)) => true,
             (From::Hostssl, Some(_)) => tls,
@@ -184,13 +196,7 @@ impl AuthRule {
             Some(address) => self.address.iter().any(|network| network.contains(address)),
             None => false,
         };
-        let named = |names: &[String], wanted: &str| {
-            names.iter().any(|name| name == "all" || name == wanted)
-        };
-        let sameuser = || database == user && self.database.iter().any(|name| name == "sameuser");
         way && network()
-            && named(&self.user, user)
-            && (named(&self.database, database) || sameuser())
     }
 
     /// Whether only clients of this machine can fit the rule.
@@ -212,7 +218,9 @@ pub struct AuthQuery {
     /// A file whose first line is the password; read at start and at each reload.
     #[serde(default)]
     pub password_file: Option<PathBuf>,
-    /// The database it is asked in; empty is the client's own.
+    /// The database it is asked in; empty is the client's own, or the one that Weir itself connects
+    /// to where there is none of that name. Without one it is not asked for the console, of whose
+    /// name somebody could have made a database.
     #[serde(default)]
     pub database: String,
     /// What is asked; `$1` is the user's name. The answer is one row of name and verifier, the

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use watch::secret::Secret;
 use watch::units::Duration;
 
-use super::{Consistency, Mode, Route};
+use super::{Consistency, LastValues, Mode, Route};
 
 /// The name of the entry for every database that has none of its own.
 pub const ANY_DATABASE: &str = "*";
@@ -49,6 +49,11 @@ pub struct DatabaseSettings {
     /// `session`, `eventual` or `primary`.
     #[serde(default)]
     pub consistency: Option<Consistency>,
+    /// What `currval` and `lastval` tell clients outside the transaction that has drawn: `refuse`
+    /// or
+    /// `keep`.
+    #[serde(default)]
+    pub last_values: Option<LastValues>,
     /// Server connections to one backend for this database and one user.
     #[serde(default)]
     pub pool_size: Option<usize>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use watch::secret::Secret;
 use watch::units::Duration;
 
-use super::{Mode, Route};
+use super::{LastValues, Mode, Route};
 
 /// `[[postgres.user]]`: one who may log in. What is not said is as in `[postgres]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +32,11 @@ pub struct UserSettings {
     /// Where this user's statements go: `auto`, `primary` or `replica`.
     #[serde(default)]
     pub route: Option<Route>,
+    /// What `currval` and `lastval` tell this user outside the transaction that has drawn: `refuse`
+    /// or
+    /// `keep`.
+    #[serde(default)]
+    pub last_values: Option<LastValues>,
     /// Server connections to one backend for one database and this user.
     #[serde(default)]
     pub pool_size: Option<usize>,

@@ -17,10 +17,15 @@ impl Settings {
         }
         found.extend(self.rules_worth_a_word());
         found.extend(self.users_that_cannot_log_in());
+        let is_asked = self.auth_query.as_ref().is_some_and(|query| !query.database.is_empty());
         for name in self.console.admin_users.iter().chain(&self.console.stats_users) {
-            if self.user(name).is_none() && self.auth_query.is_none() && self.auth.is_empty() {
+            if self.user(name).is_none() && !is_asked && self.auth.is_empty() {
+                let cure = match self.auth_query {
+                    Some(_) => "; auth-query is asked for the console with a database only",
+                    None => "",
+                };
                 found.push(format!(
-                    "postgres.console: {name} is no [[postgres.user]] and can't log in"
+                    "postgres.console: {name} is no [[postgres.user]] and can't log in{cure}"
                 ));
             }
         }

@@ -1,12 +1,12 @@
 //! A database as one worker knows it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::catalogue::{Catalogue, Unsettled};
 use crate::console::Totals;
-use crate::plan::{Plan, Planner, Scope, Unsettles};
+use crate::plan::{Facts, Plan, Planner, Scope, Unsettles};
 
 /// A database as one worker knows it.
 pub struct Database {
@@ -41,13 +41,31 @@ impl Database {
     /// What is known of a statement.
     #[inline]
     pub fn plan(&self, sql: &[u8], scope: Scope) -> Rc<Plan> {
+        self.planner().plan(sql, scope)
+    }
+
+    /// The facts that plans are made by, and their generation.
+    pub fn facts(&self) -> (u64, Arc<Facts>) {
+        let planner = self.planner();
+        (self.generation.get(), planner.facts().clone())
+    }
+
+    /// What plans by the facts that there are now.
+    #[inline]
+    fn planner(&self) -> RefMut<'_, Planner> {
         let mut planner = self.planner.borrow_mut();
         if self.catalogue.generation() != self.generation.get() {
             let (generation, facts) = self.catalogue.facts();
             planner.set_facts(facts);
             self.generation.set(generation);
         }
-        planner.plan(sql, scope)
+        planner
+    }
+
+    /// Whether a statement may ask for the last value that was drawn from a sequence without naming
+    /// the function that tells it.
+    pub fn may_ask_last_values(&self) -> bool {
+        self.planner().facts().may_ask_last_values()
     }
 
     /// Counts what its clients do. Cheap: nobody else counts there.
@@ -91,6 +109,11 @@ impl Database {
     /// transaction has ended.
     pub fn unsettle(&self) -> Unsettled {
         self.catalogue.unsettle()
+    }
+
+    /// A statement was run that may have changed the catalogue by what it calls.
+    pub fn may_have_changed(&self) {
+        self.catalogue.may_have_changed();
     }
 
     /// A statement has changed what plans rest on.

@@ -64,6 +64,7 @@ impl Front {
             group.set_limits(self.lane_limits(&group.backend));
             group.retire_beyond_limit();
             group.close_lost(now, hung);
+            group.retire_outdated();
             let own = settings.database_there(&group.key.database).and_then(|of| of.max_age);
             if let Some(age) = some(own.unwrap_or(settings.pool.max_age)) {
                 group.retire_old(now, age);

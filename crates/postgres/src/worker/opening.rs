@@ -15,6 +15,7 @@ use crate::backends::Standing;
 use crate::console::ServerState;
 use crate::lanes::{Attendant, Group, Known, Lane, Replies, Ticket};
 use crate::session::prepared::Prepared;
+use crate::session::settings::strings_of;
 
 /// What drives a lane; it keeps the lease, so a lane counts as one connection of the pool.
 type LaneDriver = flow::lane::Driver<Replies, Ticket, LaneSocket, Attendant>;
@@ -76,17 +77,27 @@ impl Front {
             norm: self.norm.clone(),
             slow: self.slow.clone(),
             is_replica: group.backend.standing() != Standing::Primary,
+            strings: strings_of(&leased.reported),
             cancelled: Cell::new(false),
         });
         let replies = Replies::new(settings.max_message.len());
         let place = Rc::new(OnceCell::new());
         let attendant = Attendant::new(known.clone(), place.clone());
         let scratch = self.scratch.clone();
-        let epoch = leased.epoch;
+        let (epoch, login) = (leased.epoch, leased.login());
+        // It may have changed since; the first look tells.
+        let logins_generation = Cell::new(u64::MAX);
         leased.record.is_now(ServerState::Lane);
         let socket = LaneSocket { leased, known: known.clone() };
         let (handle, driver) = flow::lane::start(socket, replies, limits, scratch, attendant);
-        let lane = Rc::new(Lane { handle, known, epoch, opened: Instant::now() });
+        let lane = Rc::new(Lane {
+            handle,
+            known,
+            epoch,
+            logins_generation,
+            login,
+            opened: Instant::now(),
+        });
         let _ = place.set(Rc::downgrade(&lane));
         Ok((lane, driver))
     }

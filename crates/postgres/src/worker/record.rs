@@ -135,7 +135,7 @@ impl Record {
         Cancelling(self.clone())
     }
 
-    /// It is to be closed once nobody uses it.
+    /// It is to be closed once its client has no use for it any more.
     pub fn outdate(&self) {
         self.outdated.set(true);
     }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use wire::postgres::Refusal;
 
-use super::{Front, Key, LeaseError};
+use super::{Front, Key, LeaseError, give_back};
+use crate::backends::Login;
 use crate::console::ServerState;
 use crate::server::Reported;
 use crate::session::settings::{self, Applied};
@@ -20,6 +21,8 @@ const MAX: usize = 1000;
 const FRESH: Duration = Duration::from_secs(60);
 
 type Place = (Key, Applied);
+/// The backend's epoch, and what the login is; `None` where the backend is gone.
+type Epoch = Option<(u64, Login)>;
 
 /// What was reported, by whom to whom.
 #[derive(Default)]
@@ -27,8 +30,8 @@ pub(super) struct Known(RefCell<HashMap<Place, Entry>>);
 
 struct Entry {
     at: Instant,
-    /// The backend's epoch.
-    epoch: Option<u64>,
+    /// The backend's epoch, and what the login was.
+    epoch: Epoch,
     /// As of which reload.
     settings: Arc<Settings>,
     reported: Rc<Reported>,
@@ -39,7 +42,7 @@ impl Known {
     fn get(
         &self,
         place: &Place,
-        epoch: Option<u64>,
+        epoch: Epoch,
         settings: &Arc<Settings>,
         now: Instant,
     ) -> Option<(Rc<Reported>, bool)> {
@@ -85,8 +88,9 @@ impl Front {
         Ok(known)
     }
 
-    fn epoch(&self, key: &Key) -> Option<u64> {
-        self.backends.get(key.backend).map(|backend| backend.epoch())
+    fn epoch(&self, key: &Key) -> Epoch {
+        let backend = self.backends.get(key.backend)?;
+        Some((backend.epoch(), backend.logins().of(&key.user, &key.database)))
     }
 
     async fn ask_reported(&self, place: Place) -> Result<Rc<Reported>, Refusal> {
@@ -102,8 +106,7 @@ impl Front {
         let reported = Rc::new(leased.reported.clone());
         // A connection that is somebody else now serves nobody.
         if !settings::changes_user(settings) {
-            leased.record.is_now(ServerState::Idle);
-            leased.give_back();
+            give_back(leased);
         }
         let at = Instant::now();
         let entry = Entry { at, epoch, settings: now, reported: reported.clone() };
@@ -122,10 +125,11 @@ mod tests {
         let key = Key { backend: 0, database: "d".into(), user: "u".into() };
         let place: Place = (key, "".into());
         let settings = Arc::new(Settings::default());
+        let login = crate::backends::Logins::default().of("u", "d");
         let put = || {
             let entry = Entry {
                 at: now,
-                epoch: Some(1),
+                epoch: Some((1, login)),
                 settings: settings.clone(),
                 reported: Rc::default(),
             };
@@ -133,7 +137,7 @@ mod tests {
         };
         let get = |epoch, settings: &Arc<Settings>, later: u64| {
             let now = now + Duration::from_secs(later);
-            known.get(&place, Some(epoch), settings, now).map(|(_, old)| old)
+            known.get(&place, Some((epoch, login)), settings, now).map(|(_, old)| old)
         };
         put();
         assert_eq!(get(1, &settings, 60), Some(false));

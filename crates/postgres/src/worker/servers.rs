@@ -4,16 +4,16 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flow::pool::{self, Budget, OpenError, Opener};
 use wire::postgres::{Refusal, sqlstate};
 
 use super::{Key, Record};
 use crate::auth::Credentials;
-use crate::backends::Backend;
+use crate::backends::{Backend, ClientLogin};
 use crate::gateway::Gateway;
-use crate::server::{Connection, DialError, Identity, dial};
+use crate::server::{Connection, DialError, Identity, Opened, dial};
 use crate::settings::Settings;
 
 /// Opens server connections for the pool.
@@ -91,13 +91,17 @@ impl Opener for Servers {
         let credentials = self.credentials.borrow().of(&key);
         let identity =
             Identity { user: &key.user, database: &key.database, parameters: &[], credentials };
-        let epoch = backend.epoch();
+        let client =
+            ClientLogin { user: key.user.clone(), credentials: identity.credentials.clone() };
+        let login = backend.logins().of(&key.user, &key.database);
+        let opened = Opened { epoch: backend.epoch(), login };
         let record = self.record(key.clone(), backend.clone());
         match dial(backend.server(), identity).await {
             Ok(dialled) => {
                 backend.connected();
+                self.gateway.has_logged_in(&key.database, client);
                 let max = self.gateway.settings().prepared_limits();
-                Ok(Connection::new(dialled, record, epoch, max))
+                Ok(Connection::new(dialled, record, opened, max))
             }
             Err(error) => {
                 let is_final = error.is_of_this_login();
@@ -122,6 +126,11 @@ impl Opener for Servers {
             age: of.max_age.map_or(all.age, some),
             ..all.clone()
         }
+    }
+
+    fn may_be_let_in(&self, key: &Key, at: Instant) -> bool {
+        let backend = self.gateway.backends.get(key.backend);
+        backend.is_some_and(|backend| backend.logins().have_changed_since(at))
     }
 
     fn is_good(&self, connection: &mut Connection) -> bool {

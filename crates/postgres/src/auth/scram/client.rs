@@ -4,12 +4,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::super::Keys;
-use super::super::derivation::KEY_BYTES;
+use super::super::derivation::{ITERATIONS_MAX, KEY_BYTES};
 use super::attributes::{Attributes, decode, nonce, text};
 use super::{GS2_PLUS, Malformed, bound, equal, signature, xor};
 
-/// Iterations that a server may ask for; about a second's work.
-const ITERATIONS_MAX: u32 = 2_000_000;
 /// Bytes of a salt that are taken; PostgreSQL's has 16.
 const SALT_BYTES_MAX: usize = 256;
 

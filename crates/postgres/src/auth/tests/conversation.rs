@@ -29,20 +29,54 @@ fn every_method_takes_the_right_password_and_no_other() {
 
 #[test]
 fn nothing_tells_an_unknown_user_from_a_wrong_password() {
-    let mock = mock();
+    let verifiers: [fn(&str) -> Verifier; 3] = [plain, scram, md5];
     for method in [Method::ScramSha256, Method::Md5, Method::Password] {
-        let known = scram("secret");
-        let wrong = talk(login(password("guess")), ask(method, Some(&known), &mock));
-        let unknown = talk(login(password("guess")), ask(method, None, &mock));
-        assert_eq!(wrong.server.unwrap_err(), unknown.server.unwrap_err(), "{method:?}");
-        assert_eq!(wrong.asked, unknown.asked, "{method:?}");
+        for verifier in verifiers {
+            let known = verifier("secret");
+            let mock = mock().like([known.kind()]);
+            let asked = |verifier| talk(login(password("guess")), ask(method, verifier, &mock));
+            let (wrong, unknown) = (asked(Some(&known)), asked(None));
+            let what = format!("{method:?} {known:?}");
+            assert_eq!(wrong.server.unwrap_err(), unknown.server.unwrap_err(), "{what}");
+            assert_eq!(wrong.asked, unknown.asked, "{what}");
+        }
     }
-    // The salt of an unknown user is the same each time, and another one for another user.
-    let salt = |user: &str| mock.verifier(user).salt;
-    assert_eq!(salt("nobody"), salt("nobody"));
-    assert_ne!(salt("nobody"), salt("nobody2"));
-    assert_ne!(salt("nobody"), Mock::new([&b"other"[..]]).unwrap().verifier("nobody").salt);
-    assert_eq!(salt("nobody"), Mock::new([&b"seed"[..]]).unwrap().verifier("nobody").salt);
+}
+
+#[test]
+fn a_known_password_has_the_same_salt_each_time() {
+    let mock = mock();
+    let salt = |verifier: Option<&Verifier>| {
+        let mut out = Vec::new();
+        let (mut auth, mut step) =
+            ClientAuth::begin(ask(Method::ScramSha256, verifier, &mock), &mut out);
+        if let AuthStep::Prepare(derivation) = step {
+            step = auth.derived(&derivation.run(), &mut out);
+        }
+        assert!(matches!(step, AuthStep::More));
+        out.clear();
+        let mut first = Vec::new();
+        let message = b"n,,n=,r=nonce";
+        wire::postgres::frontend::put_sasl_initial(&mut first, "SCRAM-SHA-256", message);
+        assert!(matches!(auth.on(&first[5..], &mut out), AuthStep::More));
+        let text = String::from_utf8_lossy(&out).into_owned();
+        text.split_once(",s=").unwrap().1.to_owned()
+    };
+    assert_eq!(salt(Some(&plain("secret"))), salt(Some(&plain("secret"))));
+    assert_eq!(salt(Some(&plain("secret"))), salt(None), "it says nothing of the password");
+}
+
+#[test]
+fn a_verifier_of_too_many_iterations_costs_no_more_than_a_second() {
+    let Verifier::Scram(mut verifier) = scram("secret") else { panic!() };
+    verifier.iterations = std::num::NonZeroU32::MAX;
+    let (mock, verifier) = (mock(), Verifier::Scram(verifier));
+    let (mut auth, _) =
+        ClientAuth::begin(ask(Method::Password, Some(&verifier), &mock), &mut Vec::new());
+    let AuthStep::Derive(derivation) = auth.on(b"secret\0", &mut Vec::new()) else { panic!() };
+    // It would take hours otherwise.
+    let step = auth.derived(&derivation.run(), &mut Vec::new());
+    assert!(matches!(step, AuthStep::Refused(_)));
 }
 
 #[test]
@@ -189,14 +223,4 @@ fn keys_are_computed_once() {
     assert!(cache.get(&derivation("a")).is_none());
     assert_eq!(cache.get(&derivation("b")), Some(derivation("b").run()));
     assert_ne!(cache.get(&derivation("c")), cache.get(&derivation("b")));
-}
-
-#[test]
-fn a_plain_password_is_made_ready_for_scram_once() {
-    let verifier = plain("secret");
-    let clone = verifier.clone();
-    assert!(!verifier.is_warm());
-    clone.warm();
-    assert!(verifier.is_warm());
-    assert!(scram("secret").is_warm() && md5("secret").is_warm());
 }

@@ -10,8 +10,8 @@ mod users;
 use wire::postgres::frame;
 
 use super::{
-    Ask, AuthStep, ChannelBinding, ClientAuth, Credentials, Login, LoginError, LoginStep, Mock,
-    Secret, Verifier,
+    Ask, AuthStep, ChannelBinding, ClientAuth, Credentials, Kind, Login, LoginError, LoginStep,
+    Mock, Secret, Verifier,
 };
 use crate::settings::Method;
 
@@ -27,11 +27,11 @@ struct Outcome {
 }
 
 fn mock() -> Mock {
-    Mock::new([&b"seed"[..]]).unwrap()
+    Mock::new(b"seed")
 }
 
 fn ask<'a>(method: Method, verifier: Option<&'a Verifier>, mock: &'a Mock) -> Ask<'a> {
-    Ask { method, user: "ann", verifier, mock, binding: None, is_named: false }
+    Ask { method, user: "ann", verifier, mock, there: None, binding: None, is_named: false }
 }
 
 /// Lets a login and a server talk until one of them ends it.
@@ -44,8 +44,8 @@ fn talk(mut login: Login, ask: Ask<'_>) -> Outcome {
         match step {
             AuthStep::Done(credentials) => break Ok(credentials),
             AuthStep::Refused(refusal) => break Err(refusal),
-            AuthStep::Derive(derivation) => {
-                step = auth.derived(&derivation.run());
+            AuthStep::Prepare(derivation) | AuthStep::Derive(derivation) => {
+                step = auth.derived(&derivation.run(), &mut to_client);
                 continue;
             }
             AuthStep::More => {}

@@ -42,14 +42,38 @@ fn a_row_is_the_users_verifier() {
     let known = judged(&reply(&[("ann", MD5)], &[("ann", Some("t"))]));
     assert!(matches!(known.verifier(), Some(Verifier::Md5(_))));
     // A name that is no role's, from a table of the operator's own.
-    let known = judged(&reply(&[("ann", Some("secret"))], &[]));
-    assert!(matches!(known.verifier(), Some(Verifier::Plain(_))));
+    for role in [&[][..], &[("ann", Some("none"))]] {
+        let known = judged(&reply(&[("ann", Some("secret"))], role));
+        assert!(matches!(known.verifier(), Some(Verifier::Plain(_))));
+    }
+}
+
+#[test]
+fn an_unknown_user_looks_like_new_users_of_the_server() {
+    let there = |encryption: &str, iterations: Option<&str>| {
+        let mut out = Vec::new();
+        for row in [None, Some([Some("ann"), Some("none"), Some(encryption), iterations])] {
+            backend::put_parse_complete(&mut out);
+            if let Some(row) = row {
+                backend::put_data_row(&mut out, row.map(|value| value.map(str::as_bytes)));
+            }
+            backend::put_command_complete(&mut out, "SELECT 1");
+        }
+        backend::put_ready_for_query(&mut out, Status::Idle);
+        let Outcome::Unknown { there, .. } = judged(&out) else { panic!() };
+        there
+    };
+    assert_eq!(there("md5", None), Some(Kind::Md5));
+    assert_eq!(there("scram-sha-256", None), Some(Kind::scram()));
+    let more = Kind::scram_of(10_000.try_into().unwrap());
+    assert_eq!(there("scram-sha-256", Some("10000")), Some(more));
+    assert_eq!(there("another", None), None);
 }
 
 #[test]
 fn an_expired_password_and_no_login_are_honoured_whatever_the_query_says() {
     let expired = judged(&reply(&[("ann", MD5)], &[("ann", Some("f"))]));
-    assert!(matches!(expired, Outcome::Unknown(_)));
+    assert!(matches!(expired, Outcome::Unknown { .. }));
     let unknown = [
         reply(&[], &[("ann", Some("t"))]),
         reply(&[("ann", None)], &[("ann", Some("t"))]),
@@ -57,7 +81,7 @@ fn an_expired_password_and_no_login_are_honoured_whatever_the_query_says() {
         reply(&[("ann", MD5)], &[("ann", None)]),
     ];
     for reply in unknown {
-        assert!(matches!(judged(&reply), Outcome::Unknown(_)));
+        assert!(matches!(judged(&reply), Outcome::Unknown { .. }));
     }
 }
 

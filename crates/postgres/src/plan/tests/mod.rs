@@ -1,5 +1,7 @@
 mod kinds;
+mod leaves;
 mod point;
+mod sequences;
 mod steady;
 
 use std::sync::Arc;
@@ -23,7 +25,10 @@ fn facts() -> Arc<Facts> {
         ("type", "fickle_domain"),
     ];
     let bad = [
-        ("function", "nextval setval random pg_sleep my_volatile pg_advisory_lock set_config"),
+        (
+            "function",
+            "nextval currval lastval setval random my_volatile pg_advisory_lock set_config",
+        ),
         ("attribute", "my_volatile"),
         ("relation", "bad_view"),
         ("operator", "@@@"),
@@ -42,6 +47,15 @@ fn facts() -> Arc<Facts> {
     rows.push([b"table", b"loud", b"id"]);
     rows.push([b"quiet", b"t", b"steady"]);
     rows.push([b"quiet", b"u", b"steady"]);
+    for (name, mark) in [
+        ("set_config pg_advisory_lock sets_it audited pg_settings", "some"),
+        ("setseed in_perl", "lasting"),
+    ] {
+        rows.extend(name.split(' ').map(|name| [b"leaves", name.as_bytes(), mark.as_bytes()]));
+    }
+    rows.push([b"leaves_operator", b"@@@", b"some"]);
+    rows.push([b"leaves_text", b"", b"some"]);
+    rows.push([b"draws", b"t", b"id:t_id_seq"]);
     rows.push([b"end", b"", b""]);
     Arc::new(Facts::load(rows).unwrap())
 }

@@ -1,37 +1,25 @@
 //! What a client sends, onto its server connection.
 
-use std::rc::Rc;
-use std::time::Instant;
-
-use wire::postgres::backend::{Status, put_command_complete, put_ready_for_query};
+use wire::postgres::backend::Status;
 use wire::postgres::frame::{self, Frame, FrameError, Header};
-use wire::postgres::frontend::{Bind, put_flush, put_terminate, tag};
+use wire::postgres::frontend::{put_flush, put_terminate};
 
+use super::gate::Gate;
 use super::{AHEAD_MAX, Relay};
-use crate::plan::{Deallocate, Kind, Plan, Unsettles};
+use crate::plan::{Kind, Plan};
 use crate::server::Connection;
 use crate::session::compose::{Composer, Found};
-use crate::session::listen::Diverted;
 use crate::session::round::{Cut, HELD_MAX, cut};
 use crate::session::script::{Expect, Fate, Script};
-use crate::session::summary::{Summary, name_in, summarise};
-use crate::session::{End, Session, effect};
+use crate::session::study::Study;
+use crate::session::summary::{Summary, summarise};
+use crate::session::{End, Session};
 
 /// A Query is held up to this length, so that it can be looked into; a longer one goes out as it
 /// comes, and its client keeps its server connection.
 const QUERY_HELD_MAX: usize = 4 * 1024 * 1024;
 /// Answers that are under way at most; what more the client asks for waits.
 const ANSWERS_MAX: usize = 16 * 1024;
-
-/// Who forgets a statement.
-enum Deallocated {
-    /// The server is asked.
-    There,
-    /// Nobody yet: it waits for answers.
-    Later,
-    /// It was dealt with.
-    Here,
-}
 
 impl Session {
     /// Puts what the client has sent onto the server connection, as far as it may go now.
@@ -57,7 +45,10 @@ impl Session {
             }
             match self.message(relay, server, &inbox[at..]) {
                 Ok(0) => break Ok(()),
-                Ok(n) => at += n,
+                Ok(n) => {
+                    at += n;
+                    relay.study = Study::Nothing;
+                }
                 Err(end) => break Err(end),
             }
         };
@@ -104,43 +95,37 @@ impl Session {
             return Ok(if streams { self.begin_long(relay, server, tag, bytes, len) } else { 0 });
         };
         let message = Frame { tag, body: &whole[frame::HEADER_BYTES..], whole };
-        if tag == b'S' && relay.copying {
-            // The server ignores it while it waits for data.
-            server.out.extend_from_slice(whole);
-            return Ok(len);
-        }
-        if server.script.is_skipping() && tag != b'S' {
-            // The server would ignore it, and so does what Weir knows.
-            return Ok(len);
-        }
-        if self.has_to_wait(relay, server, message) {
-            relay.waits = true;
-            return Ok(0);
-        }
-        match self.divert(relay, server.status, message) {
-            Diverted::No => {}
-            Diverted::Waits => {
+        match self.passes(relay, server, message) {
+            Gate::Open => {}
+            Gate::Waits => {
                 relay.waits = true;
                 return Ok(0);
             }
-            Diverted::Done(said) => {
-                server.script.expect(said);
-                return Ok(len);
-            }
+            Gate::Done => return Ok(len),
         }
+        let Ok(known) = relay.study.of(message) else { return Ok(0) };
         let sql = message.body.strip_suffix(&[0]).unwrap_or(message.body);
-        let plan = (tag == b'Q').then(|| self.plan(sql));
-        match plan.as_deref().map(|plan| self.deallocates(relay, plan, server)) {
-            Some(Deallocated::Later) => {
+        let plan = (tag == b'Q').then(|| match &known {
+            Some(known) => self.plan_of(known),
+            None => self.plan(sql),
+        });
+        match self.may_run(relay, server, message, plan.as_ref()) {
+            Gate::Open => {}
+            Gate::Waits => {
                 relay.waits = true;
                 return Ok(0);
             }
-            Some(Deallocated::Here) => return Ok(len),
-            Some(Deallocated::There) | None => {}
+            Gate::Done => return Ok(len),
         }
         let is_point = plan.as_deref().is_some_and(|plan| self.is_point(relay, server, plan, sql));
         match plan {
-            Some(plan) => self.note_query(relay, server, &plan, sql),
+            Some(plan) => self.note_query(relay, server, &plan, sql, known.as_deref()),
+            // What it changes it changes behind its own statement's being prepared.
+            None if tag == b'B' => {
+                self.compose(relay, server, message, is_point)?;
+                self.note(relay, server, tag, message.body);
+                return Ok(len);
+            }
             None => self.note(relay, server, tag, message.body),
         }
         self.compose(relay, server, message, is_point)?;
@@ -154,7 +139,7 @@ impl Session {
         matches!(plan.kind, Kind::Write)
             && !relay.within
             && !relay.copying
-            && !relay.strays
+            && !relay.swayed
             && server.status != Status::Failed
             && self.lifts(plan, sql)
     }
@@ -226,24 +211,6 @@ impl Session {
         }
     }
 
-    /// Whether a message is about a name that may stand for something else by the time the server
-    /// sees it.
-    fn has_to_wait(&self, relay: &mut Relay, server: &Connection, message: Frame<'_>) -> bool {
-        relay.forgets &= !server.script.is_idle();
-        if relay.forgets {
-            return matches!(message.tag, b'P' | b'B' | b'D' | b'C');
-        }
-        let names = self.client.names();
-        if names.is_settled() {
-            return false;
-        }
-        match name_in(message) {
-            Some(b"") if message.tag == tag::PARSE => false,
-            Some(name) => names.is_unsure(name),
-            None => false,
-        }
-    }
-
     /// A message that is too long to be held goes out as it comes. What a statement of such length
     /// does is not looked into.
     fn begin_long(
@@ -264,119 +231,6 @@ impl Session {
         server.out.extend_from_slice(bytes);
         relay.through = len - bytes.len();
         bytes.len()
-    }
-
-    /// Takes note of what a Query will change.
-    fn note_query(&mut self, relay: &mut Relay, server: &Connection, plan: &Rc<Plan>, sql: &[u8]) {
-        let was_pinned = self.pinned;
-        self.note_plan(relay, plan);
-        if let Some(parts) = self.parts(plan, sql) {
-            self.pinned = was_pinned || parts.iter().any(|part| effect::pins(part));
-            parts.iter().for_each(|part| self.note_change(relay, part));
-            relay.round().listens.extend(parts.into_iter().filter(effect::listens));
-        }
-        relay.forgets |= effect::forgets(plan);
-        self.asked(relay, server);
-    }
-
-    /// Takes note of what another message will change.
-    fn note(&mut self, relay: &mut Relay, server: &Connection, tag: u8, body: &[u8]) {
-        match tag {
-            b'F' => self.note_unknown(relay, server),
-            b'S' => {
-                self.asked(relay, server);
-                relay.bound_forgets = false;
-            }
-            b'P' | b'D' | b'C' | b'E' | b'H' => {
-                relay.round();
-            }
-            b'B' => {
-                // What is bound counts as run: any portal may be, now or later in the transaction.
-                let plan = self.bound(body);
-                relay.bound_forgets = plan.as_deref().is_some_and(effect::forgets);
-                match plan {
-                    Some(plan) => self.note_plan(relay, &plan),
-                    None => relay.round().unknown = true,
-                }
-            }
-            b'c' | b'f' => relay.copying = false,
-            _ => {}
-        }
-    }
-
-    /// A round that is not looked into: it may have done anything.
-    fn note_unknown(&mut self, relay: &mut Relay, server: &Connection) {
-        self.pinned = true;
-        self.database.catalogue_changed(Unsettles::Changes);
-        relay.unsettled.get_or_insert_with(|| self.database.unsettle());
-        relay.round().unknown = true;
-        self.asked(relay, server);
-    }
-
-    /// The round is whole: the server has it from now on.
-    fn asked(&self, relay: &mut Relay, server: &Connection) {
-        let now = Instant::now();
-        relay.round().asked = Some(now);
-        relay.within = false;
-        server.record.asked(now);
-        self.client.seen().asked.set(Some(now));
-    }
-
-    /// `DEALLOCATE` of a statement that has another name on the server is answered here, once it
-    /// is known whether a transaction has failed.
-    fn deallocates(&self, relay: &mut Relay, plan: &Plan, server: &Connection) -> Deallocated {
-        let Kind::Deallocate(Deallocate::Name(name)) = &plan.kind else {
-            return Deallocated::There;
-        };
-        if relay.within || relay.copying {
-            return Deallocated::There;
-        }
-        if !server.script.is_idle() {
-            return Deallocated::Later;
-        }
-        let mut names = self.client.names();
-        if server.status == Status::Failed || names.get(name.as_bytes()).is_none() {
-            return Deallocated::There;
-        }
-        names.set(name.as_bytes(), None);
-        names.query();
-        relay.begun = true;
-        let mut out = Vec::new();
-        put_command_complete(&mut out, "DEALLOCATE");
-        put_ready_for_query(&mut out, server.status);
-        self.client.outlet.send(&out);
-        Deallocated::Here
-    }
-
-    fn note_plan(&mut self, relay: &mut Relay, plan: &Rc<Plan>) {
-        self.pinned |= effect::pins(plan);
-        self.front.gateway.metrics.unproven(plan.reason);
-        if effect::unsettles(plan) == Unsettles::Changes {
-            // Before the server knows of it and until its transaction has ended, so that no proof
-            // rests on what it changes.
-            self.database.catalogue_changed(Unsettles::Changes);
-            relay.unsettled.get_or_insert_with(|| self.database.unsettle());
-        }
-        self.note_change(relay, plan);
-        relay.strays |= effect::strays(plan);
-        let round = relay.round();
-        round.plans.push(plan.clone());
-        round.listens.extend(Some(plan.clone()).filter(effect::listens));
-    }
-
-    /// Takes note of what a statement changes in the settings.
-    fn note_change(&self, relay: &mut Relay, plan: &Rc<Plan>) {
-        let Some(change) = effect::change(plan) else { return };
-        relay.resets |= !self.settings.begun_with(&change).is_empty();
-        relay.round().changes.push(change);
-    }
-
-    /// The plan of the statement that a Bind names.
-    pub(in crate::session) fn bound(&self, body: &[u8]) -> Option<Rc<Plan>> {
-        let bind = Bind::read(body).ok()?;
-        let names = self.client.names();
-        let named = names.get(bind.statement)?;
-        Some(named.statement.plan(&self.database, self.scope))
     }
 }
 

@@ -8,9 +8,9 @@ use wire::postgres::frame::HEADER_BYTES;
 use wire::postgres::{Refusal, message, sqlstate};
 
 use super::Relay;
-use super::state::Round;
+use super::state::{PortalsSway, Round};
 use crate::lanes::is_for_another;
-use crate::plan::{Kind, Plan, Unsettles};
+use crate::plan::{Kind, Leaves, Plan, Unsettles};
 use crate::server::Known;
 use crate::session::client::OUT_OF_STEP;
 use crate::session::script::Heard;
@@ -38,8 +38,14 @@ impl Session {
                 let mut out = Vec::with_capacity(body.len() + HEADER_BYTES);
                 message(&mut out, b'S', |out| out.extend_from_slice(body));
                 self.client.outlet.send(&out);
+                self.is_told(body);
             }
-            Heard::Ready { swallowed: true, .. } => relay.restoring = false,
+            Heard::Parameter(body) if self.is_bound(relay) => self.is_told(body),
+            Heard::Ready { swallowed: true, .. } => {
+                if std::mem::take(&mut relay.restoring) {
+                    self.client.outlet.send(&std::mem::take(&mut relay.held));
+                }
+            }
             Heard::Ready { status, swallowed: false } => {
                 relay.copying = false;
                 self.answered(relay, known, status);
@@ -68,7 +74,8 @@ impl Session {
                 relay.has_failed();
             }
             Heard::Failed { body, swallowed } => self.failed(relay, known, body, swallowed),
-            Heard::Prepared(_) | Heard::NotPrepared(_) | Heard::Parameter(_) => {}
+            Heard::Prepared(_) | Heard::NotPrepared(_) | Heard::Shape(..) | Heard::Parameter(_) => {
+            }
         }
     }
 
@@ -76,6 +83,10 @@ impl Session {
     fn tell(&mut self, relay: &mut Relay, bytes: &[u8]) {
         if relay.withheld {
             return;
+        }
+        if !relay.restores.is_empty() || relay.restoring {
+            // The end of the round, in front of which it hears what is restored.
+            return relay.held.extend_from_slice(bytes);
         }
         if relay.request.is_some() {
             if relay.early.len() + bytes.len() <= EARLY_MAX {
@@ -96,11 +107,16 @@ impl Session {
     /// Passes on what answers nothing, as a server says it to whoever is connected: to a client
     /// that the connection is still bound to. Anybody else has nothing to do with it.
     fn tell_aside(&mut self, relay: &Relay, known: &mut Known<'_>, bytes: &[u8]) {
-        if self.pinned || relay.open || relay.within || !relay.rounds.is_empty() {
+        if self.is_bound(relay) {
             self.client.outlet.send(bytes);
         } else {
             known.give_up();
         }
+    }
+
+    /// Whether the connection is the client's now.
+    fn is_bound(&self, relay: &Relay) -> bool {
+        self.pinned || relay.open || relay.within || !relay.rounds.is_empty()
     }
 
     /// A command was completed: what all prepared statements were is known by its tag alone, as
@@ -113,7 +129,7 @@ impl Session {
                 self.client.names().clear();
                 known.prepared.clear();
             }
-            b"DEALLOCATE" => known.prepared.doubt_all(),
+            b"DEALLOCATE" => known.prepared.next_epoch(),
             _ => {}
         }
     }
@@ -124,7 +140,7 @@ impl Session {
         let Ok(fields) = Fields::read(body) else { return };
         let code = fields.code();
         if DOUBTFUL.contains(&code) {
-            known.prepared.doubt_all();
+            known.prepared.next_epoch();
         }
         if swallowed || relay.told || relay.request.is_none() || !is_for_another(code, true) {
             relay.dismissed |= !swallowed && fields.is_fatal();
@@ -167,11 +183,13 @@ impl Session {
         relay.open = status != Status::Idle;
         self.count(relay, &round);
         relay.wrote |= round.may_have_written();
+        relay.drawn.answered(&round, relay.swayed, self.keeps_last_values);
         for plan in &round.plans {
             self.database.catalogue_changed(effect::unsettles(plan));
-            if effect::unpins(plan) && !round.failed {
-                self.pinned = self.mode == Mode::Session;
-            }
+        }
+        let discards = round.plans.iter().rposition(|plan| effect::unpins(plan));
+        if let Some(at) = discards.filter(|_| !round.failed) {
+            self.discarded(relay, known, &round, at + 1);
         }
         relay.tangled |= round.plans.len() > 1
             || round.failed
@@ -187,8 +205,30 @@ impl Session {
             relay.listens.extend(round.listens);
         }
         if !relay.open {
-            relay.strays &= !relay.rounds.is_empty();
+            if *known.leaves != Leaves::Nothing {
+                self.database.may_have_changed();
+            }
+            if relay.swayed {
+                known.prepared.next_epoch();
+                relay.swayed = !relay.rounds.is_empty();
+            }
+            if relay.rounds.is_empty() {
+                relay.portals_sway = PortalsSway::default();
+            }
             self.transaction_ended(relay, if was_open { None } else { Some(!round.failed) });
+        }
+    }
+
+    /// `DISCARD ALL` was done. What was sent behind it, in this round from the plan at `from` on
+    /// and in later ones, may leave something again; and some things it leaves as they are.
+    fn discarded(&mut self, relay: &Relay, known: &mut Known<'_>, round: &Round, from: usize) {
+        let later = || relay.rounds.iter();
+        let pins = round.pins(from) || later().any(|round| round.pins(0));
+        let stays = self.pinned && *known.leaves == Leaves::Lasting;
+        self.pinned = self.mode == Mode::Session || pins || stays;
+        if *known.leaves != Leaves::Lasting {
+            *known.leaves =
+                later().map(|round| round.leaves(0)).fold(round.leaves(from), Leaves::max);
         }
     }
 
@@ -215,6 +255,9 @@ impl Session {
         }
         relay.pending.clear();
         relay.listens.clear();
+        if std::mem::take(&mut relay.changes_logins) {
+            self.front.backends.logins_changed();
+        }
         if std::mem::take(&mut relay.wrote) {
             self.last_write = self.front.backends.note_write();
         }

@@ -4,14 +4,16 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
+use super::last_values::Drawn;
 use crate::backends::Standing;
 use crate::catalogue::Unsettled;
 use crate::metrics::BackendLatencies;
-use crate::plan::Plan;
+use crate::plan::{Leaves, Plan};
 use crate::server::Connection;
 use crate::session::effect;
 use crate::session::listen::{Bound, Confirming};
 use crate::session::settings::Change;
+use crate::session::study::Study;
 
 /// A round under way: what follows from it once it is answered.
 #[derive(Debug, Default)]
@@ -25,12 +27,54 @@ pub(super) struct Round {
     /// When it went out, or the one before it was answered.
     pub(super) asked: Option<Instant>,
     pub(super) failed: bool,
+    /// Those of its statements that were run as a whole as soon as they were bound, as it is.
+    pub(super) drew: Vec<Rc<Plan>>,
+    /// What others have drawn is forgotten in it.
+    pub(super) forgets_drawn: bool,
 }
 
 impl Round {
+    /// What all of it from the plan at `from` on leaves on the connection.
+    pub(super) fn leaves(&self, from: usize) -> Leaves {
+        let unknown = if self.unknown { Leaves::Lasting } else { Leaves::Nothing };
+        let plans = self.plans.iter().skip(from);
+        plans.map(|plan| plan.effects.leaves).fold(unknown, Leaves::max)
+    }
+
+    /// Whether any of it from the plan at `from` on is for the client's own connection alone.
+    pub(super) fn pins(&self, from: usize) -> bool {
+        self.unknown || self.plans.iter().skip(from).any(|plan| effect::pins(plan))
+    }
+
     /// Whether it may have changed data.
     pub(super) fn may_have_written(&self) -> bool {
         self.unknown || self.plans.iter().any(|plan| effect::may_write(plan))
+    }
+}
+
+/// Which portals of the open transaction are of statements that may change how what follows is
+/// read.
+#[derive(Debug, Default)]
+pub(super) struct PortalsSway {
+    unnamed: bool,
+    named: bool,
+}
+
+impl PortalsSway {
+    /// A statement that `sways` or does not was bound to a portal of this name, if it has one.
+    pub(super) fn bound(&mut self, portal: Option<&[u8]>, sways: bool) {
+        match portal {
+            Some(b"") => self.unnamed = sways,
+            _ => self.named |= sways,
+        }
+    }
+
+    /// Whether the portal of this name may be one of them.
+    pub(super) fn has(&self, portal: Option<&[u8]>) -> bool {
+        match portal {
+            Some(b"") => self.unnamed,
+            _ => self.named,
+        }
     }
 }
 
@@ -39,6 +83,8 @@ impl Round {
 pub(in crate::session) struct Relay {
     /// Rounds that are not answered, the last one perhaps not whole.
     pub(super) rounds: VecDeque<Round>,
+    /// What the client's next message is, where it is long.
+    pub(super) study: Study,
     /// The last round goes on: its Sync has not come.
     pub(super) within: bool,
     /// Bytes to come of a message that goes out as it comes.
@@ -81,9 +127,17 @@ pub(in crate::session) struct Relay {
     pub(super) leaving: bool,
     /// What may have been changed in the transaction's settings is not followed.
     pub(super) tangled: bool,
-    /// Statements may mean something else in the open transaction than outside it: see
-    /// [`effect::strays`].
-    pub(super) strays: bool,
+    /// Something in the transaction may have changed how what follows is read: see
+    /// [`Effects::sways`](crate::plan::Effects::sways).
+    pub(super) swayed: bool,
+    /// What the client has drawn from sequences.
+    pub(super) drawn: Drawn,
+    /// What was bound last, and to which portal, until something else comes.
+    pub(super) bound_last: Option<(Rc<Plan>, Box<[u8]>)>,
+    /// The transaction changes who may log in where, or with which settings.
+    pub(super) changes_logins: bool,
+    /// Which portals are of statements that do.
+    pub(super) portals_sway: PortalsSway,
     /// The first round, to be asked of the primary should a replica not answer it.
     pub(super) request: Option<Rc<[u8]>>,
     /// Its answer is withheld.
@@ -100,6 +154,8 @@ pub(in crate::session) struct Relay {
     pub(super) restores: String,
     /// It is under way, and the client hears what it changes.
     pub(super) restoring: bool,
+    /// What the client hears behind that.
+    pub(super) held: Vec<u8>,
     /// A statement that changes the catalogue went out, and its transaction has not ended.
     pub(super) unsettled: Option<Unsettled>,
     /// Since when the first round wants a server, until it is answered.
@@ -164,6 +220,14 @@ impl Relay {
         self.open
     }
 
+    /// Whether the transaction goes on behind the round that was sent last, whatever becomes of
+    /// that, or has failed.
+    pub(super) fn goes_on(&self) -> bool {
+        let ends =
+            |round: &Round| round.unknown || round.plans.iter().any(|plan| effect::ends(plan));
+        self.open && !self.rounds.iter().any(ends)
+    }
+
     /// An error came.
     pub(super) fn has_failed(&mut self) {
         if let Some(round) = self.rounds.front_mut() {
@@ -176,6 +240,7 @@ impl Relay {
         if !self.within || self.rounds.is_empty() {
             self.rounds.push_back(Round::default());
             self.within = true;
+            self.drawn.is_used();
         }
         // There is one: it was just pushed, or is under way.
         let last = self.rounds.len() - 1;

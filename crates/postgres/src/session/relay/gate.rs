@@ -1,0 +1,181 @@
+//! What a message has to pass before it goes out: it may have to wait, be answered here, or be
+//! refused.
+
+use std::rc::Rc;
+
+use wire::postgres::backend::{Status, put_command_complete, put_ready_for_query};
+use wire::postgres::frame::Frame;
+use wire::postgres::frontend::{put_flush, tag};
+
+use super::Relay;
+use super::last_values::LastValues;
+use crate::plan::{Deallocate, Kind, Plan};
+use crate::server::Connection;
+use crate::session::Session;
+use crate::session::compose::Holds;
+use crate::session::listen::Diverted;
+use crate::session::script::Why;
+use crate::session::summary::name_in;
+
+/// What becomes of a message.
+pub(super) enum Gate {
+    /// It goes on.
+    Open,
+    /// It waits for what the server says.
+    Waits,
+    /// It was dealt with.
+    Done,
+}
+
+impl Session {
+    /// What becomes of a message by what is under way, and by the names in it.
+    pub(super) fn passes(
+        &mut self,
+        relay: &mut Relay,
+        server: &mut Connection,
+        message: Frame<'_>,
+    ) -> Gate {
+        if message.tag == tag::SYNC && relay.copying {
+            // The server ignores it while it waits for data.
+            server.out.extend_from_slice(message.whole);
+            return Gate::Done;
+        }
+        if server.script.is_skipping() && message.tag != tag::SYNC {
+            // The server would ignore it, and so does what Weir knows.
+            return Gate::Done;
+        }
+        if self.has_to_wait(relay, server, message) {
+            return Gate::Waits;
+        }
+        match self.divert(relay, server.status, message) {
+            Diverted::No => self.is_as_prepared(relay, server, message),
+            Diverted::Waits => Gate::Waits,
+            Diverted::Done(said) => {
+                server.script.expect(said);
+                Gate::Done
+            }
+        }
+    }
+
+    /// A statement that the client has prepared before the catalogue changed is run if it is still
+    /// what it was; where nobody knows, the server is asked.
+    fn is_as_prepared(
+        &mut self,
+        relay: &mut Relay,
+        server: &mut Connection,
+        message: Frame<'_>,
+    ) -> Gate {
+        let uses = matches!(message.tag, tag::BIND | tag::DESCRIBE);
+        let Some(name) = name_in(message).filter(|_| uses) else { return Gate::Open };
+        match self.composer(relay, server, |composer, _, _| composer.holds(name)) {
+            Holds::Yes => Gate::Open,
+            Holds::No => {
+                self.refuse_to_run(relay, server, Why::Changed, false);
+                Gate::Done
+            }
+            holds => {
+                relay.round();
+                self.composer(relay, server, |composer, out, script| match holds {
+                    Holds::Unheard => put_flush(out),
+                    _ => composer.ask_shape(name, out, script),
+                });
+                Gate::Waits
+            }
+        }
+    }
+
+    /// What becomes of a Query, which has this plan, or of a Bind by what the statement does.
+    pub(super) fn may_run(
+        &mut self,
+        relay: &mut Relay,
+        server: &mut Connection,
+        message: Frame<'_>,
+        plan: Option<&Rc<Plan>>,
+    ) -> Gate {
+        if let Some(plan) = plan {
+            match self.deallocates(relay, plan, server) {
+                Gate::Open => {}
+                gate => return gate,
+            }
+        }
+        let run = match message.tag {
+            tag::BIND => self.bound(message.body).map(|(plan, _)| plan),
+            _ => plan.cloned(),
+        };
+        let Some(run) = run.filter(|_| !relay.copying) else { return Gate::Open };
+        let is_query = message.tag == tag::QUERY;
+        match self.last_values(relay, &run, server.status) {
+            LastValues::Own => {}
+            LastValues::Forgotten => self.forget_drawn(relay, server, is_query),
+            LastValues::Later => return Gate::Waits,
+            LastValues::Refused => {
+                self.refuse_to_run(relay, server, Why::NotDrawn, is_query);
+                return Gate::Done;
+            }
+        }
+        if run.effects.shows_prepared && server.status != Status::Failed {
+            self.composer(relay, server, |composer, out, script| composer.close_all(out, script));
+        }
+        Gate::Open
+    }
+
+    /// Has a statement refused that its client may not run.
+    fn refuse_to_run(&self, relay: &mut Relay, server: &mut Connection, why: Why, is_query: bool) {
+        relay.round();
+        self.composer(relay, server, |composer, out, script| {
+            composer.refuse_to_run(why, out, script);
+            if is_query {
+                composer.names.query();
+                composer.names.next_round();
+                composer.sync(out, script);
+            }
+        });
+        if is_query {
+            self.asked(relay, server);
+        }
+    }
+
+    /// Whether a message is about a name that may stand for something else by the time the server
+    /// sees it.
+    fn has_to_wait(&self, relay: &mut Relay, server: &Connection, message: Frame<'_>) -> bool {
+        relay.forgets &= !server.script.is_idle();
+        if relay.forgets {
+            return matches!(message.tag, b'P' | b'B' | b'D' | b'C');
+        }
+        let names = self.client.names();
+        if names.is_settled() {
+            return false;
+        }
+        match name_in(message) {
+            Some(b"") if message.tag == tag::PARSE => false,
+            Some(name) => names.is_unsure(name),
+            None => false,
+        }
+    }
+
+    /// `DEALLOCATE` of a statement that has another name on the server is answered here, once it
+    /// is known whether a transaction has failed.
+    fn deallocates(&self, relay: &mut Relay, plan: &Plan, server: &Connection) -> Gate {
+        let Kind::Deallocate(Deallocate::Name(name)) = &plan.kind else {
+            return Gate::Open;
+        };
+        if relay.within || relay.copying {
+            return Gate::Open;
+        }
+        if !server.script.is_idle() {
+            return Gate::Waits;
+        }
+        let mut names = self.client.names();
+        if server.status == Status::Failed || names.get(name.as_bytes()).is_none() {
+            return Gate::Open;
+        }
+        names.set(name.as_bytes(), None);
+        names.query();
+        relay.begun = true;
+        let mut out = Vec::new();
+        put_command_complete(&mut out, "DEALLOCATE");
+        put_ready_for_query(&mut out, server.status);
+        self.client.outlet.send(&out);
+        Gate::Done
+    }
+}

@@ -1,0 +1,97 @@
+//! Answers that are under way, and whose they are.
+
+use super::Heard;
+
+/// What became of a message that changes what a name of the client stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The client hears that it was done.
+    Done,
+    /// It was refused.
+    Failed,
+    /// It was not looked at, since one in front of it was refused.
+    LeftOut,
+}
+
+/// Why a message is refused, whatever the server has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The client has a statement of that name.
+    Taken,
+    /// It has as many as it may have.
+    TooMany,
+    /// Their text is as long as it may be.
+    TooLarge,
+    /// A statement is run that asks for a value that the client has not drawn for certain.
+    NotDrawn,
+    /// A statement's result is not what it was when the client prepared it.
+    Changed,
+}
+
+/// Whose an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// The client asked, the server answers.
+    Pass,
+    /// Weir asked; the client hears nothing of it.
+    Swallow,
+    /// The client asked and the server was not: Weir answers.
+    Invent,
+}
+
+/// An answer that is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// ParseComplete, of the statement with this number (see `prepared`).
+    Parse(Fate, u64),
+    /// BindComplete.
+    Bind(Fate),
+    /// ParameterDescription, then RowDescription or NoData.
+    DescribeStatement,
+    /// What Weir asks of the statement with this number: as `DescribeStatement`. The client hears
+    /// nothing of it.
+    Shape(u64),
+    /// RowDescription or NoData.
+    DescribePortal,
+    /// Rows, then CommandComplete, EmptyQueryResponse or PortalSuspended.
+    Execute(Fate),
+    /// CloseComplete.
+    Close(Fate),
+    /// A message that Weir says in the server's stead.
+    Say(&'static [u8]),
+    /// The same, of a DEALLOCATE.
+    Deallocate(&'static [u8]),
+    /// A Parse that the server is sure to refuse, as of a statement that is there already: the
+    /// client hears why Weir has it refused.
+    Refuse(Why),
+    /// ReadyForQuery after a Sync.
+    Sync,
+    /// Anything up to ReadyForQuery, as a Query or a FunctionCall is answered. What Weir asked for
+    /// itself is swallowed, its errors kept.
+    Query(Fate),
+}
+
+impl Expect {
+    /// Tells what follows from its not being answered.
+    pub(super) fn left_out<'a>(&self, outcome: Outcome, on: &mut impl FnMut(Heard<'a>)) {
+        match *self {
+            Self::Parse(Fate::Pass | Fate::Swallow, number) => on(Heard::NotPrepared(number)),
+            Self::Query(Fate::Pass) => on(Heard::LeftOut),
+            _ => {}
+        }
+        if self.is_of_name() {
+            on(Heard::Name(outcome));
+        }
+    }
+
+    /// Whether it says what became of a client's name for a statement.
+    pub(super) fn is_of_name(&self) -> bool {
+        match self {
+            Self::Parse(fate, _) => *fate != Fate::Swallow,
+            Self::Close(fate) => *fate == Fate::Invent,
+            Self::Refuse(why) => !matches!(why, Why::NotDrawn | Why::Changed),
+            Self::Deallocate(_) => true,
+            _ => false,
+        }
+    }
+}
