@@ -5,15 +5,19 @@ CARGO ?= cargo
 FUZZ_SECONDS ?= 60
 # Where cargo puts what it builds.
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
+# Steps of the strangers, and what chance begins with.
+STEPS ?= 1000000
+SEED ?= 1
 # Arguments for the benchmark, as ARGS="--only lines --quick".
 ARGS ?=
 
-.PHONY: help run run-influxdb test check fmt bench fuzz docs deb image clean
+.PHONY: help run run-influxdb test strangers check fmt bench fuzz docs deb image clean
 
 help:
 	@echo "make run      Weir with its own store on this machine; Ctrl-C stops it"
 	@echo "make run-influxdb  Weir in front of two InfluxDB servers; Ctrl-C stops all three"
 	@echo "make test     every test: unit, property, integration with real servers, real clients"
+	@echo "make strangers  STEPS ($(STEPS)) steps of clients, each beside one without Weir; SEED=2 for others"
 	@echo "make check    format, clippy with warnings denied, tidy, licences and advisories"
 	@echo "make bench    side by side with peers, in one run; ARGS=--help lists the rows"
 	@echo "make fuzz     each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)) seconds"
@@ -33,6 +37,13 @@ run-influxdb:
 test:
 	@scripts/setup
 	$(CARGO) test --workspace --no-fail-fast
+
+strangers:
+	@scripts/setup
+	$(CARGO) build --release --package weir
+	WEIR_BIN=$(TARGET)/release/weir WEIR_TEST_STEPS=$(STEPS) WEIR_TEST_SEED=$(SEED) \
+	$(CARGO) test --release --package weir-tests --test integration strangers -- \
+	--nocapture --test-threads=1
 
 check:
 	$(CARGO) fmt --all --check

@@ -6,6 +6,7 @@ mod acts;
 mod harsh;
 mod model;
 pub mod peer;
+mod strangers;
 mod transactions;
 
 use std::sync::atomic::{AtomicBool, Ordering};

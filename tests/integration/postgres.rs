@@ -1,12 +1,22 @@
 //! Real PostgreSQL clusters with replicas behind Weir, and clients that nobody here wrote.
 
+mod answers_in_step;
 mod batches;
+mod beside;
 mod bounds;
 mod columns;
+mod doors;
 mod failover;
+mod known_by_clients;
+mod last_values;
+mod late_cancels;
+mod left_behind;
 mod limits;
+mod literals;
+mod long_texts;
 mod names;
 mod operating;
+mod own_session;
 mod points;
 mod refuted;
 mod reload;

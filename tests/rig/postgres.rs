@@ -137,6 +137,14 @@ impl Cluster {
         self.end(Signal::INT, wait::LONG);
     }
 
+    /// A stop at once: its processes warn their clients (57P02) and end as they are.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn stop_at_once(&mut self) {
+        self.end(Signal::QUIT, wait::LONG);
+    }
+
     /// An orderly stop, then a start with the same data and address.
     ///
     /// # Panics

@@ -63,21 +63,34 @@ impl Certificate {
     /// # Errors
     /// As the system's, or the handshake's on first use.
     pub fn connect(&self, address: SocketAddr) -> std::io::Result<Connection> {
+        Ok(Connection::over(self.stream(address, &[])?))
+    }
+
+    /// The same as a stream, of a client that offers these protocols by ALPN.
+    ///
+    /// # Errors
+    /// As the system's, or the handshake's on first use.
+    pub fn stream(
+        &self,
+        address: SocketAddr,
+        protocols: &[&str],
+    ) -> std::io::Result<StreamOwned<ClientConnection, TcpStream>> {
         let mut roots = RootCertStore::empty();
         for certificate in self.chain() {
             roots.add(certificate).map_err(std::io::Error::other)?;
         }
-        let config = ClientConfig::builder_with_provider(provider())
+        let mut config = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(std::io::Error::other)?
             .with_root_certificates(roots)
             .with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         let name = ServerName::from(address.ip());
         let session =
             ClientConnection::new(Arc::new(config), name).map_err(std::io::Error::other)?;
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(std::time::Duration::from_secs(30)))?;
-        Ok(Connection::over(StreamOwned::new(session, stream)))
+        Ok(StreamOwned::new(session, stream))
     }
 }
 

@@ -116,7 +116,34 @@ impl Peer {
         }
     }
 
-    fn message(&mut self) -> io::Result<(u8, Vec<u8>)> {
+    /// The next message, and takes note of what it reports.
+    ///
+    /// # Errors
+    /// The connection has ended, or nothing comes for a minute.
+    pub fn message(&mut self) -> io::Result<(u8, Vec<u8>)> {
+        let (tag, body) = self.raw_message()?;
+        match tag {
+            b'S' => {
+                let (name, value) = parameter_status(&body).map_err(io::Error::other)?;
+                self.reported.insert(text(name), text(value));
+            }
+            b'K' => self.key.clone_from(&body),
+            _ => {}
+        }
+        Ok((tag, body))
+    }
+
+    /// Ends the connection without a word.
+    pub fn cut(&self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+    }
+
+    /// The port of this end.
+    pub fn port(&self) -> u16 {
+        self.stream.local_addr().map_or(0, |address| address.port())
+    }
+
+    fn raw_message(&mut self) -> io::Result<(u8, Vec<u8>)> {
         loop {
             if let [tag, a, b, c, d, ..] = self.buffer[..] {
                 let len = 1 + u32::from_be_bytes([a, b, c, d]) as usize;
@@ -174,12 +201,7 @@ impl Peer {
                 b'C' => reply.tags.push(text(body.strip_suffix(&[0]).unwrap_or(&body))),
                 b's' => reply.tags.push("suspended".to_owned()),
                 b'd' => reply.copied.push(text(&body)),
-                b'S' => {
-                    let (name, value) = parameter_status(&body).map_err(io::Error::other)?;
-                    self.reported.insert(text(name), text(value));
-                }
                 b'A' => reply.notified += 1,
-                b'K' => self.key = body,
                 _ => {}
             }
         }

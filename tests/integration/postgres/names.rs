@@ -5,7 +5,7 @@ use wire::postgres::frontend::{
     Target, put_bind, put_close, put_describe, put_execute, put_parse, put_query, put_sync,
 };
 
-use super::scene::weir;
+use super::scene::{client, peer, said, until_known, weir};
 use crate::isolation::peer::{Peer, Reply};
 
 /// What a client sends at once, and how many answers come.
@@ -144,6 +144,71 @@ fn prepared_statements_have_the_names_that_they_have_on_a_server() {
                     assert_eq!(told, wanted, "{which}");
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn a_statement_whose_result_has_changed_says_so_wherever_it_is_prepared() {
+    let cluster = Cluster::start();
+    cluster.sql("CREATE TABLE changed (a int); INSERT INTO changed VALUES (1)");
+    let weir = weir(&[&cluster], "");
+    let (mut one, mut other) = (client(&weir).expect("let in"), client(&weir).expect("let in"));
+    for known in [false, true] {
+        if known {
+            until_known(&weir, &mut other);
+        }
+        let select = one.prepare("SELECT * FROM changed").expect("it is prepared");
+        let kept = one.prepare("SELECT a FROM changed").expect("it is prepared");
+        for _ in 0..10 {
+            one.query(&select, &[]).expect("it is run");
+            one.query(&kept, &[]).expect("it is run");
+        }
+        other.batch_execute("ALTER TABLE changed ADD COLUMN b text").expect("it is changed");
+        for _ in 0..10 {
+            let changed = one.query(&select, &[]).map(|_| ()).map_err(|error| said(&error));
+            let what = "0A000 cached plan must not change result type";
+            assert_eq!(changed, Err(what.to_owned()), "{known}");
+            assert_eq!(one.query(&kept, &[]).map_err(|error| said(&error)).unwrap().len(), 1);
+        }
+        let again = one.prepare("SELECT * FROM changed").expect("it is prepared");
+        assert_eq!(one.query(&again, &[]).expect("it is run")[0].len(), again.columns().len());
+        other.batch_execute("ALTER TABLE changed DROP COLUMN b").expect("it is changed");
+    }
+}
+
+#[test]
+fn so_does_one_that_its_own_client_has_changed() {
+    let cluster = Cluster::start();
+    let weir = weir(&[&cluster], "");
+    let mut one = peer(&weir);
+    let tell = |peer: &mut Peer, batch: Batch| {
+        peer.send(&batch.bytes).expect("it is taken");
+        let replies = (0..batch.replies).map(|_| peer.reply().expect("it is answered"));
+        replies.collect::<Vec<Reply>>()
+    };
+    for known in [false, true] {
+        if known {
+            until_known(&weir, &mut client(&weir).expect("let in"));
+        }
+        for sql in
+            ["DROP TABLE IF EXISTS own", "CREATE TABLE own (a int)", "INSERT INTO own VALUES (1)"]
+        {
+            tell(&mut one, batch().query(sql));
+        }
+        let select = "SELECT * FROM own";
+        for _ in 0..4 {
+            tell(&mut one, batch().parse("", select).shows(""));
+        }
+        let name = if known { "S_2" } else { "S_1" };
+        tell(&mut one, batch().parse(name, select).shows(name));
+        for _ in 0..5 {
+            assert_eq!(tell(&mut one, batch().shows(name))[0].value(), Some("1"));
+        }
+        tell(&mut one, batch().parse("", "ALTER TABLE own ADD COLUMN b text").shows(""));
+        for _ in 0..10 {
+            let changed = tell(&mut one, batch().shows(name));
+            assert_eq!(changed[0].error.as_deref(), Some("0A000"), "{known}");
         }
     }
 }

@@ -7,7 +7,7 @@ use rig::postgres::{Cluster, SUPERUSER, program};
 use rig::wait;
 use rig::weir::Weir;
 
-use super::scene::{Row, client, console, number, row, rows, said, value, weir};
+use super::scene::{Row, client, console, number, row, rows, said, until_known, value, weir};
 
 /// The counts of the only database that there is.
 fn totals(console: &mut pg::Client) -> Row {
@@ -24,6 +24,7 @@ fn every_server_connection_is_shown_with_what_it_does() {
     let cluster = Cluster::start();
     let weir = weir(&[&cluster], "");
     let (mut app, mut console) = (client(&weir).expect("let in"), console(&weir));
+    until_known(&weir, &mut app);
     app.batch_execute("BEGIN; SELECT 1").expect("it is run");
     let process = value(&mut app, "SELECT pg_backend_pid()").expect("it is run");
     let server = row(&mut console, "SHOW SERVERS", "remote_pid", &process);

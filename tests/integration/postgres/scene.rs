@@ -66,6 +66,15 @@ pub fn asks(peer: &mut Peer, sql: &str) -> Reply {
     peer.reply().expect("it is answered")
 }
 
+/// Waits until the catalogue is known; before that nothing is proven, and server connections are
+/// not kept.
+pub fn until_known(weir: &Weir, client: &mut Client) {
+    rig::wait::until("the catalogue is known", rig::wait::LONG, || {
+        value(client, "SELECT count(*) FROM pg_class").expect("it is run");
+        weir.metrics().sum("weir_postgres_rounds_total", &[("way", "lane")]) > 0.0
+    });
+}
+
 /// An operator at Weir's console.
 pub fn console(weir: &Weir) -> Client {
     config(weir.postgres, SUPERUSER, "weir").connect(NoTls).expect("an operator is let in")
