@@ -23,8 +23,7 @@ pub enum Leaves {
     /// What `DISCARD ALL` takes away.
     Some,
     /// What stays as long as the server's process: the seed of `random()`, libraries, connections
-    /// of
-    /// `dblink`, variables of other languages, replication slots and origins, a backup.
+    /// of `dblink`, variables of other languages, replication slots and origins, a backup.
     Lasting,
 }
 

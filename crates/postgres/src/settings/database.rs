@@ -49,9 +49,8 @@ pub struct DatabaseSettings {
     /// `session`, `eventual` or `primary`.
     #[serde(default)]
     pub consistency: Option<Consistency>,
-    /// What `currval` and `lastval` tell clients outside the transaction that has drawn: `refuse`
-    /// or
-    /// `keep`.
+    /// What `currval` and `lastval` tell clients outside the transaction that has drawn:
+    /// `refuse` or `keep`.
     #[serde(default)]
     pub last_values: Option<LastValues>,
     /// Server connections to one backend for this database and one user.

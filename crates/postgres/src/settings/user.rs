@@ -32,9 +32,8 @@ pub struct UserSettings {
     /// Where this user's statements go: `auto`, `primary` or `replica`.
     #[serde(default)]
     pub route: Option<Route>,
-    /// What `currval` and `lastval` tell this user outside the transaction that has drawn: `refuse`
-    /// or
-    /// `keep`.
+    /// What `currval` and `lastval` tell this user outside the transaction that has drawn:
+    /// `refuse` or `keep`.
     #[serde(default)]
     pub last_values: Option<LastValues>,
     /// Server connections to one backend for one database and this user.
