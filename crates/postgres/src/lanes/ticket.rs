@@ -136,14 +136,14 @@ impl Ticket {
     /// Tells the client a piece of the reply; false when the server said what it was not asked.
     #[inline]
     fn reply(&mut self, lane: &Known, bytes: &[u8], is_last: bool) -> bool {
-        if lane.cancelled.get() && self.told == Told::Nothing && !self.client.wants_cancel() {
-            self.kept.extend_from_slice(bytes);
-            if !is_last && self.kept.len() < KEPT_MAX {
-                return true;
-            }
-        }
-        if self.kept.is_empty() {
+        let may_be_hit = lane.cancelled.get() && !self.client.wants_cancel();
+        let is_kept = !self.kept.is_empty() || (may_be_hit && self.told == Told::Nothing);
+        if !is_kept {
             return self.tell(lane, bytes, is_last);
+        }
+        self.kept.extend_from_slice(bytes);
+        if may_be_hit && !is_last && self.kept.len() < KEPT_MAX {
+            return true;
         }
         let kept = std::mem::take(&mut self.kept);
         if is_last && self.ends_cancelled(&kept) {

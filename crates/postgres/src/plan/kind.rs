@@ -61,6 +61,40 @@ pub enum Kind {
     Other,
 }
 
+impl Kind {
+    /// Whether it reads, begins or ends something, and no more.
+    #[must_use]
+    pub fn is_harmless(&self) -> bool {
+        matches!(
+            self,
+            Self::Empty
+                | Self::Read
+                | Self::Begin(_)
+                | Self::Commit { .. }
+                | Self::Rollback { .. }
+                | Self::Savepoint
+                | Self::Release
+                | Self::RollbackTo
+        )
+    }
+
+    /// Whether all that it does is known by this, and followed: it runs nothing that may do more.
+    #[must_use]
+    pub fn is_followed(&self) -> bool {
+        self.is_harmless()
+            || matches!(
+                self,
+                Self::PrepareTransaction
+                    | Self::Set(_)
+                    | Self::Discard(_)
+                    | Self::Deallocate(_)
+                    | Self::Listen(_)
+                    | Self::Unlisten(_)
+                    | Self::Notify
+            )
+    }
+}
+
 /// How a transaction is begun: what is said in the statement; what is not is the session's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BeginForm {

@@ -49,28 +49,14 @@ const NOT_EXPLAINED: [&str; 4] = ["create", "execute", "declare", "refresh"];
 pub(super) fn of(kind: &Kind, tokens: &[Token<'_>], facts: &Facts) -> Leaves {
     match kind {
         _ if tokens.first().is_some_and(|first| first.is("do")) => of_block(tokens, facts),
+        _ if kind.is_followed() => Leaves::Nothing,
         Kind::Pins(pin) => of_pin(*pin).max(named(tokens, facts)),
         Kind::Ddl(_) => Leaves::Some.max(named(tokens, facts)),
         Kind::Write | Kind::CopyIn | Kind::CopyOut => named(tokens, facts),
         Kind::Other if tells(tokens) => named(tokens, facts),
         Kind::Other => Leaves::Some.max(named(tokens, facts)),
         // What is left by several is asked of each of them.
-        Kind::Several(_) => Leaves::Some,
-        Kind::Empty
-        | Kind::Read
-        | Kind::Begin(_)
-        | Kind::Commit { .. }
-        | Kind::Rollback { .. }
-        | Kind::Savepoint
-        | Kind::Release
-        | Kind::RollbackTo
-        | Kind::PrepareTransaction
-        | Kind::Set(_)
-        | Kind::Discard(_)
-        | Kind::Deallocate(_)
-        | Kind::Listen(_)
-        | Kind::Unlisten(_)
-        | Kind::Notify => Leaves::Nothing,
+        _ => Leaves::Some,
     }
 }
 

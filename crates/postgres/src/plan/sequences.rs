@@ -102,7 +102,7 @@ pub fn is_literal(drawn: &[u8]) -> bool {
 /// What a statement of this kind has to do with sequences; and whether a text of the same normal
 /// form is sure to have the same.
 pub(super) fn find(kind: &Kind, tokens: &[Token<'_>], facts: &Facts) -> (Sequences, bool) {
-    let mut found = Sequences { may_draw: may_draw(kind), ..Sequences::default() };
+    let mut found = Sequences { may_draw: !kind.is_followed(), ..Sequences::default() };
     let mut keep = true;
     let Some(first) = tokens.first() else { return (found, keep) };
     if first.is("do") {
@@ -197,27 +197,6 @@ fn literal(tokens: &[Token<'_>]) -> Option<Box<[u8]>> {
         [] => false,
     };
     (is_one && closes).then(|| text.text.into())
-}
-
-fn may_draw(kind: &Kind) -> bool {
-    !matches!(
-        kind,
-        Kind::Empty
-            | Kind::Read
-            | Kind::Begin(_)
-            | Kind::Commit { .. }
-            | Kind::Rollback { .. }
-            | Kind::Savepoint
-            | Kind::Release
-            | Kind::RollbackTo
-            | Kind::PrepareTransaction
-            | Kind::Set(_)
-            | Kind::Discard(_)
-            | Kind::Deallocate(_)
-            | Kind::Listen(_)
-            | Kind::Unlisten(_)
-            | Kind::Notify
-    )
 }
 
 /// The sequence in the parentheses behind `currval`: `'name'`, or `pg_get_serial_sequence` of a

@@ -5,25 +5,10 @@ use std::rc::Rc;
 use super::settings::Change;
 use crate::plan::{Contains, Deallocate, Discard, Kind, Plan, SettingChange, Unsettles};
 
-/// Whether it reads, begins or ends something, and no more.
-fn is_harmless(kind: &Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Empty
-            | Kind::Read
-            | Kind::Begin(_)
-            | Kind::Commit { .. }
-            | Kind::Rollback { .. }
-            | Kind::Savepoint
-            | Kind::Release
-            | Kind::RollbackTo
-    )
-}
-
 /// Whether it may have changed data.
 pub(super) fn may_write(plan: &Plan) -> bool {
     match &plan.kind {
-        kind if is_harmless(kind) => false,
+        kind if kind.is_harmless() => false,
         Kind::Set(_)
         | Kind::Discard(_)
         | Kind::Deallocate(_)
