@@ -574,6 +574,14 @@ drawn as (
         and not exists (
             select from pg_catalog.pg_class o where o.relname = s.relname and o.oid <> s.oid)
 ),
+-- What has a name that a statement may use, by its class.
+objects(class, oid, name) as (
+    select 'f'::"char", oid, proname::text from pg_catalog.pg_proc
+    union all
+    select 'r', oid, relname::text from pg_catalog.pg_class
+    union all
+    select 't', oid, typname::text from pg_catalog.pg_type
+),
 -- What tells their rows apart, where it does so in all of one name.
 keys as (
     select t.relname, k.columns
@@ -606,24 +614,16 @@ select 'draws', relname::text, string_agg(attname || ':' || sequence, ';') from 
 union all
 select 'quiet', relname::text, 'steady' from tables where quiet
 union all
-select 'shows_prepared', p.proname::text, 'steady'
-from looking l join pg_catalog.pg_proc p on l.class = 'f' and p.oid = l.oid
-union
-select 'shows_prepared', c.relname::text, 'steady'
-from looking l join pg_catalog.pg_class c on l.class = 'r' and c.oid = l.oid
+select distinct 'shows_prepared', o.name, 'steady'
+from looking l join objects o on o.class = l.class and o.oid = l.oid
+where l.class in ('f', 'r')
 union all
 select 'asks_last_values', '', 'steady' from asking where is_so
 union all
 select t.what, t.name, case when bool_or(t.lasts) then 'lasting' else 'some' end
 from (
-    select 'leaves', p.proname::text, l.lasts
-    from traces l join pg_catalog.pg_proc p on l.class = 'f' and p.oid = l.oid
-    union all
-    select 'leaves', c.relname::text, l.lasts
-    from traces l join pg_catalog.pg_class c on l.class = 'r' and c.oid = l.oid
-    union all
-    select 'leaves', t.typname::text, l.lasts
-    from traces l join pg_catalog.pg_type t on l.class = 't' and t.oid = l.oid
+    select 'leaves', o.name, l.lasts
+    from traces l join objects o on o.class = l.class and o.oid = l.oid
     union all
     select 'leaves_operator', o.oprname::text, l.lasts
     from traces l join pg_catalog.pg_operator o on l.class = 'o' and o.oid = l.oid
