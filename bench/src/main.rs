@@ -3,6 +3,9 @@
 //! It measures and judges; it tunes nothing. A peer that is absent is named as absent, a row in
 //! which anything but 204 was answered has failed, and one with a saturated client is void.
 
+mod arguments;
+mod beside;
+mod figures;
 mod load;
 mod measure;
 mod peers;
@@ -11,155 +14,96 @@ mod rows;
 mod sink;
 mod stand;
 
-use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::Parser as _;
 
+use arguments::{Arguments, Command, Name, Scale};
+use figures::{Home, Run};
 use report::{Row, Table};
 
 /// What can go wrong with a whole row.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// Measures Weir beside nginx, InfluxDB, vmagent, PgBouncer, HAProxy and, where they are on the
-/// PATH, influxdb-relay, influx-proxy, Telegraf, PgDog, PgCat and Odyssey.
-#[derive(Debug, Parser)]
-#[command(name = "weir-bench", max_term_width = 100)]
-struct Arguments {
-    /// Only these rows; all of them when absent
-    #[arg(long, value_enum)]
-    only: Vec<Name>,
-    /// Seconds instead of minutes: for a look, not for a figure
-    #[arg(long)]
-    quick: bool,
-    /// Rounds in which the peers take turns, and pairs of runs of `hung` (there five short ones for
-    /// each) and `disk`; the median counts
-    #[arg(long)]
-    rounds: Option<NonZeroUsize>,
-    #[command(subcommand)]
-    command: Option<Command>,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// The backend that answers 204 at once and counts lines; a process of its own
-    #[command(hide = true)]
-    Sink { address: std::net::SocketAddr },
-}
-
-/// The rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Name {
-    /// Requests a second and CPU time of single-point writes at 512 connections
-    Requests,
-    /// Requests a second at 64 connections, beside the relays
-    Relays,
-    /// Lines a second in bodies of 5,000 lines
-    Lines,
-    /// Memory at rest and with a backlog of a million points
-    Memory,
-    /// p99 of acks with one backend hung, over all healthy
-    Hung,
-    /// p99.9 of acks while dd writes to the same disk
-    Disk,
-    /// Rows a second into the embedded store, in batches of 30 and of 5,000, and memory meanwhile
-    StoreLoad,
-    /// The store's answers beside InfluxDB's, before and after overwriting and a DELETE
-    StoreQueries,
-    /// Bytes on disk of numeric data, and windows of it by host
-    StoreDisk,
-    /// A million series: load, query, restart, memory
-    StoreSeries,
-    /// A million rows over ten years
-    StoreDecade,
-    /// pgbench -S beside a direct connection and other poolers
-    PostgresSelect,
-    /// pgbench -S with one worker and with two
-    PostgresWorkers,
-    /// sysbench's OLTP scripts beside a direct connection and other poolers
-    PostgresSysbench,
-    /// Point selects over two replicas and over one
-    PostgresSpread,
-    /// Short statements beside slow ones
-    PostgresSlow,
-    /// Memory of idle clients of PostgreSQL
-    PostgresIdle,
-}
-
-/// How long and how often.
-#[derive(Debug, Clone, Copy)]
-pub struct Scale {
-    /// Of one measurement.
-    pub duration: Duration,
-    /// In which the peers take turns.
-    pub rounds: usize,
-    /// Pairs of runs whose ratio is taken.
-    pub pairs: usize,
-    /// What dd writes.
-    pub dd_mib: u64,
-    /// Of the rows for the store, one in so many.
-    pub one_in: u64,
-}
-
-impl Scale {
-    fn of(arguments: &Arguments) -> Self {
-        let (seconds, rounds, pairs, dd_mib, one_in) =
-            if arguments.quick { (3, 1, 1, 1_024, 20) } else { (10, 3, 5, 10_240, 1) };
-        Self {
-            duration: Duration::from_secs(seconds),
-            rounds: arguments.rounds.map_or(rounds, NonZeroUsize::get),
-            pairs: arguments.rounds.map_or(pairs, NonZeroUsize::get),
-            dd_mib,
-            one_in,
-        }
-    }
-}
-
 /// Measures some rows.
 type Measure = fn(&Scale) -> Outcome<Vec<Row>>;
 
+const ALL: [(Name, Measure); 18] = [
+    (Name::Requests, rows::requests::measure),
+    (Name::Relays, rows::relays::measure),
+    (Name::Lines, rows::lines::measure),
+    (Name::Memory, rows::memory::measure),
+    (Name::Hung, rows::hung::measure),
+    (Name::Disk, rows::disk::measure),
+    (Name::StoreLoad, rows::store::load::measure),
+    (Name::StoreQueries, rows::store::queries::measure),
+    (Name::StoreDisk, rows::store::disk::measure),
+    (Name::StoreSeries, rows::store::series::measure),
+    (Name::StoreDecade, rows::store::decade::measure),
+    (Name::PostgresSelect, rows::postgres::select::measure),
+    (Name::PostgresClients, rows::postgres::clients::measure),
+    (Name::PostgresWorkers, rows::postgres::workers::measure),
+    (Name::PostgresSysbench, rows::postgres::sysbench::measure),
+    (Name::PostgresSpread, rows::postgres::spread::measure),
+    (Name::PostgresSlow, rows::postgres::slow::measure),
+    (Name::PostgresIdle, rows::postgres::idle::measure),
+];
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Some(Command::Sink { address }) = arguments.command {
-        return match sink::run(address) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("sink on {address}: {error}");
-                ExitCode::FAILURE
-            }
-        };
-    }
-    let scale = Scale::of(&arguments);
-    let wanted = |name| arguments.only.is_empty() || arguments.only.contains(&name);
-    let all: [(Name, Measure); 17] = [
-        (Name::Requests, rows::requests::measure),
-        (Name::Relays, rows::relays::measure),
-        (Name::Lines, rows::lines::measure),
-        (Name::Memory, rows::memory::measure),
-        (Name::Hung, rows::hung::measure),
-        (Name::Disk, rows::disk::measure),
-        (Name::StoreLoad, rows::store::load::measure),
-        (Name::StoreQueries, rows::store::queries::measure),
-        (Name::StoreDisk, rows::store::disk::measure),
-        (Name::StoreSeries, rows::store::series::measure),
-        (Name::StoreDecade, rows::store::decade::measure),
-        (Name::PostgresSelect, rows::postgres::select::measure),
-        (Name::PostgresWorkers, rows::postgres::workers::measure),
-        (Name::PostgresSysbench, rows::postgres::sysbench::measure),
-        (Name::PostgresSpread, rows::postgres::spread::measure),
-        (Name::PostgresSlow, rows::postgres::slow::measure),
-        (Name::PostgresIdle, rows::postgres::idle::measure),
-    ];
-    println!("{}", stand::machine());
-    let mut table = Table::default();
-    for (name, measure) in all.into_iter().filter(|(name, _)| wanted(*name)) {
-        eprintln!("measuring {name:?} ...");
-        match measure(&scale) {
-            Ok(rows) => table.extend(rows),
-            Err(error) => table.extend([Row::failed(&format!("{name:?}"), &error.to_string())]),
+    let done = match (&arguments.command, &arguments.figures) {
+        (Some(Command::Sink { address }), _) => {
+            sink::run(*address).map(|()| true).map_err(|e| format!("sink on {address}: {e}").into())
+        }
+        (None, Some(file)) => Home::at(file.clone()).write_page().map(|()| true),
+        (Some(Command::Pool { files }), _) => beside::pool(files),
+        (None, None) => match &arguments.beside {
+            Some(old) => beside::run(&arguments, old),
+            None => run(&arguments),
+        },
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
         }
     }
+}
+
+/// Measures the rows that are asked for; gives whether all have what they have to have.
+fn run(arguments: &Arguments) -> Outcome<bool> {
+    let scale = Scale::of(arguments);
+    let home = match &arguments.write {
+        None => None,
+        Some(file) => Some(writable(file.clone())?),
+    };
+    let run = Run::begin();
+    println!("{}\n", run.machine);
+    let wanted = |name| arguments.only.is_empty() || arguments.only.contains(&name);
+    let mut table = Table::default();
+    for (name, measure) in ALL.into_iter().filter(|(name, _)| wanted(*name)) {
+        eprintln!("measuring {name:?} ...");
+        let rows = measure(&scale)
+            .unwrap_or_else(|error| vec![Row::failed(name.word(), &error.to_string())]);
+        // At once, so that nothing is lost where a later row ends the program.
+        if let Some(home) = &home {
+            home.add(&run.records(name, &scale, &figures::versions::of(name), &rows))?;
+            home.write_page()?;
+        }
+        table.extend(rows);
+    }
     println!("{table}");
-    if table.all_reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok(table.all_reached())
+}
+
+/// Where figures go, which those of a build without optimisation may not.
+fn writable(file: Option<PathBuf>) -> Outcome<Home> {
+    let is_debug = |part: std::path::Component<'_>| part.as_os_str() == "debug";
+    if cfg!(debug_assertions) || rig::places::weir().components().any(is_debug) {
+        return Err("--write is for release builds: `make bench` makes them".into());
+    }
+    Ok(Home::at(file))
 }

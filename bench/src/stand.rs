@@ -80,6 +80,15 @@ impl Sink {
     }
 }
 
+/// Weir with one worker in front of these sinks, not started yet.
+pub fn setup(sinks: &[Sink; 2], ack: &str) -> Setup {
+    Setup::new()
+        .top("workers = 1")
+        .journal(&format!("ack = \"{ack}\""))
+        .backend_with("a", &sinks[0].url(), "timeout = \"10s\"")
+        .backend_with("b", &sinks[1].url(), "timeout = \"10s\"")
+}
+
 /// Weir with one worker in front of two sinks.
 pub struct Stand {
     /// The sinks.
@@ -95,12 +104,7 @@ impl Stand {
     /// When a sink can't be started.
     pub fn start(ack: &str) -> Outcome<Self> {
         let sinks = [Sink::start()?, Sink::start()?];
-        let weir = Setup::new()
-            .top("workers = 1")
-            .journal(&format!("ack = \"{ack}\""))
-            .backend_with("a", &sinks[0].url(), "timeout = \"10s\"")
-            .backend_with("b", &sinks[1].url(), "timeout = \"10s\"")
-            .start();
+        let weir = setup(&sinks, ack).start();
         Ok(Self { sinks, weir })
     }
 
@@ -177,14 +181,4 @@ fn drained(weir: &Weir) -> Duration {
     let begun = Instant::now();
     weir.wait_delivered();
     begun.elapsed()
-}
-
-/// The machine, in a line.
-pub fn machine() -> String {
-    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let model = model.map_or("unknown processor", |(_, model)| model);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("{cores} cores of {model}, Linux {}, all on one machine\n", kernel.trim())
 }

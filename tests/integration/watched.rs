@@ -60,9 +60,8 @@ fn the_admin_port_answers_health_and_readiness() {
     assert_eq!(http::send(scene.weir.admin, &post).unwrap().status(), 405);
 }
 
-#[test]
-fn a_profile_can_be_read_by_go_tool_pprof() {
-    let scene = Scene::new();
+/// A profile of two seconds in which it takes writes.
+pub fn profile_under_load(scene: &Scene) -> http::Message {
     let admin = scene.weir.admin;
     let profile = std::thread::spawn(move || {
         let request = http::Request::get("/debug/pprof/profile?seconds=2");
@@ -73,6 +72,13 @@ fn a_profile_can_be_read_by_go_tool_pprof() {
     }
     let profile = profile.join().unwrap();
     assert_eq!(profile.status(), 200, "{}", profile.text());
+    profile
+}
+
+#[test]
+fn a_profile_can_be_read_by_go_tool_pprof() {
+    let scene = Scene::new();
+    let profile = profile_under_load(&scene);
     assert_eq!(profile.body[..2], [0x1f, 0x8b], "gzip, as pprof has it");
     let Some(go) = places::find("go") else {
         println!("go is absent: the profile was not read by go tool pprof");

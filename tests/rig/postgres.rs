@@ -25,7 +25,7 @@ use crate::process::Process;
 use crate::tls::Certificate;
 use crate::{places, wait};
 
-pub use peers::{Peer, Pooling};
+pub use peers::{Bouncer, Optional, Peer, Pooling};
 pub use sql::{Rows, SqlError, rows};
 pub use start::{Auth, Setup};
 

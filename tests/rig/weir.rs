@@ -30,7 +30,7 @@ pub struct Setup {
     journal_dir: Option<PathBuf>,
     store_dir: Option<PathBuf>,
     tls: bool,
-    faults: bool,
+    program: Option<PathBuf>,
     open_files: Option<u32>,
     store: String,
 }
@@ -72,8 +72,14 @@ impl Setup {
     /// Uses a Weir whose syncs fail while the file `fail-syncs` is in the journal's directory and
     /// wait while `hold-syncs` is, and whose store does as [`Weir::store_faults`] says.
     #[must_use]
-    pub fn with_faults(mut self) -> Self {
-        self.faults = true;
+    pub fn with_faults(self) -> Self {
+        self.program(places::weir_with_faults())
+    }
+
+    /// Starts this Weir instead of the one that is tested.
+    #[must_use]
+    pub fn program(mut self, program: PathBuf) -> Self {
+        self.program = Some(program);
         self
     }
 
@@ -277,7 +283,7 @@ impl Weir {
     }
 
     fn spawn(&self) -> Process {
-        let program = if self.setup.faults { places::weir_with_faults() } else { places::weir() };
+        let program = self.setup.program.clone().unwrap_or_else(places::weir);
         let mut command = match self.setup.open_files {
             None => Command::new(program),
             Some(soft) => {

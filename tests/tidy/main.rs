@@ -1,8 +1,12 @@
 //! The house rules that a program can check, each with its reason. What a compiler or clippy knows
 //! better (unused code, `unwrap`, `unsafe`) is left to them and to the lints in `Cargo.toml`.
 
+mod items;
+mod layers;
 mod modules;
+mod reading;
 mod source;
+mod tokens;
 
 use source::{Source, texts};
 
@@ -163,6 +167,12 @@ fn every_crate_opens_with_what_it_is_for() {
 fn every_file_is_part_of_a_program() {
     let dead = modules::unreachable_files();
     none("no `mod` leads to it, so it is neither compiled nor tested", dead);
+}
+
+#[test]
+fn a_module_takes_only_from_those_below_it() {
+    let faults = layers::faults();
+    none("move it down to where it belongs; what stands in a circle can't be lifted out", faults);
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub fn unreachable_files() -> Vec<String> {
             continue;
         }
         let code = sources.iter().find(|s| s.path == path).map_or("", |s| s.code.as_str());
-        waiting.extend(modules(&path, code));
+        waiting.extend(modules(&path, code).into_iter().map(|(_, file)| file));
     }
     let dead = sources.iter().filter(|source| !reached.contains(&source.path));
     dead.map(|source| source.path.display().to_string()).collect()
@@ -46,8 +46,8 @@ fn is_root(path: &Path) -> bool {
             && path.starts_with("crates"))
 }
 
-/// The files that `mod` items in `code` name.
-fn modules(path: &Path, code: &str) -> Vec<PathBuf> {
+/// The modules that `mod` items in `code` name, and their files.
+pub fn modules(path: &Path, code: &str) -> Vec<(String, PathBuf)> {
     let parent = path.parent().unwrap_or(Path::new(""));
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let is_index = is_root(path) || stem == "mod";
@@ -61,7 +61,8 @@ fn modules(path: &Path, code: &str) -> Vec<PathBuf> {
         let Some(name) = line.strip_suffix(';').and_then(module_name) else { continue };
         let beside = [below.join(format!("{name}.rs")), below.join(name).join("mod.rs")];
         let candidates = named_path.take().into_iter().chain(beside);
-        found.extend(candidates.filter(|path| source::root().join(path).is_file()));
+        let files = candidates.filter(|path| source::root().join(path).is_file());
+        found.extend(files.map(|file| (name.to_owned(), file)));
     }
     found
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Directories with nothing of ours in them.
+/// What has nothing of ours in it; `.git` is a file where a work tree is not the repository's own.
 const NOT_OURS: [&str; 6] = ["target", ".git", "weir-data", "node_modules", "corpus", "artifacts"];
 
 /// One Rust file.
@@ -100,7 +100,10 @@ pub fn files() -> Vec<PathBuf> {
         for entry in fs::read_dir(&dir).expect("the tree can be read").flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             let kind = entry.file_type().expect("the tree can be read");
-            if kind.is_dir() && !NOT_OURS.contains(&name.as_str()) {
+            if NOT_OURS.contains(&name.as_str()) {
+                continue;
+            }
+            if kind.is_dir() {
                 waiting.push(entry.path());
             } else if kind.is_file() {
                 let path = entry.path();

@@ -13,12 +13,14 @@ use rig::disk::Probe;
 use rig::load::{self, Clients, Plan, Report};
 use rig::places;
 
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::{Series, Wanted};
 use crate::load::{LINE_BYTES, line};
 use crate::measure;
-use crate::report::{Row, Verdict, at_most, median};
+use crate::report::{Row, Verdict, median, unit};
 use crate::sink::DATABASE;
 use crate::stand::Stand;
-use crate::{Outcome, Scale};
 
 const RATE: f64 = 10_000.0;
 /// Enough that the schedule is kept while answers take 400 ms.
@@ -156,9 +158,10 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
 
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// One figure over another, from a pair of runs.
+/// One figure over another, from a pair of runs, in milliseconds.
 struct Pair {
-    ratio: f64,
+    first: f64,
+    second: f64,
     note: String,
     failed: Option<Verdict>,
 }
@@ -168,7 +171,8 @@ fn durable(scale: &Scale, dd: &Dd) -> Outcome<Row> {
     let mut load = Load::warmed(&stand, FLUSH_CONNECTIONS, dd, scale)?;
     let dir = places::directory();
     let probe = Probe::lay_down(dir.path(), LINE_BYTES)?;
-    pairs("durable / bare write+fdatasync", "2, beyond 1.2", 2.0, scale, || {
+    let ways = ["bare write+fdatasync", "durable"];
+    pairs(ways, Wanted::at_most(2.0, 1.2), scale, || {
         let bare =
             dd.beside(scale.duration, |stop| probe.run(RATE, || stop.load(Ordering::SeqCst)))?;
         let weir = dd.beside(scale.duration, |stop| load.steady(stop, LONGEST))?;
@@ -177,7 +181,8 @@ fn durable(scale: &Scale, dd: &Dd) -> Outcome<Row> {
         let histogram = histogram.as_ref().map_err(ToString::to_string)?;
         let (bare_ms, weir_ms) = (p999_ms(histogram), p999_ms(&report.latency));
         Ok(Pair {
-            ratio: weir_ms / bare_ms,
+            first: bare_ms,
+            second: weir_ms,
             note: format!(
                 "bare {bare_ms:.1} ms (dd {dd_bare:.0} MB/s{}), Weir {weir_ms:.1} ms (dd \
                  {dd_weir:.0} MB/s; {}{})",
@@ -193,7 +198,7 @@ fn durable(scale: &Scale, dd: &Dd) -> Outcome<Row> {
 fn written(scale: &Scale, dd: &Dd) -> Outcome<Row> {
     let stand = Stand::start("written")?;
     let mut load = Load::warmed(&stand, CONNECTIONS, dd, scale)?;
-    pairs("written / quiet", "5, beyond 2", 5.0, scale, || {
+    pairs(["quiet", "written"], Wanted::at_most(5.0, 2.0), scale, || {
         let quiet = Ran::run(|| Ok(load.steady(Arc::default(), scale.duration)))?;
         stand.settle()?;
         let loud = dd.beside(scale.duration, |stop| load.steady(stop, LONGEST))?;
@@ -201,7 +206,8 @@ fn written(scale: &Scale, dd: &Dd) -> Outcome<Row> {
         let (before, (beside, dd)) = (&quiet.result, &loud.result);
         let (quiet_ms, loud_ms) = (p999_ms(&before.latency), p999_ms(&beside.latency));
         Ok(Pair {
-            ratio: loud_ms / quiet_ms,
+            first: quiet_ms,
+            second: loud_ms,
             note: format!(
                 "quiet {quiet_ms:.2} ms{}, under dd {loud_ms:.2} ms (dd {dd:.0} MB/s; {}{})",
                 taken(&quiet),
@@ -221,17 +227,20 @@ fn taken<T>(ran: &Ran<T>) -> String {
     }
 }
 
-/// The median of all pairs.
+/// The median of all pairs: the second way's figure over the first's.
 fn pairs(
-    what: &str,
-    to_reach: &str,
-    most: f64,
+    [first_way, second_way]: [&str; 2],
+    wanted: Wanted,
     scale: &Scale,
     mut pair: impl FnMut() -> Outcome<Pair>,
 ) -> Outcome<Row> {
-    let (mut ratios, mut notes, mut bad) = (Vec::new(), Vec::new(), None);
+    let (mut firsts, mut seconds, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut notes, mut bad) = (Vec::new(), None);
     for _ in 0..scale.pairs {
-        let Pair { ratio, note, failed } = pair()?;
+        let Pair { first, second, note, failed } = pair()?;
+        let ratio = second / first;
+        firsts.push(first);
+        seconds.push(second);
         ratios.push(ratio);
         notes.push(format!("{ratio:.2}: {note}"));
         bad = bad.or(failed);
@@ -245,13 +254,13 @@ fn pairs(
         scale.duration.as_secs(),
         scale.pairs
     ));
-    let row = Row {
-        figure: format!("p99.9 of acks under dd: {what}"),
-        measured: format!("{ratio:.2}"),
-        to_reach: to_reach.to_owned(),
-        verdict: at_most(ratio, most),
-        notes,
-        repeat: "make bench ARGS=\"--only disk\"".to_owned(),
-    };
+    let figure = format!("p99.9 of acks under dd: {second_way} / {first_way}");
+    let row = Row::judged(figure, ratio, unit::RATIO, wanted)
+        .of(vec![
+            Series::new(first_way, unit::MS, &firsts),
+            Series::new(second_way, unit::MS, &seconds),
+        ])
+        .noted(notes)
+        .repeat("make bench ARGS=\"--only disk\"");
     Ok(row.unless(bad))
 }

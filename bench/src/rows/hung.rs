@@ -8,18 +8,20 @@ use std::time::Duration;
 
 use rig::load::{self, Clients, Plan, Report};
 
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::{Series, Wanted};
 use crate::load::{line, saturated};
 use crate::measure::Usage;
-use crate::report::{Row, Verdict, at_most, median};
+use crate::report::{Row, Verdict, median, unit};
 use crate::sink::DATABASE;
 use crate::stand::Stand;
-use crate::{Outcome, Scale};
 
 const RATE: f64 = 10_000.0;
 /// Enough that the schedule is kept while answers take 25 ms.
 const CONNECTIONS: usize = 256;
 /// One of a pair; its p99 has 200 acks above it.
-const RUN: Duration = Duration::from_secs(2);
+pub const RUN: Duration = Duration::from_secs(2);
 
 /// Weir, its clients, and what was measured of it, in microseconds.
 struct Side {
@@ -85,12 +87,13 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let ratios: Vec<_> =
         hung.p99.iter().zip(&healthy.p99).map(|(hung, healthy)| hung / healthy).collect();
     let ratio = median(&ratios);
-    let row = Row {
-        figure: "p99 of acks with one backend hung, over all healthy, 10,000/s".to_owned(),
-        measured: format!("{ratio:.2}"),
-        to_reach: "1.2, beyond 1.0".to_owned(),
-        verdict: at_most(ratio, 1.2),
-        notes: vec![
+    let figure = "p99 of acks with one backend hung, over all healthy, 10,000/s";
+    let row = Row::judged(figure, ratio, unit::RATIO, Wanted::at_most(1.2, 1.0))
+        .of(vec![
+            Series::new("all healthy", unit::US, &healthy.p99),
+            Series::new("one hung", unit::US, &hung.p99),
+        ])
+        .noted(vec![
             format!(
                 "p99 {:.0} us healthy, {:.0} us hung, from the intended time; medians of {pairs} \
                  pairs of {} s",
@@ -104,8 +107,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
                 median(&healthy.lag),
                 median(&hung.lag)
             ),
-        ],
-        repeat: "make bench ARGS=\"--only hung\"".to_owned(),
-    };
+        ])
+        .repeat("make bench ARGS=\"--only hung\"");
     Ok(vec![row.unless(failed.or(saturated(client)))])
 }

@@ -2,12 +2,14 @@
 
 use rig::load::{self, Plan};
 
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::{Series, Wanted};
 use crate::load::{LINE_BYTES, line, saturated};
 use crate::measure::Usage;
-use crate::report::{Row, Verdict, at_least, median};
+use crate::report::{Row, Verdict, median, unit};
 use crate::sink::DATABASE;
 use crate::stand::{self, Stand};
-use crate::{Outcome, Scale};
 
 const LINES: u64 = 5_000;
 const CONNECTIONS: usize = 8;
@@ -52,18 +54,15 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     }
     let accepted = stand::accepted(&stand.weir);
     let measured = median(&per_second);
-    let row = Row {
-        figure: "lines/s in bodies of 5,000 lines, one worker, durable".to_owned(),
-        measured: format!("{:.2} M", measured / 1e6),
-        to_reach: "2 M, beyond 4 M".to_owned(),
-        verdict: at_least(measured, 2e6),
-        notes: vec![
+    let figure = "lines/s in bodies of 5,000 lines, one worker, durable";
+    let row = Row::judged(figure, measured, unit::LINES, Wanted::at_least(2e6, 4e6))
+        .of(vec![Series::new("Weir", unit::LINES, &per_second)])
+        .noted(vec![
             format!("{CONNECTIONS} connections, lines of {LINE_BYTES} bytes, gzip off"),
             format!("disk {:.0} MB/s", median(&disk)),
             format!("client {:.0} % of a core", median(&client) * 100.0),
             format!("{accepted} points, both sinks have all"),
-        ],
-        repeat: "make bench ARGS=\"--only lines\"".to_owned(),
-    };
+        ])
+        .repeat("make bench ARGS=\"--only lines\"");
     Ok(vec![row.unless(failed.or(saturated(median(&client))))])
 }

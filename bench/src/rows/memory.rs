@@ -5,11 +5,13 @@ use std::time::Duration;
 use rig::load::{self, Plan};
 use rig::wait;
 
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::Wanted;
 use crate::measure::anonymous_mib;
-use crate::report::{Row, Verdict, at_most};
+use crate::report::{Row, Verdict, unit};
 use crate::rows::lines;
 use crate::stand::{self, Sink, Stand};
-use crate::{Outcome, Scale};
 
 const POINTS: u64 = 1_000_000;
 const LINES: u64 = 5_000;
@@ -47,13 +49,9 @@ pub fn measure(_: &Scale) -> Outcome<Vec<Row>> {
     let took = stand.settle()?;
     let after = anonymous_mib(pid);
     let accepted = stand::accepted(&stand.weir);
-    let row = |figure: &str, mib: f64, most: f64| Row {
-        figure: figure.to_owned(),
-        measured: format!("{mib:.1} MiB"),
-        to_reach: format!("{most:.0} MiB"),
-        verdict: at_most(mib, most),
-        notes: Vec::new(),
-        repeat: "make bench ARGS=\"--only memory\"".to_owned(),
+    let row = |figure: &str, mib: f64, most: f64| {
+        Row::judged(figure, mib, unit::MIB, Wanted::within(most))
+            .repeat("make bench ARGS=\"--only memory\"")
     };
     let at_rest = row("memory (RssAnon) at rest", rest, 30.0);
     let mut with_backlog = row("memory (RssAnon) with 1 M points of backlog on disk", loaded, 60.0);

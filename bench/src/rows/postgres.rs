@@ -1,10 +1,11 @@
 //! The PostgreSQL gateway beside a direct connection, PgBouncer, HAProxy and, where they are on the
-//! `PATH`, PgDog, PgCat and Odyssey, all in front of the same server, which syncs as it does by
-//! default. They take turns; the median of rounds counts.
+//! `PATH`, a PgBouncer of today, PgDog, PgCat, pg_doorman and Odyssey, all in front of the same
+//! server, which syncs as it does by default. They take turns; the median of rounds counts.
 //!
 //! Each has one thread that serves clients. Weir and the poolers have 20 server connections for the
 //! one user and database, which is the default of Weir and of PgBouncer.
 
+pub mod clients;
 pub mod idle;
 pub mod pgbench;
 pub mod select;
@@ -16,8 +17,11 @@ pub mod workers;
 
 use std::net::SocketAddr;
 
-use rig::postgres::{Cluster, Peer, Pooling, Setup as Server};
+use rig::postgres::{Bouncer, Cluster, Optional, Peer, Pooling, Setup as Server};
 use rig::weir::{Setup, Weir};
+
+use crate::report::{Row, unit};
+use turns::Seen;
 
 /// Server connections of a pooler for a user and a database.
 const POOL: usize = 20;
@@ -29,6 +33,11 @@ pub fn server() -> Server {
 
 /// Weir with so many workers in front of these servers.
 pub fn weir(servers: &[&Cluster], workers: usize) -> Weir {
+    setup(servers, workers).start()
+}
+
+/// The same, not started yet.
+pub fn setup(servers: &[&Cluster], workers: usize) -> Setup {
     let mut table = "[postgres]\nlisten = \"{postgres}\"\n\
                      [[postgres.auth]]\naddress = [\"127.0.0.1\"]\nmethod = \"trust\"\n"
         .to_owned();
@@ -36,7 +45,7 @@ pub fn weir(servers: &[&Cluster], workers: usize) -> Weir {
         let backend = format!("name = \"server-{number}\"\nurl = \"{}\"\n", server.url());
         table.push_str(&format!("[[postgres.backend]]\n{backend}"));
     }
-    Setup::new().top(&format!("workers = {workers}")).table(&table).start()
+    Setup::new().top(&format!("workers = {workers}")).table(&table)
 }
 
 /// Fills a server, and leaves nothing of that to be done while it is measured.
@@ -52,15 +61,13 @@ pub struct Stand {
     pub cluster: Cluster,
     /// PgBouncer, pooling transactions.
     pub bouncer: Peer,
-    /// PgBouncer with a server connection for each client: the one of Debian 12 knows no prepared
-    /// statements otherwise.
-    pub sessions: Peer,
+    /// PgBouncer for prepared statements: with a server connection for each client where it knows
+    /// none otherwise, as the one of Debian 12.
+    pub prepared: Peer,
     /// HAProxy.
     pub haproxy: Peer,
-    /// Those that are on the `PATH`.
-    pub installed: Vec<Peer>,
-    /// Those that are not, as notes.
-    pub missing: Vec<String>,
+    /// Those that may be on the `PATH`.
+    pub installed: Vec<Optional>,
     /// Weir.
     pub weir: Weir,
 }
@@ -110,24 +117,51 @@ impl Stand {
         let cluster = server().start();
         prepare(&cluster);
         settle(&cluster);
-        let bouncer = Peer::pgbouncer(cluster.address, Pooling::Transaction, POOL);
-        let sessions = Peer::pgbouncer(cluster.address, Pooling::Session, 600);
+        let (usual, pooling) = (Bouncer::usual(), Pooling::Transaction);
+        let bouncer = Peer::pgbouncer("PgBouncer", &usual, cluster.address, pooling, POOL);
+        let (name, pooling, connections) = match usual.prepares() {
+            true => ("PgBouncer", Pooling::Transaction, POOL),
+            false => ("PgBouncer (session)", Pooling::Session, 600),
+        };
+        let prepared = Peer::pgbouncer(name, &usual, cluster.address, pooling, connections);
         let haproxy = Peer::haproxy(cluster.address);
-        let (installed, missing) = Peer::installed(cluster.address, POOL);
+        let installed = Peer::installed(cluster.address, POOL);
         let weir = weir(&[&cluster], 1);
-        Self { cluster, bouncer, sessions, haproxy, installed, missing, weir }
+        Self { cluster, bouncer, prepared, haproxy, installed, weir }
     }
 
     /// All of them: direct, PgBouncer, Weir, HAProxy, those that are on the `PATH`.
     pub fn ways(&mut self, mode: Mode) -> Vec<Way> {
         let bouncer = match mode {
             Mode::Simple => &self.bouncer,
-            Mode::Prepared => &self.sessions,
+            Mode::Prepared => &self.prepared,
         };
         let bouncer = through(bouncer);
         let mut ways = vec![self.direct(), bouncer, self.weir(), through(&self.haproxy)];
-        ways.extend(self.installed.iter().map(optional));
+        ways.extend(self.installed.iter().filter_map(|one| one.peer.as_ref().ok()).map(optional));
         ways
+    }
+
+    /// Why some of those that may be on the `PATH` are not measured.
+    pub fn missing(&self) -> impl Iterator<Item = String> {
+        self.installed.iter().filter_map(|one| one.peer.as_ref().err().cloned())
+    }
+
+    /// A row for each of those that may be on the `PATH`: Weir's rate over its own.
+    pub fn rows_over_optional(&self, figure: &str, seen: &[Seen]) -> Vec<Row> {
+        let row = |one: &Optional| {
+            let figure = format!("{figure} / {}", one.name);
+            let theirs = seen.iter().find(|seen| seen.way.name == one.name);
+            match (&one.peer, theirs) {
+                (Err(why), _) => Row::no_peer(figure, why),
+                (Ok(_), Some(theirs)) if theirs.rate() > 0.0 => {
+                    let ratio = seen[WEIR].rate() / theirs.rate();
+                    Row::beside(figure, ratio, unit::RATIO).of(turns::series(seen))
+                }
+                (Ok(_), _) => Row::no_peer(figure, format!("{} gave no figure", one.name)),
+            }
+        };
+        self.installed.iter().map(row).collect()
     }
 
     /// Past everything.

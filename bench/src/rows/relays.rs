@@ -1,10 +1,12 @@
 //! Single-point writes at 64 connections beside influxdb-relay.
 
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::{Series, Wanted};
 use crate::load;
 use crate::peers;
-use crate::report::{Row, Verdict, at_least, median};
+use crate::report::{Row, Verdict, median, unit};
 use crate::stand::{self, Stand};
-use crate::{Outcome, Scale};
 
 const CONNECTIONS: usize = 64;
 
@@ -49,24 +51,21 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     if !absent.is_empty() {
         notes.push(format!("absent: {}", absent.join(", ")));
     }
-    let relay = relays.iter().position(|relay| relay.name == "influxdb-relay");
-    let (measured, verdict, theirs) = match relay {
+    let mut series = vec![Series::new("Weir", unit::REQUESTS, &ours)];
+    series.extend(
+        relays
+            .iter()
+            .zip(&theirs)
+            .map(|(relay, seen)| Series::new(relay.name, unit::REQUESTS, seen)),
+    );
+    let figure = "req/s at 64 connections / influxdb-relay with two backends";
+    let (row, theirs) = match relays.iter().position(|relay| relay.name == "influxdb-relay") {
         Some(at) => {
-            let ratio = weir / median(&theirs[at]);
-            (format!("{ratio:.1}"), at_least(ratio, 10.0), worthless[at].clone())
+            let (ratio, wanted) = (weir / median(&theirs[at]), Wanted::at_least(10.0, 15.0));
+            (Row::judged(figure, ratio, unit::RATIO, wanted), worthless[at].clone())
         }
-        None => {
-            let why = "influxdb-relay is not on the PATH".to_owned();
-            (format!("Weir {weir:.0} req/s"), Verdict::NoPeer(why), None)
-        }
+        None => (Row::no_peer(figure, "influxdb-relay is not on the PATH"), None),
     };
-    let row = Row {
-        figure: "req/s at 64 connections / influxdb-relay with two backends".to_owned(),
-        measured,
-        to_reach: "10, beyond 15".to_owned(),
-        verdict,
-        notes,
-        repeat: "make bench ARGS=\"--only relays\"".to_owned(),
-    };
+    let row = row.of(series).noted(notes).repeat("make bench ARGS=\"--only relays\"");
     Ok(vec![row.unless(own.or(theirs))])
 }

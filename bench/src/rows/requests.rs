@@ -4,14 +4,17 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::{Series, Wanted};
 use crate::load::{self, Run};
 use crate::measure::Usage;
 use crate::peers::{self, Peer};
-use crate::report::{Row, Verdict, at_least, at_most, median};
+use crate::report::{Row, Verdict, median, unit};
 use crate::stand::{self, RealStand, Stand};
-use crate::{Outcome, Scale};
 
-const CONNECTIONS: usize = 512;
+/// Connections of the load.
+pub const CONNECTIONS: usize = 512;
 const REPEAT: &str = "make bench ARGS=\"--only requests\"";
 
 /// What was seen of one server over all rounds.
@@ -34,6 +37,13 @@ impl Seen {
         self.disk.push(usage.disk_mb_per_second());
         self.worthless = self.worthless.take().or(run.worthless);
         self.command = run.command;
+    }
+
+    fn series(&self, name: &str) -> [Series; 2] {
+        [
+            Series::new(name, unit::REQUESTS, &self.per_second),
+            Series::new(name, unit::CPU_US, &self.cpu_us),
+        ]
     }
 
     fn line(&self, name: &str) -> String {
@@ -93,36 +103,39 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     notes.push(ours.line("Weir, durable, two sinks"));
     notes.push(format!("each by `{}`", ours.command));
     notes.push(format!("Weir's backlog at the end: {backlog:?} at most; both sinks have all"));
-    let row = |figure: &str, measured: f64, to_reach: &str, verdict, other: &Seen| {
-        let worthless = ours.worthless.clone().or_else(|| other.worthless.clone());
-        Row {
-            figure: figure.to_owned(),
-            measured: format!("{measured:.2}"),
-            to_reach: to_reach.to_owned(),
-            verdict,
-            notes: Vec::new(),
-            repeat: REPEAT.to_owned(),
-        }
-        .unless(worthless)
-    };
     let ratio = |other: &Seen| median(&ours.per_second) / median(&other.per_second);
-    let (to_nginx, to_influxdb) = (ratio(nginx), ratio(influxdb));
+    let row = |figure: &str, value: f64, wanted, name: &str, other: &Seen| {
+        let worthless = ours.worthless.clone().or_else(|| other.worthless.clone());
+        Row::judged(figure, value, unit::RATIO, wanted)
+            .of(ours.series("Weir").into_iter().chain(other.series(name)).collect())
+            .repeat(REPEAT)
+            .unless(worthless)
+    };
     let cpu = median(&ours.cpu_us) / median(&vmagent.cpu_us);
-    let mut first = row(
-        "req/s at 512 connections / nginx 204",
-        to_nginx,
-        "0.8, beyond 1.0",
-        at_least(to_nginx, 0.8),
-        nginx,
-    );
-    first.notes = notes;
-    let mut rows = vec![first];
-    let to_reach = "4, beyond 6";
-    let verdict = at_least(to_influxdb, 4.0);
-    let figure = "req/s at 512 connections / InfluxDB direct";
-    rows.push(row(figure, to_influxdb, to_reach, verdict, influxdb));
-    let figure = "CPU time a request, delivery included / vmagent";
-    rows.push(row(figure, cpu, "0.5, beyond 0.35", at_most(cpu, 0.5), vmagent));
+    let mut rows = vec![
+        row(
+            "req/s at 512 connections / nginx 204",
+            ratio(nginx),
+            Wanted::at_least(0.8, 1.0),
+            peers[0].name,
+            nginx,
+        )
+        .noted(notes),
+        row(
+            "req/s at 512 connections / InfluxDB direct",
+            ratio(influxdb),
+            Wanted::at_least(4.0, 6.0),
+            peers[1].name,
+            influxdb,
+        ),
+        row(
+            "CPU time a request, delivery included / vmagent",
+            cpu,
+            Wanted::at_most(0.5, 0.35),
+            peers[2].name,
+            vmagent,
+        ),
+    ];
     drop((peers, stand));
     rows.push(with_real_servers(scale)?);
     Ok(rows)
@@ -133,17 +146,14 @@ fn with_real_servers(scale: &Scale) -> Outcome<Row> {
     let stand = RealStand::start();
     let run = load::wrk(stand.weir.http, CONNECTIONS, scale.duration, 0)?;
     let backlog = stand.settle()?;
-    Ok(Row {
-        figure: "req/s at 512 connections, two real InfluxDB behind".to_owned(),
-        measured: format!("{:.0}", run.per_second),
-        to_reach: "-".to_owned(),
-        verdict: Verdict::Beside,
-        notes: vec![format!(
-            "both servers have exactly the acknowledged points; the backlog at the end took \
-             {backlog:?}; client {:.0} % of a core",
-            run.client_cpu * 100.0
-        )],
-        repeat: REPEAT.to_owned(),
-    }
-    .unless(run.worthless.or(stand::late(backlog))))
+    let note = format!(
+        "both servers have exactly the acknowledged points; the backlog at the end took \
+         {backlog:?}; client {:.0} % of a core",
+        run.client_cpu * 100.0
+    );
+    let figure = "req/s at 512 connections, two real InfluxDB behind";
+    Ok(Row::beside(figure, run.per_second, unit::REQUESTS)
+        .noted(vec![note])
+        .repeat(REPEAT)
+        .unless(run.worthless.or(stand::late(backlog))))
 }

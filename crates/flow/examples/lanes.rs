@@ -12,12 +12,13 @@ use std::process::{Child, Command};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use flow::endpoint::Endpoint;
 use flow::lane::{Handle, Limits, Owner, Protocol, Step, What};
 use flow::limit::Limit;
 use flow::outlet::Outlet;
 use flow::progress::Timeouts;
 use flow::stream::Stream;
-use flow::tcp::{Endpoint, bind};
+use flow::tcp::bind;
 use flow::workers::{Worker, Workers};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use watch::metrics::Registry;

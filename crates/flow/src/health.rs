@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use watch::metrics::{Counter, Gauge, Registry};
+use watch::metrics::{Counter, Gauge};
 
 use crate::backoff::Backoff;
 
@@ -77,8 +77,16 @@ struct Shared {
     /// A copy of what `inner` says, to be read without the lock.
     state: AtomicU8,
     inner: Mutex<Inner>,
-    gauge: Gauge,
-    opened: Counter,
+    shown: Shown,
+}
+
+/// What a breaker shows of itself, named by whoever has it.
+#[derive(Debug, Clone, Default)]
+pub struct Shown {
+    /// 0 closed, 1 half open, 2 open.
+    pub state: Gauge,
+    /// How often it has opened.
+    pub opened: Counter,
 }
 
 struct Inner {
@@ -92,10 +100,8 @@ struct Inner {
 }
 
 impl Breaker {
-    /// A closed breaker for the backend `name`, shown as `weir_backend_breaker_state{backend}` (0
-    /// closed, 1 half open, 2 open) and `weir_backend_breaker_opened_total{backend}`.
-    pub fn new(name: &str, settings: Settings, registry: &Registry) -> Self {
-        let labels = [("backend", name)];
+    /// A closed breaker for the backend `name`.
+    pub fn new(name: &str, settings: Settings, shown: Shown) -> Self {
         let now = Instant::now();
         Self(Arc::new(Shared {
             name: name.to_owned(),
@@ -109,16 +115,7 @@ impl Breaker {
                 since: now,
                 last: None,
             }),
-            gauge: registry.gauge(
-                "weir_backend_breaker_state",
-                "Whether the backend is asked: 0 yes, 1 one trial is under way, 2 no.",
-                &labels,
-            ),
-            opened: registry.counter(
-                "weir_backend_breaker_opened_total",
-                "Times the backend failed so often that it was left alone for a while.",
-                &labels,
-            ),
+            shown,
         }))
     }
 
@@ -182,7 +179,7 @@ impl Breaker {
             inner.until = now + wait;
             if inner.state == State::Closed {
                 inner.since = now;
-                self.0.opened.inc();
+                self.0.shown.opened.inc();
                 tracing::warn!(backend = self.0.name, %reason, "backend fails, left alone");
             }
             self.enter(&mut inner, State::Open);
@@ -213,7 +210,7 @@ impl Breaker {
     fn enter(&self, inner: &mut Inner, state: State) {
         inner.state = state;
         self.0.state.store(state as u8, Ordering::Release);
-        self.0.gauge.set(i64::from(state as u8));
+        self.0.shown.state.set(i64::from(state as u8));
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -233,25 +230,24 @@ impl fmt::Debug for Breaker {
 
 #[cfg(test)]
 mod tests {
-    use super::{Breaker, Settings, State};
+    use super::{Breaker, Settings, Shown, State};
     use std::time::{Duration, Instant};
-    use watch::metrics::Registry;
 
-    fn breaker(registry: &Registry) -> Breaker {
-        Breaker::new("one", Settings::default(), registry)
+    fn breaker() -> Breaker {
+        Breaker::new("one", Settings::default(), Shown::default())
     }
 
     #[test]
     fn it_opens_lets_one_try_and_closes() {
-        let registry = Registry::new();
-        let breaker = breaker(&registry);
+        let shown = Shown::default();
+        let breaker = Breaker::new("one", Settings::default(), shown.clone());
         breaker.failure("refused");
         breaker.failure("refused");
         assert!(breaker.allows(Instant::now()));
         breaker.failure("timed out");
         assert_eq!(breaker.state(), State::Open);
         assert!(!breaker.allows(Instant::now()));
-        assert!(registry.render().contains("weir_backend_breaker_state{backend=\"one\"} 2"));
+        assert_eq!((shown.state.get(), shown.opened.get()), (2, 1));
 
         let later = Instant::now() + Duration::from_secs(1);
         assert_eq!(breaker.wait(later), Duration::ZERO);
@@ -265,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_failed_trial_opens_it_and_a_lost_one_is_given_up() {
-        let breaker = breaker(&Registry::new());
+        let breaker = breaker();
         (0..3).for_each(|_| breaker.failure("refused"));
         let later = Instant::now() + Duration::from_secs(1);
         assert!(breaker.allows(later));
@@ -279,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_success_between_failures_keeps_it_closed() {
-        let breaker = breaker(&Registry::new());
+        let breaker = breaker();
         for _ in 0..10 {
             breaker.failure("refused");
             breaker.failure("refused");

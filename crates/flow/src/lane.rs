@@ -12,6 +12,7 @@
 
 mod drive;
 mod handle;
+mod patience;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -64,11 +65,15 @@ pub struct Limits {
     pub unsent: usize,
     /// Bytes of a reply that the protocol wants to see at once. More break the lane.
     pub unread: usize,
+    /// For how long others wait behind a reply that is not taken as fast as it comes. Zero reads
+    /// on whatever happens to it. Where nobody waits behind it there is no limit, so with a
+    /// patience no request is put behind a reply that is seen to be large.
+    pub patience: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { depth: 64, unsent: 256 * 1024, unread: 1024 * 1024 }
+        Self { depth: 64, unsent: 256 * 1024, unread: 1024 * 1024, patience: Duration::ZERO }
     }
 }
 

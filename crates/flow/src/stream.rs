@@ -15,6 +15,7 @@ use crate::progress::{Opened, Progress};
 use crate::tls::{Encrypted, ServerTls};
 pub use bare::Bare;
 pub use socket::Socket;
+pub(crate) use socket::delegate_io;
 
 /// A connection on its worker. Bytes that move are noted in its [`Progress`]; once that has closed
 /// the connection for being slow, every read and write fails with

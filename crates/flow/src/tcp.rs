@@ -3,21 +3,11 @@
 //! The kernel spreads connections over the workers by a hash of their addresses (`SO_REUSEPORT`,
 //! socket(7)): evenly over many connections, by chance over few.
 
-pub(crate) mod accept;
-
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::rc::Rc;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
-use watch::metrics::{Counter, Gauge, Registry};
-
-use crate::limit::Limit;
-use crate::progress::{Limits, Timeouts};
-use crate::stream::Stream;
-use crate::tls::ServerTls;
-use crate::workers::Worker;
 
 /// Connections that wait to be accepted; the kernel's `net.core.somaxconn` may cut it.
 const BACKLOG: i32 = 4096;
@@ -57,6 +47,10 @@ impl Listener {
     /// The address that is listened on; its port is never 0.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    pub(crate) fn into_std(self) -> TcpListener {
+        self.socket
     }
 }
 
@@ -111,124 +105,4 @@ pub(crate) fn only_v6(socket: &Socket, address: SocketAddr) -> io::Result<()> {
         socket.set_only_v6(!address.ip().is_unspecified())?;
     }
     Ok(())
-}
-
-/// What all listeners of a front end have in common. Clones share limits and metrics.
-#[derive(Clone, Debug)]
-pub struct Endpoint {
-    name: String,
-    tls: Option<ServerTls>,
-    limit: Limit,
-    limits: Limits,
-    refusal: &'static [u8],
-    counts: Counts,
-}
-
-#[derive(Clone, Debug)]
-struct Counts {
-    accepted: Counter,
-    open: Gauge,
-    refused: Counter,
-    errors: Counter,
-    handshakes_failed: Counter,
-    panics: Counter,
-}
-
-impl Endpoint {
-    /// A front end's side of its connections: `name` is its label in metrics, `limit` how many
-    /// connections there may be, over all workers and all front ends that share it.
-    pub fn new(name: &str, limit: Limit, timeouts: &Timeouts, registry: &Registry) -> Self {
-        Self {
-            name: name.to_owned(),
-            tls: None,
-            limit,
-            limits: Limits::new(name, timeouts, registry),
-            refusal: b"",
-            counts: Counts::new(name, registry),
-        }
-    }
-
-    /// Encrypts its connections.
-    #[must_use]
-    pub fn with_tls(mut self, tls: Option<ServerTls>) -> Self {
-        self.tls = tls;
-        self
-    }
-
-    /// What a client is sent that comes over the limit, before its connection is closed. Nothing
-    /// is sent where connections are encrypted.
-    #[must_use]
-    pub fn with_refusal(mut self, refusal: &'static [u8]) -> Self {
-        self.refusal = refusal;
-        self
-    }
-
-    /// Accepts connections on this worker and runs `handle` on each as a local task, until the
-    /// worker drains. Connections that are open then keep the drain waiting; `handle` learns of it
-    /// from [`Worker::drain`].
-    ///
-    /// # Errors
-    /// The listener can not be used with this runtime.
-    pub async fn serve<H, F>(
-        &self,
-        listener: Listener,
-        worker: &Worker,
-        handle: H,
-    ) -> io::Result<()>
-    where
-        H: Fn(Stream, SocketAddr) -> F + 'static,
-        F: Future<Output = ()> + 'static,
-    {
-        let acceptor = accept::Acceptor::new(self, worker, Rc::new(handle));
-        acceptor.run(tokio::net::TcpListener::from_std(listener.socket)?).await
-    }
-
-    /// As [`serve`](Self::serve), on a Unix socket, where nothing is encrypted.
-    ///
-    /// # Errors
-    /// The listener can not be used with this runtime.
-    pub async fn serve_unix<H, F>(
-        &self,
-        listener: crate::unix::Listener,
-        worker: &Worker,
-        handle: H,
-    ) -> io::Result<()>
-    where
-        H: Fn(Stream) -> F + 'static,
-        F: Future<Output = ()> + 'static,
-    {
-        let plain = self.clone().with_tls(None);
-        let handle = move |stream, _: crate::unix::Peer| handle(stream);
-        let acceptor = accept::Acceptor::new(&plain, worker, Rc::new(handle));
-        // The socket's file goes with the last worker's share of it.
-        let (listener, _file) = listener.into_parts()?;
-        acceptor.run(listener).await
-    }
-}
-
-impl Counts {
-    fn new(name: &str, registry: &Registry) -> Self {
-        let labels = [("listener", name)];
-        let counter = |name, help| registry.counter(name, help, &labels);
-        Self {
-            accepted: counter("weir_connections_accepted_total", "Connections accepted."),
-            open: registry.gauge("weir_connections_open", "Connections open now.", &labels),
-            refused: counter(
-                "weir_connections_refused_total",
-                "Connections closed at once because there were too many.",
-            ),
-            errors: counter(
-                "weir_connections_accept_errors_total",
-                "Connections that could not be accepted, mostly for want of file descriptors.",
-            ),
-            handshakes_failed: counter(
-                "weir_connections_handshakes_failed_total",
-                "Connections closed because the TLS handshake failed or took too long.",
-            ),
-            panics: counter(
-                "weir_connections_panics_total",
-                "Connections that ended by a panic, which is a fault in Weir.",
-            ),
-        }
-    }
 }

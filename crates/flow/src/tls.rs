@@ -53,6 +53,12 @@ pub enum TlsError {
     /// No root certificate was found on this machine.
     #[error("no root certificates on this machine: install ca-certificates, or name a `ca` file")]
     NoRoots,
+    /// A server's certificate can not be for this, which is neither a name nor an address.
+    #[error("{0:?} is no name that a certificate could be for")]
+    Name(
+        /// The host as it was written.
+        String,
+    ),
     /// rustls refused the configuration.
     #[error("TLS: {0}")]
     Refused(#[from] rustls::Error),

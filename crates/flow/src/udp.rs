@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket as RawSocket, Type};
 use watch::metrics::{Counter, Registry};
-use watch::watchdog::Stage;
 
 use crate::backoff::Backoff;
 use crate::tcp::{BindError, only_v6};
-use crate::workers::Worker;
+use crate::workers::{PARSE, Worker};
 
 /// The largest datagram there is.
 const DATAGRAM_MAX: usize = 65_536;
@@ -168,7 +167,7 @@ impl Endpoint {
         buffer: &mut [u8],
         receive: &mut impl Receive,
     ) -> io::Result<bool> {
-        let _stage = worker.pulse.enter(Stage::Parse);
+        let _stage = worker.pulse.enter(&PARSE);
         let mut outcome = Ok(true);
         for _ in 0..TURN {
             match socket.try_recv_from(buffer) {

@@ -12,9 +12,6 @@ use std::sync::Arc;
 
 use socket2::{Domain, SockAddr, Socket as RawSocket, Type};
 
-use crate::stream::Socket;
-use crate::tcp::accept::Listening;
-
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
 
@@ -45,10 +42,6 @@ pub struct Listener {
     socket: UnixListener,
     file: Arc<SocketFile>,
 }
-
-/// Where a client of a Unix socket comes from: such sockets have no addresses.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer;
 
 impl Listener {
     /// The socket's file.
@@ -126,23 +119,4 @@ fn listen(path: &Path, mode: u32) -> io::Result<(UnixListener, (u64, u64))> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     socket.listen(BACKLOG)?;
     Ok((UnixListener::from(socket), identity(path)?))
-}
-
-impl Listening for tokio::net::UnixListener {
-    type Peer = Peer;
-
-    async fn accept(&self) -> io::Result<(Socket, Peer)> {
-        let (stream, _) = Self::accept(self).await?;
-        Ok((Socket::Unix(stream), Peer))
-    }
-
-    fn empty(self) -> io::Result<Vec<(Socket, Peer)>> {
-        let listener = self.into_std()?;
-        let mut accepted = Vec::new();
-        while let Ok((stream, _)) = listener.accept() {
-            stream.set_nonblocking(true)?;
-            accepted.push((Socket::Unix(tokio::net::UnixStream::from_std(stream)?), Peer));
-        }
-        Ok(accepted)
-    }
 }

@@ -19,6 +19,18 @@ use crate::progress::Connections;
 /// next tick, when what they sent meanwhile has been read.
 const STOOD: Duration = TICK.saturating_mul(4);
 
+/// Accepting connections.
+pub(crate) static ACCEPT: Stage = Stage::new("accept");
+/// A TLS handshake.
+pub(crate) static HANDSHAKE: Stage = Stage::new("handshake");
+/// Reading a protocol's bytes.
+pub static PARSE: Stage = Stage::new("parse");
+/// Closing slow connections.
+static SWEEP: Stage = Stage::new("sweep");
+
+/// What a worker may be doing, for its watchdog; front ends have further ones.
+pub static STAGES: [&Stage; 4] = [&ACCEPT, &HANDSHAKE, &PARSE, &SWEEP];
+
 /// What a task knows of the worker it runs on. Clones are the same worker; none leaves its thread.
 #[derive(Clone)]
 pub struct Worker {
@@ -228,7 +240,7 @@ async fn tick(worker: Worker, registry: Registry) {
         if lateness > STOOD {
             continue;
         }
-        let _stage = worker.pulse.enter(Stage::Sweep);
+        let _stage = worker.pulse.enter(&SWEEP);
         worker.connections.sweep();
         connections.set(i64::try_from(worker.connections.count()).unwrap_or(i64::MAX));
     }

@@ -9,13 +9,14 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use flow::endpoint::Endpoint;
 use flow::lane::{Driver, Fate, Full, Handle, Limits, Owner, Protocol, Step, What, Why, start};
 use flow::limit::Limit;
 use flow::outlet::Outlet;
 use flow::progress::Timeouts;
 use flow::scratch::Scratch;
 use flow::stream::Stream;
-use flow::tcp::{Endpoint, bind};
+use flow::tcp::bind;
 use flow::workers::{Worker, Workers};
 use rand::Rng as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};

@@ -7,11 +7,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use flow::endpoint::Endpoint;
 use flow::limit::Limit;
 use flow::outlet::Outlet;
 use flow::progress::Timeouts;
 use flow::stream::Stream;
-use flow::tcp::{Endpoint, bind};
+use flow::tcp::bind;
 use flow::tls::{Check, ClientOptions, ServerTls, Settings, client_config};
 use flow::workers::{Worker, Workers};
 use rustls::{ClientConnection, StreamOwned};

@@ -220,8 +220,8 @@ async fn an_idle_worker_beats_and_its_clock_goes() {
     let registry = Registry::new();
     let workers = Workers::start(1, &registry, body).unwrap();
     let limit = Duration::from_millis(500);
-    let _watchdog =
-        watch::watchdog::Watchdog::start(limit, &registry, workers.pulses().to_vec()).unwrap();
+    let (pulses, stages) = (workers.pulses().to_vec(), flow::workers::STAGES);
+    let _watchdog = watch::watchdog::Watchdog::start(limit, &registry, pulses, stages).unwrap();
     assert!(reports.recv().await.unwrap() >= Duration::from_millis(100));
     tokio::time::sleep(Duration::from_millis(800)).await;
     // On a machine that gave it no time for so long it may be found stalled, but not for ever.

@@ -7,10 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use flow::endpoint::Endpoint;
 use flow::limit::Limit;
 use flow::progress::Timeouts;
 use flow::stream::Stream;
-use flow::tcp::Endpoint;
 use flow::unix::bind;
 use flow::workers::{Drained, Workers};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -10,6 +10,13 @@
 //! what all of them know of databases and retention policies.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+// Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
+//   front
+//   embedded
+//   delivery
+//   backends
+//   catalogue, record, settings
+
 pub mod backends;
 pub mod catalogue;
 pub mod delivery;
@@ -18,5 +25,5 @@ mod front;
 pub mod record;
 pub mod settings;
 
-pub use front::{Addresses, Gateway, Listeners, OpenError, Prepared, Share, Status};
+pub use front::{Gateway, OpenError, STAGES};
 pub use settings::Settings;

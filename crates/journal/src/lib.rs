@@ -6,6 +6,22 @@
 //! tell their clients. Each backend's [`Consumer`] then gets the records in order, from memory or
 //! from the segment files, and moves its persisted cursor as they are done with. Segments behind
 //! all cursors are used again.
+
+// Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
+//   journal
+//   inspect, open
+//   directory, keeper, tickets
+//   appender, consumer, prepare
+//   reader, syncer, waiters, writer
+//   core
+//   ledger, recovery
+//   scan, status
+//   inlet, settings, shelf, window
+//   gate, identity, instruments, segment
+//   error, tail
+//   chunk, cursor, faults, group, settled
+//   disk, done, position, record, urgency
+
 mod appender;
 mod chunk;
 mod consumer;

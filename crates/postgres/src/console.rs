@@ -26,6 +26,6 @@ pub use command::{Command, Show};
 pub use seat::{Answer, Rank, Seat};
 pub use snapshot::{
     BackendRow, ClientRow, ClientState, DatabaseRow, LaneRow, MemoryRow, PlanRow, PoolRow,
-    ServerRow, ServerState, Snapshot, Totals, UserRow,
+    ServerRow, Snapshot, UserRow,
 };
 pub use table::{Table, Value};

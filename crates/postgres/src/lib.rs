@@ -9,30 +9,54 @@
 //! server connection of the client's own for a while).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+// Layers, from the top down: a module takes only from those behind it, which tidy checks.
+//   gateway: opens, binds, runs the workers, reloads and drains
+//   session: a client from its first packet on, and the way of each of its rounds
+//   batches: writes of many in one transaction
+//   worker: what the clients of one worker share; opens leases and lanes
+//   shared: what the gateway and its workers share
+//   status: what `/status` shows
+//   console: what operators ask and order
+//   lanes: reads of many in flight on one connection
+//   client: what a client's task and the lanes that answer it share
+//   connection: a server connection that one client has for itself
+//   slow: the log of slow statements
+//   database: plans and counts of a database, on one worker
+//   catalogue: the facts that plans are made by
+//   notify, door, backends: who listens, who comes in, which servers there are
+//   server: how a server is reached, logged in to and asked
+//   migrate: another pooler's configuration as Weir's
+//   auth: proving who somebody is
+//   metrics: what is counted
+//   pipeline: what a client's messages become on a connection that others use too
+//   plan: what a statement is and does
+//   settings, lock
+
 pub mod auth;
 pub mod backends;
 pub mod batches;
 pub mod catalogue;
+pub mod client;
+pub mod connection;
 pub mod console;
+pub mod database;
 pub mod door;
 pub mod gateway;
 pub mod lanes;
+mod lock;
 pub mod metrics;
 pub mod migrate;
 pub mod notify;
+pub mod pipeline;
 pub mod plan;
 pub mod server;
 pub mod session;
 pub mod settings;
+pub mod shared;
+pub mod slow;
 pub mod status;
 pub mod worker;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-pub use gateway::{Gateway, Listeners, OpenError, Prepared, Reload, Share};
+pub use gateway::Gateway;
 pub use settings::Settings;
-
-/// Locks what is whole whoever panicked with it.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+pub use shared::OpenError;

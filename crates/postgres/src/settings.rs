@@ -4,6 +4,7 @@
 //! what can't work and says what to write instead; [`Settings::warnings`] names what works and is
 //! still worth a word.
 
+mod address;
 mod auth;
 mod backend;
 mod database;
@@ -22,8 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watch::units::{Duration, Size};
 
-use crate::session::names::Limits;
-
+pub use address::{AddressError, read_address};
 pub use auth::{AuthQuery, AuthRule, ClientCertificate, From, Method};
 pub use backend::{BackendSettings, Role, Spread, TlsMode, TlsNegotiation, TwoPrimaries};
 pub use database::{ANY_DATABASE, DatabaseSettings};
@@ -326,16 +326,6 @@ impl Settings {
         let any = || self.database.iter().find(|entry| entry.name == ANY_DATABASE);
         let mut named = self.database.iter().filter(|entry| entry.name != ANY_DATABASE);
         named.find(is_it).or_else(|| any().filter(|entry| entry.server_name(name) == name))
-    }
-
-    /// What one client may hold of prepared statements, and a worker beside.
-    pub fn names_limits(&self) -> Limits {
-        Limits { count: self.max_prepared_statements, bytes: self.max_prepared_bytes.len() }
-    }
-
-    /// What one server connection keeps of them.
-    pub fn prepared_limits(&self) -> Limits {
-        Limits { count: self.prepared_statements, bytes: self.max_prepared_bytes.len() }
     }
 
     /// Whether clients may connect to `name` at all, as far as the file says.

@@ -96,7 +96,7 @@ pub struct Pool {
 impl Status {
     /// What a snapshot with pools, totals and backends says.
     pub fn of(snapshot: &Snapshot) -> Self {
-        let sum = |of: fn(&crate::console::Totals) -> u64| {
+        let sum = |of: fn(&crate::database::Totals) -> u64| {
             snapshot.totals.iter().map(|(_, totals)| of(totals)).sum()
         };
         let pools: Vec<Pool> = snapshot.pools.iter().map(Pool::of).collect();
@@ -201,7 +201,8 @@ mod tests {
     use std::time::Duration;
 
     use super::Status;
-    use crate::console::{PoolRow, Snapshot, Totals};
+    use crate::console::{PoolRow, Snapshot};
+    use crate::database::Totals;
 
     #[test]
     fn clients_that_wait_are_connected_too() {

@@ -2,15 +2,12 @@
 //! seen by another thread.
 
 mod console;
-mod database;
 mod lanes;
 mod opening;
-mod record;
 mod reported;
 mod servers;
-mod slow;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -26,37 +23,23 @@ use wire::sql::Lifted;
 
 use crate::auth::Credentials;
 use crate::backends::{Backend, Backends};
-use crate::batches::{self, Batches};
-use crate::console::ServerState;
-use crate::gateway::{Call, Gateway};
+use crate::client::{Client, Target};
+use crate::connection::{Connection, Key, Record, ServerState};
+use crate::database::Database;
 use crate::lanes::{Group, Key as GroupKey, Load, Norm};
 use crate::metrics::BackendLatencies;
-use crate::server::{self, Connection};
-use crate::session::Session;
-use crate::session::client::{Client, Target};
-use crate::session::script::Script;
-use crate::session::settings::{Applied, SessionSettings};
-use crate::session::statements::Statements;
+use crate::pipeline::names::Limits;
+use crate::pipeline::script::Script;
+use crate::pipeline::settings::Applied;
+use crate::pipeline::statements::Statements;
+use crate::server;
 use crate::settings::Settings;
-use lanes::batch_limits;
+use crate::shared::{Call, Shared};
+use crate::slow::SlowLimit;
 use servers::{pool_settings, stopping};
 
-pub use database::Database;
 pub use lanes::HUNG;
-pub use record::{Cancelling, Record};
-pub use servers::Servers;
-pub use slow::{Slow, SlowLimit};
-
-/// Whose a leased connection is: nothing else may be done with it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Key {
-    /// The backend's number.
-    pub backend: usize,
-    /// The database's name there.
-    pub database: Arc<str>,
-    /// The user there.
-    pub user: Arc<str>,
-}
+pub use servers::{Servers, after, some};
 
 /// How often lanes are looked after.
 const UPKEEP: std::time::Duration = std::time::Duration::from_secs(1);
@@ -91,8 +74,8 @@ pub struct Draft {
 
 /// What the clients of one worker share.
 pub struct Front {
-    /// The whole gateway.
-    pub gateway: Arc<Gateway>,
+    /// What it shares with the other workers.
+    pub shared: Arc<Shared>,
     /// The servers.
     pub backends: Arc<Backends>,
     /// The worker.
@@ -105,14 +88,13 @@ pub struct Front {
     pub draft: RefCell<Draft>,
     databases: RefCell<HashMap<Arc<str>, Rc<Database>>>,
     groups: RefCell<HashMap<GroupKey, Rc<Group>>>,
-    batches: RefCell<HashMap<GroupKey, Rc<Batches>>>,
     pool: Pool<Servers>,
     servers: Rc<Servers>,
     clients: RefCell<HashMap<i32, Weak<Client>>>,
     reported: reported::Known,
     loads: RefCell<Vec<Option<Load>>>,
     latencies: RefCell<HashMap<usize, Rc<BackendLatencies>>>,
-    batch_limits: Cell<batches::Limits>,
+    client_bytes: usize,
     /// Which statements are logged.
     pub slow: SlowLimit,
     /// How long requests on lanes run at present.
@@ -155,42 +137,42 @@ impl LeaseError {
 }
 
 impl Front {
-    /// What the clients of a worker share, empty.
-    pub fn new(gateway: Arc<Gateway>, worker: flow::Worker) -> Rc<Self> {
-        let settings = gateway.settings();
-        let servers = Servers::new(gateway.clone());
-        let kept = pool_settings(&settings, gateway.workers());
-        let pool = Pool::new(servers.clone(), kept, gateway.pool_counts());
+    /// What the clients of a worker share, empty; each of them takes so many bytes of memory beside
+    /// what it points to.
+    pub fn new(shared: Arc<Shared>, worker: flow::Worker, client_bytes: usize) -> Rc<Self> {
+        let settings = shared.settings();
+        let servers = Servers::new(shared.clone());
+        let kept = pool_settings(&settings, shared.workers());
+        let pool = Pool::new(servers.clone(), kept, shared.pool_counts());
         let slow = SlowLimit::default();
         slow.set(settings.slow_statement.get());
         Rc::new_cyclic(|me| Self {
-            backends: gateway.backends.clone(),
+            backends: shared.backends.clone(),
             scratch: worker.connections.scratch().clone(),
             worker,
-            statements: Statements::new(settings.names_limits()),
+            statements: Statements::new(Limits::of_client(&settings)),
             draft: RefCell::default(),
             databases: RefCell::default(),
             groups: RefCell::default(),
-            batches: RefCell::default(),
             pool,
             servers,
             clients: RefCell::default(),
             reported: reported::Known::default(),
             loads: RefCell::default(),
             latencies: RefCell::default(),
-            batch_limits: Cell::new(batch_limits(&settings)),
             slow,
+            client_bytes,
             norm: Norm::default(),
             write_norm: Norm::default(),
             me: me.clone(),
-            gateway: gateway.clone(),
+            shared: shared.clone(),
         })
     }
 
     /// The settings as of the last reload.
     #[inline]
     pub fn settings(&self) -> arc_swap::Guard<Arc<Settings>> {
-        self.gateway.settings()
+        self.shared.settings()
     }
 
     /// Where a client's statements go that has logged in with these credentials.
@@ -208,7 +190,7 @@ impl Front {
             let what = format!("database \"{database}\" does not exist");
             return Err(Refusal::fatal(sqlstate::UNDEFINED_DATABASE, what));
         }
-        if self.gateway.is_disabled(database) {
+        if self.shared.is_disabled(database) {
             let what = format!("database \"{database}\" is disabled");
             return Err(Refusal::fatal(sqlstate::CONNECTION_REJECTED, what));
         }
@@ -237,7 +219,7 @@ impl Front {
         if let Some(known) = databases.get(name).filter(|known| &*known.name_there == there) {
             return known.clone();
         }
-        let catalogue = self.gateway.catalogue(there);
+        let catalogue = self.shared.catalogue(there);
         Rc::new(Database::new(name, there, catalogue, plans_max))
     }
 
@@ -249,7 +231,7 @@ impl Front {
         if let Some(known) = known.filter(|known| known.name_there == database.name_there) {
             return known.clone();
         }
-        self.gateway.load(&database.catalogue);
+        self.shared.load(&database.catalogue);
         if let Some(former) = databases.insert(database.name.clone(), database.clone()) {
             database.count(|totals| totals.add(&former.totals()));
         }
@@ -280,25 +262,6 @@ impl Front {
         group
     }
 
-    /// Those with these settings that share transactions on a backend.
-    pub fn batches(&self, backend: Arc<Backend>, key: Key, settings: &Applied) -> Rc<Batches> {
-        let of = GroupKey {
-            backend: key.backend,
-            database: key.database.clone(),
-            user: key.user.clone(),
-            settings: settings.clone(),
-        };
-        let settings = settings.clone();
-        let new = || Rc::new(Batches::new(self.me.clone(), backend, key, settings));
-        self.batches.borrow_mut().entry(of).or_insert_with(new).clone()
-    }
-
-    /// How batches are run.
-    #[inline]
-    pub fn batch_limits(&self) -> batches::Limits {
-        self.batch_limits.get()
-    }
-
     /// Reads of this worker that are under way at a backend.
     #[inline]
     pub fn in_flight(&self, backend: usize) -> usize {
@@ -318,7 +281,7 @@ impl Front {
     /// How long rounds to a backend take.
     pub fn latencies(&self, backend: &Backend) -> Rc<BackendLatencies> {
         let mut known = self.latencies.borrow_mut();
-        let new = || Rc::new(self.gateway.metrics.latencies(backend.name()));
+        let new = || Rc::new(self.shared.metrics.latencies(backend.name()));
         known.entry(backend.number()).or_insert_with(new).clone()
     }
 
@@ -335,7 +298,7 @@ impl Front {
             _ => 0,
         };
         let group = self.pool.group(&key);
-        if self.gateway.is_paused(&key.database) {
+        if self.shared.is_paused(&key.database) {
             // One that was made after the pause has not heard of it.
             group.pause(true);
         }
@@ -346,22 +309,18 @@ impl Front {
         })
     }
 
-    /// A session of a client that has logged in.
-    pub fn session(
-        self: &Rc<Self>,
-        outlet: Outlet,
-        place: Place,
-        settings: SessionSettings,
-    ) -> Session {
-        let client = Client::new(outlet, self.gateway.number(), self.settings().names_limits());
+    /// A client has logged in.
+    pub fn came(&self, outlet: Outlet) -> Rc<Client> {
+        let limits = Limits::of_client(&self.settings());
+        let client = Client::new(outlet, self.shared.number(), limits);
         self.clients.borrow_mut().insert(client.id, Rc::downgrade(&client));
-        Session::new(self.clone(), client, place, settings)
+        client
     }
 
     /// A session has ended.
     pub fn left(&self, client: i32) {
         self.clients.borrow_mut().remove(&client);
-        self.gateway.unregister(client);
+        self.shared.unregister(client);
     }
 
     /// Waits until no client is left.
@@ -372,13 +331,15 @@ impl Front {
     }
 
     /// Does what other threads ask of this worker, until nobody can any more: while it drains, too.
-    pub async fn attend(self: Rc<Self>, mut calls: mpsc::Receiver<Call>) {
+    /// Whenever lanes are looked after so is what `upkeep` knows of.
+    pub async fn attend(self: Rc<Self>, mut calls: mpsc::Receiver<Call>, upkeep: impl Fn()) {
         let mut turn = tokio::time::interval(UPKEEP);
         loop {
             let call = tokio::select! {
                 call = calls.recv() => call,
                 _ = turn.tick() => {
                     self.look_after_lanes(Instant::now());
+                    upkeep();
                     continue;
                 }
             };

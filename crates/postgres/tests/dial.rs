@@ -140,7 +140,7 @@ async fn a_statement_is_cancelled_by_its_key() {
 async fn a_server_that_hangs_is_given_up() {
     let cluster = Cluster::start();
     let mut server = server(&cluster.url(), TlsMode::Prefer, None);
-    server.connect_timeout = Duration::from_millis(200);
+    server.target.connect_timeout = Duration::from_millis(200);
     cluster.hang();
     let error = log_in(&server, Credentials::None).await.unwrap_err();
     assert!(matches!(error, DialError::TimedOut { .. }), "{error}");

@@ -9,6 +9,21 @@
 //! memtables and files as one ([`PolicyView::scan`]), and [`query`] makes series of it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+// Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
+//   checker
+//   store
+//   query
+//   snapshot
+//   view
+//   compaction, data, inspect
+//   archive
+//   manifest
+//   memtable, series_log
+//   file
+//   outline, tombstone
+//   claims, disk, scan
+//   catalogue, faults, partition, schema, series, settings
+
 mod archive;
 pub mod catalogue;
 mod checker;

@@ -8,6 +8,10 @@
 //! go through [`log`], where repeats are counted instead of written, to a thread that writes them.
 //! Each worker beats a [`watchdog::Pulse`]; one that stops beating is reported with its stage.
 
+// Layers, from the top down: a module takes only from those behind it, which tidy checks.
+//   log, process, watchdog
+//   list, metrics, profile, secret, units
+
 pub mod list;
 pub mod log;
 pub mod metrics;

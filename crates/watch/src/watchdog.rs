@@ -4,9 +4,9 @@
 //! own. What a worker does between two beats blocks every client of that worker. Work whose length
 //! a client decides is measured by itself, in CPU time, however short ([`Pulse::enter_sized`]).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,53 +19,32 @@ const HELD: Duration = Duration::from_millis(10);
 /// Work on fewer bytes is not measured, since that would cost more than it can show.
 const MEASURED_BYTES: usize = 16 << 10;
 
-macro_rules! stages {
-    ($($(#[$about:meta])* $name:ident = $text:literal,)*) => {
-        /// What a thread is doing, for the watchdog's reports.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-        #[repr(u8)]
-        pub enum Stage {
-            $($(#[$about])* $name,)*
-        }
-
-        impl Stage {
-            const ALL: &[Stage] = &[$(Stage::$name,)*];
-
-            /// The stage's name in metrics and logs.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Stage::$name => $text,)*
-                }
-            }
-        }
-    };
+/// What a thread may be doing, for the watchdog's reports: a static of whoever does it.
+#[derive(Debug)]
+pub struct Stage {
+    name: &'static str,
 }
 
-stages! {
-    /// Anything that has no stage of its own.
-    #[default]
-    Loop = "loop",
-    /// A thread that waits for work and is not expected to beat.
-    Waiting = "waiting",
-    /// Accepting connections.
-    Accept = "accept",
-    /// A TLS handshake.
-    Handshake = "handshake",
-    /// Decompressing a body.
-    Decompress = "decompress",
-    /// Reading a protocol's bytes.
-    Parse = "parse",
-    /// Appending to the journal's group.
-    Append = "append",
-    /// Sending answers.
-    Answer = "answer",
-    /// Closing slow connections.
-    Sweep = "sweep",
-}
+/// Anything that has no stage of its own.
+pub static LOOP: Stage = Stage::new("loop");
+/// A thread that waits for work and is not expected to beat.
+pub static WAITING: Stage = Stage::new("waiting");
 
 impl Stage {
-    fn from_u8(value: u8) -> Self {
-        Self::ALL.get(usize::from(value)).copied().unwrap_or_default()
+    /// A stage that metrics and logs call `name`.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name }
+    }
+
+    /// The stage's name in metrics and logs.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Its address, which no other static has.
+    #[inline]
+    fn id(&'static self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 }
 
@@ -79,9 +58,25 @@ pub struct Pulse(Arc<Beats>);
 struct Beats {
     name: String,
     count: AtomicU64,
-    stage: AtomicU8,
-    /// Pieces of work that held the thread for too long, by their stage.
-    held: [AtomicU64; Stage::ALL.len()],
+    /// The stage's `id`.
+    stage: AtomicUsize,
+    /// Pieces of work that held the thread for too long since the watchdog looked last.
+    held: Mutex<Vec<(&'static Stage, u64)>>,
+}
+
+impl Beats {
+    /// Rare, so that a lock costs nothing that matters.
+    fn note_held(&self, stage: &'static Stage) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        match held.iter_mut().find(|(known, _)| known.id() == stage.id()) {
+            Some((_, times)) => *times += 1,
+            None => held.push((stage, 1)),
+        }
+    }
+
+    fn take_held(&self) -> Vec<(&'static Stage, u64)> {
+        std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Pulse {
@@ -90,8 +85,8 @@ impl Pulse {
         Self(Arc::new(Beats {
             name: name.into(),
             count: AtomicU64::new(0),
-            stage: AtomicU8::new(Stage::Loop as u8),
-            held: Default::default(),
+            stage: AtomicUsize::new(LOOP.id()),
+            held: Mutex::default(),
         }))
     }
 
@@ -111,9 +106,9 @@ impl Pulse {
     /// back. Held over an `.await` it would name the stage of another task.
     #[inline]
     #[must_use = "the stage ends when the guard goes"]
-    pub fn enter(&self, stage: Stage) -> Entered<'_> {
+    pub fn enter(&self, stage: &'static Stage) -> Entered<'_> {
         let former = self.0.stage.load(Ordering::Relaxed);
-        self.0.stage.store(stage as u8, Ordering::Relaxed);
+        self.0.stage.store(stage.id(), Ordering::Relaxed);
         Entered { pulse: self, former, since: None }
     }
 
@@ -122,7 +117,7 @@ impl Pulse {
     /// which other threads had the CPU does not count.
     #[inline]
     #[must_use = "the stage ends when the guard goes"]
-    pub fn enter_sized(&self, stage: Stage, bytes: usize) -> Entered<'_> {
+    pub fn enter_sized(&self, stage: &'static Stage, bytes: usize) -> Entered<'_> {
         let mut entered = self.enter(stage);
         if bytes >= MEASURED_BYTES {
             entered.since = Some((stage, cpu_time()));
@@ -131,7 +126,7 @@ impl Pulse {
     }
 
     /// Runs `work`, in `stage` whenever it is polled: [`enter`](Self::enter) for what awaits.
-    pub async fn during<F: Future>(&self, stage: Stage, work: F) -> F::Output {
+    pub async fn during<F: Future>(&self, stage: &'static Stage, work: F) -> F::Output {
         let mut work = std::pin::pin!(work);
         std::future::poll_fn(|cx| {
             let _entered = self.enter(stage);
@@ -140,9 +135,9 @@ impl Pulse {
         .await
     }
 
-    /// The stage the thread is in.
-    pub fn stage(&self) -> Stage {
-        Stage::from_u8(self.0.stage.load(Ordering::Relaxed))
+    /// Whether the thread is in this stage.
+    fn is_in(&self, stage: &'static Stage) -> bool {
+        self.0.stage.load(Ordering::Relaxed) == stage.id()
     }
 }
 
@@ -150,9 +145,9 @@ impl Pulse {
 #[derive(Debug)]
 pub struct Entered<'a> {
     pulse: &'a Pulse,
-    former: u8,
+    former: usize,
     /// The stage that is measured, and the CPU time when it began.
-    since: Option<(Stage, Duration)>,
+    since: Option<(&'static Stage, Duration)>,
 }
 
 /// The CPU time that this thread has used.
@@ -166,9 +161,8 @@ impl Drop for Entered<'_> {
         self.pulse.0.stage.store(self.former, Ordering::Relaxed);
         if let Some((stage, since)) = self.since
             && cpu_time().saturating_sub(since) > HELD
-            && let Some(held) = self.pulse.0.held.get(stage as usize)
         {
-            held.fetch_add(1, Ordering::Relaxed);
+            self.pulse.0.note_held(stage);
         }
     }
 }
@@ -184,8 +178,10 @@ impl Watchdog {
     /// Watches `pulses` and reports one that does not beat for longer than `limit`: a warning with
     /// its stage when that is seen, another with its length when it ends, and in metrics
     /// `weir_worker_stalls_total{worker,stage}`, `weir_worker_stall_seconds{worker}` and
-    /// `weir_worker_stalled{worker}`. A pulse in [`Stage::Waiting`] never stalls. Work that held a
+    /// `weir_worker_stalled{worker}`. A pulse in [`WAITING`] never stalls. Work that held a
     /// thread for more than 10 ms is counted in `weir_worker_held_total{worker,stage}`.
+    ///
+    /// `stages` are those that the threads may enter. Another one is shown as `loop`.
     ///
     /// # Errors
     /// The thread could not be started.
@@ -193,11 +189,13 @@ impl Watchdog {
         limit: Duration,
         registry: &Registry,
         pulses: Vec<Pulse>,
+        stages: impl IntoIterator<Item = &'static Stage>,
     ) -> std::io::Result<Self> {
         let (stop, stopped) = channel();
         let now = Instant::now();
-        let mut patients: Vec<_> =
-            pulses.into_iter().map(|pulse| Patient::new(pulse, registry, now)).collect();
+        let stages: Arc<[_]> = [&LOOP, &WAITING].into_iter().chain(stages).collect();
+        let patient = |pulse| Patient::new(pulse, Arc::clone(&stages), registry, now);
+        let mut patients: Vec<_> = pulses.into_iter().map(patient).collect();
         let registry = registry.clone();
         let every = (limit / 4).clamp(Duration::from_millis(1), Duration::from_secs(1));
         let thread = std::thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
@@ -231,22 +229,16 @@ struct Patient {
     pulse: Pulse,
     count: u64,
     changed: Instant,
-    stalled: Option<Stage>,
+    stalled: Option<&'static Stage>,
     gauge: Gauge,
-    /// By stage.
-    held: Vec<Counter>,
+    stages: Arc<[&'static Stage]>,
 }
 
 impl Patient {
-    fn new(pulse: Pulse, registry: &Registry, now: Instant) -> Self {
-        let held = Stage::ALL.iter().map(|stage| {
-            registry.counter(
-                "weir_worker_held_total",
-                "Pieces of a client's work that took more than 10 ms of a worker's CPU time.",
-                &[("worker", pulse.name()), ("stage", stage.name())],
-            )
-        });
-        let held = held.collect();
+    fn new(pulse: Pulse, stages: Arc<[&'static Stage]>, registry: &Registry, now: Instant) -> Self {
+        for stage in &*stages {
+            held(registry, &pulse, stage);
+        }
         let gauge = registry.gauge(
             "weir_worker_stalled",
             "Whether the worker's loop stands still now.",
@@ -257,17 +249,17 @@ impl Patient {
             pulse,
             changed: now,
             stalled: None,
-            held,
+            stages,
             gauge,
         }
     }
 
     fn look(&mut self, now: Instant, limit: Duration, excused: bool, registry: &Registry) {
-        self.count_held();
+        self.count_held(registry);
         let count = self.pulse.0.count.load(Ordering::Relaxed);
-        let stage = self.pulse.stage();
+        let stage = self.stage();
         let stood = now.duration_since(self.changed);
-        if count != self.count || stage == Stage::Waiting {
+        if count != self.count || self.pulse.is_in(&WAITING) {
             self.count = count;
             self.changed = now;
             self.ended(stood, registry);
@@ -278,13 +270,18 @@ impl Patient {
         }
     }
 
-    fn count_held(&self) {
-        for (counter, held) in self.held.iter().zip(&self.pulse.0.held) {
-            counter.add(held.swap(0, Ordering::Relaxed));
+    /// The stage the thread is in.
+    fn stage(&self) -> &'static Stage {
+        self.stages.iter().find(|stage| self.pulse.is_in(stage)).copied().unwrap_or(&LOOP)
+    }
+
+    fn count_held(&self, registry: &Registry) {
+        for (stage, times) in self.pulse.0.take_held() {
+            held(registry, &self.pulse, stage).add(times);
         }
     }
 
-    fn began(&mut self, stage: Stage, stood: Duration, registry: &Registry) {
+    fn began(&mut self, stage: &'static Stage, stood: Duration, registry: &Registry) {
         self.stalled = Some(stage);
         self.gauge.set(1);
         let worker = self.pulse.name();
@@ -317,11 +314,23 @@ impl Patient {
     }
 }
 
+fn held(registry: &Registry, pulse: &Pulse, stage: &Stage) -> Counter {
+    registry.counter(
+        "weir_worker_held_total",
+        "Pieces of a client's work that took more than 10 ms of a worker's CPU time.",
+        &[("worker", pulse.name()), ("stage", stage.name())],
+    )
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Pulse, Stage, Watchdog};
+    use super::{LOOP, Patient, Pulse, Stage, WAITING, Watchdog};
     use crate::metrics::Registry;
     use std::time::{Duration, Instant};
+
+    static PARSE: Stage = Stage::new("parse");
+    static APPEND: Stage = Stage::new("append");
+    static STAGES: [&Stage; 2] = [&PARSE, &APPEND];
 
     const LIMIT: Duration = Duration::from_millis(100);
     const LONG: Duration = Duration::from_secs(60);
@@ -352,8 +361,8 @@ mod tests {
         let watchdog;
         {
             // Entered first, since this thread may stand still at any place.
-            let _entered = pulse.enter(Stage::Parse);
-            watchdog = Watchdog::start(LIMIT, &registry, vec![pulse.clone()]).unwrap();
+            let _entered = pulse.enter(&PARSE);
+            watchdog = Watchdog::start(LIMIT, &registry, vec![pulse.clone()], STAGES).unwrap();
             assert!(stand_until(|| shows("weir_worker_stalled{worker=\"worker-7\"} 1")));
         }
         std::thread::sleep(3 * LIMIT);
@@ -370,8 +379,8 @@ mod tests {
     fn one_that_waits_for_work_never_stalls() {
         let registry = Registry::new();
         let pulse = Pulse::new("journal");
-        let _waiting = pulse.enter(Stage::Waiting);
-        let _watchdog = Watchdog::start(LIMIT, &registry, vec![pulse.clone()]).unwrap();
+        let _waiting = pulse.enter(&WAITING);
+        let _watchdog = Watchdog::start(LIMIT, &registry, vec![pulse.clone()], STAGES).unwrap();
         std::thread::sleep(4 * LIMIT);
         assert!(!registry.render().contains("weir_worker_stalls_total"));
     }
@@ -380,15 +389,15 @@ mod tests {
     fn work_that_holds_a_thread_is_counted_by_its_cpu_time() {
         let registry = Registry::new();
         let pulse = Pulse::new("worker-8");
-        let _watchdog = Watchdog::start(LIMIT, &registry, vec![pulse.clone()]).unwrap();
-        let held = "weir_worker_held_total{stage=\"decompress\",worker=\"worker-8\"}";
+        let _watchdog = Watchdog::start(LIMIT, &registry, vec![pulse.clone()], STAGES).unwrap();
+        let held = "weir_worker_held_total{stage=\"parse\",worker=\"worker-8\"}";
         let shows = |count: u64| registry.render().contains(&format!("{held} {count}\n"));
         {
-            let _entered = pulse.enter_sized(Stage::Decompress, 1 << 20);
+            let _entered = pulse.enter_sized(&PARSE, 1 << 20);
             std::thread::sleep(Duration::from_millis(30));
         }
         {
-            let _entered = pulse.enter_sized(Stage::Decompress, 1 << 20);
+            let _entered = pulse.enter_sized(&PARSE, 1 << 20);
             let begun = super::cpu_time();
             while super::cpu_time() < begun + Duration::from_millis(11) {}
         }
@@ -398,35 +407,47 @@ mod tests {
     #[test]
     fn stages_nest() {
         let pulse = Pulse::new("worker-0");
-        assert_eq!(pulse.stage(), Stage::Loop);
+        assert!(pulse.is_in(&LOOP));
         {
-            let _outer = pulse.enter(Stage::Parse);
+            let _outer = pulse.enter(&PARSE);
             {
-                let _inner = pulse.enter(Stage::Append);
-                assert_eq!(pulse.stage(), Stage::Append);
+                let _inner = pulse.enter(&APPEND);
+                assert!(pulse.is_in(&APPEND));
             }
-            assert_eq!(pulse.stage(), Stage::Parse);
+            assert!(pulse.is_in(&PARSE));
         }
-        assert_eq!(pulse.stage(), Stage::Loop);
+        assert!(pulse.is_in(&LOOP));
     }
 
     #[tokio::test(flavor = "current_thread")]
     async fn a_stage_of_a_task_is_not_that_of_another() {
         let pulse = Pulse::new("worker-0");
-        let work = pulse.during(Stage::Handshake, async {
-            assert_eq!(pulse.stage(), Stage::Handshake);
+        let work = pulse.during(&PARSE, async {
+            assert!(pulse.is_in(&PARSE));
             tokio::task::yield_now().await;
-            assert_eq!(pulse.stage(), Stage::Handshake);
+            assert!(pulse.is_in(&PARSE));
         });
-        let other = async { assert_eq!(pulse.stage(), Stage::Loop) };
+        let other = async { assert!(pulse.is_in(&LOOP)) };
         tokio::join!(work, other);
     }
 
     #[test]
-    fn every_stage_is_read_back() {
-        for stage in Stage::ALL {
-            assert_eq!(Stage::from_u8(*stage as u8), *stage);
+    fn every_stage_is_shown_from_the_start_and_read_back() {
+        let registry = Registry::new();
+        let pulse = Pulse::new("worker-9");
+        let _watchdog = Watchdog::start(LIMIT, &registry, vec![pulse.clone()], STAGES).unwrap();
+        for stage in ["loop", "waiting", "parse", "append"] {
+            let held = format!("weir_worker_held_total{{stage=\"{stage}\",worker=\"worker-9\"}} 0");
+            assert!(registry.render().contains(&held), "{}", registry.render());
         }
-        assert_eq!(Stage::from_u8(200), Stage::Loop);
+        static UNTOLD: Stage = Stage::new("untold");
+        let stages = [&LOOP, &WAITING, &PARSE, &APPEND];
+        let patient = Patient::new(pulse.clone(), stages.into(), &registry, Instant::now());
+        for (stage, name) in
+            stages.map(|stage| (stage, stage.name())).into_iter().chain([(&UNTOLD, "loop")])
+        {
+            let _entered = pulse.enter(stage);
+            assert_eq!(patient.stage().name(), name);
+        }
     }
 }

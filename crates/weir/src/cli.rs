@@ -73,7 +73,7 @@ Examples:
   weir query 'SHOW DATABASES'
   weir query --db sensors 'SELECT mean(t) FROM air WHERE time > now() - 1h GROUP BY time(5m)'
   weir query --db sensors --format csv --precision ns 'SELECT * FROM air' > air.csv
-  weir query --url https://db.example.net:8086 --user ann --password-file pw -d sensors - < q.sql")]
+  weir query --url https://db.example.net:8086 --user ann --password-file pw - < queries.sql")]
     Query(query::Command),
     /// Write line protocol from a file to a server
     #[command(after_help = "\
@@ -84,8 +84,8 @@ The file may have the headers of `influx -import`:
   # CONTEXT-DATABASE: sensors
   # CONTEXT-RETENTION-POLICY: autogen
 
-Lines are sent in bodies of 5,000, and again while the server is busy or away, for ten minutes at
-most; what it refuses is shown and counted, and the exit code is 3.
+Lines are sent in bodies of 5,000, and again while the server is busy or away, for at most ten
+minutes; what it refuses is shown and counted, and the exit code is 3.
 
 Examples:
   weir import --db sensors air.lp.gz

@@ -40,7 +40,8 @@ pub struct Settings {
     /// `[journal]`: where writes are kept until every backend has them. Needs a restart.
     pub journal: journal::Settings,
     /// `[store]`: the time-series store within Weir, which the backend with `embedded = true`
-    /// is. Needs a restart.
+    /// is. With this table, and points in its directory, there must be such a backend. Needs a
+    /// restart.
     pub store: store::Settings,
     /// `[influx]`: the InfluxDB gateway. It is off, and with it journal and store, where the file
     /// has a `[postgres]` table and none of `[influx]`, `[journal]` and `[store]`.
@@ -55,6 +56,9 @@ pub struct Settings {
     /// Whether the file is about other front ends than InfluxDB's alone.
     #[serde(skip)]
     influx_off: bool,
+    /// Whether the file has a `[store]` table, and so says which store it is about.
+    #[serde(skip)]
+    store_named: bool,
 }
 
 impl Default for Settings {
@@ -70,6 +74,7 @@ impl Default for Settings {
             admin: admin::Settings::default(),
             log: watch::log::Settings::default(),
             influx_off: false,
+            store_named: false,
         }
     }
 }
@@ -262,6 +267,7 @@ pub fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
         toml::from_str(text).map_err(|error| vec![described(&error, text)])?;
     let has = |key: &str| document.get_ref().contains_key(key);
     settings.influx_off = has("postgres") && !["influx", "journal", "store"].into_iter().any(has);
+    settings.store_named = has("store");
     Ok(settings)
 }
 

@@ -6,6 +6,14 @@
 //! The path through it: [`cli`] names the command, [`config`] reads and checks the file,
 //! [`serve`] builds the process and takes it apart again.
 
+// Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
+//   cli
+//   export, import, query, serve
+//   check, dead_letters, journal_commands, password, remote, status, store_commands
+//   exit
+//   config
+//   admin, words
+
 mod admin;
 mod check;
 mod cli;

@@ -20,7 +20,6 @@ use crate::admin;
 use crate::cli::ConfigFile;
 use crate::config::{self, Loaded, Settings};
 use crate::exit::{DONE, FAILED, Failure};
-use fronts::Fronts;
 use signals::{Signal, Signals};
 use state::State;
 
@@ -59,9 +58,9 @@ async fn live(
         .map_err(|error| Failure::other(format!("signals can't be listened for: {error}")))?;
 
     let admin = bind_admin(&settings).await?;
-    let fronts = Fronts::open(&settings, &registry)?;
+    let fronts = fronts::open(&settings, &registry)?;
     let count = settings.worker_count();
-    let (mut workers, addresses) = fronts.serve(count, &registry)?;
+    let (mut workers, addresses) = fronts.serve(count, &registry).map_err(Failure::other)?;
     let watchdog = start_watchdog(&settings, &workers, &registry)?;
     let state = Arc::new(State::new(count, addresses, fronts.clone()));
     if let Some(listener) = admin {
@@ -180,6 +179,7 @@ fn start_watchdog(
     workers: &Workers,
     registry: &Registry,
 ) -> Result<Watchdog, Failure> {
-    Watchdog::start(settings.stall_limit.get(), registry, workers.pulses().to_vec())
+    let stages = flow::workers::STAGES.into_iter().chain(influx::STAGES);
+    Watchdog::start(settings.stall_limit.get(), registry, workers.pulses().to_vec(), stages)
         .map_err(|error| Failure::other(format!("the watchdog can't be started: {error}")))
 }

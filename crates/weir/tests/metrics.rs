@@ -13,7 +13,19 @@ const HEAD: &str = "\
 
 <!-- Made from a running Weir's own help texts by `make docs`. -->
 
-`/metrics` on the admin port, in Prometheus' text format. Counters begin at 0 with each start, but
+Ask the admin port, as Prometheus does:
+
+    curl -s http://127.0.0.1:8088/metrics
+
+```yaml
+# prometheus.yml
+scrape_configs:
+  - job_name: weir
+    static_configs:
+      - targets: [\"127.0.0.1:8088\"]
+```
+
+The answer is in Prometheus' text format. Counters begin at 0 with each start, but
 for what is kept on disk with a backend's cursor, `weir_influx_backend_*_points_total`,
 `weir_influx_backend_dropped_statements_total` and `weir_journal_cursor_*_total`: for each backend
 

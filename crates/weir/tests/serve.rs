@@ -9,7 +9,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use running::{ALONE, Running, call};
+use running::{ALONE, DEADLINE, Running, call};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// What `weir serve` says and answers when it can't start.
@@ -118,6 +118,50 @@ fn two_can_not_have_one_journal() {
     let (code, said) = refused(dir.path(), ALONE);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("in use by another process"), "{said}");
+}
+
+/// Leaves points in the store of the default place below `dir`.
+fn kept_points(dir: &Path) {
+    let embedded = "workers = 1\n[influx]\nlisten = \"127.0.0.1:0\"\nauto-create-database = true\n\
+                    [admin]\nlisten = \"127.0.0.1:0\"\n";
+    let running = Running::start(dir, embedded);
+    assert_eq!(running.write("cpu v=1 1"), 204);
+    running.signal(Signal::TERM);
+    assert_eq!(running.ended(), Some(0));
+}
+
+#[test]
+fn a_gateway_that_is_about_something_else_starts_beside_points_in_the_default_store() {
+    let dir = tempfile::tempdir().unwrap();
+    kept_points(dir.path());
+    let postgres = "[postgres]\nlisten = \"127.0.0.1:0\"\n[[postgres.user]]\nname = \"ann\"\n\
+                    password = \"geheim\"\n[[postgres.backend]]\nname = \"a\"\n\
+                    url = \"postgresql://127.0.0.1:1\"\n[admin]\nlisten = \"127.0.0.1:0\"\n";
+    let place = dir.path().join("weir-data/store");
+    for text in [postgres, ALONE] {
+        let (mut child, log) = call(dir.path(), text);
+        let lines = std::iter::from_fn(|| log.recv_timeout(DEADLINE).ok());
+        let warned = lines.take_while(|line| !line.contains("the admin port answers"));
+        let warned = warned.filter(|line| line.contains("there are points in the store"));
+        let warned = warned.collect::<Vec<_>>();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let [warning] = &warned[..] else { panic!("{text}: {warned:?}") };
+        assert!(warning.contains(&*place.to_string_lossy()), "{warning}");
+        let (code, said) = weir(dir.path(), &["check"]);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("warning: there are points in the store"), "{said}");
+    }
+}
+
+#[test]
+fn a_file_that_names_a_store_with_points_and_does_not_serve_it_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    kept_points(dir.path());
+    let (code, said) = refused(dir.path(), &format!("{ALONE}[store]\nmemory = \"64MiB\"\n"));
+    assert_eq!(code, Some(78), "{said}");
+    assert!(said.contains(&*dir.path().join("weir-data/store").to_string_lossy()), "{said}");
+    assert!(said.contains("embedded = true"), "{said}");
 }
 
 #[test]

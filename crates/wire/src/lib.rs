@@ -12,6 +12,9 @@
 //! makes of each statement the form by which it is known.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+// Layers, from the top down: a module takes only from those behind it, which tidy checks.
+//   influxql, line, postgres, sql
+
 pub mod influxql;
 pub mod line;
 pub mod postgres;

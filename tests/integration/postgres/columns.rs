@@ -1,7 +1,7 @@
 //! Tables of the console beside those of PgBouncer: who reads them by their columns goes on.
 
 use pg::{NoTls, SimpleQueryMessage};
-use rig::postgres::{Cluster, Peer, Pooling, SUPERUSER};
+use rig::postgres::{Bouncer, Cluster, Peer, Pooling, SUPERUSER};
 
 use super::scene::{config, console, weir};
 
@@ -24,7 +24,8 @@ fn columns(client: &mut pg::Client, table: &str) -> Option<Vec<String>> {
 #[test]
 fn every_column_that_pgbouncer_has_is_there_in_its_order() {
     let cluster = Cluster::start();
-    let peer = Peer::pgbouncer(cluster.address, Pooling::Transaction, 5);
+    let (usual, pooling) = (Bouncer::usual(), Pooling::Transaction);
+    let peer = Peer::pgbouncer("PgBouncer", &usual, cluster.address, pooling, 5);
     let weir = weir(&[&cluster], "");
     let mut theirs = config(peer.address, SUPERUSER, "pgbouncer").connect(NoTls).expect("let in");
     let mut ours = console(&weir);

@@ -161,6 +161,44 @@ fn new_defaults_of_a_role_or_database_are_those_of_new_clients() {
 }
 
 #[test]
+fn a_default_that_was_there_for_a_moment_stays_with_nobody() {
+    let beside = Beside::new("", "");
+    let mut client = super::scene::client(&beside.weir).expect("it is let in");
+    super::scene::until_known(&beside.weir, &mut client);
+    drop(client);
+    // A role that Weir has known from its start; what it knows of it is two seconds old at most.
+    for value in ["6MB", "7MB"] {
+        beside.cluster.sql(&format!("ALTER ROLE postgres SET work_mem = '{value}'"));
+        wait::until("it is known", SECONDS, || {
+            newly(&beside, SUPERUSER, "SHOW work_mem").as_deref() == Ok(value)
+        });
+    }
+    // Whoever finds all connections taken has one opened.
+    let mut many: Vec<Peer> = (0..6).map(|_| beside.through()).collect();
+    beside.cluster.sql("ALTER ROLE postgres IN DATABASE postgres SET work_mem = '8MB'");
+    let had = many.iter_mut().map(|peer| {
+        asks(peer, "BEGIN");
+        asks(peer, "SHOW work_mem").value().map(str::to_owned)
+    });
+    assert!(had.collect::<Vec<_>>().contains(&Some("8MB".to_owned())));
+    beside.cluster.sql("ALTER ROLE postgres IN DATABASE postgres RESET work_mem");
+    for peer in &mut many {
+        asks(peer, "COMMIT");
+    }
+    wait::until("all have the default of now", SECONDS, || {
+        let had = many.iter_mut().map(|peer| {
+            asks(peer, "BEGIN");
+            asks(peer, "SHOW work_mem").value() == Some("7MB")
+        });
+        let have = had.collect::<Vec<_>>();
+        for peer in &mut many {
+            asks(peer, "COMMIT");
+        }
+        !have.contains(&false)
+    });
+}
+
+#[test]
 fn a_setting_that_is_reported_is_reported_to_new_clients_as_it_is_now() {
     let beside = Beside::new("CREATE ROLE app LOGIN", "");
     let told = || {

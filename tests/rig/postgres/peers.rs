@@ -1,7 +1,9 @@
 //! What else stands between clients and PostgreSQL, to be compared with: PgBouncer and HAProxy, and
-//! PgDog, PgCat and Odyssey where they are installed. Each has one thread that serves clients.
+//! PgDog, PgCat, pg_doorman and Odyssey where they are installed. Each has one thread that serves
+//! clients.
 
 mod installed;
+mod pgbouncer;
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -12,9 +14,13 @@ use tempfile::TempDir;
 use super::{SUPERUSER, account};
 use crate::places;
 use crate::process::Process;
+pub use installed::Optional;
+pub use pgbouncer::{Bouncer, Pooling};
 
 /// Clients that a proxy has to take at a time.
 const CLIENTS: usize = 7_000;
+/// The configuration's name: pg_doorman tells its format by it, the others do not care.
+const CONFIGURATION: &str = "configuration.toml";
 
 /// A proxy on loopback in front of a server that trusts everyone.
 #[derive(Debug)]
@@ -27,62 +33,22 @@ pub struct Peer {
     _dir: TempDir,
 }
 
-/// When PgBouncer's clients give up their server connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pooling {
-    /// When they go.
-    Session,
-    /// After each transaction.
-    Transaction,
-}
-
 impl Peer {
     fn start(
         name: &'static str,
-        program: &str,
+        program: &Path,
         configuration: impl FnOnce(&Path, SocketAddr) -> String,
         arguments: impl FnOnce(&mut Command, &Path),
     ) -> Self {
         let (dir, address) = (account::directory(), places::free_address());
-        let file = dir.path().join("configuration");
+        let file = dir.path().join(CONFIGURATION);
         std::fs::write(&file, configuration(dir.path(), address)).expect("a file can be written");
-        let mut command = Command::new(places::need(program));
+        let mut command = Command::new(program);
         account::set(&mut command);
         arguments(&mut command, &file);
         let mut process = Process::start(name, &mut command, &dir.path().join("log"));
         process.wait_ready(|| TcpStream::connect(address).is_ok());
         Self { name, process, address, _dir: dir }
-    }
-
-    /// PgBouncer, with so many server connections for a user and a database.
-    ///
-    /// # Panics
-    /// When it is missing or does not start.
-    pub fn pgbouncer(server: SocketAddr, pooling: Pooling, connections: usize) -> Self {
-        let (name, mode) = match pooling {
-            Pooling::Session => ("PgBouncer (session)", "session"),
-            Pooling::Transaction => ("PgBouncer", "transaction"),
-        };
-        let configuration = |dir: &Path, at: SocketAddr| {
-            let users = dir.join("users");
-            std::fs::write(&users, format!("\"{SUPERUSER}\" \"\"\n")).expect("a file");
-            format!(
-                "[databases]\n* = host={} port={}\n[pgbouncer]\nlisten_addr = {}\n\
-                 listen_port = {}\nunix_socket_dir =\nauth_type = trust\nauth_file = {}\n\
-                 admin_users = {SUPERUSER}\n\
-                 pool_mode = {mode}\ndefault_pool_size = {connections}\n\
-                 max_client_conn = {CLIENTS}\nlog_connections = 0\nlog_disconnections = 0\n\
-                 ignore_startup_parameters = extra_float_digits\n",
-                server.ip(),
-                server.port(),
-                at.ip(),
-                at.port(),
-                users.display()
-            )
-        };
-        Self::start(name, "pgbouncer", configuration, |command, file| {
-            command.arg(file);
-        })
     }
 
     /// HAProxy with one thread, which passes on bytes.
@@ -97,7 +63,7 @@ impl Peer {
                  listen postgres\n  bind {at}\n  server primary {server}\n"
             )
         };
-        Self::start("HAProxy", "haproxy", configuration, |command, file| {
+        Self::start("HAProxy", &places::need("haproxy"), configuration, |command, file| {
             command.arg("-db").arg("-f").arg(file);
         })
     }

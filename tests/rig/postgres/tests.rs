@@ -1,4 +1,4 @@
-use super::{Auth, Cluster, PASSWORD, Peer, Pooling, SUPERUSER, Setup};
+use super::{Auth, Bouncer, Cluster, PASSWORD, Peer, Pooling, SUPERUSER, Setup};
 use crate::wait;
 
 #[test]
@@ -49,9 +49,12 @@ fn md5_is_checked_by_md5() {
 #[test]
 fn peers_pass_statements_on() {
     let cluster = Cluster::start();
-    let bouncer = Peer::pgbouncer(cluster.address, Pooling::Transaction, 2);
+    let usual = Bouncer::usual();
+    let pooling = Pooling::Transaction;
+    let bouncer = Peer::pgbouncer("PgBouncer", &usual, cluster.address, pooling, 2);
     let haproxy = Peer::haproxy(cluster.address);
-    let (installed, _) = Peer::installed(cluster.address, 2);
+    let installed: Vec<Peer> =
+        Peer::installed(cluster.address, 2).into_iter().filter_map(|one| one.peer.ok()).collect();
     for Peer { name, address, .. } in [bouncer, haproxy].iter().chain(&installed) {
         let mut config = pg::Config::new();
         config.host(&address.ip().to_string()).port(address.port()).user(SUPERUSER);

@@ -7,9 +7,11 @@ use rig::postgres::SUPERUSER;
 use rig::wait;
 
 use super::{BOUNCER, Mode, Stand, WEIR, Way};
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::{Series, Wanted};
 use crate::measure::anonymous_mib;
-use crate::report::{Row, at_most};
-use crate::{Outcome, Scale};
+use crate::report::{Row, unit};
 
 const CLIENTS: usize = 5_000;
 /// What connecting once leaves behind for good is not a client's.
@@ -26,23 +28,22 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let ways = stand.ways(Mode::Simple);
     let ours = kib_each(ways[WEIR], clients)?;
     let mut notes = Vec::new();
+    let mut series = vec![Series::new("Weir", unit::KIB, &[ours])];
     let poolers = ways.iter().enumerate().filter(|(at, way)| *at == BOUNCER || way.optional);
     for (_, pooler) in poolers {
         match kib_each(*pooler, clients) {
-            Ok(theirs) => notes.push(format!("{}: {theirs:.1} KiB", pooler.name)),
+            Ok(theirs) => {
+                notes.push(format!("{}: {theirs:.1} KiB", pooler.name));
+                series.push(Series::new(pooler.name, unit::KIB, &[theirs]));
+            }
             Err(error) if pooler.optional => notes.push(format!("{}: {error}", pooler.name)),
             Err(error) => return Err(error),
         }
     }
-    notes.extend(stand.missing.iter().cloned());
-    Ok(vec![Row {
-        figure: format!("memory (RssAnon) a client, {clients} idle clients"),
-        measured: format!("{ours:.1} KiB"),
-        to_reach: "8 KiB, beyond 4 KiB".to_owned(),
-        verdict: at_most(ours, 8.0),
-        notes,
-        repeat: String::new(),
-    }])
+    notes.extend(stand.missing());
+    let figure = format!("memory (RssAnon) a client, {clients} idle clients");
+    let row = Row::judged(figure, ours, unit::KIB, Wanted::at_most(8.0, 4.0));
+    Ok(vec![row.of(series).noted(notes)])
 }
 
 fn kib_each(way: Way, clients: usize) -> Outcome<f64> {

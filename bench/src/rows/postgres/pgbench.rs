@@ -8,7 +8,8 @@ use rig::postgres::{Cluster, SUPERUSER, program};
 
 use super::turns::Run;
 use super::{Mode, Way};
-use crate::{Outcome, Scale};
+use crate::Outcome;
+use crate::arguments::Scale;
 
 /// How fast clients connect at least, on a machine that is busy.
 const CONNECTS_PER_SECOND: u64 = 50;
@@ -41,11 +42,21 @@ fn pgbench(address: std::net::SocketAddr) -> Command {
 /// # Errors
 /// pgbench can't be run, or a transaction failed.
 pub fn select(way: Way, mode: Mode, clients: usize, duration: Duration) -> Outcome<Run> {
-    let arguments = ["--select-only", "--protocol", mode.name()];
-    run(way, &arguments, clients, duration, None)
+    run(way, &select_arguments(mode), clients, with_connecting(duration, clients), None)
 }
 
-/// Runs pgbench with these arguments; `dir` is where it logs.
+/// What has pgbench select one row by its key.
+pub fn select_arguments(mode: Mode) -> [&'static str; 3] {
+    ["--select-only", "--protocol", mode.name()]
+}
+
+/// Seconds for pgbench to run, so that a measurement of so long is left after connecting: its clock
+/// runs while it connects, and its rate leaves that out.
+pub fn with_connecting(duration: Duration, clients: usize) -> u64 {
+    duration.as_secs() + clients as u64 / CONNECTS_PER_SECOND
+}
+
+/// Runs pgbench with these arguments for so many seconds; `dir` is where it logs.
 ///
 /// # Errors
 /// pgbench can't be run, or a transaction failed.
@@ -53,14 +64,12 @@ pub fn run(
     way: Way,
     arguments: &[&str],
     clients: usize,
-    duration: Duration,
+    seconds: u64,
     dir: Option<&Path>,
 ) -> Outcome<Run> {
     let mut command = pgbench(way.address);
     command.args(["--no-vacuum", "--client", &clients.to_string()]);
     command.args(["--jobs", &clients.min(2).to_string()]);
-    // Its clock runs while it connects, and its rate leaves that out.
-    let seconds = duration.as_secs() + clients as u64 / CONNECTS_PER_SECOND;
     command.args(["--time", &seconds.to_string()]).args(arguments).arg(SUPERUSER);
     if let Some(dir) = dir {
         command.current_dir(dir);

@@ -1,9 +1,11 @@
 //! `pgbench -S`: one row by its key, at few and at many clients.
 
-use super::turns::{Seen, take_turns};
+use super::turns::{Seen, series, take_turns};
 use super::{BOUNCER, DIRECT, Mode, Stand, WEIR, pgbench};
-use crate::report::{Row, Verdict, at_least, at_most, median};
-use crate::{Outcome, Scale};
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::Wanted;
+use crate::report::{Row, median, unit};
 
 /// One figure: Weir's rate over another's.
 struct Figure {
@@ -42,42 +44,44 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         let run = |way| pgbench::select(way, mode, clients, scale.duration);
         let seen = take_turns(&stand.ways(mode), scale, run)?;
         let mut notes: Vec<_> = seen.iter().map(Seen::line).collect();
-        notes.extend(stand.missing.iter().cloned());
+        notes.extend(stand.missing());
         let here = |figure: &&Figure| figure.mode == mode && figure.clients == clients;
         for figure in FIGURES.iter().filter(here) {
             table.push(row(figure, &seen, std::mem::take(&mut notes)));
         }
-        if (mode, clients) == (Mode::Simple, 256) {
-            table.push(cpu(&seen));
+        match (mode, clients) {
+            (Mode::Simple, 256) => table.push(cpu(&seen)),
+            (Mode::Prepared, 256) => {
+                table.extend(stand.rows_over_optional(&name(mode, clients), &seen));
+            }
+            _ => {}
         }
     }
     Ok(table)
 }
 
+/// What such a run is called.
+pub fn name(mode: Mode, clients: usize) -> String {
+    format!("pgbench -S -M {}, {clients} clients", mode.name())
+}
+
+/// What repeats it.
+pub fn command(mode: Mode, clients: usize) -> String {
+    format!("pgbench -S -n -M {} -c {clients} -j {}", mode.name(), clients.min(2))
+}
+
 fn row(figure: &Figure, seen: &[Seen], notes: Vec<String>) -> Row {
     let Figure { mode, clients, over, to_reach, beyond } = *figure;
     let ratio = seen[WEIR].rate() / seen[over].rate();
-    let mode = mode.name();
-    Row {
-        figure: format!("pgbench -S -M {mode}, {clients} clients / {}", seen[over].way.name),
-        measured: format!("{ratio:.2}"),
-        to_reach: format!("{to_reach}, beyond {beyond}"),
-        verdict: at_least(ratio, to_reach),
-        notes,
-        repeat: format!("pgbench -S -n -M {mode} -c {clients} -j {}", clients.min(2)),
-    }
+    let figure = format!("{} / {}", name(mode, clients), seen[over].way.name);
+    Row::judged(figure, ratio, unit::RATIO, Wanted::at_least(to_reach, beyond))
+        .of(series(seen))
+        .noted(notes)
+        .repeat(command(mode, clients))
 }
 
 fn cpu(seen: &[Seen]) -> Row {
     let ratio = median(&seen[WEIR].cpu_us) / median(&seen[BOUNCER].cpu_us);
-    let verdict =
-        if ratio.is_finite() { at_most(ratio, 0.6) } else { Verdict::Failed("no CPU".to_owned()) };
-    Row {
-        figure: "CPU time a statement at 256 clients / PgBouncer".to_owned(),
-        measured: format!("{ratio:.2}"),
-        to_reach: "0.6, beyond 0.4".to_owned(),
-        verdict,
-        notes: Vec::new(),
-        repeat: String::new(),
-    }
+    let figure = "CPU time a statement at 256 clients / PgBouncer";
+    Row::judged(figure, ratio, unit::RATIO, Wanted::at_most(0.6, 0.4)).of(series(seen))
 }

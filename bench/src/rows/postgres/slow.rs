@@ -6,10 +6,12 @@ use std::thread;
 
 use rig::places;
 
-use super::pgbench::{self, run};
+use super::pgbench::{self, run, with_connecting};
 use super::{Stand, Way};
-use crate::report::{Row, at_most, median};
-use crate::{Outcome, Scale};
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::{Series, Wanted};
+use crate::report::{Row, median, unit};
 
 /// Short statements a second, far below what the machine can do, so that waiting is what is seen.
 const RATE: &str = "500";
@@ -45,23 +47,23 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         slow?;
     }
     let ratio = median(&beside) / median(&alone);
-    Ok(vec![Row {
-        figure: "p99 of short statements beside statements of 1 s / alone".to_owned(),
-        measured: format!("{ratio:.2}"),
-        to_reach: "1.5, beyond 1.1".to_owned(),
-        verdict: at_most(ratio, 1.5),
-        notes: vec![format!(
-            "p99 {:.0} us alone, {:.0} us beside {SLOW_CLIENTS} clients with statements of 1 s",
-            median(&alone),
-            median(&beside)
-        )],
-        repeat: format!("pgbench -S -n -R {RATE} -c {CLIENTS} -l"),
-    }])
+    let figure = "p99 of short statements beside statements of 1 s / alone";
+    let note = format!(
+        "p99 {:.0} us alone, {:.0} us beside {SLOW_CLIENTS} clients with statements of 1 s",
+        median(&alone),
+        median(&beside)
+    );
+    let row = Row::judged(figure, ratio, unit::RATIO, Wanted::at_most(1.5, 1.1))
+        .of(vec![Series::new("alone", unit::US, &alone), Series::new("beside", unit::US, &beside)])
+        .noted(vec![note])
+        .repeat(format!("pgbench -S -n -R {RATE} -c {CLIENTS} -l"));
+    Ok(vec![row])
 }
 
 fn neighbours(way: Way, script: &Path, scale: &Scale) -> Result<(), String> {
     let file = script.display().to_string();
-    let run = run(way, &["--file", &file], SLOW_CLIENTS, scale.duration, None);
+    let seconds = with_connecting(scale.duration, SLOW_CLIENTS);
+    let run = run(way, &["--file", &file], SLOW_CLIENTS, seconds, None);
     run.map(drop).map_err(|error| error.to_string())
 }
 
@@ -69,7 +71,8 @@ fn neighbours(way: Way, script: &Path, scale: &Scale) -> Result<(), String> {
 fn p99_us(way: Way, scale: &Scale) -> Outcome<f64> {
     let dir = places::directory();
     let arguments = ["--select-only", "--rate", RATE, "--log"];
-    run(way, &arguments, CLIENTS, scale.duration, Some(dir.path()))?;
+    let seconds = with_connecting(scale.duration, CLIENTS);
+    run(way, &arguments, CLIENTS, seconds, Some(dir.path()))?;
     let mut times: Vec<f64> = Vec::new();
     for file in std::fs::read_dir(dir.path())?.flatten() {
         // client, transaction, time in microseconds, script, seconds, microseconds, lag

@@ -3,10 +3,12 @@
 
 use rig::weir::Weir;
 
-use super::turns::{Seen, take_turns};
+use super::turns::{Seen, series, take_turns};
 use super::{Mode, of, pgbench, server, weir};
-use crate::report::{Row, at_least};
-use crate::{Outcome, Scale};
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::Wanted;
+use crate::report::{Row, unit};
 
 const CLIENTS: usize = 64;
 
@@ -37,14 +39,12 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let ratio = seen[1].rate() / seen[0].rate();
     let mut notes: Vec<_> = seen.iter().map(Seen::line).collect();
     notes.push(format!("the first replica's share of two, a round each: {}", shares.join(", ")));
-    Ok(vec![Row {
-        figure: format!("pgbench -S, {CLIENTS} clients, over two replicas / over one"),
-        measured: format!("{ratio:.2}"),
-        to_reach: "0.95, beyond 1.1".to_owned(),
-        verdict: at_least(ratio, 0.95),
-        notes,
-        repeat: format!("pgbench -S -n -M simple -c {CLIENTS} -j 2"),
-    }])
+    let figure = format!("pgbench -S, {CLIENTS} clients, over two replicas / over one");
+    let row = Row::judged(figure, ratio, unit::RATIO, Wanted::at_least(0.95, 1.1))
+        .of(series(&seen))
+        .noted(notes)
+        .repeat(format!("pgbench -S -n -M simple -c {CLIENTS} -j 2"));
+    Ok(vec![row])
 }
 
 /// Reads that each of two replicas was asked.

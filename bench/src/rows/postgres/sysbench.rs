@@ -4,14 +4,17 @@
 //! prepared statements when it pools transactions.
 
 use std::process::Command;
+use std::time::Duration;
 
 use rig::places;
 use rig::postgres::{Cluster, SUPERUSER};
 
-use super::turns::{Run, Seen, take_turns};
+use super::turns::{Run, Seen, series, take_turns};
 use super::{BOUNCER, DIRECT, Mode, Stand, WEIR, Way};
-use crate::report::{Row, Verdict, at_least, median};
-use crate::{Outcome, Scale};
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::Wanted;
+use crate::report::{Row, median, unit};
 
 const THREADS: usize = 64;
 const TABLES: &str = "4";
@@ -41,16 +44,19 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let ways = stand.ways(Mode::Simple);
     let (mut rows, mut table) = (Vec::new(), Table::default());
     for script in &SCRIPTS {
-        let seen = take_turns(&ways, scale, |way| run(way, script.name, &size, scale))?;
+        let seen =
+            take_turns(&ways, scale, |way| run(way, script.name, &size, scale.duration, &[]))?;
         let mut notes: Vec<_> = seen.iter().map(Seen::line).collect();
-        notes.extend(stand.missing.iter().cloned());
-        let [direct, bouncer, weir] = [DIRECT, BOUNCER, WEIR].map(|place| &seen[place]);
-        rows.push(row(script.name, direct, weir, script.over_direct, notes));
+        notes.extend(stand.missing());
+        rows.push(row(script.name, &seen, DIRECT, script.over_direct).noted(notes));
         if let Some(wanted) = script.over_bouncer {
-            rows.push(row(script.name, bouncer, weir, wanted, Vec::new()));
+            rows.push(row(script.name, &seen, BOUNCER, wanted));
         }
-        table.add(script.name, direct);
-        table.add(script.name, weir);
+        if script.name == "oltp_read_only" {
+            rows.extend(stand.rows_over_optional(&name(script.name), &seen));
+        }
+        table.add(script.name, &seen[DIRECT]);
+        table.add(script.name, &seen[WEIR]);
     }
     rows.push(table.row());
     Ok(rows)
@@ -78,33 +84,21 @@ impl Table {
     }
 
     fn row(self) -> Row {
-        Row {
-            figure: "sysbench: queries and transactions a second".to_owned(),
-            measured: "see below".to_owned(),
-            to_reach: "-".to_owned(),
-            verdict: Verdict::Beside,
-            notes: self.0,
-            repeat: String::new(),
-        }
+        Row::notes_on("sysbench: queries and transactions a second", self.0)
     }
 }
 
-fn row(
-    script: &str,
-    other: &Seen,
-    weir: &Seen,
-    (to_reach, beyond): (f64, f64),
-    notes: Vec<String>,
-) -> Row {
-    let ratio = weir.rate() / other.rate();
-    Row {
-        figure: format!("sysbench {script}, {THREADS} threads / {}", other.way.name),
-        measured: format!("{ratio:.2}"),
-        to_reach: format!("{to_reach}, beyond {beyond}"),
-        verdict: at_least(ratio, to_reach),
-        notes,
-        repeat: format!("sysbench {script} --threads={THREADS} --db-ps-mode=disable"),
-    }
+/// What such a run is called.
+pub fn name(script: &str) -> String {
+    format!("sysbench {script}, {THREADS} threads")
+}
+
+fn row(script: &str, seen: &[Seen], over: usize, (least, beyond): (f64, f64)) -> Row {
+    let ratio = seen[WEIR].rate() / seen[over].rate();
+    let figure = format!("{} / {}", name(script), seen[over].way.name);
+    Row::judged(figure, ratio, unit::RATIO, Wanted::at_least(least, beyond))
+        .of(series(seen))
+        .repeat(format!("sysbench {script} --threads={THREADS} --db-ps-mode=disable"))
 }
 
 fn sysbench(address: std::net::SocketAddr, script: &str, size: &str) -> Command {
@@ -117,16 +111,24 @@ fn sysbench(address: std::net::SocketAddr, script: &str, size: &str) -> Command 
     command
 }
 
-fn fill(cluster: &Cluster, size: &str) {
+/// Fills a server with tables of `size` rows.
+///
+/// # Panics
+/// When that fails.
+pub fn fill(cluster: &Cluster, size: &str) {
     let mut command = sysbench(cluster.address, "oltp_read_write", size);
     let done = command.arg("prepare").output().expect("sysbench can be started");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
 }
 
-fn run(way: Way, script: &str, size: &str, scale: &Scale) -> Outcome<Run> {
+/// Runs a script at [`THREADS`] threads; `more` are further arguments.
+///
+/// # Errors
+/// sysbench can't be run, or gives no figures.
+pub fn run(way: Way, script: &str, size: &str, duration: Duration, more: &[&str]) -> Outcome<Run> {
     let mut command = sysbench(way.address, script, size);
     command.arg(format!("--threads={THREADS}")).arg("--percentile=99");
-    command.arg(format!("--time={}", scale.duration.as_secs()));
+    command.arg(format!("--time={}", duration.as_secs())).args(more);
     let done = command.arg("run").output()?;
     let said = String::from_utf8_lossy(&done.stdout);
     // As `    queries:                             1234 (411.33 per sec.)`.

@@ -1,9 +1,11 @@
 //! The ways to a server in turns, so that whatever else happens on the machine meets them all.
 
 use super::Way;
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::Series;
 use crate::measure::Usage;
-use crate::report::median;
-use crate::{Outcome, Scale};
+use crate::report::{median, unit};
 
 /// What one run came to.
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +71,23 @@ impl Seen {
         };
         format!("{name}: {:.0} statements/s{cpu}", self.rate())
     }
+}
+
+/// Every round of all ways.
+pub fn series(seen: &[Seen]) -> Vec<Series> {
+    let of = |seen: &Seen| {
+        let name = seen.way.name;
+        let mut all = vec![Series::new(name, unit::STATEMENTS, &seen.per_second)];
+        if seen.transactions_per_second != seen.per_second {
+            let transactions = &seen.transactions_per_second;
+            all.push(Series::new(name, unit::TRANSACTIONS, transactions));
+        }
+        if !seen.cpu_us.is_empty() {
+            all.push(Series::new(name, unit::CPU_US, &seen.cpu_us));
+        }
+        all
+    };
+    seen.iter().filter(|seen| seen.failed.is_none()).flat_map(of).collect()
 }
 
 /// Runs `run` once a round for each way.

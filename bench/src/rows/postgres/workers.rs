@@ -1,10 +1,11 @@
 //! `pgbench -S` through one worker and through two: what a statement costs each, and what the
 //! second adds where servers and clients leave it a core to run on.
 
-use super::turns::{Seen, take_turns};
+use super::turns::{Seen, series, take_turns};
 use super::{Mode, of, pgbench, server, settle, weir};
-use crate::report::{Row, Verdict, median};
-use crate::{Outcome, Scale};
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::report::{Row, median, unit};
 
 const CLIENTS: usize = 256;
 
@@ -23,12 +24,14 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let [one, two] = [&seen[0], &seen[1]];
     let rate = two.rate() / one.rate();
     let cpu = median(&two.cpu_us) / median(&one.cpu_us);
-    Ok(vec![Row {
-        figure: format!("pgbench -S, {CLIENTS} clients, 2 workers / 1 worker"),
-        measured: format!("{rate:.2}, CPU time a statement {cpu:.2}"),
-        to_reach: "-".to_owned(),
-        verdict: Verdict::Beside,
-        notes: seen.iter().map(Seen::line).collect(),
-        repeat: format!("pgbench -S -n -M simple -c {CLIENTS} -j 2"),
-    }])
+    let all = series(&seen);
+    let row = |figure: String, ratio| {
+        let repeat = format!("pgbench -S -n -M simple -c {CLIENTS} -j 2");
+        Row::beside(figure, ratio, unit::RATIO).of(all.clone()).repeat(repeat)
+    };
+    Ok(vec![
+        row(format!("pgbench -S, {CLIENTS} clients, 2 workers / 1 worker"), rate)
+            .noted(seen.iter().map(Seen::line).collect()),
+        row(format!("CPU time a statement, {CLIENTS} clients, 2 workers / 1 worker"), cpu),
+    ])
 }

@@ -2,8 +2,10 @@
 
 use std::io::Write as _;
 
-use crate::report::{Row, at_most};
-use crate::{Outcome, Scale};
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::Wanted;
+use crate::report::{Row, unit};
 
 use super::bodies::Bodies;
 use super::{Client, load, weir};
@@ -36,15 +38,12 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let q = "SELECT mean(v) FROM d WHERE time >= '2015-01-01' AND time < '2025-01-01' \
              GROUP BY time(52w), host";
     let took = client.ask(q)?.1;
-    Ok(vec![Row {
-        figure: "1,000,000 rows over ten years: peak memory (RssAnon)".to_owned(),
-        measured: format!("{:.0} MiB", loaded.peak_mib),
-        to_reach: format!("within the limit, {MIB_MAX:.0} MiB"),
-        verdict: at_most(loaded.peak_mib, MIB_MAX),
-        notes: vec![
+    let figure = "1,000,000 rows over ten years: peak memory (RssAnon)";
+    let row = Row::judged(figure, loaded.peak_mib, unit::MIB, Wanted::within(MIB_MAX))
+        .noted(vec![
             format!("{:.0} rows/s", loaded.per_second(rows)),
             format!("mean by year and host: {:.1} ms", took.as_secs_f64() * 1e3),
-        ],
-        repeat: "make bench ARGS=\"--only store-decade\"".to_owned(),
-    }])
+        ])
+        .repeat("make bench ARGS=\"--only store-decade\"");
+    Ok(vec![row])
 }

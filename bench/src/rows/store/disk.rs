@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::{Series, Wanted};
 use crate::measure::disk_bytes;
-use crate::report::{Row, at_least, at_most};
-use crate::{Outcome, Scale};
+use crate::report::{Row, unit};
 
 use super::bodies::{Bodies, START_NS};
-use super::queries::ratio;
+use super::queries::compare;
 use super::{Client, influxdb, load, weir};
 
 const HOSTS: u64 = 100;
@@ -92,12 +94,14 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let ours_bytes = settled_bytes(&store);
     let share = ours_bytes as f64 / theirs_bytes as f64;
     let per_value = |bytes: u64| bytes as f64 / (rows * FIELDS as u64) as f64;
-    let disk = Row {
-        figure: "bytes on disk for the numeric data / InfluxDB".to_owned(),
-        measured: format!("{share:.2}"),
-        to_reach: "1.0, beyond 0.6".to_owned(),
-        verdict: at_most(share, 1.0),
-        notes: vec![
+    let repeat = "make bench ARGS=\"--only store-disk\"";
+    let figure = "bytes on disk for the numeric data / InfluxDB";
+    let disk = Row::judged(figure, share, unit::RATIO, Wanted::at_most(1.0, 0.6))
+        .of(vec![
+            Series::new("InfluxDB", unit::BYTES, &[theirs_bytes as f64]),
+            Series::new("Weir", unit::BYTES, &[ours_bytes as f64]),
+        ])
+        .noted(vec![
             format!(
                 "{HOSTS} hosts, {FIELDS} fields, every {EVERY_SECONDS} s, {rows} rows, flushed \
                  and compacted"
@@ -105,9 +109,8 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
             format!("InfluxDB {theirs_bytes}, {:.2} a value", per_value(theirs_bytes)),
             format!("Weir's store {ours_bytes}, {:.2} a value", per_value(ours_bytes)),
             format!("Weir's journal keeps {} to use again", disk_bytes(&journal)),
-        ],
-        repeat: "make bench ARGS=\"--only store-disk\"".to_owned(),
-    };
+        ])
+        .repeat(repeat);
     let seconds = rows / HOSTS * EVERY_SECONDS;
     let from = START_NS + seconds / 3 * 1_000_000_000;
     let to = from + (6 * 3_600).min(seconds / 2) * 1_000_000_000;
@@ -115,16 +118,15 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         "SELECT mean(f0) FROM node WHERE time >= {from} AND time < {to} GROUP BY time(1m), host"
     );
     let (mut theirs, mut ours) = (Client::open(server.address)?, Client::open(weir.http)?);
-    let windows = match ratio(&mut theirs, &mut ours, &q) {
-        Ok((ratio, note)) => Row {
-            figure: "mean over 6 h by time(1m) and host, InfluxDB's time / ours".to_owned(),
-            measured: format!("{ratio:.1}"),
-            to_reach: "5, beyond 20".to_owned(),
-            verdict: at_least(ratio, 5.0),
-            notes: vec![note],
-            repeat: "make bench ARGS=\"--only store-disk\"".to_owned(),
-        },
-        Err(error) => Row::failed("mean over 6 h by time(1m) and host", &error.to_string()),
+    let figure = "mean over 6 h by time(1m) and host, InfluxDB's time / ours";
+    let windows = match compare(&mut theirs, &mut ours, &q) {
+        Ok(compared) => {
+            Row::judged(figure, compared.ratio, unit::RATIO, Wanted::at_least(5.0, 20.0))
+                .of(compared.series.into())
+                .noted(vec![compared.note])
+                .repeat(repeat)
+        }
+        Err(error) => Row::failed(figure, &error.to_string()),
     };
     Ok(vec![disk, windows])
 }

@@ -1,7 +1,9 @@
 //! The field report's 10,000,000 rows, in batches of 30 and of 5,000.
 
-use crate::report::{Row, at_least, at_most, median};
-use crate::{Outcome, Scale};
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::{Series, Wanted};
+use crate::report::{Row, median, unit};
 
 use super::bodies::{self, Bodies};
 use super::{Loaded, disk_note, influxdb, load, weir};
@@ -56,32 +58,28 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let rows = bodies::REPORT_ROWS / scale.one_in;
     let mut table = Vec::new();
     let mut peak_mib: f64 = 0.0;
-    for (batch, least, to_reach) in [(30, 3.0, "3, beyond 8"), (5_000, 2.0, "2, beyond 5")] {
+    let repeat = "make bench ARGS=\"--only store-load\"";
+    for (batch, wanted) in [(30, Wanted::at_least(3.0, 8.0)), (5_000, Wanted::at_least(2.0, 5.0))] {
         let bodies = bodies::report(rows, batch);
         // A load takes long enough to be its own average.
         let (theirs, ours) = both(&bodies, rows, scale.rounds.min(1))?;
         let ratio = median(&ours.per_second) / median(&theirs.per_second);
         peak_mib = peak_mib.max(ours.peak_mib);
-        table.push(Row {
-            figure: format!("rows/s in batches of {batch}, 30 writers / InfluxDB"),
-            measured: format!("{ratio:.2}"),
-            to_reach: to_reach.to_owned(),
-            verdict: at_least(ratio, least),
-            notes: vec![
+        let figure = format!("rows/s in batches of {batch}, 30 writers / InfluxDB");
+        let row = Row::judged(figure, ratio, unit::RATIO, wanted)
+            .of(vec![
+                Series::new("InfluxDB", unit::ROWS, &theirs.per_second),
+                Series::new("Weir", unit::ROWS, &ours.per_second),
+            ])
+            .noted(vec![
                 theirs.line("InfluxDB"),
                 ours.line("Weir, durable"),
                 format!("{rows} rows, until count(int) has them all; {}", disk_note()?),
-            ],
-            repeat: "make bench ARGS=\"--only store-load\"".to_owned(),
-        });
+            ])
+            .repeat(repeat);
+        table.push(row);
     }
-    table.push(Row {
-        figure: "peak memory (RssAnon) while loading".to_owned(),
-        measured: format!("{peak_mib:.0} MiB"),
-        to_reach: "512 MiB, beyond 256 MiB".to_owned(),
-        verdict: at_most(peak_mib, 512.0),
-        notes: Vec::new(),
-        repeat: "make bench ARGS=\"--only store-load\"".to_owned(),
-    });
+    let (figure, wanted) = ("peak memory (RssAnon) while loading", Wanted::at_most(512.0, 256.0));
+    table.push(Row::judged(figure, peak_mib, unit::MIB, wanted).repeat(repeat));
     Ok(table)
 }

@@ -7,8 +7,10 @@ use std::time::Duration;
 use rig::wait;
 use serde_json::Value as Json;
 
-use crate::report::{Row, Verdict, at_least, median};
-use crate::{Outcome, Scale};
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::{Series, Wanted};
+use crate::report::{Row, Verdict, median, unit};
 
 use super::bodies::{self, Bodies, REPORT_STEP_NS, ReportRow, START_NS};
 use super::{Client, disk_note, influxdb, load, weir};
@@ -23,8 +25,7 @@ const RANGES: [u64; 2] = [236_400, 7_202];
 struct Figure {
     name: &'static str,
     queries: Vec<String>,
-    least: f64,
-    to_reach: &'static str,
+    wanted: Wanted,
 }
 
 fn figures(rows: u64) -> Vec<Figure> {
@@ -40,26 +41,23 @@ fn figures(rows: u64) -> Vec<Figure> {
         Figure {
             name: "select max(int) over all rows, InfluxDB's time / ours",
             queries: vec!["SELECT max(int) FROM stress".to_owned()],
-            least: 10.0,
-            to_reach: "10, beyond 40",
+            wanted: Wanted::at_least(10.0, 40.0),
         },
         Figure {
             name: "max and count of 236,400 and of 7,202 rows, likewise",
             queries: ranged.collect(),
-            least: 3.0,
-            to_reach: "3, beyond 10",
+            wanted: Wanted::at_least(3.0, 10.0),
         },
         Figure {
             name: "select * limit 1000, likewise",
             queries: vec!["SELECT * FROM stress LIMIT 1000".to_owned()],
-            least: 1.0,
-            to_reach: "1, beyond 3",
+            wanted: Wanted::at_least(1.0, 3.0),
         },
     ]
 }
 
-/// The answer and the median time in milliseconds.
-pub fn timed(client: &mut Client, q: &str) -> Outcome<(String, f64)> {
+/// The answer and all times in milliseconds.
+fn timed(client: &mut Client, q: &str) -> Outcome<(String, Vec<f64>)> {
     let mut answer = String::new();
     let mut all = Vec::new();
     for n in 0..WARM + TIMES {
@@ -69,7 +67,7 @@ pub fn timed(client: &mut Client, q: &str) -> Outcome<(String, f64)> {
             all.push(took.as_secs_f64() * 1e3);
         }
     }
-    Ok((answer, median(&all)))
+    Ok((answer, all))
 }
 
 /// Whether two answers are the same, computed floats to 1e-9: InfluxDB adds up in another order.
@@ -90,41 +88,53 @@ fn is_same(theirs: &Json, ours: &Json) -> bool {
     }
 }
 
-/// How many times longer InfluxDB takes, with a note; the answers must be the same.
-pub fn ratio(theirs: &mut Client, ours: &mut Client, q: &str) -> Outcome<(f64, String)> {
-    let (their_answer, their_ms) = timed(theirs, q)?;
-    let (our_answer, our_ms) = timed(ours, q)?;
+/// A query's times at both.
+pub struct Compared {
+    /// How many times longer InfluxDB takes.
+    pub ratio: f64,
+    /// The same in words.
+    pub note: String,
+    /// Every time.
+    pub series: [Series; 2],
+}
+
+/// Asks both; the answers must be the same.
+pub fn compare(theirs: &mut Client, ours: &mut Client, q: &str) -> Outcome<Compared> {
+    let (their_answer, their_times) = timed(theirs, q)?;
+    let (our_answer, our_times) = timed(ours, q)?;
     if !is_same(&serde_json::from_str(&their_answer)?, &serde_json::from_str(&our_answer)?) {
         let cut = |text: &str| text.chars().take(300).collect::<String>();
         let (theirs, ours) = (cut(&their_answer), cut(&our_answer));
         return Err(format!("{q}: InfluxDB answers {theirs}, Weir {ours}").into());
     }
+    let (their_ms, our_ms) = (median(&their_times), median(&our_times));
     let ratio = their_ms / our_ms;
     let note = format!("`{q}`: InfluxDB {their_ms:.2} ms, Weir {our_ms:.2} ms, {ratio:.1}");
-    Ok((ratio, note))
+    let series = [("InfluxDB", their_times), ("Weir", our_times)]
+        .map(|(name, times)| Series::new(format!("{name}, {q}"), unit::MS, &times));
+    Ok(Compared { ratio, note, series })
 }
 
 fn measured(theirs: &mut Client, ours: &mut Client, rows: u64, when: &str) -> Vec<Row> {
     let mut table = Vec::new();
     for figure in figures(rows) {
-        let (mut worst, mut notes, mut failed) = (f64::INFINITY, Vec::new(), None);
+        let (mut worst, mut failed) = (f64::INFINITY, None);
+        let (mut notes, mut series) = (Vec::new(), Vec::new());
         for q in &figure.queries {
-            match ratio(theirs, ours, q) {
-                Ok((ratio, note)) => {
-                    worst = worst.min(ratio);
-                    notes.push(note);
+            match compare(theirs, ours, q) {
+                Ok(compared) => {
+                    worst = worst.min(compared.ratio);
+                    notes.push(compared.note);
+                    series.extend(compared.series);
                 }
                 Err(error) => failed = Some(Verdict::Failed(error.to_string())),
             }
         }
-        let row = Row {
-            figure: format!("{}{when}", figure.name),
-            measured: format!("{worst:.1}"),
-            to_reach: figure.to_reach.to_owned(),
-            verdict: at_least(worst, figure.least),
-            notes,
-            repeat: "make bench ARGS=\"--only store-queries\"".to_owned(),
-        };
+        let name = format!("{}{when}", figure.name);
+        let row = Row::judged(name, worst, unit::RATIO, figure.wanted)
+            .of(series)
+            .noted(notes)
+            .repeat("make bench ARGS=\"--only store-queries\"");
         table.push(row.unless(failed));
     }
     table

@@ -3,9 +3,11 @@
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::Wanted;
 use crate::measure::anonymous_mib;
-use crate::report::{Row, at_most};
-use crate::{Outcome, Scale};
+use crate::report::{Row, unit};
 
 use super::bodies::{Bodies, START_NS};
 use super::{Client, load, weir};
@@ -63,23 +65,11 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     notes.insert(0, format!("{series} series loaded in {:.1} s", loaded.took.as_secs_f64()));
     notes.push(format!("after the restart the longest took {:.1} ms", again.as_secs_f64() * 1e3));
     let seconds = restart.as_secs_f64();
-    let repeat = "make bench ARGS=\"--only store-series\"".to_owned();
+    let repeat = "make bench ARGS=\"--only store-series\"";
+    let (time, memory) = (Wanted::at_most(10.0, 3.0), Wanted::at_most(1_024.0, 512.0));
+    let restarted = "1,000,000 series: restart after kill -9";
     Ok(vec![
-        Row {
-            figure: "1,000,000 series: restart after kill -9".to_owned(),
-            measured: format!("{seconds:.2} s"),
-            to_reach: "10 s, beyond 3 s".to_owned(),
-            verdict: at_most(seconds, 10.0),
-            notes,
-            repeat: repeat.clone(),
-        },
-        Row {
-            figure: "1,000,000 series: memory (RssAnon)".to_owned(),
-            measured: format!("{mib:.0} MiB"),
-            to_reach: "1 GiB, beyond 512 MiB".to_owned(),
-            verdict: at_most(mib, 1_024.0),
-            notes: Vec::new(),
-            repeat,
-        },
+        Row::judged(restarted, seconds, unit::SECONDS, time).noted(notes).repeat(repeat),
+        Row::judged("1,000,000 series: memory (RssAnon)", mib, unit::MIB, memory).repeat(repeat),
     ])
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::handle::Shared;
+use super::patience::{Outcome, Patience};
 use super::{Broken, Event, Handle, Limits, Orphan, Protocol};
 use crate::scratch::Scratch;
 
@@ -27,9 +28,20 @@ pub trait Owner<T> {
     /// Something that belongs to no request.
     fn aside(&mut self, bytes: &[u8]);
 
-    /// The lane took no request, and now it would. Called once a read, after the replies, when
-    /// the lane's task is done with it: pushing is allowed here.
+    /// The lane took no request, and now it would. Called once a turn of the lane's task, when
+    /// that is done with it: pushing is allowed here.
     fn room(&mut self) {}
+
+    /// Ready unless whoever hears the reply takes it more slowly than it comes. While it is not,
+    /// the lane takes no more requests and reads nothing, within [`Limits::patience`].
+    fn poll_taken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let _ = cx;
+        Poll::Ready(())
+    }
+
+    /// The patience with whoever takes the reply too slowly is at its end: others wait behind it.
+    /// What comes of the reply from now on is to reach nobody.
+    fn out_of_patience(&mut self) {}
 }
 
 /// Why a lane ended.
@@ -75,7 +87,9 @@ where
     let shared = Shared::new(protocol, limits);
     let handle = Handle::new(&shared);
     let unread = limits.unread;
-    let work = Work { shared, owner, scratch, rest: Vec::new(), unread, unflushed: false };
+    let patience = Patience::new(limits.patience);
+    let work =
+        Work { shared, owner, scratch, rest: Vec::new(), unread, patience, unflushed: false };
     (handle, Driver { work, io: Some(io) })
 }
 
@@ -100,6 +114,7 @@ struct Work<P, T, O> {
     /// What the protocol wants to see again with more behind it.
     rest: Vec<u8>,
     unread: usize,
+    patience: Patience,
     unflushed: bool,
 }
 
@@ -149,7 +164,42 @@ impl<P: Protocol, T, O: Owner<T>> Work<P, T, O> {
         if self.shared.closed.get() {
             return Some(Why::Closed);
         }
+        self.offer_room();
         self.is_drained().then_some(Why::Drained)
+    }
+
+    /// Tells those who wait that there is room, where there is.
+    fn offer_room(&mut self) {
+        if !self.shared.wanted.get() {
+            return;
+        }
+        let lane = self.shared.lane.borrow();
+        if lane.may_grow() || (lane.has_room() && self.shared.is_open()) {
+            drop(lane);
+            self.shared.wanted.set(false);
+            self.owner.room();
+        }
+    }
+
+    /// Whether nothing is to be read now: somebody does not take what was read.
+    fn holds_back(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.patience.is_none() {
+            return false;
+        }
+        let is_taken = self.owner.poll_taken(cx).is_ready();
+        let lane = self.shared.lane.borrow();
+        let (is_waited_for, is_large) = (lane.depth() > 1, lane.is_amid_large_reply());
+        drop(lane);
+        let outcome = self.patience.look(is_taken, is_waited_for, cx);
+        // Who is behind a large reply waits for as long as its client takes it: nobody else is to.
+        self.shared.stalled.set(outcome == Outcome::Wait || is_large);
+        if outcome == Outcome::Wait {
+            self.shared.heard.set(Instant::now());
+        }
+        if outcome == Outcome::Over {
+            self.owner.out_of_patience();
+        }
+        outcome == Outcome::Wait
     }
 
     fn is_drained(&self) -> bool {
@@ -179,19 +229,16 @@ impl<P: Protocol, T, O: Owner<T>> Work<P, T, O> {
 
     fn read_some<S: Io>(&mut self, io: &mut S, cx: &mut Context<'_>) -> Option<Why> {
         for _ in 0..TURN {
-            let had_room = self.shared.lane.borrow().has_room();
+            if self.holds_back(cx) {
+                return None;
+            }
             match self.read(io, cx) {
                 Poll::Pending => return None,
                 Poll::Ready(Ok(true)) => {}
                 Poll::Ready(Ok(false)) => return Some(Why::Eof),
                 Poll::Ready(Err(why)) => return Some(why),
             }
-            let lane = self.shared.lane.borrow();
-            self.shared.depth.set(lane.depth());
-            if !had_room && lane.has_room() {
-                drop(lane);
-                self.owner.room();
-            }
+            self.shared.depth.set(self.shared.lane.borrow().depth());
         }
         cx.waker().wake_by_ref();
         None
@@ -234,7 +281,9 @@ impl<P: Protocol, T, O: Owner<T>> Work<P, T, O> {
     fn split(&mut self, bytes: &[u8]) -> Result<usize, Why> {
         let owner = &mut self.owner;
         let mut lane = self.shared.lane.borrow_mut();
-        lane.received(bytes, Instant::now(), |event| match event {
+        let now = Instant::now();
+        self.shared.heard.set(now);
+        lane.received(bytes, now, |event| match event {
             Event::Reply { ticket, bytes, last } => owner.reply(ticket, bytes, last),
             Event::Aside(bytes) => owner.aside(bytes),
         })

@@ -16,6 +16,12 @@ pub(super) struct Shared<P, T> {
     waker: RefCell<Option<Waker>>,
     /// The task will run anyway, or can not write: there is no need to wake it.
     pub(super) awake: Cell<bool>,
+    /// When bytes came last, or were not read because of whoever takes them.
+    pub(super) heard: Cell<Instant>,
+    /// Somebody waits for room.
+    pub(super) wanted: Cell<bool>,
+    /// A reply is large, or not taken as fast as it comes: no request is taken meanwhile.
+    pub(super) stalled: Cell<bool>,
     pub(super) quarantined: Cell<bool>,
     pub(super) closed: Cell<bool>,
     handles: Cell<usize>,
@@ -28,6 +34,9 @@ impl<P: Protocol, T> Shared<P, T> {
             depth: Cell::new(0),
             waker: RefCell::new(None),
             awake: Cell::new(true),
+            heard: Cell::new(Instant::now()),
+            wanted: Cell::new(false),
+            stalled: Cell::new(false),
             quarantined: Cell::new(false),
             closed: Cell::new(false),
             handles: Cell::new(0),
@@ -36,6 +45,12 @@ impl<P: Protocol, T> Shared<P, T> {
 }
 
 impl<P, T> Shared<P, T> {
+    /// Whether requests are taken, where there is room.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        !self.quarantined.get() && !self.closed.get() && !self.stalled.get()
+    }
+
     /// Remembers whom to wake, which is almost always whom it was before.
     #[inline]
     pub(super) fn park(&self, waker: &Waker) {
@@ -78,11 +93,15 @@ impl<P: Protocol, T> Handle<P, T> {
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Full<T>> {
         let shared = &*self.0;
-        if shared.quarantined.get() || shared.closed.get() {
+        if !shared.is_open() {
+            shared.wanted.set(true);
             return Err(Full(ticket));
         }
         let Ok(mut lane) = shared.lane.try_borrow_mut() else { return Err(Full(ticket)) };
-        lane.push(ticket, replies, now, write)?;
+        if let Err(full) = lane.push(ticket, replies, now, write) {
+            shared.wanted.set(true);
+            return Err(full);
+        }
         shared.depth.set(lane.depth());
         drop(lane);
         if !shared.awake.get() {
@@ -94,8 +113,34 @@ impl<P: Protocol, T> Handle<P, T> {
     /// Whether a request would be taken.
     #[inline]
     pub fn has_room(&self) -> bool {
-        let open = !self.0.quarantined.get() && !self.0.closed.get();
-        open && self.0.lane.try_borrow().is_ok_and(|lane| lane.has_room())
+        self.0.is_open() && self.0.lane.try_borrow().is_ok_and(|lane| lane.has_room())
+    }
+
+    /// Whether a large reply, or one that is taken slowly, keeps it from taking requests.
+    #[inline]
+    pub fn is_stalled(&self) -> bool {
+        self.0.stalled.get()
+    }
+
+    /// Has [`Owner::room`](super::Owner::room) called once there is room, which there is not now.
+    pub fn want_room(&self) {
+        self.0.wanted.set(true);
+    }
+
+    /// See [`Lane::may_grow`].
+    pub fn may_grow(&self) -> bool {
+        self.0.lane.try_borrow().is_ok_and(|lane| lane.may_grow())
+    }
+
+    /// Sends more of the last request; see [`Lane::grow`]. Not from within its
+    /// [`Owner`](super::Owner).
+    pub fn grow(&self, is_last: bool, write: impl FnOnce(&mut Vec<u8>)) {
+        let Ok(mut lane) = self.0.lane.try_borrow_mut() else { return };
+        lane.grow(is_last, write);
+        drop(lane);
+        if !self.0.awake.get() {
+            self.0.wake();
+        }
     }
 
     /// Requests that are not answered yet.
@@ -113,6 +158,11 @@ impl<P: Protocol, T> Handle<P, T> {
     #[inline]
     pub fn head_age(&self, now: Instant) -> Option<Duration> {
         self.0.lane.try_borrow().ok()?.head_age(now)
+    }
+
+    /// For how long the server has sent nothing that could have been read.
+    pub fn silence(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.0.heard.get())
     }
 
     /// Looks at the ticket of the request that the server has to itself; see [`Lane::head`].

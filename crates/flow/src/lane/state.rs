@@ -9,6 +9,9 @@ use crate::buffer::Buffer;
 /// Memory of the outgoing buffer that an idle lane keeps.
 const KEEP: usize = 32 * 1024;
 
+/// A reply of more bytes is large.
+const LARGE: usize = 64 * 1024;
+
 const UNASKED: &str = "it answered what nobody had asked";
 const EARLY: &str = "it answered a request before all of it was sent";
 const BEYOND: &str = "the protocol went beyond the bytes it was given";
@@ -28,6 +31,10 @@ pub struct Lane<P, T> {
     head_start: u64,
     /// When the head came to be the head, or was sent, whichever was later.
     head_since: Option<Instant>,
+    /// Bytes of the head's reply that were handed over.
+    head_bytes: usize,
+    /// More of the last request is to come.
+    growing: bool,
     quarantined: bool,
     broken: Option<Broken>,
 }
@@ -54,6 +61,8 @@ impl<P: Protocol, T> Lane<P, T> {
             sent: 0,
             head_start: 0,
             head_since: None,
+            head_bytes: 0,
+            growing: false,
             quarantined: false,
             broken: None,
         }
@@ -90,7 +99,22 @@ impl<P: Protocol, T> Lane<P, T> {
     pub fn has_room(&self) -> bool {
         self.requests.len() < self.limits.depth
             && self.outgoing.len() < self.limits.unsent
+            && !self.growing
             && !self.quarantined
+    }
+
+    /// Whether more of a request that comes in pieces would be taken now.
+    pub fn may_grow(&self) -> bool {
+        self.growing && self.outgoing.len() < self.limits.unsent
+    }
+
+    /// Takes more of the last request, whose bytes come in pieces: no other is taken until one of
+    /// them `is_last`. Nothing is done where there is no request.
+    pub fn grow(&mut self, is_last: bool, write: impl FnOnce(&mut Vec<u8>)) {
+        let Some(last) = self.requests.back_mut() else { return };
+        write(self.outgoing.end());
+        last.end = self.sent + self.outgoing.len() as u64;
+        self.growing = !is_last;
     }
 
     /// What is to be written to the server.
@@ -167,7 +191,7 @@ impl<P: Protocol, T> Lane<P, T> {
     #[inline]
     fn fault(&self, what: What) -> Option<&'static str> {
         let Some(head) = self.requests.front() else { return Some(UNASKED) };
-        let whole = head.end <= self.sent;
+        let whole = head.end <= self.sent && !(self.growing && self.requests.len() == 1);
         if whole {
             return None;
         }
@@ -202,6 +226,7 @@ impl<P: Protocol, T> Lane<P, T> {
             return;
         }
         head.begun = true;
+        self.head_bytes += bytes.len();
         on(Event::Reply { ticket: &mut head.ticket, bytes, last });
     }
 
@@ -211,11 +236,18 @@ impl<P: Protocol, T> Lane<P, T> {
             self.head_start = done.end;
         }
         self.head_since = Some(now);
+        self.head_bytes = 0;
     }
 
     fn break_with(&mut self, why: &'static str) -> Broken {
         self.quarantined = true;
         *self.broken.insert(Broken(why))
+    }
+
+    /// Whether so much of the head's reply has come that nobody should wait behind the rest.
+    #[inline]
+    pub fn is_amid_large_reply(&self) -> bool {
+        self.head_bytes > LARGE
     }
 
     /// Requests that are not answered yet.

@@ -81,7 +81,7 @@ fn replies_go_to_the_tickets_in_their_order() {
 #[test]
 fn limits_give_the_ticket_back() {
     let now = Instant::now();
-    let limits = Limits { depth: 2, unsent: 10, unread: 100 };
+    let limits = Limits { depth: 2, unsent: 10, unread: 100, ..Limits::default() };
     let mut lane = Lane::new(Letters, limits);
     let write = |out: &mut Vec<u8>| out.extend_from_slice(&[b'x'; 100]);
     lane.push(0, 1, now, write).unwrap();

@@ -5,10 +5,11 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use flow::endpoint::Endpoint;
 use flow::limit::Limit;
 use flow::progress::Timeouts;
 use flow::stream::Stream;
-use flow::tcp::{Endpoint, bind};
+use flow::tcp::bind;
 use flow::workers::{Drained, Workers};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use watch::metrics::Registry;

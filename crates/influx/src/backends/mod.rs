@@ -49,6 +49,24 @@ pub struct Backend {
     standing: Standing,
 }
 
+/// A breaker as operators see it.
+fn breaker(name: &str, registry: &Registry) -> Breaker {
+    let labels = [("backend", name)];
+    let shown = health::Shown {
+        state: registry.gauge(
+            "weir_backend_breaker_state",
+            "Whether the backend is asked: 0 yes, 1 one trial is under way, 2 no.",
+            &labels,
+        ),
+        opened: registry.counter(
+            "weir_backend_breaker_opened_total",
+            "Times the backend failed so often that it was left alone for a while.",
+            &labels,
+        ),
+    };
+    Breaker::new(name, health::Settings::default(), shown)
+}
+
 impl Backend {
     /// A backend that nothing has been delivered to yet.
     ///
@@ -59,7 +77,7 @@ impl Backend {
             settings: settings.clone(),
             delivery: Arc::new(Client::new(settings)?),
             queries: Arc::new(Client::new(settings)?),
-            breaker: Breaker::new(&settings.name, health::Settings::default(), registry),
+            breaker: breaker(&settings.name, registry),
             standing: Standing::new(&settings.name, registry),
         })
     }

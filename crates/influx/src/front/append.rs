@@ -2,11 +2,11 @@
 
 use ::http::StatusCode;
 use journal::{AckError, AppendAndWaitError, AppendError};
-use watch::watchdog::Stage;
 use wire::influxql::Change;
 
 use super::answer::{self, Answer};
 use super::destination::Destination;
+use super::stages::{APPEND, PARSE};
 use super::{Front, Gateway, POINTS_KEPT_MAX};
 use crate::record;
 
@@ -54,7 +54,7 @@ impl Front {
         let kind = record::put_points_header(&mut header, db, &to.policy, ids)
             .map_err(|e| bad_request(&e.to_string()))?;
         let payload: [&[u8]; 2] = [&header, points];
-        let _stage = self.worker.pulse.enter_sized(Stage::Append, points.len());
+        let _stage = self.worker.pulse.enter_sized(&APPEND, points.len());
         self.appender
             .append(kind, count, false, &payload)
             .map_err(|error| self.gateway.append_refused(&error))
@@ -65,7 +65,7 @@ impl Front {
     /// left, and why the first of the others is not.
     pub(super) fn check(&self, to: &Destination, points: &mut Vec<u8>) -> Option<store::Checked> {
         let (checker, target) = self.checker.as_ref().zip(to.target)?;
-        let _stage = self.worker.pulse.enter_sized(Stage::Parse, points.len());
+        let _stage = self.worker.pulse.enter_sized(&PARSE, points.len());
         let checked = checker.borrow_mut().check(target.ids, points, super::now_ns());
         self.gateway.metrics.points_refused.add(u64::from(checked.dropped));
         Some(checked)

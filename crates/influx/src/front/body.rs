@@ -8,9 +8,10 @@ use flow::memory::{Memory, MemoryShare};
 use http::{HeaderMap, StatusCode, header};
 use http_body::Body;
 use http_body_util::BodyExt;
-use watch::watchdog::{Pulse, Stage};
+use watch::watchdog::Pulse;
 
 use super::answer::{self, Answer};
+use super::stages::DECOMPRESS;
 
 /// What is decompressed before it is looked whether there may be more.
 const PIECE_BYTES: usize = 64 << 10;
@@ -108,7 +109,7 @@ pub fn unfolded_at_once(
     if bytes.len() > COMPRESSED_AT_ONCE_MAX {
         return Ok(None);
     }
-    let _stage = pulse.enter_sized(Stage::Decompress, most);
+    let _stage = pulse.enter_sized(&DECOMPRESS, most);
     let within = max.min(most);
     match gunzip(bytes, within, &mut |_| Ok(())) {
         Err(refusal) if refusal.status() == StatusCode::PAYLOAD_TOO_LARGE && within < max => {

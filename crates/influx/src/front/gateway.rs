@@ -1,16 +1,17 @@
 //! The whole gateway as the program sees it: opened, bound, run on each worker, reloaded, drained.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
+use flow::endpoint::Endpoint;
+use flow::front::{self, Addresses, BindError, Prepared, Serving, Share, Sockets};
 use flow::limit::Limit;
 use flow::memory::{Memory, MemoryShare};
 use flow::tls::{Renewal, ServerTls, TlsError};
-use flow::{tcp, udp};
+use flow::udp;
 use http::HeaderValue;
 use journal::Journal;
 use sched::Slice;
@@ -35,6 +36,10 @@ use crate::delivery::StartError;
 const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
     Content-Type: application/json\r\nContent-Length: 33\r\nConnection: close\r\n\r\n\
     {\"error\":\"too many connections\"}\n";
+
+/// What the status calls the addresses of each kind.
+const HTTP: &str = "http";
+const UDP: &str = "udp";
 
 /// How often is looked whether memory can be given back, and after how many bytes it is worth it.
 const GIVE_BACK_LOOK: Duration = Duration::from_secs(5);
@@ -80,7 +85,7 @@ pub struct Gateway {
     pub(super) backends: Arc<Backends>,
     pub(super) auth: Authenticator,
     pub(super) metrics: Metrics,
-    http: tcp::Endpoint,
+    http: Endpoint,
     udp: udp::Endpoint,
     tls: Option<ServerTls>,
     connections: Limit,
@@ -98,31 +103,15 @@ pub struct Gateway {
     pub(super) creating: tokio::sync::Mutex<()>,
 }
 
-/// All sockets of the gateway, bound and not yet served.
-pub struct Listeners {
-    http: Vec<Vec<tcp::Listener>>,
-    udp: Vec<Vec<udp::Socket>>,
-    addresses: Addresses,
-}
-
-/// Where the gateway listens.
-#[derive(Debug, Clone, Serialize)]
-pub struct Addresses {
-    /// HTTP, or HTTPS with `tls`.
-    pub http: Vec<SocketAddr>,
-    /// UDP.
-    pub udp: Vec<SocketAddr>,
-}
-
 /// What `weir status` shows of the gateway.
 #[derive(Debug, Serialize)]
-pub struct Status {
+struct Status {
     /// Each backend.
-    pub backends: Vec<BackendStatus>,
+    backends: Vec<BackendStatus>,
     /// Points acknowledged since the start.
-    pub points_accepted: u64,
+    points_accepted: u64,
     /// Connections open now.
-    pub connections: usize,
+    connections: usize,
 }
 
 impl Gateway {
@@ -144,7 +133,7 @@ impl Gateway {
         let protocols = ["http/1.1"];
         let tls = settings.tls.as_ref().map(|tls| ServerTls::new(tls, &protocols)).transpose()?;
         let connections = Limit::new(settings.max_connections);
-        let http = tcp::Endpoint::new("influx", connections.clone(), &settings.timeouts, registry)
+        let http = Endpoint::new("influx", connections.clone(), &settings.timeouts, registry)
             .with_tls(tls.clone())
             .with_refusal(TOO_MANY);
         let (backends, catalogue) =
@@ -174,108 +163,6 @@ impl Gateway {
         }))
     }
 
-    /// Opens every socket, one a worker for each address, so that a port that is taken is an
-    /// error of the start.
-    ///
-    /// # Errors
-    /// The first address that cannot be had.
-    pub fn bind(&self, workers: usize) -> Result<Listeners, tcp::BindError> {
-        let settings = &self.live().settings;
-        let mut listeners = Listeners {
-            http: (0..workers).map(|_| Vec::new()).collect(),
-            udp: (0..workers).map(|_| Vec::new()).collect(),
-            addresses: Addresses { http: Vec::new(), udp: Vec::new() },
-        };
-        for address in &settings.listen {
-            let bound = tcp::bind(*address, workers)?;
-            listeners.addresses.http.extend(bound.first().map(tcp::Listener::address));
-            listeners.http.iter_mut().zip(bound).for_each(|(of, one)| of.push(one));
-        }
-        for port in &settings.udp {
-            let bound = udp::bind(port.listen, workers, port.receive_buffer.len())?;
-            listeners.addresses.udp.extend(bound.first().map(udp::Socket::address));
-            listeners.udp.iter_mut().zip(bound).for_each(|(of, one)| of.push(one));
-        }
-        Ok(listeners)
-    }
-
-    /// Serves one worker's share of the sockets until the worker drains.
-    pub async fn run_worker(self: Arc<Self>, share: Share, worker: flow::Worker) {
-        // A write waits for this thread twice, beside programs that compute.
-        sched::set_slice(Slice::Short);
-        let front = Rc::new(Front::new(self.clone(), worker.clone(), self.journal.appender()));
-        // Ends with the runtime: connections are served until the last of them has ended.
-        tokio::task::spawn_local(short::run(front.clone()));
-        let mut serving = tokio::task::JoinSet::new();
-        for listener in share.http {
-            let (endpoint, worker, front) = (self.http.clone(), worker.clone(), front.clone());
-            serving.spawn_local(async move {
-                let serve = move |stream, peer| connection::serve(front.clone(), stream, peer);
-                endpoint.serve(listener, &worker, serve).await
-            });
-        }
-        let ports = self.live().settings.udp.clone();
-        for (socket, port) in share.udp.into_iter().zip(ports) {
-            let (endpoint, worker) = (self.udp.clone(), worker.clone());
-            let mut receiver = Receiver::new(front.clone(), port);
-            serving
-                .spawn_local(async move { endpoint.serve(socket, &worker, &mut receiver).await });
-        }
-        while let Some(ended) = serving.join_next().await {
-            if let Ok(Err(error)) = ended {
-                tracing::error!(%error, worker = worker.index, "a listener cannot be served");
-            }
-        }
-    }
-
-    /// Whether writes are taken; what stands in the way otherwise.
-    ///
-    /// # Errors
-    /// Why a load balancer should send nothing here.
-    pub fn ready(&self) -> Result<(), String> {
-        let status = self.journal.status();
-        match status.poisoned {
-            Some(why) => Err(format!("the journal is poisoned: {why}")),
-            None if status.disk_full => Err("the journal's disk is full".to_owned()),
-            None if status.full => Err("the journal has reached max-size".to_owned()),
-            None => match self.backends.embedded() {
-                Some(embedded) => {
-                    embedded.started().map_err(|starting| starting.to_string())?;
-                    embedded.behind().map_or(Ok(()), |behind| Err(behind.to_string()))
-                }
-                None => Ok(()),
-            },
-        }
-    }
-
-    /// The state of the gateway.
-    pub fn status(&self) -> Status {
-        Status {
-            backends: self.backends.status(),
-            points_accepted: self.metrics.accepted.get(),
-            connections: self.connections.used(),
-        }
-    }
-
-    /// Makes ready to put in force what can change while connections are served: users, the token
-    /// secret, the stamp, body limits, memory, the connection limit, certificates and the backends'
-    /// credentials.
-    ///
-    /// # Errors
-    /// What is wrong with the new settings.
-    pub fn prepare(&self, settings: Settings) -> Result<Prepared<'_>, OpenError> {
-        let live = Live::new(settings)?;
-        let secret = live.settings.token_secret()?;
-        let tls = self.tls.as_ref().filter(|_| live.settings.tls.is_some());
-        let tls = tls.map(ServerTls::renew).transpose()?;
-        Ok(Prepared { gateway: self, live, secret, tls })
-    }
-
-    /// Stops the deliveries after the batches under way, with their cursors persisted.
-    pub async fn drain(&self) {
-        self.backends.stop().await;
-    }
-
     /// A share of what answers may take.
     ///
     /// # Errors
@@ -299,33 +186,102 @@ impl Gateway {
     pub(super) fn live(&self) -> Guard<Arc<Live>> {
         self.live.load()
     }
-}
 
-/// Settings that can be used and are not in force yet.
-#[must_use = "the former settings stay in force"]
-pub struct Prepared<'a> {
-    gateway: &'a Gateway,
-    live: Live,
-    secret: Option<String>,
-    tls: Option<Renewal>,
-}
-
-impl Prepared<'_> {
-    /// Puts them in force; gives the keys that differ and need a restart.
-    pub fn put_in_force(self) -> Vec<String> {
-        let Self { gateway, mut live, secret, tls } = self;
+    fn put_in_force(
+        &self,
+        mut live: Live,
+        secret: Option<String>,
+        tls: Option<Renewal>,
+    ) -> Vec<String> {
         if let Some(tls) = tls {
             tls.put_in_force();
         }
-        let (settings, mut fixed) = live.settings.keep_fixed(&gateway.live().settings);
+        let (settings, mut fixed) = live.settings.keep_fixed(&self.live().settings);
         live.settings = settings;
-        fixed.extend(gateway.backends.reload(&live.settings.backend));
-        gateway.auth.replace(&live.settings.user, secret);
-        gateway.connections.set_max(live.settings.max_connections);
-        gateway.bodies.set_max(live.settings.bodies_memory_max());
-        gateway.answers.set_max(live.settings.answers_memory_max());
-        gateway.live.store(Arc::new(live));
+        fixed.extend(self.backends.reload(&live.settings.backend));
+        self.auth.replace(&live.settings.user, secret);
+        self.connections.set_max(live.settings.max_connections);
+        self.bodies.set_max(live.settings.bodies_memory_max());
+        self.answers.set_max(live.settings.answers_memory_max());
+        self.live.store(Arc::new(live));
         fixed
+    }
+}
+
+impl front::Front for Gateway {
+    const NAME: &'static str = "influx";
+    type Settings = Settings;
+    type Error = OpenError;
+
+    fn bind(&self, sockets: &mut Sockets) -> Result<(), BindError> {
+        let settings = &self.live().settings;
+        sockets.tcp(HTTP, &settings.listen)?;
+        let ports = settings.udp.iter().map(|port| (port.listen, port.receive_buffer.len()));
+        sockets.udp(UDP, ports)
+    }
+
+    fn announce(&self, addresses: &Addresses, workers: usize) {
+        let (http, udp) = (addresses.of(HTTP), addresses.of(UDP));
+        tracing::info!(?http, ?udp, workers, "writes are taken");
+    }
+
+    async fn run(self: Arc<Self>, share: Share, worker: flow::Worker) {
+        // A write waits for this thread twice, beside programs that compute.
+        sched::set_slice(Slice::Short);
+        let front = Rc::new(Front::new(self.clone(), worker.clone(), self.journal.appender()));
+        // Ends with the runtime: connections are served until the last of them has ended.
+        tokio::task::spawn_local(short::run(front.clone()));
+        let mut serving = Serving::new(&worker);
+        let of_http = front.clone();
+        let serve = move |stream, peer| connection::serve(of_http.clone(), stream, peer);
+        serving.tcp(share.tcp, &self.http, serve);
+        let ports = self.live().settings.udp.clone();
+        for (socket, port) in share.udp.into_iter().zip(ports) {
+            serving.udp(socket, &self.udp, Receiver::new(front.clone(), port));
+        }
+        serving.ended().await;
+    }
+
+    /// What can change while connections are served: users, the token secret, the stamp, body
+    /// limits, memory, the connection limit, certificates and the backends' credentials.
+    fn prepare(self: &Arc<Self>, settings: Settings) -> Result<Prepared<'_>, OpenError> {
+        let live = Live::new(settings)?;
+        let secret = live.settings.token_secret()?;
+        let tls = self.tls.as_ref().filter(|_| live.settings.tls.is_some());
+        let tls = tls.map(ServerTls::renew).transpose()?;
+        Ok(Prepared::new(move || self.put_in_force(live, secret, tls)))
+    }
+
+    /// Whether writes are taken; what stands in the way otherwise.
+    fn ready(&self) -> Result<(), String> {
+        let status = self.journal.status();
+        match status.poisoned {
+            Some(why) => Err(format!("the journal is poisoned: {why}")),
+            None if status.disk_full => Err("the journal's disk is full".to_owned()),
+            None if status.full => Err("the journal has reached max-size".to_owned()),
+            None => match self.backends.embedded() {
+                Some(embedded) => {
+                    embedded.started().map_err(|starting| starting.to_string())?;
+                    embedded.behind().map_or(Ok(()), |behind| Err(behind.to_string()))
+                }
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn status(&self) -> impl Serialize {
+        Status {
+            backends: self.backends.status(),
+            points_accepted: self.metrics.accepted.get(),
+            connections: self.connections.used(),
+        }
+    }
+
+    /// Stops the deliveries after the batches under way, with their cursors persisted.
+    async fn stop(&self, within: Duration) {
+        if tokio::time::timeout(within, self.backends.stop()).await.is_err() {
+            tracing::warn!("not everything was delivered that could have been");
+        }
     }
 }
 
@@ -340,23 +296,5 @@ async fn give_back(bodies: Memory, answers: Memory) {
             given_back = passed;
             let _ = tokio::task::spawn_blocking(sched::heap::give_back).await;
         }
-    }
-}
-
-/// One worker's share of the sockets.
-pub struct Share {
-    http: Vec<tcp::Listener>,
-    udp: Vec<udp::Socket>,
-}
-
-impl Listeners {
-    /// Where the gateway listens.
-    pub fn addresses(&self) -> &Addresses {
-        &self.addresses
-    }
-
-    /// The share of each worker, in their order.
-    pub fn shares(self) -> impl Iterator<Item = Share> {
-        self.http.into_iter().zip(self.udp).map(|(http, udp)| Share { http, udp })
     }
 }

@@ -26,6 +26,7 @@ mod requests;
 mod results;
 pub mod settings;
 mod short;
+mod stages;
 mod stamp;
 mod streamed;
 mod udp;
@@ -36,8 +37,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use gateway::{Addresses, Gateway, Listeners, OpenError, Prepared, Share, Status};
+pub use gateway::{Gateway, OpenError};
 use request_id::RequestIds;
+pub use stages::STAGES;
 
 /// The front end on one worker.
 struct Front {

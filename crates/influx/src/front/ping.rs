@@ -1,5 +1,6 @@
 //! `/ping`, `/health` and `/ready`: is it there, and does it take writes.
 
+use flow::front::Front as _;
 use http::StatusCode;
 use http::request::Parts;
 

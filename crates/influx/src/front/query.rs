@@ -12,7 +12,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
-use watch::watchdog::Stage;
 use wire::influxql::{self, Change, Kind, Statement, ast};
 
 use super::answer::{self, Answer, Content, Refusal};
@@ -23,6 +22,7 @@ use super::body::Whole;
 use super::http::Connection;
 use super::parameters::Parameters;
 use super::results::{self, Results};
+use super::stages::PARSE;
 use super::{Front, body, gzip};
 use crate::delivery::client::form_body;
 use crate::record;
@@ -235,7 +235,7 @@ impl Request<'_> {
     async fn said(&self, user: Option<Arc<User>>, embedded: bool) -> Result<Said, Answer> {
         let bytes = self.parameters.get("q").len() + self.parameters.get("params").len();
         if bytes <= TEXT_AT_ONCE_MAX {
-            let _stage = self.front.worker.pulse.enter_sized(Stage::Parse, bytes);
+            let _stage = self.front.worker.pulse.enter_sized(&PARSE, bytes);
             return Said::of(self.parameters, user.as_deref(), embedded);
         }
         let parameters = Arc::clone(self.parameters);

@@ -7,7 +7,6 @@ use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use hyper::body::Incoming;
 use journal::AckError;
-use watch::watchdog::Stage;
 use wire::line::{self, Precision};
 
 use super::answer::{self, Answer};
@@ -17,6 +16,7 @@ use super::destination::{Destination, Resolved};
 use super::http::Connection;
 use super::large::{Large, Read};
 use super::parameters::{self, WriteParameters};
+use super::stages::PARSE;
 use super::{Front, body};
 
 /// Which of InfluxDB's write endpoints.
@@ -302,7 +302,7 @@ impl<'a> Write<'a> {
     /// Leaves the points in the worker's buffer, which nobody else uses before they are appended.
     fn parse(&self, body: &[u8], precision: Precision) -> Parsed {
         self.connection.progress.serving();
-        let _stage = self.front.worker.pulse.enter_sized(Stage::Parse, body.len());
+        let _stage = self.front.worker.pulse.enter_sized(&PARSE, body.len());
         let begun = Instant::now();
         let mut points = self.front.points.borrow_mut();
         points.clear();

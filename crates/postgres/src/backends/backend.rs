@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use flow::dial::Renewal;
 use flow::health::{self, Breaker};
-use rustls::ClientConfig;
 use tokio::sync::Notify;
-use watch::metrics::{Counter, Registry};
+use watch::metrics::Counter;
 
 use super::status::Told;
 use super::{Logins, Moment, Standing, StartError};
@@ -26,7 +26,7 @@ const HEARD_EVERY: Duration = Duration::from_millis(100);
 /// What other settings change of a backend that stays.
 pub(super) struct Changed {
     own: Own,
-    renewed: Option<ClientConfig>,
+    renewal: Option<Renewal>,
     weight: u32,
 }
 
@@ -94,11 +94,11 @@ impl Backend {
         let server = Server::new(settings).map_err(|error| wrong(error.to_string()))?;
         let own = ArcSwap::from_pointee(Own::read(settings)?);
         // Its state is in `weir_postgres_backend_takes_connections`, beside the others.
-        let unlisted = Registry::new();
+        let shown = health::Shown::default();
         let pace = health::Settings { max: CONNECT_PAUSE_MAX, ..Default::default() };
         Ok(Self {
             number,
-            breaker: Breaker::new(&settings.name, pace, &unlisted),
+            breaker: Breaker::new(&settings.name, pace, shown),
             settings: settings.clone(),
             server,
             own,
@@ -153,16 +153,17 @@ impl Backend {
         (alike == *ours).then(|| {
             let wrong = |what| StartError { name: settings.name.clone(), what };
             let own = Own::read(settings)?;
-            let renewed =
-                self.server.renewed(settings).map_err(|error| wrong(error.to_string()))?;
-            Ok(Changed { own, renewed, weight: settings.weight })
+            let renewal = self.server.renew(settings).map_err(|error| wrong(error.to_string()))?;
+            Ok(Changed { own, renewal, weight: settings.weight })
         })
     }
 
     /// Takes it over.
     pub(super) fn take_over(&self, changed: Changed) {
-        let Changed { own, renewed, weight } = changed;
-        self.server.renew(renewed);
+        let Changed { own, renewal, weight } = changed;
+        if let Some(renewal) = renewal {
+            renewal.put_in_force();
+        }
         self.own.store(Arc::new(own));
         self.weight.store(weight, Ordering::Relaxed);
         self.suspect();

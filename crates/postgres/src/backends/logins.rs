@@ -12,14 +12,16 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
-use crate::lock;
+use crate::lock::lock;
 use crate::server::Rows;
 
 /// How often a server is asked whether anything has changed past Weir.
 pub(super) const PAUSE: Duration = Duration::from_secs(2);
 
 /// What logins depend on: by what it is, a name and another one, how it is. The catalogues are
-/// those that all databases share, so any connection will do.
+/// those that all databases share, so any connection will do. A default that came and went between
+/// two questions is seen by the count of the catalogue's changes: a connection may have been opened
+/// while it was there.
 pub(super) const QUESTION: &str = "\
 SELECT 'role' AS what, r.rolname::text AS name, '' AS other, pg_catalog.concat_ws('/', r.oid, \
 r.rolcanlogin, r.rolsuper, (SELECT pg_catalog.string_agg(m.roleid::text, ',' ORDER BY m.roleid) \
@@ -30,7 +32,10 @@ UNION ALL SELECT 'setting', coalesce(d.datname::text, ''), coalesce(r.rolname::t
 s.setconfig::text FROM pg_catalog.pg_db_role_setting s \
 LEFT JOIN pg_catalog.pg_database d ON d.oid = s.setdatabase \
 LEFT JOIN pg_catalog.pg_roles r ON r.oid = s.setrole \
-UNION ALL SELECT 'server', '', '', pg_catalog.pg_conf_load_time()::text";
+UNION ALL SELECT 'server', '', '', pg_catalog.concat_ws('/', pg_catalog.pg_conf_load_time(), \
+pg_catalog.pg_stat_get_tuples_inserted(c.oid), pg_catalog.pg_stat_get_tuples_updated(c.oid), \
+pg_catalog.pg_stat_get_tuples_deleted(c.oid)) FROM pg_catalog.pg_class c \
+WHERE c.oid = 'pg_catalog.pg_db_role_setting'::pg_catalog.regclass";
 
 /// The question for one value that changes with any of it.
 pub(super) fn state_question() -> String {

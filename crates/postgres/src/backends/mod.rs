@@ -56,7 +56,7 @@ pub use status::BackendStatus;
 pub use view::{Ask, View};
 
 use crate::auth::Credentials;
-use crate::lock;
+use crate::lock::lock;
 use crate::server::{AskLimits, Conversation, DialError, QueryError, Rows, dial};
 use crate::settings::Settings;
 use oversee::{Overseer, Plan, Published};

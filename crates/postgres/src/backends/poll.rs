@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flow::dial::{Late, Socket};
 use tokio::time::{sleep, timeout};
 use wire::postgres::sqlstate;
 
 use super::facts::{ClusterFacts, Facts, IDENTITY, PARAMETERS, check_version, question};
 use super::picture::Noted;
 use super::{Backend, Moment, Shared, Standing, logins};
-use crate::server::{AskLimits, Conversation, DialError, QueryError, Socket, dial};
+use crate::server::{AskLimits, Conversation, DialError, QueryError, dial};
 
 /// Bytes of an answer; it is one row of six values.
 const ANSWER_BYTES_MAX: usize = 16 << 10;
@@ -60,7 +61,7 @@ impl PollError {
     /// it answers others and has merely no time for this.
     fn is_unsure(&self, backend: &Backend, begun: Moment) -> bool {
         match self {
-            Self::Dial(DialError::TimedOut { .. }) | Self::Query(QueryError::TimedOut(_)) => {
+            Self::Dial(DialError::TimedOut(_)) | Self::Query(QueryError::TimedOut(_)) => {
                 backend.was_heard_since(begun)
             }
             Self::Dial(error) => {
@@ -171,8 +172,9 @@ async fn anew(
         Ok(Ok(open)) => open,
         Ok(Err(error)) => return (Moment::now(), Err(error)),
         Err(_) => {
-            let address = backend.server().address.to_string();
-            return (Moment::now(), Err(DialError::TimedOut { address, limit }.into()));
+            let address = backend.server().target.address.to_string();
+            let late = DialError::from(Late { address, limit });
+            return (Moment::now(), Err(late.into()));
         }
     };
     let at = Moment::now();

@@ -126,7 +126,7 @@ impl Backend {
         let refused = (!self.takes_connections()).then(|| self.breaker().last_failure()).flatten();
         BackendStatus {
             name: self.name().to_owned(),
-            address: self.server().address.to_string(),
+            address: self.server().target.address.to_string(),
             standing: told.standing,
             in_use: told.takes_reads || told.standing == Standing::Primary,
             trouble: told.trouble.clone().or(refused.map(|failure| failure.reason.to_string())),

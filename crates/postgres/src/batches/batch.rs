@@ -13,14 +13,15 @@ use wire::postgres::frontend;
 
 use super::{Member, Outcome};
 use crate::backends::{Backend, Standing};
-use crate::server::Connection;
-use crate::session::client::Client;
-use crate::session::compose::{Composer, Found};
-use crate::session::relay::DOUBTFUL;
-use crate::session::round::messages;
-use crate::session::script::{Expect, Heard};
-use crate::session::settings::strings_of;
-use crate::worker::{Front, HUNG, Slow};
+use crate::client::Client;
+use crate::connection::Connection;
+use crate::pipeline::compose::{Composer, Found};
+use crate::pipeline::prepared::DOUBTFUL;
+use crate::pipeline::round::messages;
+use crate::pipeline::script::{Expect, Heard};
+use crate::pipeline::settings::strings_of;
+use crate::slow::Slow;
+use crate::worker::{Front, HUNG};
 
 /// A statement that has failed in a batch, and its like, go alone for so long.
 const ALONE: Duration = Duration::from_secs(1);
@@ -59,7 +60,12 @@ struct Times {
 }
 
 /// Runs statements in one transaction, and tells their clients.
-pub(super) async fn run(front: &Front, server: &mut Connection, members: Vec<Member>) {
+pub(super) async fn run(
+    front: &Front,
+    server: &mut Connection,
+    members: Vec<Member>,
+    limit: Option<Duration>,
+) {
     let strings = strings_of(&server.reported);
     let alike = members.into_iter().partition(|member| member.strings == strings);
     let (mut members, others): (Vec<_>, Vec<_>) = alike;
@@ -82,13 +88,13 @@ pub(super) async fn run(front: &Front, server: &mut Connection, members: Vec<Mem
     }
     server.record.asked(asked);
     server.drew = true;
-    front.gateway.metrics.batches.inc();
+    front.shared.metrics.batches.inc();
     let mut said = Said::default();
     let backend = server.backend.clone();
     tokio::select! {
         biased;
         () = hear(front, server, &mut named, &mut said) => {}
-        () = too_long(front, &backend) => {}
+        () = too_long(front, &backend, limit) => {}
     }
     let ran = asked.elapsed();
     if !said.ended || server.broken || server.status != Status::Idle {
@@ -138,7 +144,7 @@ fn compose(
         match &member.lifted {
             Some(lifted) => {
                 composer.point(lifted, false, out, script);
-                front.gateway.metrics.points.inc();
+                front.shared.metrics.points.inc();
             }
             None => {
                 let asked =
@@ -148,7 +154,7 @@ fn compose(
                 }
             }
         }
-        composer.found.count(&member.database);
+        member.database.count_found(&composer.found);
         names.next_round();
         let count = script.names_from(before);
         named.extend(std::iter::repeat_n(&member.client, count).cloned());
@@ -194,7 +200,7 @@ async fn hear(
 
 /// Waits until a batch has run for longer than any may, or its server was of no use for long: no
 /// answer may ever come.
-async fn too_long(front: &Front, backend: &Backend) {
+async fn too_long(front: &Front, backend: &Backend, limit: Option<Duration>) {
     let lost = async {
         let mut changes = front.backends.changes();
         let is_primary = || backend.standing() == Standing::Primary;
@@ -206,7 +212,7 @@ async fn too_long(front: &Front, backend: &Backend) {
             }
         }
     };
-    match front.batch_limits().run {
+    match limit {
         None => lost.await,
         Some(limit) => drop(tokio::time::timeout(limit, lost).await),
     }
@@ -224,7 +230,7 @@ fn note_name(named: &mut VecDeque<Rc<Client>>, heard: &Heard<'_>) {
 /// The server has undone all of it: each goes by itself. What failed does so for a while; where
 /// that was the end of the transaction, it may have been any of them.
 fn undo(front: &Front, members: Vec<Member>, failed: usize) {
-    front.gateway.metrics.batches_undone.inc();
+    front.shared.metrics.batches_undone.inc();
     let until = Instant::now() + ALONE;
     let is_told = failed < members.len();
     for (at, member) in members.into_iter().enumerate() {
@@ -274,7 +280,7 @@ fn tell(
         if !has_failed {
             member.plan.note(ran / count);
         }
-        front.gateway.metrics.batched.inc();
+        front.shared.metrics.batched.inc();
         member.database.count(|totals| {
             totals.assignments += 1;
             totals.transactions += 1;

@@ -14,7 +14,7 @@
 mod batch;
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,11 +24,14 @@ use tokio::task::spawn_local;
 use wire::sql::{Lifted, Strings};
 
 use crate::backends::{Backend, Standing};
+use crate::client::Client;
+use crate::connection::Key;
+use crate::database::Database;
+use crate::lanes;
+use crate::pipeline::settings::Applied;
 use crate::plan::Plan;
-use crate::session::client::Client;
-use crate::session::patience;
-use crate::session::settings::Applied;
-use crate::worker::{Database, Front, Key, Leased, give_back};
+use crate::settings::Settings;
+use crate::worker::{Front, Leased, after, give_back, some};
 
 /// Bytes of the statements in one batch, as their clients sent them: past that no more go with it.
 const BATCH_BYTES: usize = 256 * 1024;
@@ -46,6 +49,54 @@ pub struct Limits {
     pub wait: Option<Duration>,
     /// How long one may run.
     pub run: Option<Duration>,
+}
+
+impl Limits {
+    /// As the settings have them.
+    fn new(settings: &Settings) -> Self {
+        Self {
+            count: settings.batches.count,
+            statements: settings.batches.statements,
+            lock_timeout: settings.batches.lock_timeout.get(),
+            wait: some(settings.timeouts.query_wait),
+            run: some(settings.timeouts.query),
+        }
+    }
+}
+
+/// The lines of one worker.
+pub struct Lines {
+    /// What the clients of that worker share.
+    pub front: Rc<Front>,
+    known: RefCell<HashMap<lanes::Key, Rc<Batches>>>,
+    limits: Rc<Cell<Limits>>,
+}
+
+impl Lines {
+    /// None yet.
+    pub fn new(front: Rc<Front>) -> Rc<Self> {
+        let limits = Rc::new(Cell::new(Limits::new(&front.settings())));
+        Rc::new(Self { front, known: RefCell::default(), limits })
+    }
+
+    /// Those with these settings that share transactions on a backend.
+    pub fn line(&self, backend: Arc<Backend>, key: Key, settings: &Applied) -> Rc<Batches> {
+        let of = lanes::Key {
+            backend: key.backend,
+            database: key.database.clone(),
+            user: key.user.clone(),
+            settings: settings.clone(),
+        };
+        let (front, settings) = (Rc::downgrade(&self.front), settings.clone());
+        let new = || Rc::new(Batches::new(front, self.limits.clone(), backend, key, settings));
+        self.known.borrow_mut().entry(of).or_insert_with(new).clone()
+    }
+
+    /// Takes on the settings of the last reload, and forgets lines that no session knows.
+    pub fn look_after(&self) {
+        self.limits.set(Limits::new(&self.front.settings()));
+        self.known.borrow_mut().retain(|_, of| Rc::strong_count(of) > 1);
+    }
 }
 
 /// A statement that is to run in a batch.
@@ -84,6 +135,7 @@ pub enum Outcome {
 /// The line of those that may go together.
 pub struct Batches {
     front: Weak<Front>,
+    limits: Rc<Cell<Limits>>,
     /// Where they go.
     pub backend: Arc<Backend>,
     key: Key,
@@ -96,9 +148,15 @@ pub struct Batches {
 
 impl Batches {
     /// Nobody in it.
-    pub fn new(front: Weak<Front>, backend: Arc<Backend>, key: Key, settings: Applied) -> Self {
+    fn new(
+        front: Weak<Front>,
+        limits: Rc<Cell<Limits>>,
+        backend: Arc<Backend>,
+        key: Key,
+        settings: Applied,
+    ) -> Self {
         let (waiting, under_way) = Default::default();
-        Self { front, backend, key, settings, waiting, under_way }
+        Self { front, limits, backend, key, settings, waiting, under_way }
     }
 
     /// Whether settings of a session's leave what a batch sets for itself.
@@ -110,7 +168,7 @@ impl Batches {
     pub fn join(self: &Rc<Self>, member: Member) {
         let Some(front) = self.front.upgrade() else { return };
         self.waiting.borrow_mut().push_back(member);
-        if self.under_way.get() < front.batch_limits().count {
+        if self.under_way.get() < self.limits.get().count {
             self.under_way.set(self.under_way.get() + 1);
             spawn_local(self.clone().run(front));
         }
@@ -125,11 +183,11 @@ impl Batches {
                 break;
             };
             while lease.is_free() && self.may_keep(&front, &mut lease) {
-                let members = self.next(&front);
+                let members = self.next();
                 if members.is_empty() {
                     break;
                 }
-                batch::run(&front, &mut lease, members).await;
+                batch::run(&front, &mut lease, members, self.limits.get().run).await;
             }
             if lease.is_free() && lease.record.cancels() == 0 {
                 lease.record.has_prepared(lease.prepared.count());
@@ -141,7 +199,7 @@ impl Batches {
 
     /// Whether nobody has asked for the connection back.
     fn may_keep(&self, front: &Front, lease: &mut Leased) -> bool {
-        let is_wanted = lease.record.is_outdated() || front.gateway.is_paused(&self.key.database);
+        let is_wanted = lease.record.is_outdated() || front.shared.is_paused(&self.key.database);
         !is_wanted && self.is_of_use(lease) && lease.is_current()
     }
 
@@ -151,10 +209,10 @@ impl Batches {
 
     /// A server connection with the settings; `None` where none is to be had.
     async fn leased(&self, front: &Front) -> Option<Leased> {
-        let limits = front.batch_limits();
+        let limits = self.limits.get();
         let lock_timeout = limits.lock_timeout.as_millis().max(1);
         let settings = format!("{}SET lock_timeout = {lock_timeout};", self.settings).into();
-        let deadline = patience::after(Instant::now(), limits.wait);
+        let deadline = after(Instant::now(), limits.wait);
         let mut changes = front.backends.changes();
         let is_primary = || self.backend.standing() == Standing::Primary;
         let lost = async { while is_primary() && changes.changed().await.is_ok() {} };
@@ -175,8 +233,8 @@ impl Batches {
     }
 
     /// Those that go next.
-    fn next(&self, front: &Front) -> Vec<Member> {
-        let most = front.batch_limits().statements;
+    fn next(&self) -> Vec<Member> {
+        let most = self.limits.get().statements;
         let mut waiting = self.waiting.borrow_mut();
         let (mut members, mut bytes) = (Vec::with_capacity(most.min(waiting.len())), 0);
         while members.len() < most

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::Totals;
+use crate::database::Totals;
 
 /// How long a period is, as `stats_period` of PgBouncer.
 pub const PERIOD: Duration = Duration::from_secs(60);

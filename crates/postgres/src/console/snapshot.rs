@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use super::Averages;
 use crate::backends::BackendStatus;
+use crate::connection::ServerState;
+use crate::database::Totals;
 use crate::metrics::Percentiles;
 use crate::settings::Mode;
 
@@ -129,23 +131,6 @@ pub struct ClientRow {
     pub pinned: &'static str,
 }
 
-/// What a server connection does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ServerState {
-    /// One client has it.
-    Active,
-    /// Anybody may have it.
-    Idle,
-    /// It is a lane.
-    Lane,
-    /// It is being made ready for the next client.
-    Resetting,
-    /// It logs in.
-    Login,
-    /// A cancel request that is meant for it is under way.
-    BeingCancelled,
-}
-
 /// One server connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerRow {
@@ -206,40 +191,6 @@ pub struct LaneRow {
     pub statements: u64,
     /// Whether it takes no more.
     pub quarantined: bool,
-}
-
-/// Counts since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Server connections given to clients, and places on lanes.
-    pub assignments: u64,
-    /// Transactions, a statement outside one included.
-    pub transactions: u64,
-    /// Rounds: what one ReadyForQuery answers, mostly one statement.
-    pub queries: u64,
-    /// Bytes from clients.
-    pub received: u64,
-    /// Bytes to clients.
-    pub sent: u64,
-    /// Time in transactions, that between their statements included.
-    pub transaction_time: Duration,
-    /// Time in statements, from their being sent to the last byte of the answer; on a lane without
-    /// the time behind others.
-    pub query_time: Duration,
-    /// Time statements waited for a server connection, or behind others on a lane.
-    pub wait_time: Duration,
-    /// Prepared statements that clients made.
-    pub client_parses: u64,
-    /// Prepared statements made on servers.
-    pub server_parses: u64,
-    /// Executions of prepared statements.
-    pub binds: u64,
-    /// Logins of clients.
-    pub logins: u64,
-    /// Statements that went by a lane.
-    pub lane_queries: u64,
-    /// Statements that went to a replica.
-    pub replica_queries: u64,
 }
 
 /// One database.

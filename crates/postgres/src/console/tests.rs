@@ -4,6 +4,8 @@ use wire::postgres::{backend, frame};
 
 use super::command::{Unreadable, parse};
 use super::*;
+use crate::connection::ServerState;
+use crate::database::Totals;
 use crate::settings::{Console, Settings};
 
 fn settings() -> Console {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use flow::dial::Socket;
 use tokio::time::timeout;
 use wire::postgres::sqlstate;
 
@@ -12,8 +13,8 @@ use super::turns::Turns;
 use crate::auth::Credentials;
 use crate::auth::auth_query::{Lookup, Outcome, PARAMETERS};
 use crate::backends::{Backend, Backends};
-use crate::lock;
-use crate::server::{Conversation, DialError, Dialled, Identity, Socket, dial};
+use crate::lock::lock;
+use crate::server::{Conversation, DialError, Dialled, Identity, dial};
 use crate::settings::AuthQuery;
 
 /// Answers that are remembered; at the limit all are forgotten, and asked anew as they come.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::turns::Waiting;
-use crate::lock;
+use crate::lock::lock;
 
 /// Refusals that come at once.
 const AT_ONCE: u32 = 5;

@@ -4,28 +4,17 @@
 //! Nothing rides here that could leave a trace: no transaction, no setting, no statement that was
 //! not proven to be a read. A lane that shows one is given up at once.
 //!
-//! The one path: [`Group::pick`] finds a lane with a short line, opening another while all are
-//! busy; a [`Ticket`] goes along with the request, and hands each piece of the reply to its client.
+//! The one path: [`Group::pick`](flow::lanes::Group::pick) finds a lane with a short line, and
+//! opens another while all are busy; a [`Ticket`] goes along with the request, and hands each piece
+//! of the reply to its client.
 
 mod group;
 mod ticket;
 
-use std::time::Duration;
-
-pub use group::{Group, Key, Known, Lane, Load, Loaded, Norm, Picked};
+pub use flow::lanes::{Limits, Load, Loaded, Norm};
+pub use group::{Group, Key, Known, Lane, Picked};
 pub use ticket::{Attendant, Editing, Needs, Ticket, Told, is_for_another};
 use wire::postgres::reply::{Run, Scanner};
-
-/// How lanes are run; from `[postgres.lanes]`.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Lanes a worker has for one key.
-    pub count: usize,
-    /// Requests in flight on one lane.
-    pub depth: usize,
-    /// A lane whose head has been running for longer is passed by while another is free.
-    pub head_max: Duration,
-}
 
 /// Where replies end, for [`flow::lane`].
 #[derive(Debug)]

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use wire::postgres::backend::{Fields, tag};
 use wire::postgres::sqlstate;
 
-use super::group::{Known, Lane, Loaded};
+use super::Loaded;
+use super::group::{Known, Lane};
+use crate::client::{Again, Client};
+use crate::pipeline::round::messages;
+use crate::pipeline::script::{Heard, Script};
 use crate::plan::Plan;
-use crate::session::client::{Again, Client};
-use crate::session::round::messages;
-use crate::session::script::{Heard, Script};
-use crate::worker::Slow;
+use crate::slow::Slow;
 
 /// SQLSTATEs after which a read is asked again elsewhere, when nothing of its reply was told: the
 /// server is read-only, in recovery, shutting down or starting.

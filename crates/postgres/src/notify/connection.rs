@@ -4,13 +4,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flow::dial::Socket;
 use tokio::time::{sleep, timeout};
 use wire::postgres::backend::{Fields, Notification, tag};
 use wire::postgres::{Refusal, frontend};
 
 use super::hub::{Hub, Verb};
 use crate::backends::{Backend, Backends, OwnError};
-use crate::server::{Conversation, ServerError, Socket, TalkError};
+use crate::server::{Conversation, ServerError, TalkError};
 
 /// How long one try waits for a primary, before it says so in the log and waits on.
 const PRIMARY_WAIT: Duration = Duration::from_secs(30);

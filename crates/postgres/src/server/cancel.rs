@@ -2,7 +2,6 @@
 //! in Progress).
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::timeout;
 use wire::postgres::startup;
 
 use super::dial::connect;
@@ -15,7 +14,7 @@ use super::{CancelKey, DialError, Server, TalkError};
 /// The server can't be reached within its `connect_timeout`. Whether anything was cancelled nobody
 /// says.
 pub async fn cancel(server: &Server, key: &CancelKey) -> Result<(), DialError> {
-    let address = || server.address.to_string();
+    let address = || server.target.address.to_string();
     let ask = async {
         let mut socket = connect(server).await?;
         let mut request = Vec::new();
@@ -30,7 +29,5 @@ pub async fn cancel(server: &Server, key: &CancelKey) -> Result<(), DialError> {
         let asked: Result<(), std::io::Error> = asked.await;
         asked.map_err(|e| DialError::Talk { address: address(), source: TalkError::Io(e) })
     };
-    let limit = server.connect_timeout;
-    let late = |_| Err(DialError::TimedOut { address: address(), limit });
-    timeout(limit, ask).await.unwrap_or_else(late)
+    server.target.in_time(ask).await
 }

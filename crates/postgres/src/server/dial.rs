@@ -1,27 +1,15 @@
-//! Opening a connection to a server: TCP or Unix socket, TLS, startup, login.
+//! Opening a connection to a server: agreeing on TLS, startup, login.
 
-use std::io;
 use std::sync::OnceLock;
-use std::time::Duration;
 
-use socket2::{SockRef, TcpKeepalive};
+use flow::dial::{Address, Socket};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpStream, UnixStream};
-use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 use wire::postgres::backend::{self, BackendKey, Fields, tag};
 use wire::postgres::startup;
 
-use super::{ALPN, Address, Conversation, DialError, Server, ServerError, Socket, TalkError, Tls};
+use super::{ALPN, Conversation, DialError, Server, ServerError, TalkError};
 use crate::auth::{Binding, Credentials, Derivation, KeyCache, Keys};
 use crate::auth::{Login, LoginRules, LoginStep};
-
-/// How long a connection may be silent before the kernel asks whether the server is still there,
-/// how often it asks then, and how often without an answer until it gives up.
-const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
-    .with_time(Duration::from_secs(30))
-    .with_interval(Duration::from_secs(10))
-    .with_retries(3);
 
 /// Messages that a server may send before it is ready. PostgreSQL sends about 20.
 const STARTUP_MESSAGES_MAX: usize = 1000;
@@ -86,60 +74,35 @@ impl Dialled {
 /// Nobody is there, TLS fails, the server refuses, or all of it takes longer than the server's
 /// `connect_timeout`.
 pub async fn dial(server: &Server, identity: Identity<'_>) -> Result<Dialled, DialError> {
-    let limit = server.connect_timeout;
     let open = async {
         let socket = connect(server).await?;
-        start(socket, &server.address, identity).await
+        start(socket, &server.target.address, identity).await
     };
-    timeout(limit, open)
-        .await
-        .unwrap_or_else(|_| Err(DialError::TimedOut { address: server.address.to_string(), limit }))
+    server.target.in_time(open).await
 }
 
-/// Opens a connection to `server`, under TLS where that is its way, and says nothing yet.
+/// Opens a connection to `server`, under TLS where that is its way, and says nothing yet
+/// ("Message Flow", SSL Session Encryption).
 pub(super) async fn connect(server: &Server) -> Result<Socket, DialError> {
-    let address = &server.address;
-    let unreachable = |source| DialError::Connect { address: address.to_string(), source };
-    match address {
-        Address::Unix(path) => {
-            UnixStream::connect(path).await.map(Socket::from).map_err(unreachable)
-        }
-        Address::Tcp { host, port } => {
-            let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(unreachable)?;
-            prepare(&stream).map_err(unreachable)?;
-            match &server.tls {
-                None => Ok(stream.into()),
-                Some(tls) => encrypt(stream, tls, address).await,
-            }
-        }
+    let target = &server.target;
+    let address = || target.address.to_string();
+    let Some(tls) = &target.tls else { return Ok(target.connect().await?) };
+    if server.direct {
+        let socket = target.connect().await?;
+        // As libpq does: without it nobody knows that the other end speaks PostgreSQL's protocol.
+        return match socket.alpn() == Some(ALPN.as_bytes()) {
+            true => Ok(socket),
+            false => Err(DialError::NoAlpn { address: address() }),
+        };
     }
-}
-
-fn prepare(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    SockRef::from(stream).set_tcp_keepalive(&KEEPALIVE)
-}
-
-/// "Message Flow", SSL Session Encryption.
-async fn encrypt(mut stream: TcpStream, tls: &Tls, address: &Address) -> Result<Socket, DialError> {
-    let address = || address.to_string();
-    if !tls.direct {
-        match agree(&mut stream).await {
-            Ok(Agreed::Yes) => {}
-            Ok(Agreed::No) if tls.required => return Err(DialError::NoTls { address: address() }),
-            Ok(Agreed::No) => return Ok(stream.into()),
-            Ok(Agreed::More) => return Err(DialError::Injected { address: address() }),
-            Err(source) => return Err(DialError::Talk { address: address(), source }),
-        }
+    let mut socket = target.connect_in_clear().await?;
+    match agree(&mut socket).await {
+        Ok(Agreed::Yes) => Ok(target.start_tls(socket, tls).await?),
+        Ok(Agreed::No) if server.required => Err(DialError::NoTls { address: address() }),
+        Ok(Agreed::No) => Ok(socket),
+        Ok(Agreed::More) => Err(DialError::Injected { address: address() }),
+        Err(source) => Err(DialError::Talk { address: address(), source }),
     }
-    let connector = TlsConnector::from(tls.config());
-    let shaken = connector.connect(tls.name.clone(), stream).await;
-    let stream = shaken.map_err(|source| DialError::Tls { address: address(), source })?;
-    // As libpq does: without it nobody knows that the other end speaks PostgreSQL's protocol.
-    if tls.direct && stream.get_ref().1.alpn_protocol() != Some(ALPN.as_bytes()) {
-        return Err(DialError::NoAlpn { address: address() });
-    }
-    Ok(Socket::Tls(Box::new(stream)))
 }
 
 enum Agreed {
@@ -172,7 +135,7 @@ async fn start(
     identity: Identity<'_>,
 ) -> Result<Dialled, DialError> {
     let (user, database) = (identity.user, identity.database);
-    let certificate = socket.server_certificate().map(|der| der.as_ref().to_vec());
+    let certificate = socket.server_certificate().map(<[u8]>::to_vec);
     let cleartext = !socket.is_in_clear();
     let rules = LoginRules { cleartext, binding: Binding::Prefer };
     let login = Login::new(user, identity.credentials.clone(), certificate.as_deref());

@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io;
-use std::time::Duration;
 
+use flow::dial::{self, Stage};
 use wire::postgres::backend::Fields;
 use wire::postgres::sqlstate;
 
@@ -65,21 +64,22 @@ impl std::error::Error for ServerError {}
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
     /// Nobody is there, or the network says so.
-    #[error("can't connect to {address}: {source}; is PostgreSQL running and listening there?")]
-    Connect {
-        /// Where.
-        address: String,
-        /// As the system's.
-        source: io::Error,
-    },
+    #[error(
+        "can't connect to {}: {}; is PostgreSQL running and listening there?",
+        .0.address, .0.source
+    )]
+    Connect(
+        /// At which stage.
+        #[source]
+        dial::DialError,
+    ),
     /// It took too long.
-    #[error("{address} did not take a connection within {limit:?}; does it hang?")]
-    TimedOut {
-        /// Where.
-        address: String,
-        /// How long it might take.
-        limit: Duration,
-    },
+    #[error("{0}; does it hang?")]
+    TimedOut(
+        /// Where, and how long it might take.
+        #[from]
+        dial::Late,
+    ),
     /// The server has no TLS.
     #[error("{address} does not take TLS: set ssl = on there, or tls = \"disable\" here")]
     NoTls {
@@ -87,13 +87,12 @@ pub enum DialError {
         address: String,
     },
     /// The handshake failed.
-    #[error("TLS with {address}: {source}; see `tls` and `ca` of the backend")]
-    Tls {
-        /// Where.
-        address: String,
+    #[error("TLS with {}: {}; see `tls` and `ca` of the backend", .0.address, .0.source)]
+    Tls(
         /// As rustls says it.
-        source: io::Error,
-    },
+        #[source]
+        dial::DialError,
+    ),
     /// TLS was begun without asking, and the server did not say what protocol it speaks.
     #[error(
         "{address} took direct TLS without ALPN: PostgreSQL before 17 can't; write \
@@ -140,6 +139,15 @@ pub enum DialError {
         /// What.
         source: TalkError,
     },
+}
+
+impl From<dial::DialError> for DialError {
+    fn from(error: dial::DialError) -> Self {
+        match error.stage {
+            Stage::Tls => Self::Tls(error),
+            _ => Self::Connect(error),
+        }
+    }
 }
 
 impl DialError {

@@ -2,6 +2,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flow::dial::Address;
 use rustls::pki_types::PrivateKeyDer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -9,8 +10,8 @@ use wire::postgres::backend::{self, Status, tag};
 use wire::postgres::{Refusal, sqlstate};
 
 use super::{
-    Address, AskLimits, CancelKey, Conversation, DialError, Identity, QueryError, Server,
-    ServerError, TalkError, cancel, dial,
+    AskLimits, CancelKey, Conversation, DialError, Identity, QueryError, Server, ServerError,
+    TalkError, cancel, dial,
 };
 use crate::auth::Credentials;
 use crate::settings::{BackendSettings, TlsMode, TlsNegotiation};
@@ -30,7 +31,7 @@ async fn server<F: Future<Output = ()> + Send + 'static>(
 
 /// The same under TLS of a kind.
 fn under_tls(server: &Server, tls: TlsMode) -> Server {
-    let url = format!("postgresql://{}", server.address);
+    let url = format!("postgresql://{}", server.target.address);
     Server::new(&BackendSettings { tls, ..BackendSettings::new("a", &url) }).unwrap()
 }
 
@@ -111,7 +112,7 @@ async fn direct_tls_with_a_server_that_agrees_on_no_protocol_is_given_up() {
             let _ = stream.write_all(&welcome()).await;
             let _ = stream.read(&mut [0]).await;
         });
-        let url = format!("postgresql://{}", server.await.address);
+        let url = format!("postgresql://{}", server.await.target.address);
         let settings = BackendSettings {
             tls: TlsMode::Require,
             tls_negotiation: TlsNegotiation::Direct,
@@ -148,8 +149,8 @@ async fn a_server_that_never_answers_is_given_up() {
         let _ = stream.read_to_end(&mut Vec::new()).await;
     });
     let mut server = server.await;
-    server.connect_timeout = Duration::from_millis(50);
-    assert!(matches!(dial(&server, someone()).await, Err(DialError::TimedOut { .. })));
+    server.target.connect_timeout = Duration::from_millis(50);
+    assert!(matches!(dial(&server, someone()).await, Err(DialError::TimedOut(_))));
 }
 
 #[tokio::test]

@@ -10,11 +10,11 @@ use tokio::sync::oneshot;
 use wire::postgres::frontend::tag;
 use wire::postgres::{Refusal, sqlstate};
 
-use super::client::CalledOff;
-use super::round::messages;
 use super::{End, Session};
 use crate::backends::Backend;
 use crate::batches::{Batches, Member, Outcome};
+use crate::client::CalledOff;
+use crate::pipeline::round::messages;
 use crate::plan::Plan;
 
 /// Whoever has waited in a line for so long goes by itself: what is in front stands still.
@@ -129,7 +129,7 @@ impl Session {
             return known.clone();
         }
         let key = self.key(&backend);
-        let batches = self.front.batches(backend, key, &self.applied);
+        let batches = self.lines.line(backend, key, &self.applied);
         self.batches = Some(batches.clone());
         batches
     }

@@ -20,8 +20,8 @@ use wire::postgres::{Refusal, sqlstate};
 use wire::sql::{Lexer, Strings};
 
 use super::Session;
-use super::names::Named;
-use super::round::messages;
+use crate::pipeline::names::Named;
+use crate::pipeline::round::messages;
 use crate::plan::{BeginForm, Deallocate};
 use crate::settings::Route;
 
@@ -123,7 +123,7 @@ impl Session {
         }
         put_ready_for_query(&mut out, status);
         self.client.outlet.send(&out);
-        self.front.gateway.metrics.answered.inc();
+        self.front.shared.metrics.answered.inc();
         self.client.seen().asked.set(Some(Instant::now()));
         self.database.count(|totals| {
             totals.queries += 1;

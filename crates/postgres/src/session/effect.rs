@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::settings::Change;
+use crate::pipeline::settings::Change;
 use crate::plan::{Contains, Deallocate, Discard, Kind, Plan, SettingChange, Unsettles};
 
 /// Whether it may have changed data.

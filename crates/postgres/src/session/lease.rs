@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 use tokio::task::spawn_local;
 use wire::postgres::{Refusal, Severity, sqlstate};
 
-use super::client::{CalledOff, Target};
-use super::round::{Cut, cut};
 use super::summary::{Summary, summarise};
 use super::told::Told;
 use super::{End, Session};
 use crate::backends::{Ask, Backend, Standing};
-use crate::console::ServerState;
+use crate::client::{CalledOff, Target};
+use crate::connection::{Key, ServerState};
 use crate::lanes::Loaded;
+use crate::pipeline::round::{Cut, cut};
+use crate::pipeline::settings::Reported;
 use crate::plan::{Kind, Leaves, Plan};
-use crate::server::Reported;
 use crate::settings::Route;
-use crate::worker::{Key, Leased, give_back};
+use crate::worker::{Leased, give_back};
 
 /// How often it is looked whether a cancel has arrived.
 const CANCEL_TURN: Duration = Duration::from_millis(10);

@@ -20,11 +20,11 @@ use wire::postgres::{Refusal, sqlstate};
 
 use super::lease::GONE_TURN;
 use super::relay::Relay;
-use super::script::Expect;
 use super::{End, Session};
+use crate::connection::Connection;
 use crate::notify::{Confirmed, Joined, Listener};
+use crate::pipeline::script::Expect;
 use crate::plan::{Deallocate, Discard, Kind, Plan};
-use crate::server::Connection;
 
 /// A change of what a client listens to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,7 +160,7 @@ impl Session {
     fn listener(&mut self) -> &mut Listener {
         let (front, client, database) = (&self.front, &self.client, &self.database);
         self.listener.get_or_insert_with(|| {
-            let hub = front.gateway.notifier.hub(&database.name_there);
+            let hub = front.shared.notifier.hub(&database.name_there);
             Box::new(Listener::new(hub, client.id, client.mailbox()))
         })
     }

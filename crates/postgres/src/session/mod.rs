@@ -8,24 +8,14 @@
 //! where it goes; `ride` puts it on a lane, `lease` gets a server connection and `relay`s,
 //! `begin` answers what needs no server yet.
 
-pub mod client;
-pub mod compose;
-pub mod names;
-pub mod prepared;
-pub mod round;
-pub mod script;
-pub mod settings;
-pub mod shape;
-pub mod statements;
-
 mod batch;
 mod begin;
 mod effect;
 mod lease;
 mod listen;
 mod parts;
-pub(crate) mod patience;
-pub(crate) mod relay;
+mod patience;
+mod relay;
 mod ride;
 pub mod startup;
 mod study;
@@ -45,17 +35,18 @@ use wire::postgres::frontend::tag;
 use wire::postgres::{Malformed, Refusal, sqlstate};
 
 use crate::backends::LastWrite;
-use crate::batches::Batches;
+use crate::batches::{Batches, Lines};
+use crate::client::Client;
+use crate::database::Database;
 use crate::lanes::{Group, Lane};
 use crate::notify::Listener;
+use crate::pipeline::round::{self, Cut};
+use crate::pipeline::settings::{Applied, SessionSettings};
 use crate::plan::{Plan, Scope};
 use crate::settings::{Consistency, LastValues, Mode, Route};
-use crate::worker::{Database, Front, Place};
+use crate::worker::{Front, Place};
 use begin::Begun;
-use client::Client;
 use patience::{Limit, Patience, idle_in_transaction_timeout, idle_timeout, read_timeout};
-use round::Cut;
-use settings::{Applied, SessionSettings};
 use told::Told;
 use way::Way;
 
@@ -63,6 +54,8 @@ use way::Way;
 const IN_FLIGHT_MAX: u32 = 64;
 /// How often it is looked whether a statement is still under way once a limit has passed.
 const BUSY_TURN: Duration = Duration::from_millis(10);
+/// What each client takes beside what it points to.
+pub const CLIENT_BYTES: usize = size_of::<Client>() + size_of::<Session>();
 /// Of the memory for what a client sent so much is kept while nothing is in it.
 const INBOX_KEPT: usize = 256;
 
@@ -98,6 +91,8 @@ impl End {
 pub struct Session {
     patience: Patience,
     front: Rc<Front>,
+    /// Of those that share transactions.
+    lines: Rc<Lines>,
     client: Rc<Client>,
     database: Rc<Database>,
     /// The user on the servers.
@@ -144,11 +139,12 @@ pub struct Session {
 impl Session {
     /// A session that has asked for nothing.
     pub fn new(
-        front: Rc<Front>,
+        lines: Rc<Lines>,
         client: Rc<Client>,
         place: Place,
         mut settings: SessionSettings,
     ) -> Self {
+        let front = lines.front.clone();
         let configured = front.settings();
         let database = configured.database(&place.database.name);
         let user = configured.user(&place.client_user);
@@ -193,6 +189,7 @@ impl Session {
             user: place.user,
             client,
             front: front.clone(),
+            lines,
         };
         session.batches_on = session.lanes_on && mode == Mode::Transaction && configured.batches.on;
         session.share();

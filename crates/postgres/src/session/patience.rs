@@ -6,6 +6,7 @@ use watch::units;
 use wire::postgres::{Refusal, sqlstate};
 
 use crate::settings::Settings;
+use crate::worker::after;
 
 /// How long the next thing may take to happen, and what the client hears then; `None` is for ever.
 pub(super) type Limit = Option<(Duration, fn() -> Refusal)>;
@@ -59,11 +60,6 @@ impl Patience {
     pub fn deadline(&self, wanted: Instant) -> Instant {
         after(wanted, self.query_wait)
     }
-}
-
-/// A limit after that moment; without one it is as good as for ever.
-pub(crate) fn after(since: Instant, limit: Option<Duration>) -> Instant {
-    since + limit.unwrap_or(Duration::from_secs(366 * 86_400))
 }
 
 /// A message began to come and does not end.

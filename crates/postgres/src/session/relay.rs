@@ -21,13 +21,12 @@ use wire::postgres::backend::Fields;
 use wire::postgres::{Refusal, Severity, sqlstate};
 
 use super::patience::{Limit, idle_in_transaction_timeout, idle_timeout, read_timeout};
-use super::round::{Cut, cut, ends_within};
 use super::study::Study;
 use super::{End, Session};
 use crate::backends::Standing;
-use crate::server::Connection;
+use crate::connection::Connection;
+use crate::pipeline::round::{Cut, cut, ends_within};
 use crate::settings::{Mode, Route};
-pub(crate) use hear::DOUBTFUL;
 pub(super) use state::Relay;
 use state::Round;
 
@@ -306,7 +305,7 @@ impl Session {
             "the server connection broke"
         };
         if let Some(request) = relay.request.take().filter(|_| !relay.told && !relay.within) {
-            self.front.gateway.metrics.repeated.inc();
+            self.front.shared.metrics.repeated.inc();
             self.put_back(&request);
             self.only_primary = true;
             return Ok(());

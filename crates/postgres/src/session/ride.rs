@@ -8,15 +8,14 @@ use std::time::Instant;
 use wire::postgres::frontend::tag;
 use wire::postgres::{Refusal, sqlstate};
 
-use super::client::{Again, CalledOff, Repeat};
-use super::compose::{Composer, Found, Holds};
 use super::lease::{cancelled, serves};
-use super::names::Names;
-use super::round::messages;
-use super::script::Script;
-use super::summary::name_in;
 use super::{End, Session};
+use crate::client::{Again, CalledOff, Repeat};
 use crate::lanes::{Editing, Group, Lane, Needs, Picked, Ticket, Told};
+use crate::pipeline::compose::{Composer, Found, Holds};
+use crate::pipeline::names::{Names, name_in};
+use crate::pipeline::round::messages;
+use crate::pipeline::script::Script;
 use crate::plan::Plan;
 use crate::worker::Draft;
 
@@ -73,7 +72,7 @@ impl Session {
         // What the client sent after them waits.
         let mut later = Vec::new();
         for Repeat { request, attempts, again } in repeats {
-            self.front.gateway.metrics.repeated.inc();
+            self.front.shared.metrics.repeated.inc();
             later.append(&mut self.inbox);
             self.inbox = request.to_vec();
             match again {
@@ -107,7 +106,7 @@ impl Session {
     async fn ask_within(&mut self, repeats: VecDeque<Repeat>) -> Result<(), End> {
         // In a transaction there is one at a time.
         for Repeat { request, again, .. } in repeats {
-            self.front.gateway.metrics.repeated.inc();
+            self.front.shared.metrics.repeated.inc();
             if again == Again::Cancelled {
                 self.refuse(&cancelled());
             } else {
@@ -119,7 +118,7 @@ impl Session {
     }
 
     async fn ask_there(&mut self, attempts: u8) -> Result<(), End> {
-        let (len, way) = match super::round::cut(&self.inbox, usize::MAX) {
+        let (len, way) = match crate::pipeline::round::cut(&self.inbox, usize::MAX) {
             super::Cut::Query(len) => (len, self.way_of_query(len)),
             super::Cut::Extended(len) => (len, self.way_of_extended(len)),
             _ => return Box::pin(self.lease(false)).await,
@@ -230,8 +229,8 @@ impl Session {
             self.client.asked();
             self.client.seen().asked.set(Some(now));
             lane.known.record.asked(now);
-            self.front.gateway.metrics.ridden.inc();
-            self.front.gateway.metrics.points.add(is_point.into());
+            self.front.shared.metrics.ridden.inc();
+            self.front.shared.metrics.points.add(is_point.into());
         }
         is_put
     }
@@ -286,7 +285,7 @@ impl Session {
             composer.extended(request, out, script)
         };
         let Found { needed, parsed, is_refused, .. } = composer.found;
-        composer.found.count(&self.database);
+        self.database.count_found(&composer.found);
         let needs = needed.filter(|_| !is_refused).map(|number| Needs { number, parsed });
         let edits = self.begun.is_some() || !script.is_plain();
         let editing = edits.then(|| Box::new(Editing::new(script.take())));

@@ -18,13 +18,14 @@ use wire::postgres::backend::{
 use wire::postgres::startup::{self, First, Start};
 use wire::postgres::{Refusal, frame, sqlstate};
 
-use super::client::About;
-use super::settings::SessionSettings;
+use super::Session;
 use super::way::{ROUTE, route};
-use super::{Session, settings};
 use crate::auth::{Ask, AuthStep, ChannelBinding, ClientAuth, Credentials};
+use crate::batches::Lines;
+use crate::client::About;
 use crate::console::Seat;
 use crate::door::Shown;
+use crate::pipeline::settings::{self, SessionSettings};
 use crate::server::ALPN;
 use crate::settings::{Route, TlsSettings};
 use crate::worker::Front;
@@ -74,10 +75,10 @@ pub(super) struct Asked {
 }
 
 /// Serves a connection until it ends.
-pub async fn serve(front: Rc<Front>, stream: Stream, peer: Option<SocketAddr>) {
+pub async fn serve(lines: Rc<Lines>, stream: Stream, peer: Option<SocketAddr>) {
+    let front = lines.front.clone();
     let limit = front.settings().timeouts.login.get();
-    let mut entrance =
-        Entrance { front: front.clone(), stream: Some(stream), peer, came: Vec::new() };
+    let mut entrance = Entrance { lines, stream: Some(stream), peer, came: Vec::new() };
     let entered = Box::pin(entrance.enter());
     let entered = if limit.is_zero() {
         entered.await
@@ -106,7 +107,7 @@ pub async fn serve(front: Rc<Front>, stream: Stream, peer: Option<SocketAddr>) {
             }
         }
         Err(NoSession::Refused(refusal)) => {
-            front.gateway.metrics.logins_refused.inc();
+            front.shared.metrics.logins_refused.inc();
             let mut out = Vec::new();
             refusal.encode(&mut out);
             if let Some(stream) = &mut entrance.stream {
@@ -118,7 +119,7 @@ pub async fn serve(front: Rc<Front>, stream: Stream, peer: Option<SocketAddr>) {
 }
 
 struct Entrance {
-    front: Rc<Front>,
+    lines: Rc<Lines>,
     stream: Option<Stream>,
     /// `None` for a Unix socket.
     peer: Option<SocketAddr>,
@@ -129,7 +130,7 @@ impl Entrance {
     async fn enter(&mut self) -> Result<Entered, NoSession> {
         let asked = self.asked().await?;
         let credentials = self.login(&asked).await?;
-        let settings = self.front.settings();
+        let settings = self.lines.front.settings();
         if settings.console.databases.contains(&asked.database) {
             return Ok(Entered::Console(Seat::admit(&settings.console, &asked.user)?));
         }
@@ -162,8 +163,8 @@ impl Entrance {
                     self.stream()?.write_all(b"N").await?;
                 }
                 First::Cancel { process_id, secret } => {
-                    let gateway = self.front.gateway.clone();
-                    gateway.cancel(process_id, secret).await;
+                    let shared = self.lines.front.shared.clone();
+                    shared.cancel(process_id, secret).await;
                     return Err(NoSession::Gone);
                 }
                 First::Start(start) => {
@@ -183,7 +184,7 @@ impl Entrance {
             return Err(NoSession::Gone);
         }
         if startup::is_direct_tls(first[0]) && !self.stream()?.is_tls() {
-            let Some(tls) = self.front.gateway.tls() else { return Err(NoSession::Gone) };
+            let Some(tls) = self.lines.front.shared.tls() else { return Err(NoSession::Gone) };
             self.start_tls(&tls).await?;
             // As PostgreSQL 17 does, without a word: what was begun for another protocol could
             // be led here by whoever is between (ALPACA).
@@ -198,7 +199,7 @@ impl Entrance {
     async fn tls_asked(&mut self, behind: bool) -> Result<(), NoSession> {
         let tls = {
             let plain = self.peer.is_some() && !self.stream()?.is_tls();
-            self.front.gateway.tls().filter(|_| plain)
+            self.lines.front.shared.tls().filter(|_| plain)
         };
         let Some(tls) = tls else {
             return Ok(self.stream()?.write_all(b"N").await?);
@@ -230,13 +231,13 @@ impl Entrance {
     /// Has the client show that it is who it says. Where it fails to, it is told so the later, the
     /// more logins have failed from there.
     async fn login(&mut self, asked: &Asked) -> Result<Credentials, NoSession> {
-        let gateway = self.front.gateway.clone();
+        let shared = self.lines.front.shared.clone();
         let from = self.peer.map(|peer| peer.ip());
-        let place = gateway.enter(from, &asked.user).await;
+        let place = shared.enter(from, &asked.user).await;
         let shown = self.prove(asked).await;
         match &shown {
-            Ok(_) => gateway.entered(place, &asked.user),
-            Err(NoSession::Refused(refusal)) if is_failure(refusal) => gateway.failed(place).await,
+            Ok(_) => shared.entered(place, &asked.user),
+            Err(NoSession::Refused(refusal)) if is_failure(refusal) => shared.failed(place).await,
             Err(_) => {}
         }
         shown
@@ -249,17 +250,17 @@ impl Entrance {
             let certificate = stream.client_certificate().map(|der| der.to_vec());
             (stream.is_tls(), binding, certificate, stream.peer_uid())
         };
-        let gateway = self.front.gateway.clone();
+        let shared = self.lines.front.shared.clone();
         let required = |tls: &TlsSettings| tls.required;
-        if self.peer.is_some() && !tls && gateway.settings().tls.as_ref().is_some_and(required) {
+        if self.peer.is_some() && !tls && shared.settings().tls.as_ref().is_some_and(required) {
             let what = "this server takes connections with TLS only";
             let refusal = Refusal::fatal(sqlstate::INVALID_AUTHORIZATION, what);
             return Err(refusal.hint("connect with sslmode=require or stricter").into());
         }
         let address = self.peer.map(|peer| peer.ip());
-        let door = gateway.door(address, tls, &asked.database, &asked.user).await?;
+        let door = shared.door(address, tls, &asked.database, &asked.user).await?;
         let system_user = match peer.filter(|_| door.wants_system_user()) {
-            Some(number) => Some(gateway.system_user(number).await),
+            Some(number) => Some(shared.system_user(number).await),
             None => None,
         };
         let shown = Shown {
@@ -276,7 +277,7 @@ impl Entrance {
 
     /// Asks, and hears the answers.
     async fn talk(&mut self, ask: Ask<'_>) -> Result<Credentials, NoSession> {
-        let gateway = self.front.gateway.clone();
+        let shared = self.lines.front.shared.clone();
         let mut out = Vec::new();
         let (mut auth, mut step) = ClientAuth::begin(ask, &mut out);
         loop {
@@ -289,14 +290,14 @@ impl Entrance {
                 AuthStep::Done(credentials) => return Ok(credentials),
                 AuthStep::Refused(refusal) => return Err(refusal.into()),
                 AuthStep::Prepare(derivation) => {
-                    let keys = gateway.make_ready(derivation).await.ok_or(NoSession::Gone)?;
+                    let keys = shared.make_ready(derivation).await.ok_or(NoSession::Gone)?;
                     auth.derived(&keys, &mut out)
                 }
                 AuthStep::Derive(derivation) => {
-                    let keys = gateway.check(&derivation).await.ok_or(NoSession::Gone)?;
+                    let keys = shared.check(&derivation).await.ok_or(NoSession::Gone)?;
                     let step = auth.derived(&keys, &mut out);
                     if matches!(step, AuthStep::Done(_)) {
-                        gateway.keep(&derivation, &keys);
+                        shared.keep(&derivation, &keys);
                     }
                     step
                 }
@@ -333,19 +334,20 @@ impl Entrance {
         asked: Asked,
         credentials: Credentials,
     ) -> Result<Session, NoSession> {
-        let front = self.front.clone();
+        let front = self.lines.front.clone();
         let (settings, route) = asked.settings(&front, self.peer)?;
         let place = front.place(&asked.database, &asked.user, credentials)?;
         if front.worker.drain.is_started() {
             let what = "terminating connection due to administrator command";
             return Err(Refusal::fatal(sqlstate::ADMIN_SHUTDOWN, what).into());
         }
-        let admitted = front.gateway.admit(&asked.database, &asked.user)?;
+        let admitted = front.shared.admit(&asked.database, &asked.user)?;
         // Whoever is refused from here on is told by the outlet.
         let stream = self.stream.take().ok_or(NoSession::Gone)?;
         let minor = asked.minor;
         let outlet = Outlet::new(stream, front.settings().lanes.reply_spill.len());
-        let mut session = front.session(outlet.clone(), place, settings);
+        let client = front.came(outlet.clone());
+        let mut session = Session::new(self.lines.clone(), client, place, settings);
         let registration = Registration { front: front.clone(), client: Some(session.client().id) };
         session.client().introduce(about(&asked, &session, self.peer));
         session.route = route.or(session.route);
@@ -373,7 +375,7 @@ impl Entrance {
         for (name, value) in reported.iter() {
             put_parameter_status(&mut out, name.as_bytes(), value.as_bytes());
         }
-        let secret = front.gateway.register(session.client().id, front.worker.index, minor);
+        let secret = front.shared.register(session.client().id, front.worker.index, minor);
         put_backend_key_data(&mut out, session.client().id, &secret);
         put_ready_for_query(&mut out, Status::Idle);
         outlet.send(&out);

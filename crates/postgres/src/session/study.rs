@@ -7,9 +7,9 @@ use wire::postgres::frame::{Frame, HEADER_BYTES};
 use wire::postgres::frontend::{Parse, tag};
 
 use super::parts::spans;
-use super::round::HELD_MAX;
-use super::statements::{Statement, Text};
 use super::{End, Session};
+use crate::pipeline::round::HELD_MAX;
+use crate::pipeline::statements::{Statement, Text};
 use crate::plan::{Facts, Plan, Scope, Studied};
 
 /// The message at the start of the inbox, where it is too long to be looked into by a worker.
@@ -91,7 +91,7 @@ impl Session {
         let scope = self.scope;
         // Nobody else has it meanwhile, and it is too long to be copied.
         let inbox = std::mem::take(&mut self.inbox);
-        let looked = self.front.gateway.study(move || {
+        let looked = self.front.shared.study(move || {
             let looked = look(inbox.get(..len).unwrap_or_default(), scope, &facts);
             (inbox, looked)
         });

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use wire::postgres::frame::Frame;
 use wire::postgres::frontend::{Bind, Execute, Parse, Target, tag};
 
-use super::names::Names;
-use super::round::messages;
+use crate::database::Database;
+use crate::pipeline::names::{Names, name_in};
+use crate::pipeline::round::messages;
 use crate::plan::{self, Kind, Plan, Scope};
-use crate::worker::Database;
 
 /// Statements that a round closes and is still looked through.
 const CLOSED_MAX: usize = 64;
@@ -123,7 +123,7 @@ impl<'a> Seen<'a> {
             _ if self.closed.contains(&name) => return None,
             _ => {
                 let statement = &self.names.get(name)?.statement;
-                (statement.plan(self.database, self.scope), &*statement.sql, &*statement.types)
+                (self.database.plan_of(statement, self.scope), &*statement.sql, &*statement.types)
             }
         };
         self.database.are_harmless(types).then_some(())?;
@@ -166,18 +166,4 @@ pub fn is_unsure(round: &[u8], names: &Names) -> bool {
             is_given |= message.tag == tag::PARSE && name.is_empty();
             !(is_given && name.is_empty()) && names.is_unsure(name)
         })
-}
-
-/// The statement that a message is about. What closes one need not know it.
-pub fn name_in(message: Frame<'_>) -> Option<&[u8]> {
-    let body = message.body;
-    match message.tag {
-        tag::PARSE => Parse::read(body).ok().map(|parse| parse.name),
-        tag::BIND => Bind::read(body).ok().map(|bind| bind.statement),
-        tag::DESCRIBE => match Target::of_describe(body).ok()? {
-            Target::Statement(name) => Some(name),
-            Target::Portal(_) => None,
-        },
-        _ => None,
-    }
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use wire::postgres::backend::{parameter_status, put_parameter_status};
 
 use super::Session;
-use crate::server::Reported;
+use crate::pipeline::settings::Reported;
 
 /// What a client has been told of its settings.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use watch::secret::Secret;
 use watch::units::Duration;
 
-use crate::server::Address;
+use super::read_address;
 
 /// What a backend may be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -181,7 +181,7 @@ impl BackendSettings {
         if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(named) {
             return wrong("name must be 1 to 64 letters, digits, '.', '_' or '-'");
         }
-        let address: Address = self.url.parse().map_err(|error| format!("{error}"))?;
+        let address = read_address(&self.url).map_err(|error| format!("{error}"))?;
         if self.weight > 1000 {
             return wrong("weight must be at most 1000");
         }

@@ -6,17 +6,15 @@ use std::time::{Instant, SystemTime};
 
 use wire::postgres::{Refusal, sqlstate};
 
-use super::{Database, Front, Record};
-use crate::console::{
-    ClientRow, ClientState, LaneRow, MemoryRow, PoolRow, ServerRow, ServerState, Snapshot, Totals,
-};
-use crate::gateway::Order;
+use super::Front;
+use crate::client::{About, Client};
+use crate::connection::{Connection, Record, ServerState};
+use crate::console::{ClientRow, ClientState, LaneRow, MemoryRow, PoolRow, ServerRow, Snapshot};
+use crate::database::{Database, Totals};
 use crate::lanes::{Group, Lane};
+use crate::pipeline::statements::Statement;
 use crate::plan::Plan;
-use crate::server::Connection;
-use crate::session::Session;
-use crate::session::client::{About, Client};
-use crate::session::statements::Statement;
+use crate::shared::Order;
 
 /// How an instant of this process is shown.
 fn moment(at: Instant) -> SystemTime {
@@ -160,7 +158,7 @@ impl Front {
         let databases = self.databases.borrow();
         let plans = databases.values().map(|of| of.planner.borrow().len()).sum();
         vec![
-            row("client", size_of::<Client>() + size_of::<Session>(), self.clients.borrow().len()),
+            row("client", self.client_bytes, self.clients.borrow().len()),
             row("server", size_of::<Connection>(), self.servers.records().len()),
             row("database", size_of::<Database>(), databases.len()),
             row("plan", size_of::<Plan>(), plans),
@@ -173,14 +171,14 @@ impl Front {
         match order {
             Order::Paused => {
                 for group in self.pool.groups() {
-                    let paused = self.gateway.is_paused(&group.key().database);
+                    let paused = self.shared.is_paused(&group.key().database);
                     group.pause(paused);
                     if paused {
                         group.close_idle();
                     }
                 }
                 for group in self.groups.borrow().values() {
-                    if self.gateway.is_paused(&group.key.database) {
+                    if self.shared.is_paused(&group.key.database) {
                         group.retire();
                     }
                 }

@@ -3,18 +3,19 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use super::Front;
 use super::servers::{pool_settings, some};
-use super::{Front, Key};
 use crate::backends::Backend;
-use crate::batches;
+use crate::connection::Key;
 use crate::lanes::{self, Group};
-use crate::settings::Settings;
 
 /// A group that wants a lane may have that of another, of the same user and database, which was
 /// not used for so long.
 const UNUSED: Duration = Duration::from_secs(5);
 /// Under pressure a group that was not used for so long does without lanes.
 const UNUSED_UNDER_PRESSURE: Duration = Duration::from_secs(1);
+/// A lane whose head has run for longer stands still, however busy the machine is.
+const HEAD_LIMIT: Duration = Duration::from_millis(100);
 /// How long a request on a lane or in a batch may run while its server is not of use, where no
 /// limit of statements is set.
 pub const HUNG: Duration = Duration::from_secs(60);
@@ -24,8 +25,8 @@ impl Front {
     /// pool to leases. Where they do not, one that nobody uses makes room for the next attempt.
     pub(super) fn has_room_for_lane(&self, group: &Rc<Group>, now: Instant) -> bool {
         let key = pool_key(group);
-        let workers = self.gateway.workers();
-        let most = self.settings().lanes.of_a_worker(self.gateway.room(&key), workers);
+        let workers = self.shared.workers();
+        let most = self.settings().lanes.of_a_worker(self.shared.room(&key), workers);
         let alike = self.groups_of(&key);
         let own = group.figures().0;
         // Its own attempt is one of them.
@@ -55,11 +56,8 @@ impl Front {
         let settings = self.settings();
         let idle = some(settings.pool.idle_timeout);
         let hung = some(settings.timeouts.query).unwrap_or(HUNG);
-        self.pool.set_settings(pool_settings(&settings, self.gateway.workers()));
+        self.pool.set_settings(pool_settings(&settings, self.shared.workers()));
         self.slow.set(settings.slow_statement.get());
-        self.batch_limits.set(batch_limits(&settings));
-        // As below, of a session that still knows it.
-        self.batches.borrow_mut().retain(|_, of| Rc::strong_count(of) > 1);
         self.groups.borrow_mut().retain(|_, group| {
             group.set_limits(self.lane_limits(&group.backend));
             group.retire_beyond_limit();
@@ -87,6 +85,7 @@ impl Front {
             count: lanes.count.div_ceil(self.backends.view().readers_beside(backend)),
             depth: lanes.depth,
             head_max: lanes.head_of_line.get(),
+            head_limit: HEAD_LIMIT,
         }
     }
 
@@ -118,16 +117,5 @@ pub(super) fn pool_key(group: &Group) -> Key {
         backend: group.key.backend,
         database: group.key.database.clone(),
         user: group.key.user.clone(),
-    }
-}
-
-/// How batches are run.
-pub(super) fn batch_limits(settings: &Settings) -> batches::Limits {
-    batches::Limits {
-        count: settings.batches.count,
-        statements: settings.batches.statements,
-        lock_timeout: settings.batches.lock_timeout.get(),
-        wait: some(settings.timeouts.query_wait),
-        run: some(settings.timeouts.query),
     }
 }

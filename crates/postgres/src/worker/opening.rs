@@ -12,10 +12,11 @@ use wire::postgres::Refusal;
 
 use super::{Front, LeaseError, Leased};
 use crate::backends::Standing;
-use crate::console::ServerState;
+use crate::connection::ServerState;
 use crate::lanes::{Attendant, Group, Known, Lane, Replies, Ticket};
-use crate::session::prepared::Prepared;
-use crate::session::settings::strings_of;
+use crate::pipeline::names::Limits;
+use crate::pipeline::prepared::Prepared;
+use crate::pipeline::settings::strings_of;
 
 /// What drives a lane; it keeps the lease, so a lane counts as one connection of the pool.
 type LaneDriver = flow::lane::Driver<Replies, Ticket, LaneSocket, Attendant>;
@@ -64,7 +65,7 @@ impl Front {
             ..flow::lane::Limits::default()
         };
         // What the connection has prepared for those who leased it is there under the same names.
-        let none = Prepared::new(settings.prepared_limits());
+        let none = Prepared::new(Limits::of_connection(&settings));
         let prepared = std::mem::replace(&mut leased.prepared, none);
         let known = Rc::new(Known {
             prepared: RefCell::new(prepared),
@@ -79,25 +80,19 @@ impl Front {
             is_replica: group.backend.standing() != Standing::Primary,
             strings: strings_of(&leased.reported),
             cancelled: Cell::new(false),
+            epoch: leased.epoch,
+            // It may have changed since; the first look tells.
+            logins_generation: Cell::new(u64::MAX),
+            login: leased.login(),
         });
         let replies = Replies::new(settings.max_message.len());
         let place = Rc::new(OnceCell::new());
         let attendant = Attendant::new(known.clone(), place.clone());
         let scratch = self.scratch.clone();
-        let (epoch, login) = (leased.epoch, leased.login());
-        // It may have changed since; the first look tells.
-        let logins_generation = Cell::new(u64::MAX);
         leased.record.is_now(ServerState::Lane);
         let socket = LaneSocket { leased, known: known.clone() };
         let (handle, driver) = flow::lane::start(socket, replies, limits, scratch, attendant);
-        let lane = Rc::new(Lane {
-            handle,
-            known,
-            epoch,
-            logins_generation,
-            login,
-            opened: Instant::now(),
-        });
+        let lane = Rc::new(Lane { handle, known, opened: Instant::now() });
         let _ = place.set(Rc::downgrade(&lane));
         Ok((lane, driver))
     }

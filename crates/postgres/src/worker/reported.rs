@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use wire::postgres::Refusal;
 
-use super::{Front, Key, LeaseError, give_back};
+use super::{Front, LeaseError, give_back};
 use crate::backends::Login;
-use crate::console::ServerState;
-use crate::server::Reported;
-use crate::session::settings::{self, Applied};
+use crate::connection::{Key, ServerState};
+use crate::pipeline::settings::Reported;
+use crate::pipeline::settings::{self, Applied};
 use crate::settings::Settings;
 
 /// Sets of reported settings that are kept; past that they are asked for again.

@@ -9,16 +9,17 @@ use std::time::{Duration, Instant};
 use flow::pool::{self, Budget, OpenError, Opener};
 use wire::postgres::{Refusal, sqlstate};
 
-use super::{Key, Record};
 use crate::auth::Credentials;
 use crate::backends::{Backend, ClientLogin};
-use crate::gateway::Gateway;
-use crate::server::{Connection, DialError, Identity, Opened, dial};
+use crate::connection::{Connection, Key, Opened, Record};
+use crate::pipeline::names::Limits;
+use crate::server::{DialError, Identity, dial};
 use crate::settings::Settings;
+use crate::shared::Shared;
 
 /// Opens server connections for the pool.
 pub struct Servers {
-    pub(super) gateway: Arc<Gateway>,
+    pub(super) shared: Arc<Shared>,
     /// What users have logged in with last.
     pub(super) credentials: RefCell<Known>,
     records: RefCell<Vec<Weak<Record>>>,
@@ -26,9 +27,9 @@ pub struct Servers {
 
 impl Servers {
     /// Without any.
-    pub(super) fn new(gateway: Arc<Gateway>) -> Rc<Self> {
+    pub(super) fn new(shared: Arc<Shared>) -> Rc<Self> {
         let (credentials, records) = (RefCell::default(), RefCell::default());
-        Rc::new(Self { gateway, credentials, records })
+        Rc::new(Self { shared, credentials, records })
     }
 
     /// Every connection there is, and those that are being opened.
@@ -39,7 +40,7 @@ impl Servers {
     }
 
     fn record(&self, key: Key, backend: Arc<Backend>) -> Rc<Record> {
-        let record = Record::new(self.gateway.server_number(), key, backend);
+        let record = Record::new(self.shared.server_number(), key, backend);
         let mut records = self.records.borrow_mut();
         // Those that have ended are left in it until there are as many of them.
         if records.len() == records.capacity() {
@@ -87,7 +88,7 @@ impl Opener for Servers {
 
     async fn open(self: Rc<Self>, key: Key) -> Result<Connection, OpenError<Refusal>> {
         let gone = || OpenError { error: stopping(), is_final: true };
-        let backend = self.gateway.backends.get(key.backend).ok_or_else(gone)?;
+        let backend = self.shared.backends.get(key.backend).ok_or_else(gone)?;
         let credentials = self.credentials.borrow().of(&key);
         let identity =
             Identity { user: &key.user, database: &key.database, parameters: &[], credentials };
@@ -99,8 +100,8 @@ impl Opener for Servers {
         match dial(backend.server(), identity).await {
             Ok(dialled) => {
                 backend.connected();
-                self.gateway.has_logged_in(&key.database, client);
-                let max = self.gateway.settings().prepared_limits();
+                self.shared.has_logged_in(&key.database, client);
+                let max = Limits::of_connection(&self.shared.settings());
                 Ok(Connection::new(dialled, record, opened, max))
             }
             Err(error) => {
@@ -114,13 +115,13 @@ impl Opener for Servers {
     }
 
     fn budgets(&self, key: &Key) -> Vec<Budget> {
-        self.gateway.budgets(key)
+        self.shared.budgets(key)
     }
 
     fn settings(&self, key: &Key, all: &pool::Settings) -> pool::Settings {
-        let settings = self.gateway.settings();
+        let settings = self.shared.settings();
         let Some(of) = settings.database_there(&key.database) else { return all.clone() };
-        let workers = self.gateway.workers();
+        let workers = self.shared.workers();
         pool::Settings {
             idle_min: of.min_idle.map_or(all.idle_min, |min| min.div_ceil(workers)),
             age: of.max_age.map_or(all.age, some),
@@ -129,7 +130,7 @@ impl Opener for Servers {
     }
 
     fn may_be_let_in(&self, key: &Key, at: Instant) -> bool {
-        let backend = self.gateway.backends.get(key.backend);
+        let backend = self.shared.backends.get(key.backend);
         backend.is_some_and(|backend| backend.logins().have_changed_since(at))
     }
 
@@ -154,8 +155,13 @@ pub(super) fn pool_settings(settings: &Settings, workers: usize) -> pool::Settin
 }
 
 /// A limit; `None` where there is none.
-pub(super) fn some(limit: watch::units::Duration) -> Option<Duration> {
+pub fn some(limit: watch::units::Duration) -> Option<Duration> {
     Some(limit.get()).filter(|limit| !limit.is_zero())
+}
+
+/// A limit after that moment; without one it is as good as for ever.
+pub fn after(since: Instant, limit: Option<Duration>) -> Instant {
+    since + limit.unwrap_or(Duration::from_secs(366 * 86_400))
 }
 
 /// What a client hears when a server could not be reached: the server's own words where it has

@@ -218,6 +218,20 @@ fn points_in_a_store_are_not_left_out_of_sight() {
     assert_eq!(said(&text), "");
 }
 
+#[test]
+fn points_in_the_default_store_are_a_warning_where_the_file_is_not_about_them() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("manifest"), "").unwrap();
+    for text in [BACKEND, POSTGRES] {
+        let mut settings = parse(text).unwrap();
+        settings.store.dir = dir.path().to_owned();
+        let found = validate(&settings);
+        assert_eq!(found.problems, [], "{text}");
+        let [warning] = &found.warnings[..] else { panic!("{:?}", found.warnings) };
+        assert!(warning.contains(&*dir.path().to_string_lossy()), "{warning}");
+    }
+}
+
 const POSTGRES: &str = "[[postgres.user]]\nname = \"ann\"\npassword = \"geheim\"\n\
     [[postgres.backend]]\nname = \"a\"\nurl = \"postgresql://127.0.0.1:5432\"\n";
 

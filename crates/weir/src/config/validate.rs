@@ -96,16 +96,30 @@ fn backends(settings: &Settings, found: &mut Found) {
     }
 }
 
-/// Points that were kept within Weir are not to be out of sight without a word.
+/// Points that were kept within Weir are not to be out of sight without a word. A file that names
+/// their store is about them; one that does not may only run beside them.
 fn store(settings: &Settings, found: &mut Found) {
     let dir = &settings.store.dir;
     if !settings.has_store() && !store::Store::is_empty_dir(dir) {
-        let dir = dir.display();
-        found.wrong(format!(
-            "there are points in the store in {dir}, and no backend in the configuration is that \
-             store; add\n\n    [[influx.backend]]\n    name = \"{EMBEDDED}\"\n    embedded = \
-             true\n\nor move {dir} away"
-        ));
+        let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
+        let there = format!(
+            "there are points in the store in {}, and no backend in the configuration is that \
+             store",
+            dir.display()
+        );
+        if settings.store_named {
+            found.wrong(format!(
+                "{there}; add\n\n    [[influx.backend]]\n    name = \"{EMBEDDED}\"\n    \
+                 embedded = true\n\nor move {} away",
+                dir.display()
+            ));
+        } else {
+            found.doubtful(format!(
+                "{there}: nobody can read them here; add a backend with embedded = true, or move \
+                 {} away",
+                dir.display()
+            ));
+        }
     }
     if settings.has_store() && *dir == settings.journal.dir {
         found.wrong("store.dir and journal.dir are the same; each needs a directory of its own");

@@ -1,168 +1,57 @@
-//! The front ends of the process, each there or not, opened and run and stopped together.
+//! The front ends of the process, each there or not, in the order in which they stand on each
+//! other.
 
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Worker, Workers};
+use flow::front::{Front, Prepared};
 use journal::{Journal, Position};
-use serde_json::{Value, json};
+use serde::Serialize;
 use store::Store;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
 use watch::metrics::Registry;
 
 use crate::config::Settings;
 use crate::exit::Failure;
 
-/// What serves clients.
-#[derive(Clone)]
-pub struct Fronts {
-    /// The InfluxDB gateway and the journal it stands on.
-    pub influx: Option<(Arc<influx::Gateway>, Journal)>,
-    /// The PostgreSQL gateway.
-    pub postgres: Option<Arc<postgres::Gateway>>,
+/// What serves clients, and what that stands on.
+pub type Fronts = flow::front::Fronts<Settings>;
+
+/// Opens those that the configuration has. They are stopped from the list's end, so that what was
+/// taken is kept, and what was delivered is known to be: the journal last.
+pub fn open(settings: &Settings, registry: &Registry) -> Result<Fronts, Failure> {
+    let mut fronts = Fronts::default();
+    if settings.has_influx() {
+        let (gateway, journal) = open_influx(settings, registry)?;
+        fronts.add(Arc::new(Kept(journal)), |_| None);
+        fronts.add(gateway, |wanted| Some(wanted.influx.clone()));
+    }
+    if let Some(postgres) = settings.postgres.clone() {
+        let gateway = postgres::Gateway::open(postgres, registry, Handle::current());
+        fronts.add(gateway.map_err(Failure::other)?, |wanted| wanted.postgres.clone());
+    }
+    Ok(fronts)
 }
 
-/// Where clients connect.
-#[derive(Debug, Clone)]
-pub struct Addresses {
-    influx: Option<influx::Addresses>,
-    postgres: Vec<SocketAddr>,
-}
+/// The journal. It serves nobody, and is closed once the gateway that stands on it has stopped.
+struct Kept(Journal);
 
-/// A worker's share of all sockets.
-type Share = (Option<influx::Share>, Option<postgres::Share>);
+impl Front for Kept {
+    const NAME: &'static str = "journal";
+    type Settings = Infallible;
+    type Error = Infallible;
 
-impl Fronts {
-    /// Opens those that the configuration has.
-    pub fn open(settings: &Settings, registry: &Registry) -> Result<Self, Failure> {
-        let influx = settings.has_influx().then(|| open_influx(settings, registry)).transpose()?;
-        let postgres = settings.postgres.clone().map(|postgres| {
-            postgres::Gateway::open(postgres, registry, Handle::current()).map_err(Failure::other)
-        });
-        Ok(Self { influx, postgres: postgres.transpose()? })
+    fn prepare(self: &Arc<Self>, wanted: Infallible) -> Result<Prepared<'_>, Infallible> {
+        match wanted {}
     }
 
-    /// What a console asks to reload; closed where there is none.
-    pub fn reloads(&self) -> mpsc::Receiver<postgres::Reload> {
-        self.postgres.as_ref().map_or_else(|| mpsc::channel(1).1, |gateway| gateway.reloads())
+    fn status(&self) -> impl Serialize {
+        self.0.status()
     }
 
-    /// Binds every socket before the first is served, so that a port which is taken is an error of
-    /// the start, and serves them on `count` workers.
-    pub fn serve(
-        &self,
-        count: usize,
-        registry: &Registry,
-    ) -> Result<(Workers, Addresses), Failure> {
-        let mut shares: Vec<Share> = (0..count).map(|_| (None, None)).collect();
-        let mut addresses = Addresses { influx: None, postgres: Vec::new() };
-        if let Some((gateway, _)) = &self.influx {
-            let listeners = gateway.bind(count).map_err(Failure::other)?;
-            addresses.influx = Some(listeners.addresses().clone());
-            shares.iter_mut().zip(listeners.shares()).for_each(|(of, share)| of.0 = Some(share));
-        }
-        if let Some(gateway) = &self.postgres {
-            let listeners = gateway.bind(count).map_err(Failure::other)?;
-            addresses.postgres = listeners.addresses().to_vec();
-            shares.iter_mut().zip(listeners.shares()).for_each(|(of, share)| of.1 = Some(share));
-        }
-        let workers = self.start(count, shares, registry)?;
-        addresses.announce(count);
-        Ok((workers, addresses))
-    }
-
-    fn start(
-        &self,
-        count: usize,
-        shares: Vec<Share>,
-        registry: &Registry,
-    ) -> Result<Workers, Failure> {
-        let shares = Arc::new(Mutex::new(shares));
-        let fronts = self.clone();
-        let body = move |worker: Worker| async move {
-            let (influx, postgres) = take(&shares, worker.index);
-            let gateway = fronts.influx.map(|(gateway, _)| gateway);
-            let influx =
-                gateway.zip(influx).map(|(of, share)| of.run_worker(share, worker.clone()));
-            let postgres = fronts.postgres.zip(postgres);
-            let postgres = postgres.map(|(of, share)| of.run_worker(share, worker));
-            tokio::join!(served(influx), served(postgres));
-        };
-        Workers::start(count, registry, body)
-            .map_err(|error| Failure::other(format!("{count} workers can't be started: {error}")))
-    }
-
-    /// Why the process should get no clients now.
-    pub fn ready(&self) -> Result<(), String> {
-        if let Some((gateway, _)) = &self.influx {
-            gateway.ready()?;
-        }
-        self.postgres.as_ref().map_or(Ok(()), |gateway| gateway.ready())
-    }
-
-    /// What `weir status` shows of them.
-    pub fn status(&self) -> Value {
-        let mut status = json!({});
-        if let Some((gateway, journal)) = &self.influx {
-            status["journal"] = json!(journal.status());
-            status["influx"] = json!(gateway.status());
-        }
-        if let Some(gateway) = &self.postgres {
-            status["postgres"] = json!(gateway.status());
-        }
-        status
-    }
-
-    /// Takes the process apart in the order of a write's way, so that what was taken is kept, and
-    /// what was delivered is known to be.
-    pub async fn stop(&self, timeout: Duration, workers: Workers) {
-        let drained = workers.drain(timeout).await;
-        if drained.cut + drained.stuck > 0 {
-            let (cut, stuck) = (drained.cut, drained.stuck);
-            tracing::warn!(cut, stuck, "not everything was done within drain-timeout");
-        }
-        if let Some((gateway, journal)) = &self.influx {
-            if tokio::time::timeout(timeout, gateway.drain()).await.is_err() {
-                tracing::warn!("not everything was delivered that could have been");
-            }
-            journal.close().await;
-        }
-        tracing::info!("stopped");
-    }
-}
-
-impl Addresses {
-    /// As `weir status` shows them.
-    pub fn status(&self) -> Value {
-        let mut status = self.influx.as_ref().map_or_else(|| json!({}), |influx| json!(influx));
-        if !self.postgres.is_empty() {
-            status["postgres"] = json!(self.postgres);
-        }
-        status
-    }
-
-    fn announce(&self, workers: usize) {
-        if let Some(influx) = &self.influx {
-            let (http, udp) = (&influx.http, &influx.udp);
-            tracing::info!(?http, ?udp, workers, "writes are taken");
-        }
-        if !self.postgres.is_empty() {
-            tracing::info!(listen = ?self.postgres, workers, "PostgreSQL clients are taken");
-        }
-    }
-}
-
-/// A worker's share of all sockets, which it takes once.
-fn take(shares: &Mutex<Vec<Share>>, worker: usize) -> Share {
-    let mut shares = shares.lock().unwrap_or_else(PoisonError::into_inner);
-    shares.get_mut(worker).map(std::mem::take).unwrap_or_default()
-}
-
-async fn served(front: Option<impl Future<Output = ()>>) {
-    if let Some(front) = front {
-        front.await;
+    async fn stop(&self, _: Duration) {
+        self.0.close().await;
     }
 }
 

@@ -24,7 +24,7 @@ pub fn reload(
     }
     let wanted = loaded.settings;
     let fixed = fixed(running, &wanted).into_iter().map(str::to_owned);
-    let fixed = match reload_fronts(&wanted, fronts) {
+    let fixed = match fronts.reload(&wanted) {
         Ok(in_fronts) => fixed.chain(in_fronts).collect::<Vec<_>>(),
         Err(error) => {
             tracing::error!(error, "the configuration was not reloaded; the former one stays");
@@ -41,20 +41,6 @@ pub fn reload(
     // What needs a restart stays as it runs, so that it is named again until there was one.
     running.log.level = wanted.log.level;
     true
-}
-
-/// The keys of the front ends that need a restart.
-fn reload_fronts(wanted: &Settings, fronts: &Fronts) -> Result<Vec<String>, String> {
-    // Whatever may fail comes before anything is in force.
-    let influx = fronts.influx.as_ref();
-    let influx = influx.map(|(gateway, _)| gateway.prepare(wanted.influx.clone()));
-    let influx = influx.transpose().map_err(|error| format!("[influx]: {error}"))?;
-    let postgres = fronts.postgres.as_ref().zip(wanted.postgres.as_ref());
-    let postgres = postgres.map(|(gateway, wanted)| gateway.prepare(wanted.clone()));
-    let postgres = postgres.transpose().map_err(|error| format!("[postgres]: {error}"))?;
-    let mut fixed = influx.map(influx::Prepared::put_in_force).unwrap_or_default();
-    fixed.extend(postgres.map(postgres::Prepared::put_in_force).unwrap_or_default());
-    Ok(fixed)
 }
 
 /// The keys that differ and have no effect before a restart.

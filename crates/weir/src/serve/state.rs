@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use flow::Workers;
+use flow::front::Addresses;
 use serde_json::{Value, json};
 use watch::metrics::Registry;
 
-use super::fronts::{Addresses, Fronts};
+use super::fronts::Fronts;
 use crate::admin::Sources;
 use crate::status::{Process, Ready};
 
@@ -59,10 +60,10 @@ impl State {
         };
         let reason = self.ready().err();
         let ready = Ready { yes: reason.is_none(), reason };
-        let mut status = self.fronts.status();
+        let mut status = Value::from(self.fronts.status());
         status["process"] = json!(process);
         status["ready"] = json!(ready);
-        status["listen"] = self.addresses.status();
+        status["listen"] = json!(self.addresses);
         status
     }
 }

@@ -122,10 +122,10 @@ impl fmt::Display for Status {
         if let Some(influx) = &self.influx {
             influx.fmt(f)?;
         }
-        match &self.postgres {
-            Some(status) => Shown(status).fmt(f),
-            None => Ok(()),
+        if let Some(status) = &self.postgres {
+            Shown(status).fmt(f)?;
         }
+        Ok(())
     }
 }
 

@@ -4,49 +4,67 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use super::{CLIENTS, Peer, SUPERUSER};
+use super::{Bouncer, CLIENTS, Peer, Pooling, SUPERUSER};
 use crate::places;
 
 /// What they and their programs are called.
-const ALL: [(&str, &str); 3] = [("PgDog", "pgdog"), ("PgCat", "pgcat"), ("Odyssey", "odyssey")];
+const ALL: [(&str, &str); 4] =
+    [("PgDog", "pgdog"), ("PgCat", "pgcat"), ("pg_doorman", "pg_doorman"), ("Odyssey", "odyssey")];
+/// What a PgBouncer is called that knows prepared statements when it pools transactions, where
+/// Debian's does not.
+const NEWER_BOUNCER: &str = "PgBouncer 1.21+";
+
+/// A pooler that may be installed.
+#[derive(Debug)]
+pub struct Optional {
+    /// What it is called.
+    pub name: &'static str,
+    /// It, running, or why it is not.
+    pub peer: Result<Peer, String>,
+}
 
 /// The file beside PgDog's configuration that names its users.
 const USERS: &str = "users.toml";
 
 impl Peer {
-    /// Those of PgDog, PgCat and Odyssey that are on the `PATH`, each pooling transactions over so
-    /// many server connections for a user and a database, with prepared statements; and, of the
-    /// others, what they are called and why they are not there. What a version of them does not
-    /// take is no fault here.
-    pub fn installed(server: SocketAddr, connections: usize) -> (Vec<Self>, Vec<String>) {
-        let (mut started, mut missing) = (Vec::new(), Vec::new());
-        for (name, program) in ALL {
-            if places::find(program).is_none() {
-                missing.push(format!("{name} is not on the PATH"));
-                continue;
-            }
-            let start = || Self::installed_as(name, program, server, connections);
-            match catch_unwind(AssertUnwindSafe(start)) {
-                Ok(peer) => started.push(peer),
-                Err(_) => missing.push(format!("{name} does not start")),
-            }
-        }
-        (started, missing)
+    /// PgBouncer of today beside Debian's, PgDog, PgCat, pg_doorman and Odyssey as far as they are
+    /// on the `PATH`, each pooling transactions over so many server connections for a user and a
+    /// database, with prepared statements. What a version of them does not take is no fault here.
+    pub fn installed(server: SocketAddr, connections: usize) -> Vec<Optional> {
+        let bouncer = match Bouncer::newer() {
+            None => Err(format!("no {NEWER_BOUNCER} is on the PATH beside the usual one")),
+            Some(newer) => started(NEWER_BOUNCER, || {
+                let pooling = Pooling::Transaction;
+                Self::pgbouncer(NEWER_BOUNCER, &newer, server, pooling, connections)
+            }),
+        };
+        let others = ALL.map(|(name, program)| {
+            let peer = match places::find(program) {
+                None => Err(format!("{name} is not on the PATH")),
+                Some(found) => {
+                    started(name, || Self::installed_as(name, &found, server, connections))
+                }
+            };
+            Optional { name, peer }
+        });
+        let bouncer = Optional { name: NEWER_BOUNCER, peer: bouncer };
+        std::iter::once(bouncer).chain(others).collect()
     }
 
     fn installed_as(
         name: &'static str,
-        program: &str,
+        program: &Path,
         server: SocketAddr,
         connections: usize,
     ) -> Self {
-        let configuration = |dir: &Path, at| match program {
-            "pgdog" => pgdog(dir, at, server, connections),
-            "pgcat" => pgcat(at, server, connections),
+        let configuration = |dir: &Path, at| match name {
+            "PgDog" => pgdog(dir, at, server, connections),
+            "PgCat" => pgcat(at, server, connections),
+            "pg_doorman" => pg_doorman(at, server, connections),
             _ => odyssey(dir, at, server, connections),
         };
-        Self::start(name, program, configuration, |command, file| match program {
-            "pgdog" => {
+        Self::start(name, program, configuration, |command, file| match name {
+            "PgDog" => {
                 command.arg("--config").arg(file);
                 command.arg("--users").arg(file.with_file_name(USERS));
             }
@@ -55,6 +73,10 @@ impl Peer {
             }
         })
     }
+}
+
+fn started(name: &str, start: impl FnOnce() -> Peer) -> Result<Peer, String> {
+    catch_unwind(AssertUnwindSafe(start)).map_err(|_| format!("{name} does not start"))
 }
 
 fn pgdog(dir: &Path, at: SocketAddr, server: SocketAddr, connections: usize) -> String {
@@ -81,6 +103,23 @@ fn pgcat(at: SocketAddr, server: SocketAddr, connections: usize) -> String {
          password = \"{SUPERUSER}\"\npool_size = {connections}\n\
          [pools.{SUPERUSER}.shards.0]\ndatabase = \"{SUPERUSER}\"\n\
          servers = [[\"{}\", {}, \"primary\"]]\n",
+        at.ip(),
+        at.port(),
+        server.ip(),
+        server.port()
+    )
+}
+
+fn pg_doorman(at: SocketAddr, server: SocketAddr, connections: usize) -> String {
+    format!(
+        "[general]\nhost = \"{}\"\nport = {}\nworker_threads = 1\nmax_connections = {CLIENTS}\n\
+         admin_username = \"admin\"\nadmin_password = \"admin\"\n\
+         log_client_connections = false\nlog_client_disconnections = false\n\
+         pg_hba = \"host all all 0.0.0.0/0 trust\"\n\
+         [pools.{SUPERUSER}]\nserver_host = \"{}\"\nserver_port = {}\n\
+         pool_mode = \"transaction\"\n\
+         [pools.{SUPERUSER}.users.0]\nusername = \"{SUPERUSER}\"\npassword = \"\"\n\
+         pool_size = {connections}\n",
         at.ip(),
         at.port(),
         server.ip(),

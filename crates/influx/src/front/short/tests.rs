@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flow::drain::Drain;
+use flow::endpoint::Endpoint;
 use flow::limit::Limit;
 use flow::poll_set::Ready;
 use flow::progress::Timeouts;
 use flow::stream::Stream;
-use flow::tcp::{Endpoint, bind};
+use flow::tcp::bind;
 use flow::workers::Workers;
 use rustix::net::{self, SendFlags};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

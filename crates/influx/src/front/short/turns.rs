@@ -15,12 +15,12 @@ use flow::progress::Phase;
 use http::StatusCode;
 use journal::{AckError, Tickets};
 use uring::{Outgoing, Sends};
-use watch::watchdog::Stage;
 
 use super::super::Front;
 use super::super::answer::Answer;
 use super::super::body;
 use super::super::request_id::RequestId;
+use super::super::stages::ANSWER;
 use super::super::write::{Taken, Write};
 use super::cut::{Cut, Plain, cut};
 use super::{Left, Member, Short};
@@ -347,7 +347,7 @@ impl Turns<'_> {
             Some(Outgoing { socket, bytes: &out[answer.bytes.clone()] })
         };
         let all: Vec<_> = answers.iter().filter_map(outgoing).collect();
-        let stage = self.front.worker.pulse.enter(Stage::Answer);
+        let stage = self.front.worker.pulse.enter(&ANSWER);
         self.sends.send(&all, |number, sent| outcomes.push((number, sent)));
         drop((all, stage));
         drop(members);

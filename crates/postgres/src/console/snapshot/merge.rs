@@ -1,7 +1,8 @@
 //! Workers' parts become one.
 
-use super::{PlanRow, PoolRow, Snapshot, Totals};
+use super::{PlanRow, PoolRow, Snapshot};
 use crate::console::show::micros;
+use crate::database::Totals;
 
 impl Snapshot {
     /// Takes in what another worker has. What only one of them can know (databases, users,
@@ -106,23 +107,5 @@ impl Totals {
             self.lane_queries,
             self.replica_queries,
         ]
-    }
-
-    /// Adds the counts of another worker.
-    pub fn add(&mut self, other: &Self) {
-        self.assignments += other.assignments;
-        self.transactions += other.transactions;
-        self.queries += other.queries;
-        self.received += other.received;
-        self.sent += other.sent;
-        self.transaction_time += other.transaction_time;
-        self.query_time += other.query_time;
-        self.wait_time += other.wait_time;
-        self.client_parses += other.client_parses;
-        self.server_parses += other.server_parses;
-        self.binds += other.binds;
-        self.logins += other.logins;
-        self.lane_queries += other.lane_queries;
-        self.replica_queries += other.replica_queries;
     }
 }

@@ -6,11 +6,11 @@ use wire::postgres::frontend::{put_flush, put_terminate};
 
 use super::gate::Gate;
 use super::{AHEAD_MAX, Relay};
+use crate::connection::Connection;
+use crate::pipeline::compose::{Composer, Found};
+use crate::pipeline::round::{Cut, HELD_MAX, cut};
+use crate::pipeline::script::{Expect, Fate, Script};
 use crate::plan::{Kind, Plan};
-use crate::server::Connection;
-use crate::session::compose::{Composer, Found};
-use crate::session::round::{Cut, HELD_MAX, cut};
-use crate::session::script::{Expect, Fate, Script};
 use crate::session::study::Study;
 use crate::session::summary::{Summary, summarise};
 use crate::session::{End, Session};
@@ -158,7 +158,7 @@ impl Session {
             }
             composer.point(&self.front.draft.borrow().lifted, false, out, script);
             composer.sync(out, script);
-            self.front.gateway.metrics.points.inc();
+            self.front.shared.metrics.points.inc();
             Ok(())
         });
         composed.map_err(End::malformed)?;
@@ -187,7 +187,7 @@ impl Session {
             found: Found::default(),
         };
         let written = write(&mut composer, &mut server.out, &mut server.script);
-        composer.found.count(&self.database);
+        self.database.count_found(&composer.found);
         written
     }
 

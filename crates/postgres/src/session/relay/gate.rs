@@ -9,13 +9,13 @@ use wire::postgres::frontend::{put_flush, tag};
 
 use super::Relay;
 use super::last_values::LastValues;
+use crate::connection::Connection;
+use crate::pipeline::compose::Holds;
+use crate::pipeline::names::name_in;
+use crate::pipeline::script::Why;
 use crate::plan::{Deallocate, Kind, Plan};
-use crate::server::Connection;
 use crate::session::Session;
-use crate::session::compose::Holds;
 use crate::session::listen::Diverted;
-use crate::session::script::Why;
-use crate::session::summary::name_in;
 
 /// What becomes of a message.
 pub(super) enum Gate {

@@ -9,18 +9,15 @@ use wire::postgres::{Refusal, message, sqlstate};
 
 use super::Relay;
 use super::state::{PortalsSway, Round};
+use crate::client::OUT_OF_STEP;
+use crate::connection::Known;
 use crate::lanes::is_for_another;
+use crate::pipeline::prepared::DOUBTFUL;
+use crate::pipeline::script::Heard;
 use crate::plan::{Kind, Leaves, Plan, Unsettles};
-use crate::server::Known;
-use crate::session::client::OUT_OF_STEP;
-use crate::session::script::Heard;
 use crate::session::{Session, effect};
 use crate::settings::Mode;
-use crate::worker::Slow;
-
-/// After these errors what is prepared on a server is closed and prepared again before it is used:
-/// it is not there, is there already, or its result has changed.
-pub(crate) const DOUBTFUL: [&[u8]; 3] = [b"26000", b"42P05", b"0A000"];
+use crate::slow::Slow;
 
 /// So much of a reply is kept back while it may turn out to be an error that is for another server.
 /// A server sends nothing earlier either: that is its own buffer (`pqcomm.c`).
@@ -166,7 +163,7 @@ impl Session {
             relay.early.clear();
             self.client.names().undo_all();
             if let Some(request) = request {
-                self.front.gateway.metrics.repeated.inc();
+                self.front.shared.metrics.repeated.inc();
                 self.put_back(&request);
                 self.only_primary = true;
             }
@@ -174,7 +171,7 @@ impl Session {
         }
         self.client.names().settle();
         relay.resets &= !relay.rounds.is_empty();
-        self.front.gateway.metrics.leased.inc();
+        self.front.shared.metrics.leased.inc();
         // The next one's time begins now, if it was sent before.
         if let Some(next) = relay.rounds.front_mut().and_then(|next| next.asked.as_mut()) {
             *next = Instant::now();

@@ -11,8 +11,8 @@ use wire::postgres::backend::Status;
 
 use super::Relay;
 use super::state::Round;
+use crate::connection::Connection;
 use crate::plan::{Kind, Plan, is_literal};
-use crate::server::Connection;
 use crate::session::Session;
 use crate::settings::Mode;
 

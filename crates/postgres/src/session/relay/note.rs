@@ -7,11 +7,11 @@ use std::time::Instant;
 use wire::postgres::frontend::{Bind, Execute};
 
 use super::Relay;
+use crate::connection::Connection;
+use crate::pipeline::settings::Change;
+use crate::pipeline::statements::Statement;
 use crate::plan::{Leaves, Plan, Unsettles};
-use crate::server::Connection;
 use crate::session::parts::spans;
-use crate::session::settings::Change;
-use crate::session::statements::Statement;
 use crate::session::study::Known;
 use crate::session::{Session, effect};
 
@@ -154,7 +154,7 @@ impl Session {
         if plan.effects.sways || (relay.swayed && effect::ends(plan)) {
             self.sway(relay, server);
         }
-        self.front.gateway.metrics.unproven(plan.reason);
+        self.front.shared.metrics.unproven(plan.reason);
         if effect::unsettles(plan) == Unsettles::Changes {
             // Before the server knows of it and until its transaction has ended, so that no proof
             // rests on what it changes.
@@ -189,6 +189,6 @@ impl Session {
         let bind = Bind::read(body).ok()?;
         let names = self.client.names();
         let named = names.get(bind.statement)?;
-        Some((named.statement.plan(&self.database, self.scope), named.statement.clone()))
+        Some((self.database.plan_of(&named.statement, self.scope), named.statement.clone()))
     }
 }

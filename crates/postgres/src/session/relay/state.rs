@@ -7,12 +7,12 @@ use std::time::Instant;
 use super::last_values::Drawn;
 use crate::backends::Standing;
 use crate::catalogue::Unsettled;
+use crate::connection::Connection;
 use crate::metrics::BackendLatencies;
+use crate::pipeline::settings::Change;
 use crate::plan::{Leaves, Plan};
-use crate::server::Connection;
 use crate::session::effect;
 use crate::session::listen::{Bound, Confirming};
-use crate::session::settings::Change;
 use crate::session::study::Study;
 
 /// A round under way: what follows from it once it is answered.

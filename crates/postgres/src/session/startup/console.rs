@@ -23,7 +23,7 @@ pub async fn serve(front: Rc<Front>, outlet: Outlet, seat: Seat, mut inbox: Vec<
     let mut out = Vec::with_capacity(512);
     put_authentication_ok(&mut out);
     Seat::welcome(&mut out);
-    put_backend_key_data(&mut out, front.gateway.number(), &[0; 4]);
+    put_backend_key_data(&mut out, front.shared.number(), &[0; 4]);
     put_ready_for_query(&mut out, Status::Idle);
     outlet.send(&out);
     let refusal = loop {
@@ -66,12 +66,12 @@ async fn query(front: &Rc<Front>, outlet: &Outlet, seat: &Seat, body: &[u8], out
         Answer::Show(show) => {
             let clients =
                 matches!(show, Show::Clients | Show::Sockets | Show::ActiveSockets | Show::Lists);
-            let snapshot = front.gateway.shown(clients).await;
+            let snapshot = front.shared.shown(clients).await;
             show.encode(&snapshot, &front.settings(), out);
         }
         Answer::Act(action) => {
             let outcome = tokio::select! {
-                outcome = front.gateway.act(&action) => outcome,
+                outcome = front.shared.act(&action) => outcome,
                 // Whoever waits for PAUSE may go; the pause stays.
                 () = outlet.gone(GONE_TURN) => return,
             };

@@ -11,6 +11,13 @@ const HEAD: &str = "\
 
 <!-- Made from the command line's own help by `make docs`. -->
 
+Those that most people need:
+
+    weir serve --config weir.toml     # run it
+    weir check --config weir.toml     # what it would do, and what is wrong with the file
+    weir status                       # how a running one is
+    weir query 'SHOW DATABASES'       # ask it, or any InfluxDB 1.x
+
 Every command says what it does with `--help`. Answers go to standard output, logs and errors to
 standard error.
 ";

@@ -6,15 +6,36 @@ use serde_json::{Map, Value};
 
 use crate::config::Settings;
 
+/// A default of more bytes does not stand in the line of its key's kind.
+const DEFAULT_MAX: usize = 90;
+
 const HEAD: &str = "\
 # Configuration
 
 <!-- Made from the settings' doc comments by `make docs`. -->
 
-One TOML file, `weir.toml`. `weir check` reads it and says what `weir serve` would do with it; an
-unknown key is an error that names the nearest known one. Durations are written `500ms` or `1m30s`,
-sizes `64MiB` or `10GiB`. Secrets are better kept in files of their own, which the `*-file` keys
-name. A `[postgres]` table turns the PostgreSQL gateway on; see [postgres.md](postgres.md).
+One TOML file, `weir.toml`. Without it Weir keeps the points itself, on 127.0.0.1:8086. With this
+one it hands them to two servers, and lets other machines in:
+
+```toml
+[influx]
+listen = \"0.0.0.0:8086\"
+
+[[influx.backend]]
+name = \"a\"
+url = \"http://10.0.0.1:8086\"
+
+[[influx.backend]]
+name = \"b\"
+url = \"http://10.0.0.2:8086\"
+```
+
+    weir check --config weir.toml
+
+`weir check` reads the file and says what `weir serve` would do with it; an unknown key is an error
+that names the nearest known one. Durations are written `500ms` or `1m30s`, sizes `64MiB` or
+`10GiB`. Secrets are better kept in files of their own, which the `*-file` keys name. A
+`[postgres]` table turns the PostgreSQL gateway on; see [postgres.md](postgres.md).
 
 SIGHUP (`systemctl reload weir`) reads the file again. `log.level`, certificates, the files with
 backends' credentials, and in `[influx]` all but `listen`, `tls`, `udp`, `timeouts` and the
@@ -82,13 +103,15 @@ impl<'a> Reference<'a> {
         let preset = match (required, preset.as_str()) {
             (true, _) => "required".to_owned(),
             (false, "") => "no default".to_owned(),
+            // What does not fit on a line is a block, which may be as long as it is.
+            (false, preset) if preset.len() > DEFAULT_MAX => format!("default\n\n    {preset}"),
             (false, preset) => format!("default `{preset}`"),
         };
         let about = property.get("description").and_then(Value::as_str);
         let about = about.unwrap_or("UNDOCUMENTED");
         writeln!(self.text, "\n### `{key}`\n{words}, {preset}\n\n{about}").unwrap();
         for (name, about) in self.choices(property) {
-            writeln!(self.text, "- `{name}`: {}", about.replace('\n', " ")).unwrap();
+            writeln!(self.text, "- `{name}`: {}", about.replace('\n', "\n  ")).unwrap();
         }
     }
 

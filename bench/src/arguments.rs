@@ -1,0 +1,181 @@
+//! The command line: which rows, how long, and what becomes of the figures.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::rows::hung;
+
+/// Measures Weir beside nginx, InfluxDB, vmagent, PgBouncer, HAProxy and, where they are on the
+/// PATH, influxdb-relay, influx-proxy, Telegraf, PgDog, PgCat, pg_doorman, Odyssey and a PgBouncer
+/// from 1.21 on beside Debian's (as `pgbouncer` or `pgbouncer-VERSION`).
+#[derive(Debug, Parser)]
+#[command(name = "weir-bench", max_term_width = 100)]
+pub struct Arguments {
+    /// Only these rows; all of them when absent
+    #[arg(long, value_enum)]
+    pub only: Vec<Name>,
+    /// Seconds instead of minutes: for a look, not for a figure
+    #[arg(long)]
+    pub quick: bool,
+    /// Rounds in which the peers take turns, and pairs of runs of `hung` (there five short ones for
+    /// each) and `disk`; the median counts. With --beside 30 when absent
+    #[arg(long)]
+    pub rounds: Option<NonZeroUsize>,
+    /// Seconds of one measurement, 10 when absent; with --beside of one slice, 4 when absent
+    #[arg(long)]
+    pub seconds: Option<NonZeroUsize>,
+    /// Add what was measured to docs/figures.jsonl and make docs/figures.md of it; with a FILE to
+    /// that one, and the page beside it
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[arg(conflicts_with_all = ["quick", "beside"])]
+    pub write: Option<Option<PathBuf>>,
+    /// Measure nothing, make docs/figures.md of docs/figures.jsonl; with a FILE of that one
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[arg(conflicts_with_all = ["write", "beside"])]
+    pub figures: Option<Option<PathBuf>>,
+    /// Measure Weir as built beside BINARY, an older Weir, and a second copy of BINARY. All three
+    /// run at once, the load moves between them in slices, in an order that changes each round.
+    /// Printed are new/old and old/old of requests a second and of CPU time a request: the median
+    /// of the rounds' ratios and its 95 % interval. The rows are `requests` (512 connections),
+    /// `postgres-select` (256 and 32 clients) and `postgres-sysbench` (read-only, write-only)
+    #[arg(long, value_name = "BINARY", conflicts_with = "quick")]
+    pub beside: Option<PathBuf>,
+    /// Where --beside puts all rounds, a line of JSON each; a file of its own in the build's
+    /// directory when absent
+    #[arg(long, value_name = "FILE", requires = "beside")]
+    pub rounds_file: Option<PathBuf>,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What else the program does.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// The backend that answers 204 at once and counts lines; a process of its own
+    #[command(hide = true)]
+    Sink { address: std::net::SocketAddr },
+    /// Judge the rounds of several runs of --beside together
+    Pool {
+        /// Their files of rounds
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+}
+
+/// The rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Name {
+    /// Requests a second and CPU time of single-point writes at 512 connections
+    Requests,
+    /// Requests a second at 64 connections, beside the relays
+    Relays,
+    /// Lines a second in bodies of 5,000 lines
+    Lines,
+    /// Memory at rest and with a backlog of a million points
+    Memory,
+    /// p99 of acks with one backend hung, over all healthy
+    Hung,
+    /// p99.9 of acks while dd writes to the same disk
+    Disk,
+    /// Rows a second into the embedded store, in batches of 30 and of 5,000, and memory meanwhile
+    StoreLoad,
+    /// The store's answers beside InfluxDB's, before and after overwriting and a DELETE
+    StoreQueries,
+    /// Bytes on disk of numeric data, and windows of it by host
+    StoreDisk,
+    /// A million series: load, query, restart, memory
+    StoreSeries,
+    /// A million rows over ten years
+    StoreDecade,
+    /// pgbench -S beside a direct connection and other poolers
+    PostgresSelect,
+    /// pgbench -S by the number of clients, from 1 to 512
+    PostgresClients,
+    /// pgbench -S with one worker and with two
+    PostgresWorkers,
+    /// sysbench's OLTP scripts beside a direct connection and other poolers
+    PostgresSysbench,
+    /// Point selects over two replicas and over one
+    PostgresSpread,
+    /// Short statements beside slow ones
+    PostgresSlow,
+    /// Memory of idle clients of PostgreSQL
+    PostgresIdle,
+}
+
+impl Name {
+    /// As `--only` has it.
+    pub fn word(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// The part of Weir that the row is about.
+    pub fn gateway(self) -> &'static str {
+        match self {
+            Self::Requests | Self::Relays | Self::Lines => "InfluxDB gateway",
+            Self::Memory | Self::Hung | Self::Disk => "InfluxDB gateway",
+            Self::StoreLoad | Self::StoreQueries | Self::StoreDisk => "Embedded store",
+            Self::StoreSeries | Self::StoreDecade => "Embedded store",
+            _ => "PostgreSQL gateway",
+        }
+    }
+
+    /// How long one round of one way takes, where the row measures by time.
+    pub fn round(self, scale: &Scale) -> Option<Duration> {
+        match self {
+            Self::Hung => Some(hung::RUN),
+            Self::Memory | Self::PostgresIdle => None,
+            Self::StoreLoad | Self::StoreQueries | Self::StoreDisk => None,
+            Self::StoreSeries | Self::StoreDecade => None,
+            _ => Some(scale.duration),
+        }
+    }
+}
+
+/// How long and how often.
+#[derive(Debug, Clone, Copy)]
+pub struct Scale {
+    /// Of one measurement.
+    pub duration: Duration,
+    /// In which the peers take turns.
+    pub rounds: usize,
+    /// Pairs of runs whose ratio is taken.
+    pub pairs: usize,
+    /// What dd writes.
+    pub dd_mib: u64,
+    /// Of the rows for the store, one in so many.
+    pub one_in: u64,
+}
+
+impl Scale {
+    /// What the arguments ask for.
+    pub fn of(arguments: &Arguments) -> Self {
+        let (seconds, rounds, pairs, dd_mib, one_in) =
+            if arguments.quick { (3, 1, 1, 1_024, 20) } else { (10, 3, 5, 10_240, 1) };
+        let seconds = arguments.seconds.map_or(seconds, |seconds| seconds.get() as u64);
+        Self {
+            duration: Duration::from_secs(seconds),
+            rounds: arguments.rounds.map_or(rounds, NonZeroUsize::get),
+            pairs: arguments.rounds.map_or(pairs, NonZeroUsize::get),
+            dd_mib,
+            one_in,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::{Arguments, Name};
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+        assert_eq!(Name::PostgresClients.word(), "postgres-clients");
+    }
+}

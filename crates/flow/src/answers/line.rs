@@ -1,0 +1,356 @@
+//! The places of one client's requests.
+
+use std::collections::VecDeque;
+
+use super::{Begun, Filled, Join, Over, Place, Verdict};
+use crate::lane::Fate;
+
+/// The places of the requests of one client that are not answered yet, in their order. Without
+/// any, it holds no memory of its own beyond an empty queue.
+#[derive(Clone, Default)]
+pub struct Line {
+    seats: VecDeque<Seat>,
+    /// The number of the request at the head.
+    head: u64,
+    /// Bytes that wait: behind the head, of parts, and of messages that belong to no request.
+    waiting: usize,
+    /// How many bytes may wait.
+    limit: usize,
+    /// Messages that belong to no request, to be sent before the next answer.
+    asides: Vec<u8>,
+    /// A request may have run without anybody knowing.
+    doubt: Option<Doubt>,
+}
+
+/// The requests behind one that may have run: such a request could still take effect after them.
+#[derive(Clone, Copy)]
+struct Doubt {
+    /// The first that may have run.
+    of: u64,
+    /// The first request that was taken after that was known.
+    until: u64,
+}
+
+#[derive(Clone)]
+enum Seat {
+    /// One answer, as it comes.
+    Whole { waits: Vec<u8>, is_told: bool, is_done: bool },
+    /// Several, of which one is made when all are there.
+    Parts { parts: Vec<Part>, join: Join },
+}
+
+#[derive(Clone, Default)]
+struct Part {
+    bytes: Vec<u8>,
+    is_done: bool,
+}
+
+impl Seat {
+    const fn empty() -> Self {
+        Self::Whole { waits: Vec::new(), is_told: false, is_done: false }
+    }
+
+    const fn done(waits: Vec<u8>) -> Self {
+        Self::Whole { waits, is_told: false, is_done: true }
+    }
+
+    fn waits(&self) -> usize {
+        match self {
+            Self::Whole { waits, .. } => waits.len(),
+            Self::Parts { parts, .. } => parts.iter().map(|part| part.bytes.len()).sum(),
+        }
+    }
+}
+
+impl Line {
+    /// A line without requests, of which at most `limit` bytes wait.
+    pub fn new(limit: usize) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
+    /// A place for a request that has one answer.
+    #[inline]
+    pub fn open(&mut self) -> Place {
+        self.take(Seat::empty())
+    }
+
+    /// A place for a request that is answered by `count` parts. `join` is called once, when all
+    /// are there; never where the place is given up.
+    pub fn open_parts(&mut self, count: u32, join: Join) -> Place {
+        let parts = (0..count.max(1)).map(|_| Part::default()).collect();
+        self.take(Seat::Parts { parts, join })
+    }
+
+    fn take(&mut self, seat: Seat) -> Place {
+        let request = self.next();
+        self.seats.push_back(seat);
+        Place { request, part: 0 }
+    }
+
+    /// The number of the next request.
+    fn next(&self) -> u64 {
+        self.head + self.seats.len() as u64
+    }
+
+    #[inline]
+    fn seat(&mut self, place: Place) -> Option<&mut Seat> {
+        let at = place.request.checked_sub(self.head)?;
+        self.seats.get_mut(usize::try_from(at).ok()?)
+    }
+
+    /// A piece of an answer has come; `is_last` ends the answer, or this part of it.
+    #[inline]
+    pub fn fill(
+        &mut self,
+        place: Place,
+        bytes: &[u8],
+        is_last: bool,
+        mut send: impl FnMut(&[u8]),
+    ) -> Filled {
+        let is_head = place.request == self.head;
+        match self.seat(place) {
+            Some(Seat::Whole { is_told, is_done: false, .. }) if is_head => {
+                // What waited before it came to be the head was sent at that moment.
+                *is_told |= !bytes.is_empty();
+                send(bytes);
+                if is_last {
+                    self.go_on(&mut send);
+                }
+                Filled::Taken
+            }
+            Some(Seat::Whole { waits, is_done: is_done @ false, .. }) => {
+                waits.extend_from_slice(bytes);
+                *is_done = is_last;
+                self.keep(bytes.len())
+            }
+            Some(Seat::Parts { parts, .. }) => {
+                let Some(part) = parts.get_mut(place.part as usize).filter(|part| !part.is_done)
+                else {
+                    return Filled::Late;
+                };
+                part.bytes.extend_from_slice(bytes);
+                part.is_done = is_last;
+                let are_all = parts.iter().all(|part| part.is_done);
+                let kept = self.keep(bytes.len());
+                if are_all && kept == Filled::Taken { self.join(place, &mut send) } else { kept }
+            }
+            Some(Seat::Whole { is_done: true, .. }) | None => Filled::Late,
+        }
+    }
+
+    fn keep(&mut self, bytes: usize) -> Filled {
+        self.waiting += bytes;
+        if self.waiting > self.limit { Filled::Over } else { Filled::Taken }
+    }
+
+    fn join(&mut self, place: Place, send: &mut impl FnMut(&[u8])) -> Filled {
+        let Some(seat) = self.seat(place) else { return Filled::Late };
+        let waited = seat.waits();
+        let Seat::Parts { parts, join } = std::mem::replace(seat, Seat::empty()) else {
+            return Filled::Late;
+        };
+        let parts: Vec<Vec<u8>> = parts.into_iter().map(|part| part.bytes).collect();
+        let answer = join(&parts);
+        self.waiting -= waited;
+        self.end(place, answer, send)
+    }
+
+    /// Puts a whole answer in a place, and goes on with what is behind it if that was the head.
+    fn end(&mut self, place: Place, answer: Vec<u8>, send: &mut impl FnMut(&[u8])) -> Filled {
+        if place.request == self.head {
+            send(&answer);
+            self.go_on(send);
+            return Filled::Taken;
+        }
+        let len = answer.len();
+        if let Some(seat) = self.seat(place) {
+            *seat = Seat::done(answer);
+        }
+        self.keep(len)
+    }
+
+    /// The head is answered: sends what waits, up to what is not there yet.
+    fn go_on(&mut self, send: &mut impl FnMut(&[u8])) {
+        loop {
+            self.seats.pop_front();
+            self.head += 1;
+            if !self.asides.is_empty() {
+                let asides = std::mem::take(&mut self.asides);
+                self.waiting -= asides.len();
+                send(&asides);
+            }
+            if self.doubt.is_some_and(|doubt| doubt.until <= self.head) {
+                self.doubt = None;
+            }
+            let Some(Seat::Whole { waits, is_told, is_done }) = self.seats.front_mut() else {
+                break;
+            };
+            let waited = std::mem::take(waits);
+            *is_told = !waited.is_empty();
+            let is_done = *is_done;
+            self.waiting -= waited.len();
+            if !waited.is_empty() {
+                send(&waited);
+            }
+            if !is_done {
+                break;
+            }
+        }
+        if self.seats.is_empty() && self.seats.capacity() > KEEP {
+            self.seats = VecDeque::new();
+        }
+    }
+
+    /// Puts the gateway's words in the place of an answer that nobody waits for any more: what
+    /// comes for it later is [`Late`](Filled::Late). Does nothing where it was answered.
+    ///
+    /// # Errors
+    /// A part of the answer was sent.
+    pub fn give_up(
+        &mut self,
+        place: Place,
+        words: &[u8],
+        mut send: impl FnMut(&[u8]),
+    ) -> Result<(), Begun> {
+        let Some(seat) = self.seat(place) else { return Ok(()) };
+        match seat {
+            Seat::Whole { is_done: true, .. } => return Ok(()),
+            Seat::Whole { is_told: true, .. } => return Err(Begun),
+            Seat::Whole { .. } | Seat::Parts { .. } => {}
+        }
+        let waited = seat.waits();
+        *seat = Seat::empty();
+        self.waiting -= waited;
+        // The words are short, and the client is ended soon where too much waits.
+        self.end(place, words.to_vec(), &mut send);
+        Ok(())
+    }
+
+    /// Judges a request whose connection has ended before its answer was whole. `repeats`: its
+    /// gateway says that it may be asked again although a server may have run it. What waits of
+    /// its answer is dropped.
+    pub fn orphaned(&mut self, place: Place, fate: Fate, repeats: bool) -> Verdict {
+        let may_have_run = fate != Fate::Unsent && !repeats;
+        let waited = match self.seat(place) {
+            None | Some(Seat::Whole { is_done: true, .. }) => {
+                if may_have_run {
+                    self.doubts(place);
+                }
+                return Verdict::Late;
+            }
+            Some(Seat::Whole { is_told: true, .. }) => return Verdict::Close,
+            Some(Seat::Whole { waits, .. }) => std::mem::take(waits).len(),
+            Some(Seat::Parts { parts, .. }) => match parts.get_mut(place.part as usize) {
+                Some(part) if !part.is_done => std::mem::take(&mut part.bytes).len(),
+                _ => return Verdict::Late,
+            },
+        };
+        self.waiting -= waited;
+        if may_have_run {
+            self.doubts(place);
+            return Verdict::MayHaveRun;
+        }
+        if fate != Fate::Unsent || !self.is_in_doubt(place) {
+            return Verdict::Again;
+        }
+        // Of several parts another one may have been sent.
+        let is_part = matches!(self.seat(place), Some(Seat::Parts { .. }));
+        if is_part { Verdict::MayHaveRun } else { Verdict::NotSent }
+    }
+
+    /// Whether the request of this place, or this part of it, waits for its answer.
+    pub fn is_open(&self, place: Place) -> bool {
+        let at = place.request.checked_sub(self.head).and_then(|at| usize::try_from(at).ok());
+        match at.and_then(|at| self.seats.get(at)) {
+            Some(Seat::Whole { is_done, .. }) => !is_done,
+            Some(Seat::Parts { parts, .. }) => {
+                parts.get(place.part as usize).is_some_and(|part| !part.is_done)
+            }
+            None => false,
+        }
+    }
+
+    /// Whether a request is behind one that may have run.
+    pub fn is_in_doubt(&self, place: Place) -> bool {
+        let behind = |doubt: &Doubt| doubt.of < place.request && place.request < doubt.until;
+        self.doubt.as_ref().is_some_and(behind)
+    }
+
+    /// A request may have run, and changed something: what is behind it and was not sent is not
+    /// sent any more.
+    pub fn doubts(&mut self, place: Place) {
+        let of = self.doubt.map_or(place.request, |doubt| doubt.of.min(place.request));
+        self.doubt = Some(Doubt { of, until: self.next() });
+    }
+
+    /// Sends a message that belongs to no request: at once, or behind the answer of which a part
+    /// was sent.
+    ///
+    /// # Errors
+    /// More waits than may.
+    pub fn aside(&mut self, bytes: &[u8], mut send: impl FnMut(&[u8])) -> Result<(), Over> {
+        if !matches!(self.seats.front(), Some(Seat::Whole { is_told: true, .. })) {
+            send(bytes);
+            return Ok(());
+        }
+        self.asides.extend_from_slice(bytes);
+        match self.keep(bytes.len()) {
+            Filled::Over => Err(Over),
+            Filled::Taken | Filled::Late => Ok(()),
+        }
+    }
+
+    /// The requests that are not answered, first to last.
+    pub fn requests(&self) -> std::ops::Range<u64> {
+        self.head..self.next()
+    }
+
+    /// Whether every request is answered.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.seats.is_empty()
+    }
+
+    /// How many bytes wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Whether so much waits that no more of the client's requests are to be read.
+    #[inline]
+    pub fn is_half_full(&self) -> bool {
+        self.waiting > self.limit / 2
+    }
+
+    /// Whether a part of the answer at the head was sent.
+    pub fn is_amid_answer(&self) -> bool {
+        matches!(self.seats.front(), Some(Seat::Whole { is_told: true, .. }))
+    }
+
+    /// Places that it has memory for.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        self.seats.capacity()
+    }
+
+    /// The client is gone: whatever comes is late.
+    pub fn clear(&mut self) {
+        self.head = self.next();
+        self.seats = VecDeque::new();
+        self.asides = Vec::new();
+        self.waiting = 0;
+        self.doubt = None;
+    }
+}
+
+/// Places that a line keeps memory for while it is empty.
+const KEEP: usize = 4;
+
+impl std::fmt::Debug for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Line")
+            .field("requests", &self.requests())
+            .field("waiting", &self.waiting)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,167 @@
+//! Reaching a server: by TCP or by a Unix socket, under TLS at once or after the protocol has
+//! agreed on it, all of it within a deadline.
+//!
+//! [`Target`] says where and how. A protocol that begins under TLS takes [`Target::connect`]. One
+//! that asks the server first takes [`Target::connect_in_clear`], asks, and goes on with
+//! [`Target::start_tls`]. Either way [`Target::in_time`] holds the deadline, which is over the
+//! protocol's own login, too.
+
+mod error;
+mod socket;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::time::timeout;
+
+pub use error::{DialError, Late, Stage};
+pub use socket::Socket;
+pub use tls::{Renewal, Tls};
+
+/// How long a connection may be silent before the kernel asks whether the server is still there,
+/// how often it asks then, and how often without an answer until it gives up.
+const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
+    .with_time(Duration::from_secs(30))
+    .with_interval(Duration::from_secs(10))
+    .with_retries(3);
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// By TCP: a name or an address, and a port.
+    Tcp {
+        /// A name or an IP address, without brackets.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// By a Unix socket, at this path.
+    Unix(PathBuf),
+}
+
+impl Address {
+    /// The host as it is written; `None` for a Unix socket.
+    pub fn host(&self) -> Option<&str> {
+        match self {
+            Self::Tcp { host, .. } => Some(host),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// The path of its Unix socket.
+    pub fn socket(&self) -> Option<&Path> {
+        match self {
+            Self::Tcp { .. } => None,
+            Self::Unix(path) => Some(path),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Where a server is and how connections to it are opened.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Where.
+    pub address: Address,
+    /// What TLS is begun with; `None` is in the clear.
+    pub tls: Option<Tls>,
+    /// How long a connection may take, the protocol's login included.
+    pub connect_timeout: Duration,
+}
+
+impl Target {
+    /// Opens a connection, under TLS where that is its way. The deadline is the caller's to set.
+    ///
+    /// # Errors
+    /// The server can't be reached, or TLS fails.
+    pub async fn connect(&self) -> Result<Socket, DialError> {
+        let socket = self.connect_in_clear().await?;
+        match &self.tls {
+            None => Ok(socket),
+            Some(tls) => self.start_tls(socket, tls).await,
+        }
+    }
+
+    /// Opens a connection that is not encrypted yet. Every address of a name is tried in turn; of
+    /// those that fail the last is told.
+    ///
+    /// # Errors
+    /// The server can't be reached.
+    pub async fn connect_in_clear(&self) -> Result<Socket, DialError> {
+        match &self.address {
+            Address::Unix(path) => {
+                let connected = UnixStream::connect(path).await;
+                connected.map(Socket::from).map_err(|error| self.failed(Stage::of_unix, error))
+            }
+            Address::Tcp { host, port } => self.connect_tcp(host, *port).await,
+        }
+    }
+
+    async fn connect_tcp(&self, host: &str, port: u16) -> Result<Socket, DialError> {
+        let found = lookup_host((host, port)).await;
+        let addresses = found.map_err(|error| self.failed(Stage::of_lookup, error))?;
+        let mut last = None;
+        for address in addresses {
+            let connected = TcpStream::connect(address).await;
+            match connected.and_then(|stream| prepare(&stream).map(|()| stream)) {
+                Ok(stream) => return Ok(stream.into()),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(match last {
+            Some(error) => self.failed(Stage::of, error),
+            None => {
+                let what = "could not resolve to any address";
+                self.failed(|_| Stage::Name, io::Error::new(io::ErrorKind::InvalidInput, what))
+            }
+        })
+    }
+
+    /// Encrypts a connection. Nothing may have been read from it behind the server's agreement:
+    /// bytes in the clear must never be taken for encrypted ones.
+    ///
+    /// # Errors
+    /// The handshake failed; the connection is encrypted already, or over a Unix socket.
+    pub async fn start_tls(&self, socket: Socket, tls: &Tls) -> Result<Socket, DialError> {
+        let shaken = tls.shake_hands(socket).await;
+        shaken.map_err(|error| self.failed(|_| Stage::Tls, error))
+    }
+
+    /// Does what opens a connection, for no longer than one may take.
+    ///
+    /// # Errors
+    /// As of `open`, or it took too long.
+    pub async fn in_time<T, E: From<Late>>(
+        &self,
+        open: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let limit = self.connect_timeout;
+        let late = |_| Err(Late { address: self.address.to_string(), limit }.into());
+        timeout(limit, open).await.unwrap_or_else(late)
+    }
+
+    fn failed(&self, stage: impl FnOnce(&io::Error) -> Stage, source: io::Error) -> DialError {
+        DialError { address: self.address.to_string(), stage: stage(&source), source }
+    }
+}
+
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    SockRef::from(stream).set_tcp_keepalive(&KEEPALIVE)
+}

@@ -1,0 +1,303 @@
+//! Lanes that are alike, on one worker.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::turns::Turns;
+use super::{Known, Lane, Limits, Picked, Turn};
+use crate::lane::{Handle, Protocol};
+
+/// After a lane could not be opened, how long until the next attempt.
+const REST: Duration = Duration::from_millis(500);
+
+/// A line of fewer requests is as good as an empty one: each wake of a server process costs more
+/// than such a request waits behind the others, and what comes on one connection comes at once.
+const SHORT: usize = 4;
+/// As long as what waits there is done within this time.
+const SHORT_WAIT: Duration = Duration::from_micros(500);
+
+/// A head that has run for so many times what others do stands still, beyond
+/// [`head_max`](Limits::head_max).
+const HEAD_NORMS: u32 = 8;
+
+/// How many requests a line has that is no longer short, where requests run for the `norm`.
+#[inline]
+fn short_line(norm: Duration, depth: usize) -> usize {
+    let wait = SHORT_WAIT.as_nanos().checked_div(norm.as_nanos()).unwrap_or(0);
+    usize::try_from(wait).unwrap_or(usize::MAX).clamp(1, SHORT.min(depth.max(1)))
+}
+
+/// The lanes of one worker that are alike. `P`: where replies end; `T`: what goes along with a
+/// request; `K`: what is known of the server; `E`: why a lane could not be opened.
+pub struct Group<P, T, K, E> {
+    lanes: RefCell<Vec<Rc<Lane<P, T, K>>>>,
+    limits: Cell<Limits>,
+    opening: Cell<bool>,
+    /// When the last attempt to open one failed, and why; `None` where there was no room for it.
+    failed: RefCell<Option<(Instant, Option<E>)>>,
+    changed: Notify,
+    turns: Turns,
+    /// When a request was last put on one of them.
+    used: Cell<Instant>,
+}
+
+impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
+    /// No lanes yet.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            lanes: RefCell::default(),
+            limits: Cell::new(limits),
+            opening: Cell::new(false),
+            failed: RefCell::default(),
+            changed: Notify::new(),
+            turns: Turns::default(),
+            used: Cell::new(Instant::now()),
+        }
+    }
+
+    /// The first lane with a short line, else that with the fewest requests; `open` is called when
+    /// another should be opened. A lane whose head has run for many times the `norm` is passed by.
+    #[inline]
+    pub fn pick(&self, now: Instant, norm: Duration, open: impl FnOnce()) -> Picked<P, T, K, E> {
+        self.used.set(now);
+        let lanes = self.lanes.borrow();
+        let limits = self.limits.get();
+        let head_max = limits.head_max.max((norm * HEAD_NORMS).min(limits.head_limit));
+        let short = short_line(norm, limits.depth);
+        let mut best: Option<(usize, &Rc<_>)> = None;
+        // Where every head has run for long the machine is busy: more server processes would make
+        // it busier, so the shortest line that moves at all will do.
+        let mut slow: Option<(usize, &Rc<_>)> = None;
+        let takes = |handle: &Handle<P, T>| !handle.is_quarantined() && !handle.is_stalled();
+        for lane in lanes.iter().filter(|lane| takes(&lane.handle)) {
+            if !lane.known.is_current() {
+                // It is not what it was: let it finish.
+                lane.handle.quarantine();
+                continue;
+            }
+            let depth = lane.handle.depth();
+            let age = lane.handle.head_age(now).filter(|_| depth > 0).unwrap_or_default();
+            let line = if age <= head_max { &mut best } else { &mut slow };
+            if age <= limits.head_limit && line.is_none_or(|(least, _)| depth < least) {
+                *line = Some((depth, lane));
+                if depth < short && age <= head_max {
+                    break;
+                }
+            }
+        }
+        let best = best.or(slow);
+        // One that is kept by a large reply is none of those that others could take meanwhile.
+        let kept = lanes.iter().filter(|lane| lane.handle.is_stalled()).count();
+        if best.is_none_or(|(depth, _)| depth >= short)
+            && lanes.len() - kept < limits.count
+            && self.may_open(now)
+        {
+            self.opening.set(true);
+            open();
+        }
+        match best {
+            Some((depth, lane)) if depth < limits.depth => Picked::Lane(lane.clone()),
+            Some(_) => Picked::Busy,
+            None if !lanes.is_empty() => Picked::Busy,
+            None => match &*self.failed.borrow() {
+                Some(_) if self.opening.get() => Picked::Opening,
+                Some((_, Some(why))) => Picked::Failed(why.clone()),
+                Some((_, None)) => Picked::Busy,
+                None => Picked::Opening,
+            },
+        }
+    }
+
+    fn may_open(&self, now: Instant) -> bool {
+        let failed = self.failed.borrow();
+        !self.opening.get()
+            && failed.as_ref().is_none_or(|(at, _)| now.saturating_duration_since(*at) >= REST)
+    }
+
+    /// Waits until a lane was opened or has ended, or could not be opened.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Waits in line for room on a lane.
+    pub fn wait(&self) -> Turn {
+        self.want_room();
+        self.turns.join()
+    }
+
+    /// Whoever was called found no room: waits on, before those who came later.
+    pub fn wait_on(&self, turn: &Turn) {
+        self.want_room();
+        turn.wait_on();
+    }
+
+    fn want_room(&self) {
+        self.lanes.borrow().iter().for_each(|lane| lane.handle.want_room());
+    }
+
+    /// Whether somebody waits in line, before whom nobody else goes.
+    #[inline]
+    pub fn is_waited_for(&self) -> bool {
+        !self.turns.is_empty()
+    }
+
+    /// There is room for `count` requests: calls as many of those who wait.
+    pub fn room(&self, count: usize) {
+        self.turns.call(count);
+    }
+
+    /// A lane is there.
+    pub fn opened(&self, lane: Rc<Lane<P, T, K>>) {
+        self.opening.set(false);
+        *self.failed.borrow_mut() = None;
+        self.lanes.borrow_mut().push(lane);
+        self.has_changed();
+    }
+
+    /// A lane could not be opened.
+    pub fn failed(&self, why: E) {
+        self.opening.set(false);
+        *self.failed.borrow_mut() = Some((Instant::now(), Some(why)));
+        self.has_changed();
+    }
+
+    /// There is no room for another lane.
+    pub fn refused(&self, now: Instant) {
+        self.opening.set(false);
+        self.rest(now);
+        self.has_changed();
+    }
+
+    /// Opens no lane for a while.
+    pub fn rest(&self, now: Instant) {
+        *self.failed.borrow_mut() = Some((now, None));
+    }
+
+    /// Whether a lane is being opened.
+    pub fn is_opening(&self) -> bool {
+        self.opening.get()
+    }
+
+    /// A lane has ended.
+    pub fn ended(&self, lane: &Rc<Lane<P, T, K>>) {
+        self.lanes.borrow_mut().retain(|known| !Rc::ptr_eq(known, lane));
+        self.has_changed();
+    }
+
+    fn has_changed(&self) {
+        self.changed.notify_waiters();
+        // Whoever finds no room after all waits on before the others.
+        self.turns.call(usize::MAX);
+    }
+
+    /// Looks again after the rest that follows a failed attempt to open one.
+    pub fn look_again(&self, now: Instant) {
+        let lanes = self.lanes.borrow();
+        let none_takes = lanes.iter().all(|lane| lane.handle.is_stalled());
+        drop(lanes);
+        if self.is_waited_for() && none_takes && self.may_open(now) {
+            self.turns.call(1);
+        }
+    }
+
+    /// The lane whose server has the request to itself that `is` finds.
+    pub fn lane_of(&self, is: impl Fn(&T) -> bool) -> Option<Rc<Lane<P, T, K>>> {
+        let lanes = self.lanes.borrow();
+        lanes.iter().find(|lane| lane.handle.with_head(&is) == Some(true)).cloned()
+    }
+
+    /// Lets lanes finish that are not what would be opened now.
+    pub fn retire_outdated(&self) {
+        let lanes = self.lanes.borrow();
+        let outdated = lanes.iter().filter(|lane| !lane.known.is_current());
+        outdated.for_each(|lane| lane.handle.quarantine());
+    }
+
+    /// Lets all lanes finish what they have and end.
+    pub fn retire(&self) {
+        self.lanes.borrow().iter().for_each(|lane| lane.handle.quarantine());
+    }
+
+    /// Lets the lane with the fewest requests finish and end.
+    pub fn retire_one(&self) {
+        let lanes = self.lanes.borrow();
+        // One at a time: the connection of one that is finishing is as good as free.
+        if lanes.iter().any(|lane| lane.handle.is_quarantined()) {
+            return;
+        }
+        let free = lanes.iter().filter(|lane| !lane.handle.is_stalled());
+        if let Some(lane) = free.min_by_key(|lane| lane.handle.depth()) {
+            lane.handle.quarantine();
+        }
+    }
+
+    /// Lets a lane finish where there are more than there may be.
+    pub fn retire_beyond_limit(&self) {
+        let lanes = self.lanes.borrow();
+        let kept = lanes.iter().filter(|lane| lane.handle.is_stalled()).count();
+        let is_beyond = lanes.len() - kept > self.limits.get().count;
+        drop(lanes);
+        if is_beyond {
+            self.retire_one();
+        }
+    }
+
+    /// Ends at once the lanes of which no answer is to be expected.
+    pub fn close_lost(&self, is_lost: impl Fn(&Lane<P, T, K>) -> bool) {
+        let lanes = self.lanes.borrow();
+        lanes.iter().filter(|lane| is_lost(lane)).for_each(|lane| lane.handle.close());
+    }
+
+    /// Retires lanes that are older than `age`, one at a time.
+    pub fn retire_old(&self, now: Instant, age: Duration) {
+        let lanes = self.lanes.borrow();
+        let old = |lane: &&Rc<Lane<P, T, K>>| now.saturating_duration_since(lane.opened) > age;
+        if let Some(lane) = lanes.iter().filter(|lane| !lane.handle.is_quarantined()).find(old) {
+            lane.handle.quarantine();
+        }
+    }
+
+    /// When a request was last put on one of them.
+    pub fn used(&self) -> Instant {
+        self.used.get()
+    }
+
+    /// Requests that one lane takes.
+    pub fn depth(&self) -> usize {
+        self.limits.get().depth
+    }
+
+    /// Changes what is allowed.
+    pub fn set_limits(&self, limits: Limits) {
+        self.limits.set(limits);
+    }
+
+    /// The lanes there are.
+    pub fn lanes(&self) -> Vec<Rc<Lane<P, T, K>>> {
+        self.lanes.borrow().clone()
+    }
+
+    /// Lanes, and requests on them.
+    pub fn figures(&self) -> (usize, usize) {
+        let lanes = self.lanes.borrow();
+        (lanes.len(), lanes.iter().map(|lane| lane.handle.depth()).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_short_while_what_waits_in_it_is_soon_done() {
+        let short = |norm_us, depth| short_line(Duration::from_micros(norm_us), depth);
+        assert_eq!(short(50, 256), SHORT, "quick reads share a lane");
+        assert_eq!(short(200, 256), 2);
+        assert_eq!(short(10_000, 256), 1, "behind slow ones nobody waits by choice");
+        assert_eq!(short(0, 256), 1, "nothing is known yet");
+        assert_eq!(short(50, 2), 2, "no more than a lane takes");
+    }
+}

@@ -1,0 +1,167 @@
+//! What a gateway stands on whose requests ride lanes: it knows its protocol, its keys and what
+//! may be asked again; everything else of a request's way is here.
+//!
+//! The one path: [`Fabric`] holds a worker's servers and clients. [`Fabric::serve`] reads what a
+//! client sends and has the gateway's [`Dialogue`] cut requests off it; each is asked through its
+//! [`Client`], which has a [`Place`](crate::answers::Place) for the answer and puts the request on
+//! a lane, or on the client's lease; [`Ticket`] goes along with it and brings the reply back.
+//! A request that finds no lane waits in its client, and with it all that the client asks later.
+
+mod asking;
+mod client;
+mod fabric;
+mod lease;
+mod talk;
+mod ticket;
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use client::Client;
+pub use fabric::{Fabric, Figures};
+pub use ticket::Ticket;
+
+use crate::lane::Protocol;
+use crate::lanes::Known;
+
+/// A gateway's protocol and its servers, which are numbered from 0.
+pub trait Service: Sized + 'static {
+    /// A connection to a server.
+    type Connection: AsyncRead + AsyncWrite + Unpin + 'static;
+    /// Where its replies end.
+    type Protocol: Protocol + 'static;
+    /// What is known of the server at its end.
+    type Known: Known + 'static;
+    /// Why a server can not be reached.
+    type Error: Clone + 'static;
+
+    /// Opens a connection, up to where requests may be sent.
+    fn connect(
+        self: Rc<Self>,
+        server: usize,
+    ) -> impl Future<Output = Result<Self::Connection, Self::Error>> + 'static;
+
+    /// A new connection's protocol, and what is known of its server.
+    fn known(&self, connection: &Self::Connection) -> (Self::Protocol, Self::Known);
+
+    /// Whether two servers by their numbers are one, so that what is in flight at one is to be
+    /// answered before the other is asked: else a client would not read its own writes.
+    fn are_one(&self, server: usize, other: usize) -> bool {
+        server == other
+    }
+
+    /// Undoes what a lease may have left on a connection; false where that can not be known.
+    fn restore(self: Rc<Self>, connection: &mut Self::Connection) -> impl Future<Output = bool>;
+
+    /// What a client hears in the place of an answer.
+    fn words(&self, why: &Unanswered<Self::Error>) -> Vec<u8>;
+}
+
+/// Why a request has no answer of its server's.
+#[derive(Debug, Clone)]
+pub enum Unanswered<E> {
+    /// The server can not be reached. Nothing was sent.
+    Unreachable {
+        /// Which.
+        server: usize,
+        /// Why.
+        error: E,
+    },
+    /// Its connection broke. Nothing was sent, and is not sent again: a request before it may yet
+    /// take effect.
+    NotSent {
+        /// To which server.
+        server: usize,
+    },
+    /// Its connection broke, and the server may have run it.
+    MayHaveRun {
+        /// Which.
+        server: usize,
+    },
+    /// The answer took too long.
+    Late {
+        /// Of which server.
+        server: usize,
+        /// Whether the server may have run it.
+        may_have_run: bool,
+    },
+    /// It was cancelled.
+    Cancelled,
+    /// Its client is closed by an operator.
+    Killed,
+    /// Weir stops.
+    Draining,
+    /// More of this client's answers wait than may.
+    TooMuchWaits,
+    /// A request is larger than may be.
+    TooLarge,
+    /// The connection that the client had for itself has ended.
+    LeaseLost {
+        /// To which server.
+        server: usize,
+    },
+}
+
+/// A gateway's side of one client: what it makes of the bytes that come.
+pub trait Dialogue<S: Service>: 'static {
+    /// Cuts one request off the front of `bytes` and asks it through `client`. Gives how many
+    /// bytes it took; 0: more are wanted.
+    ///
+    /// # Errors
+    /// The client is closed once it has its answers and, behind them, these words.
+    fn next(&mut self, bytes: &[u8], client: &Rc<Client<S>>) -> Result<usize, Vec<u8>>;
+
+    /// The connection that the client had for itself has ended, and with it what was on it.
+    ///
+    /// # Errors
+    /// The client is closed with these words.
+    fn lease_lost(&mut self, client: &Rc<Client<S>>) -> Result<(), Vec<u8>>;
+}
+
+/// A request for a server.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Whom it is for.
+    pub server: usize,
+    /// Its bytes.
+    pub bytes: Rc<[u8]>,
+    /// How many [`End`](crate::lane::What::End)s answer it, at least 1.
+    pub replies: u32,
+    /// It changes nothing: after a broken connection it may be asked again.
+    pub repeats: bool,
+    /// It goes by the connection that the client has for itself, or is not sent at all.
+    pub own: bool,
+    /// It waits for what others do: its answer is never late.
+    pub waits: bool,
+}
+
+impl Request {
+    /// A request that is answered once and may change something.
+    pub fn new(server: usize, bytes: impl Into<Rc<[u8]>>) -> Self {
+        let bytes = bytes.into();
+        Self { server, bytes, replies: 1, repeats: false, own: false, waits: false }
+    }
+}
+
+/// How a fabric is run.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How many lanes a server has, and how they are run.
+    pub lanes: crate::lanes::Limits,
+    /// How a lane is run.
+    pub lane: crate::lane::Limits,
+    /// How leased connections are kept.
+    pub pool: crate::pool::Settings,
+    /// From when a request came until its client is told that it is late.
+    pub timeout: Duration,
+    /// When Weir stops: how long clients may take to come to an end.
+    pub drain: Duration,
+    /// Bytes of answers that wait for their turn, for one client.
+    pub waiting: usize,
+    /// Bytes of answers that a client has not taken, at which it is cut off.
+    pub spill: usize,
+    /// Bytes that a request may have, of those that are not streamed.
+    pub request: usize,
+}

@@ -1,0 +1,270 @@
+//! What a client asks, on its way to a lane.
+//!
+//! A client keeps to one lane of a server while anything of it is in flight there, and changes
+//! lane, or takes a lease, only after: so it reads its own writes. What finds no lane waits, and
+//! behind it all that was asked later.
+
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use super::lease::Lease;
+use super::{Client, Fabric, Request, Service, Ticket, Unanswered};
+use crate::answers::Place;
+use crate::lanes::{self, Picked};
+
+/// A lane of a fabric.
+pub(super) type Lane<S> = lanes::Lane<<S as Service>::Protocol, Ticket<S>, <S as Service>::Known>;
+
+/// A lane on which something of a client is in flight.
+pub(super) struct Way<S: Service> {
+    server: usize,
+    lane: Rc<Lane<S>>,
+    in_flight: usize,
+}
+
+/// What waits for a lane or a lease.
+pub(super) enum Pending {
+    /// A request.
+    Ask { place: Place, request: Request },
+    /// The client is to have a connection for itself, and then to hear `words`.
+    Hold { place: Option<Place>, server: usize, words: Vec<u8> },
+    /// The client gives that connection back, and then hears `words`.
+    Free { place: Option<Place>, words: Vec<u8> },
+    /// The beginning of a request whose other bytes follow, on the client's own connection.
+    Begin { place: Place, server: usize, head: Vec<u8> },
+}
+
+impl Pending {
+    pub(super) fn place(&self) -> Option<Place> {
+        match self {
+            Self::Ask { place, .. } | Self::Begin { place, .. } => Some(*place),
+            Self::Hold { place, .. } | Self::Free { place, .. } => *place,
+        }
+    }
+}
+
+/// A request whose bytes are still coming.
+#[derive(Debug)]
+pub(super) struct Stream {
+    /// Bytes that are to come.
+    pub(super) left: u64,
+    /// The connection is given back at the end: it was taken for this request alone.
+    pub(super) frees: bool,
+    /// Where its answer belongs.
+    pub(super) place: Place,
+}
+
+impl<S: Service> Client<S> {
+    /// Sends a request on its way, or has it wait behind those that do.
+    pub(super) fn submit(self: &Rc<Self>, what: Pending) {
+        let is_first = self.pending.borrow().is_empty();
+        self.pending.borrow_mut().push_back(what);
+        if is_first {
+            self.go_on();
+        }
+    }
+
+    /// A request is to be asked again in its place: before all that was asked after it.
+    pub(super) fn ask_again(self: &Rc<Self>, place: Place, request: Request) {
+        let mut pending = self.pending.borrow_mut();
+        let later = |what: &Pending| what.place().is_none_or(|other| other > place);
+        let at = pending.iter().position(later).unwrap_or(pending.len());
+        pending.insert(at, Pending::Ask { place, request });
+        drop(pending);
+        self.wake();
+    }
+
+    /// Sends what waits, as far as it can be.
+    pub(super) fn go_on(self: &Rc<Self>) {
+        loop {
+            // It is out of the line while it is looked at: giving it up may close the client.
+            let Some(what) = self.pending.borrow_mut().pop_front() else { break };
+            if let Some(what) = self.go(what) {
+                return self.pending.borrow_mut().push_front(what);
+            }
+        }
+        // Who waits for nothing hands its turn on.
+        let turn = self.turn.borrow_mut().take();
+        drop(turn);
+    }
+
+    /// Ready when it is this client's turn to have a lane.
+    pub(super) fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match &*self.turn.borrow() {
+            Some((_, turn)) => turn.poll_called(cx),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Sends one request; gives it back where it has to wait.
+    fn go(self: &Rc<Self>, what: Pending) -> Option<Pending> {
+        if what.place().is_some_and(|place| !self.is_awaited(place, &what)) {
+            return None;
+        }
+        match what {
+            Pending::Ask { place, request } => self.put(place, request),
+            Pending::Hold { place, server, words } => self.hold_now(place, server, words),
+            Pending::Free { place, words } => self.free_now(place, words),
+            Pending::Begin { place, server, head } => self.begin_now(place, server, head),
+        }
+    }
+
+    /// Whether somebody waits for the answer still; what is behind a request that may yet take
+    /// effect is given up here.
+    fn is_awaited(&self, place: Place, what: &Pending) -> bool {
+        let line = self.line.borrow();
+        let is_held_back = line.is_in_doubt(place);
+        let is_there = line.is_open(place);
+        drop(line);
+        if is_there
+            && is_held_back
+            && let Pending::Ask { request, .. } = what
+        {
+            self.give_up(place, &Unanswered::NotSent { server: request.server });
+            return false;
+        }
+        is_there
+    }
+
+    fn put(self: &Rc<Self>, place: Place, request: Request) -> Option<Pending> {
+        let (server, now) = (request.server, Instant::now());
+        if self.is_busy_at_one_with(server) {
+            return Some(Pending::Ask { place, request });
+        }
+        if let Some(handle) = self.leased(server) {
+            let ticket = Ticket::leased(self, place, server);
+            let bytes = &request.bytes;
+            let write = |out: &mut Vec<u8>| out.extend_from_slice(bytes);
+            if handle.push(ticket, request.replies, now, write).is_err() {
+                return Some(Pending::Ask { place, request });
+            }
+            self.lease_has_one_more();
+            return None;
+        }
+        let is_lost = matches!(&*self.lease.borrow(), Lease::Lost { server: of } if *of == server);
+        if request.own || is_lost {
+            self.give_up(place, &self.without_lease(server));
+            return None;
+        }
+        let lane = match self.lane(server, now) {
+            Found::Lane(lane) => lane,
+            Found::Wait => return Some(Pending::Ask { place, request }),
+            Found::Failed(error) => {
+                self.give_up(place, &Unanswered::Unreachable { server, error });
+                return None;
+            }
+        };
+        let (bytes, replies) = (request.bytes.clone(), request.replies);
+        let ticket = Ticket::riding(self, place, request);
+        let write = |out: &mut Vec<u8>| out.extend_from_slice(&bytes);
+        match lane.handle.push(ticket, replies, now, write) {
+            Ok(()) => {
+                self.rides(server, lane);
+                None
+            }
+            Err(full) => {
+                // The lane took a request of another client between the two.
+                let request = full.0.into_request()?;
+                self.wait_for(server);
+                Some(Pending::Ask { place, request })
+            }
+        }
+    }
+
+    /// The lane that a request for a server is to take.
+    fn lane(self: &Rc<Self>, server: usize, now: Instant) -> Found<S> {
+        if let Some(way) = self.ways.borrow().iter().find(|way| way.server == server) {
+            // Each answer has this client look again, the last one of them at the latest.
+            let takes = !way.lane.handle.is_quarantined() && way.lane.handle.has_room();
+            return if takes { Found::Lane(way.lane.clone()) } else { Found::Wait };
+        }
+        let group = self.fabric.group(server);
+        let is_called = self.turn.borrow().as_ref().is_some_and(|(_, turn)| turn.is_called());
+        if group.is_waited_for() && !is_called {
+            self.wait_for(server);
+            return Found::Wait;
+        }
+        let open = || Fabric::open_lane(&self.fabric, server);
+        match group.pick(now, self.fabric.norm(), open) {
+            Picked::Lane(lane) if lane.handle.has_room() => Found::Lane(lane),
+            Picked::Failed(error) => {
+                self.turn.borrow_mut().take();
+                Found::Failed(error)
+            }
+            Picked::Lane(_) | Picked::Opening | Picked::Busy => {
+                self.wait_for(server);
+                Found::Wait
+            }
+        }
+    }
+
+    /// Waits in line for a lane of a server.
+    fn wait_for(&self, server: usize) {
+        let group = self.fabric.group(server);
+        let mut turn = self.turn.borrow_mut();
+        match &*turn {
+            Some((of, turn)) if *of == server && turn.is_called() => group.wait_on(turn),
+            Some((of, _)) if *of == server => {}
+            _ => *turn = Some((server, group.wait())),
+        }
+    }
+
+    /// A request of the client is on a lane.
+    fn rides(&self, server: usize, lane: Rc<Lane<S>>) {
+        let mut ways = self.ways.borrow_mut();
+        let has_room = lane.handle.has_room();
+        match ways.iter_mut().find(|way| way.server == server) {
+            Some(way) => way.in_flight += 1,
+            None => ways.push(Way { server, lane, in_flight: 1 }),
+        }
+        drop(ways);
+        // Whoever was called lets the next one look, too.
+        let turn = self.turn.borrow_mut().take();
+        if let Some((_, turn)) = turn {
+            turn.done();
+            if has_room {
+                self.fabric.group(server).room(1);
+            }
+        }
+    }
+
+    /// A request is off its lane: answered, or the lane has ended.
+    #[inline]
+    pub(super) fn left_lane(&self, server: usize) {
+        let mut ways = self.ways.borrow_mut();
+        if let Some(at) = ways.iter().position(|way| way.server == server) {
+            ways[at].in_flight -= 1;
+            if ways[at].in_flight == 0 {
+                ways.swap_remove(at);
+            }
+        }
+        drop(ways);
+        if !self.pending.borrow().is_empty() {
+            self.wake();
+        }
+    }
+
+    /// Whether anything of the client is in flight on a lane of a server, or of one that is the
+    /// same.
+    pub(super) fn is_riding(&self, server: usize) -> bool {
+        let service = self.fabric.service();
+        self.ways.borrow().iter().any(|way| service.are_one(way.server, server))
+    }
+
+    /// Whether anything of the client is in flight at the same server by another number.
+    fn is_busy_at_one_with(&self, server: usize) -> bool {
+        let service = self.fabric.service();
+        let is_other = |other: usize| other != server && service.are_one(other, server);
+        self.ways.borrow().iter().any(|way| is_other(way.server))
+            || matches!(&*self.lease.borrow(),
+                Lease::Held { server: of, in_flight: 1.., .. } if is_other(*of))
+    }
+}
+
+/// What was found for a request.
+enum Found<S: Service> {
+    Lane(Rc<Lane<S>>),
+    Wait,
+    Failed(S::Error),
+}

@@ -1,0 +1,330 @@
+//! A client: what it has asked, and where its answers come from.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use super::asking::{Pending, Stream, Way};
+use super::lease::Lease;
+use super::{Fabric, Request, Service, Unanswered};
+use crate::answers::{Filled, Join, Line, Place};
+use crate::lane::Fate;
+use crate::lanes::Turn;
+use crate::outlet::Outlet;
+
+/// A client of a worker. What its [`Dialogue`](super::Dialogue) asks is answered in the order in
+/// which it was asked.
+pub struct Client<S: Service> {
+    pub(super) fabric: Rc<Fabric<S>>,
+    /// Its number on this worker.
+    id: u64,
+    pub(super) outlet: Outlet,
+    pub(super) line: RefCell<Line>,
+    /// When its requests came that are not known to be answered, in their order.
+    asked: RefCell<VecDeque<Asked>>,
+    /// The last of its requests that wait for what others do.
+    waits: Cell<Option<u64>>,
+    /// The lanes on which something of it is in flight, one for each server.
+    pub(super) ways: RefCell<Vec<Way<S>>>,
+    /// What waits for a lane or a lease, in its order.
+    pub(super) pending: RefCell<VecDeque<Pending>>,
+    /// Its place among those who wait for a lane of a server.
+    pub(super) turn: RefCell<Option<(usize, Turn)>>,
+    pub(super) lease: RefCell<Lease<S>>,
+    /// A request whose bytes are still coming.
+    pub(super) stream: RefCell<Option<Stream>>,
+    /// It is closed behind its answers, with these words.
+    parting: OnceCell<Vec<u8>>,
+    /// Nothing more is to be told.
+    is_over: Cell<bool>,
+    /// Its task does not read, since too much waits.
+    pub(super) is_paused: Cell<bool>,
+    /// Its task has something to look at.
+    is_called: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// A request that came.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    request: u64,
+    server: usize,
+    at: Instant,
+}
+
+impl<S: Service> Client<S> {
+    pub(super) fn new(fabric: Rc<Fabric<S>>, id: u64, outlet: Outlet) -> Rc<Self> {
+        let waiting = fabric.settings().waiting;
+        Rc::new(Self {
+            fabric,
+            id,
+            outlet,
+            line: RefCell::new(Line::new(waiting)),
+            asked: RefCell::default(),
+            waits: Cell::new(None),
+            ways: RefCell::default(),
+            pending: RefCell::default(),
+            turn: RefCell::default(),
+            lease: RefCell::new(Lease::None),
+            stream: RefCell::default(),
+            parting: OnceCell::new(),
+            is_over: Cell::new(false),
+            is_paused: Cell::new(false),
+            is_called: Cell::new(false),
+            waker: RefCell::default(),
+        })
+    }
+
+    /// Its number on this worker, by which it is cancelled and killed.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Asks a server; the answer goes to the client in its turn.
+    pub fn ask(self: &Rc<Self>, request: Request) {
+        let place = self.line.borrow_mut().open();
+        self.note_of(place, &request);
+        self.submit(Pending::Ask { place, request });
+    }
+
+    /// Asks several servers, or one several times, and answers with what `join` makes of it.
+    pub fn ask_parts(self: &Rc<Self>, parts: Vec<Request>, join: Join) {
+        let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
+        let place = self.line.borrow_mut().open_parts(count, join);
+        for (part, request) in (0..count).zip(parts) {
+            self.note_of(place, &request);
+            self.submit(Pending::Ask { place: Place { part, ..place }, request });
+        }
+    }
+
+    /// Answers a request without asking any server.
+    pub fn answer(&self, bytes: &[u8]) {
+        let place = self.line.borrow_mut().open();
+        self.fill(place, bytes, true);
+    }
+
+    /// Sends a message that belongs to no request, between two answers.
+    pub fn push(&self, bytes: &[u8]) {
+        let pushed = self.line.borrow_mut().aside(bytes, |bytes| self.outlet.send(bytes));
+        if pushed.is_err() {
+            self.end_with(&Unanswered::TooMuchWaits);
+        }
+    }
+
+    /// A piece of an answer has come.
+    #[inline]
+    pub(super) fn fill(&self, place: Place, bytes: &[u8], is_last: bool) {
+        let send = |bytes: &[u8]| self.outlet.send(bytes);
+        let filled = self.line.borrow_mut().fill(place, bytes, is_last, send);
+        if filled == Filled::Over {
+            self.end_with(&Unanswered::TooMuchWaits);
+        }
+        if is_last {
+            self.wake_if_called();
+        }
+    }
+
+    /// Puts the gateway's words in the place of an answer.
+    pub(super) fn give_up(&self, place: Place, why: &Unanswered<S::Error>) {
+        let words = self.fabric.service().words(why);
+        let send = |bytes: &[u8]| self.outlet.send(bytes);
+        let given_up = self.line.borrow_mut().give_up(place, &words, send);
+        if given_up.is_err() {
+            self.close();
+        }
+        self.wake_if_called();
+    }
+
+    /// Gives up every request that is not answered.
+    pub(super) fn give_up_all(&self, why: &Unanswered<S::Error>) {
+        let requests = self.line.borrow().requests();
+        requests.for_each(|request| self.give_up(Place { request, part: 0 }, why));
+    }
+
+    /// Gives up what the client waits for: each request is answered in its turn, and what comes
+    /// for it later reaches nobody.
+    pub fn cancel(&self) {
+        if !self.line.borrow().is_amid_answer() {
+            return self.give_up_all(&Unanswered::Cancelled);
+        }
+        // What has begun goes on.
+        let requests = self.line.borrow().requests();
+        for request in requests.skip(1) {
+            self.give_up(Place { request, part: 0 }, &Unanswered::Cancelled);
+        }
+    }
+
+    /// Closes the client, with the gateway's words in the place of each answer that it waits for.
+    pub fn kill(&self) {
+        self.end_all(&Unanswered::Killed);
+    }
+
+    pub(super) fn end_all(&self, why: &Unanswered<S::Error>) {
+        self.give_up_all(why);
+        self.part(Vec::new());
+    }
+
+    /// Closes the client once it has its answers and, behind them, these words.
+    pub(super) fn part(&self, words: Vec<u8>) {
+        let _ = self.parting.set(words);
+        self.wake();
+    }
+
+    /// The words behind its last answer, if it is to be closed.
+    pub(super) fn parting(&self) -> Option<&[u8]> {
+        self.parting.get().map(Vec::as_slice)
+    }
+
+    /// Ends the client at once, with words where no answer is cut off by them.
+    fn end_with(&self, why: &Unanswered<S::Error>) {
+        if !self.line.borrow().is_amid_answer() {
+            self.outlet.send(&self.fabric.service().words(why));
+        }
+        self.line.borrow_mut().clear();
+        self.part(Vec::new());
+    }
+
+    /// Closes the client at once.
+    pub(super) fn close(&self) {
+        self.line.borrow_mut().clear();
+        self.outlet.close();
+        self.is_over.set(true);
+        self.wake();
+    }
+
+    /// The client is gone: nothing of what it asked reaches anybody.
+    pub(super) fn leave(&self) {
+        self.is_over.set(true);
+        self.line.borrow_mut().clear();
+        self.pending.borrow_mut().clear();
+        self.turn.borrow_mut().take();
+        self.abandon_lease();
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.get() || self.outlet.is_closed()
+    }
+
+    fn note_of(&self, place: Place, request: &Request) {
+        if request.waits {
+            self.waits.set(Some(place.request));
+        } else {
+            self.note(place, request.server);
+        }
+    }
+
+    /// Whether it waits for what others do.
+    pub(super) fn waits_for_others(&self) -> bool {
+        let line = self.line.borrow();
+        self.waits.get().is_some_and(|request| line.requests().contains(&request))
+    }
+
+    /// Takes note of when a request came.
+    pub(super) fn note(&self, place: Place, server: usize) {
+        let asked = Asked { request: place.request, server, at: Instant::now() };
+        let mut all = self.asked.borrow_mut();
+        let head = self.line.borrow().requests().start;
+        while all.front().is_some_and(|first| first.request < head) {
+            all.pop_front();
+        }
+        all.push_back(asked);
+    }
+
+    /// Gives up what takes too long.
+    pub(super) fn look(&self, now: Instant) {
+        let timeout = self.fabric.settings().timeout;
+        let head = self.line.borrow().requests().start;
+        loop {
+            let first = self.asked.borrow().front().copied();
+            let Some(first) = first else { return };
+            let is_late = now.saturating_duration_since(first.at) >= timeout;
+            // What has begun ends with its lane, or with the client.
+            let has_begun = first.request == head && self.line.borrow().is_amid_answer();
+            if first.request >= head && (!is_late || has_begun || self.is_streaming()) {
+                return;
+            }
+            self.asked.borrow_mut().pop_front();
+            if first.request >= head {
+                let place = Place { request: first.request, part: 0 };
+                let may_have_run = !self.is_pending(place.request);
+                self.give_up(place, &Unanswered::Late { server: first.server, may_have_run });
+            }
+        }
+    }
+
+    /// Whether nothing of a request was sent yet.
+    fn is_pending(&self, request: u64) -> bool {
+        let pending = self.pending.borrow();
+        pending.iter().any(|what| what.place().is_some_and(|place| place.request == request))
+    }
+
+    /// What became of a request of which the connection has ended, and what is to be told.
+    pub(super) fn orphaned(
+        self: &Rc<Self>,
+        place: Place,
+        fate: Fate,
+        asked: Option<Request>,
+        server: usize,
+    ) {
+        use crate::answers::Verdict;
+        let repeats = asked.as_ref().is_some_and(|request| request.repeats);
+        let verdict = self.line.borrow_mut().orphaned(place, fate, repeats);
+        match (verdict, asked) {
+            (Verdict::Again, Some(request)) => self.ask_again(place, request),
+            (Verdict::Again | Verdict::NotSent, _) => {
+                self.give_up(place, &Unanswered::NotSent { server });
+            }
+            (Verdict::MayHaveRun, _) => self.give_up(place, &Unanswered::MayHaveRun { server }),
+            (Verdict::Close, _) => self.close(),
+            (Verdict::Late, _) => {}
+        }
+    }
+
+    /// Whether every request is answered and nothing waits.
+    pub(super) fn is_settled(&self) -> bool {
+        self.line.borrow().is_empty() && self.pending.borrow().is_empty()
+    }
+
+    /// Has its task look at what has changed, if it waits for that.
+    #[inline]
+    pub(super) fn wake_if_called(&self) {
+        let is_called = !self.pending.borrow().is_empty()
+            || self.parting.get().is_some()
+            || self.stream.borrow().is_some();
+        if is_called || self.is_paused.get() {
+            self.wake();
+        }
+    }
+
+    pub(super) fn wake(&self) {
+        self.is_called.set(true);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Ready when its task has something to look at beside what the client sends.
+    #[inline]
+    pub(super) fn poll_called(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.is_called.replace(false) {
+            return Poll::Ready(());
+        }
+        let mut parked = self.waker.borrow_mut();
+        if !parked.as_ref().is_some_and(|parked| parked.will_wake(cx.waker())) {
+            *parked = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+impl<S: Service> fmt::Debug for Client<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("id", &self.id)
+            .field("line", &self.line.borrow())
+            .finish_non_exhaustive()
+    }
+}

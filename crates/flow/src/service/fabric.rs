@@ -1,0 +1,284 @@
+//! A worker's servers and clients.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::asking::Lane;
+use super::ticket::Deliverer;
+use super::{Client, Service, Settings, Ticket};
+use crate::lane::{self, Why};
+use crate::lanes::{Group, Norm};
+use crate::outlet::Outlet;
+use crate::pool::{self, Budget, Counts, LeaseError, OpenError, Opener, Pool};
+use crate::scratch::Scratch;
+
+/// How often a worker looks for what takes too long.
+const LOOK: Duration = Duration::from_millis(50);
+/// A lane whose head has had so many times the time that a request may take is given up.
+const HUNG: u32 = 2;
+
+type Lanes<S> =
+    Group<<S as Service>::Protocol, Ticket<S>, <S as Service>::Known, <S as Service>::Error>;
+
+/// A worker's servers and clients.
+pub struct Fabric<S: Service> {
+    service: Rc<S>,
+    settings: RefCell<Rc<Settings>>,
+    pool: Pool<Connector<S>>,
+    groups: RefCell<HashMap<usize, Rc<Lanes<S>>>>,
+    clients: RefCell<HashMap<u64, Weak<Client<S>>>>,
+    next: Cell<u64>,
+    norm: Norm,
+    scratch: Scratch,
+}
+
+/// What goes on in a fabric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// Clients.
+    pub clients: usize,
+    /// Lanes to all servers.
+    pub lanes: usize,
+    /// Requests on them that are not answered.
+    pub in_flight: usize,
+}
+
+/// Opens connections of the pool.
+pub(super) struct Connector<S>(Rc<S>);
+
+impl<S: Service> Opener for Connector<S> {
+    type Key = usize;
+    type Connection = S::Connection;
+    type Error = S::Error;
+
+    async fn open(self: Rc<Self>, key: usize) -> Result<S::Connection, OpenError<S::Error>> {
+        let opened = Rc::clone(&self.0).connect(key).await;
+        opened.map_err(|error| OpenError { error, is_final: true })
+    }
+
+    fn budgets(&self, _key: &usize) -> Vec<Budget> {
+        Vec::new()
+    }
+}
+
+/// A connection of the pool, to be driven by a lane.
+pub(super) struct Leased<S: Service>(pool::Lease<Connector<S>>);
+
+impl<S: Service> Leased<S> {
+    pub(super) fn connection(&self) -> &S::Connection {
+        &self.0
+    }
+
+    pub(super) fn connection_mut(&mut self) -> &mut S::Connection {
+        &mut self.0
+    }
+
+    pub(super) fn give_back(self) {
+        self.0.give_back();
+    }
+
+    fn io(self: Pin<&mut Self>) -> Pin<&mut S::Connection> {
+        Pin::new(&mut *self.get_mut().0)
+    }
+}
+
+// The connection is `Unpin` itself.
+impl<S: Service> Unpin for Leased<S> {}
+
+impl<S: Service> AsyncRead for Leased<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.io().poll_read(cx, buf)
+    }
+}
+
+impl<S: Service> AsyncWrite for Leased<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.io().poll_write(cx, buf)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io().poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io().poll_shutdown(cx)
+    }
+}
+
+impl<S: Service> Fabric<S> {
+    /// A fabric without clients. Needs the worker's runtime: a local task looks after it until it
+    /// is dropped.
+    pub fn new(service: S, settings: Settings, scratch: Scratch, counts: Counts) -> Rc<Self> {
+        let service = Rc::new(service);
+        let connector = Rc::new(Connector(Rc::clone(&service)));
+        let fabric = Rc::new(Self {
+            pool: Pool::new(connector, settings.pool.clone(), counts),
+            service,
+            settings: RefCell::new(Rc::new(settings)),
+            groups: RefCell::default(),
+            clients: RefCell::default(),
+            next: Cell::new(0),
+            norm: Norm::default(),
+            scratch,
+        });
+        tokio::task::spawn_local(look_after(Rc::downgrade(&fabric)));
+        fabric
+    }
+
+    /// The gateway.
+    pub fn service(&self) -> &Rc<S> {
+        &self.service
+    }
+
+    /// How it is run.
+    pub fn settings(&self) -> Rc<Settings> {
+        self.settings.borrow().clone()
+    }
+
+    /// Changes how it is run, for what begins from now on.
+    pub fn set_settings(&self, settings: Settings) {
+        self.pool.set_settings(settings.pool.clone());
+        for group in self.groups.borrow().values() {
+            group.set_limits(settings.lanes);
+            group.retire_beyond_limit();
+        }
+        *self.settings.borrow_mut() = Rc::new(settings);
+    }
+
+    /// A client by its number.
+    pub fn client(&self, id: u64) -> Option<Rc<Client<S>>> {
+        self.clients.borrow().get(&id)?.upgrade()
+    }
+
+    /// What goes on.
+    pub fn figures(&self) -> Figures {
+        let groups = self.groups.borrow();
+        let sum = groups.values().map(|group| group.figures());
+        let (lanes, in_flight) = sum.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        Figures { clients: self.clients.borrow().len(), lanes, in_flight }
+    }
+
+    pub(super) fn scratch(&self) -> Scratch {
+        self.scratch.clone()
+    }
+
+    pub(super) fn norm(&self) -> Duration {
+        self.norm.get()
+    }
+
+    #[inline]
+    pub(super) fn answered(&self, ran: Duration) {
+        self.norm.note(ran);
+    }
+
+    pub(super) fn enter(self: &Rc<Self>, outlet: Outlet) -> Rc<Client<S>> {
+        let id = self.next.get();
+        self.next.set(id + 1);
+        let client = Client::new(Rc::clone(self), id, outlet);
+        self.clients.borrow_mut().insert(id, Rc::downgrade(&client));
+        client
+    }
+
+    pub(super) fn leave(&self, client: &Client<S>) {
+        self.clients.borrow_mut().remove(&client.id());
+        client.leave();
+    }
+
+    pub(super) fn group(&self, server: usize) -> Rc<Lanes<S>> {
+        if let Some(group) = self.groups.borrow().get(&server) {
+            return Rc::clone(group);
+        }
+        let group = Rc::new(Group::new(self.settings().lanes));
+        self.groups.borrow_mut().insert(server, Rc::clone(&group));
+        group
+    }
+
+    pub(super) async fn lease(
+        &self,
+        server: usize,
+        deadline: Instant,
+    ) -> Result<Leased<S>, LeaseError<S::Error>> {
+        self.pool.lease(&server, |_| u8::MAX, deadline).await.map(Leased)
+    }
+
+    /// Opens another lane to a server, away from whoever wants it.
+    pub(super) fn open_lane(fabric: &Rc<Self>, server: usize) {
+        let fabric = Rc::clone(fabric);
+        tokio::task::spawn_local(async move {
+            let group = fabric.group(server);
+            let deadline = Instant::now() + fabric.settings().timeout;
+            let leased = match fabric.lease(server, deadline).await {
+                Ok(leased) => leased,
+                Err(LeaseError::Open(error)) => return group.failed(error),
+                Err(LeaseError::Late | LeaseError::Closed) => return group.refused(Instant::now()),
+            };
+            let (protocol, known) = fabric.service.known(leased.connection());
+            let deliverer = Deliverer::new(&fabric, server, None);
+            let (limits, scratch) = (fabric.settings().lane, fabric.scratch());
+            let (handle, driver) = lane::start(leased, protocol, limits, scratch, deliverer);
+            let lane = Rc::new(Lane::<S> { handle, known: Rc::new(known), opened: Instant::now() });
+            group.opened(Rc::clone(&lane));
+            // What is known of the fabric must not keep it from ending.
+            drop(fabric);
+            let ended = driver.await;
+            group.ended(&lane);
+            for orphan in ended.orphans {
+                orphan.ticket.orphaned(orphan.fate);
+            }
+            match ended.why {
+                Why::Drained => ended.io.give_back(),
+                why => tracing::debug!(server, ?why, "a lane has ended"),
+            }
+        });
+    }
+
+    /// Gives up what takes too long.
+    fn look(&self) {
+        let now = Instant::now();
+        let hung = self.settings().timeout * HUNG;
+        // Not borrowed meanwhile: a client may leave.
+        let clients: Vec<_> = self.clients.borrow().values().filter_map(Weak::upgrade).collect();
+        clients.iter().for_each(|client| client.look(now));
+        let groups: Vec<_> = self.groups.borrow().values().cloned().collect();
+        for group in groups {
+            group.retire_outdated();
+            group.close_lost(|lane| {
+                let is_late = lane.handle.head_age(now).is_some_and(|age| age > hung);
+                // A reply that is still coming is none that hangs, however long it takes.
+                is_late && lane.handle.silence(now) > hung
+            });
+            group.retire_beyond_limit();
+            group.look_again(now);
+        }
+    }
+}
+
+async fn look_after<S: Service>(fabric: Weak<Fabric<S>>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let Some(fabric) = fabric.upgrade() else { return };
+        fabric.look();
+    }
+}
+
+impl<S: Service> fmt::Debug for Fabric<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.figures().fmt(f)
+    }
+}

@@ -1,0 +1,287 @@
+//! A connection that a client has for itself.
+//!
+//! It is a lane that nobody else has, over a connection of the pool. It is given back once its
+//! service has undone what may be left on it; what ends in any other way is closed.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use super::asking::{Pending, Stream};
+use super::fabric::{Fabric, Leased};
+use super::ticket::Deliverer;
+use super::{Client, Service, Ticket, Unanswered};
+use crate::answers::Place;
+use crate::lane::{self, Handle, Why};
+use crate::pool::LeaseError;
+
+/// What a client has of a connection for itself.
+pub(super) enum Lease<S: Service> {
+    /// Nothing.
+    None,
+    /// It waits for one.
+    Opening,
+    /// There is none for it.
+    Failed(Unanswered<S::Error>),
+    /// As before, and nobody has heard of it: whatever needs one is told.
+    Refused(Unanswered<S::Error>),
+    /// It has one.
+    Held { server: usize, handle: Handle<S::Protocol, Ticket<S>>, in_flight: usize },
+    /// It had one, which has ended.
+    Lost { server: usize },
+}
+
+impl<S: Service> Client<S> {
+    /// Takes a connection to a server for this client alone, behind all that it has asked there;
+    /// `words` answer that. What it asks of that server from then on goes there.
+    pub fn hold(self: &Rc<Self>, server: usize, words: Vec<u8>) {
+        let place = self.line.borrow_mut().open();
+        self.note(place, server);
+        self.submit(Pending::Hold { place: Some(place), server, words });
+    }
+
+    /// As [`hold`](Self::hold), which answers nothing: what is asked behind it as
+    /// [`own`](Request::own) hears where there is none.
+    pub fn take(self: &Rc<Self>, server: usize) {
+        self.submit(Pending::Hold { place: None, server, words: Vec::new() });
+    }
+
+    /// As [`free`](Self::free), which answers nothing.
+    pub fn release(self: &Rc<Self>) {
+        self.submit(Pending::Free { place: None, words: Vec::new() });
+    }
+
+    /// Gives the connection back once what was asked there is answered; `words` answer that.
+    pub fn free(self: &Rc<Self>, words: Vec<u8>) {
+        let place = self.line.borrow_mut().open();
+        self.submit(Pending::Free { place: Some(place), words });
+    }
+
+    /// Whether it has a connection for itself, or waits for one.
+    pub fn is_holding(&self) -> bool {
+        let waits = |what: &Pending| matches!(what, Pending::Hold { .. });
+        matches!(&*self.lease.borrow(), Lease::Opening | Lease::Held { .. })
+            || self.pending.borrow().iter().any(waits)
+    }
+
+    /// Asks a request that is too large for a lane: `head` is its beginning, and the next `rest`
+    /// bytes of the client follow it, on a connection of its own.
+    pub fn stream(self: &Rc<Self>, server: usize, head: &[u8], rest: u64) {
+        let frees = !self.is_holding();
+        let place = self.line.borrow_mut().open();
+        self.note(place, server);
+        *self.stream.borrow_mut() = Some(Stream { left: rest, frees, place });
+        if frees {
+            self.submit(Pending::Hold { place: None, server, words: Vec::new() });
+        }
+        self.submit(Pending::Begin { place, server, head: head.to_vec() });
+    }
+
+    /// Whether bytes of a request are still to come.
+    pub(super) fn is_streaming(&self) -> bool {
+        self.stream.borrow().is_some()
+    }
+
+    /// Takes bytes of the request that is still coming: how many. 0 where the server has to take
+    /// some first; the client is woken then.
+    pub(super) fn feed(self: &Rc<Self>, bytes: &[u8]) -> usize {
+        let mut stream = self.stream.borrow_mut();
+        let Some(of) = &mut *stream else { return 0 };
+        let n = usize::try_from(of.left).unwrap_or(usize::MAX).min(bytes.len());
+        if self.line.borrow().is_open(of.place) {
+            if !self.pending.borrow().is_empty() {
+                return 0;
+            }
+            if let Lease::Held { handle, .. } = &*self.lease.borrow() {
+                if !handle.may_grow() {
+                    handle.want_room();
+                    return 0;
+                }
+                let is_last = of.left == n as u64;
+                handle
+                    .grow(is_last, |out| out.extend_from_slice(bytes.get(..n).unwrap_or_default()));
+            }
+        }
+        // What nobody waits for any more is left out.
+        of.left -= n as u64;
+        if of.left == 0 {
+            let frees = of.frees;
+            *stream = None;
+            drop(stream);
+            if frees {
+                self.submit(Pending::Free { place: None, words: Vec::new() });
+            }
+        }
+        n
+    }
+
+    pub(super) fn leased(&self, server: usize) -> Option<Handle<S::Protocol, Ticket<S>>> {
+        match &*self.lease.borrow() {
+            Lease::Held { server: of, handle, .. } if *of == server => Some(handle.clone()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn lease_has_one_more(&self) {
+        if let Lease::Held { in_flight, .. } = &mut *self.lease.borrow_mut() {
+            *in_flight += 1;
+        }
+    }
+
+    pub(super) fn left_lease(&self) {
+        if let Lease::Held { in_flight, .. } = &mut *self.lease.borrow_mut() {
+            *in_flight = in_flight.saturating_sub(1);
+        }
+        if !self.pending.borrow().is_empty() {
+            self.wake();
+        }
+    }
+
+    pub(super) fn hold_now(
+        self: &Rc<Self>,
+        place: Option<Place>,
+        server: usize,
+        words: Vec<u8>,
+    ) -> Option<Pending> {
+        if self.is_riding(server) {
+            return Some(Pending::Hold { place, server, words });
+        }
+        let mut lease = self.lease.borrow_mut();
+        match &*lease {
+            Lease::Held { .. } => {
+                drop(lease);
+                if let Some(place) = place {
+                    self.fill(place, &words, true);
+                }
+                None
+            }
+            Lease::Failed(why) => {
+                let why = why.clone();
+                // Of a request that comes in pieces it is the request that is told.
+                let place = place.or_else(|| Some(self.stream.borrow().as_ref()?.place));
+                *lease = if place.is_some() { Lease::None } else { Lease::Refused(why.clone()) };
+                drop(lease);
+                if let Some(place) = place {
+                    self.give_up(place, &why);
+                }
+                None
+            }
+            Lease::Opening => Some(Pending::Hold { place, server, words }),
+            Lease::None | Lease::Lost { .. } | Lease::Refused(_) => {
+                *lease = Lease::Opening;
+                drop(lease);
+                tokio::task::spawn_local(run(Rc::clone(self), server));
+                Some(Pending::Hold { place, server, words })
+            }
+        }
+    }
+
+    pub(super) fn free_now(&self, place: Option<Place>, words: Vec<u8>) -> Option<Pending> {
+        let mut lease = self.lease.borrow_mut();
+        if matches!(&*lease, Lease::Held { in_flight: 1.., .. } | Lease::Opening) {
+            return Some(Pending::Free { place, words });
+        }
+        if let Lease::Held { handle, .. } = std::mem::replace(&mut *lease, Lease::None) {
+            handle.quarantine();
+        }
+        drop(lease);
+        if let Some(place) = place {
+            self.fill(place, &words, true);
+        }
+        None
+    }
+
+    pub(super) fn begin_now(
+        self: &Rc<Self>,
+        place: Place,
+        server: usize,
+        head: Vec<u8>,
+    ) -> Option<Pending> {
+        let Some(handle) = self.leased(server) else {
+            self.give_up(place, &Unanswered::LeaseLost { server });
+            return None;
+        };
+        let ticket = Ticket::leased(self, place, server);
+        let write = |out: &mut Vec<u8>| out.extend_from_slice(&head);
+        if handle.push(ticket, 1, Instant::now(), write).is_err() {
+            return Some(Pending::Begin { place, server, head });
+        }
+        handle.grow(false, |_| ());
+        self.lease_has_one_more();
+        None
+    }
+
+    /// Why what needs a connection of the client's own has none.
+    pub(super) fn without_lease(&self, server: usize) -> Unanswered<S::Error> {
+        match &*self.lease.borrow() {
+            Lease::Refused(why) => why.clone(),
+            _ => Unanswered::LeaseLost { server },
+        }
+    }
+
+    /// Whether the connection that it had for itself has ended; once.
+    pub(super) fn takes_loss(&self) -> bool {
+        let mut lease = self.lease.borrow_mut();
+        let is_lost = matches!(&*lease, Lease::Lost { .. });
+        if is_lost {
+            *lease = Lease::None;
+        }
+        is_lost
+    }
+
+    /// Closes the connection that it has for itself.
+    pub(super) fn abandon_lease(&self) {
+        if let Lease::Held { handle, .. } = self.lease.replace(Lease::None) {
+            handle.close();
+        }
+    }
+}
+
+/// Takes a connection for a client, runs it for as long as the client has it, and gives it back.
+async fn run<S: Service>(client: Rc<Client<S>>, server: usize) {
+    let fabric = Rc::clone(&client.fabric);
+    let deadline = Instant::now() + fabric.settings().timeout;
+    let leased = fabric.lease(server, deadline).await;
+    if client.is_over() {
+        return;
+    }
+    let leased = match leased {
+        Ok(leased) => leased,
+        Err(error) => {
+            let why = match error {
+                LeaseError::Open(error) => Unanswered::Unreachable { server, error },
+                LeaseError::Late | LeaseError::Closed => {
+                    Unanswered::Late { server, may_have_run: false }
+                }
+            };
+            *client.lease.borrow_mut() = Lease::Failed(why);
+            return client.wake();
+        }
+    };
+    let (protocol, _) = fabric.service().known(leased.connection());
+    let deliverer = Deliverer::new(&fabric, server, Some(&client));
+    let (limits, scratch) = (fabric.settings().lane, fabric.scratch());
+    let (handle, driver) = lane::start(leased, protocol, limits, scratch, deliverer);
+    *client.lease.borrow_mut() = Lease::Held { server, handle: handle.clone(), in_flight: 0 };
+    client.wake();
+    let ended = driver.await;
+    let is_held = client.leased(server).is_some_and(|held| held.is(&handle));
+    if is_held {
+        *client.lease.borrow_mut() = Lease::Lost { server };
+    }
+    for orphan in ended.orphans {
+        orphan.ticket.orphaned(orphan.fate);
+    }
+    client.wake();
+    if matches!(ended.why, Why::Drained) {
+        give_back(&fabric, ended.io).await;
+    }
+}
+
+async fn give_back<S: Service>(fabric: &Rc<Fabric<S>>, mut leased: Leased<S>) {
+    let service = Rc::clone(fabric.service());
+    let restored = service.restore(leased.connection_mut());
+    let limit = fabric.settings().timeout;
+    if tokio::time::timeout(limit, restored).await == Ok(true) {
+        leased.give_back();
+    }
+}

@@ -1,0 +1,239 @@
+//! The toy: lines, and keys over two servers.
+//!
+//! `GET k`, `PUT k n` with n bytes behind it, `SUM k...` (parts from both servers), `HOLD k` and
+//! `FREE` (a connection for itself, whose state is `NAME`), `WATCH k` (pushes), `ID`, `CANCEL id`
+//! and `KILL id`. A reply is a line that begins with `+` or `-`, or `$n` with n bytes behind it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use flow::dial::{Address, Socket, Target};
+use flow::lane::{Protocol, Step, What};
+use flow::lanes::Known;
+use flow::service::{Client, Dialogue, Fabric, Request, Service, Unanswered};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+/// A `PUT` of more bytes goes by lease, as they come.
+pub const LARGE: usize = 64 * 1024;
+
+/// Where replies end.
+#[derive(Debug, Default)]
+pub struct Replies {
+    /// Bytes of the reply that are to come behind its line.
+    left: usize,
+}
+
+impl Protocol for Replies {
+    fn scan(&mut self, bytes: &[u8]) -> Step {
+        if self.left > 0 {
+            let len = self.left.min(bytes.len());
+            self.left -= len;
+            return Step { len, what: if self.left == 0 { What::End } else { What::Part } };
+        }
+        let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
+            return Step { len: 0, what: What::Part };
+        };
+        let len = end + 1;
+        match bytes[0] {
+            b'+' | b'-' => Step { len, what: What::End },
+            b'$' => match number(&bytes[1..end]) {
+                Some(0) => Step { len, what: What::End },
+                Some(n) => {
+                    self.left = n;
+                    Step { len, what: What::Part }
+                }
+                None => Step { len, what: What::Broken("a length that is none") },
+            },
+            _ => Step { len, what: What::Broken("a reply that is none") },
+        }
+    }
+}
+
+fn number(text: &[u8]) -> Option<usize> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Nothing is known of the toy's servers.
+#[derive(Debug)]
+pub struct Nothing;
+
+impl Known for Nothing {
+    fn is_current(&self) -> bool {
+        true
+    }
+}
+
+type Watchers = Vec<Weak<Client<Toy>>>;
+
+/// The gateway of one worker.
+pub struct Toy {
+    servers: Vec<Target>,
+    watchers: RefCell<HashMap<Vec<u8>, Watchers>>,
+    /// How many leases were restored.
+    pub restored: Cell<usize>,
+}
+
+impl Toy {
+    pub fn new(servers: &[SocketAddr]) -> Self {
+        let target = |at: &SocketAddr| Target {
+            address: Address::Tcp { host: at.ip().to_string(), port: at.port() },
+            tls: None,
+            connect_timeout: Duration::from_secs(2),
+        };
+        let servers = servers.iter().map(target).collect();
+        Self { servers, watchers: RefCell::default(), restored: Cell::new(0) }
+    }
+
+    fn server_of(&self, key: &[u8]) -> usize {
+        server_of(key, self.servers.len())
+    }
+}
+
+/// Which of `count` servers a key is on.
+pub fn server_of(key: &[u8], count: usize) -> usize {
+    key.iter().map(|byte| usize::from(*byte)).sum::<usize>() % count
+}
+
+impl Service for Toy {
+    type Connection = Socket;
+    type Protocol = Replies;
+    type Known = Nothing;
+    type Error = String;
+
+    async fn connect(self: Rc<Self>, server: usize) -> Result<Socket, String> {
+        let target = &self.servers[server];
+        target.in_time(target.connect()).await.map_err(|error| error.to_string())
+    }
+
+    fn known(&self, _connection: &Socket) -> (Replies, Nothing) {
+        (Replies::default(), Nothing)
+    }
+
+    async fn restore(self: Rc<Self>, connection: &mut Socket) -> bool {
+        let mut reply = [0; 4];
+        let restored = async {
+            connection.write_all(b"RESET\n").await?;
+            connection.read_exact(&mut reply).await
+        };
+        let is_restored = restored.await.is_ok() && &reply == b"+ok\n";
+        self.restored.set(self.restored.get() + usize::from(is_restored));
+        is_restored
+    }
+
+    fn words(&self, why: &Unanswered<String>) -> Vec<u8> {
+        let words = match why {
+            Unanswered::Unreachable { .. } => "-not sent: unreachable",
+            Unanswered::NotSent { .. } | Unanswered::Late { may_have_run: false, .. } => {
+                "-not sent"
+            }
+            Unanswered::MayHaveRun { .. } => "-may have run",
+            Unanswered::Late { may_have_run: true, .. } => "-may have run: late",
+            Unanswered::Cancelled => "-cancelled",
+            Unanswered::Killed => "-killed",
+            Unanswered::Draining => "-draining",
+            Unanswered::TooMuchWaits => "-too much waits",
+            Unanswered::TooLarge => "-too large",
+            Unanswered::LeaseLost { .. } => "-not sent: lost",
+        };
+        format!("{words}\n").into_bytes()
+    }
+}
+
+/// One client's side.
+#[derive(Debug)]
+pub struct Lines(pub Rc<Fabric<Toy>>);
+
+impl Dialogue<Toy> for Lines {
+    fn next(&mut self, bytes: &[u8], client: &Rc<Client<Toy>>) -> Result<usize, Vec<u8>> {
+        let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(0) };
+        let words: Vec<&[u8]> = bytes[..end].split(|byte| *byte == b' ').collect();
+        let len = end + 1;
+        let toy = self.0.service();
+        let read = |server, bytes: &[u8]| Request { repeats: true, ..Request::new(server, bytes) };
+        match words[..] {
+            [b"GET", key] => client.ask(read(toy.server_of(key), &bytes[..len])),
+            [b"PUT", key, size] => {
+                let Some(size) = number(size) else { return Err(b"-bad size\n".to_vec()) };
+                return Ok(self.put(key, bytes, len, size, client));
+            }
+            [b"SUM", ref keys @ ..] => self.sum(keys, client),
+            [b"NAME", key, _] | [b"NAMED", key] => {
+                let request = Request { repeats: false, ..read(toy.server_of(key), &bytes[..len]) };
+                client.ask(request);
+            }
+            [b"HOLD", key] => client.hold(toy.server_of(key), b"+held\n".to_vec()),
+            [b"FREE"] => client.free(b"+free\n".to_vec()),
+            [b"WATCH", key] => {
+                let mut watchers = toy.watchers.borrow_mut();
+                watchers.entry(key.to_vec()).or_default().push(Rc::downgrade(client));
+                client.answer(b"+ok\n");
+            }
+            [b"ID"] => client.answer(format!("+{}\n", client.id()).as_bytes()),
+            [b"CANCEL", id] | [b"KILL", id] => {
+                if let Some(other) = number(id).and_then(|id| self.0.client(id as u64)) {
+                    if words[0] == b"KILL" { other.kill() } else { other.cancel() }
+                }
+                client.answer(b"+ok\n");
+            }
+            _ => return Err(b"-what?\n".to_vec()),
+        }
+        Ok(len)
+    }
+
+    fn lease_lost(&mut self, _client: &Rc<Client<Toy>>) -> Result<(), Vec<u8>> {
+        Err(b"-lost\n".to_vec())
+    }
+}
+
+impl Lines {
+    fn put(
+        &self,
+        key: &[u8],
+        bytes: &[u8],
+        head: usize,
+        size: usize,
+        client: &Rc<Client<Toy>>,
+    ) -> usize {
+        let toy = self.0.service();
+        let server = toy.server_of(key);
+        if size > LARGE {
+            client.stream(server, &bytes[..head], size as u64);
+            return head;
+        }
+        let Some(bytes) = bytes.get(..head + size) else { return 0 };
+        client.ask(Request::new(server, bytes));
+        let mut watchers = toy.watchers.borrow_mut();
+        for watcher in watchers.get_mut(key).into_iter().flatten() {
+            if let Some(watcher) = watcher.upgrade() {
+                watcher.push(&[b"!", key, b"\n"].concat());
+            }
+        }
+        bytes.len()
+    }
+
+    /// Asks each server for the sum of what it has of the keys.
+    fn sum(&self, keys: &[&[u8]], client: &Rc<Client<Toy>>) {
+        let toy = self.0.service();
+        let of = |server: usize| {
+            let own = keys.iter().filter(|key| toy.server_of(key) == server);
+            let own: Vec<&[u8]> = own.copied().collect();
+            let bytes = [b"SUM ", &*own.join(&b' '), b"\n"].concat();
+            let request = Request { repeats: true, ..Request::new(server, bytes) };
+            (!own.is_empty()).then_some(request)
+        };
+        let parts: Vec<Request> = (0..toy.servers.len()).filter_map(of).collect();
+        client.ask_parts(parts, Rc::new(total));
+    }
+}
+
+/// The answer of all from those of the parts.
+fn total(parts: &[Vec<u8>]) -> Vec<u8> {
+    let one = |part: &Vec<u8>| number(part.strip_prefix(b"+")?.strip_suffix(b"\n")?);
+    match parts.iter().map(one).sum::<Option<usize>>() {
+        Some(sum) => format!("+{sum}\n").into_bytes(),
+        None => b"-a part failed\n".to_vec(),
+    }
+}

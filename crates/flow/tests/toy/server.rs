@@ -1,0 +1,237 @@
+//! A server of the toy's protocol that can be made to misbehave.
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A server, with a thread for each connection.
+#[derive(Clone)]
+pub struct Server(Arc<State>);
+
+pub struct State {
+    pub address: SocketAddr,
+    /// What it holds.
+    values: Mutex<HashMap<Vec<u8>, Value>>,
+    /// How often each key was put.
+    pub puts: Mutex<HashMap<Vec<u8>, usize>>,
+    connections: Mutex<Vec<TcpStream>>,
+    /// It answers nothing.
+    pub hangs: AtomicBool,
+    /// It reads nothing.
+    pub is_deaf: AtomicBool,
+    /// It closes the connection in the middle of so many of the next answers to `GET`.
+    pub dies_within: AtomicUsize,
+    pub accepted: AtomicUsize,
+    /// It listens no more.
+    has_left: AtomicBool,
+}
+
+/// A value; one byte again and again takes no memory.
+enum Value {
+    Bytes(Vec<u8>),
+    Repeated(u8, usize),
+}
+
+impl Value {
+    fn new(bytes: Vec<u8>) -> Self {
+        match bytes.first() {
+            Some(first) if bytes.iter().all(|byte| byte == first) => {
+                Self::Repeated(*first, bytes.len())
+            }
+            _ => Self::Bytes(bytes),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Repeated(_, len) => *len,
+        }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Bytes(bytes) => bytes.clone(),
+            Self::Repeated(byte, len) => vec![*byte; *len],
+        }
+    }
+}
+
+impl std::ops::Deref for Server {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.0
+    }
+}
+
+impl Server {
+    pub fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // What it does not read is soon left with whoever sends it.
+        socket2::SockRef::from(&listener).set_recv_buffer_size(16 * 1024).unwrap();
+        let server = Self(Arc::new(State {
+            address: listener.local_addr().unwrap(),
+            values: Mutex::default(),
+            puts: Mutex::default(),
+            connections: Mutex::default(),
+            hangs: AtomicBool::new(false),
+            is_deaf: AtomicBool::new(false),
+            dies_within: AtomicUsize::new(0),
+            accepted: AtomicUsize::new(0),
+            has_left: AtomicBool::new(false),
+        }));
+        let state = server.clone();
+        std::thread::spawn(move || {
+            for connection in listener.incoming().flatten() {
+                if state.has_left.load(Ordering::Relaxed) {
+                    return;
+                }
+                state.accepted.fetch_add(1, Ordering::Relaxed);
+                connection.set_nodelay(true).unwrap();
+                state.connections.lock().unwrap().push(connection.try_clone().unwrap());
+                let state = state.clone();
+                std::thread::spawn(move || state.serve(&connection));
+            }
+        });
+        server
+    }
+
+    /// Cuts all connections.
+    pub fn cut(&self) {
+        for connection in self.connections.lock().unwrap().drain(..) {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Listens no more.
+    pub fn leave(&self) {
+        self.has_left.store(true, Ordering::Relaxed);
+        drop(TcpStream::connect(self.address));
+        self.cut();
+    }
+
+    pub fn hang(&self, hangs: bool) {
+        self.hangs.store(hangs, Ordering::Relaxed);
+    }
+
+    /// How often a key was put.
+    pub fn put_times(&self, key: &[u8]) -> usize {
+        self.puts.lock().unwrap().get(key).copied().unwrap_or(0)
+    }
+
+    fn serve(&self, connection: &TcpStream) {
+        let mut reader = BufReader::new(connection);
+        let (mut line, mut name) = (Vec::new(), b"nobody".to_vec());
+        loop {
+            while self.is_deaf.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            line.clear();
+            match reader.read_until(b'\n', &mut line) {
+                Ok(n) if n > 0 && line.ends_with(b"\n") => {}
+                _ => return,
+            }
+            line.pop();
+            let Some(reply) = self.answer(&line, &mut name, &mut reader) else { return };
+            while self.hangs.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            if !self.send(connection, &line, &reply) {
+                let _ = connection.shutdown(Shutdown::Both);
+                return;
+            }
+        }
+    }
+
+    fn send(&self, mut connection: &TcpStream, line: &[u8], reply: &Reply) -> bool {
+        let dies = line.starts_with(b"GET")
+            && self
+                .dies_within
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1))
+                .is_ok();
+        match reply {
+            Reply::Bytes(bytes) if dies => {
+                let _ = connection.write_all(&bytes[..bytes.len() / 2]);
+                false
+            }
+            Reply::Bytes(bytes) => connection.write_all(bytes).is_ok(),
+            Reply::Zeros(size) => {
+                let mut left = *size;
+                let zeros = vec![b'0'; 256 * 1024];
+                if connection.write_all(format!("${left}\n").as_bytes()).is_err() {
+                    return false;
+                }
+                while left > 0 {
+                    let n = left.min(zeros.len());
+                    if connection.write_all(&zeros[..n]).is_err() {
+                        return false;
+                    }
+                    left -= n;
+                }
+                true
+            }
+        }
+    }
+
+    fn answer(
+        &self,
+        line: &[u8],
+        name: &mut Vec<u8>,
+        reader: &mut BufReader<&TcpStream>,
+    ) -> Option<Reply> {
+        let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        let size = |text: &[u8]| String::from_utf8_lossy(text).parse::<usize>().unwrap();
+        let text = |text: &str| Some(Reply::Bytes(format!("{text}\n").into_bytes()));
+        match words[..] {
+            // So many bytes that nobody holds.
+            [b"GET", key] if key.starts_with(b"zeros-") => Some(Reply::Zeros(size(&key[6..]))),
+            [b"GET", key] => match self.values.lock().unwrap().get(key) {
+                None => text("-none"),
+                Some(value) => {
+                    let head = format!("${}\n", value.len());
+                    Some(Reply::Bytes([head.as_bytes(), &value.bytes()].concat()))
+                }
+            },
+            [b"PUT", key, n] => {
+                let n = size(n);
+                let mut value = Vec::new();
+                if n <= 1 << 20 {
+                    value.resize(n, 0);
+                    reader.read_exact(&mut value).ok()?;
+                } else {
+                    let read = std::io::copy(&mut reader.take(n as u64), &mut std::io::sink());
+                    if read.ok()? < n as u64 {
+                        return None;
+                    }
+                }
+                *self.puts.lock().unwrap().entry(key.to_vec()).or_default() += 1;
+                self.values.lock().unwrap().insert(key.to_vec(), Value::new(value));
+                text("+ok")
+            }
+            [b"SUM", ref keys @ ..] => {
+                let values = self.values.lock().unwrap();
+                let lens = keys.iter().map(|key| values.get(*key).map_or(0, Value::len));
+                text(&format!("+{}", lens.sum::<usize>()))
+            }
+            [b"NAME", _, other] => {
+                *name = other.to_vec();
+                text("+ok")
+            }
+            [b"NAMED", _] => text(&format!("+{}", String::from_utf8_lossy(name))),
+            [b"RESET"] => {
+                *name = b"nobody".to_vec();
+                text("+ok")
+            }
+            _ => text("-what?"),
+        }
+    }
+}
+
+enum Reply {
+    Bytes(Vec<u8>),
+    Zeros(usize),
+}

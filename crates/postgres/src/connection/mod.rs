@@ -1,0 +1,452 @@
+//! A server connection that one client has for itself for a while.
+
+mod record;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use flow::dial::Socket;
+use flow::scratch::Scratch;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use wire::postgres::backend::{Fields, Status, parameter_status};
+use wire::postgres::{Refusal, message, sqlstate};
+
+use crate::backends::{Backend, Login};
+use crate::pipeline::names::Limits;
+use crate::pipeline::prepared::Prepared;
+use crate::pipeline::script::{Expect, Fate, Heard, Script, Unasked};
+use crate::pipeline::settings::{Applied, Reported};
+use crate::plan::Leaves;
+use crate::server::{CancelKey, Dialled};
+
+pub use record::{Cancelling, Key, Record, ServerState};
+
+/// Of an outgoing buffer's memory so much is kept while nothing is in it.
+const KEPT: usize = 16 * 1024;
+
+/// What Weir asks a server for itself.
+#[derive(Debug, PartialEq, Eq)]
+enum Own {
+    /// A statement that is to succeed.
+    Statement,
+    /// Statements that give it these settings.
+    Settings(Applied),
+    /// A statement that is to fail.
+    Fails,
+}
+
+/// What its backend was like before a connection was opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Opened {
+    /// The backend's epoch.
+    pub epoch: u64,
+    /// What the login was.
+    pub login: Login,
+}
+
+/// A server connection, ready for requests or answering them.
+pub struct Connection {
+    io: Socket,
+    /// Whose it is.
+    pub backend: Arc<Backend>,
+    /// What the console shows of it.
+    pub record: Rc<Record>,
+    /// The backend's epoch when it was opened.
+    pub epoch: u64,
+    /// What its login was then, and as of when it is known to be the same.
+    login: Login,
+    logins_generation: u64,
+    /// How to have what it runs cancelled.
+    pub key: Option<CancelKey>,
+    /// The statements that are prepared there.
+    pub prepared: Prepared,
+    /// What was applied to it since it was opened; `None` when that is not known.
+    pub settings: Option<Applied>,
+    /// The settings it reports.
+    pub reported: Reported,
+    /// The answers that are under way.
+    pub script: Script,
+    /// What ReadyForQuery said last.
+    pub status: Status,
+    /// What is to be sent.
+    pub out: Vec<u8>,
+    sent: usize,
+    unflushed: bool,
+    /// What came and is not whole yet.
+    rest: Vec<u8>,
+    /// It must not be used again.
+    pub broken: bool,
+    /// What its clients may have left on it since it was last rid of that.
+    pub leaves: Leaves,
+    /// They may have drawn from sequences since then.
+    pub drew: bool,
+    /// Weir's own questions that are under way.
+    own: VecDeque<Own>,
+    /// What the server said to the first of them that failed: an ErrorResponse's body. What was
+    /// asked behind it ran without what Weir meant to put in front of it.
+    pub own_error: Option<Box<[u8]>>,
+}
+
+/// In front of what a connection takes on: a predecessor's time limit does not end it half-way, and
+/// `RESET ALL` leaves the user as it is (PostgreSQL documentation, "RESET", "SET ROLE").
+const FORGET: &str = "SET statement_timeout = 0;RESET SESSION AUTHORIZATION;RESET ROLE;RESET ALL;";
+
+impl Connection {
+    /// A connection that was just opened; so many statements are kept prepared on it.
+    pub fn new(
+        dialled: Dialled,
+        record: Rc<Record>,
+        Opened { epoch, login }: Opened,
+        statements: Limits,
+    ) -> Self {
+        record.reached(&dialled);
+        Self {
+            io: dialled.socket,
+            backend: record.backend.clone(),
+            record,
+            epoch,
+            login,
+            // It may have changed since; the first look tells.
+            logins_generation: u64::MAX,
+            key: dialled.key,
+            prepared: Prepared::new(statements),
+            settings: Some("".into()),
+            reported: own(dialled.parameters),
+            script: Script::default(),
+            status: Status::Idle,
+            out: Vec::new(),
+            sent: 0,
+            unflushed: false,
+            rest: dialled.rest,
+            broken: false,
+            leaves: Leaves::Nothing,
+            drew: false,
+            own: VecDeque::new(),
+            own_error: None,
+        }
+    }
+
+    /// Whether an idle connection can still be used: the server is what it was, and has said
+    /// nothing since.
+    pub fn is_good(&mut self) -> bool {
+        if self.epoch != self.backend.epoch() || !self.is_current() {
+            return false;
+        }
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut byte = [0];
+        Pin::new(&mut self.io).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)).is_pending()
+    }
+
+    /// What its login was when it was opened.
+    pub fn login(&self) -> Login {
+        self.login
+    }
+
+    /// Whether a connection that is opened now would have the same from its login.
+    pub fn is_current(&mut self) -> bool {
+        let logins = self.backend.logins();
+        let generation = logins.generation();
+        if generation != self.logins_generation || self.login.is_new() {
+            let key = &self.record.key;
+            if logins.of(&key.user, &key.database) != self.login {
+                return false;
+            }
+            self.logins_generation = generation;
+        }
+        true
+    }
+
+    /// Whether it could be given to another client as far as the protocol goes; see also `leaves`.
+    pub fn is_free(&self) -> bool {
+        !self.broken
+            && self.status == Status::Idle
+            && self.script.is_idle()
+            && self.rest.is_empty()
+            && self.out.is_empty()
+    }
+
+    /// Appends a statement of Weir's own, whose answer nobody hears.
+    pub fn ask(&mut self, sql: &str) {
+        self.ask_for(sql, Own::Statement);
+    }
+
+    /// Has the open transaction fail.
+    pub fn ask_to_fail(&mut self) {
+        self.ask_for("ROLLBACK TO SAVEPOINT weir", Own::Fails);
+    }
+
+    fn ask_for(&mut self, sql: &str, what: Own) {
+        self.own.push_back(what);
+        message(&mut self.out, b'Q', |out| {
+            out.extend_from_slice(sql.as_bytes());
+            out.push(0);
+        });
+        self.script.expect(Expect::Query(Fate::Swallow));
+    }
+
+    /// Appends what gives it these settings, if it has not got them. They are known to hold once
+    /// the server has said so.
+    pub fn take_on(&mut self, settings: &Applied) {
+        if self.settings.as_ref() == Some(settings) {
+            return;
+        }
+        let bare = self.settings.as_ref().is_some_and(|applied| applied.is_empty());
+        let forget = if bare { "" } else { FORGET };
+        self.settings = None;
+        self.prepared.next_epoch();
+        let taken_on = Own::Settings(settings.clone());
+        if settings.is_ascii() {
+            return self.ask_for(&format!("{forget}{settings}"), taken_on);
+        }
+        // A Query is read by the encoding that was set before it came.
+        self.ask(&format!("{forget}SET client_encoding = 'UTF8'"));
+        self.ask_for(settings, taken_on);
+    }
+
+    /// The socket itself, for a lane: nothing else may be under way on it.
+    pub fn socket(&mut self) -> Pin<&mut Socket> {
+        Pin::new(&mut self.io)
+    }
+
+    /// Bytes that are still to be sent.
+    pub fn unsent(&self) -> usize {
+        self.out.len() - self.sent
+    }
+
+    /// Sends what can be sent.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.sent < self.out.len() {
+            let n = ready!(Pin::new(&mut self.io).poll_write(cx, &self.out[self.sent..]))?;
+            if n == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.sent += n;
+            self.unflushed = true;
+        }
+        if self.sent > 0 {
+            self.sent = 0;
+            self.out.clear();
+            self.out.shrink_to(KEPT);
+        }
+        if self.unflushed {
+            ready!(Pin::new(&mut self.io).poll_flush(cx))?;
+            self.unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads once and goes through what came; `false` at the connection's end.
+    ///
+    /// # Errors
+    /// The connection failed, or said what it was not asked.
+    pub fn poll_hear(
+        &mut self,
+        cx: &mut Context<'_>,
+        scratch: &Scratch,
+        on: &mut impl FnMut(&mut Known, Heard<'_>),
+    ) -> Poll<io::Result<bool>> {
+        scratch.lend(|buffer| {
+            let mut read = ReadBuf::new(buffer);
+            ready!(Pin::new(&mut self.io).poll_read(cx, &mut read))?;
+            if read.filled().is_empty() {
+                self.broken = true;
+                return Poll::Ready(Ok(false));
+            }
+            self.backend.heard(Instant::now());
+            let heard = if self.rest.is_empty() {
+                self.hear(read.filled(), on)
+            } else {
+                self.rest.extend_from_slice(read.filled());
+                let joined = std::mem::take(&mut self.rest);
+                self.hear(&joined, on)
+            };
+            Poll::Ready(heard.map(|()| true).map_err(io::Error::other))
+        })
+    }
+
+    /// Sends what is to be sent and waits until all of it is answered; nobody hears the answers.
+    ///
+    /// # Errors
+    /// The server's own words, or what became of the connection.
+    pub async fn settle(&mut self, scratch: &Scratch) -> Result<(), Refusal> {
+        let mut failed = None;
+        std::future::poll_fn(|cx| {
+            while !self.script.is_idle() || self.unsent() > 0 {
+                let sent = self.poll_send(cx);
+                let heard = self.poll_hear(cx, scratch, &mut |_, heard| {
+                    if let Heard::Failed { body, .. } = heard {
+                        failed.get_or_insert_with(|| refusal_of(body));
+                    }
+                });
+                if !matches!(ready!(heard), Ok(true)) || matches!(sent, Poll::Ready(Err(_))) {
+                    self.broken = true;
+                    failed.get_or_insert_with(|| {
+                        let what = "the server closed the connection";
+                        Refusal::error(sqlstate::CONNECTION_FAILURE, what)
+                    });
+                    break;
+                }
+            }
+            Poll::Ready(())
+        })
+        .await;
+        match failed {
+            None => Ok(()),
+            Some(refusal) => {
+                self.broken = true;
+                Err(refusal)
+            }
+        }
+    }
+
+    /// As `settle`, for no longer than a login may take.
+    ///
+    /// # Errors
+    /// As of `settle`, or it took too long.
+    pub async fn settle_in_time(&mut self, scratch: &Scratch) -> Result<(), Refusal> {
+        let limit = self.backend.server().target.connect_timeout;
+        let settled = tokio::time::timeout(limit, self.settle(scratch)).await;
+        settled.unwrap_or_else(|_| {
+            self.broken = true;
+            let what = "the server took longer than the backend's connect-timeout";
+            Err(Refusal::error(sqlstate::CONNECTION_FAILURE, what))
+        })
+    }
+
+    /// Rids it of all that a session has left on it, and of the seed that a text may have set.
+    ///
+    /// # Errors
+    /// The server's own words, what became of the connection, or that something stays.
+    pub async fn forget_session(&mut self, scratch: &Scratch) -> Result<(), Refusal> {
+        if self.leaves == Leaves::Lasting {
+            self.broken = true;
+            let what = "what a session has left can only be ended with its connection";
+            return Err(Refusal::error(sqlstate::CONNECTION_FAILURE, what));
+        }
+        self.ask_for("DISCARD ALL", Own::Settings("".into()));
+        let seed = rand::random_range(-1.0..1.0);
+        self.ask(&format!("SELECT pg_catalog.setseed({seed:.15})"));
+        self.prepared.clear();
+        self.settings = None;
+        self.settle_in_time(scratch).await?;
+        (self.leaves, self.drew) = (Leaves::Nothing, false);
+        Ok(())
+    }
+
+    /// The answers under way, and what they change.
+    pub fn parts(&mut self) -> (&mut Script, Known<'_>) {
+        let known = Known {
+            prepared: &mut self.prepared,
+            reported: &mut self.reported,
+            status: &mut self.status,
+            leaves: &mut self.leaves,
+            record: &self.record,
+            settings: &mut self.settings,
+            own: &mut self.own,
+            own_error: &mut self.own_error,
+            broken: &mut self.broken,
+        };
+        (&mut self.script, known)
+    }
+
+    fn hear(
+        &mut self,
+        bytes: &[u8],
+        on: &mut impl FnMut(&mut Known, Heard<'_>),
+    ) -> Result<(), Unasked> {
+        let (script, mut known) = self.parts();
+        let taken = script.hear(bytes, &mut |heard| {
+            known.note(&heard);
+            on(&mut known, heard);
+        });
+        let taken = taken.inspect_err(|_| self.broken = true)?;
+        self.rest = bytes[taken..].to_vec();
+        Ok(())
+    }
+}
+
+/// What a server's words change in what is known of it.
+pub struct Known<'a> {
+    /// Its statements.
+    pub prepared: &'a mut Prepared,
+    /// Its settings.
+    pub reported: &'a mut Reported,
+    /// Its transaction's status.
+    pub status: &'a mut Status,
+    /// What its clients may have left on it.
+    pub leaves: &'a mut Leaves,
+    record: &'a Record,
+    settings: &'a mut Option<Applied>,
+    own: &'a mut VecDeque<Own>,
+    own_error: &'a mut Option<Box<[u8]>>,
+    broken: &'a mut bool,
+}
+
+impl Known<'_> {
+    /// The connection must not be used again.
+    pub fn give_up(&mut self) {
+        *self.broken = true;
+    }
+
+    fn note(&mut self, heard: &Heard<'_>) {
+        match *heard {
+            Heard::Failed { body, swallowed: true } if self.own.front() != Some(&Own::Fails) => {
+                *self.broken = true;
+                self.own_error.get_or_insert_with(|| body.into());
+            }
+            Heard::Ready { status, swallowed: true } => {
+                *self.status = status;
+                if let Some(Own::Settings(settings)) = self.own.pop_front()
+                    && !*self.broken
+                {
+                    *self.settings = Some(settings);
+                }
+            }
+            Heard::Prepared(number) => self.prepared.confirmed(number),
+            Heard::NotPrepared(number) => self.prepared.not_prepared(number),
+            Heard::Shape(number, shape) => self.prepared.described(number, shape),
+            Heard::Ready { status, .. } => *self.status = status,
+            Heard::Parameter(body) => {
+                self.prepared.next_epoch();
+                self.parameter(body);
+            }
+            _ => {}
+        }
+    }
+
+    fn parameter(&mut self, body: &[u8]) {
+        let Ok((name, value)) = parameter_status(body) else { return };
+        let (Ok(name), Ok(value)) = (std::str::from_utf8(name), std::str::from_utf8(value)) else {
+            return;
+        };
+        if name == "application_name" {
+            self.record.name(value);
+        }
+        match self.reported.iter_mut().find(|(known, _)| &**known == name) {
+            Some((_, known)) => *known = value.into(),
+            None => self.reported.push((name.into(), value.into())),
+        }
+    }
+}
+
+fn own(parameters: Vec<(String, String)>) -> Reported {
+    parameters.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// A server's error, for a client that did not ask for it.
+fn refusal_of(body: &[u8]) -> Refusal {
+    match Fields::read(body) {
+        Ok(fields) => Refusal::of_server(&fields),
+        Err(_) => Refusal::error(sqlstate::INTERNAL_ERROR, "the server refused"),
+    }
+}

@@ -1,0 +1,83 @@
+use std::sync::Arc;
+
+use flow::scratch::Scratch;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+
+use super::*;
+use crate::pipeline::script::Fate;
+use crate::settings::BackendSettings;
+
+const LIMITS: Limits = Limits { count: 10, bytes: 1000 };
+const DONE: &[u8] = b"C\0\0\0\x08SET\0Z\0\0\0\x05I";
+const FAILED: &[u8] = b"E\0\0\0\x0cC57014\0\0Z\0\0\0\x05I";
+
+fn connection() -> (Connection, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let dialled = Dialled { socket: ours.into(), key: None, parameters: vec![], rest: vec![] };
+    let settings = BackendSettings {
+        connect_timeout: watch::units::Duration::from_millis(100),
+        ..BackendSettings::new("a", "postgresql://127.0.0.1")
+    };
+    let backend = Arc::new(Backend::new(0, &settings).unwrap());
+    let key = Key { backend: 0, database: "d".into(), user: "u".into() };
+    let opened = Opened { epoch: 0, login: backend.logins().of(&key.user, &key.database) };
+    (Connection::new(dialled, Record::new(1, key, backend), opened, LIMITS), theirs)
+}
+
+/// Has the server say this; what it was asked.
+async fn answered(connection: &mut Connection, server: &mut UnixStream, said: &[u8]) -> String {
+    server.write_all(said).await.unwrap();
+    let _ = connection.settle(&Scratch::default()).await;
+    let mut asked = vec![0; 1000];
+    let len = server.read(&mut asked).await.unwrap();
+    String::from_utf8_lossy(&asked[5..len - 1]).into_owned()
+}
+
+#[tokio::test]
+async fn settings_hold_once_the_server_has_said_so() {
+    let (mut connection, mut server) = connection();
+    let (one, other): (Applied, Applied) = ("SET a = 1;".into(), "SET a = 2;".into());
+    connection.take_on(&one);
+    assert_eq!(connection.settings, None);
+    assert_eq!(answered(&mut connection, &mut server, DONE).await, "SET a = 1;", "it is bare");
+    assert_eq!(connection.settings, Some(one.clone()));
+    connection.take_on(&one);
+    assert!(connection.is_free(), "it has them");
+
+    connection.take_on(&other);
+    let asked = answered(&mut connection, &mut server, DONE).await;
+    assert_eq!(asked, format!("{FORGET}{other}"));
+    assert_eq!(connection.settings, Some(other));
+    connection.take_on(&one);
+    answered(&mut connection, &mut server, FAILED).await;
+    assert!(connection.broken && !connection.is_free());
+    assert_eq!(connection.settings, None);
+    assert_eq!(connection.own_error.as_deref(), Some(&b"C57014\0\0"[..]));
+}
+
+#[tokio::test]
+async fn statements_are_prepared_anew_under_other_settings() {
+    let (mut connection, mut server) = connection();
+    connection.take_on(&"SET a = 1;".into());
+    answered(&mut connection, &mut server, DONE).await;
+    let mut out = Vec::new();
+    let mut script = Script::default();
+    let statement =
+        crate::pipeline::statements::Statements::new(LIMITS).known(b"SELECT 1", &[0, 0]);
+    connection.prepared.prepare(&statement, Fate::Swallow, 0, &mut out, &mut script);
+    connection.prepared.confirmed(statement.number);
+    assert!(connection.prepared.has(statement.number, 0));
+    connection.take_on(&"SET a = 1;".into());
+    assert!(connection.prepared.has(statement.number, 0));
+    connection.take_on(&"SET a = 2;".into());
+    assert!(!connection.prepared.has(statement.number, 0));
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_given_up() {
+    let (mut connection, _server) = connection();
+    connection.take_on(&"SET a = 1;".into());
+    assert!(connection.settle_in_time(&Scratch::default()).await.is_err());
+    assert!(connection.broken);
+}

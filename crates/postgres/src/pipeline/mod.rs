@@ -1,0 +1,17 @@
+//! What a client's messages become on a server connection that others use too: its statements under
+//! Weir's names, its settings applied, and the answers that are under way.
+//!
+//! Nothing in here reads or writes a socket, or knows which server it is about. The path: [`round`]
+//! cuts what a client sends; [`compose`] writes a round as one server is to see it, by the client's
+//! own [`names`], the worker's [`statements`] and what that server has [`prepared`]; [`script`]
+//! goes through the answers. [`settings`] are what a connection takes on for its session, and
+//! [`shape`] is what a statement takes and gives.
+
+pub mod compose;
+pub mod names;
+pub mod prepared;
+pub mod round;
+pub mod script;
+pub mod settings;
+pub mod shape;
+pub mod statements;
