@@ -32,6 +32,7 @@ mod other_backends;
 mod poison;
 mod postgres;
 mod queries;
+mod redis;
 mod scene;
 mod space;
 mod stamp;

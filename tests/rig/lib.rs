@@ -16,6 +16,7 @@ pub mod metrics;
 pub mod places;
 pub mod postgres;
 pub mod process;
+pub mod redis;
 pub mod status;
 pub mod tls;
 pub mod wait;

@@ -170,6 +170,7 @@ impl Setup {
             admin: places::free_address(),
             udp: places::free_address(),
             postgres: places::free_address(),
+            redis: places::free_address(),
             setup: self,
         };
         weir.write_config();
@@ -200,6 +201,8 @@ pub struct Weir {
     pub udp: SocketAddr,
     /// A free address for a test's `[postgres]`, `{postgres}` in its tables.
     pub postgres: SocketAddr,
+    /// A free address for a test's `[redis]`, `{redis}` in its tables.
+    pub redis: SocketAddr,
     setup: Setup,
 }
 
@@ -229,6 +232,7 @@ impl Weir {
         let text = format!("{text}\n[store]\ndir = {dir:?}\n{store}\n");
         let text = text.replace("{udp}", &self.udp.to_string());
         let text = text.replace("{postgres}", &self.postgres.to_string());
+        let text = text.replace("{redis}", &self.redis.to_string());
         std::fs::write(self.config(), text).expect("the configuration can be written");
     }
 

@@ -1,6 +1,7 @@
 //! `weir check`: what `weir serve` would do, in words, without doing it and without secrets.
 
 mod postgres;
+mod redis;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -71,6 +72,11 @@ fn plan(settings: &Settings) -> Vec<(&'static str, String)> {
         under("connect", postgres::pools(sql));
         under("ask", postgres::backends(sql));
     }
+    if let Some(keys) = &settings.redis {
+        under("let in", redis::users(keys));
+        under("place", redis::placement(keys));
+        under("ask", redis::backends(keys));
+    }
     under("run", vec![format!("{} workers", settings.worker_count())]);
     lines
 }
@@ -96,6 +102,7 @@ fn listeners(settings: &Settings) -> Vec<String> {
         all.extend(http.chain(udp));
     }
     all.extend(settings.postgres.iter().flat_map(postgres::listeners));
+    all.extend(settings.redis.iter().flat_map(redis::listeners));
     all.push(admin);
     all
 }

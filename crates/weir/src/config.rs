@@ -44,11 +44,14 @@ pub struct Settings {
     /// restart.
     pub store: store::Settings,
     /// `[influx]`: the InfluxDB gateway. It is off, and with it journal and store, where the file
-    /// has a `[postgres]` table and none of `[influx]`, `[journal]` and `[store]`.
+    /// has a `[postgres]` or a `[redis]` table and none of `[influx]`, `[journal]` and `[store]`.
     pub influx: influx::settings::Settings,
     /// `[postgres]`: the PostgreSQL gateway. It is off where the file has no such table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub postgres: Option<postgres::settings::Settings>,
+    /// `[redis]`: the Redis gateway. It is off where the file has no such table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redis: Option<redis::settings::Settings>,
     /// `[admin]`: the port an operator and a load balancer ask. Needs a restart.
     pub admin: admin::Settings,
     /// `[log]`: what is written to standard error.
@@ -71,6 +74,7 @@ impl Default for Settings {
             store: store::Settings::default(),
             influx: influx::settings::Settings::default(),
             postgres: None,
+            redis: None,
             admin: admin::Settings::default(),
             log: watch::log::Settings::default(),
             influx_off: false,
@@ -266,7 +270,8 @@ pub fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
     let mut settings: Settings =
         toml::from_str(text).map_err(|error| vec![described(&error, text)])?;
     let has = |key: &str| document.get_ref().contains_key(key);
-    settings.influx_off = has("postgres") && !["influx", "journal", "store"].into_iter().any(has);
+    settings.influx_off = ["postgres", "redis"].into_iter().any(has)
+        && !["influx", "journal", "store"].into_iter().any(has);
     settings.store_named = has("store");
     Ok(settings)
 }

@@ -94,7 +94,7 @@ fn shown() -> BTreeMap<String, Family> {
     assert_eq!(request(&running.http, "GET /query?q=SHOW+DATABASES", "").0, 503);
     let mut families = families(&running.ask("/metrics").1);
     drop(running);
-    for (name, family) in of_the_store().into_iter().chain(of_postgres()) {
+    for (name, family) in of_the_store().into_iter().chain(of_postgres()).chain(of_redis()) {
         families.entry(name).or_insert(family);
     }
     families
@@ -105,6 +105,15 @@ fn of_postgres() -> BTreeMap<String, Family> {
     let dir = tempfile::tempdir().unwrap();
     let table = "[postgres]\nlisten = \"127.0.0.1:0\"\n[[postgres.auth]]\nmethod = \"trust\"\n\
         [[postgres.backend]]\nname = \"a\"\nurl = \"postgresql://127.0.0.1:1\"\n";
+    let running = Running::start(dir.path(), &format!("{ALONE}{table}"));
+    families(&running.ask("/metrics").1)
+}
+
+/// What a Weir with the Redis gateway shows.
+fn of_redis() -> BTreeMap<String, Family> {
+    let dir = tempfile::tempdir().unwrap();
+    let table = "[redis]\nlisten = \"127.0.0.1:0\"\n[[redis.backend]]\nname = \"a\"\n\
+        url = \"redis://127.0.0.1:1\"\n";
     let running = Running::start(dir.path(), &format!("{ALONE}{table}"));
     families(&running.ask("/metrics").1)
 }

@@ -1,5 +1,5 @@
 //! The protocols as pure functions over bytes: InfluxDB line protocol and InfluxQL, and
-//! PostgreSQL's frontend/backend protocol and SQL.
+//! PostgreSQL's frontend/backend protocol and SQL, and Redis's RESP.
 //!
 //! It validates, splits, classifies and rewrites what clients send, so that what enters the
 //! journal can be delivered later by anyone, in any company, and mean the same.
@@ -13,9 +13,10 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
-//   influxql, line, postgres, sql
+//   influxql, line, postgres, resp, sql
 
 pub mod influxql;
 pub mod line;
 pub mod postgres;
+pub mod resp;
 pub mod sql;

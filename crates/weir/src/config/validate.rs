@@ -1,6 +1,7 @@
 //! The configuration as a whole: what no single setting can tell.
 
 mod postgres;
+mod redis;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -36,6 +37,7 @@ pub fn validate(settings: &Settings) -> Found {
         settings.journal.validate().map_err(|error| error.to_string()),
         settings.influx.validate().map_err(|error| error.to_string()),
         settings.postgres.as_ref().map_or(Ok(()), |of| of.validate().map_err(|e| e.to_string())),
+        settings.redis.as_ref().map_or(Ok(()), |of| of.validate().map_err(|e| e.to_string())),
         settings.store.validate().map_err(|error| error.to_string()),
         settings.admin.address().map(|_| ()),
         settings.log.validate().map_err(|error| error.to_string()),
@@ -135,7 +137,9 @@ fn addresses(settings: &Settings, found: &mut Found) {
     let http = http.map(|address| ("influx.listen", *address));
     let sql = settings.postgres.iter().flat_map(|postgres| &postgres.listen);
     let sql = sql.map(|address| ("postgres.listen", *address));
-    let all = admin.into_iter().chain(http).chain(sql);
+    let keys = settings.redis.iter().flat_map(|redis| &redis.listen);
+    let keys = keys.map(|address| ("redis.listen", *address));
+    let all = admin.into_iter().chain(http).chain(sql).chain(keys);
     for (key, address) in all.filter(|(_, at)| at.port() != 0) {
         if let Some(other) = taken.insert(address, key) {
             found.wrong(format!("{key} and {other} are both {address}; move one of them"));
@@ -173,6 +177,7 @@ fn files(settings: &Settings, found: &mut Found) {
         }
     }
     named.extend(settings.postgres.iter().flat_map(postgres::files));
+    named.extend(settings.redis.iter().flat_map(redis::files));
     let before = found.problems.len();
     for (key, file) in named {
         if let Err(error) = File::open(file) {
@@ -202,6 +207,9 @@ fn certificates(settings: &Settings, found: &mut Found) {
     if let Some(postgres) = &settings.postgres {
         postgres::certificates(postgres, found);
     }
+    if let Some(redis) = &settings.redis {
+        redis::certificates(redis, found);
+    }
 }
 
 /// What strangers could read or do.
@@ -209,6 +217,9 @@ fn exposure(settings: &Settings, found: &mut Found) {
     if let Some(postgres) = &settings.postgres {
         postgres.warnings().into_iter().for_each(|word| found.doubtful(word));
         postgres::room(postgres, settings.worker_count(), found);
+    }
+    if let Some(redis) = &settings.redis {
+        redis::exposure(redis, found);
     }
     if let Ok(Some(address)) = settings.admin.address()
         && !address.ip().is_loopback()
@@ -275,6 +286,7 @@ pub fn readable_by_others(file: &Path, settings: &Settings) -> Option<String> {
         |secret: fn(&influx::settings::BackendSettings) -> bool| influx.backend.iter().any(secret);
     let holds_secrets = !influx.token_secret.is_empty()
         || settings.postgres.as_ref().is_some_and(postgres::holds_secrets)
+        || settings.redis.as_ref().is_some_and(redis::holds_secrets)
         || in_backends(|backend| !backend.password.is_empty() || !backend.token.is_empty());
     let open = fs::metadata(file).is_ok_and(|metadata| metadata.mode() & OTHERS_READ != 0);
     (holds_secrets && open).then(|| {

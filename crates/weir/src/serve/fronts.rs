@@ -31,6 +31,10 @@ pub fn open(settings: &Settings, registry: &Registry) -> Result<Fronts, Failure>
         let gateway = postgres::Gateway::open(postgres, registry, Handle::current());
         fronts.add(gateway.map_err(Failure::other)?, |wanted| wanted.postgres.clone());
     }
+    if let Some(redis) = settings.redis.clone() {
+        let gateway = redis::Gateway::open(redis, registry).map_err(Failure::other)?;
+        fronts.add(gateway, |wanted| wanted.redis.clone());
+    }
     Ok(fronts)
 }
 

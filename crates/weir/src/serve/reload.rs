@@ -56,6 +56,7 @@ fn fixed(running: &Settings, wanted: &Settings) -> Vec<&'static str> {
             "[postgres], by being there at all,",
             running.postgres.is_some() != wanted.postgres.is_some(),
         ),
+        ("[redis], by being there at all,", running.redis.is_some() != wanted.redis.is_some()),
         ("[admin]", running.admin != wanted.admin),
         ("log.format", running.log.format != wanted.log.format),
     ];

@@ -46,6 +46,8 @@ pub struct Status {
     influx: Option<Influx>,
     /// Absent where the PostgreSQL gateway is off.
     postgres: Option<postgres::status::Status>,
+    /// Absent where the Redis gateway is off.
+    redis: Option<redis::status::Status>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -125,8 +127,27 @@ impl fmt::Display for Status {
         if let Some(status) = &self.postgres {
             Shown(status).fmt(f)?;
         }
+        if let Some(status) = &self.redis {
+            redis_shown(status, f)?;
+        }
         Ok(())
     }
+}
+
+fn redis_shown(status: &redis::status::Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let share = status.lane_commands as f64 * 100.0 / status.commands.max(1) as f64;
+    writeln!(
+        f,
+        "redis    {} connections, {} commands since the start, {share:.0} % by lanes, {} refused",
+        count(status.connections),
+        count(status.commands),
+        count(status.refused),
+    )?;
+    writeln!(f)?;
+    let row =
+        |of: &redis::status::Backend| vec![of.name.clone(), of.url.clone(), of.weight.to_string()];
+    let rows: Vec<_> = status.backends.iter().map(row).collect();
+    table::write(f, &["server", "address", "weight"], &rows, 2, |_| None)
 }
 
 impl fmt::Display for Journal {

@@ -35,13 +35,15 @@ url = \"http://10.0.0.2:8086\"
 `weir check` reads the file and says what `weir serve` would do with it; an unknown key is an error
 that names the nearest known one. Durations are written `500ms` or `1m30s`, sizes `64MiB` or
 `10GiB`. Secrets are better kept in files of their own, which the `*-file` keys name. A
-`[postgres]` table turns the PostgreSQL gateway on; see [postgres.md](postgres.md).
+`[postgres]` table turns the PostgreSQL gateway on; see [postgres.md](postgres.md). A `[redis]`
+table turns the Redis gateway on; see [redis.md](redis.md).
 
 SIGHUP (`systemctl reload weir`) reads the file again. `log.level`, certificates, the files with
 backends' credentials, and in `[influx]` all but `listen`, `tls`, `udp`, `timeouts` and the
 backends change at once (`stamp` for new connections and for datagrams);
-[postgres.md](postgres.md) says it of `[postgres]`. The rest needs a restart, and the log names what
-has changed and does, each time. A file that can't be used changes nothing.
+[postgres.md](postgres.md) says it of `[postgres]`, and [redis.md](redis.md) of `[redis]`. The rest
+needs a restart, and the log names what has changed and does, each time. A file that can't be used
+changes nothing.
 ";
 
 #[test]

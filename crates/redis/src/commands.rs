@@ -1,0 +1,257 @@
+//! What a command is: where its keys are, and by which way it may go.
+//!
+//! Whatever decides that a connection may be shared says no where it does not know: only what is
+//! in Weir's own list rides a lane, and only in the form in which it gives one reply, does not
+//! block and leaves nothing on the connection.
+
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use wire::resp::Command;
+
+/// The longest name there is in the list.
+const NAME_BYTES_MAX: usize = 24;
+
+/// A command of the list.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// Its name, in capitals.
+    pub name: &'static str,
+    /// How many arguments it has, its name included; negative: at least so many.
+    pub arity: i8,
+    /// Where its keys are.
+    pub keys: Keys,
+    /// What is done with it.
+    pub what: Do,
+}
+
+/// Where a command's keys are among its arguments, of which the name is number 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keys {
+    /// It has none.
+    None,
+    /// At this one.
+    At(u8),
+    /// The first two.
+    Two,
+    /// From this one on, all.
+    From(u8),
+    /// Each other one, from the first on.
+    Pairs,
+    /// All but the last.
+    UntilLast,
+    /// This one says how many follow it.
+    Count(u8),
+    /// The first, and as many as the second says.
+    StoreCount,
+    /// The first half of those behind `STREAMS`.
+    Streams,
+    /// The first, and what follows `STORE` or `STOREDIST` from this one on.
+    Store(u8),
+}
+
+/// What is done with a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Do {
+    /// It rides a lane, and changes nothing.
+    Read,
+    /// It rides a lane.
+    Write,
+    /// It rides a lane of any server.
+    Any,
+    /// It waits for what others do, on a connection of the client's own.
+    Block,
+    /// `XREAD`: as `Read`, but with `BLOCK` as [`Do::Block`].
+    StreamRead,
+    /// `XREADGROUP`: as `Write`, but with `BLOCK` as [`Do::Block`].
+    StreamWrite,
+    /// Its keys may be on several servers.
+    Split(Split),
+    /// It is for all servers.
+    All(All),
+    /// `SCAN`.
+    Scan,
+    /// `SCRIPT`, by its sub-command.
+    Script,
+    /// `FUNCTION`, by its sub-command.
+    Function,
+    /// Weir answers it.
+    Own,
+    /// `MULTI`.
+    Multi,
+    /// `EXEC`.
+    Exec,
+    /// `DISCARD`.
+    Discard,
+    /// `WATCH`.
+    Watch,
+    /// `UNWATCH`.
+    Unwatch,
+    /// It cannot work through a gateway, with the reason.
+    Refused(&'static str),
+}
+
+/// How the answers of several servers become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Split {
+    /// `MGET`: values in the order of the keys.
+    Mget,
+    /// `MSET`: keys and values; `OK`.
+    Mset,
+    /// A number, of what was changed.
+    Sum,
+    /// A number, of what was read.
+    SumRead,
+}
+
+/// How the answers of all servers become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum All {
+    /// The sum of numbers.
+    Sum,
+    /// One array of all elements.
+    Concat,
+    /// `OK` where all say so.
+    Ok,
+}
+
+/// What is wrong with a command before any server sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wrong {
+    /// It has too few or too many arguments.
+    Arity(&'static str),
+    /// What says how many keys there are is no number, or there are not so many.
+    Keys,
+}
+
+static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Spec>> =
+    LazyLock::new(|| table::TABLE.iter().map(|spec| (spec.name.as_bytes(), spec)).collect());
+
+/// A command by its name, in capitals or not.
+#[inline]
+pub fn find(name: &[u8]) -> Option<&'static Spec> {
+    let mut capitals = [0; NAME_BYTES_MAX];
+    let capitals = capitals.get_mut(..name.len())?;
+    capitals.copy_from_slice(name);
+    capitals.make_ascii_uppercase();
+    BY_NAME.get(&*capitals).copied()
+}
+
+/// All commands of the list.
+pub fn all() -> &'static [Spec] {
+    table::TABLE
+}
+
+impl Spec {
+    /// Where the keys of a command of this kind are: numbers of arguments.
+    ///
+    /// # Errors
+    /// It has another number of arguments than it must, or is not clear about its keys.
+    pub fn keys_of(&self, command: &Command<'_>) -> Result<Positions, Wrong> {
+        let count = command.len();
+        let least = usize::from(self.arity.unsigned_abs());
+        if count < least || (self.arity > 0 && count != least) {
+            return Err(Wrong::Arity(self.name));
+        }
+        let positions = |first: usize, end: usize, step| Positions { first, end, step, also: None };
+        let at = |at: u8| usize::from(at);
+        let found = match self.keys {
+            Keys::None => Positions::NONE,
+            Keys::At(n) => positions(at(n), (at(n) + 1).min(count), 1),
+            Keys::Two => positions(1, 3.min(count), 1),
+            Keys::From(n) => positions(at(n), count, 1),
+            Keys::Pairs => positions(1, count, 2),
+            Keys::UntilLast => positions(1, count - 1, 1),
+            Keys::Count(n) => counted(command, at(n))?,
+            Keys::StoreCount => Positions { also: Some(1), ..counted(command, 2)? },
+            Keys::Streams => streams(command)?,
+            Keys::Store(n) => {
+                Positions { also: stored(command, at(n)), ..positions(1, 2.min(count), 1) }
+            }
+        };
+        Ok(found)
+    }
+}
+
+/// Numbers of arguments that are keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Positions {
+    first: usize,
+    end: usize,
+    step: usize,
+    /// One more.
+    also: Option<usize>,
+}
+
+impl Positions {
+    /// No key.
+    pub const NONE: Self = Self { first: 1, end: 1, step: 1, also: None };
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + use<> {
+        (self.first..self.end).step_by(self.step).chain(self.also)
+    }
+}
+
+fn counted(command: &Command<'_>, at: usize) -> Result<Positions, Wrong> {
+    let number = command.get(at).and_then(number).ok_or(Wrong::Keys)?;
+    let first = at + 1;
+    let end = usize::try_from(number).ok().and_then(|number| first.checked_add(number));
+    let end = end.filter(|end| *end <= command.len()).ok_or(Wrong::Keys)?;
+    Ok(Positions { first, end, step: 1, also: None })
+}
+
+/// Where the keys of `XREAD` and `XREADGROUP` are.
+fn streams(command: &Command<'_>) -> Result<Positions, Wrong> {
+    let (at, _) = options(command).ok_or(Wrong::Keys)?;
+    let behind = command.len() - at - 1;
+    if behind == 0 || behind % 2 == 1 {
+        return Err(Wrong::Keys);
+    }
+    Ok(Positions { first: at + 1, end: at + 1 + behind / 2, step: 1, also: None })
+}
+
+/// Where `STREAMS` is, and whether `BLOCK` is before it.
+fn options(command: &Command<'_>) -> Option<(usize, bool)> {
+    let (mut at, mut blocks) = (1, false);
+    loop {
+        let option = command.get(at)?;
+        let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
+        if is(b"STREAMS") {
+            return Some((at, blocks));
+        }
+        blocks |= is(b"BLOCK");
+        at += match () {
+            () if is(b"BLOCK") || is(b"COUNT") => 2,
+            () if is(b"GROUP") => 3,
+            () if is(b"NOACK") => 1,
+            () => return None,
+        };
+    }
+}
+
+/// The last key behind `STORE` or `STOREDIST`: the one that the server takes.
+fn stored(command: &Command<'_>, from: usize) -> Option<usize> {
+    let names = |at: &usize| {
+        let arg = command.get(*at).unwrap_or_default();
+        arg.eq_ignore_ascii_case(b"STORE") || arg.eq_ignore_ascii_case(b"STOREDIST")
+    };
+    (from..command.len().saturating_sub(1)).rev().find(names).map(|at| at + 1)
+}
+
+/// A number as Redis reads it: digits alone, with a minus or not.
+pub fn number(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let is_plain = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    let is_short = digits.len() == 1 || digits.first() != Some(&b'0');
+    if is_plain && is_short { std::str::from_utf8(text).ok()?.parse().ok() } else { None }
+}
+
+/// Whether `XREAD` or `XREADGROUP` may block.
+pub fn blocks(command: &Command<'_>) -> bool {
+    options(command).is_none_or(|(_, blocks)| blocks)
+}

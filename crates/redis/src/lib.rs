@@ -1,0 +1,36 @@
+//! The Redis gateway: commands of many clients share a few pipelined connections to the servers,
+//! and keys find their server by a ring, as with twemproxy.
+//!
+//! It keeps no data, never has a command run twice whose first run may hold, and puts nothing on a
+//! connection that others share but what is in its own list of commands.
+//!
+//! The one path: a [`session`] has a command cut off what its client sent, [`commands`] says what
+//! it is and where its keys are, [`placement`] which server has them; then it rides a lane of
+//! [`flow::service`], or goes by a connection of the client's own.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+// Layers, from the top down: a module takes only from those behind it, which tidy checks.
+//   gateway: opens, binds, runs the workers, reloads and drains
+//   session: a client, and the way of each of its commands
+//   front: what the clients of one worker share
+//   server: how a server is reached, logged in to and shared again
+//   users: who may log in
+//   metrics: what is counted
+//   commands: what a command is and where its keys are
+//   settings, status
+//   migrate: another proxy's configuration
+//   placement: which server a key belongs to
+
+pub mod commands;
+pub mod front;
+pub mod gateway;
+pub mod metrics;
+pub mod migrate;
+pub mod placement;
+pub mod server;
+pub mod session;
+pub mod settings;
+pub mod status;
+pub mod users;
+
+pub use gateway::Gateway;

@@ -1,0 +1,142 @@
+//! From a new connection to where commands may be sent.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::{fmt, io};
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use wire::resp::{Piece, Replies, Version, put_command};
+
+use super::{Connection, Place, Server, ServerError};
+
+/// Bytes of answers to a login; `HELLO` answers with a map.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+
+impl Server {
+    pub(super) async fn open(
+        &self,
+        place: Place,
+        number: usize,
+    ) -> Result<Connection, ServerError> {
+        let opened = async {
+            let socket = self.target.connect().await.map_err(|error| said(&error))?;
+            let mut connection = Connection { socket, number };
+            let mut out = Vec::new();
+            let count = self.put_login(&mut out, place);
+            let replies = connection.ask(&out, count).await.map_err(|error| said(&error))?;
+            match refusal(&replies) {
+                Some(words) => Err(ServerError(format!("it refuses Weir: {words}").into())),
+                None => Ok(connection),
+            }
+        };
+        match tokio::time::timeout(self.target.connect_timeout, opened).await {
+            Ok(opened) => opened,
+            Err(_) => {
+                let limit = self.target.connect_timeout;
+                Err(ServerError(format!("no connection within {limit:?}").into()))
+            }
+        }
+    }
+
+    /// What a connection begins with: how many replies it has.
+    pub(super) fn put_login(&self, out: &mut Vec<u8>, place: Place) -> usize {
+        let mut all: Vec<Vec<&str>> = Vec::new();
+        let database = place.database.to_string();
+        if let Some(password) = &self.password {
+            match &self.user {
+                Some(user) => all.push(vec!["AUTH", user, password.reveal()]),
+                None => all.push(vec!["AUTH", password.reveal()]),
+            }
+        }
+        if place.version == Version::Three {
+            all.push(vec!["HELLO", "3"]);
+        }
+        if place.database != 0 {
+            all.push(vec!["SELECT", &database]);
+        }
+        // Without any of these the server's greeting would be the first client's.
+        if all.is_empty() {
+            all.push(vec!["PING"]);
+        }
+        all.iter().for_each(|words| put_command(out, words.iter()));
+        all.len()
+    }
+}
+
+fn said(error: &dyn fmt::Display) -> ServerError {
+    ServerError(error.to_string().into())
+}
+
+/// The first error among replies, in the server's words.
+pub(super) fn refusal(replies: &[Vec<u8>]) -> Option<String> {
+    let error = replies.iter().find_map(|reply| reply.strip_prefix(b"-"))?;
+    Some(String::from_utf8_lossy(error).trim_end().to_owned())
+}
+
+impl Connection {
+    /// Sends commands and reads so many replies, each whole.
+    pub(super) async fn ask(&mut self, bytes: &[u8], count: usize) -> io::Result<Vec<Vec<u8>>> {
+        self.socket.write_all(bytes).await?;
+        self.socket.flush().await?;
+        let (mut replies, mut all) = (Replies::default(), Vec::new());
+        let (mut reply, mut rest) = (Vec::new(), Vec::new());
+        while all.len() < count {
+            let mut piece = [0; 4096];
+            let read = self.socket.read(&mut piece).await?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            rest.extend_from_slice(piece.get(..read).unwrap_or_default());
+            let mut at = 0;
+            while let Some(bytes) = rest.get(at..).filter(|bytes| !bytes.is_empty()) {
+                let step = replies.scan(bytes).map_err(io::Error::other)?;
+                if step.len == 0 {
+                    break;
+                }
+                reply.extend_from_slice(bytes.get(..step.len).unwrap_or_default());
+                at += step.len;
+                match step.what {
+                    Piece::Part => {}
+                    Piece::End => all.push(std::mem::take(&mut reply)),
+                    Piece::Push => return Err(io::Error::other("a push that nobody asked for")),
+                }
+            }
+            rest.drain(..at);
+            if reply.len() + rest.len() > ANSWER_BYTES_MAX || all.len() > count {
+                return Err(io::Error::other("it answers more than it was asked"));
+            }
+        }
+        match rest.is_empty() && reply.is_empty() {
+            true => Ok(all),
+            false => Err(io::Error::other("it answers more than it was asked")),
+        }
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().socket).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().socket).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().socket).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,258 @@
+//! One client: its commands one by one, and what holds for it from one to the next.
+
+mod all;
+mod join;
+mod large;
+mod own;
+mod split;
+mod transaction;
+
+use std::rc::Rc;
+
+use flow::service::{Client, Dialogue, Request};
+use wire::resp::{Command, Commands, Cut, Limits, Version, put_error, put_simple};
+
+use crate::commands::{self, Do, Positions, Spec, Wrong};
+use crate::front::{Front, InForce};
+use crate::server::{Place, Servers};
+use crate::users::Identity;
+use transaction::Transaction;
+
+/// A client of the fabric.
+type Asking = Rc<Client<Servers>>;
+
+/// One client's side.
+#[derive(Debug)]
+pub struct Session {
+    front: Rc<Front>,
+    commands: Commands,
+    /// Who it is; `None` until it has logged in.
+    identity: Option<Identity>,
+    database: u32,
+    version: Version,
+    /// What `CLIENT SETNAME` has set.
+    name: Vec<u8>,
+    transaction: Transaction,
+    /// It has said `QUIT`.
+    is_over: bool,
+}
+
+/// What became of a command: `Err` is an error for its client, who stays.
+type Taken = Result<(), String>;
+
+impl Session {
+    /// A client that has said nothing yet.
+    pub fn new(front: Rc<Front>) -> Self {
+        let identity = front.in_force.load().users.anonymous();
+        Self {
+            front,
+            commands: Commands::default(),
+            identity,
+            database: 0,
+            version: Version::Two,
+            name: Vec::new(),
+            transaction: Transaction::None,
+            is_over: false,
+        }
+    }
+
+    fn limits(&self, in_force: &InForce) -> Limits {
+        if self.identity.is_some() { in_force.limits } else { Limits::UNAUTHENTICATED }
+    }
+
+    /// The number of a server's place for this client.
+    fn at(&self, server: usize) -> usize {
+        let place = Place { server, database: self.database, version: self.version };
+        self.front.fabric.service().number(place)
+    }
+
+    fn take(&mut self, command: Command<'_>, client: &Asking) -> Taken {
+        let Some(spec) = commands::find(command.name()) else {
+            let name = String::from_utf8_lossy(command.name()).into_owned();
+            self.transaction.fails();
+            return Err(format!("ERR unknown command '{}'", shortened(&name)));
+        };
+        if self.identity.is_none() && !own::is_before_login(spec) {
+            return Err("NOAUTH Authentication required.".to_owned());
+        }
+        let taken = self.go(spec, command, client);
+        if taken.is_err() {
+            self.transaction.fails();
+        }
+        taken
+    }
+
+    fn go(&mut self, spec: &'static Spec, command: Command<'_>, client: &Asking) -> Taken {
+        own::may(spec, self.identity)?;
+        let positions = match spec.keys_of(&command) {
+            Ok(positions) => positions,
+            // A single server has its own words for it.
+            Err(Wrong::Keys) if self.front.servers() == 1 => Positions::NONE,
+            Err(Wrong::Keys) => return Err("ERR weir: what its keys are is not clear".to_owned()),
+            Err(Wrong::Arity(name)) => {
+                let name = name.to_ascii_lowercase();
+                let what = format!("wrong number of arguments for '{name}' command");
+                if spec.what == Do::Exec {
+                    self.abort(&what, client);
+                    return Ok(());
+                }
+                return Err(format!("ERR {what}"));
+            }
+        };
+        match spec.what {
+            Do::Multi | Do::Exec | Do::Discard | Do::Watch | Do::Unwatch => {
+                return self.steps(spec, command, &positions, client);
+            }
+            Do::Refused(why) => return Err(format!("ERR weir: {} is refused: {why}", spec.name)),
+            _ if self.transaction.is_begun() => {
+                return self.queue(spec, command, &positions, client);
+            }
+            _ => {}
+        }
+        match spec.what {
+            Do::Read | Do::Write => self.ride(spec.what == Do::Read, command, &positions, client),
+            Do::StreamRead | Do::StreamWrite if !commands::blocks(&command) => {
+                let reads = spec.what == Do::StreamRead;
+                self.ride(reads, command, &positions, client)
+            }
+            Do::Block | Do::StreamRead | Do::StreamWrite => self.block(command, &positions, client),
+            Do::Any => {
+                let server = self.front.worker % self.front.servers();
+                self.ask_one(server, true, command, client);
+                Ok(())
+            }
+            Do::Split(how) => self.split(how, spec, command, &positions, client),
+            Do::All(how) => self.ask_all(how, command, spec, client),
+            Do::Scan => self.scan(command, client),
+            Do::Script => self.script(command, client),
+            Do::Function => self.function(command, client),
+            Do::Own => self.answer(spec, command, client),
+            Do::Multi | Do::Exec | Do::Discard | Do::Watch | Do::Unwatch | Do::Refused(_) => Ok(()),
+        }
+    }
+
+    /// The server of all keys of a command.
+    fn server_of(
+        &self,
+        command: &Command<'_>,
+        positions: &Positions,
+    ) -> Result<Option<usize>, String> {
+        let key = |at: usize| command.get(at).unwrap_or_default();
+        let mut servers = positions.iter().map(|at| self.front.server_of(key(at)));
+        let Some(first) = servers.next() else { return Ok(None) };
+        if servers.all(|server| server == first) {
+            return Ok(Some(first));
+        }
+        Err("CROSSSLOT weir: its keys are on several servers".to_owned())
+    }
+
+    /// As [`server_of`](Self::server_of); without a key the only server, if there is but one.
+    fn only_server(&self, command: &Command<'_>, positions: &Positions) -> Result<usize, String> {
+        match self.server_of(command, positions)? {
+            Some(server) => Ok(server),
+            None if self.front.servers() == 1 => Ok(0),
+            None => Err("ERR weir: without a key it is not clear which server it is for".into()),
+        }
+    }
+
+    fn ride(
+        &self,
+        reads: bool,
+        command: Command<'_>,
+        positions: &Positions,
+        client: &Asking,
+    ) -> Taken {
+        let server = self.only_server(&command, positions)?;
+        self.ask_one(server, reads, command, client);
+        Ok(())
+    }
+
+    fn ask_one(&self, server: usize, reads: bool, command: Command<'_>, client: &Asking) {
+        let request = Request::new(self.at(server), command.bytes());
+        client.ask(Request { repeats: reads, ..request });
+        self.front.metrics.ridden.inc();
+    }
+
+    /// Waits for others on a connection of the client's own.
+    fn block(&self, command: Command<'_>, positions: &Positions, client: &Asking) -> Taken {
+        let server = self.at(self.only_server(&command, positions)?);
+        let watched = self.transaction.watched();
+        if watched.is_some_and(|watched| watched != server) {
+            return Err("ERR weir: a key of another server is watched".to_owned());
+        }
+        if watched.is_none() {
+            client.take(server);
+        }
+        let request = Request::new(server, command.bytes());
+        client.ask(Request { own: true, waits: true, ..request });
+        if watched.is_none() {
+            client.release();
+        }
+        self.front.metrics.leased.inc();
+        Ok(())
+    }
+
+    fn say_ok(&self, client: &Asking) {
+        let mut out = Vec::new();
+        put_simple(&mut out, b"OK");
+        self.say(&out, client);
+    }
+
+    fn say(&self, bytes: &[u8], client: &Asking) {
+        client.answer(bytes);
+        self.front.metrics.answered.inc();
+    }
+
+    fn refuse(&self, words: &str, client: &Asking) {
+        let mut out = Vec::new();
+        put_error(&mut out, words);
+        client.answer(&out);
+        self.front.metrics.refused.inc();
+    }
+}
+
+/// A client's own words, as far as they are repeated to it.
+fn shortened(text: &str) -> String {
+    text.chars().filter(|of| !of.is_control()).take(128).collect()
+}
+
+impl Dialogue<Servers> for Session {
+    fn next(&mut self, bytes: &[u8], client: &Asking) -> Result<usize, Vec<u8>> {
+        let in_force = self.front.in_force.load();
+        let limits = self.limits(&in_force);
+        let mut cutter = std::mem::take(&mut self.commands);
+        let taken = match cutter.cut(bytes, &limits) {
+            Ok(Cut::Nothing(len)) => Ok(len),
+            Ok(Cut::More) => {
+                let len = self.begin_large(&cutter, bytes, client);
+                if len > 0 {
+                    cutter = Commands::default();
+                }
+                Ok(len)
+            }
+            Ok(Cut::Command(len)) => {
+                if let Err(words) = self.take(cutter.command(bytes), client) {
+                    self.refuse(&words, client);
+                }
+                Ok(len)
+            }
+            Err(malformed) => Err(format!("ERR {malformed}")),
+        };
+        drop(in_force);
+        self.commands = cutter;
+        match taken {
+            Ok(_) if self.is_over => Err(b"+OK\r\n".to_vec()),
+            Ok(len) => Ok(len),
+            Err(words) => {
+                let mut out = Vec::new();
+                put_error(&mut out, &words);
+                Err(out)
+            }
+        }
+    }
+
+    fn lease_lost(&mut self, _client: &Asking) -> Result<(), Vec<u8>> {
+        self.transaction.lost();
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! Commands for all servers.
+
+use std::rc::Rc;
+
+use flow::service::Request;
+use wire::resp::{Command, put_command};
+
+use super::{Asking, Session, Taken, join};
+use crate::commands::{self, All, Spec};
+
+type Join = fn(&[Vec<u8>], &[String]) -> Vec<u8>;
+
+impl Session {
+    /// Asks all servers the same.
+    pub(super) fn ask_all(
+        &self,
+        how: All,
+        command: Command<'_>,
+        spec: &'static Spec,
+        client: &Asking,
+    ) -> Taken {
+        let reads = !spec.name.starts_with("FLUSH");
+        let joined: Join = match how {
+            All::Sum => join::sum,
+            All::Concat => join::concatenated,
+            All::Ok => join::first,
+        };
+        self.each(reads, command, joined, client);
+        Ok(())
+    }
+
+    fn each(&self, reads: bool, command: Command<'_>, joined: Join, client: &Asking) {
+        if self.front.servers() == 1 {
+            return self.ask_one(0, reads, command, client);
+        }
+        let all = 0..self.front.servers();
+        let servers: Rc<Servers> = Rc::new(self.front.fabric.service().names());
+        let bytes: Rc<[u8]> = command.bytes().into();
+        let request = |server: usize| Request {
+            repeats: reads,
+            ..Request::new(self.at(server), Rc::clone(&bytes))
+        };
+        let requests = all.map(request).collect();
+        client.ask_parts(requests, Rc::new(move |answers| joined(answers, &servers)));
+        self.front.metrics.split.inc();
+    }
+
+    pub(super) fn scan(&self, command: Command<'_>, client: &Asking) -> Taken {
+        let count = self.front.servers();
+        if count == 1 {
+            self.ask_one(0, true, command, client);
+            return Ok(());
+        }
+        let cursor = command.get(1).and_then(commands::number);
+        let cursor = cursor.and_then(|cursor| u64::try_from(cursor).ok());
+        let cursor = cursor.ok_or_else(|| "ERR invalid cursor".to_owned())?;
+        let (at, own) = ((cursor % count as u64) as usize, (cursor / count as u64).to_string());
+        let mut bytes = Vec::new();
+        let words = command.iter().enumerate();
+        let words: Vec<&[u8]> =
+            words.map(|(at, word)| if at == 1 { own.as_bytes() } else { word }).collect();
+        put_command(&mut bytes, words.iter());
+        let place = self.at(at);
+        let name = self.front.fabric.service().name(place).to_owned();
+        let joined = move |parts: &[Vec<u8>]| {
+            join::scanned(parts.first().map_or(&[], Vec::as_slice), &name, at, count)
+        };
+        let request = Request { repeats: true, ..Request::new(place, bytes) };
+        client.ask_parts(vec![request], Rc::new(joined));
+        self.front.metrics.split.inc();
+        Ok(())
+    }
+
+    pub(super) fn script(&self, command: Command<'_>, client: &Asking) -> Taken {
+        match &*sub_command(&command) {
+            "LOAD" => self.each(false, command, join::first, client),
+            "FLUSH" => self.each(false, command, join::first, client),
+            "EXISTS" => self.each(true, command, join::in_all, client),
+            "HELP" => self.ask_one(0, true, command, client),
+            other => return Err(refused("SCRIPT", other)),
+        }
+        Ok(())
+    }
+
+    pub(super) fn function(&self, command: Command<'_>, client: &Asking) -> Taken {
+        match &*sub_command(&command) {
+            "LOAD" | "DELETE" | "FLUSH" | "RESTORE" => {
+                self.each(false, command, join::first, client);
+            }
+            "LIST" | "DUMP" | "STATS" | "HELP" => self.ask_one(0, true, command, client),
+            other => return Err(refused("FUNCTION", other)),
+        }
+        Ok(())
+    }
+}
+
+type Servers = Vec<String>;
+
+/// A command's second word, in capitals.
+pub(super) fn sub_command(command: &Command<'_>) -> String {
+    let word = command.get(1).unwrap_or_default();
+    String::from_utf8_lossy(word).to_ascii_uppercase()
+}
+
+pub(super) fn refused(name: &str, sub: &str) -> String {
+    let sub = super::shortened(sub);
+    format!("ERR weir: {name} {sub} is refused: it is not for a connection that others share")
+}

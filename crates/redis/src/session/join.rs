@@ -1,0 +1,222 @@
+//! One answer of those of several servers.
+
+use wire::resp::{Value, Version, put_array, put_bulk, put_error, put_integer, put_null, value};
+
+/// The answers of the parts, each read; or the error that one of them is, which names its server.
+pub(super) fn read<'a>(
+    parts: &'a [Vec<u8>],
+    servers: &[String],
+) -> Result<Vec<Value<'a>>, Vec<u8>> {
+    let mut values = Vec::with_capacity(parts.len());
+    for (part, server) in parts.iter().zip(servers) {
+        match value(part) {
+            Ok((Value::Error(text), _)) => {
+                let text = String::from_utf8_lossy(text);
+                return Err(error(&format!("ERR weir: {server}: {text}")));
+            }
+            Ok((value, _)) => values.push(value),
+            Err(_) => return Err(unexpected(server)),
+        }
+    }
+    Ok(values)
+}
+
+pub(super) fn error(words: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_error(&mut out, words);
+    out
+}
+
+fn unexpected(server: &str) -> Vec<u8> {
+    error(&format!("ERR weir: {server} answers what was not expected"))
+}
+
+/// The sum of numbers.
+pub(super) fn sum(parts: &[Vec<u8>], servers: &[String]) -> Vec<u8> {
+    let values = match read(parts, servers) {
+        Ok(values) => values,
+        Err(error) => return error,
+    };
+    let mut sum = 0_i64;
+    for (value, server) in values.iter().zip(servers) {
+        let Value::Integer(number) = value else { return unexpected(server) };
+        sum = sum.saturating_add(*number);
+    }
+    let mut out = Vec::new();
+    put_integer(&mut out, sum);
+    out
+}
+
+/// The first answer, where none is an error.
+pub(super) fn first(parts: &[Vec<u8>], servers: &[String]) -> Vec<u8> {
+    match read(parts, servers) {
+        Ok(_) => parts.first().cloned().unwrap_or_default(),
+        Err(error) => error,
+    }
+}
+
+/// One array of the elements of all.
+pub(super) fn concatenated(parts: &[Vec<u8>], servers: &[String]) -> Vec<u8> {
+    let mut all = Vec::new();
+    match read(parts, servers) {
+        Err(error) => return error,
+        Ok(values) => {
+            for (value, server) in values.into_iter().zip(servers) {
+                let Value::Array(elements) = value else { return unexpected(server) };
+                all.extend(elements);
+            }
+        }
+    }
+    let mut out = Vec::new();
+    put_array(&mut out, all.len());
+    for element in &all {
+        let Value::Bulk(bytes) = element else { return unexpected("a server") };
+        put_bulk(&mut out, bytes);
+    }
+    out
+}
+
+/// Numbers that are 1 where they are 1 in all.
+pub(super) fn in_all(parts: &[Vec<u8>], servers: &[String]) -> Vec<u8> {
+    let values = match read(parts, servers) {
+        Ok(values) => values,
+        Err(error) => return error,
+    };
+    let mut all: Option<Vec<i64>> = None;
+    for (value, server) in values.iter().zip(servers) {
+        let Value::Array(elements) = value else { return unexpected(server) };
+        let number =
+            |of: &Value<'_>| if let Value::Integer(number) = of { Some(*number) } else { None };
+        let Some(numbers) = elements.iter().map(number).collect::<Option<Vec<i64>>>() else {
+            return unexpected(server);
+        };
+        all = Some(match all {
+            None => numbers,
+            Some(before) => before.iter().zip(&numbers).map(|(a, b)| *a.min(b)).collect(),
+        });
+    }
+    let all = all.unwrap_or_default();
+    let mut out = Vec::new();
+    put_array(&mut out, all.len());
+    all.iter().for_each(|number| put_integer(&mut out, *number));
+    out
+}
+
+/// Values in the order of their keys: `order` has for each key the part and the place in it.
+pub(super) fn ordered(
+    parts: &[Vec<u8>],
+    servers: &[String],
+    order: &[(usize, usize)],
+    version: Version,
+) -> Vec<u8> {
+    let values = match read(parts, servers) {
+        Ok(values) => values,
+        Err(error) => return error,
+    };
+    let mut out = Vec::with_capacity(parts.iter().map(Vec::len).sum());
+    put_array(&mut out, order.len());
+    for (part, at) in order {
+        let element = match values.get(*part) {
+            Some(Value::Array(elements)) => elements.get(*at),
+            _ => None,
+        };
+        match element {
+            Some(Value::Bulk(bytes)) => put_bulk(&mut out, bytes),
+            Some(Value::Null) => put_null(&mut out, version),
+            _ => return unexpected(servers.get(*part).map_or("a server", String::as_str)),
+        }
+    }
+    out
+}
+
+/// The answer to `SCAN` of one of several servers, with a cursor that says which comes next.
+pub(super) fn scanned(part: &[u8], server: &str, at: usize, count: usize) -> Vec<u8> {
+    let (cursor, keys) = match value(part) {
+        Ok((Value::Error(_), _)) => return part.to_vec(),
+        Ok((Value::Array(elements), _)) => match <[Value<'_>; 2]>::try_from(elements) {
+            Ok([Value::Bulk(cursor), Value::Array(keys)]) => (cursor, keys),
+            _ => return unexpected(server),
+        },
+        _ => return unexpected(server),
+    };
+    let cursor = std::str::from_utf8(cursor).ok().and_then(|text| text.parse::<u64>().ok());
+    let Some(next) = cursor.and_then(|cursor| next_cursor(cursor, at, count)) else {
+        return error(&format!("ERR weir: {server} has a cursor that is too large"));
+    };
+    let mut out = Vec::with_capacity(part.len() + 16);
+    put_array(&mut out, 2);
+    put_bulk(&mut out, next.to_string().as_bytes());
+    put_array(&mut out, keys.len());
+    for key in &keys {
+        let Value::Bulk(key) = key else { return unexpected(server) };
+        put_bulk(&mut out, key);
+    }
+    out
+}
+
+/// Above this a client that takes numbers for floating point would lose digits.
+const CURSOR_MAX: u64 = 1 << 53;
+
+/// The cursor that a client gets for that of the server `at`.
+pub(super) fn next_cursor(cursor: u64, at: usize, count: usize) -> Option<u64> {
+    let (at, count) = (at as u64, count as u64);
+    let next = match cursor {
+        0 if at + 1 == count => 0,
+        0 => at + 1,
+        _ => cursor.checked_mul(count)?.checked_add(at)?,
+    };
+    (next < CURSOR_MAX).then_some(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scan_goes_from_server_to_server_and_ends() {
+        assert_eq!(next_cursor(0, 0, 1), Some(0));
+        assert_eq!(next_cursor(7, 0, 1), Some(7));
+        let (mut cursor, mut seen) = (0, Vec::new());
+        // Each of three servers has two pages; the second one's cursor is 5.
+        loop {
+            let (at, own) = ((cursor % 3) as usize, cursor / 3);
+            seen.push((at, own));
+            cursor = next_cursor(if own == 0 { 5 } else { 0 }, at, 3).unwrap();
+            if cursor == 0 {
+                break;
+            }
+        }
+        assert_eq!(seen, [(0, 0), (0, 5), (1, 0), (1, 5), (2, 0), (2, 5)]);
+        assert_eq!(next_cursor(u64::MAX, 1, 4), None);
+        assert_eq!(next_cursor(1 << 52, 1, 4), None);
+    }
+
+    #[test]
+    fn answers_are_joined_and_an_error_names_its_server() {
+        let servers = ["a".to_owned(), "b".to_owned()];
+        let parts = |a: &str, b: &str| [a.as_bytes().to_vec(), b.as_bytes().to_vec()];
+        assert_eq!(sum(&parts(":2\r\n", ":3\r\n"), &servers), b":5\r\n");
+        assert_eq!(sum(&parts(":2\r\n", "-ERR x\r\n"), &servers), b"-ERR weir: b: ERR x\r\n");
+        assert_eq!(first(&parts("+OK\r\n", "+OK\r\n"), &servers), b"+OK\r\n");
+        assert_eq!(
+            concatenated(&parts("*1\r\n$1\r\nx\r\n", "*0\r\n"), &servers),
+            b"*1\r\n$1\r\nx\r\n"
+        );
+        assert_eq!(
+            in_all(&parts("*2\r\n:1\r\n:1\r\n", "*2\r\n:0\r\n:1\r\n"), &servers),
+            b"*2\r\n:0\r\n:1\r\n"
+        );
+        let mixed = parts("*2\r\n$1\r\nx\r\n$-1\r\n", "*1\r\n$1\r\ny\r\n");
+        let order = [(0, 0), (1, 0), (0, 1)];
+        assert_eq!(
+            ordered(&mixed, &servers, &order, Version::Two),
+            b"*3\r\n$1\r\nx\r\n$1\r\ny\r\n$-1\r\n"
+        );
+        for odd in ["", "*1\r\n", "$-2\r\n", ":1\r\n", "*1\r\n:1\r\n", "+x\r\n"] {
+            let mixed = parts(odd, odd);
+            concatenated(&mixed, &servers);
+            ordered(&mixed, &servers, &order, Version::Two);
+            scanned(odd.as_bytes(), "a", 0, 2);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Commands whose keys may be on several servers: each gets its own, and the answers are joined.
+
+use std::rc::Rc;
+
+use flow::service::Request;
+use wire::resp::{Command, put_command};
+
+use super::{Asking, Session, Taken, join};
+use crate::commands::{Positions, Spec, Split};
+
+/// What one server gets of a command.
+struct Part<'a> {
+    server: usize,
+    words: Vec<&'a [u8]>,
+}
+
+impl Session {
+    pub(super) fn split(
+        &self,
+        how: Split,
+        spec: &'static Spec,
+        command: Command<'_>,
+        positions: &Positions,
+        client: &Asking,
+    ) -> Taken {
+        let reads = matches!(how, Split::Mget | Split::SumRead);
+        let is_even = command.len() % 2 == 1;
+        if how == Split::Mset && !is_even {
+            return Err("ERR wrong number of arguments for 'mset' command".to_owned());
+        }
+        if let Ok(Some(server)) = self.server_of(&command, positions) {
+            self.ask_one(server, reads, command, client);
+            return Ok(());
+        }
+        let (parts, order) = self.parts(how, spec, &command, positions);
+        let name =
+            |part: &Part<'_>| self.front.fabric.service().name(self.at(part.server)).to_owned();
+        let servers: Vec<String> = parts.iter().map(name).collect();
+        let request = |part: &Part<'_>| {
+            let mut bytes = Vec::new();
+            put_command(&mut bytes, part.words.iter());
+            Request { repeats: reads, ..Request::new(self.at(part.server), bytes) }
+        };
+        let requests = parts.iter().map(request).collect();
+        let version = self.version;
+        let joined = move |answers: &[Vec<u8>]| match how {
+            Split::Mget => join::ordered(answers, &servers, &order, version),
+            Split::Mset => join::first(answers, &servers),
+            Split::Sum | Split::SumRead => join::sum(answers, &servers),
+        };
+        client.ask_parts(requests, Rc::new(joined));
+        self.front.metrics.split.inc();
+        Ok(())
+    }
+
+    /// What each server gets, and for each key which part and place in it is its own.
+    fn parts<'a>(
+        &self,
+        how: Split,
+        spec: &'static Spec,
+        command: &Command<'a>,
+        positions: &Positions,
+    ) -> (Vec<Part<'a>>, Vec<(usize, usize)>) {
+        let (mut parts, mut order): (Vec<Part<'a>>, Vec<_>) = (Vec::new(), Vec::new());
+        for at in positions.iter() {
+            let key = command.get(at).unwrap_or_default();
+            let server = self.front.server_of(key);
+            let number = parts.iter().position(|part| part.server == server);
+            let number = number.unwrap_or_else(|| {
+                parts.push(Part { server, words: vec![spec.name.as_bytes()] });
+                parts.len() - 1
+            });
+            if let Some(part) = parts.get_mut(number) {
+                order.push((number, part.words.len() - 1));
+                part.words.push(key);
+                if how == Split::Mset {
+                    part.words.push(command.get(at + 1).unwrap_or_default());
+                }
+            }
+        }
+        (parts, order)
+    }
+}

@@ -1,0 +1,287 @@
+//! `WATCH`, `MULTI` and `EXEC`, on a connection of the client's own.
+//!
+//! A transaction belongs to the server of its first key. Until one comes, what is queued waits
+//! here; `MULTI` goes out with it.
+
+use std::rc::Rc;
+
+use flow::service::Request;
+use wire::resp::{Command, put_array, put_command, put_error, put_simple};
+
+use super::{Asking, Session, Taken};
+use crate::commands::{Do, Positions, Spec};
+
+/// What waits here for the first key of its transaction, in bytes.
+const WAITING_BYTES_MAX: usize = 64 << 10;
+
+const ABORTED: &str = "EXECABORT Transaction discarded because of previous errors.";
+
+/// How far a client's transaction is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Transaction {
+    /// There is none, and nothing is watched.
+    None,
+    /// Keys are watched on the connection to this place.
+    Watching(usize),
+    /// `MULTI` was said.
+    Begun {
+        /// The place it is on, once that is known.
+        place: Option<usize>,
+        /// What was queued before.
+        waiting: Vec<Vec<u8>>,
+        /// A command was refused here, so that it may not be run.
+        has_failed: bool,
+    },
+}
+
+impl Transaction {
+    pub(super) fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+
+    pub(super) fn is_begun(&self) -> bool {
+        matches!(self, Self::Begun { .. })
+    }
+
+    /// The place where keys are watched.
+    pub(super) fn watched(&self) -> Option<usize> {
+        if let Self::Watching(place) = self { Some(*place) } else { None }
+    }
+
+    /// A command was refused.
+    pub(super) fn fails(&mut self) {
+        if let Self::Begun { has_failed, .. } = self {
+            *has_failed = true;
+        }
+    }
+
+    /// Its connection has ended. What needs it hears so, until the client ends the transaction.
+    pub(super) fn lost(&mut self) {
+        self.fails();
+    }
+}
+
+impl Session {
+    /// A step of a transaction.
+    pub(super) fn steps(
+        &mut self,
+        spec: &'static Spec,
+        command: Command<'_>,
+        positions: &Positions,
+        client: &Asking,
+    ) -> Taken {
+        match spec.what {
+            Do::Multi => self.begin(client),
+            Do::Exec => self.execute(client),
+            Do::Discard => self.discard(client),
+            Do::Watch => return self.watch(command, positions, client),
+            _ if self.transaction.is_begun() => {
+                return self.queue(spec, command, positions, client);
+            }
+            _ => self.unwatch(client),
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, client: &Asking) {
+        let place = match &self.transaction {
+            Transaction::Begun { .. } => {
+                return self.refuse("ERR MULTI calls can not be nested", client);
+            }
+            Transaction::Watching(place) => Some(*place),
+            Transaction::None => None,
+        };
+        match place {
+            Some(place) => self.ask_own(place, &[b"MULTI"], client),
+            None => self.say_ok(client),
+        }
+        self.transaction = Transaction::Begun { place, waiting: Vec::new(), has_failed: false };
+    }
+
+    /// Queues a command of a transaction.
+    pub(super) fn queue(
+        &mut self,
+        spec: &'static Spec,
+        command: Command<'_>,
+        positions: &Positions,
+        client: &Asking,
+    ) -> Taken {
+        let may = match spec.what {
+            Do::Own => ["PING", "ECHO"].contains(&spec.name),
+            Do::All(_) | Do::Scan | Do::Script | Do::Function => self.front.servers() == 1,
+            _ => true,
+        };
+        if !may {
+            return Err(format!("ERR weir: {} is refused within MULTI", spec.name));
+        }
+        let server = self.server_of(&command, positions)?;
+        let wanted = match server {
+            None if self.front.servers() == 1 => Some(0),
+            server => server,
+        };
+        let wanted = wanted.map(|server| self.at(server));
+        let Transaction::Begun { place, waiting, .. } = &mut self.transaction else {
+            return Ok(());
+        };
+        match (*place, wanted) {
+            (Some(place), wanted) if wanted.is_none_or(|wanted| wanted == place) => {
+                let request = Request::new(place, command.bytes());
+                client.ask(Request { own: true, ..request });
+                self.front.metrics.leased.inc();
+            }
+            (Some(_), _) => {
+                return Err(
+                    "CROSSSLOT weir: the keys of a transaction are on several servers".to_owned()
+                );
+            }
+            (None, Some(wanted)) => {
+                *place = Some(wanted);
+                let mut all = std::mem::take(waiting);
+                all.push(command.bytes().to_vec());
+                client.take(wanted);
+                self.ask_from_multi(wanted, all, client);
+            }
+            (None, None) => {
+                let waits: usize = waiting.iter().map(Vec::len).sum();
+                if waits + command.bytes().len() > WAITING_BYTES_MAX {
+                    return Err("ERR weir: too much is queued before the first key".to_owned());
+                }
+                waiting.push(command.bytes().to_vec());
+                let mut out = Vec::new();
+                put_simple(&mut out, b"QUEUED");
+                self.say(&out, client);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends `MULTI` and what was queued; the answer is that to the last.
+    fn ask_from_multi(&self, place: usize, queued: Vec<Vec<u8>>, client: &Asking) {
+        let own = |bytes: Vec<u8>| Request { own: true, ..Request::new(place, bytes) };
+        let mut multi = Vec::new();
+        put_command(&mut multi, [b"MULTI"].iter());
+        let parts = std::iter::once(multi).chain(queued).map(own).collect();
+        let last = |parts: &[Vec<u8>]| {
+            // Without MULTI the others would have been run one by one.
+            let begun = parts.first().filter(|first| first.first() == Some(&b'-'));
+            begun.or_else(|| parts.last()).cloned().unwrap_or_default()
+        };
+        client.ask_parts(parts, Rc::new(last));
+        self.front.metrics.leased.inc();
+    }
+
+    fn execute(&mut self, client: &Asking) {
+        match std::mem::replace(&mut self.transaction, Transaction::None) {
+            Transaction::Begun { place: Some(place), has_failed, .. } => {
+                if has_failed {
+                    self.ask_own_for(place, &[b"DISCARD"], error(ABORTED), client);
+                } else {
+                    self.ask_own(place, &[b"EXEC"], client);
+                }
+                client.release();
+            }
+            Transaction::Begun { has_failed: true, .. } => self.refuse(ABORTED, client),
+            Transaction::Begun { waiting, .. } if waiting.is_empty() => {
+                let mut out = Vec::new();
+                put_array(&mut out, 0);
+                self.say(&out, client);
+            }
+            Transaction::Begun { mut waiting, .. } => {
+                let place = self.at(0);
+                let mut exec = Vec::new();
+                put_command(&mut exec, [b"EXEC"].iter());
+                waiting.push(exec);
+                client.take(place);
+                self.ask_from_multi(place, waiting, client);
+                client.release();
+            }
+            before => {
+                self.transaction = before;
+                self.refuse("ERR EXEC without MULTI", client);
+            }
+        }
+    }
+
+    /// An `EXEC` that is none ends the transaction, as a server has it.
+    pub(super) fn abort(&mut self, what: &str, client: &Asking) {
+        self.leave_transaction(client);
+        self.refuse(&format!("EXECABORT Transaction discarded because of: {what}"), client);
+    }
+
+    fn discard(&mut self, client: &Asking) {
+        match std::mem::replace(&mut self.transaction, Transaction::None) {
+            Transaction::Begun { place: Some(place), .. } => {
+                self.ask_own(place, &[b"DISCARD"], client);
+                client.release();
+            }
+            Transaction::Begun { .. } => self.say_ok(client),
+            before => {
+                self.transaction = before;
+                self.refuse("ERR DISCARD without MULTI", client);
+            }
+        }
+    }
+
+    fn watch(&mut self, command: Command<'_>, positions: &Positions, client: &Asking) -> Taken {
+        if self.transaction.is_begun() {
+            self.refuse("ERR WATCH inside MULTI is not allowed", client);
+            return Ok(());
+        }
+        let place = self.at(self.only_server(&command, positions)?);
+        match self.transaction.watched() {
+            Some(watched) if watched != place => {
+                return Err("CROSSSLOT weir: a key of another server is watched".to_owned());
+            }
+            Some(_) => {}
+            None => {
+                self.transaction = Transaction::Watching(place);
+                client.take(place);
+            }
+        }
+        client.ask(Request { own: true, ..Request::new(place, command.bytes()) });
+        self.front.metrics.leased.inc();
+        Ok(())
+    }
+
+    fn unwatch(&mut self, client: &Asking) {
+        match self.transaction.watched() {
+            Some(place) => {
+                self.transaction = Transaction::None;
+                self.ask_own(place, &[b"UNWATCH"], client);
+                client.release();
+            }
+            None => self.say_ok(client),
+        }
+    }
+
+    /// Ends a transaction without a word.
+    pub(super) fn leave_transaction(&mut self, client: &Asking) {
+        let before = std::mem::replace(&mut self.transaction, Transaction::None);
+        if matches!(before, Transaction::Watching(_) | Transaction::Begun { place: Some(_), .. }) {
+            // It is undone before anybody else has the connection.
+            client.release();
+        }
+    }
+
+    fn ask_own(&self, place: usize, words: &[&[u8]], client: &Asking) {
+        let mut bytes = Vec::new();
+        put_command(&mut bytes, words.iter());
+        client.ask(Request { own: true, ..Request::new(place, bytes) });
+        self.front.metrics.leased.inc();
+    }
+
+    /// As [`ask_own`](Self::ask_own), with these words in the place of the answer.
+    fn ask_own_for(&self, place: usize, words: &[&[u8]], answer: Vec<u8>, client: &Asking) {
+        let mut bytes = Vec::new();
+        put_command(&mut bytes, words.iter());
+        let request = Request { own: true, ..Request::new(place, bytes) };
+        client.ask_parts(vec![request], Rc::new(move |_| answer.clone()));
+        self.front.metrics.leased.inc();
+    }
+}
+
+fn error(words: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_error(&mut out, words);
+    out
+}

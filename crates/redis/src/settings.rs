@@ -1,0 +1,180 @@
+//! The `[redis]` table of the configuration. Each field's comment is its entry in the reference.
+//!
+//! Plain values only: what they do is decided where they are used. [`Settings::validate`] refuses
+//! what can't work and says what to write instead.
+
+mod address;
+mod backend;
+#[cfg(test)]
+mod tests;
+mod user;
+mod validate;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use watch::units::{Duration, Size};
+
+pub use address::{AddressError, Reached, read_address};
+pub use backend::BackendSettings;
+pub use user::UserSettings;
+pub use validate::SettingsError;
+
+use crate::placement::{Distribution, Hash};
+
+/// What has no effect before a restart. Certificates of clients' TLS are read again.
+const READ_AT_START: [&str; 4] = ["listen", "unix-sockets", "unix-socket-mode", "tls"];
+
+/// `[redis]`: the Redis gateway. Absent, it is off.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Settings {
+    /// Where clients connect over TCP: one address or a list of them. `[]` leaves the Unix sockets
+    /// only. Needs a restart.
+    #[serde(deserialize_with = "watch::list::one_or_many")]
+    #[schemars(with = "watch::list::OneOrMany<SocketAddr>")]
+    pub listen: Vec<SocketAddr>,
+    /// The paths of Unix sockets to make. Needs a restart.
+    #[serde(deserialize_with = "watch::list::one_or_many")]
+    #[schemars(with = "watch::list::OneOrMany<PathBuf>")]
+    pub unix_sockets: Vec<PathBuf>,
+    /// Who may connect to a Unix socket, as the octal mode of its file. Needs a restart.
+    pub unix_socket_mode: String,
+    /// TLS for clients over TCP. Needs a restart; its files are read again at a reload.
+    pub tls: Option<TlsSettings>,
+    /// Let clients from beyond this machine connect without TLS. Their passwords, keys and values
+    /// can then be read on the way.
+    pub allow_cleartext: bool,
+    /// Client connections at once, all workers together. One more hears
+    /// `-ERR max number of clients reached` and is closed.
+    pub max_connections: usize,
+    /// Which server a key belongs to: `ketama`, `modula`, `random` or `jump`.
+    pub distribution: Distribution,
+    /// What a key's place is computed with; the names are twemproxy's.
+    pub hash: Hash,
+    /// Two characters, as `"{}"`: where a key has both, what is between them is hashed in its
+    /// place, so that keys belong together.
+    pub hash_tag: Option<String>,
+    /// How many databases clients may `SELECT`. It must not be more than the servers have.
+    pub databases: u32,
+    /// How long an answer may take, from when the command came. Its client then hears an error
+    /// that says whether the command may have run. Commands that block wait as long as they say.
+    pub timeout: Duration,
+    /// How long a client may be connected without a command; `0` is without limit.
+    pub idle_timeout: Duration,
+    /// How long the rest of a command may take to come, from one piece to the next.
+    pub read_timeout: Duration,
+    /// How long a client may take no byte of what is sent to it; then it is closed.
+    pub write_timeout: Duration,
+    /// Connections of each worker to one server that carry the commands of many clients at once.
+    /// A database other than 0 and RESP3 have lanes of their own.
+    pub lanes: usize,
+    /// Commands under way on one lane at most.
+    pub lane_depth: usize,
+    /// How long those behind a reply wait that its client does not take as fast as it comes.
+    pub patience: Duration,
+    /// Connections of each worker to one server for clients that need one for themselves, as for
+    /// `MULTI` or `BLPOP`; those that carry lanes count, too.
+    pub pool_size: usize,
+    /// The largest command that is kept whole before it is sent. Beyond it, a command that ends
+    /// with a large value, as `SET`, goes to its server as it comes; any other hears an error.
+    pub max_command: Size,
+    /// The largest value, as `proto-max-bulk-len` of a server.
+    pub max_value: Size,
+    /// Bytes of answers that wait behind a slower one, for one client.
+    pub max_waiting: Size,
+    /// Bytes of answers that a client has not taken, at which it is closed.
+    pub max_unread: Size,
+    /// Who may log in. Without any, whoever reaches the address is let in, and nobody is an
+    /// administrator.
+    pub user: Vec<UserSettings>,
+    /// The servers.
+    pub backend: Vec<BackendSettings>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 6379))],
+            unix_sockets: Vec::new(),
+            unix_socket_mode: "0777".to_owned(),
+            tls: None,
+            allow_cleartext: false,
+            max_connections: 10_000,
+            distribution: Distribution::Ketama,
+            hash: Hash::Fnv1a64,
+            hash_tag: None,
+            databases: 16,
+            timeout: Duration::from_secs(5),
+            idle_timeout: Duration::from_secs(0),
+            read_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_secs(60),
+            lanes: 1,
+            lane_depth: 1024,
+            patience: Duration::from_millis(100),
+            pool_size: 100,
+            max_command: Size::from_mib(16),
+            max_value: Size::from_mib(512),
+            max_waiting: Size::from_mib(64),
+            max_unread: Size::from_mib(64),
+            user: Vec::new(),
+            backend: Vec::new(),
+        }
+    }
+}
+
+/// `[redis.tls]`: TLS for clients over TCP, begun at once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct TlsSettings {
+    /// A PEM file with the certificate, followed by those that lead to the root.
+    pub certificate: PathBuf,
+    /// A PEM file with its private key; it may be the same file.
+    pub key: PathBuf,
+}
+
+impl TlsSettings {
+    /// Certificate and key as a listener wants them.
+    pub fn pair(&self) -> flow::tls::Settings {
+        flow::tls::Settings { certificate: self.certificate.clone(), key: self.key.clone() }
+    }
+}
+
+impl Settings {
+    /// The two characters of `hash-tag`.
+    pub fn tag(&self) -> Option<[u8; 2]> {
+        self.hash_tag.as_ref()?.as_bytes().try_into().ok()
+    }
+
+    /// The keys that differ and have no effect before a restart.
+    pub fn fixed(&self, wanted: &Self) -> Vec<String> {
+        let ring = self.distribution != wanted.distribution
+            || self.hash != wanted.hash
+            || self.hash_tag != wanted.hash_tag;
+        let differ = [
+            self.listen != wanted.listen,
+            self.unix_sockets != wanted.unix_sockets,
+            self.unix_socket_mode != wanted.unix_socket_mode,
+            self.tls != wanted.tls,
+        ];
+        let named = READ_AT_START.iter().zip(differ).filter(|(_, differs)| *differs);
+        let named = named.map(|(key, _)| format!("redis.{key}"));
+        let placed = (ring || self.backend != wanted.backend)
+            .then(|| "[[redis.backend]], or what places keys on them,".to_owned());
+        named.chain(placed).collect()
+    }
+
+    /// Puts what has no effect before a restart back to what runs.
+    pub fn keep_fixed(&self, wanted: &mut Self) {
+        wanted.listen.clone_from(&self.listen);
+        wanted.unix_sockets.clone_from(&self.unix_sockets);
+        wanted.unix_socket_mode.clone_from(&self.unix_socket_mode);
+        wanted.tls.clone_from(&self.tls);
+        wanted.distribution = self.distribution;
+        wanted.hash = self.hash;
+        wanted.hash_tag.clone_from(&self.hash_tag);
+        wanted.backend.clone_from(&self.backend);
+    }
+}

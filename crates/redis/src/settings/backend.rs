@@ -1,0 +1,45 @@
+//! `[[redis.backend]]`: one server.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use watch::secret::Secret;
+use watch::units::Duration;
+
+/// `[[redis.backend]]`: one server that has a share of the keys.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct BackendSettings {
+    /// The backend's name, by which `ketama` places keys: a server that moves and keeps its name
+    /// keeps its keys. twemproxy takes `host:port` where a server has no name.
+    pub name: String,
+    /// Where it listens: `redis://10.0.0.1:6379`, `rediss://` for TLS, or a Unix socket's path.
+    pub url: String,
+    /// How much of the keys it has in proportion to the others.
+    #[serde(default = "one")]
+    pub weight: u32,
+    /// The user that Weir logs in as; without one, the password alone is sent.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// Its password.
+    #[serde(default)]
+    pub password: Secret,
+    /// A file whose first line is the password; read at start.
+    #[serde(default)]
+    pub password_file: Option<PathBuf>,
+    /// A PEM file of certificate authorities to trust instead of the system's.
+    #[serde(default)]
+    pub ca: Option<PathBuf>,
+    /// How long a connection may take, login included.
+    #[serde(default = "connect_timeout")]
+    pub connect_timeout: Duration,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn connect_timeout() -> Duration {
+    Duration::from_secs(5)
+}

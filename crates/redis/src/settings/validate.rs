@@ -1,0 +1,159 @@
+//! What the types cannot tell, with words that say what to write instead.
+
+use std::collections::HashSet;
+
+use super::{Settings, read_address};
+
+/// What is wrong with the gateway's settings: where, and what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("redis.{at}: {what}")]
+pub struct SettingsError {
+    /// The key.
+    pub at: String,
+    /// What is wrong and what to write instead.
+    pub what: String,
+}
+
+type Checked = Result<(), SettingsError>;
+
+fn wrong(at: impl Into<String>, what: impl Into<String>) -> Checked {
+    Err(SettingsError { at: at.into(), what: what.into() })
+}
+
+impl Settings {
+    /// Checks what the types cannot. Opens no file.
+    ///
+    /// # Errors
+    /// The first thing found wrong.
+    pub fn validate(&self) -> Checked {
+        self.validate_listeners()?;
+        self.validate_limits()?;
+        self.validate_users()?;
+        self.validate_backends()
+    }
+
+    fn validate_listeners(&self) -> Checked {
+        if self.listen.is_empty() && self.unix_sockets.is_empty() {
+            return wrong("listen", "needs an address, as \"127.0.0.1:6379\", or unix-sockets");
+        }
+        if unix_mode(&self.unix_socket_mode).is_none() {
+            let what = format!("{:?} is no octal mode; write \"0770\"", self.unix_socket_mode);
+            return wrong("unix-socket-mode", what);
+        }
+        if let Some(path) = self.unix_sockets.iter().find(|path| !path.is_absolute()) {
+            let what = format!("{path:?} must begin with /, as \"/run/weir/redis.sock\"");
+            return wrong("unix-sockets", what);
+        }
+        let beyond = self.listen.iter().find(|at| !at.ip().to_canonical().is_loopback());
+        if let (Some(at), None, false) = (beyond, &self.tls, self.allow_cleartext) {
+            let what = format!(
+                "{at} is reached from beyond this machine: set [redis.tls], or allow-cleartext"
+            );
+            return wrong("listen", what);
+        }
+        Ok(())
+    }
+
+    fn validate_limits(&self) -> Checked {
+        if self.hash_tag.is_some() && self.tag().is_none() {
+            return wrong("hash-tag", "needs two characters, as \"{}\"");
+        }
+        let counts = [
+            ("max-connections", self.max_connections),
+            ("lanes", self.lanes),
+            ("lane-depth", self.lane_depth),
+            ("databases", self.databases as usize),
+        ];
+        if let Some((at, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
+            return wrong(at, "must be at least 1");
+        }
+        if self.pool_size <= self.lanes {
+            return wrong("pool-size", "must be more than lanes: they count, too");
+        }
+        if self.timeout.get().is_zero() {
+            return wrong("timeout", "must not be 0; write \"5s\"");
+        }
+        if self.max_command.bytes() < 64 << 10 {
+            return wrong("max-command", "must be at least 64KiB");
+        }
+        if self.max_waiting.bytes() < 64 << 10 || self.max_unread.bytes() < 64 << 10 {
+            return wrong("max-waiting", "and max-unread must be at least 64KiB");
+        }
+        Ok(())
+    }
+
+    fn validate_users(&self) -> Checked {
+        let mut names = HashSet::new();
+        for user in &self.user {
+            let at = format!("user {:?}", user.name);
+            if user.name.is_empty() || user.name.contains(char::is_whitespace) {
+                return wrong(at, "a name has no spaces, and is not empty");
+            }
+            if !names.insert(&user.name) {
+                return wrong(at, "is there twice");
+            }
+            match (&user.password_sha256, user.password.is_empty()) {
+                (None, true) => return wrong(at, "needs password or password-sha256"),
+                (Some(_), false) => return wrong(at, "needs one of password, password-sha256"),
+                _ => {}
+            }
+            if user.digest().is_none() {
+                return wrong(at, "password-sha256 has 64 hexadecimal digits");
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_backends(&self) -> Checked {
+        if self.backend.is_empty() {
+            return wrong("backend", "there is none; add [[redis.backend]] with name and url");
+        }
+        let mut names = HashSet::new();
+        for backend in &self.backend {
+            let at = format!("backend {:?}", backend.name);
+            if backend.name.is_empty() || !names.insert(&backend.name) {
+                return wrong(at, "needs a name that no other has");
+            }
+            let reached = read_address(&backend.url);
+            let reached = match reached {
+                Ok(reached) => reached,
+                Err(error) => return wrong(at, error.to_string()),
+            };
+            if backend.ca.is_some() && !reached.tls {
+                return wrong(at, "ca is for TLS: write rediss:// in url");
+            }
+            if backend.weight == 0 {
+                return wrong(at, "weight must be at least 1");
+            }
+            if backend.user.is_some()
+                && backend.password.is_empty()
+                && backend.password_file.is_none()
+            {
+                return wrong(at, "user needs a password");
+            }
+            let is_here = reached.address.host().is_none_or(is_of_this_machine);
+            let has_password = !backend.password.is_empty() || backend.password_file.is_some();
+            if has_password && !reached.tls && !is_here && !self.allow_cleartext {
+                let what = "its password would travel in the clear: write rediss:// in url, or \
+                            allow-cleartext";
+                return wrong(at, what);
+            }
+        }
+        Ok(())
+    }
+
+    /// The mode of the Unix sockets' files.
+    pub fn unix_mode(&self) -> u32 {
+        unix_mode(&self.unix_socket_mode).unwrap_or(0o777)
+    }
+}
+
+fn is_of_this_machine(host: &str) -> bool {
+    let ip = host.parse::<std::net::IpAddr>();
+    host == "localhost" || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+/// The mode of a file as octal digits.
+fn unix_mode(text: &str) -> Option<u32> {
+    u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777)
+}

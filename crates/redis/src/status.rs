@@ -1,0 +1,31 @@
+//! What `/status` shows of the gateway.
+
+use serde::{Deserialize, Serialize};
+
+/// What goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// Clients connected now.
+    pub connections: u64,
+    /// Commands since the start.
+    pub commands: u64,
+    /// Those of them that rode a lane.
+    pub lane_commands: u64,
+    /// Those that were refused by Weir.
+    pub refused: u64,
+    /// Connections to all servers that could not be opened since the start.
+    pub failed_connections: u64,
+    /// The servers.
+    pub backends: Vec<Backend>,
+}
+
+/// A server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backend {
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub url: String,
+    /// Its share of the keys, in proportion to the others.
+    pub weight: u32,
+}

@@ -1,0 +1,53 @@
+//! What `weir serve` would do with `[redis]`, in words.
+
+use redis::settings::Settings;
+
+/// Where clients are taken.
+pub fn listeners(settings: &Settings) -> Vec<String> {
+    let scheme = if settings.tls.is_some() { "rediss" } else { "redis" };
+    let tcp = settings.listen.iter().map(|at| format!("on {scheme}://{at} for Redis clients"));
+    let unix = settings.unix_sockets.iter();
+    let unix = unix.map(|path| format!("on {} for Redis clients", path.display()));
+    tcp.chain(unix).collect()
+}
+
+/// Who may log in.
+pub fn users(settings: &Settings) -> Vec<String> {
+    if settings.user.is_empty() {
+        return vec!["everybody to Redis: there is no [[redis.user]]".to_owned()];
+    }
+    let described = settings.user.iter().map(|user| match user.admin {
+        true => format!("{}, to Redis, as an administrator", user.name),
+        false => format!("{}, to Redis", user.name),
+    });
+    described.collect()
+}
+
+/// How keys find their server.
+pub fn placement(settings: &Settings) -> Vec<String> {
+    if settings.backend.len() < 2 {
+        return vec!["every key on the one Redis server".to_owned()];
+    }
+    let word = |value: serde_json::Result<serde_json::Value>| {
+        value.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+    };
+    let distribution = word(serde_json::to_value(settings.distribution));
+    let hash = word(serde_json::to_value(settings.hash));
+    let tag = settings.hash_tag.as_ref();
+    let tag = tag.map_or_else(String::new, |tag| format!(", by what is between {tag:?}"));
+    let count = settings.backend.len();
+    vec![format!("keys on {count} Redis servers by {distribution} and {hash}{tag}")]
+}
+
+/// The servers.
+pub fn backends(settings: &Settings) -> Vec<String> {
+    let described = settings.backend.iter().map(|of| {
+        let user = match (&of.user, of.password.is_empty() && of.password_file.is_none()) {
+            (Some(user), _) => format!(", as {user}"),
+            (None, false) => ", with a password".to_owned(),
+            (None, true) => String::new(),
+        };
+        format!("{} at {}{user}, weight {}", of.name, of.url, of.weight)
+    });
+    described.collect()
+}

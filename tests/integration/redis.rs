@@ -1,0 +1,11 @@
+//! Redis's clients through Weir: what they hear is what the servers say, to each its own.
+
+mod faults;
+mod hostile;
+mod isolation;
+mod leases;
+mod logins;
+mod placement;
+mod scene;
+mod served;
+mod twins;
