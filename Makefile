@@ -11,7 +11,7 @@ SEED ?= 1
 # Arguments for the benchmark, as ARGS="--only lines --quick".
 ARGS ?=
 
-.PHONY: help run run-influxdb test strangers check fmt bench fuzz docs deb image clean
+.PHONY: help run run-influxdb test strangers check fmt bench fuzz docs ship deb image clean
 
 help:
 	@echo "make run      Weir with its own store on this machine; Ctrl-C stops it"
@@ -23,6 +23,7 @@ help:
 	@echo "make fuzz     each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)) seconds"
 	@echo "make docs     write the generated parts of docs/ anew"
 	@echo "make fmt      format the code"
+	@echo "make ship     the program that packages install, in target/ship: at most 45 MB"
 	@echo "make deb      a Debian package (needs cargo-deb)"
 	@echo "make image    a container image (needs docker or podman)"
 
@@ -46,12 +47,7 @@ strangers:
 	--nocapture --test-threads=1
 
 check:
-	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)
-	$(CARGO) tidy
-	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; \
-	else echo "cargo-deny is absent: licences and advisories were not checked"; fi
+	@CARGO=$(CARGO) scripts/check
 
 fmt:
 	$(CARGO) fmt --all
@@ -66,9 +62,16 @@ fuzz:
 
 docs:
 	UPDATE=1 $(CARGO) test --package weir --bins --test metrics reference
+	$(CARGO) run --package weir-bench -- --figures
 
-deb:
-	$(CARGO) deb --package weir
+# What packages install: the release build without its debug sections, which lie beside it.
+ship:
+	$(CARGO) build --release --locked --package weir
+	packaging/ship $(TARGET)/release/weir target/ship/weir
+
+# cargo-deb would strip the names of functions, too.
+deb: ship
+	$(CARGO) deb --no-build --no-strip --package weir
 
 image:
 	@if command -v docker >/dev/null; then docker build -f packaging/Dockerfile -t weir .; \

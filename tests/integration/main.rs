@@ -29,6 +29,7 @@ mod memory;
 mod odd_lines;
 mod operation;
 mod other_backends;
+mod packaging;
 mod poison;
 mod postgres;
 mod queries;

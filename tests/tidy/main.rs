@@ -4,10 +4,12 @@
 mod items;
 mod layers;
 mod modules;
+mod pages;
 mod reading;
 mod source;
 mod tokens;
 
+use pages::Page;
 use source::{Source, texts};
 
 /// Shows everything found at once, so that one run is enough to put it right.
@@ -65,6 +67,24 @@ fn lines_can_be_read_side_by_side() {
         "two files side by side need lines of 100 columns; rustfmt leaves text and comments",
         long,
     );
+}
+
+#[test]
+fn pages_can_be_read_and_compared_as_text() {
+    const COLUMNS_MAX: usize = 120;
+    let mut long = Vec::new();
+    for page in Page::all() {
+        for (number, columns) in page.long_lines(COLUMNS_MAX) {
+            long.push(format!("{}:{number}: {columns} columns", page.path.display()));
+        }
+    }
+    none("120 columns; but tables, blocks of code and links can't be broken", long);
+}
+
+#[test]
+fn every_link_of_a_page_leads_somewhere() {
+    let dead = pages::dead_links(&Page::all());
+    none("a link names a file of this tree, and a heading that is there", dead);
 }
 
 #[test]
