@@ -5,9 +5,11 @@ use std::time::Duration;
 use rig::postgres::SUPERUSER;
 use rig::wait;
 
+use wire::postgres::frontend::{put_bind, put_execute, put_parse, put_sync};
+
 use super::beside::{Beside, ONE, extended};
 use super::scene::{asks, config};
-use crate::isolation::peer::Peer;
+use crate::isolation::peer::{Peer, Reply};
 
 /// Changes past Weir are to be seen within seconds.
 const SECONDS: Duration = Duration::from_secs(15);
@@ -308,5 +310,51 @@ fn who_may_not_come_in_any_more_does_not() {
                 }
             }
         }
+    }
+}
+
+/// Sends statements without a name in one round, and waits for its end.
+fn pipelined(peer: &mut Peer, statements: &[&str]) -> Reply {
+    let mut out = Vec::new();
+    for sql in statements {
+        put_parse(&mut out, b"", sql.as_bytes(), &[]);
+        put_bind(&mut out, b"", b"", &[]);
+        put_execute(&mut out, b"", 0);
+    }
+    put_sync(&mut out);
+    peer.send(&out).expect("it is taken");
+    peer.reply().expect("it is answered")
+}
+
+#[test]
+fn a_setting_that_was_committed_within_a_pipeline_that_failed_later_is_there() {
+    let contents = "
+        CREATE TABLE t (id int);
+        CREATE PROCEDURE commits() LANGUAGE plpgsql AS $$ BEGIN COMMIT; END $$;";
+    let beside = Beside::new(contents, "pool.size = 2\nlanes.on = false");
+    let set = "SET effective_io_concurrency = 3";
+    let fails = "SELECT 'thirteen'::int";
+    for statements in [
+        &[set, "COMMIT", fails][..],
+        &[set, "SELECT 1", "COMMIT", "SELECT 1", fails],
+        &[set, "CALL commits()", fails],
+        &[set, "VACUUM t", fails],
+        &[set, "ROLLBACK", fails],
+        &["BEGIN", set, "COMMIT", fails],
+        &["BEGIN", set, "COMMIT", "BEGIN", "RESET effective_io_concurrency", fails],
+        &["BEGIN", set, "ROLLBACK", fails],
+        &[set, "INSERT INTO t VALUES (1)", fails],
+        &[set, "SAVEPOINT s", "COMMIT", fails],
+    ] {
+        let [found, wanted] = [beside.through(), beside.directly()].map(|mut peer| {
+            if pipelined(&mut peer, statements).status != 'I' {
+                asks(&mut peer, "ROLLBACK");
+            }
+            // Somebody else has had each connection that was given back meanwhile.
+            let mut others = [beside.through(), beside.through()];
+            others.iter_mut().for_each(|other| drop(asks(other, "RESET ALL")));
+            asks(&mut peer, "SHOW effective_io_concurrency").value().map(str::to_owned)
+        });
+        assert_eq!(found, wanted, "{statements:?}");
     }
 }

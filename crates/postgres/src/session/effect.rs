@@ -70,6 +70,30 @@ pub(super) fn ends(plan: &Plan) -> bool {
     }
 }
 
+/// Whether what ran before it in one round may be committed by it: nothing can take that back. A
+/// procedure may commit, and what runs in no transaction's block commits at once (`postgres.c`,
+/// `finish_xact_command`).
+pub(super) fn may_commit(plan: &Plan) -> bool {
+    !matches!(
+        &plan.kind,
+        Kind::Empty
+            | Kind::Read
+            | Kind::Begin(_)
+            | Kind::Rollback { .. }
+            | Kind::Savepoint
+            | Kind::Release
+            | Kind::RollbackTo
+            | Kind::Set(_)
+            | Kind::Deallocate(_)
+            | Kind::Listen(_)
+            | Kind::Unlisten(_)
+            | Kind::Notify
+            | Kind::CopyIn
+            | Kind::CopyOut
+            | Kind::Write
+    )
+}
+
 /// What it does to the catalogue.
 pub(super) fn unsettles(plan: &Plan) -> Unsettles {
     match &plan.kind {

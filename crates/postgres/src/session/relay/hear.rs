@@ -200,6 +200,9 @@ impl Session {
                 relay.pending.truncate(1);
             }
             relay.listens.extend(round.listens);
+        } else if round.may_have_committed() {
+            // What was set before that holds. It is tangled, so the client keeps its server.
+            relay.pending.extend(round.changes);
         }
         if !relay.open {
             if *known.leaves != Leaves::Nothing {

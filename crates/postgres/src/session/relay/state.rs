@@ -46,6 +46,12 @@ impl Round {
         self.unknown || self.plans.iter().skip(from).any(|plan| effect::pins(plan))
     }
 
+    /// Whether a part of it may hold although it has failed: of several statements one ended the
+    /// transaction that they had in common.
+    pub(super) fn may_have_committed(&self) -> bool {
+        self.plans.len() > 1 && self.plans.iter().any(|plan| effect::may_commit(plan))
+    }
+
     /// Whether it may have changed data.
     pub(super) fn may_have_written(&self) -> bool {
         self.unknown || self.plans.iter().any(|plan| effect::may_write(plan))
