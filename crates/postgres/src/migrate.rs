@@ -9,7 +9,6 @@
 
 mod connection;
 mod databases;
-mod draft;
 mod gateway;
 mod hba;
 mod ini;
@@ -22,8 +21,8 @@ mod users;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use draft::Draft;
 use ini::Ini;
+use watch::draft::Draft;
 
 /// Why a configuration of PgBouncer can't be carried over.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +50,14 @@ pub enum MigrateError {
 /// How files are read.
 pub type Read<'r> = &'r dyn Fn(&Path) -> io::Result<String>;
 
+/// Nothing of `file` yet.
+fn draft(file: &Path) -> Draft {
+    let from = format!("From {} of PgBouncer.", file.display());
+    let words = "It holds what userlist.txt held: chmod 640. What is not said is Weir's default; \
+                 docs/pgbouncer.md has every key of both.";
+    Draft::new("postgres", &[from, words.to_owned()])
+}
+
 /// The TOML that means what `file`, a `pgbouncer.ini`, means.
 ///
 /// # Errors
@@ -58,7 +65,7 @@ pub type Read<'r> = &'r dyn Fn(&Path) -> io::Result<String>;
 /// can't be read is named in a comment instead.
 pub fn pgbouncer(file: &Path, read: Read<'_>) -> Result<String, MigrateError> {
     let ini = Ini::read(file, read)?;
-    let mut draft = Draft::new(file);
+    let mut draft = draft(file);
     gateway::fill(&ini, &mut draft);
     login::fill(&ini, read, &mut draft);
     users::fill(&ini, read, &mut draft);

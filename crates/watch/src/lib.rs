@@ -10,8 +10,9 @@
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   log, process, watchdog
-//   list, metrics, profile, secret, units
+//   draft, list, metrics, profile, secret, units
 
+pub mod draft;
 pub mod list;
 pub mod log;
 pub mod metrics;

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use super::draft::{Draft, text, texts};
 use super::ini::Ini;
 use super::keys::{self, To};
+use watch::draft::{Draft, text, texts};
 
 /// PgBouncer's own default for `unix_socket_dir`; Debian's is `/var/run/postgresql`.
 pub const SOCKET_DIR: &str = "/tmp";

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use super::Read;
 use super::connection;
-use super::draft::{Draft, text};
 use super::gateway::mode_of;
 use super::ini::Ini;
 use super::keys::{self, To};
 use crate::auth::read_user_list;
+use watch::draft::{Draft, text};
 
 /// The longest name of a user in PostgreSQL.
 const NAME_BYTES_MAX: usize = 63;
@@ -50,7 +50,7 @@ pub fn fill(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
 
 /// The password of a user in `auth_file`, where it stands there in clear: Weir can log in with it.
 pub fn plain_password(ini: &Ini, read: Read<'_>, user: &str) -> Option<String> {
-    let users = listed(ini, read, &mut Draft::new(Path::new("")));
+    let users = listed(ini, read, &mut super::draft(Path::new("")));
     let (_, password) = users.into_iter().find(|(name, _)| name == user)?;
     let plain = !password.is_empty() && !password.starts_with("SCRAM-SHA-256$");
     let md5 = password.len() == 35 && password.starts_with("md5");
@@ -92,7 +92,7 @@ fn listed(ini: &Ini, read: Read<'_>, draft: &mut Draft) -> Vec<(String, String)>
 }
 
 /// Writes a line of `[users]`; gives what is left over, with the reasons.
-fn settings(element: &mut super::draft::Section, line: &str) -> Vec<(String, String)> {
+fn settings(element: &mut watch::draft::Section, line: &str) -> Vec<(String, String)> {
     let Some(pairs) = connection::pairs(line) else {
         return vec![(line.to_owned(), "this is no list of key=value".to_owned())];
     };

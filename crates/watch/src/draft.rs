@@ -1,7 +1,6 @@
-//! The TOML under construction.
+//! A configuration in TOML under construction, as another program's is carried over.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// How wide a comment may be.
 const COLUMNS: usize = 96;
@@ -16,7 +15,8 @@ pub struct Section {
 /// What has been found so far.
 #[derive(Debug)]
 pub struct Draft {
-    from: String,
+    front: &'static str,
+    opening: Vec<String>,
     sections: Vec<Section>,
     left: Vec<String>,
 }
@@ -73,24 +73,24 @@ impl Section {
 }
 
 impl Draft {
-    /// Nothing yet.
-    pub fn new(from: &Path) -> Self {
-        let main = Section { header: "[postgres]".to_owned(), lines: Vec::new() };
-        Self { from: from.display().to_string(), sections: vec![main], left: Vec::new() }
+    /// Nothing yet but the front's own table, with comments before it.
+    pub fn new(front: &'static str, opening: &[String]) -> Self {
+        let main = Section { header: format!("[{front}]"), lines: Vec::new() };
+        Self { front, opening: opening.to_vec(), sections: vec![main], left: Vec::new() }
     }
 
-    /// The table `[postgres]`, or one below it, as `pool`.
+    /// The front's own table, or one below it, as `pool`.
     pub fn table(&mut self, below: &str) -> &mut Section {
         let header = match below {
-            "" => "[postgres]".to_owned(),
-            below => format!("[postgres.{below}]"),
+            "" => format!("[{}]", self.front),
+            below => format!("[{}.{below}]", self.front),
         };
         self.at(header, false)
     }
 
-    /// A new element of `[[postgres.name]]`.
+    /// A new element of the list `name` of the front's own table.
     pub fn element(&mut self, name: &str) -> &mut Section {
-        self.at(format!("[[postgres.{name}]]"), true)
+        self.at(format!("[[{}.{name}]]", self.front), true)
     }
 
     fn at(&mut self, header: String, anew: bool) -> &mut Section {
@@ -109,10 +109,7 @@ impl Draft {
 
     /// The whole file.
     pub fn render(&self) -> String {
-        let mut lines = wrapped(&format!("From {} of PgBouncer.", self.from));
-        let words = "It holds what userlist.txt held: chmod 640. What is not said is Weir's \
-                     default; docs/pgbouncer.md has every key of both.";
-        lines.extend(wrapped(words));
+        let mut lines: Vec<String> = self.opening.iter().flat_map(|of| wrapped(of)).collect();
         // Plain tables before lists of them, so that no key falls into the table above it.
         let (tables, lists): (Vec<_>, Vec<_>) =
             self.sections.iter().partition(|section| !section.header.starts_with("[["));
