@@ -1,11 +1,13 @@
 //! Redis's clients through Weir: what they hear is what the servers say, to each its own.
 
+mod ejection;
 mod faults;
 mod hostile;
 mod isolation;
 mod leases;
 mod logins;
 mod placement;
+mod pools;
 mod scene;
 mod served;
 mod twins;

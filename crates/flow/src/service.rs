@@ -52,6 +52,11 @@ pub trait Service: Sized + 'static {
         server == other
     }
 
+    /// A server has ended a connection on which requests of several clients waited for it.
+    fn lost(&self, server: usize) {
+        let _ = server;
+    }
+
     /// Undoes what a lease may have left on a connection; false where that can not be known.
     fn restore(self: Rc<Self>, connection: &mut Self::Connection) -> impl Future<Output = bool>;
 

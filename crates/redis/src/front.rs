@@ -1,5 +1,6 @@
 //! What the clients of one worker share.
 
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use arc_swap::ArcSwap;
 use flow::service::Fabric;
 use wire::resp::Limits;
 
+use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::placement::{Distribution, Hash, Member, Ring, tagged};
 use crate::server::Servers;
@@ -20,6 +22,8 @@ pub struct InForce {
     pub users: Users,
     /// How many databases there are.
     pub databases: u32,
+    /// The one in which a client begins.
+    pub database: u32,
     /// What a client may send at most, once it is logged in.
     pub limits: Limits,
 }
@@ -30,6 +34,7 @@ impl InForce {
         Self {
             users: Users::new(&settings.user),
             databases: settings.databases,
+            database: settings.database,
             limits: Limits { bulk: settings.max_value.bytes(), ..Limits::default() },
         }
     }
@@ -38,32 +43,45 @@ impl InForce {
 /// Which server a key belongs to.
 #[derive(Debug, Clone)]
 pub struct Placing {
+    /// The servers' names and weights.
+    members: Arc<[(String, u32)]>,
+    /// Those that have keys.
+    live: Vec<bool>,
+    distribution: Distribution,
     ring: Ring,
     hash: Hash,
     tag: Option<[u8; 2]>,
-    is_random: bool,
 }
 
 impl Placing {
     /// As the settings have it; `None` where no server has any weight.
     pub fn new(settings: &Settings) -> Option<Self> {
-        let backends = settings.backend.iter();
-        let members: Vec<Member<'_>> =
-            backends.map(|of| Member { name: &of.name, weight: of.weight }).collect();
-        Some(Self {
-            ring: Ring::new(settings.distribution, &members, &|_| true)?,
-            hash: settings.hash,
-            tag: settings.tag(),
-            is_random: settings.distribution == Distribution::Random,
-        })
+        let members = settings.backend.iter().map(|of| (of.name.clone(), of.weight)).collect();
+        let live = vec![true; settings.backend.len()];
+        let ring = ring(settings.distribution, &members, &live)?;
+        let (distribution, hash, tag) = (settings.distribution, settings.hash, settings.tag());
+        Some(Self { members, live, distribution, ring, hash, tag })
+    }
+
+    /// The same among those servers that are live; where none of them has any weight, as it was.
+    fn set_live(&mut self, live: Vec<bool>) {
+        if let Some(ring) = ring(self.distribution, &self.members, &live) {
+            (self.ring, self.live) = (ring, live);
+        }
     }
 
     /// The number of a key's server.
     pub fn server_of(&self, key: &[u8]) -> usize {
-        let hash =
-            if self.is_random { rand::random() } else { self.hash.of(tagged(key, self.tag)) };
+        let is_random = self.distribution == Distribution::Random;
+        let hash = if is_random { rand::random() } else { self.hash.of(tagged(key, self.tag)) };
         self.ring.server_of(hash)
     }
+}
+
+fn ring(distribution: Distribution, members: &Arc<[(String, u32)]>, live: &[bool]) -> Option<Ring> {
+    let members: Vec<Member<'_>> =
+        members.iter().map(|(name, weight)| Member { name, weight: *weight }).collect();
+    Ring::new(distribution, &members, &|of| live.get(of).copied().unwrap_or_default())
 }
 
 /// What the clients of one worker share.
@@ -75,20 +93,57 @@ pub struct Front {
     pub in_force: Arc<ArcSwap<InForce>>,
     /// What is counted.
     pub metrics: Metrics,
-    /// Which server a key belongs to.
-    pub placing: Placing,
     /// This worker, among all.
     pub worker: usize,
+    /// How the servers are.
+    health: Arc<Health>,
+    placing: RefCell<Placing>,
+    /// The last change of who has keys that `placing` heeds.
+    heeded: Cell<u64>,
 }
 
 impl Front {
+    /// What the clients of a worker share that no client uses yet.
+    pub fn new(
+        fabric: Rc<Fabric<Servers>>,
+        in_force: Arc<ArcSwap<InForce>>,
+        metrics: Metrics,
+        worker: usize,
+        health: Arc<Health>,
+        placing: Placing,
+    ) -> Self {
+        // A worker that starts late has not heard of what was ejected before.
+        let heeded = Cell::new(u64::MAX);
+        let placing = RefCell::new(placing);
+        Self { fabric, in_force, metrics, worker, health, placing, heeded }
+    }
+
+    /// Heeds what has changed of who has keys: between two commands, so that all keys of one are
+    /// looked for in the same way.
+    #[inline]
+    pub fn look(&self) {
+        let changes = self.health.changes();
+        if changes != self.heeded.get() {
+            self.heeded.set(changes);
+            self.placing.borrow_mut().set_live(self.health.live());
+        }
+    }
+
     /// The server that a key belongs to.
     #[inline]
     pub fn server_of(&self, key: &[u8]) -> usize {
         if self.fabric.service().len() == 1 {
             return 0;
         }
-        self.placing.server_of(key)
+        self.placing.borrow().server_of(key)
+    }
+
+    /// A server for what any can answer: for each worker another one, of those that have keys.
+    pub fn any_server(&self) -> usize {
+        let placing = self.placing.borrow();
+        let own = self.worker % self.servers();
+        let all = (own..self.servers()).chain(0..own);
+        all.into_iter().find(|of| placing.live.get(*of) == Some(&true)).unwrap_or(own)
     }
 
     /// How many servers there are.

@@ -1,35 +1,28 @@
 //! The whole gateway as the program sees it: opened, bound, run on each worker, reloaded, drained.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use flow::endpoint::Endpoint;
-use flow::front::{self, Addresses, BindError, Calls, Prepared, Serving, Share, Sockets};
+use flow::front::{self, Addresses, BindError, Prepared, Serving, Share, Sockets};
 use flow::limit::Limit;
-use flow::pool::Counts;
-use flow::service::{self, Fabric};
 use flow::tls::{ServerTls, TlsError};
 use serde::Serialize;
-use tokio::sync::oneshot;
 use watch::metrics::Registry;
 use watch::units::Duration;
 
-use crate::front::{Front, InForce, Placing};
 use crate::metrics::Metrics;
-use crate::server::{Server, Servers};
+use crate::pool::{Pool, PoolError};
 use crate::session::Session;
-use crate::settings::{BackendSettings, Settings, SettingsError};
-use crate::status::{self, Status};
+use crate::settings::{Settings, SettingsError};
+use crate::status::Status;
 
 /// What the status calls the addresses.
 const LISTEN: &str = "redis";
 
 /// What one more connection than `max-connections` hears.
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
-
-/// After how long a connection is closed that nobody has used.
-const IDLE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Why the gateway can not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -40,26 +33,18 @@ pub enum OpenError {
     /// A file of clients' TLS can't be used.
     #[error("redis.tls: {0}")]
     Tls(#[from] TlsError),
-    /// A backend's files can't be used.
-    #[error("redis: {0}")]
-    Backend(String),
+    /// A pool can't be opened.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
 }
-
-/// What another thread has a worker do.
-type Call = Box<dyn FnOnce(&Rc<Fabric<Servers>>) + Send>;
 
 /// The Redis gateway of one process.
 pub struct Gateway {
-    settings: ArcSwap<Settings>,
-    in_force: Arc<ArcSwap<InForce>>,
-    servers: Vec<Server>,
-    placing: Placing,
+    /// Those that are served, in the order of their settings.
+    pools: Vec<Pool>,
     endpoint: Endpoint,
     connections: Limit,
     tls: Option<ServerTls>,
-    metrics: Metrics,
-    counts: Counts,
-    calls: Calls<Call>,
 }
 
 impl Gateway {
@@ -83,76 +68,11 @@ impl Gateway {
         let endpoint = Endpoint::new("redis", connections.clone(), &timeouts, registry)
             .with_tls(tls.clone())
             .with_refusal(TOO_MANY);
-        let servers: Result<Vec<Server>, String> =
-            settings.backend.iter().map(Server::new).collect();
-        let placing = Placing::new(&settings).ok_or_else(|| {
-            OpenError::Backend("the weights of the backends leave no server".to_owned())
-        })?;
-        let in_force = Arc::new(ArcSwap::from_pointee(InForce::new(&settings)));
-        Ok(Arc::new(Self {
-            metrics: Metrics::new(registry),
-            settings: ArcSwap::from_pointee(settings),
-            in_force,
-            placing,
-            servers: servers.map_err(OpenError::Backend)?,
-            endpoint,
-            connections,
-            tls,
-            counts: counts(registry),
-            calls: Calls::default(),
-        }))
+        let pools = settings.pools().into_iter();
+        let pools = pools.map(|(name, settings)| Pool::open(&name, settings, registry));
+        Ok(Arc::new(Self { pools: pools.collect::<Result<_, _>>()?, endpoint, connections, tls }))
     }
 }
-
-/// Where connections to servers are counted.
-fn counts(registry: &Registry) -> Counts {
-    let count = |what: &str, help: &str| {
-        registry.counter(&format!("weir_redis_server_connections_{what}_total"), help, &[])
-    };
-    Counts {
-        waited: registry.histogram(
-            "weir_redis_lease_wait_seconds",
-            "How long was waited for a connection to a Redis server.",
-            &[],
-        ),
-        opened: count("opened", "Connections to Redis servers that were opened."),
-        closed: count("closed", "Connections to Redis servers that were closed."),
-        failed: count("failed", "Connections to Redis servers that could not be opened."),
-    }
-}
-
-/// How a worker's fabric is run.
-fn fabric(settings: &Settings, drain: std::time::Duration) -> service::Settings {
-    let timeout = settings.timeout.get();
-    let lanes = flow::lanes::Limits {
-        count: settings.lanes,
-        depth: settings.lane_depth,
-        head_max: timeout,
-        head_limit: timeout,
-    };
-    service::Settings {
-        lanes,
-        lane: flow::lane::Limits {
-            depth: lanes.depth,
-            patience: settings.patience.get(),
-            ..flow::lane::Limits::default()
-        },
-        pool: flow::pool::Settings {
-            size_max: settings.pool_size,
-            idle_time: Some(IDLE),
-            age: None,
-            ..flow::pool::Settings::default()
-        },
-        timeout,
-        drain,
-        waiting: settings.max_waiting.len(),
-        spill: settings.max_unread.len(),
-        request: settings.max_command.len(),
-    }
-}
-
-/// Within a stop, how long clients may take to come to an end.
-const DRAIN: std::time::Duration = std::time::Duration::from_secs(1);
 
 impl front::Front for Gateway {
     const NAME: &'static str = "redis";
@@ -160,44 +80,54 @@ impl front::Front for Gateway {
     type Error = OpenError;
 
     fn bind(&self, sockets: &mut Sockets) -> Result<(), BindError> {
-        let settings = self.settings.load();
-        if !settings.listen.is_empty() {
-            sockets.tcp(LISTEN, &settings.listen)?;
+        let all = self.pools.iter().map(Pool::settings);
+        let listen: Vec<SocketAddr> = all.flat_map(|settings| settings.listen.clone()).collect();
+        if !listen.is_empty() {
+            sockets.tcp(LISTEN, &listen)?;
         }
-        for path in &settings.unix_sockets {
-            sockets.unix(path, settings.unix_mode())?;
+        for settings in self.pools.iter().map(Pool::settings) {
+            for path in &settings.unix_sockets {
+                sockets.unix(path, settings.unix_mode())?;
+            }
         }
         Ok(())
     }
 
     fn announce(&self, addresses: &Addresses, workers: usize) {
-        let listen = addresses.of(LISTEN);
-        if !listen.is_empty() {
-            tracing::info!(?listen, workers, "Redis clients are taken");
+        let mut listen = addresses.of(LISTEN).iter();
+        for pool in &self.pools {
+            let count = pool.settings().listen.len();
+            let listen: Vec<_> = listen.by_ref().take(count).collect();
+            if !listen.is_empty() {
+                tracing::info!(pool = pool.name, ?listen, workers, "Redis clients are taken");
+            }
         }
     }
 
     async fn run(self: Arc<Self>, share: Share, worker: flow::Worker) {
-        let mut calls = self.calls.attend(worker.index);
-        let settings = self.settings.load_full();
-        let front = Rc::new(self.front(&settings, &worker));
-        let called = Rc::clone(&front.fabric);
-        let attending = tokio::task::spawn_local(async move {
-            while let Some(call) = calls.recv().await {
-                call(&called);
-            }
-        });
-        let drain = worker.drain.clone();
-        let serve = move |stream| {
-            let session = Session::new(Rc::clone(&front));
-            Rc::clone(&front.fabric).serve(stream, drain.clone(), session)
-        };
+        let (mut tcp, mut unix) = (share.tcp.into_iter(), share.unix.into_iter());
         let mut serving = Serving::new(&worker);
-        serving.unix(share.unix, &self.endpoint, serve.clone());
-        serving.tcp(share.tcp, &self.endpoint, move |stream, _| serve(stream));
+        let mut attending = Vec::new();
+        for pool in &self.pools {
+            let (front, attends) = pool.attend(&worker);
+            attending.push(attends);
+            let drain = worker.drain.clone();
+            let serve = move |stream| {
+                let session = Session::new(Rc::clone(&front));
+                Rc::clone(&front.fabric).serve(stream, drain.clone(), session)
+            };
+            // Sockets come in the order in which they were bound.
+            let settings = pool.settings();
+            let unix = unix.by_ref().take(settings.unix_sockets.len()).collect();
+            let tcp = tcp.by_ref().take(settings.listen.len()).collect();
+            serving.unix(unix, &self.endpoint, serve.clone());
+            serving.tcp(tcp, &self.endpoint, move |stream, _| serve(stream));
+        }
         serving.ended().await;
-        self.calls.leave(worker.index);
-        let _ = attending.await;
+        for (pool, attends) in self.pools.iter().zip(attending) {
+            pool.leave(worker.index);
+            let _ = attends.await;
+        }
     }
 
     fn prepare(self: &Arc<Self>, wanted: Settings) -> Result<Prepared<'_>, OpenError> {
@@ -208,58 +138,33 @@ impl front::Front for Gateway {
                 tls.put_in_force();
             }
             self.connections.set_max(wanted.max_connections);
-            self.in_force.store(Arc::new(InForce::new(&wanted)));
-            let running = fabric(&wanted, DRAIN);
-            drop(self.calls.asked_all(|done: oneshot::Sender<()>| {
-                let running = running.clone();
-                let call: Call = Box::new(move |fabric| {
-                    fabric.set_settings(running);
-                    let _ = done.send(());
-                });
-                call
-            }));
-            let former = self.settings.load();
-            let fixed = former.fixed(&wanted);
-            // What needs a restart stays as it runs, so that it is named again until there was one.
-            let mut running = wanted;
-            former.keep_fixed(&mut running);
-            self.settings.store(Arc::new(running));
+            let mut wanted = wanted.pools();
+            let mut fixed = Vec::new();
+            for pool in &self.pools {
+                match wanted.iter().position(|(name, _)| *name == pool.name) {
+                    Some(at) => fixed.extend(pool.put_in_force(wanted.remove(at).1)),
+                    None => fixed.push(format!("redis.pool {:?}, which is gone,", pool.name)),
+                }
+            }
+            let new = wanted.iter().map(|(name, _)| format!("redis.pool {name:?}, which is new,"));
+            fixed.extend(new);
             fixed
         }))
     }
 
     fn status(&self) -> impl Serialize {
-        let settings = self.settings.load();
-        let backend = |of: &BackendSettings| status::Backend {
-            name: of.name.clone(),
-            url: of.url.clone(),
-            weight: of.weight,
+        let sum = |of: &dyn Fn(&Pool) -> u64| self.pools.iter().map(of).sum();
+        let commands = |pool: &Pool| {
+            let Metrics { ridden, leased, split, answered, refused, .. } = &pool.metrics;
+            [ridden, leased, split, answered, refused].iter().map(|way| way.get()).sum()
         };
-        let Metrics { ridden, leased, split, answered, refused, .. } = &self.metrics;
-        let all = [ridden, leased, split, answered, refused];
         Status {
             connections: self.connections.used() as u64,
-            commands: all.iter().map(|way| way.get()).sum(),
-            lane_commands: ridden.get(),
-            refused: refused.get(),
-            failed_connections: self.counts.failed.get(),
-            backends: settings.backend.iter().map(backend).collect(),
-        }
-    }
-}
-
-impl Gateway {
-    /// What the clients of a worker share.
-    fn front(&self, settings: &Settings, worker: &flow::Worker) -> Front {
-        let servers = Servers::new(self.servers.clone());
-        let running = fabric(settings, DRAIN);
-        let scratch = worker.connections.scratch().clone();
-        Front {
-            fabric: Fabric::new(servers, running, scratch, self.counts.clone()),
-            in_force: Arc::clone(&self.in_force),
-            metrics: self.metrics.clone(),
-            placing: self.placing.clone(),
-            worker: worker.index,
+            commands: sum(&commands),
+            lane_commands: sum(&|pool| pool.metrics.ridden.get()),
+            refused: sum(&|pool| pool.metrics.refused.get()),
+            failed_connections: sum(&|pool| pool.counts.failed.get()),
+            backends: self.pools.iter().flat_map(Pool::backends).collect(),
         }
     }
 }

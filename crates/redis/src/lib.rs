@@ -11,22 +11,26 @@
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   gateway: opens, binds, runs the workers, reloads and drains
+//   pool: the servers that keys are spread over, and who may use them
 //   session: a client, and the way of each of its commands
 //   front: what the clients of one worker share
 //   server: how a server is reached, logged in to and shared again
 //   users: who may log in
 //   metrics: what is counted
-//   commands: what a command is and where its keys are
-//   settings, status
 //   migrate: another proxy's configuration
+//   settings, status
+//   commands: what a command is and where its keys are
+//   health: which servers are ejected, and what was wrong with them last
 //   placement: which server a key belongs to
 
 pub mod commands;
 pub mod front;
 pub mod gateway;
+pub mod health;
 pub mod metrics;
 pub mod migrate;
 pub mod placement;
+pub mod pool;
 pub mod server;
 pub mod session;
 pub mod settings;

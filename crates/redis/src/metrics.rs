@@ -2,7 +2,7 @@
 
 use watch::metrics::{Counter, Registry};
 
-/// Counters of all workers.
+/// Counters of a pool, of all workers.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     /// Commands that rode a lane.
@@ -20,14 +20,14 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Registers them.
-    pub fn new(registry: &Registry) -> Self {
+    /// Registers those of a pool.
+    pub fn new(pool: &str, registry: &Registry) -> Self {
         let way = |way: &str| {
             registry.counter(
                 "weir_redis_commands_total",
                 "Commands of clients by the way they went: a lane, a connection of the client's \
                  own (lease), several servers (split), answered by Weir (own), or refused by it.",
-                &[("way", way)],
+                &[("pool", pool), ("way", way)],
             )
         };
         Self {
@@ -39,7 +39,7 @@ impl Metrics {
             logins_refused: registry.counter(
                 "weir_redis_logins_refused_total",
                 "Logins of Redis clients that were refused.",
-                &[],
+                &[("pool", pool)],
             ),
         }
     }

@@ -16,6 +16,7 @@ use flow::service::{Service, Unanswered};
 use flow::tls::{Check, ClientOptions};
 use wire::resp::{Piece, Replies, Version, put_error};
 
+use crate::health::Health;
 use crate::settings::{BackendSettings, read_address};
 
 /// A server, and how connections to it are opened. Clones are the same.
@@ -41,14 +42,20 @@ pub struct Place {
 
 /// Why a server can not be asked, in words for the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ServerError(Rc<str>);
+#[error("{words}")]
+pub struct ServerError {
+    words: Rc<str>,
+    /// The server has said so itself: it is there.
+    is_refusal: bool,
+}
 
 /// The servers, as a worker's fabric asks for them. Places have numbers, in the order in which
 /// they were wanted first.
 #[derive(Debug)]
 pub struct Servers {
     all: Vec<Server>,
+    health: Arc<Health>,
+    worker: usize,
     places: RefCell<Vec<Place>>,
 }
 
@@ -84,9 +91,9 @@ impl Server {
 }
 
 impl Servers {
-    /// These servers, numbered from 0.
-    pub fn new(all: Vec<Server>) -> Self {
-        Self { all, places: RefCell::default() }
+    /// These servers, numbered from 0; how they are to this worker goes into `health`.
+    pub fn new(all: Vec<Server>, health: Arc<Health>, worker: usize) -> Self {
+        Self { all, health, worker, places: RefCell::default() }
     }
 
     /// How many there are.
@@ -173,13 +180,28 @@ impl Service for Servers {
 
     async fn connect(self: Rc<Self>, number: usize) -> Result<Connection, ServerError> {
         let Some((server, place)) = self.place(number) else {
-            return Err(ServerError("there is no such server".into()));
+            return Err(ServerError { words: "there is no such server".into(), is_refusal: false });
         };
-        server.open(place, number).await
+        let opened = server.open(place, number).await;
+        match &opened {
+            Ok(_) => self.health.reached(place.server, self.worker, None),
+            Err(refused) if refused.is_refusal => {
+                self.health.reached(place.server, self.worker, Some(&refused.words));
+            }
+            Err(error) => self.health.failed(place.server, self.worker, &error.words),
+        }
+        opened
     }
 
     fn known(&self, _connection: &Connection) -> (Ends, Unchanging) {
         (Ends::default(), Unchanging)
+    }
+
+    fn lost(&self, number: usize) {
+        if let Some((_, place)) = self.place(number) {
+            let words = "it ended a connection while commands waited on it";
+            self.health.failed(place.server, self.worker, words);
+        }
     }
 
     fn are_one(&self, number: usize, other: usize) -> bool {

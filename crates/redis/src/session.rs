@@ -43,12 +43,14 @@ type Taken = Result<(), String>;
 impl Session {
     /// A client that has said nothing yet.
     pub fn new(front: Rc<Front>) -> Self {
-        let identity = front.in_force.load().users.anonymous();
+        let in_force = front.in_force.load();
+        let (identity, database) = (in_force.users.anonymous(), in_force.database);
+        drop(in_force);
         Self {
             front,
             commands: Commands::default(),
             identity,
-            database: 0,
+            database,
             version: Version::Two,
             name: Vec::new(),
             transaction: Transaction::None,
@@ -84,6 +86,7 @@ impl Session {
 
     fn go(&mut self, spec: &'static Spec, command: Command<'_>, client: &Asking) -> Taken {
         own::may(spec, self.identity)?;
+        self.front.look();
         let positions = match spec.keys_of(&command) {
             Ok(positions) => positions,
             // A single server has its own words for it.
@@ -117,8 +120,7 @@ impl Session {
             }
             Do::Block | Do::StreamRead | Do::StreamWrite => self.block(command, &positions, client),
             Do::Any => {
-                let server = self.front.worker % self.front.servers();
-                self.ask_one(server, true, command, client);
+                self.ask_one(self.front.any_server(), true, command, client);
                 Ok(())
             }
             Do::Split(how) => self.split(how, spec, command, &positions, client),

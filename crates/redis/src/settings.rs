@@ -5,6 +5,8 @@
 
 mod address;
 mod backend;
+mod eject;
+mod pool;
 #[cfg(test)]
 mod tests;
 mod user;
@@ -19,6 +21,8 @@ use watch::units::{Duration, Size};
 
 pub use address::{AddressError, Reached, read_address};
 pub use backend::BackendSettings;
+pub use eject::EjectSettings;
+pub use pool::{MAIN, PoolSettings};
 pub use user::UserSettings;
 pub use validate::SettingsError;
 
@@ -47,7 +51,7 @@ pub struct Settings {
     /// Let clients from beyond this machine connect without TLS. Their passwords, keys and values
     /// can then be read on the way.
     pub allow_cleartext: bool,
-    /// Client connections at once, all workers together. One more hears
+    /// Client connections at once, all workers and pools together. One more hears
     /// `-ERR max number of clients reached` and is closed.
     pub max_connections: usize,
     /// Which server a key belongs to: `ketama`, `modula`, `random` or `jump`.
@@ -59,6 +63,8 @@ pub struct Settings {
     pub hash_tag: Option<String>,
     /// How many databases clients may `SELECT`. It must not be more than the servers have.
     pub databases: u32,
+    /// The database in which clients begin.
+    pub database: u32,
     /// How long an answer may take, from when the command came. Its client then hears an error
     /// that says whether the command may have run. Commands that block wait as long as they say.
     pub timeout: Duration,
@@ -87,11 +93,19 @@ pub struct Settings {
     pub max_waiting: Size,
     /// Bytes of answers that a client has not taken, at which it is closed.
     pub max_unread: Size,
+    /// The keys of a server that fails go to the others until it is tried again. For caches: a key
+    /// that is written meanwhile is not found once the server is back, and what the server had
+    /// before is. Without this table a server keeps its keys, and their commands fail.
+    pub eject: Option<EjectSettings>,
     /// Who may log in. Without any, whoever reaches the address is let in, and nobody is an
     /// administrator.
     pub user: Vec<UserSettings>,
     /// The servers.
     pub backend: Vec<BackendSettings>,
+    /// More pools: each is servers that share keys, and where their clients connect. What one does
+    /// not say is as in `[redis]`, but for addresses and servers. `[redis]` is a pool itself only
+    /// where it has a `[[redis.backend]]`, or there are no others.
+    pub pool: Vec<PoolSettings>,
 }
 
 impl Default for Settings {
@@ -107,6 +121,7 @@ impl Default for Settings {
             hash: Hash::Fnv1a64,
             hash_tag: None,
             databases: 16,
+            database: 0,
             timeout: Duration::from_secs(5),
             idle_timeout: Duration::from_secs(0),
             read_timeout: Duration::from_secs(60),
@@ -119,8 +134,10 @@ impl Default for Settings {
             max_value: Size::from_mib(512),
             max_waiting: Size::from_mib(64),
             max_unread: Size::from_mib(64),
+            eject: None,
             user: Vec::new(),
             backend: Vec::new(),
+            pool: Vec::new(),
         }
     }
 }
@@ -148,8 +165,13 @@ impl Settings {
         self.hash_tag.as_ref()?.as_bytes().try_into().ok()
     }
 
-    /// The keys that differ and have no effect before a restart.
-    pub fn fixed(&self, wanted: &Self) -> Vec<String> {
+    /// The keys of a pool that differ and have no effect before a restart.
+    pub fn fixed(&self, pool: &str, wanted: &Self) -> Vec<String> {
+        let at = match pool {
+            MAIN => MAIN.to_owned(),
+            pool => format!("{MAIN}.pool {pool:?} "),
+        };
+        let dot = if pool == MAIN { "." } else { "" };
         let ring = self.distribution != wanted.distribution
             || self.hash != wanted.hash
             || self.hash_tag != wanted.hash_tag;
@@ -160,9 +182,9 @@ impl Settings {
             self.tls != wanted.tls,
         ];
         let named = READ_AT_START.iter().zip(differ).filter(|(_, differs)| *differs);
-        let named = named.map(|(key, _)| format!("redis.{key}"));
+        let named = named.map(|(key, _)| format!("{at}{dot}{key}"));
         let placed = (ring || self.backend != wanted.backend)
-            .then(|| "[[redis.backend]], or what places keys on them,".to_owned());
+            .then(|| format!("{at}{dot}backend, or what places keys on them,"));
         named.chain(placed).collect()
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What goes on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// Clients connected now.
     pub connections: u64,
@@ -15,17 +15,23 @@ pub struct Status {
     pub refused: u64,
     /// Connections to all servers that could not be opened since the start.
     pub failed_connections: u64,
-    /// The servers.
+    /// The servers of all pools.
     pub backends: Vec<Backend>,
 }
 
 /// A server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Backend {
+    /// Its pool; `redis` is the one of `[redis]` itself.
+    pub pool: String,
     /// Its name.
     pub name: String,
     /// Where it is.
     pub url: String,
     /// Its share of the keys, in proportion to the others.
     pub weight: u32,
+    /// For how many seconds it is ejected still, where it is.
+    pub ejected_seconds: Option<f64>,
+    /// What was wrong with it last, where it was not reached since.
+    pub wrong: Option<String>,
 }

@@ -73,9 +73,14 @@ fn plan(settings: &Settings) -> Vec<(&'static str, String)> {
         under("ask", postgres::backends(sql));
     }
     if let Some(keys) = &settings.redis {
-        under("let in", redis::users(keys));
-        under("place", redis::placement(keys));
-        under("ask", redis::backends(keys));
+        for (name, pool) in keys.pools() {
+            if !keys.pool.is_empty() {
+                under("in the pool", vec![name]);
+            }
+            under("let in", redis::users(&pool));
+            under("place", redis::placement(&pool));
+            under("ask", redis::backends(&pool));
+        }
     }
     under("run", vec![format!("{} workers", settings.worker_count())]);
     lines

@@ -1,13 +1,11 @@
 //! Which server a key is on: beside a running nutcracker before the same servers.
 
 use std::fmt::Write as _;
-use std::process::Command;
 
 use rig::places;
-use rig::process::Process;
 use rig::redis::{Redis, RedisClient};
 
-use super::scene::weir;
+use super::scene::{nutcracker, weir};
 
 #[test]
 fn what_twemproxy_has_written_is_found_and_the_other_way_round() {
@@ -17,8 +15,7 @@ fn what_twemproxy_has_written_is_found_and_the_other_way_round() {
         let lines =
             format!("distribution = {distribution:?}\nhash = {hash:?}\nhash-tag = \"{{}}\"");
         let weir = weir(&servers, &lines, "");
-        let (dir, address, stats) =
-            (places::directory(), places::free_address(), places::free_address());
+        let (dir, address) = (places::directory(), places::free_address());
         let mut text = format!(
             "pool:\n  listen: {address}\n  redis: true\n  hash: {hash}\n  hash_tag: \"{{}}\"\n  \
              distribution: {distribution}\n  servers:\n"
@@ -26,12 +23,7 @@ fn what_twemproxy_has_written_is_found_and_the_other_way_round() {
         for (n, server) in servers.iter().enumerate() {
             let _ = writeln!(text, "   - {}:1 s{n}", server.address);
         }
-        let file = dir.path().join("nutcracker.yml");
-        std::fs::write(&file, text).unwrap();
-        let mut command = Command::new(places::need("nutcracker"));
-        command.args(["-a", "127.0.0.1", "-s", &stats.port().to_string(), "-c"]).arg(&file);
-        let mut process = Process::start("nutcracker", &mut command, &dir.path().join("log"));
-        process.wait_ready(|| RedisClient::try_connect(address).is_ok());
+        let _nutcracker = nutcracker(dir.path(), &text, address);
         let (mut through, mut beside) =
             (RedisClient::connect(weir.redis), RedisClient::connect(address));
         for n in 0..500 {

@@ -1,7 +1,12 @@
 //! Weir before servers.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
 
+use rig::places;
+use rig::process::Process;
 use rig::redis::{Redis, RedisClient};
 use rig::weir::{Setup, Weir};
 
@@ -44,4 +49,15 @@ pub fn key_on(servers: &[&Redis], weir: &Weir, wanted: usize) -> String {
         servers[wanted].client().ask(&["EXISTS", key]) == ":1"
     };
     found.find(is_there).expect("each server has some of the keys")
+}
+
+/// twemproxy with this `nutcracker.yml`, which listens at `address` among others.
+pub fn nutcracker(dir: &Path, text: &str, address: SocketAddr) -> Process {
+    let (file, stats) = (dir.join("nutcracker.yml"), places::free_address());
+    std::fs::write(&file, text).unwrap();
+    let mut command = Command::new(places::need("nutcracker"));
+    command.args(["-a", "127.0.0.1", "-s", &stats.port().to_string(), "-c"]).arg(&file);
+    let mut process = Process::start("nutcracker", &mut command, &dir.join("nutcracker.log"));
+    process.wait_ready(|| RedisClient::try_connect(address).is_ok());
+    process
 }

@@ -234,9 +234,13 @@ impl<S: Service> Fabric<S> {
             let (handle, driver) = lane::start(leased, protocol, limits, scratch, deliverer);
             let lane = Rc::new(Lane::<S> { handle, known: Rc::new(known), opened: Instant::now() });
             group.opened(Rc::clone(&lane));
+            let service = Rc::clone(&fabric.service);
             // What is known of the fabric must not keep it from ending.
             drop(fabric);
             let ended = driver.await;
+            if matches!(ended.why, Why::Eof | Why::Failed(_)) && !ended.orphans.is_empty() {
+                service.lost(server);
+            }
             group.ended(&lane);
             for orphan in ended.orphans {
                 orphan.ticket.orphaned(orphan.fate);

@@ -25,7 +25,10 @@ impl Server {
             let count = self.put_login(&mut out, place);
             let replies = connection.ask(&out, count).await.map_err(|error| said(&error))?;
             match refusal(&replies) {
-                Some(words) => Err(ServerError(format!("it refuses Weir: {words}").into())),
+                Some(words) => {
+                    let words = format!("it refuses Weir: {words}").into();
+                    Err(ServerError { words, is_refusal: true })
+                }
                 None => Ok(connection),
             }
         };
@@ -33,7 +36,7 @@ impl Server {
             Ok(opened) => opened,
             Err(_) => {
                 let limit = self.target.connect_timeout;
-                Err(ServerError(format!("no connection within {limit:?}").into()))
+                Err(said(&format_args!("no connection within {limit:?}")))
             }
         }
     }
@@ -64,7 +67,7 @@ impl Server {
 }
 
 fn said(error: &dyn fmt::Display) -> ServerError {
-    ServerError(error.to_string().into())
+    ServerError { words: error.to_string().into(), is_refusal: false }
 }
 
 /// The first error among replies, in the server's words.

@@ -32,6 +32,7 @@ impl Session {
         let key = coming.command.get(1)?;
         let rest = total.checked_sub(bytes.len() as u64).filter(|rest| *rest > 0)?;
         let goes = fits && is_plain && self.transaction.is_none();
+        self.front.look();
         goes.then(|| (self.front.server_of(key), rest))
     }
 }

@@ -63,7 +63,7 @@ impl Session {
             "INFO" => put_bulk(&mut out, self.info().as_bytes()),
             "CONFIG" => self.config(command, &mut out)?,
             "COMMAND" => {
-                self.ask_one(0, true, command, client);
+                self.ask_one(self.front.any_server(), true, command, client);
                 return Ok(());
             }
             _ => return Err("ERR This instance has cluster support disabled".to_owned()),

@@ -22,6 +22,8 @@ fn what_cannot_work_is_refused_with_what_to_write() {
         ("hash-tag = \"{\"", "two characters"),
         ("timeout = \"0\"", "must not be 0"),
         ("lanes = 0", "at least 1"),
+        ("database = 16", "less than databases"),
+        ("eject = { failures = 0 }", "at least 1"),
         ("pool-size = 1", "more than lanes"),
         ("[[user]]\nname = \"a\"", "needs password"),
         ("[[user]]\nname = \"a\"\npassword-sha256 = \"12\"", "64 hexadecimal digits"),
@@ -59,4 +61,48 @@ fn a_password_is_known_by_its_digest() {
                 \"c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2\"";
     let settings: Settings = toml::from_str(text).unwrap();
     assert_eq!(settings.user[0].digest(), settings.user[1].digest());
+}
+
+#[test]
+fn a_pool_has_what_it_does_not_say_from_the_table_above_it() {
+    let pool = |name: &str, lines: &str| {
+        format!(
+            "[[pool]]\nname = {name:?}\nlisten = \"127.0.0.1:1\"\n{lines}\n\
+             [[pool.backend]]\nname = \"a\"\nurl = \"redis://127.0.0.1:6380\"\n"
+        )
+    };
+    let above = "timeout = \"1s\"\nhash = \"md5\"\n[[user]]\nname = \"ann\"\npassword = \"x\"\n";
+    let text = format!("{above}{}{}", pool("a", "hash = \"crc16\""), pool("b", "timeout = \"2s\""));
+    let settings: Settings = toml::from_str(&text).unwrap();
+    settings.validate().unwrap();
+    let pools = settings.pools();
+    let [(a, first), (b, second)] = &pools[..] else { panic!("two pools, and none above them") };
+    assert_eq!([a, b], ["a", "b"]);
+    assert_eq!([first.hash.name(), second.hash.name()], ["crc16", "md5"]);
+    assert_eq!([&first.timeout, &second.timeout].map(|of| of.get().as_secs()), [1, 2]);
+    assert_eq!(
+        (first.user.len(), second.backend.len(), settings.all_backends().count()),
+        (1, 1, 2)
+    );
+    assert_eq!(settings.all_users().count(), 1);
+
+    let with = format!("{BACKEND}{}", pool("redis", ""));
+    let with: Settings = toml::from_str(&with).unwrap();
+    assert_eq!(with.pools().len(), 2);
+    assert!(with.validate().unwrap_err().to_string().contains("no other has"));
+    let lost: Settings =
+        toml::from_str(&format!("listen = \"127.0.0.1:9\"\n{}", pool("a", ""))).unwrap();
+    assert!(lost.validate().unwrap_err().to_string().contains("need a [[redis.backend]]"));
+    let nowhere = pool("a", "").replace("listen = \"127.0.0.1:1\"\n", "");
+    let nowhere: Settings = toml::from_str(&nowhere).unwrap();
+    let said = nowhere.validate().unwrap_err().to_string();
+    assert!(said.starts_with("redis.pool \"a\" listen: needs an address"), "{said}");
+}
+
+#[test]
+fn what_a_pool_needs_a_restart_for_is_named_with_it() {
+    let settings: Settings = toml::from_str(BACKEND).unwrap();
+    let wanted = Settings { unix_socket_mode: "0700".into(), ..settings.clone() };
+    assert_eq!(settings.fixed("redis", &wanted), ["redis.unix-socket-mode"]);
+    assert_eq!(settings.fixed("a", &wanted), ["redis.pool \"a\" unix-socket-mode"]);
 }

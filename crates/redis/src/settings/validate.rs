@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Settings, read_address};
+use super::{MAIN, Settings, read_address};
 
 /// What is wrong with the gateway's settings: where, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +26,27 @@ impl Settings {
     /// # Errors
     /// The first thing found wrong.
     pub fn validate(&self) -> Checked {
+        let is_pool = self.pool.is_empty() || !self.backend.is_empty();
+        if !is_pool && (self.listen != Self::default().listen || !self.unix_sockets.is_empty()) {
+            let what = "and unix-sockets of [redis] itself need a [[redis.backend]]; write them \
+                        below [[redis.pool]]";
+            return wrong("listen", what);
+        }
+        let mut names = HashSet::new();
+        for (name, pool) in self.pools() {
+            let at = |error: SettingsError| match name.as_str() {
+                MAIN => error,
+                name => SettingsError { at: format!("pool {name:?} {}", error.at), ..error },
+            };
+            pool.validate_pool().map_err(at)?;
+            if name.is_empty() || !names.insert(name.clone()) {
+                return wrong(format!("pool {name:?}"), "needs a name that no other has");
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_pool(&self) -> Checked {
         self.validate_listeners()?;
         self.validate_limits()?;
         self.validate_users()?;
@@ -66,6 +87,12 @@ impl Settings {
         ];
         if let Some((at, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
             return wrong(at, "must be at least 1");
+        }
+        if self.database >= self.databases {
+            return wrong("database", "must be less than databases: they count from 0");
+        }
+        if self.eject.as_ref().is_some_and(|eject| eject.failures == 0) {
+            return wrong("eject.failures", "must be at least 1");
         }
         if self.pool_size <= self.lanes {
             return wrong("pool-size", "must be more than lanes: they count, too");

@@ -4,6 +4,10 @@ use redis::settings::Settings;
 
 /// Where clients are taken.
 pub fn listeners(settings: &Settings) -> Vec<String> {
+    settings.pools().iter().flat_map(|(_, pool)| pool_listeners(pool)).collect()
+}
+
+fn pool_listeners(settings: &Settings) -> Vec<String> {
     let scheme = if settings.tls.is_some() { "rediss" } else { "redis" };
     let tcp = settings.listen.iter().map(|at| format!("on {scheme}://{at} for Redis clients"));
     let unix = settings.unix_sockets.iter();
@@ -36,7 +40,13 @@ pub fn placement(settings: &Settings) -> Vec<String> {
     let tag = settings.hash_tag.as_ref();
     let tag = tag.map_or_else(String::new, |tag| format!(", by what is between {tag:?}"));
     let count = settings.backend.len();
-    vec![format!("keys on {count} Redis servers by {distribution} and {hash}{tag}")]
+    let mut facts =
+        vec![format!("keys on {count} Redis servers by {distribution} and {hash}{tag}")];
+    if let Some(eject) = &settings.eject {
+        let (failures, retry) = (eject.failures, eject.retry);
+        facts.push(format!("those of a server that fails {failures} times elsewhere for {retry}"));
+    }
+    facts
 }
 
 /// The servers.

@@ -137,8 +137,7 @@ fn addresses(settings: &Settings, found: &mut Found) {
     let http = http.map(|address| ("influx.listen", *address));
     let sql = settings.postgres.iter().flat_map(|postgres| &postgres.listen);
     let sql = sql.map(|address| ("postgres.listen", *address));
-    let keys = settings.redis.iter().flat_map(|redis| &redis.listen);
-    let keys = keys.map(|address| ("redis.listen", *address));
+    let keys = settings.redis.iter().flat_map(redis::listeners);
     let all = admin.into_iter().chain(http).chain(sql).chain(keys);
     for (key, address) in all.filter(|(_, at)| at.port() != 0) {
         if let Some(other) = taken.insert(address, key) {

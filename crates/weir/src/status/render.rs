@@ -144,10 +144,19 @@ fn redis_shown(status: &redis::status::Status, f: &mut fmt::Formatter<'_>) -> fm
         count(status.refused),
     )?;
     writeln!(f)?;
-    let row =
-        |of: &redis::status::Backend| vec![of.name.clone(), of.url.clone(), of.weight.to_string()];
+    let row = |of: &redis::status::Backend| {
+        let state = match (of.ejected_seconds, &of.wrong) {
+            (Some(left), _) => format!("ejected for {}", seconds(left)),
+            (None, Some(_)) => "failing".to_owned(),
+            (None, None) => "ok".to_owned(),
+        };
+        vec![of.pool.clone(), of.name.clone(), of.url.clone(), of.weight.to_string(), state]
+    };
     let rows: Vec<_> = status.backends.iter().map(row).collect();
-    table::write(f, &["server", "address", "weight"], &rows, 2, |_| None)
+    table::write(f, &["pool", "server", "address", "weight", "state"], &rows, 3, |row| {
+        let words = status.backends.get(row)?.wrong.as_ref()?;
+        Some(words.replace('\n', " "))
+    })
 }
 
 impl fmt::Display for Journal {

@@ -1,8 +1,9 @@
 //! The files that `[redis]` names, its secrets, and what strangers could do.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use redis::settings::Settings;
+use redis::settings::{MAIN, Settings};
 
 use super::Found;
 
@@ -13,8 +14,8 @@ pub fn files(settings: &Settings) -> Vec<(String, &PathBuf)> {
         named.push(("redis.tls.certificate".to_owned(), Some(&tls.certificate)));
         named.push(("redis.tls.key".to_owned(), Some(&tls.key)));
     }
-    for backend in &settings.backend {
-        let of = |key: &str| format!("redis.backend {:?} {key}", backend.name);
+    for (at, backend) in settings.all_backends() {
+        let of = |key: &str| format!("redis.{at} {key}");
         named.push((of("password-file"), backend.password_file.as_ref()));
         named.push((of("ca"), backend.ca.as_ref()));
     }
@@ -28,17 +29,30 @@ pub fn certificates(settings: &Settings, found: &mut Found) {
     {
         found.wrong(format!("redis.tls: {error}"));
     }
-    for backend in &settings.backend {
+    for (at, backend) in settings.all_backends() {
         if let Some(authorities) = &backend.ca
             && let Err(error) = flow::tls::client_config(Some(authorities), false)
         {
-            found.wrong(format!("redis.backend {:?} ca: {error}", backend.name));
+            found.wrong(format!("redis.{at} ca: {error}"));
         }
     }
 }
 
+/// Where the clients of all pools connect over TCP.
+pub fn listeners(settings: &Settings) -> Vec<(&'static str, SocketAddr)> {
+    let at = |(name, pool): (String, Settings)| {
+        let key = if name == MAIN { "redis.listen" } else { "redis.pool.listen" };
+        pool.listen.into_iter().map(move |address| (key, address))
+    };
+    settings.pools().into_iter().flat_map(at).collect()
+}
+
 /// What strangers could read or do.
 pub fn exposure(settings: &Settings, found: &mut Found) {
+    settings.pools().iter().for_each(|(_, pool)| pool_exposure(pool, found));
+}
+
+fn pool_exposure(settings: &Settings, found: &mut Found) {
     for address in settings.listen.iter().filter(|address| !address.ip().is_loopback()) {
         if settings.user.is_empty() {
             found.doubtful(format!(
@@ -57,6 +71,6 @@ pub fn exposure(settings: &Settings, found: &mut Found) {
 
 /// Whether passwords stand in the file.
 pub fn holds_secrets(settings: &Settings) -> bool {
-    settings.backend.iter().any(|of| !of.password.is_empty())
-        || settings.user.iter().any(|of| !of.password.is_empty())
+    settings.all_backends().any(|(_, of)| !of.password.is_empty())
+        || settings.all_users().any(|of| !of.password.is_empty())
 }

@@ -1,0 +1,207 @@
+//! One pool: the servers that keys are spread over, who may use them, and what each worker has of
+//! it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use flow::front::Calls;
+use flow::pool::Counts;
+use flow::service::{self, Fabric};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use watch::metrics::Registry;
+
+use crate::front::{Front, InForce, Placing};
+use crate::health::Health;
+use crate::metrics::Metrics;
+use crate::server::{Server, Servers};
+use crate::settings::{EjectSettings, Settings};
+use crate::status;
+
+/// After how long a connection is closed that nobody has used.
+const IDLE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Within a stop, how long clients may take to come to an end.
+const DRAIN: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// What another thread has a worker do.
+type Call = Box<dyn FnOnce(&Rc<Fabric<Servers>>) + Send>;
+
+/// What in a pool's settings, or in the files that they name, stands in the way.
+#[derive(Debug, thiserror::Error)]
+#[error("redis: pool {pool:?}: {what}")]
+pub struct PoolError {
+    pool: String,
+    what: String,
+}
+
+/// A pool of one process.
+pub struct Pool {
+    /// Its name.
+    pub name: String,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Where connections to its servers are counted.
+    pub counts: Counts,
+    settings: ArcSwap<Settings>,
+    in_force: Arc<ArcSwap<InForce>>,
+    servers: Vec<Server>,
+    placing: Placing,
+    health: Arc<Health>,
+    calls: Calls<Call>,
+}
+
+impl Pool {
+    /// Makes ready to serve a pool. No server is asked for anything yet.
+    ///
+    /// # Errors
+    /// What in the settings stands in the way.
+    pub fn open(name: &str, settings: Settings, registry: &Registry) -> Result<Self, PoolError> {
+        let wrong = |what: String| PoolError { pool: name.to_owned(), what };
+        let servers: Result<Vec<Server>, String> =
+            settings.backend.iter().map(Server::new).collect();
+        let servers = servers.map_err(wrong)?;
+        let placing = Placing::new(&settings);
+        let placing =
+            placing.ok_or_else(|| wrong("the weights leave no server any key".to_owned()))?;
+        let names: Vec<&str> = settings.backend.iter().map(|of| of.name.as_str()).collect();
+        let rule = settings.eject.as_ref().map(EjectSettings::rule);
+        Ok(Self {
+            name: name.to_owned(),
+            metrics: Metrics::new(name, registry),
+            counts: counts(name, registry),
+            health: Arc::new(Health::new(name, &names, rule, registry)),
+            in_force: Arc::new(ArcSwap::from_pointee(InForce::new(&settings))),
+            settings: ArcSwap::from_pointee(settings),
+            servers,
+            placing,
+            calls: Calls::default(),
+        })
+    }
+
+    /// Its settings, as they are in force.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.load_full()
+    }
+
+    /// What the clients of a worker share, and the task that hears what other threads want there,
+    /// which ends after [`leave`](Self::leave).
+    pub fn attend(&self, worker: &flow::Worker) -> (Rc<Front>, JoinHandle<()>) {
+        let mut calls = self.calls.attend(worker.index);
+        let front = Rc::new(self.front(worker));
+        let fabric = Rc::clone(&front.fabric);
+        let attending = tokio::task::spawn_local(async move {
+            while let Some(call) = calls.recv().await {
+                call(&fabric);
+            }
+        });
+        (front, attending)
+    }
+
+    /// A worker serves it no more.
+    pub fn leave(&self, worker: usize) {
+        self.calls.leave(worker);
+    }
+
+    fn front(&self, worker: &flow::Worker) -> Front {
+        let servers = Servers::new(self.servers.clone(), Arc::clone(&self.health), worker.index);
+        let running = fabric(&self.settings());
+        let scratch = worker.connections.scratch().clone();
+        Front::new(
+            Fabric::new(servers, running, scratch, self.counts.clone()),
+            Arc::clone(&self.in_force),
+            self.metrics.clone(),
+            worker.index,
+            Arc::clone(&self.health),
+            self.placing.clone(),
+        )
+    }
+
+    /// Puts in force what can be while it serves; gives the keys that need a restart.
+    pub fn put_in_force(&self, wanted: Settings) -> Vec<String> {
+        self.in_force.store(Arc::new(InForce::new(&wanted)));
+        self.health.set_rule(wanted.eject.as_ref().map(EjectSettings::rule));
+        let running = fabric(&wanted);
+        drop(self.calls.asked_all(|done: oneshot::Sender<()>| {
+            let running = running.clone();
+            let call: Call = Box::new(move |fabric| {
+                fabric.set_settings(running);
+                let _ = done.send(());
+            });
+            call
+        }));
+        let former = self.settings.load();
+        let fixed = former.fixed(&self.name, &wanted);
+        // What needs a restart stays as it runs, so that it is named again until there was one.
+        let mut running = wanted;
+        former.keep_fixed(&mut running);
+        self.settings.store(Arc::new(running));
+        fixed
+    }
+
+    /// Its servers, as they are.
+    pub fn backends(&self) -> Vec<status::Backend> {
+        let settings = self.settings();
+        let backend = |(server, of): (usize, &crate::settings::BackendSettings)| {
+            let state = self.health.state(server);
+            status::Backend {
+                pool: self.name.clone(),
+                name: of.name.clone(),
+                url: of.url.clone(),
+                weight: of.weight,
+                ejected_seconds: state.ejected.map(|of| of.as_secs_f64()),
+                wrong: state.wrong,
+            }
+        };
+        settings.backend.iter().enumerate().map(backend).collect()
+    }
+}
+
+/// Where connections to the servers of a pool are counted.
+fn counts(pool: &str, registry: &Registry) -> Counts {
+    let labels = [("pool", pool)];
+    let count = |what: &str, help: &str| {
+        registry.counter(&format!("weir_redis_server_connections_{what}_total"), help, &labels)
+    };
+    Counts {
+        waited: registry.histogram(
+            "weir_redis_lease_wait_seconds",
+            "How long was waited for a connection to a Redis server.",
+            &labels,
+        ),
+        opened: count("opened", "Connections to Redis servers that were opened."),
+        closed: count("closed", "Connections to Redis servers that were closed."),
+        failed: count("failed", "Connections to Redis servers that could not be opened."),
+    }
+}
+
+/// How a worker's fabric is run.
+fn fabric(settings: &Settings) -> service::Settings {
+    let timeout = settings.timeout.get();
+    let lanes = flow::lanes::Limits {
+        count: settings.lanes,
+        depth: settings.lane_depth,
+        head_max: timeout,
+        head_limit: timeout,
+    };
+    service::Settings {
+        lanes,
+        lane: flow::lane::Limits {
+            depth: lanes.depth,
+            patience: settings.patience.get(),
+            ..flow::lane::Limits::default()
+        },
+        pool: flow::pool::Settings {
+            size_max: settings.pool_size,
+            idle_time: Some(IDLE),
+            age: None,
+            ..flow::pool::Settings::default()
+        },
+        timeout,
+        drain: DRAIN,
+        waiting: settings.max_waiting.len(),
+        spill: settings.max_unread.len(),
+        request: settings.max_command.len(),
+    }
+}
