@@ -1,12 +1,17 @@
-//! Any `nutcracker.yml`: it is read or refused, and each pool that is read has a server for a key.
+//! Any `nutcracker.yml`: it is read or refused, each pool that is read has a server for a key, and
+//! Weir's own configuration can be made of all.
 #![no_main]
 
+use std::path::Path;
+
 use libfuzzer_sys::fuzz_target;
-use redis::migrate::{Server, nutcracker};
+use redis::migrate::{Server, nutcracker, toml};
 use redis::placement::{Member, Ring, tagged};
 
 fuzz_target!(|file: &[u8]| {
-    for pool in nutcracker(file).unwrap_or_default() {
+    let pools = nutcracker(file).unwrap_or_default();
+    assert!(toml(Path::new("nutcracker.yml"), &pools).contains("[redis]"));
+    for pool in pools {
         let names: Vec<String> = pool.servers.iter().map(Server::placed_as).collect();
         let members: Vec<Member<'_>> = names
             .iter()

@@ -6,8 +6,9 @@
 //! that nutcracker does not know is an error.
 //!
 //! The one path: `yaml` cuts the file into pools, keys and lines of text, `pool` gives each key its
-//! meaning, and `server` reads addresses.
+//! meaning, `server` reads addresses, and `draft` says the same as TOML.
 
+mod draft;
 mod pool;
 mod server;
 #[cfg(test)]
@@ -16,6 +17,7 @@ mod yaml;
 
 use std::collections::{HashMap, HashSet};
 
+pub use draft::toml;
 pub use pool::Pool;
 pub use server::{Listen, Server};
 

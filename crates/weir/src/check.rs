@@ -20,20 +20,32 @@ pub fn run(wanted: &ConfigFile, out: &mut dyn Write) -> Result<u8, Failure> {
     Ok(DONE)
 }
 
-/// Prints what a `pgbouncer.ini` means as TOML; what is still to be done about it goes to standard
-/// error.
-pub fn from_pgbouncer(file: &Path, out: &mut dyn Write) -> Result<u8, Failure> {
-    let read = |path: &Path| {
-        // A comment in an old encoding is no reason to stop.
-        std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let toml = ::postgres::migrate::pgbouncer(file, &read).map_err(Failure::other)?;
+/// Prints what a `pgbouncer.ini` or `nutcracker.yml` means as TOML; what is still to be done about
+/// it goes to standard error.
+pub fn from_other(file: &Path, out: &mut dyn Write) -> Result<u8, Failure> {
+    let is_yaml = file.extension().is_some_and(|of| of == "yml" || of == "yaml");
+    let toml = if is_yaml { from_nutcracker(file)? } else { from_pgbouncer(file)? };
     out.write_all(toml.as_bytes())?;
     let problems = config::problems(&toml);
     for problem in &problems {
         exit::note(problem);
     }
     Ok(if problems.is_empty() { DONE } else { BAD_NEWS })
+}
+
+fn from_pgbouncer(file: &Path) -> Result<String, Failure> {
+    let read = |path: &Path| {
+        // A comment in an old encoding is no reason to stop.
+        std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    };
+    ::postgres::migrate::pgbouncer(file, &read).map_err(Failure::other)
+}
+
+fn from_nutcracker(file: &Path) -> Result<String, Failure> {
+    let at = |what: &dyn std::fmt::Display| Failure::other(format!("{}: {what}", file.display()));
+    let bytes = std::fs::read(file).map_err(|error| at(&error))?;
+    let pools = ::redis::migrate::nutcracker(&bytes).map_err(|error| at(&error))?;
+    Ok(::redis::migrate::toml(file, &pools))
 }
 
 fn render(loaded: &Loaded) -> io::Result<String> {

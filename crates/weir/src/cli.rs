@@ -51,13 +51,15 @@ Examples:
 Examples:
   weir check --config /etc/weir/weir.toml
   weir check && systemctl reload weir
-  weir check --from /etc/pgbouncer/pgbouncer.ini > weir.toml")]
+  weir check --from /etc/pgbouncer/pgbouncer.ini > weir.toml
+  weir check --from /etc/nutcracker/nutcracker.yml > weir.toml")]
     Check {
         #[command(flatten)]
         config: ConfigFile,
-        /// Print the TOML that means what this configuration of PgBouncer means, with what it has
-        /// no equivalent for; passwords of its user list are printed, too
-        #[arg(long, value_name = "PGBOUNCER.INI", conflicts_with = "config")]
+        /// Print the TOML that means what this configuration of PgBouncer, or of twemproxy where
+        /// its name ends in .yml or .yaml, means, with what it has no equivalent for; passwords
+        /// are printed, too
+        #[arg(long, value_name = "FILE", conflicts_with = "config")]
         from: Option<PathBuf>,
     },
     /// Ask a running gateway how it is: backends, backlog, dead letters, room in the journal
@@ -146,7 +148,7 @@ impl Weir {
         umask(Mode::RWXG | Mode::RWXO);
         match self.command {
             Command::Serve { config } => serve::run(&config),
-            Command::Check { from: Some(file), .. } => check::from_pgbouncer(&file, out),
+            Command::Check { from: Some(file), .. } => check::from_other(&file, out),
             Command::Check { config, from: None } => check::run(&config, out),
             Command::Status(command) => status::run(&command, out),
             Command::Query(command) => query::run(&command, out),

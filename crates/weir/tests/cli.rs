@@ -131,6 +131,30 @@ fn check_names_what_is_wrong_with_its_line() {
 }
 
 #[test]
+fn what_nutcracker_did_weir_can_do() {
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../redis/src/migrate/fixtures/all.yml");
+    let called = weir(&["check", "--from", fixture]);
+    assert_eq!((called.code, called.err.as_str()), (0, ""));
+    let dir = configured(&called.out);
+    let called = weir_in(dir.path(), &["check"], "");
+    assert_eq!(called.code, 0, "{}", called.err);
+    for words in ["redis://127.0.0.1:22121 for Redis clients", "in the pool    sessions"] {
+        assert!(called.out.contains(words), "{words} in {}", called.out);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("nutcracker.yml");
+    std::fs::write(&file, "p:\n  listen: cache:1\n  redis: true\n  servers:\n   - a:1:1\n")
+        .unwrap();
+    let called = weir(&["check", "--from", file.to_str().unwrap()]);
+    assert_eq!(called.code, 3, "{}", called.out);
+    assert!(called.err.contains("redis.pool \"p\" listen: needs an address"), "{}", called.err);
+    std::fs::write(&file, "p:\n  listen: 127.0.0.1:1\n  servers: {}\n").unwrap();
+    let called = weir(&["check", "--from", file.to_str().unwrap()]);
+    assert_eq!((called.code, called.out.as_str()), (1, ""));
+    assert!(called.err.contains("line 3"), "{}", called.err);
+}
+
+#[test]
 fn what_pgbouncer_did_weir_can_do() {
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../postgres/src/migrate/fixtures");
     for name in ["container.ini", "trusting.ini"] {

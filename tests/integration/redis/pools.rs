@@ -1,10 +1,14 @@
-//! Several pools in one file.
+//! Several pools in one file, and the way to them from twemproxy.
 
 use std::net::SocketAddr;
+use std::process::Command;
 
 use rig::places;
 use rig::redis::{Redis, RedisClient};
+use rig::wait;
 use rig::weir::Setup;
+
+use super::scene::nutcracker;
 
 /// Two pools that are alike but for their servers, users and hashes.
 fn tables(first: &Redis, second: &Redis, other: SocketAddr) -> String {
@@ -61,4 +65,45 @@ fn each_pool_has_its_own_servers_users_and_database() {
     weir.reload();
     weir.wait_log("redis.pool \\\"three\\\", which is new,");
     assert_eq!([ann.line("GET k"), bob.line("GET k")], ["$1 1", "$1 2"]);
+}
+
+#[test]
+fn what_nutcracker_had_written_is_found_with_the_configuration_that_was_made_of_its_own() {
+    let servers = [Redis::start(), Redis::start(), Redis::start()];
+    let [one, two, three] = servers.each_ref().map(|server| server.address);
+    let [first, second] = [places::free_address(), places::free_address()];
+    let dir = places::directory();
+    let text = format!(
+        "cache:\n  listen: {first}\n  redis: true\n  timeout: 900\n  auto_eject_hosts: true\n  \
+         servers:\n   - {one}:1 a\n   - {two}:2\n\
+         sessions:\n  listen: {second}\n  redis: true\n  redis_db: 1\n  hash: md5\n  \
+         distribution: modula\n  servers:\n   - {three}:1\n"
+    );
+    let pools = [(first, "cache"), (second, "sessions")];
+    let keys: Vec<String> = (0..200).map(|n| format!("key:{n}")).collect();
+    let mut before = nutcracker(dir.path(), &text, first);
+    for (address, name) in pools {
+        let mut client = RedisClient::connect(address);
+        for key in &keys {
+            assert_eq!(client.ask(&["SET", key, name]), "+OK");
+        }
+    }
+    before.terminate(wait::LONG);
+
+    let mut command = Command::new(places::weir());
+    command.arg("check").arg("--from").arg(dir.path().join("nutcracker.yml"));
+    let output = command.output().unwrap();
+    let toml = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{toml}");
+    let weir = Setup::new().embedded().table(&toml).start();
+    for (address, name) in pools {
+        let mut client = RedisClient::connect(address);
+        for key in &keys {
+            assert_eq!(client.ask(&["GET", key]), format!("${} {name}", name.len()), "{key}");
+        }
+    }
+    let said = weir.must_run(&["check"]);
+    for words in ["in the pool    cache", "in the pool    sessions", "2 times elsewhere for 30s"] {
+        assert!(said.contains(words), "{words} in\n{said}");
+    }
 }

@@ -1,8 +1,11 @@
+use std::path::Path;
+
 use proptest::prelude::*;
 use watch::secret::Secret;
 
-use super::{FILE_BYTES_MAX, Listen, NutcrackerError, Pool, Server, nutcracker};
+use super::{FILE_BYTES_MAX, Listen, NutcrackerError, Pool, Server, nutcracker, toml};
 use crate::placement::{Distribution, Hash};
+use crate::settings::Settings;
 
 const ALL: &str = include_str!("fixtures/all.yml");
 
@@ -195,5 +198,137 @@ proptest! {
         let end = (start + cut).min(text.len());
         text.replace_range(start..end, &put);
         let _ = nutcracker(text.as_bytes());
+    }
+}
+
+/// The TOML for a file, and what Weir reads in it.
+fn migrated(file: &str) -> (String, Settings) {
+    let pools = nutcracker(file.as_bytes()).unwrap();
+    let text = toml(Path::new("nutcracker.yml"), &pools);
+    let table = text.replace("[redis]", "").replace("[redis.", "[").replace("[[redis.", "[[");
+    let settings = ::toml::from_str(&table).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    (text, settings)
+}
+
+#[test]
+fn every_key_has_become_one_of_weirs_or_a_reason() {
+    let (text, settings) = migrated(ALL);
+    settings.validate().unwrap();
+    let [(name, pool)] = &settings.pools()[..] else { panic!("one pool is for Redis") };
+    assert_eq!((name.as_str(), pool.listen[0].port()), ("sessions", 22121));
+    assert_eq!((pool.hash, pool.distribution), (Hash::Murmur, Distribution::Modula));
+    assert_eq!((pool.tag(), pool.database, pool.lanes), (Some(*b"{}"), 3, 2));
+    assert_eq!(pool.timeout.get().as_millis(), 400);
+    let rule = pool.eject.as_ref().unwrap().rule();
+    assert_eq!((rule.failures, rule.retry.as_secs()), (3, 2));
+    let user = &pool.user[0];
+    assert_eq!((user.name.as_str(), user.password.reveal()), ("default", "p4ss: word"));
+    let [one, two, three] = &pool.backend[..] else { panic!("three servers") };
+    assert_eq!([&one.name, &two.name, &three.name], ["one", "two", "three"]);
+    assert_eq!(
+        (one.url.as_str(), three.url.as_str()),
+        ("redis://10.0.0.1:6379", "/run/redis/three.sock")
+    );
+    assert_eq!((one.weight, two.weight, two.password.reveal()), (1, 20, "p4ss: word"));
+    // The servers are elsewhere, and get a password.
+    assert!(settings.allow_cleartext);
+    for words in [
+        "- small: without",
+        "- backlog:",
+        "- preconnect:",
+        "- tcpkeepalive:",
+        "- client_connections:",
+    ] {
+        assert!(text.contains(words), "{words} in\n{text}");
+    }
+}
+
+#[test]
+fn names_of_servers_are_those_that_their_keys_are_placed_by() {
+    let file = "p:\n  listen: /run/p.sock 0600\n  redis: true\n  server_connections: 200\n  \
+                redis_db: 40\n  servers:\n   - a:11211:1\n   - ::1:06380:2\n   - /run/r.sock:1\n";
+    let (text, settings) = migrated(file);
+    settings.validate().unwrap();
+    let pool = &settings.pools()[0].1;
+    let placed: Vec<_> =
+        pool.backend.iter().map(|of| (of.name.as_str(), of.url.as_str())).collect();
+    assert_eq!(
+        placed,
+        [
+            ("a", "redis://a:11211"),
+            ("::1:06380", "redis://[::1]:6380"),
+            ("/run/r.sock:", "/run/r.sock"),
+        ]
+    );
+    assert_eq!(pool.unix_mode(), 0o600);
+    assert!(text.contains("nutcracker waits for a server without end"), "{text}");
+}
+
+#[test]
+fn what_has_to_be_put_in_by_hand_is_said() {
+    let (text, settings) =
+        migrated(&format!("{}  redis: true\n", with("")).replace("127.0.0.1:1", "cache:1"));
+    assert!(text.contains("put the address of cache here"), "{text}");
+    assert!(settings.validate().unwrap_err().to_string().contains("needs an address"));
+    let (text, settings) = migrated(&with(""));
+    assert!(text.contains("p: without \"redis: true\""), "{text}");
+    assert!(settings.validate().is_err());
+}
+
+#[test]
+fn the_way_from_twemproxy_names_every_key() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/twemproxy.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    for key in [
+        "auto_eject_hosts",
+        "backlog",
+        "client_connections",
+        "distribution",
+        "hash",
+        "hash_tag",
+        "listen",
+        "preconnect",
+        "redis",
+        "redis_auth",
+        "redis_db",
+        "reuseport",
+        "server_connections",
+        "server_failure_limit",
+        "server_retry_timeout",
+        "servers",
+        "tcpkeepalive",
+        "timeout",
+    ] {
+        assert!(document.contains(&format!("\n| `{key}` | ")), "{key}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_read_becomes_toml_that_is_read(
+        name in "[a-z][a-z\"\\\\ ]{0,6}[a-z]",
+        auth in "[ -~]{0,9}",
+        numbers in prop::collection::vec(0_u32..3_000, 5),
+    ) {
+        let [timeout, database, connections, limit, retry] = numbers[..] else { unreachable!() };
+        let pool = Pool {
+            name,
+            redis_auth: Some(Secret::new(&auth)),
+            timeout_ms: (timeout % 2 == 0).then_some(timeout),
+            redis_db: database,
+            server_connections: connections + 1,
+            auto_eject_hosts: retry % 2 == 0,
+            server_retry_timeout_ms: retry,
+            server_failure_limit: limit,
+            ..nutcracker(ALL.as_bytes()).unwrap()[0].clone()
+        };
+        let text = toml(Path::new("x"), std::slice::from_ref(&pool));
+        let table = text.replace("[redis]", "").replace("[redis.", "[").replace("[[redis.", "[[");
+        let settings: Settings = ::toml::from_str(&table).unwrap();
+        settings.validate().unwrap();
+        let (read, settings) = settings.pools().remove(0);
+        prop_assert_eq!(read, pool.name);
+        prop_assert_eq!(settings.backend[0].password.reveal(), auth.as_str());
+        prop_assert_eq!(settings.database, database);
     }
 }
