@@ -50,6 +50,16 @@ pub enum Keys {
     StoreCount,
     /// The first half of those behind `STREAMS`.
     Streams,
+    /// As `COMMAND` of a server has it: from this one on, to that one, which counts from the end
+    /// where it is negative, each so far behind the one before.
+    Range {
+        /// The first.
+        first: u8,
+        /// The last.
+        last: i8,
+        /// From one to the next, at least 1.
+        step: u8,
+    },
     /// The first, and what follows `STORE` or `STOREDIST` from this one on.
     Store(u8),
 }
@@ -134,11 +144,17 @@ static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Spec>> =
 /// A command by its name, in capitals or not.
 #[inline]
 pub fn find(name: &[u8]) -> Option<&'static Spec> {
-    let mut capitals = [0; NAME_BYTES_MAX];
-    let capitals = capitals.get_mut(..name.len())?;
-    capitals.copy_from_slice(name);
-    capitals.make_ascii_uppercase();
-    BY_NAME.get(&*capitals).copied()
+    BY_NAME.get(capitals::<NAME_BYTES_MAX>(name)?.get(..name.len())?).copied()
+}
+
+/// A name in capitals, with zeros behind it; `None` where it is longer.
+#[inline]
+pub fn capitals<const N: usize>(name: &[u8]) -> Option<[u8; N]> {
+    let mut capitals = [0; N];
+    let written = capitals.get_mut(..name.len())?;
+    written.copy_from_slice(name);
+    written.make_ascii_uppercase();
+    Some(capitals)
 }
 
 /// All commands of the list.
@@ -169,6 +185,16 @@ impl Spec {
             Keys::Count(n) => counted(command, at(n))?,
             Keys::StoreCount => Positions { also: Some(1), ..counted(command, 2)? },
             Keys::Streams => streams(command)?,
+            Keys::Range { first, last, step } => {
+                let end = match usize::try_from(last) {
+                    Ok(last) => last + 1,
+                    Err(_) => (count + 1).saturating_sub(usize::from(last.unsigned_abs())),
+                };
+                if count <= at(first) {
+                    return Err(Wrong::Arity(self.name));
+                }
+                positions(at(first), end.min(count), at(step.max(1)))
+            }
             Keys::Store(n) => {
                 Positions { also: stored(command, at(n)), ..positions(1, 2.min(count), 1) }
             }

@@ -10,6 +10,7 @@ use wire::resp::Limits;
 
 use crate::health::Health;
 use crate::metrics::Metrics;
+use crate::named::Named;
 use crate::placement::{Distribution, Hash, Member, Ring, tagged};
 use crate::server::Servers;
 use crate::settings::Settings;
@@ -20,6 +21,8 @@ use crate::users::Users;
 pub struct InForce {
     /// Who may log in.
     pub users: Users,
+    /// Commands beside Weir's own list.
+    pub commands: Named,
     /// How many databases there are.
     pub databases: u32,
     /// The one in which a client begins.
@@ -33,6 +36,7 @@ impl InForce {
     pub fn new(settings: &Settings) -> Self {
         Self {
             users: Users::new(&settings.user),
+            commands: Named::new(&settings.command),
             databases: settings.databases,
             database: settings.database,
             limits: Limits { bulk: settings.max_value.bytes(), ..Limits::default() },

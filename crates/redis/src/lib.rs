@@ -2,7 +2,7 @@
 //! and keys find their server by a ring, as with twemproxy.
 //!
 //! It keeps no data, never has a command run twice whose first run may hold, and puts nothing on a
-//! connection that others share but what is in its own list of commands.
+//! connection that others share but what its own list of commands has, or the operator has named.
 //!
 //! The one path: a [`session`] has a command cut off what its client sent, [`commands`] says what
 //! it is and where its keys are, [`placement`] which server has them; then it rides a lane of
@@ -17,6 +17,7 @@
 //   server: how a server is reached, logged in to and shared again
 //   users: who may log in
 //   metrics: what is counted
+//   named: commands that the operator has named
 //   migrate: another proxy's configuration
 //   settings, status
 //   commands: what a command is and where its keys are
@@ -29,6 +30,7 @@ pub mod gateway;
 pub mod health;
 pub mod metrics;
 pub mod migrate;
+pub mod named;
 pub mod placement;
 pub mod pool;
 pub mod server;

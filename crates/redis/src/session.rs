@@ -69,7 +69,11 @@ impl Session {
     }
 
     fn take(&mut self, command: Command<'_>, client: &Asking) -> Taken {
-        let Some(spec) = commands::find(command.name()) else {
+        let in_force = self.front.in_force.load();
+        let found = in_force.commands.find(command.name());
+        let is_for_admins = found.is_some_and(|spec| in_force.commands.is_for_admins(spec));
+        drop(in_force);
+        let Some(spec) = found else {
             let name = String::from_utf8_lossy(command.name()).into_owned();
             self.transaction.fails();
             return Err(format!("ERR unknown command '{}'", shortened(&name)));
@@ -77,7 +81,8 @@ impl Session {
         if self.identity.is_none() && !own::is_before_login(spec) {
             return Err("NOAUTH Authentication required.".to_owned());
         }
-        let taken = self.go(spec, command, client);
+        let may = own::may(spec, is_for_admins, self.identity);
+        let taken = may.and_then(|()| self.go(spec, command, client));
         if taken.is_err() {
             self.transaction.fails();
         }
@@ -85,7 +90,6 @@ impl Session {
     }
 
     fn go(&mut self, spec: &'static Spec, command: Command<'_>, client: &Asking) -> Taken {
-        own::may(spec, self.identity)?;
         self.front.look();
         let positions = match spec.keys_of(&command) {
             Ok(positions) => positions,

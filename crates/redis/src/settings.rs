@@ -5,6 +5,7 @@
 
 mod address;
 mod backend;
+mod command;
 mod eject;
 mod pool;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use watch::units::{Duration, Size};
 
 pub use address::{AddressError, Reached, read_address};
 pub use backend::BackendSettings;
+pub use command::{COMMAND_BYTES_MAX, CommandSettings};
 pub use eject::EjectSettings;
 pub use pool::{MAIN, PoolSettings};
 pub use user::UserSettings;
@@ -102,6 +104,11 @@ pub struct Settings {
     pub user: Vec<UserSettings>,
     /// The servers.
     pub backend: Vec<BackendSettings>,
+    /// Commands that Weir's own list does not have, as those of a module, and that may share a
+    /// connection with others. Each must give one reply, must not block, and must leave nothing on
+    /// its connection: whoever names one here answers for that. Where its keys are is as
+    /// `COMMAND INFO` of a server has it. They are for all pools.
+    pub command: Vec<CommandSettings>,
     /// More pools: each is servers that share keys, and where their clients connect. What one does
     /// not say is as in `[redis]`, but for addresses and servers. `[redis]` is a pool itself only
     /// where it has a `[[redis.backend]]`, or there are no others.
@@ -137,6 +144,7 @@ impl Default for Settings {
             eject: None,
             user: Vec::new(),
             backend: Vec::new(),
+            command: Vec::new(),
             pool: Vec::new(),
         }
     }

@@ -231,3 +231,32 @@ fn large_values_go_through_as_they_are() {
     let heard = client.ask(&["SET", "big", &value, "EX", "10"]);
     assert_eq!(heard, "-ERR weir: the command is larger than max-command");
 }
+
+#[test]
+fn a_command_of_a_module_rides_a_lane_once_it_is_named() {
+    let renamed = ["--rename-command", "GET", "my.get", "--rename-command", "MSET", "my.mset"];
+    let servers = [Redis::start_with(&renamed), Redis::start_with(&renamed)];
+    let named = "[[redis.command]]\nname = \"My.Get\"\nreads = true\n\
+                 [[redis.command]]\nname = \"my.mset\"\nadmin = true\n\
+                 last-key = -1\nkey-step = 2\n";
+    let admin = format!("{ADMIN}[[redis.user]]\nname = \"ann\"\npassword = \"p\"\n{named}");
+    let weir = weir(&servers.each_ref(), "", &admin);
+    let [mut ann, mut root] = [client(&weir), client(&weir)];
+    assert_eq!([ann.line("AUTH ann p"), root.line("AUTH p")], ["+OK", "+OK"]);
+    for n in 0..20 {
+        let key = format!("k{n}");
+        assert_eq!(ann.ask(&["SET", &key, "x"]), "+OK");
+        assert_eq!(ann.ask(&["MY.GET", &key]), "$1 x");
+    }
+    assert!(ann.line("MY.SET a 1").starts_with("-ERR unknown command"));
+    assert!(ann.line("MY.MSET a 1").starts_with("-NOPERM"));
+    let many: Vec<String> = (0..20).map(|n| format!("k{n} 1")).collect();
+    let heard = root.line(&format!("MY.MSET {}", many.join(" ")));
+    assert_eq!(heard, "-CROSSSLOT weir: its keys are on several servers");
+    for line in ["MULTI", "MY.MSET a 1 a 2", "MY.GET a"] {
+        assert!(root.line(line).starts_with('+'), "{line}");
+    }
+    assert_eq!(root.line("EXEC"), "*2 +OK $1 2");
+    let ridden = weir.metrics().sum("weir_redis_commands_total", &[("way", "lane")]);
+    assert!(ridden >= 40.0, "{ridden}");
+}

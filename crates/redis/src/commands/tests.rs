@@ -87,3 +87,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn keys_of_a_named_command_are_where_command_info_says() {
+    let keys = |first, last, step, line: &str| {
+        let keys = Keys::Range { first, last, step };
+        let spec = Spec { name: "X", arity: -1, keys, what: Do::Read };
+        let (mut bytes, words): (_, Vec<&str>) = (Vec::new(), line.split(' ').collect());
+        put_command(&mut bytes, words.iter());
+        let mut commands = Commands::default();
+        assert!(matches!(commands.cut(&bytes, &Limits::default()), Ok(Cut::Command(_))));
+        let found = spec.keys_of(&commands.command(&bytes));
+        found.map(|found| found.iter().collect::<Vec<_>>()).map_err(|_| ())
+    };
+    assert_eq!(keys(1, 1, 1, "X a b c"), Ok(vec![1]));
+    assert_eq!(keys(1, -1, 1, "X a b c"), Ok(vec![1, 2, 3]));
+    assert_eq!(keys(1, -2, 1, "X a b c"), Ok(vec![1, 2]));
+    assert_eq!(keys(1, -1, 2, "X a 1 b 2"), Ok(vec![1, 3]));
+    assert_eq!(keys(2, 3, 1, "X a b c d"), Ok(vec![2, 3]));
+    // Nobody counts beyond what there is.
+    assert_eq!(keys(2, 9, 1, "X a b"), Ok(vec![2]));
+    assert_eq!(keys(1, -128, 1, "X a b"), Ok(vec![]));
+    assert_eq!(keys(1, 1, 1, "X"), Err(()));
+}

@@ -23,9 +23,9 @@ pub(super) fn is_before_login(spec: &Spec) -> bool {
     ["AUTH", "HELLO", "QUIT", "RESET"].contains(&spec.name)
 }
 
-/// Whether a client may use a command.
-pub(super) fn may(spec: &Spec, identity: Option<Identity>) -> Taken {
-    if DANGEROUS.contains(&spec.name) && !identity.is_some_and(|of| of.admin) {
+/// Whether a client may use a command, which the operator may have kept for administrators.
+pub(super) fn may(spec: &Spec, is_kept: bool, identity: Option<Identity>) -> Taken {
+    if (is_kept || DANGEROUS.contains(&spec.name)) && !identity.is_some_and(|of| of.admin) {
         let name = spec.name;
         return Err(format!("NOPERM weir: {name} is for users with admin = true"));
     }

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::{MAIN, Settings, read_address};
+use super::{COMMAND_BYTES_MAX, MAIN, Settings, read_address};
+use crate::commands;
 
 /// What is wrong with the gateway's settings: where, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,6 +51,7 @@ impl Settings {
         self.validate_listeners()?;
         self.validate_limits()?;
         self.validate_users()?;
+        self.validate_commands()?;
         self.validate_backends()
     }
 
@@ -126,6 +128,29 @@ impl Settings {
             }
             if user.digest().is_none() {
                 return wrong(at, "password-sha256 has 64 hexadecimal digits");
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_commands(&self) -> Checked {
+        let mut names = HashSet::new();
+        for command in &self.command {
+            let (at, name) = (format!("command {:?}", command.name), command.name.as_bytes());
+            if name.is_empty() || name.len() > COMMAND_BYTES_MAX {
+                return wrong(at, format!("a name has 1 to {COMMAND_BYTES_MAX} bytes"));
+            }
+            if !name.iter().all(u8::is_ascii_graphic) {
+                return wrong(at, "a name has no spaces, and letters of ASCII only");
+            }
+            if commands::find(name).is_some() {
+                return wrong(at, "Weir knows it; what it does with it cannot be changed");
+            }
+            if !names.insert(name.to_ascii_uppercase()) {
+                return wrong(at, "is there twice");
+            }
+            if command.key_step == 0 {
+                return wrong(at, "key-step must be at least 1");
             }
         }
         Ok(())
