@@ -1,0 +1,349 @@
+//! Sends requests and hears of answers. Each thread of the injector has a runtime, connections and
+//! a share of the schedule of its own, and hands on its windows as they end.
+
+mod alarm;
+mod collector;
+mod connection;
+mod state;
+mod thread;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant, SystemTime};
+
+use flow::dial::{Address, DialError, Target};
+use tokio::sync::oneshot;
+
+use crate::failure::Errors;
+use crate::gate::Gate;
+use crate::injector::{BusyTime, Health};
+use crate::lateness::Lateness;
+use crate::little::Occupancy;
+use crate::recorder::{Measure, Results, Times};
+use crate::schedule::Schedule;
+use crate::verdict::{Doubt, Evidence, THRESHOLDS, doubts};
+use crate::window::Timeline;
+use crate::workload::Workload;
+use collector::Collector;
+pub use collector::Row;
+use thread::{Part, Said, Task};
+
+/// The most connections.
+pub const CONNECTIONS_MAX: usize = 1_000_000;
+/// The most threads.
+pub const THREADS_MAX: usize = 256;
+/// Messages of threads that may wait.
+const SAID_MAX: usize = 64;
+/// Descriptors that the program needs besides its connections.
+const DESCRIPTORS_BESIDE: u64 = 64;
+
+/// When requests are sent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Pace {
+    /// When a schedule says, whatever the answers do.
+    Open(Schedule),
+    /// On each connection as soon as it has its answer, for so long.
+    Closed(Duration),
+}
+
+/// Ends a run early, from elsewhere.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<AtomicU8>);
+
+impl Stop {
+    /// The first time: sends nothing more and waits for what is under way. The second time: does
+    /// not wait either.
+    pub fn ask(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn asked(&self) -> u8 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Where to send, how fast, for how long.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The server. Every address of its name is used in turn.
+    pub target: Target,
+    /// When requests are sent.
+    pub pace: Pace,
+    /// For how long requests are sent before those that count.
+    pub warm_up: Duration,
+    /// Connections of all threads.
+    pub connections: usize,
+    /// Threads.
+    pub threads: usize,
+    /// How long an answer may take from its send.
+    pub timeout: Duration,
+    /// A miss of one of these ends the run.
+    pub abort: Vec<Gate>,
+    /// Ends it early.
+    pub stop: Stop,
+}
+
+/// A run could not be begun.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The plan can't work.
+    #[error("{0}")]
+    Plan(String),
+    /// A connection could not be opened.
+    #[error("can't reach the server: {source} ({opened} of {connections} connections were open)")]
+    Unreachable {
+        /// Connections that were open already.
+        opened: usize,
+        /// Those that were asked for.
+        connections: usize,
+        /// Why.
+        source: DialError,
+    },
+    /// A thread could not be started, or ended by itself.
+    #[error("the injector can't run: {0}; this is no fault of the server's")]
+    Injector(String),
+}
+
+/// What was sent before what counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WarmUp {
+    /// How long it was.
+    pub duration: Duration,
+    /// Its requests.
+    pub requests: u64,
+    /// Those that failed.
+    pub failed: u64,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Whether each connection sent as soon as it had its answer.
+    pub closed: bool,
+    /// Connections.
+    pub connections: usize,
+    /// How long requests were sent, of what counts.
+    pub measured: Duration,
+    /// The wall clock when that began.
+    pub wall: SystemTime,
+    /// All results.
+    pub results: Results,
+    /// Whole windows in order.
+    pub rows: Vec<Row>,
+    /// How sends were behind schedule.
+    pub lateness: Lateness,
+    /// From answers to sends, of a closed loop.
+    pub turnaround: Times,
+    /// What connections did, of a closed loop.
+    pub occupancy: Occupancy,
+    /// Errors.
+    pub errors: Errors,
+    /// How long connections took to open, by the kernel's handshake.
+    pub connects: Times,
+    /// Connections that were opened anew while it ran.
+    pub reconnects: u64,
+    /// The worst of any thread.
+    pub health: Health,
+    /// What does not count.
+    pub warm_up: WarmUp,
+    /// The demand whose miss ended it, with what was found.
+    pub aborted: Option<(Gate, String)>,
+    /// Somebody ended it early.
+    pub stopped: bool,
+}
+
+impl Outcome {
+    /// Why its numbers can't be believed.
+    pub fn doubts(&self) -> Vec<Doubt> {
+        let latency = self.results.times(Measure::Latency, None);
+        let evidence = Evidence {
+            closed: self.closed,
+            sends: self.lateness.sends,
+            late: self.lateness.late,
+            lateness_p99: self.lateness.times.quantile(0.99),
+            latency_p99: latency.quantile(0.99),
+            latency_mean: latency.mean(),
+            turnaround_mean: self.turnaround.mean(),
+            busy: self.health.busy,
+            waited: self.health.waited,
+            stolen: self.health.stolen,
+            errors: self.errors.of(crate::failure::Owner::Injector),
+            connections: self.connections as u64,
+            found: self.occupancy.connections(self.measured),
+        };
+        doubts(&evidence, &THRESHOLDS)
+    }
+}
+
+/// Runs a plan. `make` makes each thread's workload; `each_second` hears of each window as it ends.
+///
+/// # Errors
+/// It could not be begun.
+pub fn run<W: Workload + 'static>(
+    plan: &Plan,
+    make: impl Fn(usize) -> W + Sync,
+    each_second: impl FnMut(&Row),
+) -> Result<Outcome, EngineError> {
+    check(plan)?;
+    let addresses = addresses(&plan.target)?;
+    let (say, said) = sync_channel(SAID_MAX);
+    std::thread::scope(|scope| {
+        let mut starts = Vec::new();
+        for number in 0..plan.threads {
+            let (start, started) = oneshot::channel();
+            starts.push(start);
+            let task = Task { number, plan, addresses: &addresses, say: say.clone(), started };
+            let make = &make;
+            let spawned = std::thread::Builder::new().name(format!("load-{number}")).spawn_scoped(
+                scope,
+                move || {
+                    let say = task.say.clone();
+                    if let Err(error) = thread::run(task, BusyTime::default(), || make(number)) {
+                        let _ = say.send(Said::Failed(error));
+                    }
+                },
+            );
+            spawned.map_err(|error| EngineError::Injector(error.to_string()))?;
+        }
+        drop(say);
+        conduct(plan, starts, &said, each_second)
+    })
+}
+
+/// Waits until all connections are open, starts all threads at one moment, and gathers what they
+/// say. Threads whose start is dropped end by themselves.
+fn conduct(
+    plan: &Plan,
+    starts: Vec<oneshot::Sender<Timeline>>,
+    said: &Receiver<Said>,
+    mut each_second: impl FnMut(&Row),
+) -> Result<Outcome, EngineError> {
+    let mut connects = Times::new();
+    for _ in 0..plan.threads {
+        match said.recv() {
+            Ok(Said::Ready(times)) => connects.add(&times),
+            Ok(Said::Failed(error)) => return Err(error),
+            Ok(Said::Window(..) | Said::Ended(_)) | Err(_) => {
+                return Err(EngineError::Injector("a thread ended before its time".to_owned()));
+            }
+        }
+    }
+    let duration = match &plan.pace {
+        Pace::Open(schedule) => schedule.duration(),
+        Pace::Closed(duration) => *duration,
+    };
+    let timeline = Timeline::new(Instant::now(), SystemTime::now, plan.warm_up, duration);
+    for start in starts {
+        let _ = start.send(timeline);
+    }
+    let mut collector = Collector::new(plan.threads, timeline.whole_windows());
+    let (mut parts, mut aborted) = (Vec::new(), None);
+    while let Ok(said) = said.recv() {
+        match said {
+            Said::Window(number, window) => {
+                for row in collector.add(number, &window) {
+                    each_second(&row);
+                    if aborted.is_none() {
+                        aborted = missed(plan, &collector.results, row.number);
+                    }
+                }
+            }
+            Said::Ended(part) => parts.push(part),
+            Said::Failed(error) => return Err(error),
+            Said::Ready(_) => {}
+        }
+    }
+    if parts.len() != plan.threads {
+        return Err(EngineError::Injector("a thread ended by itself".to_owned()));
+    }
+    let outcome = Outcome {
+        closed: matches!(plan.pace, Pace::Closed(_)),
+        connections: plan.connections,
+        measured: duration,
+        wall: timeline.wall,
+        stopped: plan.stop.asked() > 0 && aborted.is_none(),
+        aborted,
+        rows: collector.rows,
+        results: collector.results,
+        lateness: Lateness::default(),
+        turnaround: Times::new(),
+        occupancy: Occupancy::default(),
+        errors: Errors::default(),
+        connects,
+        reconnects: 0,
+        health: Health::default(),
+        warm_up: WarmUp { duration: plan.warm_up, ..WarmUp::default() },
+    };
+    Ok(parts.into_iter().fold(outcome, with))
+}
+
+/// Adds what a thread saw.
+fn with(mut outcome: Outcome, part: Box<Part>) -> Outcome {
+    outcome.measured = outcome.measured.min(part.measured);
+    outcome.lateness.add(&part.lateness);
+    outcome.turnaround.add(&part.turnaround);
+    outcome.occupancy.add(&part.occupancy);
+    outcome.errors.add(&part.errors);
+    outcome.reconnects += part.reconnects;
+    outcome.warm_up.requests += part.warm_up.requests;
+    outcome.warm_up.failed += part.warm_up.failed;
+    outcome.health.busy = outcome.health.busy.max(part.health.busy);
+    outcome.health.waited = outcome.health.waited.max(part.health.waited);
+    outcome.health.stolen = outcome.health.stolen.max(part.health.stolen);
+    outcome
+}
+
+/// Stops the run at the first demand that it misses.
+fn missed(plan: &Plan, so_far: &Results, window: u64) -> Option<(Gate, String)> {
+    let measured = crate::window::WINDOW * u32::try_from(window + 1).unwrap_or(u32::MAX);
+    let found = plan.abort.iter().find_map(|gate| {
+        let found = gate.missed(so_far, measured)?;
+        Some((gate.clone(), found))
+    });
+    if found.is_some() {
+        plan.stop.ask();
+    }
+    found
+}
+
+/// Refuses what can't work, before anything is opened.
+fn check(plan: &Plan) -> Result<(), EngineError> {
+    let wrong = |words: String| Err(EngineError::Plan(words));
+    if plan.threads == 0 || plan.threads > THREADS_MAX {
+        return wrong(format!("an injector has 1 to {THREADS_MAX} threads"));
+    }
+    if plan.connections < plan.threads || plan.connections > CONNECTIONS_MAX {
+        return wrong(format!(
+            "there are {CONNECTIONS_MAX} connections at most, 1 for each thread"
+        ));
+    }
+    if plan.timeout.is_zero() {
+        return wrong("a timeout is longer than nothing".to_owned());
+    }
+    if matches!(plan.pace, Pace::Closed(duration) if duration.is_zero()) {
+        return wrong("a load lasts longer than 0 s".to_owned());
+    }
+    let limit = flow::nofile::raise().ok().and_then(|limit| limit.now);
+    let needed = plan.connections as u64 + DESCRIPTORS_BESIDE;
+    if limit.is_some_and(|limit| limit < needed) {
+        return wrong(format!(
+            "{} connections need {needed} open files, and {} are allowed: raise that (ulimit -n)",
+            plan.connections,
+            limit.unwrap_or_default()
+        ));
+    }
+    Ok(())
+}
+
+/// Every address of the server's name; of a socket's path none.
+fn addresses(target: &Target) -> Result<Vec<SocketAddr>, EngineError> {
+    let Address::Tcp { host, port } = &target.address else { return Ok(Vec::new()) };
+    let found = std::net::ToSocketAddrs::to_socket_addrs(&(&**host, *port));
+    match found.map(Iterator::collect::<Vec<_>>) {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(EngineError::Plan(format!("{host} has no address"))),
+        Err(error) => Err(EngineError::Plan(format!("{host} can't be looked up: {error}"))),
+    }
+}

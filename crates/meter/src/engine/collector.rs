@@ -1,0 +1,124 @@
+//! Windows of all threads become one row each, once all threads have ended them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::recorder::{Kind, Measure, Results};
+
+/// Rows that are kept: a day of them.
+const ROWS_MAX: usize = 86_400;
+
+/// A window of the run.
+#[derive(Debug, Clone, Default)]
+pub struct Window {
+    /// Requests that were sent in it.
+    pub sent: u64,
+    /// What ended in it.
+    pub results: Results,
+}
+
+/// A window in a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// Which second of what is measured it is.
+    pub number: u64,
+    /// Requests that were sent in it.
+    pub sent: u64,
+    /// Requests that ended in it.
+    pub ended: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// The p50 of latency.
+    pub p50: Duration,
+    /// The p99 of latency.
+    pub p99: Duration,
+    /// The longest latency.
+    pub max: Duration,
+}
+
+/// Adds windows up.
+#[derive(Debug)]
+pub struct Collector {
+    threads: usize,
+    whole: u64,
+    open: BTreeMap<u64, (usize, Window)>,
+    /// All that has come, of windows that are open, too.
+    pub results: Results,
+    /// Whole windows in order.
+    pub rows: Vec<Row>,
+}
+
+impl Collector {
+    /// Of so many threads; `whole` windows are whole, and what comes behind makes no row.
+    pub fn new(threads: usize, whole: u64) -> Self {
+        let (open, rows) = (BTreeMap::new(), Vec::new());
+        Self { threads, whole, open, results: Results::default(), rows }
+    }
+
+    /// Takes a thread's window; gives those that are whole now.
+    pub fn add(&mut self, number: u64, window: &Window) -> Vec<Row> {
+        self.results.add(&window.results);
+        if number >= self.whole {
+            return Vec::new();
+        }
+        let (threads, sum) = self.open.entry(number).or_default();
+        *threads += 1;
+        sum.sent += window.sent;
+        sum.results.add(&window.results);
+        let mut rows = Vec::new();
+        while let Some(first) = self.open.first_entry() {
+            if first.get().0 < self.threads {
+                break;
+            }
+            let (number, (_, window)) = first.remove_entry();
+            rows.push(row(number, &window));
+        }
+        self.rows.extend(rows.iter().take(ROWS_MAX.saturating_sub(self.rows.len())));
+        rows
+    }
+}
+
+fn row(number: u64, window: &Window) -> Row {
+    // What was never sent ended in no window.
+    let unsent = window.results.count(Kind::Unsent);
+    let latency = window.results.times(Measure::Latency, None);
+    Row {
+        number,
+        sent: window.sent,
+        ended: window.results.total() - unsent,
+        failed: window.results.failed() - unsent,
+        p50: latency.quantile(0.5),
+        p99: latency.quantile(0.99),
+        max: latency.max(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Collector, Window};
+    use crate::recorder::{Kind, Results};
+
+    fn window(results: u32) -> Window {
+        let mut window = Window { sent: u64::from(results), results: Results::default() };
+        for number in 0..results {
+            let took = Duration::from_millis(u64::from(number) + 1);
+            window.results.note(0, Kind::Succeeded, took, took);
+        }
+        window
+    }
+
+    #[test]
+    fn a_row_comes_when_all_threads_have_ended_its_window() {
+        let mut collector = Collector::new(2, 2);
+        assert!(collector.add(0, &window(1)).is_empty());
+        assert!(collector.add(1, &window(2)).is_empty());
+        let rows = collector.add(0, &window(3));
+        assert_eq!(rows.iter().map(|row| (row.number, row.ended)).collect::<Vec<_>>(), [(0, 4)]);
+        assert_eq!(collector.add(1, &window(0))[0].ended, 2);
+        // What ends behind the last whole window counts, and makes no row.
+        assert!(collector.add(2, &window(5)).is_empty());
+        assert_eq!((collector.rows.len(), collector.results.total()), (2, 11));
+    }
+}

@@ -1,0 +1,283 @@
+//! One connection: takes a request, sends it, reads its answer, and is opened anew where it ends.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use flow::dial::{DialError, Socket, Target};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::state::{Job, Sent, State};
+use crate::failure::Owner;
+use crate::recorder::Kind;
+use crate::workload::{Answer, Malformed, Reader, Workload};
+
+/// The first pause after a connection could not be opened anew, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
+const ENDED: &str = "the server closed the connection without an answer";
+const UNASKED: &str = "the server answered what nobody had asked";
+
+/// What the tasks of one thread share.
+pub struct Shared<W> {
+    pub state: RefCell<State<W>>,
+    /// Where bytes are read to; nothing stays in it.
+    pub scratch: RefCell<Box<[u8]>>,
+}
+
+/// One connection.
+pub struct Connection<W: Workload> {
+    pub at: usize,
+    pub target: Target,
+    pub socket: Socket,
+    pub shared: Rc<Shared<W>>,
+}
+
+/// What to do next.
+enum Turn {
+    Send(Job),
+    /// The connection has ended while nothing was under way.
+    Reopen,
+    Over,
+}
+
+/// Why a request has no answer.
+enum Broken {
+    Expired,
+    Io(io::Error),
+    Malformed(Malformed),
+}
+
+/// Opens a connection; gives how long the kernel's handshake took, too.
+pub async fn open(target: &Target) -> Result<(Socket, Duration), DialError> {
+    let opened = async {
+        let begun = Instant::now();
+        let socket = target.connect_in_clear().await?;
+        let took = begun.elapsed();
+        match &target.tls {
+            None => Ok((socket, took)),
+            Some(tls) => Ok((target.start_tls(socket, tls).await?, took)),
+        }
+    };
+    target.in_time(opened).await
+}
+
+impl<W: Workload> Connection<W> {
+    /// Sends until the run is over.
+    pub async fn serve(mut self) {
+        let mut reader = self.shared.state.borrow().workload.reader();
+        let mut out = Vec::new();
+        loop {
+            let keep = match self.turn().await {
+                Turn::Over => return,
+                Turn::Reopen => false,
+                Turn::Send(job) => self.request(job, &mut reader, &mut out).await,
+            };
+            if !keep {
+                if !self.reopen().await {
+                    return;
+                }
+                reader = self.shared.state.borrow().workload.reader();
+            }
+        }
+    }
+
+    /// Waits until there is something to send.
+    async fn turn(&mut self) -> Turn {
+        {
+            let mut state = self.shared.state.borrow_mut();
+            let free = state.slots[self.at].free;
+            if let Some(job) = state.take(free) {
+                return Turn::Send(job);
+            }
+            if state.over || state.closed {
+                return Turn::Over;
+            }
+            state.rest(self.at);
+        }
+        poll_fn(|cx| self.poll_turn(cx)).await
+    }
+
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
+        let mut state = self.shared.state.borrow_mut();
+        if let Some(job) = state.slots[self.at].job.take() {
+            return Poll::Ready(Turn::Send(job));
+        }
+        if state.over {
+            return Poll::Ready(Turn::Over);
+        }
+        state.listen(self.at, cx);
+        let mut scratch = self.shared.scratch.borrow_mut();
+        let mut read = ReadBuf::new(&mut scratch);
+        let ready = Pin::new(&mut self.socket).poll_read(cx, &mut read);
+        if ready.is_pending() {
+            return Poll::Pending;
+        }
+        if !read.filled().is_empty() {
+            state.note_error(Owner::Server, UNASKED, Instant::now());
+        }
+        let at = self.at;
+        state.idle.retain(|other| *other != at);
+        state.slots[at].free = Instant::now();
+        Poll::Ready(Turn::Reopen)
+    }
+
+    /// Sends a request and waits for its answer; whether the connection takes another one.
+    async fn request(&mut self, job: Job, reader: &mut W::Reader, out: &mut Vec<u8>) -> bool {
+        let sent = self.begin(job, reader, out);
+        let answer = self.exchange(reader, out).await;
+        self.settle(sent, &answer, Instant::now());
+        answer.is_ok_and(|answer| answer.reusable)
+    }
+
+    /// Makes a request; it counts as sent from now on.
+    fn begin(&self, job: Job, reader: &mut W::Reader, out: &mut Vec<u8>) -> Sent {
+        let mut state = self.shared.state.borrow_mut();
+        out.clear();
+        let operation = state.workload.request(job.number, out);
+        reader.begin(operation);
+        let sent = Sent { operation, due: job.due, at: Instant::now() };
+        state.note_sent(self.at, sent);
+        sent
+    }
+
+    async fn exchange(&mut self, reader: &mut W::Reader, out: &[u8]) -> Result<Answer, Broken> {
+        let (mut written, mut flushed) = (0, false);
+        poll_fn(|cx| {
+            {
+                let mut state = self.shared.state.borrow_mut();
+                if state.slots[self.at].expired {
+                    return Poll::Ready(Err(Broken::Expired));
+                }
+                state.listen(self.at, cx);
+            }
+            while written < out.len() {
+                match Pin::new(&mut self.socket).poll_write(cx, &out[written..]) {
+                    Poll::Ready(Ok(0)) => {
+                        return Poll::Ready(Err(Broken::Io(io::ErrorKind::WriteZero.into())));
+                    }
+                    Poll::Ready(Ok(len)) => written += len,
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(Broken::Io(error))),
+                    Poll::Pending => break,
+                }
+            }
+            if written == out.len() && !flushed {
+                match Pin::new(&mut self.socket).poll_flush(cx) {
+                    Poll::Ready(Ok(())) => flushed = true,
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(Broken::Io(error))),
+                    Poll::Pending => {}
+                }
+            }
+            // An answer may come before all of the request is sent: of one that is refused.
+            let answer = std::task::ready!(self.poll_answer(reader, cx));
+            Poll::Ready(answer.map(|mut answer| {
+                answer.reusable &= flushed;
+                answer
+            }))
+        })
+        .await
+    }
+
+    fn poll_answer(
+        &mut self,
+        reader: &mut W::Reader,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Answer, Broken>> {
+        let mut scratch = self.shared.scratch.borrow_mut();
+        loop {
+            let mut read = ReadBuf::new(&mut scratch);
+            let ready = std::task::ready!(Pin::new(&mut self.socket).poll_read(cx, &mut read));
+            if let Err(error) = ready {
+                return Poll::Ready(Err(Broken::Io(error)));
+            }
+            if read.filled().is_empty() {
+                let answer = reader.ended();
+                let ended = || io::Error::new(io::ErrorKind::UnexpectedEof, ENDED);
+                return Poll::Ready(answer.ok_or_else(|| Broken::Io(ended())));
+            }
+            match reader.read(read.filled()) {
+                Ok(Some(answer)) => return Poll::Ready(Ok(answer)),
+                Ok(None) => {}
+                Err(malformed) => return Poll::Ready(Err(Broken::Malformed(malformed))),
+            }
+        }
+    }
+
+    /// Records what came of a request.
+    fn settle(&self, sent: Sent, answer: &Result<Answer, Broken>, now: Instant) {
+        let mut state = self.shared.state.borrow_mut();
+        let kind = match answer {
+            Ok(answer) => answer.kind,
+            Err(Broken::Malformed(_)) => Kind::Server,
+            Err(Broken::Expired) => Kind::Timeout,
+            Err(Broken::Io(error)) if error.kind() == io::ErrorKind::OutOfMemory => Kind::Injector,
+            Err(Broken::Io(_)) => Kind::Network,
+        };
+        state.note_result(self.at, sent, kind, now);
+        state.slots[self.at].free = now;
+        let words = match answer {
+            Ok(answer) if answer.kind == Kind::Succeeded => return,
+            Ok(answer) => format!("status {}", answer.code),
+            Err(Broken::Expired) => "no answer in time".to_owned(),
+            Err(Broken::Malformed(malformed)) => malformed.to_string(),
+            Err(Broken::Io(error)) => error.to_string(),
+        };
+        let owner = match kind {
+            Kind::Injector => Owner::Injector,
+            Kind::Timeout | Kind::Network => Owner::Network,
+            Kind::Succeeded | Kind::Server | Kind::Unsent => Owner::Server,
+        };
+        state.note_error(owner, &words, sent.due);
+    }
+
+    /// Opens the connection anew; false where the run is over. What waits for it meanwhile is
+    /// blocked.
+    async fn reopen(&mut self) -> bool {
+        let closed = self.shared.state.borrow().slots[self.at].free;
+        let mut pause = PAUSES.0;
+        let socket = loop {
+            match self.until_over(open(&self.target)).await {
+                None => break None,
+                Some(Ok((socket, _))) => break Some(socket),
+                Some(Err(error)) => self.note_unreachable(&error),
+            }
+            if self.until_over(tokio::time::sleep(pause)).await.is_none() {
+                break None;
+            }
+            pause = (pause * 2).min(PAUSES.1);
+        };
+        let mut state = self.shared.state.borrow_mut();
+        let now = Instant::now();
+        state.occupancy.reopening += state.timeline.clipped(closed, now).as_nanos();
+        state.slots[self.at].free = now;
+        let Some(socket) = socket else { return false };
+        state.reconnects += 1;
+        drop(state);
+        self.socket = socket;
+        true
+    }
+
+    fn note_unreachable(&self, error: &DialError) {
+        let injector = error.stage.is_of_this_side();
+        let owner = if injector { Owner::Injector } else { Owner::Network };
+        let words = format!("{}: {}", error.stage, error.source);
+        self.shared.state.borrow_mut().note_error(owner, &words, Instant::now());
+    }
+
+    async fn until_over<T>(&self, what: impl Future<Output = T>) -> Option<T> {
+        let mut what = pin!(what);
+        poll_fn(|cx| {
+            let mut state = self.shared.state.borrow_mut();
+            if state.over || (state.closed && Instant::now() >= state.timeline.end) {
+                return Poll::Ready(None);
+            }
+            state.listen(self.at, cx);
+            drop(state);
+            what.as_mut().poll(cx).map(Some)
+        })
+        .await
+    }
+}

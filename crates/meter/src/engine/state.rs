@@ -1,0 +1,260 @@
+//! What the tasks of one thread share: who is next, which connection is free, and the records.
+
+use std::collections::VecDeque;
+use std::iter::Peekable;
+use std::sync::mpsc::SyncSender;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use super::collector::Window;
+use super::thread::Said;
+use super::{Stop, WarmUp};
+use crate::failure::{Errors, Owner};
+use crate::lateness::{Lateness, behind};
+use crate::little::Occupancy;
+use crate::recorder::{Kind, Times, nanoseconds};
+use crate::schedule::Due;
+use crate::window::Timeline;
+use crate::workload::Workload;
+
+/// A request that a connection is to send.
+#[derive(Debug, Clone, Copy)]
+pub struct Job {
+    /// Its number; in a closed loop each thread counts its own.
+    pub number: u64,
+    /// When it was due; in a closed loop when its connection became free.
+    pub due: Instant,
+}
+
+/// A request under way.
+#[derive(Debug, Clone, Copy)]
+pub struct Sent {
+    pub operation: usize,
+    pub due: Instant,
+    pub at: Instant,
+}
+
+/// What the thread knows of one connection.
+#[derive(Debug)]
+pub struct Slot {
+    /// Since when it has been free.
+    pub free: Instant,
+    /// What it was given to send.
+    pub job: Option<Job>,
+    /// When the request under way was sent.
+    pub sent: Option<Instant>,
+    /// The request under way has taken too long, or the run does not wait for it.
+    pub expired: bool,
+    /// Wakes its task.
+    pub waker: Option<Waker>,
+}
+
+/// What is next for the thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing is due before then.
+    At(Instant),
+    /// Something is due, and no connection is free.
+    Blocked,
+    /// Nothing is due any more.
+    Nothing,
+}
+
+/// One thread's state.
+pub struct State<W> {
+    pub workload: W,
+    pub timeline: Timeline,
+    /// Each connection sends as soon as it has its answer.
+    pub closed: bool,
+    /// What is due, of an open loop.
+    pub due: Option<Peekable<Due>>,
+    /// How many requests a closed loop has sent.
+    pub count: u64,
+    /// Connections that are open and idle; that which has been for longest is first.
+    pub idle: VecDeque<usize>,
+    pub slots: Vec<Slot>,
+    /// Wakes who hands out what is due.
+    pub pacer: Option<Waker>,
+    /// Whether that waits for a connection to become free.
+    pub blocked: bool,
+    /// Nothing more is sent.
+    pub over: bool,
+    pub stop: Stop,
+    pub say: SyncSender<Said>,
+    pub window: Window,
+    pub window_number: u64,
+    pub lateness: Lateness,
+    pub turnaround: Times,
+    pub occupancy: Occupancy,
+    pub errors: Errors,
+    pub reconnects: u64,
+    pub warm_up: WarmUp,
+}
+
+impl<W: Workload> State<W> {
+    /// Whether a request counts, by when it was due.
+    fn counts(&self, due: Instant) -> bool {
+        due >= self.timeline.measured_from
+    }
+
+    fn peek(&mut self) -> Option<Job> {
+        let (number, at) = *self.due.as_mut()?.peek()?;
+        Some(Job { number, due: self.timeline.begin + at })
+    }
+
+    /// What a connection that is free now may send at once.
+    pub fn take(&mut self, free: Instant) -> Option<Job> {
+        if self.over {
+            return None;
+        }
+        if self.closed {
+            if free >= self.timeline.end {
+                return None;
+            }
+            self.count += 1;
+            return Some(Job { number: self.count - 1, due: free });
+        }
+        // Others that have been free for longer are first.
+        let job = self.peek().filter(|job| self.idle.is_empty() && job.due <= free)?;
+        self.due.as_mut()?.next();
+        Some(job)
+    }
+
+    /// Gives what is due to connections that are free.
+    pub fn hand_out(&mut self, now: Instant) -> Next {
+        loop {
+            let Some(job) = self.peek() else { return Next::Nothing };
+            if job.due > now {
+                return Next::At(job.due);
+            }
+            let Some(at) = self.idle.pop_front() else { return Next::Blocked };
+            if let Some(due) = &mut self.due {
+                due.next();
+            }
+            self.slots[at].job = Some(job);
+            self.wake(at);
+        }
+    }
+
+    pub fn wake(&self, at: usize) {
+        if let Some(waker) = &self.slots[at].waker {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Counts a send.
+    pub fn note_sent(&mut self, at: usize, sent: Sent) {
+        self.roll(sent.at);
+        let free = self.slots[at].free;
+        self.slots[at].sent = Some(sent.at);
+        let counts = self.counts(sent.due);
+        if self.timeline.window(sent.at).is_some() {
+            self.window.sent += 1;
+        }
+        if self.closed {
+            let turnaround = nanoseconds(sent.at.saturating_duration_since(free));
+            self.occupancy.turnarounds += self.timeline.clipped(free, sent.at).as_nanos();
+            if counts {
+                self.turnaround.note(turnaround);
+                self.lateness.sends += 1;
+            }
+        } else if counts {
+            self.lateness.note(behind(sent.due, free, sent.at));
+        }
+    }
+
+    /// Counts a result. In a closed loop latency is from the send.
+    pub fn note_result(&mut self, at: usize, sent: Sent, kind: Kind, now: Instant) {
+        self.roll(now);
+        self.slots[at].sent = None;
+        self.slots[at].expired = false;
+        let service = now.saturating_duration_since(sent.at);
+        let latency = if self.closed { service } else { now.saturating_duration_since(sent.due) };
+        if self.closed {
+            self.occupancy.answers += self.timeline.clipped(sent.at, now).as_nanos();
+        }
+        if self.counts(sent.due) {
+            self.window.results.note(sent.operation, kind, latency, service);
+        } else {
+            self.warm_up.requests += 1;
+            self.warm_up.failed += u64::from(kind != Kind::Succeeded);
+        }
+    }
+
+    /// Counts an error, unless it belongs to the warm-up.
+    pub fn note_error(&mut self, owner: Owner, words: &str, now: Instant) {
+        if self.counts(now) {
+            self.errors.note(owner, words);
+        }
+    }
+
+    /// A connection has nothing to send now.
+    pub fn rest(&mut self, at: usize) {
+        self.idle.push_back(at);
+        if self.blocked {
+            self.wake_pacer();
+        }
+    }
+
+    pub fn wake_pacer(&self) {
+        if let Some(waker) = &self.pacer {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Remembers who is to be woken for a connection.
+    pub fn listen(&mut self, at: usize, cx: &Context<'_>) {
+        match &mut self.slots[at].waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+    }
+
+    /// Hands on the windows that have ended.
+    pub fn roll(&mut self, now: Instant) {
+        let Some(number) = self.timeline.window(now) else { return };
+        while self.window_number < number.min(self.timeline.whole_windows()) {
+            self.hand_on();
+        }
+    }
+
+    /// Hands on the window as it is.
+    pub fn hand_on(&mut self) {
+        let window = std::mem::take(&mut self.window);
+        // Whoever listens no longer needs no window.
+        let _ = self.say.send(Said::Window(self.window_number, Box::new(window)));
+        self.window_number += 1;
+    }
+
+    /// Gives up requests that have been under way for too long; all of them where nobody waits.
+    pub fn expire(&mut self, now: Instant, timeout: Duration, all: bool) {
+        for at in 0..self.slots.len() {
+            let slot = &mut self.slots[at];
+            let is_late = slot.sent.is_some_and(|sent| now.duration_since(sent) >= timeout);
+            if is_late || all {
+                slot.expired = true;
+                self.wake(at);
+            }
+        }
+    }
+
+    /// Nothing more is sent from now on: what is due and waits for a connection counts at its age.
+    pub fn end(&mut self, now: Instant) {
+        self.over = true;
+        self.timeline.end = self.timeline.end.min(now);
+        let end = self.timeline.end;
+        while let Some(job) = self.peek().filter(|job| job.due < end) {
+            if let Some(due) = &mut self.due {
+                due.next();
+            }
+            if self.counts(job.due) {
+                let age = end.saturating_duration_since(job.due);
+                self.lateness.note_blocked(age);
+                self.window.results.note(0, Kind::Unsent, age, Duration::ZERO);
+            }
+        }
+        for at in 0..self.slots.len() {
+            self.wake(at);
+        }
+    }
+}

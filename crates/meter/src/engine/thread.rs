@@ -1,0 +1,283 @@
+//! A thread of the injector, from its first connection to its last answer.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::mpsc::SyncSender;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use flow::dial::{Address, Socket, Target};
+use sched::Slice;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+use tokio::task::{JoinSet, LocalSet};
+
+use super::alarm::Alarm;
+use super::collector::Window;
+use super::connection::{Connection, Shared, open};
+use super::state::{Next, Slot, State};
+use super::{EngineError, Pace, Plan, WarmUp};
+use crate::failure::Errors;
+use crate::injector::{BusyTime, Health, Spent};
+use crate::lateness::Lateness;
+use crate::little::Occupancy;
+use crate::recorder::{Times, nanoseconds};
+use crate::window::Timeline;
+use crate::workload::Workload;
+
+/// Connections of a thread that are opened at once.
+const OPENING_MAX: usize = 16;
+/// How often it is looked for requests that take too long, and whether to stop.
+const SWEEP: Duration = Duration::from_millis(20);
+/// Bytes that are read at once.
+const SCRATCH: usize = 64 * 1024;
+
+/// What a thread has to do.
+pub struct Task<'a> {
+    pub number: usize,
+    pub plan: &'a Plan,
+    pub addresses: &'a [SocketAddr],
+    pub say: SyncSender<Said>,
+    pub started: oneshot::Receiver<Timeline>,
+}
+
+/// What threads say.
+pub enum Said {
+    /// All connections are open, after so long each.
+    Ready(Box<Times>),
+    Failed(EngineError),
+    Window(u64, Box<Window>),
+    Ended(Box<Part>),
+}
+
+/// What one thread saw, besides its windows.
+pub struct Part {
+    pub measured: Duration,
+    pub lateness: Lateness,
+    pub turnaround: Times,
+    pub occupancy: Occupancy,
+    pub errors: Errors,
+    pub reconnects: u64,
+    pub warm_up: WarmUp,
+    pub health: Health,
+}
+
+/// Does all of it; what came of it is said.
+pub fn run<W: Workload + 'static>(
+    task: Task<'_>,
+    busy: BusyTime,
+    make: impl FnOnce() -> W,
+) -> Result<(), EngineError> {
+    let (parks, unparked) = (busy.clone(), busy.clone());
+    let built = Builder::new_current_thread()
+        .enable_all()
+        .on_thread_park(move || parks.parks())
+        .on_thread_unpark(move || unparked.unparked())
+        .build();
+    let runtime = built.map_err(|error| EngineError::Injector(error.to_string()))?;
+    sched::set_slice(Slice::Short);
+    LocalSet::new().block_on(&runtime, conduct(task, busy, make()))
+}
+
+async fn conduct<W: Workload + 'static>(
+    task: Task<'_>,
+    busy: BusyTime,
+    workload: W,
+) -> Result<(), EngineError> {
+    let Task { number, plan, addresses, say, started } = task;
+    let alarm = Alarm::new().map_err(|error| EngineError::Injector(error.to_string()))?;
+    let opened = open_all(number, plan, addresses, &say).await?;
+    // Whoever no longer waits has heard of an error elsewhere.
+    let Ok(timeline) = started.await else { return Ok(()) };
+    let shared = Rc::new(Shared {
+        state: RefCell::new(state(number, plan, timeline, workload, opened.len(), say.clone())),
+        scratch: RefCell::new(vec![0; SCRATCH].into()),
+    });
+    wait_until(&alarm, timeline.begin).await?;
+    let mut connections = JoinSet::new();
+    for (at, (target, socket)) in opened.into_iter().enumerate() {
+        let connection = Connection { at, target, socket, shared: Rc::clone(&shared) };
+        connections.spawn_local(connection.serve());
+    }
+    let before = Rc::new(RefCell::new(None));
+    let (seen, swept) = (Rc::clone(&before), Rc::clone(&shared));
+    let (spent, timeout) = (busy.clone(), plan.timeout);
+    let sweeper = tokio::task::spawn_local(async move {
+        sweep(&swept, timeout, || {
+            seen.borrow_mut().get_or_insert_with(|| Spent::now(&spent));
+        })
+        .await;
+    });
+    let paced = pace(&shared, &alarm).await;
+    let now = Spent::now(&busy);
+    shared.state.borrow_mut().end(Instant::now());
+    while connections.join_next().await.is_some() {}
+    sweeper.abort();
+    paced?;
+    let health = before.borrow().map(|before| now.since(&before)).unwrap_or_default();
+    let said = Said::Ended(Box::new(part(&mut shared.state.borrow_mut(), health)));
+    let _ = say.send(said);
+    Ok(())
+}
+
+/// Opens this thread's connections, the first one alone: if nobody listens, it is told at once.
+async fn open_all(
+    number: usize,
+    plan: &Plan,
+    addresses: &[SocketAddr],
+    say: &SyncSender<Said>,
+) -> Result<Vec<(Target, Socket)>, EngineError> {
+    let mut targets = (number..plan.connections).step_by(plan.threads).map(|connection| {
+        let mut target = plan.target.clone();
+        if !addresses.is_empty() {
+            let address = addresses[connection % addresses.len()];
+            target.address = Address::Tcp { host: address.ip().to_string(), port: address.port() };
+        }
+        target
+    });
+    let (mut opened, mut times) = (Vec::new(), Times::new());
+    loop {
+        let at_once = if opened.is_empty() { 1 } else { OPENING_MAX };
+        let mut opening = JoinSet::new();
+        for target in targets.by_ref().take(at_once) {
+            opening.spawn_local(async move { (open(&target).await, target) });
+        }
+        if opening.is_empty() {
+            let _ = say.send(Said::Ready(Box::new(times)));
+            return Ok(opened);
+        }
+        while let Some(done) = opening.join_next().await {
+            let (socket, target) =
+                done.map_err(|error| EngineError::Injector(error.to_string()))?;
+            let (socket, took) = socket.map_err(|source| EngineError::Unreachable {
+                opened: opened.len(),
+                connections: plan.connections,
+                source,
+            })?;
+            times.note(nanoseconds(took));
+            opened.push((target, socket));
+        }
+    }
+}
+
+fn state<W>(
+    number: usize,
+    plan: &Plan,
+    timeline: Timeline,
+    workload: W,
+    connections: usize,
+    say: SyncSender<Said>,
+) -> State<W> {
+    let due = match &plan.pace {
+        Pace::Closed(_) => None,
+        Pace::Open(schedule) => {
+            let schedule = schedule.clone().warmed_up(plan.warm_up);
+            Some(schedule.due(number as u64, plan.threads as u64).peekable())
+        }
+    };
+    let slot = || Slot { free: timeline.begin, job: None, sent: None, expired: false, waker: None };
+    State {
+        workload,
+        timeline,
+        closed: due.is_none(),
+        due,
+        count: 0,
+        idle: VecDeque::with_capacity(connections),
+        slots: (0..connections).map(|_| slot()).collect(),
+        pacer: None,
+        blocked: false,
+        over: false,
+        stop: plan.stop.clone(),
+        say,
+        window: Window::default(),
+        window_number: 0,
+        lateness: Lateness::default(),
+        turnaround: Times::new(),
+        occupancy: Occupancy::default(),
+        errors: Errors::default(),
+        reconnects: 0,
+        warm_up: WarmUp::default(),
+    }
+}
+
+/// Hands out what is due until nothing more is sent.
+async fn pace<W: Workload>(shared: &Shared<W>, alarm: &Alarm) -> Result<(), EngineError> {
+    loop {
+        let (next, end) = {
+            let mut state = shared.state.borrow_mut();
+            let now = Instant::now();
+            let next = if state.closed { Next::Nothing } else { state.hand_out(now) };
+            if now >= state.timeline.end || state.stop.asked() > 0 {
+                return Ok(());
+            }
+            state.blocked = next == Next::Blocked;
+            (next, state.timeline.end)
+        };
+        let at = match next {
+            Next::At(at) => at.min(end),
+            Next::Blocked | Next::Nothing => end,
+        };
+        alarm.set(at).map_err(|error| EngineError::Injector(error.to_string()))?;
+        let rung = poll_fn(|cx| {
+            let mut state = shared.state.borrow_mut();
+            state.pacer = Some(cx.waker().clone());
+            if (state.blocked && !state.idle.is_empty()) || state.stop.asked() > 0 {
+                return Poll::Ready(Ok(()));
+            }
+            alarm.poll(cx)
+        });
+        rung.await.map_err(|error| EngineError::Injector(error.to_string()))?;
+    }
+}
+
+async fn wait_until(alarm: &Alarm, at: Instant) -> Result<(), EngineError> {
+    let failed = |error: std::io::Error| EngineError::Injector(error.to_string());
+    while Instant::now() < at {
+        alarm.set(at).map_err(failed)?;
+        poll_fn(|cx| alarm.poll(cx)).await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Looks after what no answer wakes: timeouts, windows in which nothing happens, who asks to stop.
+async fn sweep<W: Workload>(shared: &Shared<W>, timeout: Duration, measured: impl Fn()) {
+    let mut turns = tokio::time::interval(SWEEP);
+    loop {
+        turns.tick().await;
+        let mut state = shared.state.borrow_mut();
+        let now = Instant::now();
+        if now >= state.timeline.measured_from {
+            measured();
+        }
+        state.roll(now);
+        let stop = state.stop.asked();
+        let all = stop > 1 && state.over;
+        state.expire(now, timeout, all);
+        if stop > 0 {
+            state.wake_pacer();
+        }
+    }
+}
+
+fn part<W: Workload>(state: &mut State<W>, health: Health) -> Part {
+    let whole = state.timeline.whole_windows();
+    while state.window_number < whole {
+        state.hand_on();
+    }
+    // What is left ended behind the last whole window.
+    state.window_number = u64::MAX - 1;
+    state.hand_on();
+    Part {
+        measured: state.timeline.end.saturating_duration_since(state.timeline.measured_from),
+        lateness: std::mem::take(&mut state.lateness),
+        turnaround: std::mem::take(&mut state.turnaround),
+        occupancy: state.occupancy,
+        errors: std::mem::take(&mut state.errors),
+        reconnects: state.reconnects,
+        warm_up: state.warm_up,
+        health,
+    }
+}

@@ -1,0 +1,101 @@
+//! Why requests failed, and whose fault each was.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Different words that are told apart; what comes later is counted by its owner alone.
+const WORDS_MAX: usize = 1000;
+/// The longest words of an error.
+const WORDS_LEN_MAX: usize = 200;
+
+/// Whose fault an error is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Owner {
+    /// This machine had no port, descriptor or memory.
+    Injector,
+    /// The connection was refused, broke, or nothing came in time.
+    Network,
+    /// The server answered with a failure, or what can't be understood.
+    Server,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Injector => "injector",
+            Self::Network => "network",
+            Self::Server => "server",
+        })
+    }
+}
+
+/// Errors by owner, in their own words.
+#[derive(Debug, Clone, Default)]
+pub struct Errors {
+    counts: BTreeMap<(Owner, String), u64>,
+}
+
+impl Errors {
+    /// Counts an error.
+    pub fn note(&mut self, owner: Owner, words: &str) {
+        self.note_all(owner, words, 1);
+    }
+
+    fn note_all(&mut self, owner: Owner, words: &str, count: u64) {
+        let words: String = words.chars().take(WORDS_LEN_MAX).collect();
+        let mut key = (owner, words);
+        if self.counts.len() >= WORDS_MAX && !self.counts.contains_key(&key) {
+            key.1 = "other errors".to_owned();
+        }
+        *self.counts.entry(key).or_default() += count;
+    }
+
+    /// Adds what another thread saw.
+    pub fn add(&mut self, other: &Self) {
+        for ((owner, words), count) in &other.counts {
+            self.note_all(*owner, words, *count);
+        }
+    }
+
+    /// How many are an owner's.
+    pub fn of(&self, owner: Owner) -> u64 {
+        let of = self.counts.iter().filter(|((whose, _), _)| *whose == owner);
+        of.map(|(_, count)| count).sum()
+    }
+
+    /// The commonest, most of all first.
+    pub fn commonest(&self, count: usize) -> Vec<(Owner, &str, u64)> {
+        let all = self.counts.iter().map(|((owner, words), count)| (*owner, &**words, *count));
+        let mut all: Vec<_> = all.collect();
+        all.sort_by_key(|(_, _, count)| std::cmp::Reverse(*count));
+        all.truncate(count);
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Errors, Owner, WORDS_MAX};
+
+    #[test]
+    fn errors_are_counted_by_owner_and_the_commonest_come_first() {
+        let mut errors = Errors::default();
+        errors.note(Owner::Network, "refused");
+        let mut other = Errors::default();
+        other.note(Owner::Server, "HTTP 503");
+        other.note(Owner::Server, "HTTP 503");
+        errors.add(&other);
+        assert_eq!((errors.of(Owner::Server), errors.of(Owner::Injector)), (2, 0));
+        assert_eq!(errors.commonest(1), [(Owner::Server, "HTTP 503", 2)]);
+    }
+
+    #[test]
+    fn a_server_that_words_each_error_anew_fills_no_memory() {
+        let mut errors = Errors::default();
+        for number in 0..5 * WORDS_MAX {
+            errors.note(Owner::Server, &format!("error {number}"));
+        }
+        assert!(errors.counts.len() <= WORDS_MAX + 1);
+        assert_eq!(errors.of(Owner::Server), 5 * WORDS_MAX as u64);
+    }
+}

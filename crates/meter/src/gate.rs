@@ -1,0 +1,210 @@
+//! What is demanded of a run: `p99<20ms`, `errors<0.1%`, `rate>1900`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::recorder::{Measure, Results};
+
+/// What a gate looks at.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Figure {
+    /// A share of all results is answered within that.
+    Quantile(f64),
+    Max,
+    Mean,
+    /// Results that are no successes, as a share of all.
+    ErrorShare,
+    /// Results that are no successes.
+    Errors,
+    /// Successes a second.
+    Rate,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relation {
+    Less,
+    LessOrEqual,
+    More,
+    MoreOrEqual,
+}
+
+/// A demand.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gate {
+    text: String,
+    measure: Measure,
+    figure: Figure,
+    relation: Relation,
+    /// In seconds for times, a share for shares.
+    limit: f64,
+}
+
+/// A demand can't be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is no demand: {what}; write it as 'p99<20ms', 'service p50<1ms', 'max<1s', \
+         'mean<5ms', 'errors<0.1%', 'errors<10' or 'rate>1900'"
+)]
+pub struct GateError {
+    text: String,
+    what: &'static str,
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for Gate {
+    type Err = GateError;
+
+    fn from_str(text: &str) -> Result<Self, GateError> {
+        let wrong = |what| GateError { text: text.to_owned(), what };
+        let at = text.find(['<', '>']).ok_or_else(|| wrong("it has no < or >"))?;
+        let (name, rest) = text.split_at(at);
+        let (relation, limit) = match (rest.starts_with('<'), rest[1..].strip_prefix('=')) {
+            (true, Some(limit)) => (Relation::LessOrEqual, limit),
+            (true, None) => (Relation::Less, &rest[1..]),
+            (false, Some(limit)) => (Relation::MoreOrEqual, limit),
+            (false, None) => (Relation::More, &rest[1..]),
+        };
+        let (name, limit) = (name.trim(), limit.trim());
+        let (measure, name) = match name.strip_prefix("service ") {
+            Some(name) => (Measure::Service, name.trim()),
+            None => (Measure::Latency, name),
+        };
+        let figure = match name {
+            "max" => Figure::Max,
+            "mean" => Figure::Mean,
+            "errors" if limit.ends_with('%') => Figure::ErrorShare,
+            "errors" => Figure::Errors,
+            "rate" => Figure::Rate,
+            _ => {
+                let percent = name.strip_prefix('p').and_then(number);
+                let percent = percent.filter(|percent| *percent <= 100.0);
+                Figure::Quantile(percent.ok_or_else(|| wrong("its figure is not known"))? / 100.0)
+            }
+        };
+        let limit = match figure {
+            Figure::Quantile(_) | Figure::Max | Figure::Mean => {
+                let span = seconds(limit).ok_or_else(|| wrong("its limit is no duration"))?;
+                span.as_secs_f64()
+            }
+            Figure::ErrorShare => {
+                let share = number(limit.trim_end_matches('%').trim());
+                share.ok_or_else(|| wrong("its limit is no share"))? / 100.0
+            }
+            Figure::Errors | Figure::Rate => {
+                number(limit).ok_or_else(|| wrong("its limit is no number"))?
+            }
+        };
+        Ok(Self { text: text.trim().to_owned(), measure, figure, relation, limit })
+    }
+}
+
+impl Gate {
+    /// What was found instead; nothing where the demand is met.
+    pub fn missed(&self, results: &Results, measured: Duration) -> Option<String> {
+        let times = || results.times(self.measure, None);
+        let (found, is_time) = match self.figure {
+            Figure::Quantile(share) => (times().quantile(share).as_secs_f64(), true),
+            Figure::Max => (times().max().as_secs_f64(), true),
+            Figure::Mean => (times().mean().as_secs_f64(), true),
+            Figure::ErrorShare => (results.failed() as f64 / results.total().max(1) as f64, false),
+            Figure::Errors => (results.failed() as f64, false),
+            Figure::Rate => {
+                let succeeded = results.total() - results.failed();
+                (succeeded as f64 / measured.as_secs_f64().max(f64::MIN_POSITIVE), false)
+            }
+        };
+        let met = match self.relation {
+            Relation::Less => found < self.limit,
+            Relation::LessOrEqual => found <= self.limit,
+            Relation::More => found > self.limit,
+            Relation::MoreOrEqual => found >= self.limit,
+        };
+        if met {
+            None
+        } else if is_time {
+            Some(format!("{:.2?}", Duration::from_secs_f64(found)))
+        } else if self.figure == Figure::ErrorShare {
+            Some(format!("{:.3} %", found * 100.0))
+        } else {
+            Some(format!("{found:.1}"))
+        }
+    }
+}
+
+fn number(text: &str) -> Option<f64> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    text.parse().ok().filter(|_| plain)
+}
+
+fn seconds(text: &str) -> Option<Duration> {
+    text.parse::<watch::units::Duration>().ok().map(watch::units::Duration::get)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::proptest;
+
+    use super::Gate;
+    use crate::recorder::{Kind, Results};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn missed(gate: &str) -> Option<String> {
+        let mut results = Results::default();
+        for number in 1..=99 {
+            results.note(0, Kind::Succeeded, 2 * number * MS, number * MS);
+        }
+        results.note(0, Kind::Timeout, 1000 * MS, 1000 * MS);
+        gate.parse::<Gate>().unwrap().missed(&results, Duration::from_secs(2))
+    }
+
+    #[test]
+    fn a_demand_is_met_or_says_what_was_found() {
+        for met in [
+            "p50<110ms",
+            "p99<=200ms",
+            "service p50<51ms",
+            "max<2s",
+            "mean<1s",
+            "errors<2%",
+            "errors<=1",
+            "rate>49",
+            " p99.9 > 900ms ",
+        ] {
+            assert_eq!(missed(met), None, "{met}");
+        }
+        for (gate, found) in [
+            ("p50<100ms", "ms"),
+            ("max<1s", "1.00s"),
+            ("errors<1%", "1.000 %"),
+            ("errors<1", "1.0"),
+            ("rate>=50", "49.5"),
+        ] {
+            let said = missed(gate);
+            assert!(said.as_ref().is_some_and(|said| said.contains(found)), "{gate}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn a_demand_that_is_none_says_how_one_is_written() {
+        for text in ["", "p99", "p101<1s", "p99<20", "fast<1s", "errors<x%", "rate>-1", "pinf<1s"] {
+            let error = text.parse::<Gate>().unwrap_err().to_string();
+            assert!(error.contains("p99<20ms"), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(p9|errors|rate)?.{0,6}[<>]?=?.{0,8}") {
+            let _ = text.parse::<Gate>();
+        }
+    }
+}

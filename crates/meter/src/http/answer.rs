@@ -1,0 +1,201 @@
+//! Where an HTTP/1.1 answer ends (RFC 9112, section 6.3), from bytes that come in any pieces. The
+//! body is counted, not kept. Nothing is allocated for an answer whose head comes at once.
+
+mod chunks;
+#[cfg(test)]
+mod tests;
+
+use chunks::Chunks;
+use httparse::{EMPTY_HEADER, Header, Response, Status};
+
+use crate::recorder::Kind;
+use crate::workload::{Answer, Malformed, Reader};
+
+/// The longest head of an answer.
+pub const HEAD_MAX: usize = 64 * 1024;
+/// The most header lines of one.
+pub const HEADERS_MAX: usize = 100;
+
+/// Where in an answer the reader is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Before an answer, or within its head.
+    Head,
+    /// So many bytes of the body are to come.
+    Length(u64),
+    /// In a chunked body.
+    Chunked(Chunks),
+    /// In a body that ends with the connection.
+    UntilClosed,
+}
+
+/// Reads the answers of one connection.
+#[derive(Debug, Clone)]
+pub struct Answers {
+    is_head: bool,
+    place: Place,
+    /// The begin of a head that did not come at once.
+    head: Vec<u8>,
+    answer: Answer,
+}
+
+/// What a head says.
+struct Head {
+    len: usize,
+    status: u16,
+    place: Place,
+    reusable: bool,
+}
+
+impl Answers {
+    /// Of a connection on which nothing was asked yet; answers to HEAD have no bodies.
+    pub fn new(is_head: bool) -> Self {
+        let answer = Answer { kind: Kind::Server, code: 0, reusable: false };
+        Self { is_head, place: Place::Head, head: Vec::new(), answer }
+    }
+
+    /// Takes a head from the front of `bytes`; gives what is behind it, nothing where it goes on.
+    fn read_head<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<&'a [u8]>, Malformed> {
+        if self.head.is_empty() {
+            let Some(head) = parse(bytes, self.is_head)? else {
+                self.keep(bytes)?;
+                return Ok(None);
+            };
+            self.begin_body(&head);
+            return Ok(Some(&bytes[head.len..]));
+        }
+        let before = self.head.len();
+        self.keep(bytes)?;
+        // A head ends with a line, so a server that sends byte by byte is not read anew for each.
+        if !bytes.contains(&b'\n') {
+            return Ok(None);
+        }
+        let Some(head) = parse(&self.head, self.is_head)? else { return Ok(None) };
+        self.begin_body(&head);
+        self.head.clear();
+        // It was not whole before, so it ends within what has come now.
+        Ok(bytes.get(head.len.saturating_sub(before)..))
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+        if self.head.len() + bytes.len() > HEAD_MAX {
+            return Err(Malformed("the head of an answer is over 64 KiB"));
+        }
+        self.head.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn begin_body(&mut self, head: &Head) {
+        let success = (200..400).contains(&head.status);
+        let kind = if success { Kind::Succeeded } else { Kind::Server };
+        self.answer = Answer { kind, code: head.status, reusable: head.reusable };
+        // What is before the answer itself has no body (RFC 9110, section 15.2).
+        self.place = if head.status < 200 { Place::Head } else { head.place };
+    }
+
+    fn done(&mut self, behind: &[u8]) -> Result<Option<Answer>, Malformed> {
+        self.place = Place::Head;
+        if behind.is_empty() {
+            Ok(Some(self.answer))
+        } else {
+            Err(Malformed("the server went on behind the end of its answer"))
+        }
+    }
+}
+
+impl Reader for Answers {
+    fn begin(&mut self, _: usize) {}
+
+    fn read(&mut self, mut bytes: &[u8]) -> Result<Option<Answer>, Malformed> {
+        loop {
+            match &mut self.place {
+                Place::Head => {
+                    if bytes.is_empty() {
+                        return Ok(None);
+                    }
+                    let Some(behind) = self.read_head(bytes)? else { return Ok(None) };
+                    bytes = behind;
+                }
+                Place::Length(left) => {
+                    let len = (*left).min(bytes.len() as u64);
+                    *left -= len;
+                    if *left > 0 {
+                        return Ok(None);
+                    }
+                    return self.done(&bytes[len as usize..]);
+                }
+                Place::Chunked(chunks) => {
+                    return match chunks.read(bytes)? {
+                        Some(len) => self.done(&bytes[len..]),
+                        None => Ok(None),
+                    };
+                }
+                Place::UntilClosed => return Ok(None),
+            }
+        }
+    }
+
+    fn ended(&mut self) -> Option<Answer> {
+        (self.place == Place::UntilClosed).then_some(self.answer)
+    }
+}
+
+/// Reads a head; nothing where it goes on.
+fn parse(bytes: &[u8], is_head: bool) -> Result<Option<Head>, Malformed> {
+    let mut headers = [EMPTY_HEADER; HEADERS_MAX];
+    let mut response = Response::new(&mut headers);
+    let len = match response.parse(bytes) {
+        Ok(Status::Complete(len)) => len,
+        Ok(Status::Partial) => return Ok(None),
+        Err(httparse::Error::TooManyHeaders) => {
+            return Err(Malformed("an answer has over 100 header lines"));
+        }
+        Err(_) => return Err(Malformed("what came is not HTTP/1.1")),
+    };
+    let status = response.code.unwrap_or_default();
+    if status == 101 {
+        return Err(Malformed("the server changed the protocol unasked"));
+    }
+    let mut reusable = response.version == Some(1);
+    let has_no_body = is_head || status < 200 || status == 204 || status == 304;
+    let (mut length, mut chunked) = (None, None);
+    for Header { name, value } in response.headers.iter() {
+        if name.eq_ignore_ascii_case("content-length") {
+            let value = digits(value).ok_or(Malformed("Content-Length is no number"))?;
+            if length.is_some_and(|before| before != value) {
+                return Err(Malformed("Content-Length is there twice, and differs"));
+            }
+            length = Some(value);
+        } else if name.eq_ignore_ascii_case("transfer-encoding") {
+            // The last one decides (RFC 9112, section 6.3, rule 4).
+            chunked = Some(words(value).next_back() == Some("chunked"));
+        } else if name.eq_ignore_ascii_case("connection") {
+            for word in words(value) {
+                if word.eq_ignore_ascii_case("close") {
+                    reusable = false;
+                } else if word.eq_ignore_ascii_case("keep-alive") {
+                    reusable = true;
+                }
+            }
+        }
+    }
+    let place = match (has_no_body, chunked, length) {
+        (true, ..) => Place::Length(0),
+        (_, Some(true), _) => Place::Chunked(Chunks::default()),
+        (_, None, Some(length)) => Place::Length(length),
+        (_, Some(false), _) | (_, None, None) => Place::UntilClosed,
+    };
+    let reusable = reusable && place != Place::UntilClosed;
+    Ok(Some(Head { len, status, place, reusable }))
+}
+
+fn words(value: &[u8]) -> impl DoubleEndedIterator<Item = &str> {
+    let value = std::str::from_utf8(value).unwrap_or_default();
+    value.split(',').map(str::trim)
+}
+
+fn digits(value: &[u8]) -> Option<u64> {
+    let value = std::str::from_utf8(value).ok()?.trim();
+    let all = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    all.then(|| value.parse().ok())?
+}

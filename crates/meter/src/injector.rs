@@ -1,0 +1,137 @@
+//! What a thread of the injector knows of itself: how long it was outside its poll, and how long it
+//! waited for a CPU.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Counts the time that a runtime's thread spends outside its poll: CPU time, locks, sleeps.
+#[derive(Debug, Clone)]
+pub struct BusyTime {
+    origin: Instant,
+    /// Nanoseconds since the origin: when the thread last came back from its poll.
+    awake_since: Arc<AtomicU64>,
+    /// Nanoseconds outside the poll until then.
+    busy: Arc<AtomicU64>,
+}
+
+impl Default for BusyTime {
+    fn default() -> Self {
+        Self { origin: Instant::now(), awake_since: Arc::default(), busy: Arc::default() }
+    }
+}
+
+impl BusyTime {
+    fn now(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The thread begins to wait.
+    pub fn parks(&self) {
+        let awake = self.now().saturating_sub(self.awake_since.load(Ordering::Relaxed));
+        self.busy.fetch_add(awake, Ordering::Relaxed);
+    }
+
+    /// The thread goes on.
+    pub fn unparked(&self) {
+        self.awake_since.store(self.now(), Ordering::Relaxed);
+    }
+
+    /// How long it was busy so far; for the thread itself.
+    fn so_far(&self) -> Duration {
+        let awake = self.now().saturating_sub(self.awake_since.load(Ordering::Relaxed));
+        Duration::from_nanos(self.busy.load(Ordering::Relaxed) + awake)
+    }
+}
+
+/// What a thread and its machine had spent at a moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Spent {
+    at: Instant,
+    busy: Duration,
+    waited: Duration,
+    stolen: Duration,
+}
+
+/// Shares of the time between two moments.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Health {
+    /// Outside the poll.
+    pub busy: f64,
+    /// Ready, and waiting for a CPU.
+    pub waited: f64,
+    /// Given to others by the machine's host, of each CPU.
+    pub stolen: f64,
+}
+
+impl Spent {
+    /// What the calling thread has spent. Where the kernel does not say, that counts as nothing.
+    pub fn now(busy: &BusyTime) -> Self {
+        let waited = fs::read_to_string("/proc/thread-self/schedstat").ok();
+        let stat = fs::read_to_string("/proc/stat").ok();
+        Self {
+            at: Instant::now(),
+            busy: busy.so_far(),
+            waited: waited.and_then(|text| waited_in(&text)).unwrap_or_default(),
+            stolen: stat.and_then(|text| stolen_in(&text)).unwrap_or_default(),
+        }
+    }
+
+    /// What was spent since `before`.
+    pub fn since(&self, before: &Self) -> Health {
+        let whole = (self.at - before.at).as_secs_f64().max(f64::MIN_POSITIVE);
+        let share = |now: Duration, then| now.saturating_sub(then).as_secs_f64() / whole;
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        Health {
+            busy: share(self.busy, before.busy),
+            waited: share(self.waited, before.waited),
+            stolen: share(self.stolen, before.stolen) / cpus,
+        }
+    }
+}
+
+/// The second number of `schedstat`: nanoseconds on a run queue (sched-stats.rst of the kernel).
+fn waited_in(schedstat: &str) -> Option<Duration> {
+    let nanos = schedstat.split_whitespace().nth(1)?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
+}
+
+/// The eighth number of `/proc/stat`'s first line: ticks of all CPUs (proc_stat(5)).
+fn stolen_in(stat: &str) -> Option<Duration> {
+    let ticks: u64 = stat.lines().next()?.split_whitespace().nth(8)?.parse().ok()?;
+    Some(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{BusyTime, Spent, stolen_in, waited_in};
+
+    #[test]
+    fn what_the_kernel_says_is_read() {
+        assert_eq!(waited_in("12 3456 7\n"), Some(Duration::from_nanos(3456)));
+        assert_eq!(waited_in(""), None);
+        let tick = 1.0 / rustix::param::clock_ticks_per_second() as f64;
+        let stolen = stolen_in("cpu  1 2 3 4 5 6 7 50 9 10\ncpu0 1\n").unwrap();
+        assert!((stolen.as_secs_f64() - 50.0 * tick).abs() < 1e-9);
+        assert_eq!(stolen_in("nothing"), None);
+    }
+
+    #[test]
+    fn time_between_park_and_unpark_is_not_busy() {
+        let busy = BusyTime::default();
+        let before = Spent::now(&busy);
+        busy.parks();
+        let parked = std::time::Instant::now();
+        while parked.elapsed() < Duration::from_millis(20) {
+            std::hint::spin_loop();
+        }
+        busy.unparked();
+        let health = Spent::now(&busy).since(&before);
+        assert!(health.busy < 1.0, "{health:?}");
+        let whole = before.at.elapsed();
+        assert!(busy.so_far() - before.busy <= whole - Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,34 @@
+//! The load meter: sends requests by a schedule and says what came of them, and whether its own
+//! numbers can be believed.
+//!
+//! It never repeats a request silently, never leaves out what was slow, and never calls its own
+//! delay the server's. It prints nothing and ends no process: that is its caller's.
+//!
+//! The one path: an [`engine::Plan`] goes into [`engine::run`], which opens the connections, agrees
+//! on a [`window::Timeline`], and lets each thread send what a [`schedule`] makes due through a
+//! [`workload::Workload`]. What comes of it is recorded by [`recorder`] and [`lateness`], and
+//! judged by [`verdict`]; [`summary`] says it in words.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+// Layers, from the top down: a module takes only from those behind it, which tidy checks.
+//   summary: the outcome in words
+//   engine: sends, and hears of answers
+//   http: a workload
+//   workload: what is sent
+//   gate, verdict: what of an outcome is demanded
+//   injector, lateness, little, failure: what is known besides
+//   recorder, schedule, window
+
+pub mod engine;
+pub mod failure;
+pub mod gate;
+pub mod http;
+pub mod injector;
+pub mod lateness;
+pub mod little;
+pub mod recorder;
+pub mod schedule;
+pub mod summary;
+pub mod verdict;
+pub mod window;
+pub mod workload;

@@ -1,0 +1,250 @@
+//! What came of requests: a histogram of nanoseconds for each operation and kind of result, made
+//! when it is needed, so that a percentile is of everything and not of successes alone.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+/// The longest time that is told apart.
+const LONGEST: u64 = 3_600_000_000_000;
+/// Operations that are told apart; all further ones are the last, `other`.
+pub const OPERATIONS_MAX: usize = 100;
+
+/// A span as the recorder counts it.
+pub fn nanoseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A histogram of times in nanoseconds: three digits, up to an hour.
+#[derive(Debug, Clone)]
+pub struct Times(Histogram<u64>);
+
+impl Default for Times {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Times {
+    /// An empty one.
+    pub fn new() -> Self {
+        let made = Histogram::new_with_bounds(1, LONGEST, 3);
+        #[allow(clippy::expect_used, reason = "the bounds are constants that a test tries")]
+        Self(made.expect("the bounds are constants that fit"))
+    }
+
+    /// Counts a time; what is over an hour counts as one.
+    pub fn note(&mut self, nanoseconds: u64) {
+        self.0.saturating_record(nanoseconds);
+    }
+
+    /// Adds all of another one.
+    pub fn add(&mut self, other: &Self) {
+        // It fails for values beyond the bounds only, and both have the same.
+        let _ = self.0.add(&other.0);
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The time below which that share of all is, from 0 to 1.
+    pub fn quantile(&self, share: f64) -> Duration {
+        Duration::from_nanos(self.0.value_at_quantile(share))
+    }
+
+    /// The longest.
+    pub fn max(&self) -> Duration {
+        Duration::from_nanos(self.0.max())
+    }
+
+    /// The mean.
+    pub fn mean(&self) -> Duration {
+        Duration::from_nanos(self.0.mean() as u64)
+    }
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// As it should.
+    Succeeded,
+    /// The server answered, and the answer is a failure.
+    Server,
+    /// There was no whole answer within the timeout; counted at its age then.
+    Timeout,
+    /// The connection broke.
+    Network,
+    /// The injector could not send it.
+    Injector,
+    /// It was due and not sent, because no connection was free until the end; counted at its age.
+    Unsent,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Succeeded, Self::Server, Self::Timeout, Self::Network, Self::Injector, Self::Unsent];
+}
+
+/// The times of one operation and kind.
+#[derive(Debug, Clone, Default)]
+struct Both {
+    latency: Times,
+    service: Times,
+}
+
+/// Which time of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// From when it was due; in a closed loop from its send.
+    Latency,
+    /// From its send. What was not sent has none.
+    Service,
+}
+
+/// Results by operation and kind: of a window, or of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Results {
+    operations: Vec<[Option<Box<Both>>; Kind::ALL.len()]>,
+}
+
+impl Results {
+    /// Counts a result.
+    pub fn note(&mut self, operation: usize, kind: Kind, latency: Duration, service: Duration) {
+        let operation = operation.min(OPERATIONS_MAX);
+        if self.operations.len() <= operation {
+            self.operations.resize_with(operation + 1, Default::default);
+        }
+        let both = self.operations[operation][kind as usize].get_or_insert_default();
+        both.latency.note(nanoseconds(latency));
+        if kind != Kind::Unsent {
+            both.service.note(nanoseconds(service));
+        }
+    }
+
+    /// Adds all of another one.
+    pub fn add(&mut self, other: &Self) {
+        if self.operations.len() < other.operations.len() {
+            self.operations.resize_with(other.operations.len(), Default::default);
+        }
+        for (mine, theirs) in self.operations.iter_mut().zip(&other.operations) {
+            for (mine, theirs) in mine.iter_mut().zip(theirs) {
+                if let Some(theirs) = theirs {
+                    let mine = mine.get_or_insert_default();
+                    mine.latency.add(&theirs.latency);
+                    mine.service.add(&theirs.service);
+                }
+            }
+        }
+    }
+
+    /// How many results are of a kind.
+    pub fn count(&self, kind: Kind) -> u64 {
+        let of = self.operations.iter().filter_map(|kinds| kinds[kind as usize].as_ref());
+        of.map(|both| both.latency.count()).sum()
+    }
+
+    /// How many there are.
+    pub fn total(&self) -> u64 {
+        Kind::ALL.iter().map(|kind| self.count(*kind)).sum()
+    }
+
+    /// How many are no successes.
+    pub fn failed(&self) -> u64 {
+        self.total() - self.count(Kind::Succeeded)
+    }
+
+    /// The times of all results, or of those of one kind.
+    pub fn times(&self, measure: Measure, kind: Option<Kind>) -> Times {
+        let mut all = Times::new();
+        for kinds in &self.operations {
+            for of in Kind::ALL {
+                if let Some(both) = &kinds[of as usize]
+                    && kind.is_none_or(|kind| kind == of)
+                {
+                    all.add(match measure {
+                        Measure::Latency => &both.latency,
+                        Measure::Service => &both.service,
+                    });
+                }
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
+
+    use super::{Kind, Measure, OPERATIONS_MAX, Results, Times};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_percentile_is_of_all_results_and_of_each_kind() {
+        let mut results = Results::default();
+        for number in 1..=99 {
+            results.note(0, Kind::Succeeded, number * MS, MS);
+        }
+        results.note(0, Kind::Timeout, 10_000 * MS, 10_000 * MS);
+        let all = results.times(Measure::Latency, None);
+        let succeeded = results.times(Measure::Latency, Some(Kind::Succeeded));
+        assert!(all.max() >= 10_000 * MS && succeeded.max() < 100 * MS);
+        assert_eq!((results.total(), results.failed()), (100, 1));
+    }
+
+    #[test]
+    fn what_was_not_sent_has_a_latency_and_no_service_time() {
+        let mut results = Results::default();
+        results.note(0, Kind::Unsent, 5 * MS, Duration::ZERO);
+        assert_eq!(results.times(Measure::Latency, None).count(), 1);
+        assert_eq!(results.times(Measure::Service, None).count(), 0);
+    }
+
+    #[test]
+    fn over_a_hundred_operations_the_rest_is_one() {
+        let mut results = Results::default();
+        for operation in 0..1000 {
+            results.note(operation, Kind::Succeeded, MS, MS);
+        }
+        assert_eq!((results.operations.len(), results.total()), (OPERATIONS_MAX + 1, 1000));
+    }
+
+    #[test]
+    fn what_is_over_an_hour_counts_as_one() {
+        let mut times = Times::new();
+        times.note(u64::MAX);
+        times.note(0);
+        assert_eq!(times.count(), 2);
+        assert!(times.max() >= Duration::from_secs(3599));
+    }
+
+    proptest! {
+        #[test]
+        fn three_digits_hold_and_adding_is_recording(
+            values in proptest::collection::vec(1..3_600_000_000_000_u64, 1..200),
+            cut in 0..200_usize,
+        ) {
+            let (mut whole, mut first, mut second) = (Times::new(), Times::new(), Times::new());
+            for (at, value) in values.iter().enumerate() {
+                whole.note(*value);
+                if at < cut { first.note(*value) } else { second.note(*value) }
+            }
+            first.add(&second);
+            let mut sorted = values.clone();
+            sorted.sort_unstable();
+            for share in [0.5, 0.9, 0.99, 1.0] {
+                let rank = ((share * sorted.len() as f64).ceil() as usize).max(1);
+                let exact = sorted[rank - 1] as f64;
+                let told = whole.quantile(share).as_nanos() as f64;
+                prop_assert!((told - exact).abs() <= exact / 1000.0 + 1.0, "{told} for {exact}");
+                prop_assert_eq!(first.quantile(share), whole.quantile(share));
+            }
+        }
+    }
+}

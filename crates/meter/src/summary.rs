@@ -1,0 +1,212 @@
+//! What came of a run, in words for a terminal. No figure of a run that can't be believed stands
+//! without that word.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt::{self, Display, Formatter};
+use std::time::Duration;
+
+use crate::engine::Outcome;
+use crate::gate::Gate;
+use crate::recorder::{Kind, Measure, Times};
+
+/// Errors that are shown.
+const ERRORS_MAX: usize = 10;
+/// The shares that are shown, with the longest beside.
+const SHARES: [f64; 3] = [0.5, 0.99, 0.999];
+
+/// What came of a run, with what was demanded of it.
+#[derive(Debug)]
+pub struct Summary<'a> {
+    outcome: &'a Outcome,
+    /// What was missed, and what was found instead.
+    missed: Vec<(&'a Gate, String)>,
+    invalid: bool,
+}
+
+impl<'a> Summary<'a> {
+    /// Judges a run.
+    pub fn new(outcome: &'a Outcome, gates: &'a [Gate]) -> Self {
+        let missed = gates.iter().filter_map(|gate| {
+            let found = gate.missed(&outcome.results, outcome.measured)?;
+            Some((gate, found))
+        });
+        let invalid = !outcome.doubts().is_empty() || outcome.measured.is_zero();
+        Self { outcome, missed: missed.collect(), invalid }
+    }
+
+    /// Whether its numbers can't be believed.
+    pub fn is_invalid(&self) -> bool {
+        self.invalid
+    }
+
+    /// Whether something that was demanded is not so.
+    pub fn has_missed(&self) -> bool {
+        !self.missed.is_empty() || self.outcome.aborted.is_some()
+    }
+}
+
+impl Display for Summary<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let of = self.outcome;
+        headline(f, of, self.invalid)?;
+        for doubt in of.doubts() {
+            writeln!(f, "  because {}; {}", doubt.cause, doubt.remedy)?;
+        }
+        if of.measured.is_zero() {
+            writeln!(f, "  because it was ended before anything counted")?;
+        }
+        if let Some((gate, found)) = &of.aborted {
+            writeln!(f, "ABORTED  {gate}: it was {found}")?;
+        }
+        for (gate, found) in &self.missed {
+            writeln!(f, "MISSED  {gate}: it was {found}")?;
+        }
+        if of.stopped {
+            writeln!(f, "STOPPED  before its end, after {}", seconds(of.measured))?;
+        }
+        times(f, of)?;
+        injector(f, of)?;
+        if of.warm_up.requests > 0 {
+            let (count, failed) = (grouped(of.warm_up.requests), of.warm_up.failed);
+            let span = seconds(of.warm_up.duration);
+            writeln!(f, "warm-up  {span}, in no figure: {count} requests, {failed} failed")?;
+        }
+        let rest = of.measured.subsec_millis();
+        if rest > 0 {
+            writeln!(f, "partial  the last {rest} ms are no whole second, so in no row of rates")?;
+        }
+        for (owner, words, count) in of.errors.commonest(ERRORS_MAX) {
+            writeln!(f, "error    {} x {owner}: {words}", grouped(count))?;
+        }
+        Ok(())
+    }
+}
+
+fn headline(f: &mut Formatter<'_>, of: &Outcome, invalid: bool) -> fmt::Result {
+    let word = if invalid { "INVALID" } else { "VALID" };
+    let (total, failed) = (of.results.total(), of.results.failed());
+    let unsent = of.results.count(Kind::Unsent);
+    let what = if unsent > 0 {
+        "The server did not keep up"
+    } else if of.closed {
+        "As fast as answers came"
+    } else if of.lateness.blocked > 0 {
+        "The server kept up with delays"
+    } else {
+        "The server kept up"
+    };
+    let errors = match failed - unsent {
+        0 => "no errors".to_owned(),
+        1 => "1 error".to_owned(),
+        more => format!("{} errors", grouped(more)),
+    };
+    let span = seconds(of.measured);
+    write!(f, "{word}  {what}: {} requests in {span}, {errors}", grouped(total))?;
+    if unsent > 0 {
+        write!(f, ", {} not sent", grouped(unsent))?;
+    }
+    if of.closed {
+        let rate = (total - failed) as f64 / of.measured.as_secs_f64().max(f64::MIN_POSITIVE);
+        write!(f, ", {} answered a second", grouped(rate.round() as u64))?;
+    }
+    writeln!(f, ".")
+}
+
+fn times(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
+    writeln!(f, "         {:>9}{:>10}{:>10}{:>10}", "p50", "p99", "p99.9", "max")?;
+    let service = of.results.times(Measure::Service, None);
+    if !of.closed {
+        let latency = of.results.times(Measure::Latency, None);
+        line(f, "latency", &latency, "from when each was due")?;
+    }
+    line(f, "service", &service, "from its send")?;
+    // Where all succeeded, or none did, the line of all is theirs.
+    let succeeded = of.results.count(Kind::Succeeded);
+    if succeeded > 0 && of.results.failed() > 0 {
+        for kind in Kind::ALL {
+            let latency = of.results.times(Measure::Latency, Some(kind));
+            if latency.count() > 0 {
+                let words = format!("latency of {} that {}", grouped(latency.count()), ended(kind));
+                line(f, "", &latency, &words)?;
+            }
+        }
+    }
+    if of.closed {
+        line(f, "turned", &of.turnaround, "from an answer to the next send")?;
+    }
+    Ok(())
+}
+
+fn ended(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Succeeded => "succeeded",
+        Kind::Server => "the server failed",
+        Kind::Timeout => "timed out, at their age (>=)",
+        Kind::Network => "the network failed",
+        Kind::Injector => "the injector failed",
+        Kind::Unsent => "were not sent, at their age (>=)",
+    }
+}
+
+fn line(f: &mut Formatter<'_>, name: &str, times: &Times, what: &str) -> fmt::Result {
+    write!(f, "{name:<8}")?;
+    for share in SHARES {
+        write!(f, "{:>10}", shown(times.quantile(share)))?;
+    }
+    writeln!(f, "{:>10}  {what}", shown(times.max()))
+}
+
+fn injector(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
+    let busy = of.health.busy * 100.0;
+    write!(f, "injector {busy:.0} % busy, ")?;
+    if of.closed {
+        let found = of.occupancy.connections(of.measured);
+        write!(f, "Little's law finds {found:.1} of {} connections; ", of.connections)?;
+    } else {
+        write!(f, "{} late; ", grouped(of.lateness.late))?;
+    }
+    write!(f, "network {}", shown(of.connects.quantile(0.0)))?;
+    if !of.closed {
+        write!(f, "; {} waited for a connection", grouped(of.lateness.blocked))?;
+        if of.lateness.blocked > 0 {
+            let (p50, max) = (of.lateness.waits.quantile(0.5), of.lateness.waits.max());
+            write!(f, " (p50 {}, max {})", shown(p50), shown(max))?;
+        }
+    }
+    if of.reconnects > 0 {
+        write!(f, "; {} connections opened anew", grouped(of.reconnects))?;
+    }
+    writeln!(f)
+}
+
+/// A time as a table has it.
+fn shown(span: Duration) -> String {
+    let millis = span.as_secs_f64() * 1000.0;
+    match millis {
+        _ if millis < 99.995 => format!("{millis:.2} ms"),
+        _ if millis < 9_999.5 => format!("{millis:.0} ms"),
+        _ => format!("{:.1} s", millis / 1000.0),
+    }
+}
+
+/// A span as somebody would write it.
+fn seconds(span: Duration) -> String {
+    let text = format!("{:.3}", span.as_secs_f64());
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    format!("{text} s")
+}
+
+/// `1234567` as `1,234,567`.
+fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,76 @@
+use std::time::{Duration, SystemTime};
+
+use super::Summary;
+use crate::engine::{Outcome, WarmUp};
+use crate::failure::{Errors, Owner};
+use crate::injector::Health;
+use crate::lateness::Lateness;
+use crate::little::Occupancy;
+use crate::recorder::{Kind, Results, Times};
+
+const US: Duration = Duration::from_micros(1);
+
+fn outcome() -> Outcome {
+    let (mut results, mut connects) = (Results::default(), Times::new());
+    for number in 1..=1000 {
+        results.note(0, Kind::Succeeded, number * US, number * US * 9 / 10);
+    }
+    connects.note(20_000);
+    Outcome {
+        closed: false,
+        connections: 64,
+        measured: Duration::from_secs(10),
+        wall: SystemTime::UNIX_EPOCH,
+        results,
+        rows: Vec::new(),
+        lateness: Lateness { sends: 1000, ..Lateness::default() },
+        turnaround: Times::new(),
+        occupancy: Occupancy::default(),
+        errors: Errors::default(),
+        connects,
+        reconnects: 0,
+        health: Health { busy: 0.02, ..Health::default() },
+        warm_up: WarmUp { duration: Duration::from_secs(1), requests: 100, failed: 0 },
+        aborted: None,
+        stopped: false,
+    }
+}
+
+#[test]
+fn a_quiet_run_is_told_in_a_few_lines() {
+    let outcome = outcome();
+    let summary = Summary::new(&outcome, &[]);
+    let golden = "\
+VALID  The server kept up: 1,000 requests in 10 s, no errors.
+               p50       p99     p99.9       max
+latency    0.50 ms   0.99 ms   1.00 ms   1.00 ms  from when each was due
+service    0.45 ms   0.89 ms   0.90 ms   0.90 ms  from its send
+injector 2 % busy, 0 late; network 0.02 ms; 0 waited for a connection
+warm-up  1 s, in no figure: 100 requests, 0 failed
+";
+    assert_eq!(summary.to_string(), golden);
+    assert!(!summary.is_invalid() && !summary.has_missed());
+}
+
+#[test]
+fn what_is_wrong_comes_first_with_cause_number_and_remedy() {
+    let mut outcome = outcome();
+    outcome.lateness.late = 300;
+    outcome.errors.note(Owner::Server, "status 503");
+    outcome.results.note(0, Kind::Server, US, US);
+    outcome.results.note(0, Kind::Unsent, 5_000_000 * US, Duration::ZERO);
+    let gates = ["max<1s".parse().unwrap(), "p50<1s".parse().unwrap()];
+    let summary = Summary::new(&outcome, &gates);
+    let said = summary.to_string();
+    assert!(summary.is_invalid() && summary.has_missed());
+    for part in [
+        "INVALID  The server did not keep up: 1,002 requests in 10 s, 1 error, 1 not sent.\n",
+        "because 300 of 1000 sends were late by over 1 ms; give the injector more threads",
+        "MISSED  max<1s: it was 5.0",
+        "latency of 1 that were not sent, at their age (>=)",
+        "error    1 x server: status 503",
+    ] {
+        assert!(said.contains(part), "{part} in\n{said}");
+    }
+    assert!(!said.contains("p50<1s"));
+}

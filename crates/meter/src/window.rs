@@ -1,0 +1,114 @@
+//! Which window a moment belongs to. Windows are aligned to the wall clock once, at the start, and
+//! run by the monotonic clock from then on: whoever sets the wall clock meanwhile moves nothing.
+
+use std::time::{Duration, Instant, SystemTime};
+
+/// How long a window is.
+pub const WINDOW: Duration = Duration::from_secs(1);
+/// How long before the schedule's begin its threads are told of it.
+const LEAD: Duration = Duration::from_millis(20);
+
+/// When the parts of a run are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeline {
+    /// When the schedule begins, warm-up first.
+    pub begin: Instant,
+    /// When what is measured begins: a whole second of the wall clock.
+    pub measured_from: Instant,
+    /// When nothing more is sent.
+    pub end: Instant,
+    /// What the wall clock shows at `measured_from`.
+    pub wall: SystemTime,
+}
+
+impl Timeline {
+    /// A run that begins as soon as its measured part can be on a whole second. The wall clock is
+    /// asked once.
+    pub fn new(
+        now: Instant,
+        wall_clock: impl FnOnce() -> SystemTime,
+        warm_up: Duration,
+        duration: Duration,
+    ) -> Self {
+        let wall = wall_clock();
+        let earliest = wall + LEAD + warm_up;
+        let since = earliest.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let over = Duration::from_nanos(u64::from(since.subsec_nanos()));
+        let wait = if over.is_zero() { Duration::ZERO } else { WINDOW - over };
+        let measured_from = now + LEAD + warm_up + wait;
+        Self {
+            begin: measured_from - warm_up,
+            measured_from,
+            end: measured_from + duration,
+            wall: earliest + wait,
+        }
+    }
+
+    /// The number of a moment's window; nothing before what is measured.
+    pub fn window(&self, at: Instant) -> Option<u64> {
+        let since = at.checked_duration_since(self.measured_from)?;
+        Some(since.as_secs() / WINDOW.as_secs())
+    }
+
+    /// How many windows are whole: the last one that is measured may not be.
+    pub fn whole_windows(&self) -> u64 {
+        (self.end - self.measured_from).as_secs() / WINDOW.as_secs()
+    }
+
+    /// How much of a span is within what is measured.
+    pub fn clipped(&self, from: Instant, to: Instant) -> Duration {
+        let (from, to) = (from.max(self.measured_from), to.min(self.end));
+        to.saturating_duration_since(from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant, SystemTime};
+
+    use super::{LEAD, Timeline};
+
+    #[test]
+    fn what_is_measured_begins_on_a_whole_second_of_an_injected_clock() {
+        let now = Instant::now();
+        for nanos in [0, 1, 979_999_999, 980_000_000, 980_000_001, 999_999_999] {
+            let wall = SystemTime::UNIX_EPOCH + Duration::new(1_700_000_000, nanos);
+            let warm_up = Duration::from_millis(1500);
+            let run = Timeline::new(now, || wall, warm_up, Duration::from_millis(2500));
+            let since = run.wall.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+            assert_eq!(since.subsec_nanos(), 0);
+            assert!(run.begin >= now + LEAD && run.begin < now + LEAD + Duration::from_secs(1));
+            // Both clocks say the same of the moment.
+            assert_eq!(run.measured_from - now, run.wall.duration_since(wall).unwrap());
+            assert_eq!(run.whole_windows(), 2);
+        }
+    }
+
+    #[test]
+    fn a_step_of_the_wall_clock_moves_no_window() {
+        // The clock is an hour behind whenever it is asked again: it is asked but once.
+        let mut asked = 0;
+        let clock = || {
+            asked += 1;
+            SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 - 3600 * (asked - 1))
+        };
+        let now = Instant::now();
+        let run = Timeline::new(now, clock, Duration::ZERO, Duration::from_secs(10));
+        assert_eq!(asked, 1);
+        let at = |millis| run.window(run.measured_from + Duration::from_millis(millis));
+        assert_eq!((at(0), at(999), at(1000), at(9999)), (Some(0), Some(0), Some(1), Some(9)));
+        assert_eq!(run.window(run.measured_from - Duration::from_nanos(1)), None);
+    }
+
+    #[test]
+    fn only_what_is_measured_counts() {
+        let now = Instant::now();
+        let second = Duration::from_secs(1);
+        let run = Timeline::new(now, || SystemTime::UNIX_EPOCH, second, 2 * second);
+        let from = run.measured_from;
+        assert_eq!(run.clipped(from - second, from + second), second);
+        assert_eq!(run.clipped(from + second, run.end + second), second);
+        assert_eq!(run.clipped(from - second, run.end + second), 2 * second);
+        assert_eq!(run.clipped(run.end, run.end + second), Duration::ZERO);
+    }
+}

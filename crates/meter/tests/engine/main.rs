@@ -1,0 +1,238 @@
+//! The engine beside servers that do as they are told. A machine that is busy makes numbers larger
+//! and never smaller, so what is held are counts and what a time must at least be.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+
+mod hostile;
+mod server;
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use flow::dial::{Address, Target};
+use meter::engine::{EngineError, Outcome, Pace, Plan, Row, Stop, run};
+use meter::http::{Http, Request};
+use meter::recorder::{Kind, Measure};
+use meter::schedule::{Arrivals, Schedule, Segment};
+use meter::workload::Workload;
+
+use server::{NO_CONTENT, Server};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn open(rate: f64, duration: Duration) -> Pace {
+    Pace::Open(Schedule::new(vec![Segment::constant(rate, duration)], Arrivals::Even).unwrap())
+}
+
+fn plan(address: SocketAddr, pace: Pace, connections: usize) -> Plan {
+    let (host, port) = (address.ip().to_string(), address.port());
+    let connect_timeout = Duration::from_secs(30);
+    Plan {
+        target: Target { address: Address::Tcp { host, port }, tls: None, connect_timeout },
+        pace,
+        warm_up: Duration::ZERO,
+        connections,
+        threads: 1,
+        timeout: Duration::from_secs(30),
+        abort: Vec::new(),
+        stop: Stop::default(),
+    }
+}
+
+fn http() -> Http {
+    let request = Request { method: "GET".into(), headers: Vec::new(), body: Vec::new() };
+    Http::new(&"http://server/".parse().unwrap(), &request).unwrap()
+}
+
+fn load(plan: &Plan) -> Outcome {
+    run(plan, |_| http(), |_: &Row| {}).unwrap()
+}
+
+#[test]
+fn percentiles_are_those_of_a_server_with_known_delays() {
+    let delays: Vec<Duration> = (0..10).map(|number| number * 10 * MS).collect();
+    let next = AtomicU64::new(0);
+    let list = delays.clone();
+    let server = Server::start(move |stream| {
+        sleep(list[next.fetch_add(1, Ordering::Relaxed) as usize % list.len()]);
+        stream.send(NO_CONTENT)
+    });
+    let outcome = load(&plan(server.address, open(100.0, Duration::from_secs(2)), 32));
+    // Every request came and was counted once, on both sides.
+    assert_eq!((outcome.results.total(), outcome.results.failed()), (200, 0));
+    assert_eq!((server.requests(), outcome.lateness.sends), (200, 200));
+    for measure in [Measure::Latency, Measure::Service] {
+        let times = outcome.results.times(measure, None);
+        for (tenth, delay) in (1..=10).zip(&delays) {
+            let told = times.quantile(f64::from(tenth) / 10.0);
+            assert!(told >= *delay, "{tenth}: {told:?} below {delay:?}");
+        }
+    }
+    // Two whole seconds of 100 each, by when they were sent.
+    assert_eq!(outcome.rows.iter().map(|row| row.number).collect::<Vec<_>>(), [0, 1]);
+    assert!(outcome.rows.iter().map(|row| row.sent).sum::<u64>() <= 200);
+}
+
+#[test]
+fn several_threads_send_what_one_would() {
+    let server = Server::start(|stream| stream.send(NO_CONTENT));
+    let mut plan = plan(server.address, open(300.0, Duration::from_secs(1)), 8);
+    (plan.threads, plan.warm_up) = (3, 200 * MS);
+    let outcome = load(&plan);
+    assert_eq!((outcome.results.total(), outcome.warm_up.requests), (300, 60));
+    assert_eq!((server.requests(), outcome.connects.count()), (360, 8));
+}
+
+#[test]
+fn a_stalled_server_is_seen_by_all_who_would_have_come() {
+    let (count, stall) = (AtomicU64::new(0), Mutex::new(()));
+    let server = Server::start(move |stream| {
+        let held = stall.lock().unwrap();
+        if count.fetch_add(1, Ordering::Relaxed) == 100 {
+            sleep(1000 * MS);
+        }
+        drop(held);
+        stream.send(NO_CONTENT)
+    });
+    let outcome = load(&plan(server.address, open(200.0, Duration::from_secs(3)), 4));
+    assert_eq!((outcome.results.total(), outcome.results.failed()), (600, 0));
+    // Within the stall 200 were due, half of them over 500 ms before its end; 4 were under way.
+    let latency = outcome.results.times(Measure::Latency, None);
+    assert!(latency.max() >= 990 * MS && latency.quantile(1.0 - 95.0 / 600.0) >= 500 * MS);
+    assert!(outcome.lateness.blocked >= 180, "{}", outcome.lateness.blocked);
+    assert!(outcome.lateness.waits.max() >= 900 * MS);
+    // Who starts the clock at the send sees 4 of them.
+    let service = outcome.results.times(Measure::Service, None);
+    assert!(service.quantile(0.5) <= latency.quantile(0.5) && service.max() >= 990 * MS);
+}
+
+#[test]
+fn what_is_never_answered_counts_at_its_age() {
+    let server = Server::start(|stream| {
+        stream.wait_for_close();
+        false
+    });
+    let mut plan = plan(server.address, open(50.0, Duration::from_secs(1)), 2);
+    plan.timeout = 300 * MS;
+    let outcome = load(&plan);
+    // Nothing is lost, and nothing was a success.
+    assert_eq!((outcome.results.total(), outcome.results.count(Kind::Succeeded)), (50, 0));
+    let count = |kind| outcome.results.count(kind);
+    assert_eq!(count(Kind::Timeout) + count(Kind::Unsent), 50);
+    assert!(count(Kind::Timeout) >= 2 && count(Kind::Unsent) >= 1);
+    assert_eq!(outcome.lateness.sends, count(Kind::Timeout));
+    let timeouts = outcome.results.times(Measure::Service, Some(Kind::Timeout));
+    assert!(timeouts.quantile(0.0) >= 299 * MS);
+    let unsent = outcome.results.times(Measure::Latency, Some(Kind::Unsent));
+    assert!(unsent.max() <= Duration::from_secs(2));
+}
+
+/// A request builder that sleeps, as one that waits for a lock.
+struct Sleepy(Http);
+
+impl Workload for Sleepy {
+    type Reader = <Http as Workload>::Reader;
+
+    fn request(&mut self, number: u64, out: &mut Vec<u8>) -> usize {
+        sleep(2 * MS);
+        self.0.request(number, out)
+    }
+
+    fn reader(&self) -> Self::Reader {
+        self.0.reader()
+    }
+}
+
+#[test]
+fn a_request_builder_that_sleeps_makes_a_closed_loop_invalid() {
+    for connections in [1, 64] {
+        let server = Server::start(|stream| stream.send(NO_CONTENT));
+        let plan = plan(server.address, Pace::Closed(Duration::from_secs(1)), connections);
+        let outcome = run(&plan, |_| Sleepy(http()), |_| {}).unwrap();
+        let causes: Vec<_> = outcome.doubts().into_iter().map(|doubt| doubt.cause).collect();
+        assert!(outcome.turnaround.mean() >= 2 * MS && outcome.results.total() > 0);
+        let named = |cause: &String| cause.contains("busy") || cause.contains("to the next send");
+        assert!(causes.iter().any(named), "{connections}: {causes:?}");
+    }
+}
+
+#[test]
+fn a_closed_loop_accounts_for_all_of_its_connections() {
+    let server = Server::start(|stream| {
+        sleep(5 * MS);
+        stream.send(NO_CONTENT)
+    });
+    let outcome = load(&plan(server.address, Pace::Closed(Duration::from_secs(1)), 4));
+    let found = outcome.occupancy.connections(outcome.measured);
+    assert!((found - 4.0).abs() < 0.08, "{found}");
+    assert_eq!(outcome.results.total(), server.requests());
+    let service = outcome.results.times(Measure::Service, None);
+    assert!(service.quantile(0.0) >= 5 * MS);
+}
+
+#[test]
+fn nobody_listening_is_told_at_once_with_the_reason() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let failed = run(&plan(address, open(1.0, Duration::from_secs(60)), 4), |_| http(), |_| {});
+    let error = failed.unwrap_err();
+    assert!(matches!(error, EngineError::Unreachable { opened: 0, connections: 4, .. }));
+    assert!(error.to_string().contains("refused"), "{error}");
+}
+
+#[test]
+fn whoever_stops_a_run_has_a_report_of_what_was() {
+    let server = Server::start(|stream| stream.send(NO_CONTENT));
+    let plan = plan(server.address, open(100.0, Duration::from_secs(600)), 4);
+    let (stop, begun) = (plan.stop.clone(), Instant::now());
+    let outcome = run(&plan, |_| http(), move |_| stop.ask()).unwrap();
+    assert!(outcome.stopped && begun.elapsed() < Duration::from_secs(300));
+    assert!(outcome.measured >= Duration::from_secs(1) && outcome.results.total() >= 100);
+}
+
+#[test]
+fn a_missed_demand_ends_a_run_that_is_to_abort() {
+    let server =
+        Server::start(|stream| stream.send(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"));
+    let mut plan = plan(server.address, open(100.0, Duration::from_secs(600)), 4);
+    plan.abort = vec!["p50<1h".parse().unwrap(), "errors<50%".parse().unwrap()];
+    let outcome = load(&plan);
+    let (gate, found) = outcome.aborted.unwrap();
+    assert_eq!((&*gate.to_string(), &*found), ("errors<50%", "100.000 %"));
+    assert!(outcome.results.count(Kind::Server) >= 100 && !outcome.stopped);
+    assert_eq!(outcome.errors.commonest(1)[0].1, "status 500");
+}
+
+#[test]
+fn what_can_not_work_is_refused_before_anything_is_opened() {
+    let address: SocketAddr = "127.0.0.1:1".parse().unwrap();
+    for change in [
+        |plan: &mut Plan| plan.threads = 0,
+        |plan: &mut Plan| plan.threads = 9,
+        |plan: &mut Plan| plan.timeout = Duration::ZERO,
+        |plan: &mut Plan| plan.connections = 1 << 40,
+    ] {
+        let mut plan = plan(address, open(1.0, Duration::from_secs(1)), 8);
+        change(&mut plan);
+        let refused = run(&plan, |_| http(), |_| {});
+        assert!(matches!(refused, Err(EngineError::Plan(_))), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_request_is_never_sent_twice() {
+    // Each connection ends without an answer: what was sent on it failed, and stays failed.
+    let seen = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&seen);
+    let server = Server::start(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        false
+    });
+    let outcome = load(&plan(server.address, open(50.0, Duration::from_secs(1)), 4));
+    assert_eq!(outcome.results.count(Kind::Network), seen.load(Ordering::Relaxed));
+    assert_eq!(outcome.results.total(), 50);
+    assert!(outcome.reconnects > 0);
+}
