@@ -10,7 +10,7 @@ use rustix::process::umask;
 
 use crate::exit::{DONE, Failure};
 use crate::{
-    check, dead_letters, export, import, journal_commands, password, query, serve, status,
+    check, dead_letters, export, import, journal_commands, load, password, query, serve, status,
     store_commands,
 };
 
@@ -19,7 +19,9 @@ Exit codes:
   0   done
   1   failed; standard error says what to do
   2   the command line is wrong
-  3   done, and what was found is bad (a damaged journal, a gateway that is not ready)
+  3   done, and what was found is bad (a damaged journal, a gateway that is not ready, a load that
+      missed what was required)
+  4   a load is INVALID: its numbers can't be believed
   78  the configuration is wrong";
 
 /// A gateway in front of InfluxDB and PostgreSQL: takes many small requests and hands on few large
@@ -100,6 +102,17 @@ Examples:
   weir export --db sensors --measurement air --from 2024-01-01 --to 2024-02-01
   weir export --db sensors --from 'now() - 1d' | weir import --url http://other:8086 -")]
     Export(export::Command),
+    /// Load a server from a scheduled clock, and say whether the numbers can be believed
+    #[command(after_help = "\
+Examples:
+  weir load http://127.0.0.1:8086/ping
+  weir load http://127.0.0.1:8086/ping --rate 2000 --duration 30s --require 'p99<20ms'
+  weir load http://127.0.0.1:8086/ping --closed --connections 32
+  weir load http://127.0.0.1:8086/ping --steps 500:10s,1000:10s,2000:10s --poisson
+  weir load 'http://127.0.0.1:8086/write?db=load' --method POST --body 'm v=1'
+
+It exits with 4 when the run is INVALID, else with 3 when something that was required is missed.")]
+    Load(load::Command),
     /// Look into a journal, or make it forget a backend
     #[command(subcommand)]
     Journal(journal_commands::Command),
@@ -154,6 +167,7 @@ impl Weir {
             Command::Query(command) => query::run(&command, out),
             Command::Import(command) => import::run(&command, out),
             Command::Export(command) => export::run(&command, out),
+            Command::Load(command) => load::run(&command, out),
             Command::Journal(command) => journal_commands::run(command, out),
             Command::Store(command) => store_commands::run(command, out),
             Command::DeadLetters(command) => dead_letters::run(command, out),

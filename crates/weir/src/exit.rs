@@ -10,8 +10,10 @@ pub const DONE: u8 = 0;
 /// The command was right but could not be carried out.
 pub const FAILED: u8 = 1;
 /// The command was carried out and what it found is bad: damage in a journal, a gateway that is
-/// not ready.
+/// not ready, a load that missed what was required.
 pub const BAD_NEWS: u8 = 3;
+/// A load's numbers can't be believed.
+pub const INVALID: u8 = 4;
 /// The configuration is wrong: `EX_CONFIG` of sysexits(3), so that a service manager can be told
 /// not to start again what cannot start.
 pub const CONFIGURATION: u8 = 78;

@@ -9,7 +9,7 @@
 // Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
 //   cli
 //   export, import, query, serve
-//   check, dead_letters, journal_commands, password, remote, status, store_commands
+//   check, dead_letters, journal_commands, load, password, remote, status, store_commands
 //   exit
 //   config
 //   admin, words
@@ -23,6 +23,7 @@ mod exit;
 mod export;
 mod import;
 mod journal_commands;
+mod load;
 mod password;
 mod query;
 mod remote;

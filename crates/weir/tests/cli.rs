@@ -227,3 +227,49 @@ fn dropping_dead_letters_needs_to_be_told_which() {
     assert_eq!(called.code, 2);
     assert!(called.err.contains("4096:0"), "{}", called.err);
 }
+
+#[test]
+fn a_load_of_nobody_ends_at_once_with_the_reason() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/ping", free.local_addr().unwrap());
+    drop(free);
+    let called = weir(&["load", &url]);
+    assert_eq!((called.code, &*called.out), (1, ""));
+    assert!(called.err.contains("refused"), "{}", called.err);
+}
+
+#[test]
+fn a_load_says_what_came_of_it_and_whether_that_can_be_believed() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/ping", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || answer_all(stream));
+        }
+    });
+    let words = ["load", &url, "--duration", "1s", "--warmup", "0", "--require", "errors<1"];
+    let called = weir(&words);
+    // Whether the injector had the CPU that it needs is this machine's affair.
+    let word = if called.code == 0 { "VALID" } else { "INVALID" };
+    assert!([0, 4].contains(&called.code) && called.out.starts_with(word), "{}", called.out);
+    for part in ["100 requests in 1 s, no errors", "from when each was due", "from its send"] {
+        assert!(called.out.contains(part), "{part}: {}", called.out);
+    }
+    let called = weir(&[&words[..], &["--require", "max<1ns"]].concat());
+    assert!([3, 4].contains(&called.code) && called.out.contains("MISSED  max<1ns"));
+}
+
+/// Answers each request of a connection without a body.
+fn answer_all(mut stream: std::net::TcpStream) {
+    let mut read = Vec::new();
+    let mut chunk = [0; 4096];
+    while let Ok(len @ 1..) = std::io::Read::read(&mut stream, &mut chunk) {
+        read.extend_from_slice(&chunk[..len]);
+        while let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") {
+            read.drain(..end + 4);
+            if stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").is_err() {
+                return;
+            }
+        }
+    }
+}

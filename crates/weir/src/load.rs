@@ -1,0 +1,287 @@
+//! `weir load`: loads a server and says what came of it.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use flow::dial::{Address, Target, Tls};
+use flow::tls::{Check, ClientOptions};
+use meter::engine::{self, Pace, Plan, Row, Stop};
+use meter::gate::Gate;
+use meter::http::{Http, Request, Url, header};
+use meter::schedule::{Arrivals, Schedule, Segment};
+use meter::summary::Summary;
+use tokio::signal::unix::{SignalKind, signal};
+use watch::units::Duration;
+
+use crate::exit::{BAD_NEWS, DONE, Failure, INVALID};
+use crate::words::count;
+
+/// What to send where, how fast, and what is required.
+#[derive(Debug, Args)]
+pub struct Command {
+    /// Where to: http://host:port/path or https://...
+    url: Url,
+    #[command(flatten)]
+    speed: Speed,
+    #[command(flatten)]
+    means: Means,
+    #[command(flatten)]
+    request: RequestOptions,
+    /// What the run must reach, as 'p99<20ms', 'service p50<1ms', 'errors<0.1%' or 'rate>1900'; a
+    /// miss is exit code 3. May be given several times
+    #[arg(long, value_name = "DEMAND")]
+    require: Vec<Gate>,
+    /// The same, looked at each second: the first miss ends the run
+    #[arg(long, value_name = "DEMAND")]
+    abort: Vec<Gate>,
+}
+
+/// When requests are sent.
+#[derive(Debug, Args)]
+struct Speed {
+    /// Requests a second
+    #[arg(long, value_name = "N", default_value_t = 100.0)]
+    #[arg(conflicts_with_all = ["closed", "steps"])]
+    rate: f64,
+    /// Goes evenly from --rate to so many a second
+    #[arg(long, value_name = "N", conflicts_with_all = ["closed", "steps"])]
+    ramp_to: Option<f64>,
+    /// One rate after the other, each for so long, as 500:10s,1000:10s
+    #[arg(long, value_name = "N:TIME,...", value_delimiter = ',', value_parser = step,
+          conflicts_with_all = ["closed", "duration"])]
+    steps: Vec<Segment>,
+    /// Requests come by chance, as from independent users (Poisson), at the same rate
+    #[arg(long, conflicts_with = "closed")]
+    poisson: bool,
+    /// What chance begins with: the same number makes the same schedule
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "poisson")]
+    seed: u64,
+    /// As fast as answers come: each connection sends as soon as it has its answer
+    #[arg(long)]
+    closed: bool,
+    /// How long requests are sent, of those that count
+    #[arg(long, value_name = "TIME", default_value_t = Duration::from_secs(10))]
+    duration: Duration,
+    /// How long requests are sent before those that count
+    #[arg(long, value_name = "TIME", default_value_t = Duration::from_secs(1))]
+    warmup: Duration,
+}
+
+/// What they are sent with.
+#[derive(Debug, Args)]
+struct Means {
+    /// Connections, which are open before the first request
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    connections: usize,
+    /// Threads of the injector, among which connections and requests are divided
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+    /// How long an answer may take, from the send
+    #[arg(long, value_name = "TIME", default_value_t = Duration::from_secs(10))]
+    timeout: Duration,
+    /// A PEM file of certificate authorities to trust instead of this machine's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+}
+
+/// What each request is.
+#[derive(Debug, Args)]
+struct RequestOptions {
+    /// The method
+    #[arg(long, short = 'X', value_name = "NAME", default_value = "GET")]
+    method: String,
+    /// A header, as 'Name: value'; may be given several times
+    #[arg(long, short = 'H', value_name = "HEADER", value_parser = header)]
+    header: Vec<(String, String)>,
+    /// The body; @FILE reads it from a file
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    body: String,
+}
+
+fn step(text: &str) -> Result<Segment, String> {
+    let words = || format!("{text:?} is no step: write it as 500:10s");
+    let (rate, span) = text.split_once(':').ok_or_else(words)?;
+    let rate = rate.trim().parse().map_err(|_| words())?;
+    let span: Duration = span.parse().map_err(|_| words())?;
+    Ok(Segment::constant(rate, span.get()))
+}
+
+/// Loads the server. Everything is checked before the first byte is sent.
+pub fn run(command: &Command, out: &mut dyn Write) -> Result<u8, Failure> {
+    let workload = command.workload()?;
+    let stop = Stop::default();
+    let plan = command.plan(stop.clone())?;
+    stop_at_signals(stop)?;
+    let shows = io::stderr().is_terminal();
+    let outcome = engine::run(
+        &plan,
+        |_| workload.clone(),
+        |row| {
+            if shows {
+                show(row);
+            }
+        },
+    );
+    let outcome = outcome.map_err(Failure::other)?;
+    let summary = Summary::new(&outcome, &command.require);
+    write!(out, "{summary}")?;
+    if summary.is_invalid() {
+        return Ok(INVALID);
+    }
+    if summary.has_missed() {
+        return Ok(BAD_NEWS);
+    }
+    Ok(DONE)
+}
+
+impl Command {
+    fn workload(&self) -> Result<Http, Failure> {
+        let RequestOptions { method, header, body } = &self.request;
+        let body = match body.strip_prefix('@') {
+            None => body.clone().into_bytes(),
+            Some(file) => std::fs::read(file)
+                .map_err(|error| Failure::other(format!("can't read the body {file}: {error}")))?,
+        };
+        let request = Request { method: method.clone(), headers: header.clone(), body };
+        Http::new(&self.url, &request).map_err(Failure::other)
+    }
+
+    fn plan(&self, stop: Stop) -> Result<Plan, Failure> {
+        Ok(Plan {
+            target: self.target()?,
+            pace: self.speed.pace()?,
+            warm_up: self.speed.warmup.get(),
+            connections: self.means.connections,
+            threads: self.means.threads,
+            timeout: self.means.timeout.get(),
+            abort: self.abort.clone(),
+            stop,
+        })
+    }
+
+    fn target(&self) -> Result<Target, Failure> {
+        let host = self.url.host();
+        let options = ClientOptions {
+            ca: self.means.ca.as_deref(),
+            check: Check::Name,
+            identity: None,
+            protocols: &["http/1.1"],
+        };
+        let tls = self.url.is_tls().then(|| Tls::new(&options, host)).transpose();
+        Ok(Target {
+            address: Address::Tcp { host: host.to_owned(), port: self.url.port() },
+            tls: tls.map_err(Failure::other)?,
+            connect_timeout: self.means.timeout.get(),
+        })
+    }
+}
+
+impl Speed {
+    fn pace(&self) -> Result<Pace, Failure> {
+        let duration = self.duration.get();
+        if self.closed {
+            return Ok(Pace::Closed(duration));
+        }
+        let segments = if self.steps.is_empty() {
+            let to = self.ramp_to.unwrap_or(self.rate);
+            vec![Segment { from: self.rate, to, duration }]
+        } else {
+            self.steps.clone()
+        };
+        let arrivals = if self.poisson { Arrivals::Poisson(self.seed) } else { Arrivals::Even };
+        Ok(Pace::Open(Schedule::new(segments, arrivals).map_err(Failure::other)?))
+    }
+}
+
+/// A line for each second, for whoever looks on.
+fn show(row: &Row) {
+    let line = format!(
+        "{:>5} s  sent {:>8}  ended {:>8}  failed {:>6}  p50 {:>8.2?}  p99 {:>8.2?}  max {:>8.2?}",
+        row.number + 1,
+        count(row.sent),
+        count(row.ended),
+        count(row.failed),
+        row.p50,
+        row.p99,
+        row.max
+    );
+    // A terminal that is gone ends no run.
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// The first SIGINT or SIGTERM ends the sending, a second one the waiting for answers, too.
+fn stop_at_signals(stop: Stop) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::other(format!("can't hear of signals: {error}"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(failed)?;
+    let (mut interrupt, mut terminate) = {
+        let _entered = runtime.enter();
+        let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        (interrupt, signal(SignalKind::terminate()).map_err(failed)?)
+    };
+    let listening = move || {
+        runtime.block_on(async {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
+                stop.ask();
+            }
+        });
+    };
+    let thread = std::thread::Builder::new().name("signals".to_owned());
+    thread.spawn(listening).map(drop).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use meter::engine::{Pace, Stop};
+
+    use super::Command;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        command: Command,
+    }
+
+    fn read(words: &str) -> Result<Command, String> {
+        let words = std::iter::once("load").chain(words.split(' '));
+        Line::try_parse_from(words).map(|line| line.command).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_url_alone_is_a_load() {
+        let plan = read("http://127.0.0.1:8086/ping").unwrap().plan(Stop::default()).unwrap();
+        let Pace::Open(schedule) = &plan.pace else { panic!("{:?}", plan.pace) };
+        assert_eq!((schedule.due(0, 1).count(), plan.connections, plan.threads), (1000, 64, 1));
+    }
+
+    #[test]
+    fn steps_ramps_and_closed_loops_exclude_one_another() {
+        let steps = read("http://h --steps 1:1s,2:2s --poisson --seed 7").unwrap();
+        assert_eq!(steps.speed.steps.len(), 2);
+        assert!(read("http://h --closed").unwrap().speed.pace().is_ok());
+        for words in ["--closed --rate 5", "--steps 1:1s --ramp-to 9", "--steps 1", "--seed 4"] {
+            assert!(read(&format!("http://h {words}")).is_err(), "{words}");
+        }
+    }
+
+    #[test]
+    fn bad_input_is_told_before_anything_is_sent() {
+        for (words, part) in [
+            ("ftp://h", "only http"),
+            ("http://h --require p99<5", "no duration"),
+            ("http://h --duration 10", "unit"),
+            ("http://h -H x", "no header"),
+        ] {
+            let error = read(words).unwrap_err();
+            assert!(error.contains(part), "{words}: {error}");
+        }
+        assert!(read("http://h --rate 0").unwrap().plan(Stop::default()).is_err());
+        assert!(read("http://h --body @/nowhere").unwrap().workload().is_err());
+    }
+}
