@@ -88,7 +88,10 @@ fn headline(f: &mut Formatter<'_>, of: &Outcome, invalid: bool) -> fmt::Result {
     let word = if invalid { "INVALID" } else { "VALID" };
     let (total, failed) = (of.results.total(), of.results.failed());
     let unsent = of.results.count(Kind::Unsent);
-    let what = if unsent > 0 {
+    // Of a run that can't be believed nothing is said about the server.
+    let what = if invalid {
+        "These numbers can't be believed"
+    } else if unsent > 0 {
         "The server did not keep up"
     } else if of.closed {
         "As fast as answers came"

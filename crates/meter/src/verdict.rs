@@ -124,8 +124,9 @@ fn open(of: &Evidence, limits: &Thresholds, doubt: &mut impl FnMut(bool, String,
     doubt(
         of.lateness_p99 > limits.lateness_min && of.lateness_p99 > most,
         format!(
-            "sends were late by {:.2?} at p99, and latency is {:.2?}",
-            of.lateness_p99, of.latency_p99
+            "sends were late by {} at p99, and latency is {}",
+            millis(of.lateness_p99),
+            millis(of.latency_p99)
         ),
         MORE_THREADS,
     );
@@ -149,8 +150,9 @@ fn closed(of: &Evidence, limits: &Thresholds, doubt: &mut impl FnMut(bool, Strin
     doubt(
         of.turnaround_mean > limits.turnaround_min && of.turnaround_mean > most,
         format!(
-            "from an answer to the next send it took {:.2?}, and latency is {:.2?}",
-            of.turnaround_mean, of.latency_mean
+            "from an answer to the next send it took {} on average, and latency is {}",
+            millis(of.turnaround_mean),
+            millis(of.latency_mean)
         ),
         "make requests faster to build, or give the injector more threads (--threads 2)",
     );
@@ -160,6 +162,10 @@ fn closed(of: &Evidence, limits: &Thresholds, doubt: &mut impl FnMut(bool, Strin
         format!("Little's law finds {:.1} connections of {}", of.found, of.connections),
         "something held requests where no figure shows it: look at the errors, run it again",
     );
+}
+
+fn millis(span: Duration) -> String {
+    format!("{:.2} ms", span.as_secs_f64() * 1000.0)
 }
 
 fn percent(share: f64) -> String {
@@ -208,7 +214,7 @@ mod tests {
         let (open, closed) = (quiet(false), quiet(true));
         for (evidence, word) in [
             (Evidence { late: 11, ..open }, "late by over 1 ms"),
-            (Evidence { lateness_p99: MS / 4, ..open }, "late by 250.00µs at p99"),
+            (Evidence { lateness_p99: MS / 4, ..open }, "late by 0.25 ms at p99"),
             (Evidence { busy: 0.86, ..open }, "busy for 86 %"),
             (Evidence { busy: 0.96, ..closed }, "the limit found is the injector's"),
             (Evidence { turnaround_mean: MS / 9, ..closed }, "to the next send"),

@@ -64,7 +64,7 @@ fn what_is_wrong_comes_first_with_cause_number_and_remedy() {
     let said = summary.to_string();
     assert!(summary.is_invalid() && summary.has_missed());
     for part in [
-        "INVALID  The server did not keep up: 1,002 requests in 10 s, 1 error, 1 not sent.\n",
+        "INVALID  These numbers can't be believed: 1,002 requests in 10 s, 1 error, 1 not sent.\n",
         "because 300 of 1000 sends were late by over 1 ms; give the injector more threads",
         "MISSED  max<1s: it was 5.0",
         "latency of 1 that were not sent, at their age (>=)",
@@ -73,4 +73,15 @@ fn what_is_wrong_comes_first_with_cause_number_and_remedy() {
         assert!(said.contains(part), "{part} in\n{said}");
     }
     assert!(!said.contains("p50<1s"));
+}
+
+#[test]
+fn a_server_that_did_not_keep_up_is_a_finding_of_a_valid_run() {
+    let mut outcome = outcome();
+    outcome.lateness.note_blocked(7000 * US);
+    assert!(Summary::new(&outcome, &[]).to_string().contains("kept up with delays: 1,000"));
+    outcome.results.note(0, Kind::Unsent, 5000 * US, Duration::ZERO);
+    let said = Summary::new(&outcome, &[]).to_string();
+    assert!(said.starts_with("VALID  The server did not keep up: 1,001"), "{said}");
+    assert!(said.contains("1 waited for a connection (p50 7.00 ms, max 7.0"), "{said}");
 }
