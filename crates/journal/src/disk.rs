@@ -1,5 +1,5 @@
-//! The few things the journal asks of the file system. Everything that writes or syncs goes
-//! through here, so that tests can make it fail.
+//! The few things that are asked of the file system. Everything that writes or syncs goes through
+//! here, so that tests can make it fail; what else keeps files of its own uses it, too.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
@@ -21,7 +21,7 @@ const ZERO_STEP: u64 = 4 << 20;
 
 /// Access to the file system.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Disk {
+pub struct Disk {
     faults: Faults,
 }
 
@@ -38,7 +38,19 @@ impl Disk {
         &self.faults
     }
 
+    /// The file system; where a program is built with faults, files in `dir` switch them.
+    pub fn of(dir: &Path) -> Disk {
+        let disk = Disk::default();
+        #[cfg(feature = "faults")]
+        disk.faults.watch(dir.to_owned());
+        let _ = dir;
+        disk
+    }
+
     /// Writes all parts one after the other, beginning at `offset`.
+    ///
+    /// # Errors
+    /// As the system says it; a part may be written.
     pub fn write_all(&self, file: &File, parts: &[&[u8]], mut offset: u64) -> io::Result<()> {
         let mut slices: Vec<IoSlice<'_>> =
             parts.iter().filter(|part| !part.is_empty()).map(|part| IoSlice::new(part)).collect();
@@ -63,6 +75,9 @@ impl Disk {
     }
 
     /// `fdatasync`. An error is never retried: the kernel may have thrown the pages away.
+    ///
+    /// # Errors
+    /// Nothing that was written since the last sync can be trusted to be on the disk.
     pub fn sync(&self, file: &File) -> io::Result<()> {
         self.faults.sync(file)?;
         file.sync_data()?;
@@ -71,6 +86,9 @@ impl Disk {
     }
 
     /// Makes the names in a directory durable.
+    ///
+    /// # Errors
+    /// As the system says it.
     pub fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.faults.change()?;
         File::open(dir)?.sync_all()
@@ -82,7 +100,7 @@ impl Disk {
     ///
     /// The kernel keeps in one piece what was written at once, and locks it as one while it goes
     /// to the disk: `piece` is how much that is at most.
-    pub fn create(&self, path: &Path, len: u64, piece: u64) -> Result<File, FileError> {
+    pub(crate) fn create(&self, path: &Path, len: u64, piece: u64) -> Result<File, FileError> {
         self.faults.allocate().map_err(FileError::of("make", path))?;
         let file = OpenOptions::new()
             .read(true)
@@ -117,19 +135,40 @@ impl Disk {
         file.sync_all().map_err(FileError::of("sync", path))
     }
 
+    /// Makes an empty file, which must not be there yet. Its name is durable after a sync of its
+    /// directory.
+    ///
+    /// # Errors
+    /// As the system says it.
+    pub fn make(&self, path: &Path) -> Result<File, FileError> {
+        let allowed = self.faults.allocate();
+        let made =
+            allowed.and_then(|()| OpenOptions::new().write(true).create_new(true).open(path));
+        made.map_err(FileError::of("make", path))
+    }
+
     /// Renames a file.
+    ///
+    /// # Errors
+    /// As the system says it.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.faults.change()?;
         std::fs::rename(from, to)
     }
 
     /// Removes a file.
+    ///
+    /// # Errors
+    /// As the system says it.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         self.faults.change()?;
         std::fs::remove_file(path)
     }
 
     /// Cuts a file's end off.
+    ///
+    /// # Errors
+    /// As the system says it.
     pub fn truncate(&self, file: &File, len: u64) -> io::Result<()> {
         self.faults.change()?;
         file.set_len(len)

@@ -47,7 +47,7 @@ pub struct FileError {
 
 impl FileError {
     /// For `map_err`: what was being done to which file.
-    pub(crate) fn of(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
+    pub fn of(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
         let path = path.to_owned();
         move |source| FileError { doing, path, source }
     }
@@ -58,7 +58,7 @@ impl FileError {
     }
 
     /// Whether a sync failed, which must never be tried again.
-    pub(crate) fn is_failed_sync(&self) -> bool {
+    pub fn is_failed_sync(&self) -> bool {
         self.doing == "sync"
     }
 }

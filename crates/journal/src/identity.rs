@@ -28,18 +28,22 @@ const LEN: usize = 20;
 
 /// Opens or makes the file and takes the directory for this process, until the file is closed.
 pub(crate) fn take(dir: &Path) -> Result<File, OpenError> {
-    let path = dir.join(FILE_NAME);
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path)
-        .map_err(FileError::of("open", &path))?;
+    hold(&dir.join(FILE_NAME))?.ok_or_else(|| OpenError::InUse { dir: dir.to_owned() })
+}
+
+/// Opens or makes a file and holds it for this process until it is closed; `None` where another
+/// process holds it.
+///
+/// # Errors
+/// As the system says it.
+pub fn hold(path: &Path) -> Result<Option<File>, FileError> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    let file = options.open(path).map_err(FileError::of("open", path))?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(Errno::WOULDBLOCK) => Err(OpenError::InUse { dir: dir.to_owned() }),
-        Err(error) => Err(FileError::of("lock", &path)(error.into()).into()),
+        Ok(()) => Ok(Some(file)),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(FileError::of("lock", path)(error.into())),
     }
 }
 

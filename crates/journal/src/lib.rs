@@ -71,10 +71,12 @@ mod writer;
 pub use appender::{Appender, Ticket};
 pub use chunk::{Chunk, Record};
 pub use consumer::{Consumer, Start};
+pub use disk::Disk;
 pub use done::Done;
 pub use error::{
     AckError, AppendAndWaitError, AppendError, ConsumeError, CursorError, FileError, OpenError,
 };
+pub use identity::hold;
 pub use journal::{Journal, forget};
 pub use position::{Counts, Position};
 pub use recovery::{Cut, Recovery};
