@@ -6,13 +6,15 @@
 //!
 //! The one path: a [`session`] has a command cut off what its client sent, [`commands`] says what
 //! it is and where its keys are, [`placement`] which server has them; then it rides a lane of
-//! [`flow::service`], or goes by a connection of the client's own.
+//! [`flow::service`], or goes by a connection of the client's own. Beside it, [`replica`] follows
+//! servers and keeps their append-only files.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   gateway: opens, binds, runs the workers, reloads and drains
 //   pool: the servers that keys are spread over, and who may use them
 //   session: a client, and the way of each of its commands
+//   replica: the append-only files that are kept for servers
 //   front: what the clients of one worker share
 //   server: how a server is reached, logged in to and shared again
 //   users: who may log in
@@ -33,6 +35,7 @@ pub mod migrate;
 pub mod named;
 pub mod placement;
 pub mod pool;
+pub mod replica;
 pub mod server;
 pub mod session;
 pub mod settings;
@@ -40,3 +43,4 @@ pub mod status;
 pub mod users;
 
 pub use gateway::Gateway;
+pub use replica::Follower;

@@ -4,6 +4,7 @@
 //! what can't work and says what to write instead.
 
 mod address;
+mod aof;
 mod backend;
 mod command;
 mod eject;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use watch::units::{Duration, Size};
 
 pub use address::{AddressError, Reached, read_address};
+pub use aof::{AofSettings, MasterSettings};
 pub use backend::BackendSettings;
 pub use command::{COMMAND_BYTES_MAX, CommandSettings};
 pub use eject::EjectSettings;
@@ -102,7 +104,7 @@ pub struct Settings {
     /// Who may log in. Without any, whoever reaches the address is let in, and nobody is an
     /// administrator.
     pub user: Vec<UserSettings>,
-    /// The servers.
+    /// The servers. Without any, and with `[redis.aof]`, no client is served.
     pub backend: Vec<BackendSettings>,
     /// Commands that Weir's own list does not have, as those of a module, and that may share a
     /// connection with others. Each must give one reply, must not block, and must leave nothing on
@@ -113,6 +115,10 @@ pub struct Settings {
     /// not say is as in `[redis]`, but for addresses and servers. `[redis]` is a pool itself only
     /// where it has a `[[redis.backend]]`, or there are no others.
     pub pool: Vec<PoolSettings>,
+    /// `[redis.aof]`: append-only files that Weir keeps for servers, so that these need write none.
+    /// Needs a restart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aof: Option<AofSettings>,
 }
 
 impl Default for Settings {
@@ -146,6 +152,7 @@ impl Default for Settings {
             backend: Vec::new(),
             command: Vec::new(),
             pool: Vec::new(),
+            aof: None,
         }
     }
 }
@@ -168,6 +175,11 @@ impl TlsSettings {
 }
 
 impl Settings {
+    /// Whether clients are served: with `[redis.aof]` alone, none are.
+    pub fn has_gateway(&self) -> bool {
+        self.aof.is_none() || !self.backend.is_empty() || !self.pool.is_empty()
+    }
+
     /// The two characters of `hash-tag`.
     pub fn tag(&self) -> Option<[u8; 2]> {
         self.hash_tag.as_ref()?.as_bytes().try_into().ok()

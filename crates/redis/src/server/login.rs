@@ -13,6 +13,14 @@ use super::{Connection, Place, Server, ServerError};
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 impl Server {
+    /// Opens a connection in RESP2 and its first database.
+    ///
+    /// # Errors
+    /// The server can't be reached, or refuses Weir.
+    pub async fn dial(&self) -> Result<Connection, ServerError> {
+        self.open(Place { server: 0, database: 0, version: Version::Two }, 0).await
+    }
+
     pub(super) async fn open(
         &self,
         place: Place,
@@ -78,7 +86,10 @@ pub(super) fn refusal(replies: &[Vec<u8>]) -> Option<String> {
 
 impl Connection {
     /// Sends commands and reads so many replies, each whole.
-    pub(super) async fn ask(&mut self, bytes: &[u8], count: usize) -> io::Result<Vec<Vec<u8>>> {
+    ///
+    /// # Errors
+    /// The connection broke, or the server said something else.
+    pub async fn ask(&mut self, bytes: &[u8], count: usize) -> io::Result<Vec<Vec<u8>>> {
         self.socket.write_all(bytes).await?;
         self.socket.flush().await?;
         let (mut replies, mut all) = (Replies::default(), Vec::new());

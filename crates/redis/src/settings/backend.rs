@@ -40,6 +40,6 @@ fn one() -> u32 {
     1
 }
 
-fn connect_timeout() -> Duration {
+pub(super) fn connect_timeout() -> Duration {
     Duration::from_secs(5)
 }

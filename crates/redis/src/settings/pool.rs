@@ -79,6 +79,7 @@ impl PoolSettings {
             user: if self.user.is_empty() { of.user.clone() } else { self.user.clone() },
             backend: self.backend.clone(),
             pool: Vec::new(),
+            aof: None,
             ..of.clone()
         }
     }
@@ -87,8 +88,9 @@ impl PoolSettings {
 impl Settings {
     /// The pools by their names, each with all its settings and without pools below it.
     pub fn pools(&self) -> Vec<(String, Self)> {
-        let is_pool = self.pool.is_empty() || !self.backend.is_empty();
-        let own = Self { pool: Vec::new(), ..self.clone() };
+        let is_pool =
+            (self.pool.is_empty() && self.aof.is_none()) || !self.backend.is_empty();
+        let own = Self { pool: Vec::new(), aof: None, ..self.clone() };
         let own = is_pool.then(|| (MAIN.to_owned(), own));
         own.into_iter()
             .chain(self.pool.iter().map(|of| (of.name.clone(), of.whole(self))))

@@ -42,6 +42,25 @@ fn what_cannot_work_is_refused_with_what_to_write() {
 }
 
 #[test]
+fn masters_are_followed_with_or_without_a_gateway() {
+    let master = "[[aof.master]]\nname = \"a\"\nurl = \"redis://127.0.0.1\"\n";
+    let alone: Settings = toml::from_str(master).unwrap();
+    assert!(alone.validate().is_ok() && !alone.has_gateway());
+    let both: Settings = toml::from_str(&format!("{BACKEND}{master}")).unwrap();
+    assert!(both.validate().is_ok() && both.has_gateway());
+    for (lines, wanted) in [
+        ("[aof]", "add [[redis.aof.master]]"),
+        (&format!("{master}{master}"), "that no other has"),
+        (&master.replace("\"a\"", "\"../a\""), "that no other has"),
+        (&master.replace("127.0.0.1", "10.0.0.1"), "in the clear"),
+        (&format!("[aof]\nbuffer = \"1KiB\"\n{master}"), "at least 1MiB"),
+        (&format!("{master}user = \"u\""), "user needs a password"),
+    ] {
+        assert!(said(lines).contains(wanted), "{lines}: {}", said(lines));
+    }
+}
+
+#[test]
 fn servers_are_reached_by_urls_and_paths() {
     let tcp = |host: &str, port| Address::Tcp { host: host.to_owned(), port };
     for (url, address, tls) in [

@@ -15,9 +15,9 @@ pub struct SettingsError {
     pub what: String,
 }
 
-type Checked = Result<(), SettingsError>;
+pub(super) type Checked = Result<(), SettingsError>;
 
-fn wrong(at: impl Into<String>, what: impl Into<String>) -> Checked {
+pub(super) fn wrong(at: impl Into<String>, what: impl Into<String>) -> Checked {
     Err(SettingsError { at: at.into(), what: what.into() })
 }
 
@@ -27,6 +27,12 @@ impl Settings {
     /// # Errors
     /// The first thing found wrong.
     pub fn validate(&self) -> Checked {
+        if let Some(aof) = &self.aof {
+            aof.validate(self.allow_cleartext)?;
+        }
+        if !self.has_gateway() {
+            return Ok(());
+        }
         let is_pool = self.pool.is_empty() || !self.backend.is_empty();
         if !is_pool && (self.listen != Self::default().listen || !self.unix_sockets.is_empty()) {
             let what = "and unix-sockets of [redis] itself need a [[redis.backend]]; write them \
@@ -200,7 +206,7 @@ impl Settings {
     }
 }
 
-fn is_of_this_machine(host: &str) -> bool {
+pub(super) fn is_of_this_machine(host: &str) -> bool {
     let ip = host.parse::<std::net::IpAddr>();
     host == "localhost" || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
 }

@@ -1,0 +1,208 @@
+//! Append-only files that Weir keeps for servers, so that these need write none: a master is
+//! followed as by a replica, without a replica's memory.
+//!
+//! Each master has two threads. The [`link`] joins it and puts what it sends into a bounded
+//! [`inbox`]; the [`writer`] takes all that came as one group, writes it to an [`increment`], syncs
+//! it, and the link tells the master up to where its stream is durable. A [`directory`] holds the
+//! files, and [`scan`] finds in them where to go on. What the disk refuses closes the link.
+
+pub mod crc64;
+pub mod directory;
+mod inbox;
+mod increment;
+pub mod lines;
+mod link;
+pub mod manifest;
+pub mod rdb;
+pub mod scan;
+pub mod state;
+pub mod stream;
+pub mod verify;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ::watch::metrics::Registry;
+use flow::backoff::Backoff;
+use flow::front::{Front, Prepared};
+use serde::Serialize;
+use tokio::sync::{oneshot, watch};
+
+use crate::server::Server;
+use crate::settings::{AofSettings, SettingsError};
+use directory::{Directory, DirectoryError};
+use inbox::Inbox;
+use link::{Link, Stop};
+use state::{Followed, State};
+use writer::{WriteError, Writer};
+
+/// The first and the longest wait before a directory is opened again after an error.
+const RETRY: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
+
+/// Why the masters can not be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The settings can't work.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// A master's files can't be used.
+    #[error("redis.aof master {name:?}: {source}")]
+    Directory {
+        /// Which master.
+        name: String,
+        /// What is in the way.
+        source: DirectoryError,
+    },
+    /// What the settings name can't be read.
+    #[error("redis.aof: {0}")]
+    Master(String),
+    /// There is no thread to be had.
+    #[error("redis.aof: a thread can't be started: {0}")]
+    Thread(std::io::Error),
+}
+
+/// All masters that are followed.
+pub struct Follower {
+    settings: AofSettings,
+    masters: Vec<(Arc<State>, PathBuf)>,
+    stop: watch::Sender<bool>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// One master, as its thread has it.
+struct Master {
+    link: Link,
+    dir: PathBuf,
+    settings: AofSettings,
+    state: Arc<State>,
+}
+
+impl Follower {
+    /// Holds the masters' directories, and begins to follow.
+    ///
+    /// # Errors
+    /// What in the settings or on the disk stands in the way.
+    pub fn open(settings: AofSettings, registry: &Registry) -> Result<Arc<Self>, OpenError> {
+        let stop = watch::Sender::new(false);
+        let (mut masters, mut threads) = (Vec::new(), Vec::new());
+        for of in &settings.master {
+            let dir = settings.dir.join(&of.name);
+            let server = Server::new(&of.backend()).map_err(OpenError::Master)?;
+            let opened = Directory::open(&dir, settings.keep);
+            let wrong = |source| OpenError::Directory { name: of.name.clone(), source };
+            let opened = opened.map_err(wrong)?;
+            let state = State::new(&of.name, registry);
+            masters.push((Arc::clone(&state), dir.clone()));
+            let link = Link::new(server, &settings, Arc::clone(&state));
+            let master = Master { link, dir, settings: settings.clone(), state };
+            let stop = stop.subscribe();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(OpenError::Thread)?;
+            let builder = std::thread::Builder::new().name(format!("link-{}", of.name));
+            let run = move || runtime.block_on(master.follow(opened, stop));
+            threads.push(builder.spawn(run).map_err(OpenError::Thread)?);
+        }
+        Ok(Arc::new(Self { settings, masters, stop, threads: Mutex::new(threads) }))
+    }
+}
+
+impl Master {
+    /// Follows until it is told to stop.
+    async fn follow(mut self, first: Directory, mut stop: Stop) {
+        let mut backoff = Backoff::new(RETRY[0], RETRY[1]);
+        let mut directory = Some(first);
+        while !*stop.borrow() {
+            let opened = match directory.take() {
+                Some(directory) => Ok(directory),
+                None => Directory::open(&self.dir, self.settings.keep).map_err(WriteError::from),
+            };
+            let done = match opened {
+                Ok(directory) => self.attempt(directory, &mut stop).await,
+                Err(error) => Err(error),
+            };
+            self.state.gave_up();
+            let Err(error) = done else { return };
+            let name = self.link.name();
+            if self.state.trouble(Some(error.to_string())) {
+                tracing::error!(master = name, "nothing more is acknowledged: {error}");
+            }
+            if error.is_final() {
+                tracing::error!(
+                    master = name,
+                    "a sync has failed: nothing more is written before a restart, which takes a \
+                     new base"
+                );
+                self.state.link("stopped");
+                // The sender lives as long as the process serves.
+                let _ = stop.wait_for(|stop| *stop).await;
+                return;
+            }
+            tokio::select! {
+                () = backoff.wait() => {}
+                _ = stop.wait_for(|stop| *stop) => {}
+            }
+        }
+    }
+
+    /// Follows until the disk refuses, or until it is told to stop.
+    async fn attempt(&mut self, directory: Directory, stop: &mut Stop) -> Result<(), WriteError> {
+        let state = Arc::clone(&self.state);
+        let writer = Writer::open(directory, state, self.settings.increment_size.bytes())?;
+        let inbox = Arc::new(Inbox::new(self.settings.buffer.len()));
+        self.link.resume(writer.position());
+        let (ended, end) = oneshot::channel();
+        let of_writer = Arc::clone(&inbox);
+        let run = move || {
+            // The follower waits for it.
+            let _ = ended.send(writer.run(&of_writer));
+        };
+        let builder = std::thread::Builder::new().name(format!("aof-{}", self.link.name()));
+        if builder.spawn(run).is_err() {
+            return Ok(());
+        }
+        self.link.run(&inbox, stop).await;
+        inbox.close();
+        end.await.unwrap_or(Ok(()))
+    }
+}
+
+impl Front for Follower {
+    const NAME: &'static str = "redis.aof";
+    type Settings = AofSettings;
+    type Error = OpenError;
+
+    fn prepare(self: &Arc<Self>, wanted: AofSettings) -> Result<Prepared<'_>, OpenError> {
+        Ok(Prepared::new(move || match wanted == self.settings {
+            true => Vec::new(),
+            false => vec!["[redis.aof]".to_owned()],
+        }))
+    }
+
+    fn status(&self) -> impl Serialize {
+        let masters = self.settings.master.iter().zip(&self.masters);
+        let followed = masters.map(|(of, (state, dir))| Followed {
+            name: of.name.clone(),
+            url: of.url.clone(),
+            dir: dir.display().to_string(),
+            ..state.followed()
+        });
+        followed.collect::<Vec<_>>()
+    }
+
+    async fn stop(&self, within: Duration) {
+        self.stop.send_replace(true);
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let ended = async {
+            while !threads.iter().all(JoinHandle::is_finished) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        if tokio::time::timeout(within, ended).await.is_err() {
+            tracing::warn!("an append-only file was not closed in time; the disk may stand still");
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The directory of one master: which files are a generation, and how one takes another's place.
+//!
+//! `appendonlydir` is what a server loads, with `dir` one level up. The files of the current
+//! generation are named in its `appendonly.aof.manifest`, those of an older one in
+//! `generation.N.manifest`, or in `pinned.N.manifest` where nothing of it is ever removed.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+use journal::{Disk, FileError};
+
+use super::manifest::{self, CURRENT, Manifest, Part};
+use super::rdb::{HEAD_LEN, is_of_nothing};
+use super::scan::{Place, Scanned, Tail, scan};
+
+/// Where a server looks for its files by default, below its own directory.
+pub const APPEND_DIR: &str = "appendonlydir";
+/// What holds the directory for one process.
+const LOCK: &str = "weir.lock";
+/// There after a sync that failed: what the kernel shows of the files may not be on the disk.
+const SYNC_FAILED: &str = "weir.sync-failed";
+
+/// Why a directory can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// Another process has it.
+    #[error("{0} is in use by another Weir: give each its own redis.aof.dir")]
+    InUse(PathBuf),
+    /// The file system refused.
+    #[error(transparent)]
+    Io(#[from] FileError),
+    /// A line of the manifest is none.
+    #[error("{path}: {why}")]
+    Manifest {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// A master's directory, held for this process.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    /// The file system.
+    pub disk: Disk,
+    manifest: Manifest,
+    /// The number of the next file.
+    next: u64,
+    /// How many older generations are kept.
+    keep: usize,
+    _lock: File,
+}
+
+/// What there is to go on with.
+#[derive(Debug)]
+pub enum Found {
+    /// No generation yet.
+    Nothing,
+    /// The current generation can be continued here, in its last file.
+    Whole(PathBuf, Place, Tail),
+    /// It can't be, for this reason: the next base goes beside it, and it is pinned.
+    Unfit(String),
+}
+
+impl Directory {
+    /// Makes or opens a master's directory and holds it.
+    ///
+    /// # Errors
+    /// Another process has it, or the file system refuses.
+    pub fn open(of_master: &Path, keep: usize) -> Result<Self, DirectoryError> {
+        let path = of_master.join(APPEND_DIR);
+        fs::create_dir_all(&path).map_err(FileError::of("make", &path))?;
+        let lock = journal::hold(&of_master.join(LOCK))?;
+        let lock = lock.ok_or_else(|| DirectoryError::InUse(of_master.to_owned()))?;
+        let disk = Disk::of(of_master);
+        disk.sync_dir(of_master).map_err(FileError::of("sync", of_master))?;
+        let manifest = read_manifest(&path.join(CURRENT))?.unwrap_or_default();
+        let numbers = names(&path)?.into_iter().filter_map(|name| manifest::number_of(&name));
+        let named = manifest.base.iter().chain(&manifest.increments).map(|part| part.number);
+        let last = numbers.chain(named).max().unwrap_or(0);
+        Ok(Self { path, disk, manifest, next: last.saturating_add(1), keep, _lock: lock })
+    }
+
+    /// Looks at the current generation's last file.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn find(&self) -> Result<Found, DirectoryError> {
+        if self.manifest.base.is_none() && self.manifest.increments.is_empty() {
+            return Ok(Found::Nothing);
+        }
+        if !self.manifest.is_ours {
+            return Ok(Found::Unfit("a server has written its manifest since".to_owned()));
+        }
+        if self.path.join(SYNC_FAILED).exists() {
+            return Ok(Found::Unfit("a sync of it has failed".to_owned()));
+        }
+        let (Some(base), Some(part)) = (&self.manifest.base, self.manifest.increments.last())
+        else {
+            return Ok(Found::Unfit("its manifest names no base or no increment".to_owned()));
+        };
+        if !self.path.join(&base.name).exists() {
+            return Ok(Found::Unfit(format!("{} is missing", base.name)));
+        }
+        let path = self.path.join(&part.name);
+        let file = File::open(&path).map_err(FileError::of("open", &path))?;
+        let scanned = scan(&mut BufReader::with_capacity(1 << 20, file));
+        Ok(match scanned {
+            Ok(Scanned { end, tail: tail @ (Tail::None | Tail::Torn(_)), .. }) => {
+                Found::Whole(path, end, tail)
+            }
+            Ok(Scanned { tail: Tail::Servers(len), .. }) => Found::Unfit(format!(
+                "a server has run with it since and written {len} bytes to {}",
+                part.name
+            )),
+            Ok(Scanned { tail: Tail::Damaged(at, why), .. }) => {
+                Found::Unfit(format!("{} is damaged at byte {at}: {why}", part.name))
+            }
+            Err(error) => Found::Unfit(format!("{}: {error}", part.name)),
+        })
+    }
+
+    /// Makes the file that a new base goes to.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn new_base(&mut self) -> Result<(Part, PathBuf, File), FileError> {
+        self.new_part(Part::base)
+    }
+
+    /// Makes a new increment's file.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn new_increment(&mut self) -> Result<(Part, PathBuf, File), FileError> {
+        self.new_part(Part::increment)
+    }
+
+    fn new_part(&mut self, of: fn(u64) -> Part) -> Result<(Part, PathBuf, File), FileError> {
+        let part = of(self.next);
+        let path = self.path.join(&part.name);
+        let file = self.disk.make(&path)?;
+        self.next = self.next.saturating_add(1);
+        Ok((part, path, file))
+    }
+
+    /// Has an increment follow those that there are. It is synced already.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn append(&mut self, part: Part) -> Result<(), FileError> {
+        let mut manifest = self.manifest.clone();
+        manifest.increments.push(part);
+        self.put(CURRENT, &manifest.text())?;
+        self.manifest = manifest;
+        Ok(())
+    }
+
+    /// Has a base and its first increment, which are synced, take the current generation's place.
+    /// That one is kept, and `pinned` where nothing of it is to be removed ever.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn replace(&mut self, base: Part, first: Part, pinned: bool) -> Result<(), FileError> {
+        let current = self.path.join(CURRENT);
+        if let Ok(text) = fs::read_to_string(&current) {
+            let number = self.manifest.base.as_ref().map_or(0, |base| base.number);
+            let kind = if pinned { "pinned" } else { "generation" };
+            self.put(&format!("{kind}.{number}.manifest"), &text)?;
+        }
+        let manifest = Manifest { is_ours: true, base: Some(base), increments: vec![first] };
+        self.put(CURRENT, &manifest.text())?;
+        self.manifest = manifest;
+        // Of the former generation.
+        let _ = self.disk.remove(&self.path.join(SYNC_FAILED));
+        Ok(())
+    }
+
+    /// Writes a small file whole, or not at all.
+    fn put(&self, name: &str, text: &str) -> Result<(), FileError> {
+        let (path, new) = (self.path.join(name), self.path.join(format!("{name}.new")));
+        // Left by a process that died.
+        let _ = fs::remove_file(&new);
+        let file = self.disk.make(&new)?;
+        let written = self.disk.write_all(&file, &[text.as_bytes()], 0);
+        written.map_err(FileError::of("write", &new))?;
+        self.disk.sync(&file).map_err(FileError::of("sync", &new))?;
+        self.disk.rename(&new, &path).map_err(FileError::of("rename", &new))?;
+        self.disk.sync_dir(&self.path).map_err(FileError::of("sync", &self.path))
+    }
+
+    /// Says in the directory that a sync has failed. Best effort: the disk is what has failed.
+    pub fn distrust(&self) {
+        let _ = File::create(self.path.join(SYNC_FAILED)).and_then(|file| file.sync_all());
+    }
+
+    /// Removes the oldest generations beyond those that are kept, and what no manifest names.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn prune(&self) -> Result<(), DirectoryError> {
+        let mut older: Vec<(u64, String)> = self.older()?;
+        older.sort_unstable();
+        let surplus = older.len().saturating_sub(self.keep);
+        for (_, name) in older.drain(..surplus) {
+            self.remove(&name)?;
+        }
+        let mut named: HashSet<String> = self.manifest.names().map(str::to_owned).collect();
+        for name in names(&self.path)?.iter().filter(|name| name.ends_with(".manifest")) {
+            let manifest = read_manifest(&self.path.join(name))?.unwrap_or_default();
+            named.extend(manifest.names().map(str::to_owned));
+        }
+        for name in names(&self.path)? {
+            if manifest::number_of(&name).is_some() && !named.contains(&name) {
+                self.remove(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> Result<(), FileError> {
+        let path = self.path.join(name);
+        self.disk.remove(&path).map_err(FileError::of("remove", &path))
+    }
+
+    fn older(&self) -> Result<Vec<(u64, String)>, FileError> {
+        let number = |name: &str| {
+            name.strip_prefix("generation.")?.strip_suffix(".manifest")?.parse::<u64>().ok()
+        };
+        let found = names(&self.path)?.into_iter();
+        Ok(found.filter_map(|name| Some((number(&name)?, name))).collect())
+    }
+
+    /// How many generations there are, the current one included.
+    pub fn generations(&self) -> u64 {
+        let is_one = |name: &String| name.ends_with(".manifest");
+        names(&self.path).map_or(0, |names| names.iter().filter(|name| is_one(name)).count() as u64)
+    }
+
+    /// Whether the current generation's base has any keys, as far as can be told.
+    pub fn has_keys(&self) -> bool {
+        let Some(base) = &self.manifest.base else { return false };
+        let mut head = Vec::new();
+        let read = File::open(self.path.join(&base.name))
+            .and_then(|file| file.take(HEAD_LEN as u64).read_to_end(&mut head));
+        read.is_err() || !is_of_nothing(&head)
+    }
+
+    /// Bytes of the current generation: its base, and its increments.
+    pub fn sizes(&self) -> (u64, u64) {
+        let len = |part: &Part| fs::metadata(self.path.join(&part.name)).map_or(0, |of| of.len());
+        let base = self.manifest.base.as_ref().map_or(0, len);
+        (base, self.manifest.increments.iter().map(len).sum())
+    }
+
+    /// Where the files are.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Reads a manifest; `None` where there is none.
+///
+/// # Errors
+/// It can't be read, or is none.
+pub fn read_manifest(path: &Path) -> Result<Option<Manifest>, DirectoryError> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(FileError::of("read", path)(error).into()),
+    };
+    let wrong = |why: manifest::ManifestError| DirectoryError::Manifest {
+        path: path.to_owned(),
+        why: why.to_string(),
+    };
+    Manifest::read(&text).map(Some).map_err(wrong)
+}
+
+fn names(dir: &Path) -> Result<Vec<String>, FileError> {
+    let entries = fs::read_dir(dir).map_err(FileError::of("read", dir))?;
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
+}

@@ -1,0 +1,154 @@
+//! What a master sent and the disk has not taken yet: bounded, and never waited for by a lock that
+//! is held while the disk works.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::lines::Id;
+
+/// Pieces are joined up to so many bytes.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// What the disk's thread is told to do, in this order.
+#[derive(Debug)]
+pub enum Order {
+    /// A new base comes, of this history at this offset.
+    Base(Id, u64),
+    /// The base's next bytes.
+    BaseBytes(Vec<u8>),
+    /// The base is whole.
+    BaseEnd,
+    /// The rest of a base does not come.
+    BaseLost,
+    /// The history has this id from here on.
+    Renamed(Id),
+    /// The stream's next bytes.
+    Stream(Vec<u8>),
+}
+
+impl Order {
+    fn len(&self) -> usize {
+        match self {
+            Self::BaseBytes(bytes) | Self::Stream(bytes) => bytes.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// Between the link and the disk's thread of one master.
+#[derive(Debug)]
+pub struct Inbox {
+    held: Mutex<Held>,
+    filled: Condvar,
+    /// There may be room again, or it was closed.
+    freed: Notify,
+    max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    orders: VecDeque<Order>,
+    bytes: usize,
+    closed: bool,
+}
+
+impl Inbox {
+    /// Room for about so many bytes.
+    pub fn new(max: usize) -> Self {
+        Self { held: Mutex::default(), filled: Condvar::new(), freed: Notify::new(), max }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts an order behind the others. The caller has asked for room before.
+    pub fn push(&self, order: Order) {
+        let mut held = self.held();
+        held.bytes += order.len();
+        let rest = match (held.orders.back_mut(), order) {
+            (Some(Order::Stream(last)), Order::Stream(more))
+            | (Some(Order::BaseBytes(last)), Order::BaseBytes(more))
+                if last.len() + more.len() <= PIECE_BYTES =>
+            {
+                last.extend_from_slice(&more);
+                None
+            }
+            (_, order) => Some(order),
+        };
+        held.orders.extend(rest);
+        drop(held);
+        self.filled.notify_one();
+    }
+
+    /// Whether more may be read from the master.
+    pub fn has_room(&self) -> bool {
+        self.held().bytes < self.max
+    }
+
+    /// Waits until there may be room, or it was closed.
+    pub async fn freed(&self) {
+        self.freed.notified().await;
+    }
+
+    /// How many bytes wait.
+    pub fn bytes(&self) -> usize {
+        self.held().bytes
+    }
+
+    /// Takes all that waits, once there is something; `None` when it was closed and is empty. What
+    /// is taken makes room for more only when the disk has it: see [`Inbox::done`].
+    pub fn take(&self) -> Option<(VecDeque<Order>, usize)> {
+        let mut held = self.held();
+        while held.orders.is_empty() && !held.closed {
+            held = self.filled.wait(held).unwrap_or_else(PoisonError::into_inner);
+        }
+        let orders = std::mem::take(&mut held.orders);
+        let bytes = orders.iter().map(Order::len).sum();
+        (!orders.is_empty()).then_some((orders, bytes))
+    }
+
+    /// The disk has so many bytes of what was taken.
+    pub fn done(&self, bytes: usize) {
+        let mut held = self.held();
+        held.bytes = held.bytes.saturating_sub(bytes);
+        drop(held);
+        self.freed.notify_one();
+    }
+
+    /// Takes no more; what waits is still taken.
+    pub fn close(&self) {
+        self.held().closed = true;
+        self.filled.notify_one();
+        self.freed.notify_one();
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.held().closed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Inbox, Order};
+
+    #[test]
+    fn pieces_are_joined_and_counted_until_the_disk_has_them() {
+        let inbox = Inbox::new(5);
+        inbox.push(Order::Stream(b"abc".to_vec()));
+        inbox.push(Order::Stream(b"de".to_vec()));
+        inbox.push(Order::BaseEnd);
+        assert!(!inbox.has_room());
+        let (orders, bytes) = inbox.take().unwrap();
+        assert_eq!((orders.len(), bytes), (2, 5));
+        assert!(matches!(&orders[0], Order::Stream(bytes) if bytes == b"abcde"));
+        assert!(!inbox.has_room(), "the disk does not have it yet");
+        inbox.done(bytes);
+        assert!(inbox.has_room());
+        inbox.close();
+        assert!(inbox.take().is_none() && inbox.is_closed());
+    }
+}

@@ -1,0 +1,331 @@
+//! The connection to a master: joining it, what it sends, and what it is told.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::backoff::Backoff;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use wire::resp::put_command;
+
+use super::inbox::{Inbox, Order};
+use super::lines::Id;
+use super::rdb::{Framing, RdbError};
+use super::state::{Durable, Figure, State};
+use super::stream::decimal;
+use crate::server::{Connection, Server, ServerError};
+use crate::settings::AofSettings;
+
+/// How much is read at once.
+const READ_BYTES: usize = 128 << 10;
+/// A line of a master's before its stream is no longer.
+const LINE_BYTES_MAX: usize = 4 << 10;
+/// How often a master is told what is durable, whatever happens: one that sends a base without a
+/// file of its own begins its stream only when it is told, and ignores what it is told too early.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+/// The first and the longest wait before a master is joined again.
+const RETRY: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
+
+/// Set when the process stops.
+pub type Stop = watch::Receiver<bool>;
+
+/// Why a link ended.
+#[derive(Debug, thiserror::Error)]
+enum LinkError {
+    #[error("it cannot be joined: {0}")]
+    Server(#[from] ServerError),
+    #[error("the link broke: {0}")]
+    Io(#[from] io::Error),
+    #[error("it refuses: {0}")]
+    Refused(String),
+    #[error("it is itself a replica: name its master in redis.aof")]
+    IsReplica,
+    #[error("it was silent for {0:?}")]
+    Silent(Duration),
+    #[error(transparent)]
+    Rdb(#[from] RdbError),
+    #[error("the disk takes no more")]
+    Closed,
+}
+
+/// What a master is joined with, and how far its stream was received.
+#[derive(Debug)]
+pub struct Link {
+    server: Server,
+    state: Arc<State>,
+    timeout: Duration,
+    base_max: u64,
+    position: Option<(Id, u64)>,
+    /// How many bases were begun.
+    bases: u64,
+}
+
+/// What comes next.
+#[derive(Debug)]
+enum Phase {
+    /// The line before a base.
+    Head { id: Id, offset: u64 },
+    /// A base.
+    Base { framing: Framing, id: Id, offset: u64 },
+    /// The stream.
+    Stream,
+}
+
+impl Link {
+    /// Nothing is sent yet.
+    pub fn new(server: Server, settings: &AofSettings, state: Arc<State>) -> Self {
+        let (timeout, base_max) = (settings.timeout.get(), settings.base_max.bytes());
+        Self { server, state, timeout, base_max, position: None, bases: 0 }
+    }
+
+    /// The master's name.
+    pub fn name(&self) -> &str {
+        &self.server.name
+    }
+
+    /// Where the files end now.
+    pub fn resume(&mut self, position: Option<(Id, u64)>) {
+        self.position = position;
+        self.bases = self.state.durable.borrow().bases;
+        self.state.received(position.map_or(0, |(_, offset)| offset));
+    }
+
+    /// Joins the master again and again, until the inbox is closed or the process stops.
+    pub async fn run(&mut self, inbox: &Inbox, stop: &mut Stop) {
+        let mut backoff = Backoff::new(RETRY[0], RETRY[1]);
+        while !inbox.is_closed() {
+            self.state.link("connecting");
+            let before = self.position;
+            let error = tokio::select! {
+                error = self.joined(inbox) => error,
+                _ = stop.wait_for(|stop| *stop) => return,
+            };
+            inbox.push(Order::BaseLost);
+            if inbox.is_closed() {
+                return;
+            }
+            self.state.link("connecting");
+            if self.state.trouble(Some(error.to_string())) {
+                tracing::warn!(master = self.name(), "{error}");
+            }
+            if self.position != before {
+                backoff.reset();
+            }
+            tokio::select! {
+                () = backoff.wait() => {}
+                _ = stop.wait_for(|stop| *stop) => return,
+            }
+        }
+    }
+
+    /// Joins the master and takes what it sends; gives why that ended.
+    async fn joined(&mut self, inbox: &Inbox) -> LinkError {
+        let joined = match timeout(self.timeout, self.join(inbox)).await {
+            Ok(joined) => joined,
+            Err(_) => Err(LinkError::Silent(self.timeout)),
+        };
+        match joined {
+            Ok((connection, rest, phase)) => {
+                let (reader, writer) = tokio::io::split(connection);
+                let taking = Taking { link: self, inbox, reader, writer, rest, phase };
+                match taking.run().await {
+                    Err(error) => error,
+                    Ok(never) => match never {},
+                }
+            }
+            Err(error) => error,
+        }
+    }
+
+    /// Logs in and asks for the stream.
+    async fn join(&mut self, inbox: &Inbox) -> Result<(Connection, Vec<u8>, Phase), LinkError> {
+        let mut connection = self.server.dial().await?;
+        let mut out = Vec::new();
+        put_command(&mut out, ["ROLE"].iter());
+        put_command(&mut out, ["REPLCONF", "capa", "eof", "capa", "psync2"].iter());
+        let replies = connection.ask(&out, 2).await?;
+        let text = |reply: &[u8]| String::from_utf8_lossy(reply).trim_end().to_owned();
+        if let Some(error) = replies.iter().find_map(|reply| reply.strip_prefix(b"-")) {
+            return Err(LinkError::Refused(text(error)));
+        }
+        if replies.first().is_some_and(|role| role.starts_with(b"*5\r\n$5\r\nslave")) {
+            return Err(LinkError::IsReplica);
+        }
+        out.clear();
+        let (id, next) = match self.position {
+            // The offset that is asked for is that of the next byte, from 1.
+            Some((id, offset)) => (id.to_string(), offset.saturating_add(1).to_string()),
+            None => ("?".to_owned(), "-1".to_owned()),
+        };
+        put_command(&mut out, ["PSYNC", &id, &next].iter());
+        connection.write_all(&out).await?;
+        connection.flush().await?;
+        let mut rest = Vec::with_capacity(READ_BYTES);
+        let line = loop {
+            if let Some(line) = line(&mut rest)? {
+                break line;
+            }
+            if connection.read_buf(&mut rest).await? == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
+        };
+        let phase = self.answered(&line, inbox)?;
+        Ok((connection, rest, phase))
+    }
+
+    /// What the master says to `PSYNC`.
+    fn answered(&mut self, line: &[u8], inbox: &Inbox) -> Result<Phase, LinkError> {
+        let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        let refused = || LinkError::Refused(String::from_utf8_lossy(line).into_owned());
+        match (words.as_slice(), self.position) {
+            ([b"+FULLRESYNC", id, offset], _) => {
+                let id = Id::read(id).ok_or_else(refused)?;
+                let offset = decimal(offset).ok_or_else(refused)?;
+                tracing::info!(master = self.name(), offset, "the master sends its data set");
+                self.state.link("base");
+                inbox.push(Order::Base(id, offset));
+                self.bases += 1;
+                Ok(Phase::Head { id, offset })
+            }
+            ([b"+CONTINUE", renamed @ ..], Some((id, offset))) => {
+                if let Some(renamed) = renamed.first().and_then(|id| Id::read(id))
+                    && renamed != id
+                {
+                    inbox.push(Order::Renamed(renamed));
+                    self.position = Some((renamed, offset));
+                }
+                tracing::info!(master = self.name(), offset, "the stream goes on");
+                self.state.link("following");
+                Ok(Phase::Stream)
+            }
+            _ => Err(refused()),
+        }
+    }
+}
+
+/// Cuts a line off the front, without its end; empty ones are a master's signs of life.
+fn line(bytes: &mut Vec<u8>) -> Result<Option<Vec<u8>>, LinkError> {
+    let blank = bytes.iter().take_while(|byte| **byte == b'\n').count();
+    bytes.drain(..blank);
+    let Some(end) = memchr::memchr(b'\n', bytes) else {
+        return match bytes.len() > LINE_BYTES_MAX {
+            true => Err(LinkError::Refused("a line of the master's has no end".to_owned())),
+            false => Ok(None),
+        };
+    };
+    let mut line: Vec<u8> = bytes.drain(..=end).collect();
+    line.truncate(line.strip_suffix(b"\r\n").map_or(end, <[u8]>::len));
+    Ok(Some(line))
+}
+
+/// A master that was joined.
+struct Taking<'a> {
+    link: &'a mut Link,
+    inbox: &'a Inbox,
+    reader: ReadHalf<Connection>,
+    writer: WriteHalf<Connection>,
+    rest: Vec<u8>,
+    phase: Phase,
+}
+
+impl Taking<'_> {
+    /// Takes what comes, and tells what is durable.
+    async fn run(mut self) -> Result<std::convert::Infallible, LinkError> {
+        let mut durable = self.link.state.durable.subscribe();
+        let mut ticks = interval(TELL_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut heard = Instant::now();
+        self.take()?;
+        loop {
+            let has_room = self.inbox.has_room();
+            self.rest.reserve(READ_BYTES);
+            tokio::select! {
+                read = self.reader.read_buf(&mut self.rest), if has_room => {
+                    if read? == 0 {
+                        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+                    }
+                    heard = Instant::now();
+                    self.take()?;
+                }
+                // What is not read is not silence.
+                () = self.inbox.freed(), if !has_room => heard = Instant::now(),
+                // The sender lives as long as this.
+                _ = durable.changed() => self.tell(false).await?,
+                _ = ticks.tick() => {
+                    if self.inbox.is_closed() {
+                        return Err(LinkError::Closed);
+                    }
+                    if has_room && heard.elapsed() > self.link.timeout {
+                        return Err(LinkError::Silent(self.link.timeout));
+                    }
+                    self.tell(true).await?;
+                }
+            }
+        }
+    }
+
+    /// Hands on what has come.
+    fn take(&mut self) -> Result<(), LinkError> {
+        while !self.rest.is_empty() {
+            match &mut self.phase {
+                Phase::Head { id, offset } => {
+                    let Some(line) = line(&mut self.rest)? else { return Ok(()) };
+                    let framing = Framing::read(&line, self.link.base_max)?;
+                    self.phase = Phase::Base { framing, id: *id, offset: *offset };
+                }
+                Phase::Base { framing, id, offset } => {
+                    let mut bytes = Vec::with_capacity(self.rest.len());
+                    let ended = framing.take(&self.rest, &mut bytes);
+                    self.inbox.push(Order::BaseBytes(bytes));
+                    match ended {
+                        None => self.rest.clear(),
+                        Some(len) => {
+                            self.rest.drain(..len);
+                            self.inbox.push(Order::BaseEnd);
+                            self.link.position = Some((*id, *offset));
+                            self.link.state.received(*offset);
+                            self.phase = Phase::Stream;
+                            self.link.state.link("following");
+                        }
+                    }
+                }
+                Phase::Stream => {
+                    let bytes = std::mem::replace(&mut self.rest, Vec::with_capacity(READ_BYTES));
+                    let len = bytes.len() as u64;
+                    self.link.state.waits(len);
+                    // Before anything of it can be durable.
+                    if let Some((_, offset)) = &mut self.link.position {
+                        *offset = offset.saturating_add(len);
+                        self.link.state.received(*offset);
+                    }
+                    self.inbox.push(Order::Stream(bytes));
+                }
+            }
+        }
+        self.link.state.set(Figure::Buffer, self.inbox.bytes() as u64);
+        Ok(())
+    }
+
+    /// Tells the master up to where its stream is durable, or else that Weir is there.
+    async fn tell(&mut self, in_any_case: bool) -> Result<(), LinkError> {
+        let Durable { bases, offset } = *self.link.state.durable.borrow();
+        let is_of_this = matches!(self.phase, Phase::Stream) && bases == self.link.bases;
+        let mut out = Vec::new();
+        if is_of_this {
+            let offset = offset.to_string();
+            put_command(&mut out, ["REPLCONF", "ACK", &offset, "FACK", &offset].iter());
+            self.link.state.trouble(None);
+        } else if in_any_case {
+            out.push(b'\n');
+        }
+        let told = async {
+            self.writer.write_all(&out).await?;
+            self.writer.flush().await
+        };
+        let limit = self.link.timeout;
+        timeout(limit, told).await.map_err(|_| LinkError::Silent(limit))??;
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+//! What one master's threads tell each other and the operator.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ::watch::metrics::{Encoder, Histogram, Registry};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+/// Up to where the stream is on the disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Durable {
+    /// How many bases there were before: what was durable of another is not of this one.
+    pub bases: u64,
+    /// The stream's offset.
+    pub offset: u64,
+}
+
+/// What goes on with one master.
+#[derive(Debug)]
+pub struct State {
+    /// What is on the disk; the link waits for it to change.
+    pub durable: watch::Sender<Durable>,
+    /// The offset up to which the stream was received.
+    received: AtomicU64,
+    /// Bytes received and not durable yet, and since when.
+    waiting: Mutex<Waiting>,
+    words: Mutex<Words>,
+    /// How long syncs took.
+    pub syncs: Histogram,
+    figures: [AtomicU64; 5],
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    bytes: u64,
+    since: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct Words {
+    link: &'static str,
+    trouble: Option<String>,
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Copy)]
+pub enum Figure {
+    /// Bytes that wait for the disk's thread.
+    Buffer,
+    /// Generations kept, with the current one.
+    Generations,
+    /// Bytes of the base.
+    Base,
+    /// Bytes of its increments.
+    Increments,
+    /// Bases taken since the start.
+    Bases,
+}
+
+/// A master, as the status shows it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Followed {
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub url: String,
+    /// Where its files are.
+    pub dir: String,
+    /// `connecting`, `base` while its data set comes, `following`, or `stopped` for good.
+    pub link: String,
+    /// What is wrong, until it is well again.
+    pub trouble: Option<String>,
+    /// The offset up to which its stream was received.
+    pub received: u64,
+    /// The offset up to which its stream is on the disk.
+    pub durable: u64,
+    /// Bytes received and not durable yet.
+    pub not_durable_bytes: u64,
+    /// For how long the oldest of them has waited.
+    pub not_durable_seconds: f64,
+    /// Bytes that wait for the disk's thread.
+    pub buffer_bytes: u64,
+    /// Generations kept, with the current one.
+    pub generations: u64,
+    /// Bytes of the current base.
+    pub base_bytes: u64,
+    /// Bytes of its increments.
+    pub increment_bytes: u64,
+    /// How long a sync took: the half, and 99 in 100, took no longer.
+    pub sync_seconds: [f64; 2],
+}
+
+impl State {
+    /// Nothing is known yet; figures are shown by this name.
+    pub fn new(name: &str, registry: &Registry) -> Arc<Self> {
+        let syncs = registry.histogram(
+            "weir_redis_aof_sync_seconds",
+            "How long an fdatasync of an append-only file took.",
+            &[("master", name)],
+        );
+        let state = Arc::new(Self {
+            durable: watch::Sender::default(),
+            received: AtomicU64::new(0),
+            waiting: Mutex::default(),
+            words: Mutex::new(Words { link: "connecting", trouble: None }),
+            syncs,
+            figures: Default::default(),
+        });
+        let (shown, name) = (Arc::clone(&state), name.to_owned());
+        registry.collect(move |encoder| shown.encode(&name, encoder));
+        state
+    }
+
+    fn encode(&self, name: &str, encoder: &mut Encoder) {
+        let of = [("master", name)];
+        let followed = self.followed();
+        let mut gauge = |what: &str, help: &str, value: f64| {
+            encoder.gauge(&format!("weir_redis_aof_{what}"), help, &of, value);
+        };
+        gauge(
+            "not_durable_bytes",
+            "Bytes of a master's stream received and not on the disk yet.",
+            followed.not_durable_bytes as f64,
+        );
+        gauge(
+            "not_durable_seconds",
+            "For how long the oldest byte received and not on the disk yet has waited.",
+            followed.not_durable_seconds,
+        );
+        let buffer = followed.buffer_bytes as f64;
+        gauge("buffer_bytes", "Bytes received that wait for the disk's thread.", buffer);
+        let generations = followed.generations as f64;
+        gauge("generations", "Bases kept with what came after each.", generations);
+        gauge("base_bytes", "Bytes of the current base.", followed.base_bytes as f64);
+        gauge(
+            "increment_bytes",
+            "Bytes of the increments since the current base.",
+            followed.increment_bytes as f64,
+        );
+        let is_following = f64::from(u8::from(followed.link == "following"));
+        gauge("following", "1 while a master's stream is followed.", is_following);
+        let is_troubled = f64::from(u8::from(followed.trouble.is_some()));
+        gauge("trouble", "1 while something is wrong; `weir status` says what.", is_troubled);
+        encoder.counter(
+            "weir_redis_aof_bases_total",
+            "Bases taken of a master, each a fork of its process.",
+            &of,
+            self.figure(Figure::Bases),
+        );
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn words(&self) -> MutexGuard<'_, Words> {
+        self.words.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets a figure.
+    pub fn set(&self, figure: Figure, value: u64) {
+        self.figures[figure as usize].store(value, Ordering::Relaxed);
+    }
+
+    /// Counts one more.
+    pub fn count(&self, figure: Figure) {
+        self.figures[figure as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn figure(&self, figure: Figure) -> u64 {
+        self.figures[figure as usize].load(Ordering::Relaxed)
+    }
+
+    /// The stream was received up to this offset.
+    pub fn received(&self, offset: u64) {
+        self.received.store(offset, Ordering::Relaxed);
+    }
+
+    /// So many more bytes wait for the disk.
+    pub fn waits(&self, bytes: u64) {
+        let mut waiting = self.waiting();
+        waiting.bytes += bytes;
+        waiting.since.get_or_insert_with(Instant::now);
+    }
+
+    /// The disk has so many bytes; those behind them came after `since`.
+    pub fn has(&self, bytes: u64, since: Instant) {
+        let mut waiting = self.waiting();
+        waiting.bytes = waiting.bytes.saturating_sub(bytes);
+        waiting.since = (waiting.bytes > 0).then_some(since);
+    }
+
+    /// Nothing waits: what did is given up.
+    pub fn gave_up(&self) {
+        *self.waiting() = Waiting::default();
+    }
+
+    /// What the link does.
+    pub fn link(&self, link: &'static str) {
+        self.words().link = link;
+    }
+
+    /// Something is wrong, or nothing is any more; says whether that is new.
+    pub fn trouble(&self, trouble: Option<String>) -> bool {
+        let mut words = self.words();
+        let is_new = words.trouble != trouble;
+        words.trouble = trouble;
+        is_new
+    }
+
+    /// For the status; who it is comes from elsewhere.
+    pub fn followed(&self) -> Followed {
+        let (bytes, since) = {
+            let waiting = self.waiting();
+            (waiting.bytes, waiting.since)
+        };
+        let words = self.words();
+        let quantile = |q| self.syncs.quantile(q).unwrap_or_default().as_secs_f64();
+        Followed {
+            link: words.link.to_owned(),
+            trouble: words.trouble.clone(),
+            received: self.received.load(Ordering::Relaxed),
+            durable: self.durable.borrow().offset,
+            not_durable_bytes: bytes,
+            not_durable_seconds: since.map_or(Duration::ZERO, |at| at.elapsed()).as_secs_f64(),
+            buffer_bytes: self.figure(Figure::Buffer),
+            generations: self.figure(Figure::Generations),
+            base_bytes: self.figure(Figure::Base),
+            increment_bytes: self.figure(Figure::Increments),
+            sync_seconds: [quantile(0.5), quantile(0.99)],
+            ..Followed::default()
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! `weir redis verify`: every file of every generation against its checksums.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+use journal::FileError;
+
+use super::directory::{APPEND_DIR, DirectoryError, read_manifest};
+use super::manifest::{CURRENT, Manifest};
+use super::rdb::Check;
+use super::scan::{Scanned, Tail, scan};
+
+/// What was found in a master's directory.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Each generation: what its manifest is called, and what its files hold.
+    pub generations: Vec<Generation>,
+}
+
+/// A generation.
+#[derive(Debug)]
+pub struct Generation {
+    /// Its manifest's name.
+    pub manifest: String,
+    /// What there is to say of each file.
+    pub files: Vec<Finding>,
+}
+
+/// What there is to say of a file.
+#[derive(Debug)]
+pub struct Finding {
+    /// Its name.
+    pub name: String,
+    /// In words.
+    pub words: String,
+    /// Whether a server could not load it, or would load something else than the master had.
+    pub is_damaged: bool,
+}
+
+impl Report {
+    /// Whether no file is damaged. A torn tail is no damage.
+    pub fn is_intact(&self) -> bool {
+        !self.generations.iter().flat_map(|of| &of.files).any(|file| file.is_damaged)
+    }
+}
+
+/// Reads all files of a master's directory, or of the `appendonlydir` in it. Changes nothing.
+///
+/// # Errors
+/// A file can't be read, or there is no generation.
+pub fn verify(dir: &Path) -> Result<Report, DirectoryError> {
+    let below = dir.join(APPEND_DIR);
+    let dir: PathBuf = if below.is_dir() { below } else { dir.to_owned() };
+    let entries = fs::read_dir(&dir).map_err(FileError::of("read", &dir))?;
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".manifest")).collect();
+    // The current one first.
+    names.sort_by_key(|name| (name != CURRENT, name.clone()));
+    if names.is_empty() {
+        let none = std::io::Error::from(std::io::ErrorKind::NotFound);
+        return Err(FileError::of("find a manifest in", &dir)(none).into());
+    }
+    let mut report = Report::default();
+    for name in names {
+        let manifest = read_manifest(&dir.join(&name))?.unwrap_or_default();
+        let files = generation(&dir, &manifest)?;
+        report.generations.push(Generation { manifest: name, files });
+    }
+    Ok(report)
+}
+
+fn generation(dir: &Path, manifest: &Manifest) -> Result<Vec<Finding>, DirectoryError> {
+    let mut found = Vec::new();
+    match &manifest.base {
+        Some(part) => found.push(base(dir, &part.name)?),
+        None => found.push(Finding {
+            name: "the manifest".to_owned(),
+            words: "names no base".to_owned(),
+            is_damaged: true,
+        }),
+    }
+    let mut before: Option<Scanned> = None;
+    let last = manifest.increments.len().saturating_sub(1);
+    for (number, part) in manifest.increments.iter().enumerate() {
+        let (finding, scanned) = increment(dir, &part.name, number == last, before.as_ref())?;
+        found.push(finding);
+        before = scanned;
+    }
+    Ok(found)
+}
+
+fn open(path: &Path) -> Result<Option<File>, FileError> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(FileError::of("open", path)(error)),
+    }
+}
+
+fn missing(name: &str) -> Finding {
+    Finding { name: name.to_owned(), words: "is missing".to_owned(), is_damaged: true }
+}
+
+fn base(dir: &Path, name: &str) -> Result<Finding, DirectoryError> {
+    let path = dir.join(name);
+    let Some(mut file) = open(&path)? else { return Ok(missing(name)) };
+    let (mut check, mut piece) = (Check::default(), vec![0; 1 << 20]);
+    loop {
+        let read = file.read(&mut piece).map_err(FileError::of("read", &path))?;
+        if read == 0 {
+            break;
+        }
+        check.take(piece.get(..read).unwrap_or_default());
+    }
+    let (words, is_damaged) = match check.finish() {
+        Ok(()) => (format!("{} bytes, its checksum is right", check.bytes()), false),
+        Err(_) => (format!("{} bytes, DAMAGED: its checksum is wrong", check.bytes()), true),
+    };
+    Ok(Finding { name: name.to_owned(), words, is_damaged })
+}
+
+fn increment(
+    dir: &Path,
+    name: &str,
+    is_last: bool,
+    before: Option<&Scanned>,
+) -> Result<(Finding, Option<Scanned>), DirectoryError> {
+    let path = dir.join(name);
+    let Some(file) = open(&path)? else { return Ok((missing(name), None)) };
+    let scanned = match scan(&mut BufReader::with_capacity(1 << 20, file)) {
+        Ok(scanned) => scanned,
+        Err(error) => {
+            let words = format!("DAMAGED: {error}");
+            return Ok((Finding { name: name.to_owned(), words, is_damaged: true }, None));
+        }
+    };
+    let (from, to) = (scanned.begin.offset, scanned.end.offset);
+    let held = format!("offsets {from} to {to}");
+    let gap = before.is_some_and(|before| before.end.offset != from);
+    let (words, is_damaged) = match &scanned.tail {
+        _ if gap => (format!("{held}, DAMAGED: it does not begin where the one before ends"), true),
+        Tail::None => (held, false),
+        Tail::Torn(len) if is_last => (format!("{held}, and {len} bytes torn off behind"), false),
+        Tail::Torn(len) => (format!("{held}, DAMAGED: {len} bytes behind its last mark"), true),
+        Tail::Servers(len) => (format!("{held}, and {len} bytes that a server wrote"), false),
+        Tail::Damaged(at, why) => (format!("{held}, DAMAGED at byte {at}: {why}"), true),
+    };
+    Ok((Finding { name: name.to_owned(), words, is_damaged }, Some(scanned)))
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, Generation { manifest, files }) in self.generations.iter().enumerate() {
+            if number > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{manifest}")?;
+            for Finding { name, words, .. } in files {
+                write!(f, "\n  {name}: {words}")?;
+            }
+        }
+        Ok(())
+    }
+}

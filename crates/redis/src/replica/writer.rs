@@ -1,0 +1,304 @@
+//! The disk's thread of one master: takes all that came as one group, writes it, syncs it, and says
+//! up to where the stream is durable.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use journal::FileError;
+
+use super::directory::{Directory, DirectoryError, Found};
+use super::inbox::{Inbox, Order};
+use super::increment::Increment;
+use super::lines::Id;
+use super::manifest::Part;
+use super::rdb::{Check, RdbError};
+use super::scan::Tail;
+use super::state::{Durable, Figure, State};
+use super::stream::Broken;
+
+/// A generation that a base of nothing takes the place of is pinned, unless it began with nothing
+/// itself and has grown by less than this since.
+const PRECIOUS_BYTES: u64 = 64 << 10;
+/// A base is synced in steps of so many bytes, so that its end is no long wait.
+const BASE_SYNC_BYTES: u64 = 32 << 20;
+
+/// Why nothing more is written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The disk refuses.
+    #[error(transparent)]
+    Disk(#[from] FileError),
+    /// The directory can't be used.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// A base is not what the master wrote.
+    #[error(transparent)]
+    Rdb(#[from] RdbError),
+    /// What the master sends is no stream.
+    #[error("the master's stream is broken: {0}")]
+    Stream(#[from] Broken),
+    /// Orders out of turn: a fault in Weir.
+    #[error("a stream came with no base before it")]
+    NoBase,
+}
+
+impl WriteError {
+    /// Whether a sync failed: nothing is written again before a restart.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::Disk(error) | Self::Directory(DirectoryError::Io(error)) => {
+                error.is_failed_sync()
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A base that is coming.
+#[derive(Debug)]
+struct NewBase {
+    part: Part,
+    path: PathBuf,
+    file: File,
+    check: Check,
+    synced: u64,
+    id: Id,
+    offset: u64,
+}
+
+/// The state of the disk's thread.
+#[derive(Debug)]
+pub struct Writer {
+    directory: Directory,
+    state: Arc<State>,
+    increment: Option<Increment>,
+    base: Option<NewBase>,
+    /// The current generation can't be continued, and stays for good.
+    pins: bool,
+    bases: u64,
+    increment_max: u64,
+    /// Bytes of the increments before the last.
+    closed_bytes: u64,
+}
+
+impl Writer {
+    /// Looks what there is to go on with.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn open(
+        directory: Directory,
+        state: Arc<State>,
+        increment_max: u64,
+    ) -> Result<Self, WriteError> {
+        let dir = directory.path().display().to_string();
+        let (mut increment, mut pins) = (None, false);
+        match directory.find()? {
+            Found::Nothing => {}
+            Found::Whole(path, place, tail) => {
+                if let Tail::Torn(bytes) = tail {
+                    tracing::warn!(dir, bytes, "what was being written at the end is cut off");
+                }
+                increment = Some(Increment::resume(&directory.disk, path, place)?);
+            }
+            Found::Unfit(why) => {
+                tracing::error!(
+                    dir,
+                    "the generation cannot be continued: {why}; a new base comes beside it, and it \
+                     is pinned"
+                );
+                pins = true;
+            }
+        }
+        directory.prune()?;
+        let bases = state.durable.borrow().bases;
+        let (base, closed_bytes) = (None, 0);
+        let mut writer =
+            Self { directory, state, increment, base, pins, bases, increment_max, closed_bytes };
+        writer.figures();
+        writer.publish();
+        Ok(writer)
+    }
+
+    /// Where the stream goes on, if there is a generation.
+    pub fn position(&self) -> Option<(Id, u64)> {
+        self.increment.as_ref().map(Increment::position)
+    }
+
+    /// Works until the inbox is closed and what it held is on the disk.
+    ///
+    /// # Errors
+    /// Why it ended before.
+    pub fn run(mut self, inbox: &Inbox) -> Result<(), WriteError> {
+        let done = self.work(inbox);
+        if let Err(error) = &done {
+            if error.is_final() {
+                self.directory.distrust();
+            }
+            if let Some(base) = self.base.take() {
+                // Best effort: it is removed at the next start else.
+                let _ = self.directory.disk.remove(&base.path);
+            }
+        }
+        inbox.close();
+        done
+    }
+
+    fn work(&mut self, inbox: &Inbox) -> Result<(), WriteError> {
+        while let Some((orders, bytes)) = inbox.take() {
+            let taken = Instant::now();
+            let streamed = self.group(orders)?;
+            self.state.has(streamed, taken);
+            inbox.done(bytes);
+            self.state.set(Figure::Buffer, inbox.bytes() as u64);
+        }
+        Ok(())
+    }
+
+    /// Does what was ordered; gives how many bytes of the stream there were.
+    fn group(&mut self, orders: VecDeque<Order>) -> Result<u64, WriteError> {
+        let (mut pieces, mut streamed) = (Vec::new(), 0);
+        for order in orders {
+            match order {
+                Order::Stream(bytes) => {
+                    streamed += bytes.len() as u64;
+                    pieces.push(bytes);
+                    continue;
+                }
+                order => {
+                    self.stream(&std::mem::take(&mut pieces))?;
+                    self.order(order)?;
+                }
+            }
+        }
+        self.stream(&pieces)?;
+        self.publish();
+        Ok(streamed)
+    }
+
+    fn order(&mut self, order: Order) -> Result<(), WriteError> {
+        match order {
+            Order::Base(id, offset) => {
+                self.lose_base();
+                self.bases += 1;
+                let (part, path, file) = self.directory.new_base()?;
+                let check = Check::default();
+                self.base = Some(NewBase { part, path, file, check, synced: 0, id, offset });
+            }
+            Order::BaseBytes(bytes) => {
+                let base = self.base.as_mut().ok_or(WriteError::NoBase)?;
+                let disk = &self.directory.disk;
+                let written = disk.write_all(&base.file, &[&bytes], base.check.bytes());
+                written.map_err(FileError::of("write", &base.path))?;
+                base.check.take(&bytes);
+                if base.check.bytes() - base.synced >= BASE_SYNC_BYTES {
+                    disk.sync(&base.file).map_err(FileError::of("sync", &base.path))?;
+                    base.synced = base.check.bytes();
+                }
+            }
+            Order::BaseEnd => self.end_base()?,
+            Order::BaseLost => self.lose_base(),
+            Order::Renamed(id) => {
+                if let Some(increment) = &mut self.increment {
+                    increment.rename(id);
+                }
+            }
+            Order::Stream(_) => {}
+        }
+        Ok(())
+    }
+
+    fn lose_base(&mut self) {
+        if let Some(base) = self.base.take() {
+            // Best effort: it is removed at the next start else.
+            let _ = self.directory.disk.remove(&base.path);
+        }
+    }
+
+    /// The base is whole: it and an empty increment become the current generation.
+    fn end_base(&mut self) -> Result<(), WriteError> {
+        let base = self.base.as_ref().ok_or(WriteError::NoBase)?;
+        base.check.finish()?;
+        let (id, offset) = (base.id, base.offset);
+        let disk = self.directory.disk.clone();
+        disk.sync(&base.file).map_err(FileError::of("sync", &base.path))?;
+        let (part, path, file) = self.directory.new_increment()?;
+        // The master begins what follows a base with a SELECT.
+        let increment = Increment::begin(&disk, (path, file), id, offset, 0)?;
+        let dir = self.directory.path();
+        disk.sync_dir(dir).map_err(FileError::of("sync", dir))?;
+        let base = self.base.take().ok_or(WriteError::NoBase)?;
+        let (path, bytes) = (base.path.display().to_string(), base.check.bytes());
+        let (_, increments) = self.directory.sizes();
+        let had_any = self.directory.has_keys() || increments > PRECIOUS_BYTES;
+        if base.check.is_of_nothing() && had_any {
+            tracing::error!(
+                path,
+                "the master has come back with nothing: the generation before is pinned, and its \
+                 data set can be had from there"
+            );
+            self.pins = true;
+        }
+        self.directory.replace(base.part, part, self.pins)?;
+        self.pins = false;
+        self.increment = Some(increment);
+        self.state.count(Figure::Bases);
+        tracing::info!(path, bytes, offset, "a base is whole and on the disk");
+        self.directory.prune()?;
+        self.figures();
+        Ok(())
+    }
+
+    /// Writes and syncs what came of the stream.
+    fn stream(&mut self, pieces: &[Vec<u8>]) -> Result<(), WriteError> {
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        let increment = self.increment.as_mut().ok_or(WriteError::NoBase)?;
+        let disk = self.directory.disk.clone();
+        let was_at_rest = increment.is_at_rest();
+        let mut rotated = false;
+        let group = increment.group(pieces)?;
+        increment.write_before(&disk, &group, was_at_rest)?;
+        if let Some(at_rest) = group.at_rest().filter(|_| increment.len() >= self.increment_max) {
+            increment.sync(&disk)?;
+            let (part, path, file) = self.directory.new_increment()?;
+            *increment = increment.go_on_in(&disk, (path, file), at_rest)?;
+            let dir = self.directory.path();
+            disk.sync_dir(dir).map_err(FileError::of("sync", dir))?;
+            self.directory.append(part)?;
+            rotated = true;
+        }
+        increment.write_behind(&disk, &group)?;
+        let begun = Instant::now();
+        increment.sync(&disk)?;
+        self.state.syncs.observe(begun.elapsed());
+        if rotated {
+            self.figures();
+        }
+        Ok(())
+    }
+
+    /// Says up to where the stream is durable.
+    fn publish(&self) {
+        if let Some((_, offset)) = self.position() {
+            // While a base comes, what is durable is of the one before.
+            let bases = if self.base.is_some() { self.bases - 1 } else { self.bases };
+            self.state.durable.send_replace(Durable { bases, offset });
+        }
+        let open = self.increment.as_ref().map_or(0, Increment::len);
+        self.state.set(Figure::Increments, self.closed_bytes + open);
+    }
+
+    /// Looks at the files, which is done when there are others.
+    fn figures(&mut self) {
+        let (base, increments) = self.directory.sizes();
+        let open = self.increment.as_ref().map_or(0, Increment::len);
+        self.closed_bytes = increments.saturating_sub(open);
+        self.state.set(Figure::Base, base);
+        self.state.set(Figure::Generations, self.directory.generations());
+    }
+}

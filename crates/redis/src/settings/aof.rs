@@ -1,0 +1,144 @@
+//! `[redis.aof]`: the append-only files that Weir keeps for servers.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use watch::secret::Secret;
+use watch::units::{Duration, Size};
+
+use super::validate::{Checked, is_of_this_machine, wrong};
+use super::{BackendSettings, read_address};
+
+/// `[redis.aof]`: append-only files that Weir keeps for servers, so that these need write none.
+/// Needs a restart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct AofSettings {
+    /// Where the files are: each master has a directory of its name below it, which a server can
+    /// be started with as its `dir`.
+    pub dir: PathBuf,
+    /// Bytes of a master's stream that wait for the disk. Beyond it Weir stops reading, and the
+    /// master's output buffer grows to its `client-output-buffer-limit replica`.
+    pub buffer: Size,
+    /// The largest data set that is taken as a base, as an RDB file.
+    pub base_max: Size,
+    /// An increment of at least so many bytes is closed, and another begun, between two
+    /// transactions.
+    pub increment_size: Size,
+    /// How many generations are kept beside the current one: each a base with what came after it.
+    /// One that is pinned is kept in any case.
+    pub keep: usize,
+    /// How long a master may be silent until the link is closed; it says something every
+    /// `repl-ping-replica-period`.
+    pub timeout: Duration,
+    /// The servers whose stream is followed.
+    pub master: Vec<MasterSettings>,
+}
+
+impl Default for AofSettings {
+    fn default() -> Self {
+        Self {
+            dir: PathBuf::from("aof"),
+            buffer: Size::from_mib(32),
+            base_max: Size::from_mib(1 << 20),
+            increment_size: Size::from_mib(256),
+            keep: 1,
+            timeout: Duration::from_secs(60),
+            master: Vec::new(),
+        }
+    }
+}
+
+/// `[[redis.aof.master]]`: a server whose stream is followed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct MasterSettings {
+    /// Its name, and its directory's: letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    /// Where it listens: `redis://10.0.0.1:6379`, `rediss://` for TLS, or a Unix socket's path.
+    pub url: String,
+    /// The user that Weir logs in as; without one, the password alone is sent. It needs
+    /// `+psync +replconf +role`.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// Its password.
+    #[serde(default)]
+    pub password: Secret,
+    /// A file whose first line is the password; read at start.
+    #[serde(default)]
+    pub password_file: Option<PathBuf>,
+    /// A PEM file of certificate authorities to trust instead of the system's.
+    #[serde(default)]
+    pub ca: Option<PathBuf>,
+    /// How long a connection may take, login included.
+    #[serde(default = "super::backend::connect_timeout")]
+    pub connect_timeout: Duration,
+}
+
+impl MasterSettings {
+    /// How it is reached, as a backend is.
+    pub fn backend(&self) -> BackendSettings {
+        BackendSettings {
+            name: self.name.clone(),
+            url: self.url.clone(),
+            weight: 1,
+            user: self.user.clone(),
+            password: self.password.clone(),
+            password_file: self.password_file.clone(),
+            ca: self.ca.clone(),
+            connect_timeout: self.connect_timeout,
+        }
+    }
+}
+
+impl AofSettings {
+    pub(super) fn validate(&self, allow_cleartext: bool) -> Checked {
+        if self.master.is_empty() {
+            return wrong(
+                "aof.master",
+                "there is none; add [[redis.aof.master]] with name and url",
+            );
+        }
+        if self.buffer.bytes() < 1 << 20 || self.increment_size.bytes() < 1 << 20 {
+            return wrong("aof.buffer", "and increment-size must be at least 1MiB");
+        }
+        if self.timeout.get().is_zero() {
+            return wrong("aof.timeout", "must not be 0; write \"60s\"");
+        }
+        let mut names = HashSet::new();
+        for master in &self.master {
+            let at = format!("aof.master {:?}", master.name);
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+            let is_name = !master.name.is_empty() && !master.name.starts_with('.');
+            if !is_name || !master.name.chars().all(is_plain) || !names.insert(&master.name) {
+                return wrong(at, "needs a name of letters, digits, - _ . that no other has");
+            }
+            master.validate(at, allow_cleartext)?;
+        }
+        Ok(())
+    }
+}
+
+impl MasterSettings {
+    fn validate(&self, at: String, allow_cleartext: bool) -> Checked {
+        let reached = match read_address(&self.url) {
+            Ok(reached) => reached,
+            Err(error) => return wrong(at, error.to_string()),
+        };
+        if self.ca.is_some() && !reached.tls {
+            return wrong(at, "ca is for TLS: write rediss:// in url");
+        }
+        if self.user.is_some() && self.password.is_empty() && self.password_file.is_none() {
+            return wrong(at, "user needs a password");
+        }
+        let is_here = reached.address.host().is_none_or(is_of_this_machine);
+        if !reached.tls && !is_here && !allow_cleartext {
+            let what = "every key and value would travel in the clear: write rediss:// in url, or \
+                        allow-cleartext";
+            return wrong(at, what);
+        }
+        Ok(())
+    }
+}
