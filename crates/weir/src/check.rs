@@ -94,6 +94,9 @@ fn plan(settings: &Settings) -> Vec<(&'static str, String)> {
             under("ask", redis::backends(&pool));
         }
     }
+    if let Some(keys) = &settings.redis {
+        under("follow", redis::followed(keys));
+    }
     under("run", vec![format!("{} workers", settings.worker_count())]);
     lines
 }

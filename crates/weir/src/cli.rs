@@ -10,8 +10,8 @@ use rustix::process::umask;
 
 use crate::exit::{DONE, Failure};
 use crate::{
-    check, dead_letters, export, import, journal_commands, load, password, query, serve, status,
-    store_commands,
+    check, dead_letters, export, import, journal_commands, load, password, query, redis_commands,
+    serve, status, store_commands,
 };
 
 const EXIT_CODES: &str = "\
@@ -119,6 +119,9 @@ It exits with 4 when the run is INVALID, else with 3 when something that was req
     /// Look into the embedded store
     #[command(subcommand)]
     Store(store_commands::Command),
+    /// Look into an append-only file that Weir keeps for a Redis server
+    #[command(subcommand)]
+    Redis(redis_commands::Command),
     /// Points that a backend refused for good, with its own words
     #[command(subcommand)]
     DeadLetters(dead_letters::Command),
@@ -170,6 +173,7 @@ impl Weir {
             Command::Load(command) => load::run(&command, out),
             Command::Journal(command) => journal_commands::run(command, out),
             Command::Store(command) => store_commands::run(command, out),
+            Command::Redis(command) => redis_commands::run(command, out),
             Command::DeadLetters(command) => dead_letters::run(command, out),
             Command::HashPassword { postgres } => password::run(postgres, out),
             Command::Completions { shell } => {

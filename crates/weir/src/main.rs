@@ -9,7 +9,8 @@
 // Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
 //   cli
 //   export, import, query, serve
-//   check, dead_letters, journal_commands, load, password, remote, status, store_commands
+//   check, dead_letters, journal_commands, load, password, redis_commands, remote, status
+//   store_commands
 //   exit
 //   config
 //   admin, words
@@ -26,6 +27,7 @@ mod journal_commands;
 mod load;
 mod password;
 mod query;
+mod redis_commands;
 mod remote;
 mod serve;
 mod status;

@@ -1,5 +1,6 @@
 //! `weir status`: asks the admin port of a running gateway and shows the answer.
 
+mod aof;
 mod postgres;
 mod render;
 mod table;

@@ -112,8 +112,12 @@ fn of_postgres() -> BTreeMap<String, Family> {
 /// What a Weir with the Redis gateway shows.
 fn of_redis() -> BTreeMap<String, Family> {
     let dir = tempfile::tempdir().unwrap();
-    let table = "[redis]\nlisten = \"127.0.0.1:0\"\n[[redis.backend]]\nname = \"a\"\n\
-        url = \"redis://127.0.0.1:1\"\n";
+    let table = format!(
+        "[redis]\nlisten = \"127.0.0.1:0\"\n[[redis.backend]]\nname = \"a\"\n\
+         url = \"redis://127.0.0.1:1\"\n[redis.aof]\ndir = {:?}\n[[redis.aof.master]]\n\
+         name = \"a\"\nurl = \"redis://127.0.0.1:1\"\n",
+        dir.path().join("aof")
+    );
     let running = Running::start(dir.path(), &format!("{ALONE}{table}"));
     families(&running.ask("/metrics").1)
 }

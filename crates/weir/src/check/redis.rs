@@ -15,6 +15,17 @@ fn pool_listeners(settings: &Settings) -> Vec<String> {
     tcp.chain(unix).collect()
 }
 
+/// Whose append-only files are kept, and where.
+pub fn followed(settings: &Settings) -> Vec<String> {
+    let Some(aof) = &settings.aof else { return Vec::new() };
+    let described = aof.master.iter().map(|of| {
+        let dir = std::path::absolute(aof.dir.join(&of.name)).unwrap_or_else(|_| aof.dir.clone());
+        let user = of.user.as_ref().map_or_else(String::new, |user| format!(", as {user}"));
+        format!("{} at {}{user}, with its append-only file in {}", of.name, of.url, dir.display())
+    });
+    described.collect()
+}
+
 /// Who may log in.
 pub fn users(settings: &Settings) -> Vec<String> {
     if settings.user.is_empty() {

@@ -32,8 +32,14 @@ pub fn open(settings: &Settings, registry: &Registry) -> Result<Fronts, Failure>
         fronts.add(gateway.map_err(Failure::other)?, |wanted| wanted.postgres.clone());
     }
     if let Some(redis) = settings.redis.clone() {
-        let gateway = redis::Gateway::open(redis, registry).map_err(Failure::other)?;
-        fronts.add(gateway, |wanted| wanted.redis.clone());
+        if let Some(aof) = redis.aof.clone() {
+            let follower = redis::Follower::open(aof, registry).map_err(Failure::other)?;
+            fronts.add(follower, |wanted| wanted.redis.as_ref()?.aof.clone());
+        }
+        if redis.has_gateway() {
+            let gateway = redis::Gateway::open(redis, registry).map_err(Failure::other)?;
+            fronts.add(gateway, |wanted| wanted.redis.clone().filter(|of| of.has_gateway()));
+        }
     }
     Ok(fronts)
 }

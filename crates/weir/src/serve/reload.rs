@@ -57,10 +57,15 @@ fn fixed(running: &Settings, wanted: &Settings) -> Vec<&'static str> {
             running.postgres.is_some() != wanted.postgres.is_some(),
         ),
         ("[redis], by being there at all,", running.redis.is_some() != wanted.redis.is_some()),
+        ("[redis.aof], by being there at all,", has_aof(running) != has_aof(wanted)),
         ("[admin]", running.admin != wanted.admin),
         ("log.format", running.log.format != wanted.log.format),
     ];
     differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+}
+
+fn has_aof(settings: &Settings) -> bool {
+    settings.redis.as_ref().is_some_and(|redis| redis.aof.is_some())
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use redis::replica::state::Followed;
 use serde::{Deserialize, Serialize};
 
+use super::aof;
 use super::postgres::Shown;
 use super::table;
 use crate::words::{bytes, count, seconds};
@@ -48,6 +50,9 @@ pub struct Status {
     postgres: Option<postgres::status::Status>,
     /// Absent where the Redis gateway is off.
     redis: Option<redis::status::Status>,
+    /// Empty where no append-only file is kept.
+    #[serde(default, rename = "redis.aof")]
+    followed: Vec<Followed>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -130,7 +135,7 @@ impl fmt::Display for Status {
         if let Some(status) = &self.redis {
             redis_shown(status, f)?;
         }
-        Ok(())
+        aof::write(&self.followed, f)
     }
 }
 

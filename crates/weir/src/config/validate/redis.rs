@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use redis::settings::{MAIN, Settings};
+use redis::settings::{MAIN, MasterSettings, Settings};
 
 use super::Found;
 
@@ -19,7 +19,16 @@ pub fn files(settings: &Settings) -> Vec<(String, &PathBuf)> {
         named.push((of("password-file"), backend.password_file.as_ref()));
         named.push((of("ca"), backend.ca.as_ref()));
     }
+    for master in masters(settings) {
+        let of = |key: &str| format!("redis.aof.master {:?} {key}", master.name);
+        named.push((of("password-file"), master.password_file.as_ref()));
+        named.push((of("ca"), master.ca.as_ref()));
+    }
     named.into_iter().filter_map(|(key, file)| Some((key, file?))).collect()
+}
+
+fn masters(settings: &Settings) -> &[MasterSettings] {
+    settings.aof.as_ref().map_or(&[], |aof| &aof.master)
 }
 
 /// Whether certificates are such, and fit their keys.
@@ -34,6 +43,13 @@ pub fn certificates(settings: &Settings, found: &mut Found) {
             && let Err(error) = flow::tls::client_config(Some(authorities), false)
         {
             found.wrong(format!("redis.{at} ca: {error}"));
+        }
+    }
+    for master in masters(settings) {
+        if let Some(authorities) = &master.ca
+            && let Err(error) = flow::tls::client_config(Some(authorities), false)
+        {
+            found.wrong(format!("redis.aof.master {:?} ca: {error}", master.name));
         }
     }
 }
@@ -73,4 +89,5 @@ fn pool_exposure(settings: &Settings, found: &mut Found) {
 pub fn holds_secrets(settings: &Settings) -> bool {
     settings.all_backends().any(|(_, of)| !of.password.is_empty())
         || settings.all_users().any(|of| !of.password.is_empty())
+        || masters(settings).iter().any(|of| !of.password.is_empty())
 }

@@ -1,0 +1,77 @@
+//! The append-only files that Weir keeps, for a person.
+
+use std::fmt;
+
+use redis::replica::state::Followed;
+
+use super::table;
+use crate::words::{bytes, count, seconds};
+
+/// Shows whose files are kept, and how far they are.
+pub fn write(followed: &[Followed], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if followed.is_empty() {
+        return Ok(());
+    }
+    writeln!(f)?;
+    let head = [
+        "append-only file of",
+        "link",
+        "durable to",
+        "not yet",
+        "for",
+        "base",
+        "increments",
+        "kept",
+        "sync (p50 / p99)",
+    ];
+    let rows: Vec<_> = followed.iter().map(row).collect();
+    table::write(f, &head, &rows, 2, |row| followed.get(row)?.trouble.clone())
+}
+
+fn row(of: &Followed) -> Vec<String> {
+    let [half, most] = of.sync_seconds.map(|took| format!("{:.1}ms", took * 1e3));
+    vec![
+        of.name.clone(),
+        of.link.clone(),
+        count(of.durable),
+        bytes(of.not_durable_bytes),
+        seconds(of.not_durable_seconds),
+        bytes(of.base_bytes),
+        bytes(of.increment_bytes),
+        count(of.generations),
+        format!("{half} / {most}"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+
+    use redis::replica::state::Followed;
+
+    struct Shown(Vec<Followed>);
+
+    impl fmt::Display for Shown {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            super::write(&self.0, f)
+        }
+    }
+
+    #[test]
+    fn a_file_is_seen_with_what_is_not_durable_and_what_is_wrong() {
+        let followed = Followed {
+            name: "cache".into(),
+            link: "stopped".into(),
+            durable: 1_234_567,
+            not_durable_bytes: 2048,
+            not_durable_seconds: 2.5,
+            trouble: Some("could not sync x: Input/output error".into()),
+            ..Followed::default()
+        };
+        let shown = Shown(vec![followed]).to_string();
+        for words in ["cache", "stopped", "1,234,567", "2.0 KiB", "2s", "Input/output error"] {
+            assert!(shown.contains(words), "{words}: {shown}");
+        }
+        assert_eq!(Shown(Vec::new()).to_string(), "");
+    }
+}
