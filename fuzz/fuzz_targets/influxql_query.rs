@@ -49,11 +49,8 @@ static FIXTURE: LazyLock<Fixture> = LazyLock::new(Fixture::new);
 impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap().keep();
-        let settings = Settings {
-            dir,
-            flush_interval: Duration::from_secs(1_000_000),
-            ..Settings::default()
-        };
+        let settings =
+            Settings { dir, flush_interval: Duration::from_secs(1_000_000), ..Settings::default() };
         let store = Store::open(settings, &watch::metrics::Registry::new()).unwrap();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
         let mut new = Self { store, pool: Arc::new(pool), end: 0 };
@@ -83,12 +80,8 @@ impl Fixture {
     fn write(&mut self, rp: &str, lines: &str) {
         self.end += 1;
         let mut record = Vec::new();
-        let options = Options {
-            precision: Precision::Nanosecond,
-            now_ns: NOW,
-            stamp: &[],
-            unsigned: true,
-        };
+        let options =
+            Options { precision: Precision::Nanosecond, now_ns: NOW, stamp: &[], unsigned: true };
         wire::line::normalise(lines.as_bytes(), &options, &mut record);
         let target = self.store.catalogue().resolve("db", rp).unwrap();
         self.store.apply_points(self.end, target.ids, &record, &mut |_, _| {});

@@ -9,7 +9,7 @@
 // Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
 //   cli
 //   export, import, query, serve
-//   check, dead_letters, journal_commands, load, password, redis_commands, remote, status
+//   check, dead_letters, journal_commands, load, password, redis_commands, remote, status,
 //   store_commands
 //   exit
 //   config

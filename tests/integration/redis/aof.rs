@@ -1,0 +1,7 @@
+//! The append-only files that Weir keeps: a server started from them has what the master had, and
+//! every write that `WAIT` confirmed.
+
+mod faults;
+mod follow;
+mod hostile;
+mod scene;

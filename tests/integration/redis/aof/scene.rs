@@ -1,0 +1,176 @@
+//! A master, and Weir that follows it.
+
+use std::fs;
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use rig::redis::{Redis, RedisClient};
+use rig::wait;
+use rig::weir::{Setup, Weir};
+use tempfile::TempDir;
+
+/// A master without a file of its own, whose digest can be asked.
+pub fn master(args: &[&str]) -> Redis {
+    Redis::start_with(&[&["--enable-debug-command", "yes"], args].concat())
+}
+
+/// Weir that follows a server.
+pub struct Scene {
+    /// Weir.
+    pub weir: Weir,
+    files: TempDir,
+}
+
+impl Scene {
+    /// Weir before a master, with more lines in `[redis.aof]` and in `[[redis.aof.master]]`.
+    pub fn new(url: &str, lines: &str, of_master: &str) -> Self {
+        Self::start(Setup::new().embedded(), url, lines, of_master)
+    }
+
+    /// The same with a disk that can be made to fail.
+    pub fn with_faults(url: &str) -> Self {
+        Self::start(Setup::new().embedded().with_faults(), url, "", "")
+    }
+
+    fn start(setup: Setup, url: &str, lines: &str, of_master: &str) -> Self {
+        let files = rig::places::directory();
+        let dir = files.path();
+        let table = format!(
+            "[redis.aof]\ndir = {dir:?}\n{lines}\n[[redis.aof.master]]\nname = \"m\"\n\
+             url = \"{url}\"\n{of_master}"
+        );
+        Self { weir: setup.table(&table).start(), files }
+    }
+
+    /// The master's directory.
+    pub fn dir(&self) -> PathBuf {
+        self.files.path().join("m")
+    }
+
+    /// Its files.
+    pub fn append_dir(&self) -> PathBuf {
+        self.dir().join("appendonlydir")
+    }
+
+    /// What the status says of the master.
+    pub fn status(&self) -> serde_json::Value {
+        self.weir.ask_admin("/status").json()["redis.aof"][0].clone()
+    }
+
+    /// Waits until the stream is followed and all that the master has sent is durable.
+    pub fn wait_caught_up(&self, master: &Redis) {
+        let mut client = master.client();
+        wait::until("weir has all", wait::LONG, || {
+            let (status, offset) = (self.status(), offset(&mut client));
+            let has_base = status["generations"].as_u64() > Some(0);
+            let is_following = status["link"] == "following" && has_base;
+            is_following && status["durable"].as_u64() >= Some(offset)
+        });
+    }
+
+    /// A server started from a copy of the files as they are.
+    pub fn restored(&self) -> (Redis, TempDir) {
+        let copy = rig::places::directory();
+        copy_all(&self.append_dir(), &copy.path().join("appendonlydir"));
+        let dir = copy.path().to_str().unwrap();
+        let server = master(&["--appendonly", "yes", "--dir", dir]);
+        wait_loaded(&server);
+        (server, copy)
+    }
+
+    /// The last increment's file.
+    pub fn last_increment(&self) -> PathBuf {
+        let manifest = fs::read_to_string(self.append_dir().join("appendonly.aof.manifest"));
+        let manifest = manifest.unwrap();
+        let line = manifest.lines().last().unwrap();
+        self.append_dir().join(line.split(' ').nth(1).unwrap())
+    }
+
+    /// `weir redis verify`: its exit code and what it says.
+    pub fn verify(&self) -> (Option<i32>, String) {
+        let dir = self.dir();
+        let output = self.weir.command(&["redis", "verify", dir.to_str().unwrap()]);
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+/// Waits until a server has loaded its files.
+pub fn wait_loaded(server: &Redis) {
+    let mut client = server.client();
+    wait::until("the files are loaded", wait::LONG, || client.line("PING") == "+PONG");
+}
+
+/// The master's replication offset.
+pub fn offset(client: &mut RedisClient) -> u64 {
+    info(client, "replication", "master_repl_offset").parse().unwrap()
+}
+
+/// A field of a section of `INFO`.
+pub fn info(client: &mut RedisClient, section: &str, field: &str) -> String {
+    let info = client.try_ask(&["INFO", section]).unwrap();
+    let info = String::from_utf8_lossy(&info).into_owned();
+    let found = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    found.unwrap_or_else(|| panic!("no {field} in {info}")).to_owned()
+}
+
+/// The digest of all databases.
+pub fn digest(server: &Redis) -> String {
+    server.client().line("DEBUG DIGEST")
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+/// A relay whose connections a test cuts.
+pub struct Relay {
+    /// Where it listens.
+    pub address: SocketAddr,
+    server: Arc<Mutex<SocketAddr>>,
+    open: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Relay {
+    /// Relays to a server.
+    pub fn to(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (open, server) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(server)));
+        let (all, target) = (Arc::clone(&open), Arc::clone(&server));
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let server = *target.lock().unwrap();
+                let Ok(server) = TcpStream::connect(server) else { continue };
+                let streams = [client, server];
+                for (from, to) in [(0, 1), (1, 0)] {
+                    let mut from = streams[from].try_clone().unwrap();
+                    let mut to = streams[to].try_clone().unwrap();
+                    std::thread::spawn(move || {
+                        let _ = io::copy(&mut from, &mut to);
+                        let _ = to.shutdown(Shutdown::Both);
+                    });
+                }
+                all.lock().unwrap().extend(streams);
+            }
+        });
+        Self { address, server, open }
+    }
+
+    /// Relays to another server from now on, and cuts what is open.
+    pub fn turn_to(&self, server: SocketAddr) {
+        *self.server.lock().unwrap() = server;
+        self.cut();
+    }
+
+    /// Cuts all connections.
+    pub fn cut(&self) {
+        for stream in self.open.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
