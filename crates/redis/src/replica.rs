@@ -1,8 +1,8 @@
 //! Append-only files that Weir keeps for servers, so that these need write none: a master is
 //! followed as by a replica, without a replica's memory.
 //!
-//! Each master has two threads. The [`link`] joins it and puts what it sends into a bounded
-//! [`inbox`]; the [`writer`] takes all that came as one group, writes it to an [`increment`], syncs
+//! Each master has two threads. The `link` joins it and puts what it sends into a bounded
+//! `inbox`; the `writer` takes all that came as one group, writes it to an `increment`, syncs
 //! it, and the link tells the master up to where its stream is durable. A [`directory`] holds the
 //! files, and [`scan`] finds in them where to go on. What the disk refuses closes the link.
 
