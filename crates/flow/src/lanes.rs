@@ -5,11 +5,16 @@
 //! opened now, is the protocol's to know ([`Known`]).
 //!
 //! The one path: [`Group::pick`] finds a lane with a short line, and has another opened while all
-//! are busy; whoever finds none waits in a [`Turn`] and is called in the order of coming.
+//! are busy, for which [`open`] is there; whoever finds none waits in a [`Turn`] and is called in
+//! the order of coming. [`Group::look_after`] ends what is not to stay.
 
 mod group;
 mod load;
+mod opening;
+#[cfg(test)]
+mod tests;
 mod turns;
+mod upkeep;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -18,7 +23,9 @@ use crate::lane::Handle;
 
 pub use group::Group;
 pub use load::{Load, Loaded, Norm};
+pub use opening::{GroupOf, LaneOf, NotOpened, Opened, Opener, open};
 pub use turns::Turn;
+pub use upkeep::{Room, Upkeep};
 
 /// What a protocol keeps of the server at a lane's end.
 pub trait Known {

@@ -162,6 +162,13 @@ pub struct Figures {
     pub longest: Duration,
 }
 
+impl Figures {
+    /// Whether somebody waits, and nothing is there or on its way that could be for them.
+    pub fn is_short(&self) -> bool {
+        self.waiting > 0 && self.idle == 0 && self.opening == 0
+    }
+}
+
 /// A worker's server connections. Clones are the same pool.
 pub struct Pool<S: Opener>(Rc<Shared<S>>);
 

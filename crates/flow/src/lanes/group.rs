@@ -280,6 +280,11 @@ impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
         self.lanes.borrow().clone()
     }
 
+    /// How many lanes there are.
+    pub fn count(&self) -> usize {
+        self.lanes.borrow().len()
+    }
+
     /// Lanes, and requests on them.
     pub fn figures(&self) -> (usize, usize) {
         let lanes = self.lanes.borrow();

@@ -11,11 +11,10 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::asking::Lane;
 use super::ticket::Deliverer;
 use super::{Client, Service, Settings, Ticket};
-use crate::lane::{self, Why};
-use crate::lanes::{Group, Norm};
+use crate::lane::{Orphan, Why};
+use crate::lanes::{self, Group, Norm, NotOpened, Opened, Upkeep};
 use crate::outlet::Outlet;
 use crate::pool::{self, Budget, Counts, LeaseError, OpenError, Opener, Pool};
 use crate::scratch::Scratch;
@@ -219,57 +218,84 @@ impl<S: Service> Fabric<S> {
 
     /// Opens another lane to a server, away from whoever wants it.
     pub(super) fn open_lane(fabric: &Rc<Self>, server: usize) {
-        let fabric = Rc::clone(fabric);
-        tokio::task::spawn_local(async move {
-            let group = fabric.group(server);
-            let deadline = Instant::now() + fabric.settings().timeout;
-            let leased = match fabric.lease(server, deadline).await {
-                Ok(leased) => leased,
-                Err(LeaseError::Open(error)) => return group.failed(error),
-                Err(LeaseError::Late | LeaseError::Closed) => return group.refused(Instant::now()),
-            };
-            let (protocol, known) = fabric.service.known(leased.connection());
-            let deliverer = Deliverer::new(&fabric, server, None);
-            let (limits, scratch) = (fabric.settings().lane, fabric.scratch());
-            let (handle, driver) = lane::start(leased, protocol, limits, scratch, deliverer);
-            let lane = Rc::new(Lane::<S> { handle, known: Rc::new(known), opened: Instant::now() });
-            group.opened(Rc::clone(&lane));
-            let service = Rc::clone(&fabric.service);
-            // What is known of the fabric must not keep it from ending.
-            drop(fabric);
-            let ended = driver.await;
-            if matches!(ended.why, Why::Eof | Why::Failed(_)) && !ended.orphans.is_empty() {
-                service.lost(server);
-            }
-            group.ended(&lane);
-            for orphan in ended.orphans {
-                orphan.ticket.orphaned(orphan.fate);
-            }
-            match ended.why {
-                Why::Drained => ended.io.give_back(),
-                why => tracing::debug!(server, ?why, "a lane has ended"),
-            }
-        });
+        let group = fabric.group(server);
+        lanes::open(LaneOpener { fabric: Rc::downgrade(fabric), group, server });
     }
 
     /// Gives up what takes too long.
     fn look(&self) {
         let now = Instant::now();
-        let hung = self.settings().timeout * HUNG;
+        let settings = self.settings();
+        let hung = settings.timeout * HUNG;
+        let upkeep = Upkeep { limits: settings.lanes, age: None, idle: None };
         // Not borrowed meanwhile: a client may leave.
         let clients: Vec<_> = self.clients.borrow().values().filter_map(Weak::upgrade).collect();
         clients.iter().for_each(|client| client.look(now));
         let groups: Vec<_> = self.groups.borrow().values().cloned().collect();
         for group in groups {
-            group.retire_outdated();
-            group.close_lost(|lane| {
+            group.look_after(now, &upkeep, |lane| {
                 let is_late = lane.handle.head_age(now).is_some_and(|age| age > hung);
                 // A reply that is still coming is none that hangs, however long it takes.
                 is_late && lane.handle.silence(now) > hung
             });
-            group.retire_beyond_limit();
-            group.look_again(now);
         }
+    }
+}
+
+/// Opens one lane to a server.
+struct LaneOpener<S: Service> {
+    /// What is known of the fabric must not keep it from ending.
+    fabric: Weak<Fabric<S>>,
+    group: Rc<Lanes<S>>,
+    server: usize,
+}
+
+impl<S: Service> lanes::Opener for LaneOpener<S> {
+    type Protocol = S::Protocol;
+    type Ticket = Ticket<S>;
+    type Known = S::Known;
+    type Error = S::Error;
+    type Connection = Leased<S>;
+    type Owner = Deliverer<S>;
+
+    fn group(&self) -> &Lanes<S> {
+        &self.group
+    }
+
+    async fn open(&self) -> Result<Opened<Self>, NotOpened<S::Error>> {
+        let fabric = self.fabric.upgrade().ok_or(NotOpened::NoRoom)?;
+        let settings = fabric.settings();
+        let leased = fabric.lease(self.server, Instant::now() + settings.timeout).await;
+        let connection = leased.map_err(|error| match error {
+            LeaseError::Open(error) => NotOpened::Failed(error),
+            LeaseError::Late | LeaseError::Closed => NotOpened::NoRoom,
+        })?;
+        let (protocol, known) = fabric.service.known(connection.connection());
+        Ok(Opened {
+            connection,
+            protocol,
+            known: Rc::new(known),
+            owner: Deliverer::new(&fabric, self.server, None),
+            limits: fabric.settings().lane,
+            scratch: fabric.scratch(),
+        })
+    }
+
+    fn ended(&self, why: &Why, left: usize, connection: Leased<S>) {
+        if matches!(why, Why::Eof | Why::Failed(_))
+            && left > 0
+            && let Some(fabric) = self.fabric.upgrade()
+        {
+            fabric.service.lost(self.server);
+        }
+        match why {
+            Why::Drained => connection.give_back(),
+            why => tracing::debug!(server = self.server, ?why, "a lane has ended"),
+        }
+    }
+
+    fn orphaned(&self, orphan: Orphan<Ticket<S>>) {
+        orphan.ticket.orphaned(orphan.fate);
     }
 }
 

@@ -127,11 +127,11 @@ impl Group {
         self.lanes.lane_of(|ticket| Rc::ptr_eq(&ticket.client, client))
     }
 
-    /// Ends the lanes to a server that is not what it was, or that is not of use while a request
-    /// on them has run for longer than `hung`: no answer may ever come.
-    pub fn close_lost(&self, now: Instant, hung: Duration) {
-        let (epoch, of_use) = (self.backend.epoch(), self.backend.standing().is_of_use());
-        let hangs = |lane: &Lane| lane.handle.head_age(now).is_some_and(|age| age > hung);
-        self.lanes.close_lost(|lane| lane.known.epoch != epoch || (!of_use && hangs(lane)));
+    /// Whether a lane leads to a server that is not what it was, or that is not of use while a
+    /// request on the lane has run for longer than `hung`: no answer may ever come.
+    pub fn is_lost(&self, lane: &Lane, now: Instant, hung: Duration) -> bool {
+        let hangs = || lane.handle.head_age(now).is_some_and(|age| age > hung);
+        lane.known.epoch != self.backend.epoch()
+            || (!self.backend.standing().is_of_use() && hangs())
     }
 }

@@ -9,11 +9,6 @@ use crate::backends::Backend;
 use crate::connection::Key;
 use crate::lanes::{self, Group};
 
-/// A group that wants a lane may have that of another, of the same user and database, which was
-/// not used for so long.
-const UNUSED: Duration = Duration::from_secs(5);
-/// Under pressure a group that was not used for so long does without lanes.
-const UNUSED_UNDER_PRESSURE: Duration = Duration::from_secs(1);
 /// A lane whose head has run for longer stands still, however busy the machine is.
 const HEAD_LIMIT: Duration = Duration::from_millis(100);
 /// How long a request on a lane or in a batch may run while its server is not of use, where no
@@ -28,20 +23,9 @@ impl Front {
         let workers = self.shared.workers();
         let most = self.settings().lanes.of_a_worker(self.shared.room(&key), workers);
         let alike = self.groups_of(&key);
-        let own = group.figures().0;
-        // Its own attempt is one of them.
-        let all: usize = alike.iter().map(|of| of.figures().0 + usize::from(of.is_opening())).sum();
-        if all <= most {
-            // Those who wait for a lease come before a second lane.
-            return own == 0 || self.pool.group(&key).figures().waiting == 0;
-        }
-        let unused = alike.iter().filter(|of| {
-            !Rc::ptr_eq(of, group) && now.saturating_duration_since(of.used()) > UNUSED
-        });
-        if let Some(of) = unused.filter(|of| of.figures().0 > 0).min_by_key(|of| of.used()) {
-            of.retire_one();
-        }
-        false
+        let alike: Vec<_> = alike.iter().map(|of| &***of).collect();
+        let is_waited_for = self.pool.group(&key).figures().waiting > 0;
+        group.has_room(&alike, lanes::Room { most, is_waited_for }, now)
     }
 
     /// The groups of lanes that take connections of the same pool.
@@ -59,17 +43,13 @@ impl Front {
         self.pool.set_settings(pool_settings(&settings, self.shared.workers()));
         self.slow.set(settings.slow_statement.get());
         self.groups.borrow_mut().retain(|_, group| {
-            group.set_limits(self.lane_limits(&group.backend));
-            group.retire_beyond_limit();
-            group.close_lost(now, hung);
-            group.retire_outdated();
             let own = settings.database_there(&group.key.database).and_then(|of| of.max_age);
-            if let Some(age) = some(own.unwrap_or(settings.pool.max_age)) {
-                group.retire_old(now, age);
-            }
-            if idle.is_some_and(|idle| now.saturating_duration_since(group.used()) > idle) {
-                group.retire();
-            }
+            let upkeep = lanes::Upkeep {
+                limits: self.lane_limits(&group.backend),
+                age: some(own.unwrap_or(settings.pool.max_age)),
+                idle,
+            };
+            group.look_after(now, &upkeep, |lane| group.is_lost(lane, now, hung));
             // A session that still knows it would open lanes nobody else sees.
             Rc::strong_count(group) > 1 || group.figures().0 > 0
         });
@@ -92,21 +72,11 @@ impl Front {
     /// Where leases wait and nothing is being opened for them, the lane that can best be done
     /// without gives up its connection.
     fn make_way(&self, now: Instant) {
-        for pool in self.pool.groups() {
-            let figures = pool.figures();
-            if figures.waiting == 0 || figures.idle > 0 || figures.opening > 0 {
-                continue;
-            }
+        let pools = self.pool.groups();
+        for pool in pools.iter().filter(|pool| pool.figures().is_short()) {
             let alike = self.groups_of(pool.key());
-            // The only lane of those who use it spares the pool more than it takes.
-            let spare = alike.iter().filter(|of| {
-                let (lanes, unused) = (of.figures().0, now.saturating_duration_since(of.used()));
-                lanes > 1 || (lanes > 0 && unused > UNUSED_UNDER_PRESSURE)
-            });
-            if let Some(of) = spare.min_by_key(|of| of.used()) {
-                of.retire_one();
-                of.rest(now);
-            }
+            let alike: Vec<_> = alike.iter().map(|of| &***of).collect();
+            flow::lanes::Group::make_way(&alike, now);
         }
     }
 }

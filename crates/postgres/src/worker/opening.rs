@@ -3,14 +3,16 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use flow::lane::{Orphan, Why};
+use flow::lanes::{self, NotOpened, Opened};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use wire::postgres::Refusal;
 
-use super::{Front, LeaseError, Leased};
+use super::{Front, Leased};
 use crate::backends::Standing;
 use crate::connection::ServerState;
 use crate::lanes::{Attendant, Group, Known, Lane, Replies, Ticket};
@@ -18,47 +20,47 @@ use crate::pipeline::names::Limits;
 use crate::pipeline::prepared::Prepared;
 use crate::pipeline::settings::strings_of;
 
-/// What drives a lane; it keeps the lease, so a lane counts as one connection of the pool.
-type LaneDriver = flow::lane::Driver<Replies, Ticket, LaneSocket, Attendant>;
-
 impl Front {
     /// Opens another lane of a group, away from whoever wants it.
     pub fn open_lane(&self, group: &Rc<Group>) {
         let (Some(front), group) = (self.me.upgrade(), group.clone()) else { return };
-        tokio::task::spawn_local(async move {
-            if !front.has_room_for_lane(&group, Instant::now()) {
-                return group.refused(Instant::now());
-            }
-            match front.clone().lane(&group).await {
-                Ok((lane, driver)) => {
-                    group.opened(lane.clone());
-                    let ended = driver.await;
-                    group.ended(&lane);
-                    let backend = group.backend.name();
-                    match ended.why {
-                        flow::lane::Why::Drained => {}
-                        ref why => tracing::warn!(backend, ?why, "a lane has ended"),
-                    }
-                    if !matches!(ended.why, flow::lane::Why::Drained | flow::lane::Why::Closed) {
-                        group.backend.suspect();
-                    }
-                    for orphan in ended.orphans {
-                        orphan.ticket.orphaned();
-                    }
-                }
-                Err(refusal) => group.failed(refusal),
-            }
-        });
+        lanes::open(LaneOpener { front, group, lane: Rc::default() });
+    }
+}
+
+/// Opens one lane of a group. It keeps the lease, so a lane counts as one connection of the pool.
+struct LaneOpener {
+    front: Rc<Front>,
+    group: Rc<Group>,
+    /// The lane, once it is there.
+    lane: Rc<OnceCell<Weak<Lane>>>,
+}
+
+impl lanes::Opener for LaneOpener {
+    type Protocol = Replies;
+    type Ticket = Ticket;
+    type Known = Known;
+    type Error = Refusal;
+    type Connection = LaneSocket;
+    type Owner = Attendant;
+
+    fn group(&self) -> &lanes::GroupOf<Self> {
+        &self.group
     }
 
-    async fn lane(self: Rc<Self>, group: &Rc<Group>) -> Result<(Rc<Lane>, LaneDriver), Refusal> {
+    fn has_room(&self, now: Instant) -> bool {
+        self.front.has_room_for_lane(&self.group, now)
+    }
+
+    async fn open(&self) -> Result<Opened<Self>, NotOpened<Refusal>> {
+        let (front, group) = (&self.front, &self.group);
         let key = super::lanes::pool_key(group);
-        let deadline = Instant::now() + self.settings().timeouts.query_wait.get();
-        let leased = self.lease(key, &group.key.settings, deadline).await;
-        let mut leased = leased.map_err(LeaseError::refusal)?;
+        let deadline = Instant::now() + front.settings().timeouts.query_wait.get();
+        let leased = front.lease(key, &group.key.settings, deadline).await;
+        let mut leased = leased.map_err(|error| NotOpened::Failed(error.refusal()))?;
         leased.take_on(&group.key.settings);
-        leased.settle_in_time(&self.scratch).await?;
-        let settings = self.settings();
+        leased.settle_in_time(&front.scratch).await.map_err(NotOpened::Failed)?;
+        let settings = front.settings();
         let limits = flow::lane::Limits {
             depth: group.depth(),
             unread: settings.max_message.len(),
@@ -67,16 +69,51 @@ impl Front {
         // What the connection has prepared for those who leased it is there under the same names.
         let none = Prepared::new(Limits::of_connection(&settings));
         let prepared = std::mem::replace(&mut leased.prepared, none);
-        let known = Rc::new(Known {
+        let known = Rc::new(self.known(&leased, prepared));
+        leased.record.is_now(ServerState::Lane);
+        Ok(Opened {
+            connection: LaneSocket { leased, known: known.clone() },
+            protocol: Replies::new(settings.max_message.len()),
+            owner: Attendant::new(known.clone(), self.lane.clone()),
+            known,
+            limits,
+            scratch: front.scratch.clone(),
+        })
+    }
+
+    fn opened(&self, lane: &Rc<Lane>) {
+        let _ = self.lane.set(Rc::downgrade(lane));
+    }
+
+    fn ended(&self, why: &Why, _left: usize, _connection: LaneSocket) {
+        let backend = self.group.backend.name();
+        if !matches!(why, Why::Drained) {
+            tracing::warn!(backend, ?why, "a lane has ended");
+        }
+        if !matches!(why, Why::Drained | Why::Closed) {
+            self.group.backend.suspect();
+        }
+    }
+
+    fn orphaned(&self, orphan: Orphan<Ticket>) {
+        orphan.ticket.orphaned();
+    }
+}
+
+impl LaneOpener {
+    /// What is known of the server at the end of a connection.
+    fn known(&self, leased: &Leased, prepared: Prepared) -> Known {
+        let (front, group) = (&self.front, &self.group);
+        Known {
             prepared: RefCell::new(prepared),
             cancel: leased.key.clone(),
             load: group.load.clone(),
             record: leased.record.clone(),
-            latencies: self.latencies(&group.backend).lane.clone(),
+            latencies: front.latencies(&group.backend).lane.clone(),
             answered: Cell::new(0),
             heard: Cell::new(Instant::now()),
-            norm: self.norm.clone(),
-            slow: self.slow.clone(),
+            norm: front.norm.clone(),
+            slow: front.slow.clone(),
             is_replica: group.backend.standing() != Standing::Primary,
             strings: strings_of(&leased.reported),
             cancelled: Cell::new(false),
@@ -84,17 +121,7 @@ impl Front {
             // It may have changed since; the first look tells.
             logins_generation: Cell::new(u64::MAX),
             login: leased.login(),
-        });
-        let replies = Replies::new(settings.max_message.len());
-        let place = Rc::new(OnceCell::new());
-        let attendant = Attendant::new(known.clone(), place.clone());
-        let scratch = self.scratch.clone();
-        leased.record.is_now(ServerState::Lane);
-        let socket = LaneSocket { leased, known: known.clone() };
-        let (handle, driver) = flow::lane::start(socket, replies, limits, scratch, attendant);
-        let lane = Rc::new(Lane { handle, known, opened: Instant::now() });
-        let _ = place.set(Rc::downgrade(&lane));
-        Ok((lane, driver))
+        }
     }
 }
 

@@ -1,0 +1,113 @@
+//! A lane's way from its opening to its end.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{Group, Known, Lane};
+use crate::lane::{self, Limits, Orphan, Owner, Protocol, Why};
+use crate::scratch::Scratch;
+
+/// Opens the lanes of a group and keeps what the protocol knows of their server. Made for one
+/// lane, with which it lives and ends.
+pub trait Opener: Sized + 'static {
+    /// Where replies end.
+    type Protocol: Protocol + 'static;
+    /// What goes along with a request.
+    type Ticket: 'static;
+    /// What is known of the server.
+    type Known: Known + 'static;
+    /// Why it can not be reached.
+    type Error: Clone + 'static;
+    /// A connection that is ready for requests.
+    type Connection: AsyncRead + AsyncWrite + Unpin + 'static;
+    /// Where replies go.
+    type Owner: Owner<Self::Ticket> + 'static;
+
+    /// The group.
+    fn group(&self) -> &GroupOf<Self>;
+
+    /// Whether there is room for one more lane.
+    fn has_room(&self, now: Instant) -> bool {
+        let _ = now;
+        true
+    }
+
+    /// Opens a connection up to where requests may be sent.
+    fn open(&self) -> impl Future<Output = Result<Opened<Self>, NotOpened<Self::Error>>>;
+
+    /// The lane takes requests from now on.
+    fn opened(&self, lane: &Rc<LaneOf<Self>>) {
+        let _ = lane;
+    }
+
+    /// The lane has ended, and so many requests are left without a whole reply; its connection is
+    /// of use where it was [`Drained`](Why::Drained).
+    fn ended(&self, why: &Why, left: usize, connection: Self::Connection);
+
+    /// A request is left of which the reply did not come, or not all of it.
+    fn orphaned(&self, orphan: Orphan<Self::Ticket>);
+}
+
+/// A lane that an opener opens.
+pub type LaneOf<O> = Lane<<O as Opener>::Protocol, <O as Opener>::Ticket, <O as Opener>::Known>;
+
+/// A group of lanes that an opener opens.
+pub type GroupOf<O> = Group<
+    <O as Opener>::Protocol,
+    <O as Opener>::Ticket,
+    <O as Opener>::Known,
+    <O as Opener>::Error,
+>;
+
+/// What a lane is made of.
+#[derive(Debug)]
+pub struct Opened<O: Opener> {
+    /// Ready for requests.
+    pub connection: O::Connection,
+    /// Where its replies end.
+    pub protocol: O::Protocol,
+    /// What is known of its server.
+    pub known: Rc<O::Known>,
+    /// Where its replies go.
+    pub owner: O::Owner,
+    /// How it is run.
+    pub limits: Limits,
+    /// The worker's.
+    pub scratch: Scratch,
+}
+
+/// Why there is no other lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotOpened<E> {
+    /// The server can not be reached: those who wait for a first lane are told.
+    Failed(E),
+    /// There is no connection for it now: those who wait go on waiting.
+    NoRoom,
+}
+
+/// Opens another lane of a group, away from whoever wants it, and sees it to its end. Needs the
+/// worker's runtime.
+pub fn open<O: Opener>(opener: O) {
+    tokio::task::spawn_local(async move {
+        let group = opener.group();
+        if !opener.has_room(Instant::now()) {
+            return group.refused(Instant::now());
+        }
+        let opened = match opener.open().await {
+            Ok(opened) => opened,
+            Err(NotOpened::Failed(error)) => return group.failed(error),
+            Err(NotOpened::NoRoom) => return group.refused(Instant::now()),
+        };
+        let Opened { connection, protocol, known, owner, limits, scratch } = opened;
+        let (handle, driver) = lane::start(connection, protocol, limits, scratch, owner);
+        let lane = Rc::new(Lane { handle, known, opened: Instant::now() });
+        opener.opened(&lane);
+        group.opened(Rc::clone(&lane));
+        let ended = driver.await;
+        group.ended(&lane);
+        opener.ended(&ended.why, ended.orphans.len(), ended.io);
+        ended.orphans.into_iter().for_each(|orphan| opener.orphaned(orphan));
+    });
+}

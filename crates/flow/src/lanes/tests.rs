@@ -1,0 +1,284 @@
+//! Groups of lanes to a server that hears and says nothing.
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+
+use super::{GroupOf, LaneOf, Limits, NotOpened, Opened, Opener, Picked, Room, Upkeep, open};
+use crate::lane::{self, Fate, Orphan, Owner, Protocol, Step, What, Why};
+use crate::scratch::Scratch;
+
+/// Each byte is a reply.
+#[derive(Debug)]
+struct Bytes;
+
+impl Protocol for Bytes {
+    fn scan(&mut self, _: &[u8]) -> Step {
+        Step { len: 1, what: What::End }
+    }
+}
+
+struct Nobody;
+
+impl Owner<u32> for Nobody {
+    fn reply(&mut self, _: &mut u32, _: &[u8], _: Option<Duration>) {}
+
+    fn aside(&mut self, _: &[u8]) {}
+}
+
+/// Whether its server is what it was.
+struct Server(Rc<Cell<bool>>);
+
+impl super::Known for Server {
+    fn is_current(&self) -> bool {
+        self.0.get()
+    }
+}
+
+type Group = GroupOf<Toy>;
+
+/// What is seen of the lanes that are opened.
+#[derive(Default)]
+struct Seen {
+    /// The servers' ends of the connections.
+    servers: RefCell<Vec<DuplexStream>>,
+    opened: RefCell<Vec<Weak<LaneOf<Toy>>>>,
+    ended: RefCell<Vec<String>>,
+    orphans: RefCell<Vec<(u32, Fate)>>,
+}
+
+struct Toy {
+    group: Rc<Group>,
+    seen: Rc<Seen>,
+    is_current: Rc<Cell<bool>>,
+    /// What there is instead of a connection.
+    instead: Option<NotOpened<&'static str>>,
+    has_room: bool,
+}
+
+impl Toy {
+    fn new(group: &Rc<Group>, seen: &Rc<Seen>) -> Self {
+        let (group, seen) = (Rc::clone(group), Rc::clone(seen));
+        Self { group, seen, is_current: Rc::new(Cell::new(true)), instead: None, has_room: true }
+    }
+}
+
+impl Opener for Toy {
+    type Protocol = Bytes;
+    type Ticket = u32;
+    type Known = Server;
+    type Error = &'static str;
+    type Connection = DuplexStream;
+    type Owner = Nobody;
+
+    fn group(&self) -> &Group {
+        &self.group
+    }
+
+    fn has_room(&self, _: Instant) -> bool {
+        self.has_room
+    }
+
+    async fn open(&self) -> Result<Opened<Self>, NotOpened<&'static str>> {
+        if let Some(instead) = self.instead {
+            return Err(instead);
+        }
+        let (connection, server) = tokio::io::duplex(100);
+        self.seen.servers.borrow_mut().push(server);
+        let known = Rc::new(Server(Rc::clone(&self.is_current)));
+        let (limits, scratch) = (lane::Limits::default(), Scratch::new());
+        Ok(Opened { connection, protocol: Bytes, known, owner: Nobody, limits, scratch })
+    }
+
+    fn opened(&self, lane: &Rc<LaneOf<Self>>) {
+        assert_eq!(self.group.count(), self.seen.opened.borrow().len(), "nobody has it yet");
+        self.seen.opened.borrow_mut().push(Rc::downgrade(lane));
+    }
+
+    fn ended(&self, why: &Why, _left: usize, _: DuplexStream) {
+        self.seen.ended.borrow_mut().push(format!("{why:?}"));
+    }
+
+    fn orphaned(&self, orphan: Orphan<u32>) {
+        self.seen.orphans.borrow_mut().push((orphan.ticket, orphan.fate));
+    }
+}
+
+const LIMITS: Limits =
+    Limits { count: 4, depth: 8, head_max: Duration::MAX, head_limit: Duration::MAX };
+const KEPT: Upkeep = Upkeep { limits: LIMITS, age: None, idle: None };
+
+fn new() -> (Rc<Group>, Rc<Seen>) {
+    (Rc::new(Group::new(LIMITS)), Rc::default())
+}
+
+/// A group with so many lanes, which are all busy.
+async fn busy(lanes: usize) -> (Rc<Group>, Rc<Seen>) {
+    let (group, seen) = new();
+    for _ in 0..lanes {
+        open(Toy::new(&group, &seen));
+    }
+    settle().await;
+    for (ticket, lane) in (0..).zip(group.lanes()) {
+        lane.handle.push(ticket, 1, Instant::now(), |out| out.push(b'?')).unwrap();
+    }
+    (group, seen)
+}
+
+/// Has all tasks do what they can.
+async fn settle() {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build_local(Default::default()).unwrap();
+    runtime.block_on(test);
+}
+
+fn finishing(group: &Group) -> usize {
+    group.lanes().iter().filter(|lane| lane.handle.is_quarantined()).count()
+}
+
+#[test]
+fn a_lane_is_opened_once_and_seen_to_its_end() {
+    run(async {
+        let (group, seen) = new();
+        let (now, opens) = (Instant::now(), Cell::new(0));
+        let pick = || {
+            group.pick(now, Duration::ZERO, || {
+                opens.set(opens.get() + 1);
+                open(Toy::new(&group, &seen));
+            })
+        };
+        assert!(matches!(pick(), Picked::Opening));
+        assert!(matches!(pick(), Picked::Opening));
+        settle().await;
+        assert_eq!(opens.get(), 1, "one at a time");
+        let Picked::Lane(lane) = pick() else { panic!("it is open") };
+        lane.handle.push(1, 1, now, |out| out.push(b'a')).unwrap();
+        settle().await;
+        let mut server = seen.servers.borrow_mut().remove(0);
+        let mut byte = [0];
+        server.read_exact(&mut byte).await.unwrap();
+        server.write_all(b"A").await.unwrap();
+        settle().await;
+        for ticket in [2, 3] {
+            lane.handle.push(ticket, 1, now, |out| out.push(b'b')).unwrap();
+        }
+        settle().await;
+        assert!(seen.ended.borrow().is_empty());
+        drop(server);
+        settle().await;
+        assert_eq!(*seen.ended.borrow(), ["Eof"]);
+        assert_eq!(*seen.orphans.borrow(), [(2, Fate::Sent), (3, Fate::Sent)]);
+        assert_eq!(group.count(), 0);
+        drop(lane);
+        assert!(seen.opened.borrow()[0].upgrade().is_none(), "nobody keeps it");
+    });
+}
+
+#[test]
+fn who_waits_is_told_where_no_lane_can_be_opened_and_waits_on_where_there_is_no_room() {
+    run(async {
+        for (instead, has_room, is_told) in [
+            (Some(NotOpened::Failed("refused")), true, true),
+            (Some(NotOpened::NoRoom), true, false),
+            (None, false, false),
+        ] {
+            let (group, seen) = new();
+            let opens = Cell::new(0);
+            let pick = || {
+                group.pick(Instant::now(), Duration::ZERO, || {
+                    opens.set(opens.get() + 1);
+                    open(Toy { instead, has_room, ..Toy::new(&group, &seen) });
+                })
+            };
+            assert!(matches!(pick(), Picked::Opening));
+            let turn = group.wait();
+            settle().await;
+            assert!(turn.is_called(), "it looks again");
+            match pick() {
+                Picked::Failed("refused") => assert!(is_told),
+                Picked::Busy => assert!(!is_told),
+                _ => panic!("there is none"),
+            }
+            assert_eq!(opens.get(), 1, "not at once again");
+            assert_eq!(group.count(), 0);
+        }
+    });
+}
+
+#[test]
+fn what_is_old_unused_too_many_or_not_what_it_was_finishes() {
+    run(async {
+        let (age, later) = (Duration::from_secs(60), Instant::now() + Duration::from_secs(61));
+        let keep = |upkeep: Upkeep| async move {
+            let (group, seen) = busy(3).await;
+            group.look_after(later, &upkeep, |_| false);
+            drop(seen);
+            finishing(&group)
+        };
+        assert_eq!(keep(KEPT).await, 0);
+        assert_eq!(keep(Upkeep { age: Some(age), ..KEPT }).await, 1, "one at a time");
+        assert_eq!(keep(Upkeep { idle: Some(age), ..KEPT }).await, 3);
+        let limits = Limits { count: 2, ..LIMITS };
+        assert_eq!(keep(Upkeep { limits, ..KEPT }).await, 1);
+
+        let (group, seen) = busy(1).await;
+        let other = Toy::new(&group, &seen);
+        let is_current = Rc::clone(&other.is_current);
+        open(other);
+        settle().await;
+        is_current.set(false);
+        group.look_after(later, &KEPT, |_| false);
+        assert_eq!(finishing(&group), 1);
+        settle().await;
+        assert_eq!(*seen.ended.borrow(), ["Drained"], "it had nothing to finish");
+        group.look_after(later, &KEPT, |_| true);
+        settle().await;
+        assert_eq!(*seen.ended.borrow(), ["Drained", "Closed"]);
+        assert_eq!(*seen.orphans.borrow(), [(0, Fate::Sent)]);
+    });
+}
+
+#[test]
+fn groups_that_share_a_pool_leave_room_to_each_other() {
+    run(async {
+        let (own, _own) = busy(1).await;
+        let (other, _other) = busy(2).await;
+        let (none, _none) = busy(0).await;
+        let now = Instant::now();
+        let alike = [&*own, &*other, &*none];
+        let room = |most, is_waited_for| Room { most, is_waited_for };
+        assert!(own.has_room(&alike, room(3, false), now));
+        assert!(!own.has_room(&alike, room(3, true), now), "a lease comes before a second lane");
+        assert!(none.has_room(&alike, room(3, true), now), "the first lane does not wait");
+        assert!(!own.has_room(&alike, room(2, false), now));
+        assert_eq!(finishing(&other), 0, "it was used just now");
+        let later = now + Duration::from_secs(6);
+        assert!(!own.has_room(&alike, room(2, false), later));
+        assert_eq!((finishing(&own), finishing(&other)), (0, 1), "nobody uses it");
+    });
+}
+
+#[test]
+fn the_lane_that_can_best_be_done_without_makes_way() {
+    run(async {
+        let (one, _one) = busy(1).await;
+        let (two, _two) = busy(2).await;
+        let now = Instant::now();
+        Group::make_way(&[&one, &two], now);
+        assert_eq!((finishing(&one), finishing(&two)), (0, 1), "the only lane stays");
+        let (unused, _unused) = busy(1).await;
+        Group::make_way(&[&unused], now + Duration::from_secs(2));
+        assert_eq!(finishing(&unused), 1, "but where nobody uses it");
+        let is_tried = Cell::new(false);
+        let picked = unused.pick(Instant::now(), Duration::ZERO, || is_tried.set(true));
+        assert!(matches!(picked, Picked::Busy) && !is_tried.get(), "and none comes in its place");
+    });
+}
