@@ -15,6 +15,8 @@ use std::rc::Rc;
 
 pub use line::Line;
 
+use crate::lane::Fate;
+
 /// Makes one answer of those of all parts, in their order. Called at most once.
 pub type Join = Rc<dyn Fn(&[Vec<u8>]) -> Vec<u8>>;
 
@@ -61,4 +63,17 @@ pub enum Verdict {
     Close,
     /// Its place was given up before.
     Late,
+}
+
+impl Verdict {
+    /// What is to become of a request by itself. `is_told`: a part of its answer was sent;
+    /// `repeats`: it may be asked again although a server may have run it.
+    #[inline]
+    pub const fn of(fate: Fate, is_told: bool, repeats: bool) -> Self {
+        match fate {
+            _ if is_told => Self::Close,
+            Fate::Sent | Fate::Answered if !repeats => Self::MayHaveRun,
+            Fate::Unsent | Fate::Sent | Fate::Answered => Self::Again,
+        }
+    }
 }

@@ -230,15 +230,15 @@ impl Line {
     /// gateway says that it may be asked again although a server may have run it. What waits of
     /// its answer is dropped.
     pub fn orphaned(&mut self, place: Place, fate: Fate, repeats: bool) -> Verdict {
-        let may_have_run = fate != Fate::Unsent && !repeats;
+        let verdict = Verdict::of(fate, false, repeats);
         let waited = match self.seat(place) {
             None | Some(Seat::Whole { is_done: true, .. }) => {
-                if may_have_run {
+                if verdict == Verdict::MayHaveRun {
                     self.doubts(place);
                 }
                 return Verdict::Late;
             }
-            Some(Seat::Whole { is_told: true, .. }) => return Verdict::Close,
+            Some(Seat::Whole { is_told: true, .. }) => return Verdict::of(fate, true, repeats),
             Some(Seat::Whole { waits, .. }) => std::mem::take(waits).len(),
             Some(Seat::Parts { parts, .. }) => match parts.get_mut(place.part as usize) {
                 Some(part) if !part.is_done => std::mem::take(&mut part.bytes).len(),
@@ -246,12 +246,12 @@ impl Line {
             },
         };
         self.waiting -= waited;
-        if may_have_run {
+        if verdict == Verdict::MayHaveRun {
             self.doubts(place);
-            return Verdict::MayHaveRun;
+            return verdict;
         }
         if fate != Fate::Unsent || !self.is_in_doubt(place) {
-            return Verdict::Again;
+            return verdict;
         }
         // Of several parts another one may have been sent.
         let is_part = matches!(self.seat(place), Some(Seat::Parts { .. }));

@@ -4,6 +4,8 @@ use std::cell::OnceCell;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
+use flow::answers::Verdict;
+use flow::lane::Fate;
 use wire::postgres::backend::{Fields, tag};
 use wire::postgres::sqlstate;
 
@@ -290,17 +292,18 @@ impl Ticket {
         });
     }
 
-    /// The lane has ended before the reply did.
-    pub fn orphaned(mut self) {
-        match self.told {
-            Told::Some => self.client.cut_within_reply(),
-            _ => {
-                self.undo(None);
-                let lost = self.attempts >= ATTEMPTS_MAX;
-                let again = if lost { Again::Lost } else { Again::Elsewhere };
-                self.client.again(self.request.clone(), self.attempts + 1, again);
-            }
+    /// The lane has ended before the reply did. Reads alone ride lanes, so what may have run is
+    /// asked again, though not for ever.
+    pub fn orphaned(mut self, fate: Fate) {
+        let repeats = self.attempts < ATTEMPTS_MAX;
+        let verdict = Verdict::of(fate, self.told == Told::Some, repeats);
+        if verdict == Verdict::Close {
+            return self.client.cut_within_reply();
         }
+        self.undo(None);
+        let is_asked = repeats && verdict == Verdict::Again;
+        let again = if is_asked { Again::Elsewhere } else { Again::Lost };
+        self.client.again(self.request.clone(), self.attempts + 1, again);
     }
 }
 

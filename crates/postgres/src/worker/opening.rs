@@ -96,7 +96,7 @@ impl lanes::Opener for LaneOpener {
     }
 
     fn orphaned(&self, orphan: Orphan<Ticket>) {
-        orphan.ticket.orphaned();
+        orphan.ticket.orphaned(orphan.fate);
     }
 }
 
