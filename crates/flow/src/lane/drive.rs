@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::handle::Shared;
-use super::patience::{Outcome, Patience};
+use super::patience::{Outcome, Patience, Reply};
 use super::{Broken, Event, Handle, Limits, Orphan, Protocol};
 use crate::scratch::Scratch;
 
@@ -42,6 +42,12 @@ pub trait Owner<T> {
     /// The patience with whoever takes the reply too slowly is at its end: others wait behind it.
     /// What comes of the reply from now on is to reach nobody.
     fn out_of_patience(&mut self) {}
+
+    /// Whether what comes of the reply at the head reaches anybody. A large one that does not, and
+    /// behind which others wait, has [`Limits::patience`] to come to its end.
+    fn is_heard(&self) -> bool {
+        true
+    }
 }
 
 /// Why a lane ended.
@@ -55,6 +61,8 @@ pub enum Why {
     Eof,
     /// The connection failed.
     Failed(io::Error),
+    /// Others waited for too long behind a large reply that reached nobody.
+    OutOfPatience,
     /// The server sent what it must not have sent.
     Broken(Broken),
 }
@@ -88,8 +96,9 @@ where
     let handle = Handle::new(&shared);
     let unread = limits.unread;
     let patience = Patience::new(limits.patience);
+    let rest = Vec::new();
     let work =
-        Work { shared, owner, scratch, rest: Vec::new(), unread, patience, unflushed: false };
+        Work { shared, owner, scratch, rest, unread, patience, alarm: None, unflushed: false };
     (handle, Driver { work, io: Some(io) })
 }
 
@@ -115,6 +124,8 @@ struct Work<P, T, O> {
     rest: Vec<u8>,
     unread: usize,
     patience: Patience,
+    /// When others have waited long enough.
+    alarm: Option<Pin<Box<tokio::time::Sleep>>>,
     unflushed: bool,
 }
 
@@ -181,25 +192,47 @@ impl<P: Protocol, T, O: Owner<T>> Work<P, T, O> {
         }
     }
 
-    /// Whether nothing is to be read now: somebody does not take what was read.
-    fn holds_back(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Whether something is to be read now: perhaps somebody does not take what was read.
+    fn look_at_reply(&mut self, cx: &mut Context<'_>) -> Outcome {
         if self.patience.is_none() {
-            return false;
+            return Outcome::Read;
         }
         let is_taken = self.owner.poll_taken(cx).is_ready();
         let lane = self.shared.lane.borrow();
-        let (is_waited_for, is_large) = (lane.depth() > 1, lane.is_amid_large_reply());
+        let is_large = lane.is_amid_large_reply();
+        let reply = Reply {
+            head: lane.head_start(),
+            is_taken,
+            is_lost: is_large && !self.owner.is_heard(),
+            is_waited_for: lane.depth() > 1,
+        };
         drop(lane);
-        let outcome = self.patience.look(is_taken, is_waited_for, cx);
+        let outcome = self.patience.look(reply, Instant::now);
         // Who is behind a large reply waits for as long as its client takes it: nobody else is to.
         self.shared.stalled.set(outcome == Outcome::Wait || is_large);
-        if outcome == Outcome::Wait {
-            self.shared.heard.set(Instant::now());
+        match outcome {
+            Outcome::Wait => self.shared.heard.set(Instant::now()),
+            Outcome::Over => self.owner.out_of_patience(),
+            Outcome::Read | Outcome::End => {}
         }
-        if outcome == Outcome::Over {
-            self.owner.out_of_patience();
+        self.wake_at(self.patience.until(), cx);
+        outcome
+    }
+
+    /// Has the task look again at that moment.
+    #[inline]
+    fn wake_at(&mut self, at: Option<Instant>, cx: &mut Context<'_>) {
+        let Some(at) = at.map(tokio::time::Instant::from_std) else {
+            self.alarm = None;
+            return;
+        };
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+        if alarm.deadline() != at {
+            alarm.as_mut().reset(at);
         }
-        outcome == Outcome::Wait
+        if alarm.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
     }
 
     fn is_drained(&self) -> bool {
@@ -229,8 +262,10 @@ impl<P: Protocol, T, O: Owner<T>> Work<P, T, O> {
 
     fn read_some<S: Io>(&mut self, io: &mut S, cx: &mut Context<'_>) -> Option<Why> {
         for _ in 0..TURN {
-            if self.holds_back(cx) {
-                return None;
+            match self.look_at_reply(cx) {
+                Outcome::Read | Outcome::Over => {}
+                Outcome::Wait => return None,
+                Outcome::End => return Some(Why::OutOfPatience),
             }
             match self.read(io, cx) {
                 Poll::Pending => return None,

@@ -1,16 +1,32 @@
 //! How long others wait behind a reply that is not taken as fast as it comes.
 
-use std::pin::Pin;
-use std::task::Context;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio::time::Sleep;
-
-/// A lane's patience with those who take a reply slowly.
+/// A lane's patience with the reply at its head. What counts is for how long nothing was read in
+/// all, since a client that takes a little again and again keeps the others waiting as well.
 pub(super) struct Patience {
     limit: Duration,
-    /// Ends the wait that is under way.
-    until: Option<Pin<Box<Sleep>>>,
+    /// The request that it is about.
+    head: u64,
+    /// How much of it is left.
+    left: Duration,
+    /// Nobody hears the reply any more, and others wait for its end.
+    is_over: bool,
+    /// Since when it is being used up.
+    since: Option<Instant>,
+}
+
+/// The reply at the head, as of now.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reply {
+    /// Which request it answers: another value for each.
+    pub(super) head: u64,
+    /// What was read has been taken.
+    pub(super) is_taken: bool,
+    /// It is large, and reaches nobody.
+    pub(super) is_lost: bool,
+    /// Others wait behind it.
+    pub(super) is_waited_for: bool,
 }
 
 /// What is to be done.
@@ -22,11 +38,13 @@ pub(super) enum Outcome {
     Wait,
     /// Others have waited long enough: read on, whatever becomes of the reply.
     Over,
+    /// Even what reaches nobody has taken too long.
+    End,
 }
 
 impl Patience {
     pub(super) fn new(limit: Duration) -> Self {
-        Self { limit, until: None }
+        Self { limit, head: 0, left: limit, is_over: false, since: None }
     }
 
     #[inline]
@@ -34,26 +52,123 @@ impl Patience {
         self.limit.is_zero()
     }
 
-    /// `is_taken`: what was read has been taken; `is_waited_for`: others wait behind it.
-    pub(super) fn look(
-        &mut self,
-        is_taken: bool,
-        is_waited_for: bool,
-        cx: &mut Context<'_>,
-    ) -> Outcome {
-        if is_taken {
-            self.until = None;
+    /// When it is to be looked at again, whatever comes until then.
+    #[inline]
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.since.map(|since| since + self.left)
+    }
+
+    /// What is to be done about a reply.
+    #[inline]
+    pub(super) fn look(&mut self, reply: Reply, now: impl Fn() -> Instant) -> Outcome {
+        if self.head != reply.head {
+            *self = Self { head: reply.head, ..Self::new(self.limit) };
+        }
+        if !reply.is_waited_for {
+            self.pause(now);
+            let is_read = reply.is_taken || self.is_over;
+            return if is_read { Outcome::Read } else { Outcome::Wait };
+        }
+        if reply.is_lost && !self.is_over {
+            self.give_up(now());
+        }
+        if self.is_over {
+            return if self.runs_out(now()) { Outcome::End } else { Outcome::Read };
+        }
+        if reply.is_taken {
+            self.pause(now);
             return Outcome::Read;
         }
-        if !is_waited_for {
+        let now = now();
+        if !self.runs_out(now) {
             return Outcome::Wait;
         }
-        let limit = self.limit;
-        let until = self.until.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
-        if until.as_mut().poll(cx).is_pending() {
-            return Outcome::Wait;
-        }
-        self.until = None;
+        self.give_up(now);
         Outcome::Over
+    }
+
+    /// From now on the reply is to come to its end, within the same time again.
+    fn give_up(&mut self, now: Instant) {
+        self.is_over = true;
+        self.left = self.limit;
+        self.since = Some(now);
+    }
+
+    fn pause(&mut self, now: impl Fn() -> Instant) {
+        if let Some(since) = self.since.take() {
+            self.left = self.left.saturating_sub(now().saturating_duration_since(since));
+        }
+    }
+
+    fn runs_out(&mut self, now: Instant) -> bool {
+        let since = *self.since.get_or_insert(now);
+        now.saturating_duration_since(since) >= self.left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+    const SLOW: Reply = Reply { head: 1, is_taken: false, is_lost: false, is_waited_for: true };
+    const TAKEN: Reply = Reply { is_taken: true, ..SLOW };
+
+    /// Looks at a reply after so many seconds more each time.
+    fn looks(steps: &[(u64, Reply, Outcome)]) {
+        let (mut patience, mut now) = (Patience::new(LIMIT), Instant::now());
+        for (at, (seconds, reply, outcome)) in steps.iter().enumerate() {
+            now += Duration::from_secs(*seconds);
+            assert_eq!(patience.look(*reply, || now), *outcome, "step {at}");
+            let is_due = patience.until().is_some_and(|until| until <= now);
+            assert!(!is_due || *outcome == Outcome::End, "step {at} would be looked at for ever");
+            let is_awaited = reply.is_waited_for && *outcome == Outcome::Wait;
+            assert!(!is_awaited || patience.until().is_some(), "step {at} would wait for ever");
+        }
+    }
+
+    #[test]
+    fn who_takes_a_little_again_and_again_has_no_more_time() {
+        looks(&[
+            (0, SLOW, Outcome::Wait),
+            (6, TAKEN, Outcome::Read),
+            (100, SLOW, Outcome::Wait),
+            (3, TAKEN, Outcome::Read),
+            (0, SLOW, Outcome::Wait),
+            (2, SLOW, Outcome::Over),
+        ]);
+    }
+
+    #[test]
+    fn each_reply_has_its_own_time() {
+        let next = Reply { head: 2, ..SLOW };
+        looks(&[
+            (0, SLOW, Outcome::Wait),
+            (9, SLOW, Outcome::Wait),
+            (0, next, Outcome::Wait),
+            (9, next, Outcome::Wait),
+            (2, next, Outcome::Over),
+        ]);
+    }
+
+    #[test]
+    fn where_nobody_waits_there_is_no_limit() {
+        let alone = Reply { is_waited_for: false, ..SLOW };
+        looks(&[(0, alone, Outcome::Wait), (100, alone, Outcome::Wait), (0, SLOW, Outcome::Wait)]);
+    }
+
+    #[test]
+    fn what_reaches_nobody_has_as_long_again_to_end() {
+        let lost = Reply { is_lost: true, ..TAKEN };
+        looks(&[
+            (0, SLOW, Outcome::Wait),
+            (11, SLOW, Outcome::Over),
+            (0, SLOW, Outcome::Read),
+            (9, TAKEN, Outcome::Read),
+            (2, TAKEN, Outcome::End),
+        ]);
+        looks(&[(0, TAKEN, Outcome::Read), (0, lost, Outcome::Read), (11, lost, Outcome::End)]);
+        let next = Reply { head: 2, ..TAKEN };
+        looks(&[(0, lost, Outcome::Read), (9, next, Outcome::Read), (9, next, Outcome::Read)]);
     }
 }

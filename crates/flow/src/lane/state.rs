@@ -250,6 +250,12 @@ impl<P: Protocol, T> Lane<P, T> {
         self.head_bytes > LARGE
     }
 
+    /// Where the bytes of the request at the head begin: for each request another place.
+    #[inline]
+    pub fn head_start(&self) -> u64 {
+        self.head_start
+    }
+
     /// Requests that are not answered yet.
     #[inline]
     pub fn depth(&self) -> usize {

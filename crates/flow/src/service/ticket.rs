@@ -64,6 +64,8 @@ pub(super) struct Deliverer<S: Service> {
     server: usize,
     /// The client that does not take its reply as fast as it comes.
     slow: Option<Rc<Client<S>>>,
+    /// Nobody waits for the answer at the head any more.
+    is_unheard: bool,
     /// Whose own connection it is; `None` of one that is shared.
     of: Option<Weak<Client<S>>>,
 }
@@ -72,7 +74,7 @@ impl<S: Service> Deliverer<S> {
     pub(super) fn new(fabric: &Rc<Fabric<S>>, server: usize, of: Option<&Rc<Client<S>>>) -> Self {
         let of = of.map(Rc::downgrade);
         let fabric = Rc::downgrade(fabric);
-        Self { fabric, server, slow: None, of }
+        Self { fabric, server, slow: None, is_unheard: false, of }
     }
 }
 
@@ -81,6 +83,7 @@ impl<S: Service> Owner<Ticket<S>> for Deliverer<S> {
     fn reply(&mut self, ticket: &mut Ticket<S>, bytes: &[u8], last: Option<Duration>) {
         let client = &ticket.client;
         client.fill(ticket.place, bytes, last.is_some());
+        self.is_unheard = last.is_none() && !client.line.borrow().is_open(ticket.place);
         if client.outlet.spilled() > MARK {
             self.slow = Some(Rc::clone(client));
         }
@@ -118,6 +121,10 @@ impl<S: Service> Owner<Ticket<S>> for Deliverer<S> {
         }
         self.slow = None;
         Poll::Ready(())
+    }
+
+    fn is_heard(&self) -> bool {
+        !self.is_unheard
     }
 
     fn out_of_patience(&mut self) {

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flow::Worker;
 use flow::endpoint::Endpoint;
@@ -158,6 +158,21 @@ impl Stand {
 
     pub fn figures(&self) -> Vec<Figures> {
         self.on_workers(|fabric| fabric.figures())
+    }
+
+    /// Waits for what is going to be so.
+    pub fn wait_until(&self, is_so: impl Fn() -> bool) {
+        let deadline = Instant::now() + LONG;
+        while !is_so() {
+            assert!(Instant::now() < deadline, "it never came to be: {:?}", self.figures());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Waits until so many requests are on lanes.
+    pub fn wait_for_in_flight(&self, requests: usize) {
+        let in_flight = |figures: &Figures| figures.in_flight;
+        self.wait_until(|| self.figures().iter().map(in_flight).sum::<usize>() == requests);
     }
 
     pub fn drain(self, timeout: Duration) -> Drained {
