@@ -25,6 +25,8 @@ pub struct State {
     /// It closes the connection in the middle of so many of the next answers to `GET`.
     pub dies_within: AtomicUsize,
     pub accepted: AtomicUsize,
+    /// Replies that it has sent whole.
+    pub answered: AtomicUsize,
     /// It listens no more.
     has_left: AtomicBool,
 }
@@ -82,6 +84,7 @@ impl Server {
             is_deaf: AtomicBool::new(false),
             dies_within: AtomicUsize::new(0),
             accepted: AtomicUsize::new(0),
+            answered: AtomicUsize::new(0),
             has_left: AtomicBool::new(false),
         }));
         let state = server.clone();
@@ -144,6 +147,7 @@ impl Server {
                 let _ = connection.shutdown(Shutdown::Both);
                 return;
             }
+            self.answered.fetch_add(1, Ordering::Relaxed);
         }
     }
 

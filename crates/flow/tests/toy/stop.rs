@@ -9,10 +9,9 @@ use flow::workers::Drained;
 use crate::stand::{Client, LONG, Stand, key_of, settings};
 
 /// Asks as fast as answers come until the connection ends; every answer is as expected, or the
-/// last one says why there is none. Gives how many were heard.
-fn hammer(mut client: Client, number: usize) -> usize {
+/// last one says why there is none. `heard` counts them.
+fn hammer(mut client: Client, number: usize, heard: &AtomicUsize) {
     let (a, b) = (key_of(0, &format!("a{number}-")), key_of(1, &format!("b{number}-")));
-    let mut heard = 0;
     for turn in 0.. {
         let value = format!("{number}:{turn}");
         let len = value.len();
@@ -20,18 +19,17 @@ fn hammer(mut client: Client, number: usize) -> usize {
             "PUT {a} {len}\n{value}PUT {b} {len}\n{value}GET {a}\nSUM {a} {b}\n"
         ));
         if !sent {
-            return heard;
+            return;
         }
         for expected in ["+ok", "+ok", &format!("${len} {value}"), &format!("+{}", 2 * len)] {
             match client.hear() {
-                None => return heard,
-                Some(answer) if answer == "-draining" => return heard,
+                None => return,
+                Some(answer) if answer == "-draining" => return,
                 Some(answer) => assert_eq!(answer, expected, "client {number}, turn {turn}"),
             }
-            heard += 1;
+            heard.fetch_add(1, Ordering::Relaxed);
         }
     }
-    heard
 }
 
 #[test]
@@ -71,18 +69,16 @@ fn everybody_has_its_answers_when_it_stops() {
     let clients: Vec<_> = (0..20).map(|_| stand.client()).collect();
     let mut idle = stand.client();
     assert_eq!(idle.ask("ID\n").chars().next(), Some('+'));
-    let threads: Vec<_> = clients
-        .into_iter()
-        .enumerate()
-        .map(|(number, client)| std::thread::spawn(move || hammer(client, number)))
-        .collect();
-    std::thread::sleep(Duration::from_millis(500));
-    let drained = stand.drain(LONG);
-    assert_eq!(drained, Drained { cut: 0, panicked: 0, stuck: 0 });
+    let heard: [AtomicUsize; 20] = Default::default();
+    std::thread::scope(|scope| {
+        for (number, (client, heard)) in clients.into_iter().zip(&heard).enumerate() {
+            scope.spawn(move || hammer(client, number, heard));
+        }
+        stand.wait_until(|| heard.iter().all(|heard| heard.load(Ordering::Relaxed) > 20));
+        let drained = stand.drain(LONG);
+        assert_eq!(drained, Drained { cut: 0, panicked: 0, stuck: 0 });
+    });
     assert_eq!(idle.hear(), None);
-    for thread in threads {
-        assert!(thread.join().unwrap() > 0);
-    }
 }
 
 #[test]
@@ -94,7 +90,7 @@ fn who_waits_for_a_hung_server_is_told_when_it_stops() {
     let server = stand.servers[0].clone();
     server.hang(true);
     client.send(format!("GET {key}\nGET {key}\n"));
-    std::thread::sleep(Duration::from_millis(50));
+    stand.wait_for_in_flight(2);
     let drained = stand.drain(LONG);
     server.hang(false);
     assert_eq!(drained.panicked + drained.stuck + drained.cut, 0);
