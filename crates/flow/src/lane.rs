@@ -67,8 +67,8 @@ pub struct Limits {
     pub unread: usize,
     /// For how long others wait behind a reply that is not taken as fast as it comes, in all; and
     /// then for its end, as long again at most: the lane ends where that does not come. Zero reads
-    /// on whatever happens to it. Where nobody waits behind it there is no limit, so with a
-    /// patience no request is put behind a reply that is seen to be large.
+    /// on whatever happens to it. Where nobody but its own client waits behind it there is no
+    /// limit, so with a patience no request is put behind a reply that is seen to be large.
     pub patience: Duration,
 }
 

@@ -43,6 +43,13 @@ pub trait Owner<T> {
     /// What comes of the reply from now on is to reach nobody.
     fn out_of_patience(&mut self) {}
 
+    /// Whether both requests are of one client: that one waits for nobody but itself, for which
+    /// there is no limit.
+    fn are_of_one(&self, one: &T, other: &T) -> bool {
+        let _ = (one, other);
+        false
+    }
+
     /// Whether what comes of the reply at the head reaches anybody. A large one that does not, and
     /// behind which others wait, has [`Limits::patience`] to come to its end.
     fn is_heard(&self) -> bool {
@@ -204,7 +211,8 @@ impl<P: Protocol, T, O: Owner<T>> Work<P, T, O> {
             head: lane.head_start(),
             is_taken,
             is_lost: is_large && !self.owner.is_heard(),
-            is_waited_for: lane.depth() > 1,
+            is_waited_for: (is_large || !is_taken)
+                && lane.is_waited_for(|head, other| self.owner.are_of_one(head, other)),
         };
         drop(lane);
         let outcome = self.patience.look(reply, Instant::now);

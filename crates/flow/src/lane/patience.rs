@@ -25,7 +25,7 @@ pub(super) struct Reply {
     pub(super) is_taken: bool,
     /// It is large, and reaches nobody.
     pub(super) is_lost: bool,
-    /// Others wait behind it.
+    /// Others than its client wait behind it.
     pub(super) is_waited_for: bool,
 }
 

@@ -250,6 +250,13 @@ impl<P: Protocol, T> Lane<P, T> {
         self.head_bytes > LARGE
     }
 
+    /// Whether somebody waits behind the head who is not whoever asked that.
+    pub fn is_waited_for(&self, are_of_one: impl Fn(&T, &T) -> bool) -> bool {
+        let mut requests = self.requests.iter().map(|request| &request.ticket);
+        let Some(head) = requests.next() else { return false };
+        requests.any(|other| !are_of_one(head, other))
+    }
+
     /// Where the bytes of the request at the head begin: for each request another place.
     #[inline]
     pub fn head_start(&self) -> u64 {

@@ -123,6 +123,10 @@ impl<S: Service> Owner<Ticket<S>> for Deliverer<S> {
         Poll::Ready(())
     }
 
+    fn are_of_one(&self, one: &Ticket<S>, other: &Ticket<S>) -> bool {
+        Rc::ptr_eq(&one.client, &other.client)
+    }
+
     fn is_heard(&self) -> bool {
         !self.is_unheard
     }

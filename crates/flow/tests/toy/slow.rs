@@ -1,7 +1,6 @@
 //! Clients that read slowly, or not at all.
 
-use std::cell::RefCell;
-use std::io::Read as _;
+use std::io::{BufRead as _, Read as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -113,6 +112,26 @@ fn what_reaches_nobody_is_not_read_to_its_end_while_others_wait() {
     assert_eq!(behind_no_end("GET KEY\n", gone), "$1 x");
 }
 
+#[test]
+fn who_waits_for_its_own_answers_may_take_its_time() {
+    let stand = Stand::start(1, settings());
+    let (key, zeros) = (key_of(0, "k"), key_of_zeros(0, 32 << 20));
+    let mut client = stand.client();
+    assert_eq!(client.put(&key, "x"), "+ok");
+    client.send(format!("GET {zeros}\n").repeat(2));
+    client.send(format!("GET {key}\n"));
+    // Much longer than the patience, and each time it is not taken for the whole of it.
+    for _ in 0..2 {
+        let mut line = String::new();
+        client.0.read_line(&mut line).unwrap();
+        std::thread::sleep(settings().lane.patience * 2);
+        let size: usize = line.trim().trim_start_matches('$').parse().unwrap();
+        let read = read_slowly(&mut (&mut client.0).take(size as u64), size);
+        assert_eq!(read, size, "it was cut off");
+    }
+    assert_eq!(client.hear().unwrap(), "$1 x");
+}
+
 /// A key for so many bytes that the server makes up.
 fn key_of_zeros(server: usize, size: usize) -> String {
     let fits = |n: &usize| crate::gateway::server_of(format!("zeros-{n}").as_bytes(), 2) == server;
@@ -125,20 +144,22 @@ fn who_does_not_read_loses_only_itself() {
 }
 
 fn no_reader() {
-    let stand = Stand::start(1, settings());
+    let lanes = flow::lanes::Limits { count: 1, ..settings().lanes };
+    let stand = Stand::start(1, Settings { lanes, ..settings() });
     let (key, zeros) = (key_of(0, "k"), key_of_zeros(0, 256 << 20));
-    let other = RefCell::new(stand.client());
-    assert_eq!(other.borrow_mut().put(&key, "x"), "+ok");
+    let (mut deaf, mut other) = (stand.client(), stand.client());
+    assert_eq!(other.put(&key, "x"), "+ok");
     let before = memory();
-    let mut deaf = stand.client();
-    // Its answers stay where they are; a second request is behind the first on the lane.
+    // Its answers stay where they are, and the other is behind them on the lane.
+    stand.servers[0].hang(true);
     deaf.send(format!("GET {zeros}\nGET {key}\n"));
-    stand.wait_until(|| {
-        assert_eq!(other.borrow_mut().ask(format!("GET {key}\n")), "$1 x");
-        stand.figures()[0].clients == 1
-    });
+    stand.wait_for_in_flight(2);
+    other.send(format!("GET {key}\n"));
+    stand.wait_for_in_flight(3);
+    stand.servers[0].hang(false);
+    assert_eq!(other.hear().unwrap(), "$1 x");
+    stand.wait_until(|| stand.figures()[0].clients == 1);
     assert!(memory().saturating_sub(before) < 64 << 20);
-    deaf.0.get_ref().set_read_timeout(Some(LONG)).unwrap();
     let mut rest = Vec::new();
     let _ = deaf.0.read_to_end(&mut rest);
     assert!(rest.len() < 64 << 20, "it was cut off: {}", rest.len());
