@@ -99,6 +99,27 @@ fn a_read_is_asked_again_where_its_server_went_away() {
 }
 
 #[test]
+fn what_is_asked_again_is_asked_before_what_came_later() {
+    let lanes = flow::lanes::Limits { count: 1, depth: 1, ..settings().lanes };
+    let lane = flow::lane::Limits { depth: 1, ..settings().lane };
+    let stand = Stand::start(1, Settings { lanes, lane, ..settings() });
+    let key = key_of(0, "k");
+    let mut client = stand.client();
+    for turn in 0..10 {
+        assert_eq!(client.put(&key, "old"), "+ok");
+        stand.servers[0].hang(true);
+        // There is room for the first alone.
+        client.send(format!("GET {key}\nPUT {key} 3\nnewGET {key}\n"));
+        stand.wait_for_in_flight(1);
+        stand.servers[0].cut();
+        stand.servers[0].hang(false);
+        for expected in ["$3 old", "+ok", "$3 new"] {
+            assert_eq!(client.hear().unwrap(), expected, "turn {turn}");
+        }
+    }
+}
+
+#[test]
 fn a_server_that_takes_no_bytes_costs_little_and_the_others_go_on() {
     alone("faults::a_server_that_takes_no_bytes_costs_little_and_the_others_go_on", deaf_server);
 }
