@@ -11,6 +11,7 @@ mod asking;
 mod client;
 mod fabric;
 mod lease;
+mod sift;
 mod talk;
 mod ticket;
 
@@ -59,6 +60,14 @@ pub trait Service: Sized + 'static {
 
     /// Undoes what a lease may have left on a connection; false where that can not be known.
     fn restore(self: Rc<Self>, connection: &mut Self::Connection) -> impl Future<Output = bool>;
+
+    /// What is to be asked in the place of a request whose reply begins with this line, its end
+    /// included; `None`: the reply is the client's. Only of what is
+    /// [`judged`](Request::judged), and only so often.
+    fn again(&self, request: &Request, line: &[u8]) -> Option<Again> {
+        let _ = (request, line);
+        None
+    }
 
     /// What a client hears in the place of an answer.
     fn words(&self, why: &Unanswered<Self::Error>) -> Vec<u8>;
@@ -140,13 +149,40 @@ pub struct Request {
     pub own: bool,
     /// It waits for what others do: its answer is never late.
     pub waits: bool,
+    /// So many lines at the beginning of its reply reach nobody: they answer what goes out before
+    /// it in the same bytes, so that nothing of another client comes between the two.
+    pub unheard: u32,
+    /// [`Service::again`] is asked by the first line of its reply.
+    pub judged: bool,
+    /// How often it was asked again.
+    pub turns: u8,
+}
+
+/// A request that is asked in the place of another, which had no effect.
+#[derive(Debug, Clone)]
+pub struct Again {
+    /// What is asked. What its client asks later waits for the answers to all that was asked
+    /// before, so that nothing overtakes what is asked again.
+    pub request: Request,
+    /// Only if nothing of its client was sent behind the other one.
+    pub alone: bool,
 }
 
 impl Request {
     /// A request that is answered once and may change something.
     pub fn new(server: usize, bytes: impl Into<Rc<[u8]>>) -> Self {
         let bytes = bytes.into();
-        Self { server, bytes, replies: 1, repeats: false, own: false, waits: false }
+        Self {
+            server,
+            bytes,
+            replies: 1,
+            repeats: false,
+            own: false,
+            waits: false,
+            unheard: 0,
+            judged: false,
+            turns: 0,
+        }
     }
 }
 

@@ -102,6 +102,9 @@ impl<S: Service> Client<S> {
         if what.place().is_some_and(|place| !self.is_awaited(place, &what)) {
             return None;
         }
+        if what.place().is_some_and(|place| self.is_fenced(place)) {
+            return Some(what);
+        }
         match what {
             Pending::Ask { place, request } => self.put(place, request),
             Pending::Hold { place, server, words } => self.hold_now(place, server, words),
@@ -133,13 +136,14 @@ impl<S: Service> Client<S> {
             return Some(Pending::Ask { place, request });
         }
         if let Some(handle) = self.leased(server) {
-            let ticket = Ticket::leased(self, place, server);
-            let bytes = &request.bytes;
-            let write = |out: &mut Vec<u8>| out.extend_from_slice(bytes);
-            if handle.push(ticket, request.replies, now, write).is_err() {
-                return Some(Pending::Ask { place, request });
+            let (bytes, replies) = (request.bytes.clone(), request.replies);
+            let ticket = Ticket::leased(self, place, request);
+            let write = |out: &mut Vec<u8>| out.extend_from_slice(&bytes);
+            if let Err(full) = handle.push(ticket, replies, now, write) {
+                return full.0.into_request().map(|request| Pending::Ask { place, request });
             }
             self.lease_has_one_more();
+            self.has_sent(place);
             return None;
         }
         let is_lost = matches!(&*self.lease.borrow(), Lease::Lost { server: of } if *of == server);
@@ -161,6 +165,7 @@ impl<S: Service> Client<S> {
         match lane.handle.push(ticket, replies, now, write) {
             Ok(()) => {
                 self.rides(server, lane);
+                self.has_sent(place);
                 None
             }
             Err(full) => {
@@ -170,6 +175,10 @@ impl<S: Service> Client<S> {
                 Some(Pending::Ask { place, request })
             }
         }
+    }
+
+    pub(super) fn has_sent(&self, place: Place) {
+        self.sent.set(self.sent.get().max(place.request + 1));
     }
 
     /// The lane that a request for a server is to take.

@@ -9,11 +9,14 @@ use std::time::Instant;
 
 use super::asking::{Pending, Stream, Way};
 use super::lease::Lease;
-use super::{Fabric, Request, Service, Unanswered};
+use super::{Again, Fabric, Request, Service, Unanswered};
 use crate::answers::{Filled, Join, Line, Place};
 use crate::lane::Fate;
 use crate::lanes::Turn;
 use crate::outlet::Outlet;
+
+/// So often a request is asked again by what a server answers; then that answer is the client's.
+const TURNS_MAX: u8 = 16;
 
 /// A client of a worker. What its [`Dialogue`](super::Dialogue) asks is answered in the order in
 /// which it was asked.
@@ -25,6 +28,11 @@ pub struct Client<S: Service> {
     pub(super) line: RefCell<Line>,
     /// When its requests came that are not known to be answered, in their order.
     asked: RefCell<VecDeque<Asked>>,
+    /// The number behind the last of its requests of which anything was sent.
+    pub(super) sent: Cell<u64>,
+    /// What has this number or a later one waits for the answers to all before it, since one of
+    /// them is asked again.
+    fence: Cell<u64>,
     /// The last of its requests that wait for what others do.
     waits: Cell<Option<u64>>,
     /// The lanes on which something of it is in flight, one for each server.
@@ -64,6 +72,8 @@ impl<S: Service> Client<S> {
             outlet,
             line: RefCell::new(Line::new(waiting)),
             asked: RefCell::default(),
+            sent: Cell::new(0),
+            fence: Cell::new(0),
             waits: Cell::new(None),
             ways: RefCell::default(),
             pending: RefCell::default(),
@@ -259,6 +269,25 @@ impl<S: Service> Client<S> {
     fn is_pending(&self, request: u64) -> bool {
         let pending = self.pending.borrow();
         pending.iter().any(|what| what.place().is_some_and(|place| place.request == request))
+    }
+
+    /// Whether a request may be asked in the place of another, by what its service says.
+    pub(super) fn takes(&self, place: Place, again: &Again) -> bool {
+        let is_last = self.sent.get() <= place.request + 1;
+        again.request.turns < TURNS_MAX && (is_last || !again.alone)
+    }
+
+    /// Asks a request in the place of another that had no effect, before all that comes later.
+    pub(super) fn ask_instead(self: &Rc<Self>, place: Place, request: Request) {
+        self.fence.set(self.line.borrow().requests().end);
+        let turns = request.turns + 1;
+        self.ask_again(place, Request { turns, ..request });
+    }
+
+    /// Whether a request has to wait for the answers to those before it.
+    pub(super) fn is_fenced(&self, place: Place) -> bool {
+        let fence = self.fence.get();
+        place.request >= fence && self.line.borrow().requests().start < fence
     }
 
     /// What became of a request of which the connection has ended, and what is to be told.

@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::asking::{Pending, Stream};
 use super::fabric::{Fabric, Leased};
 use super::ticket::Deliverer;
-use super::{Client, Service, Ticket, Unanswered};
+use super::{Client, Request, Service, Ticket, Unanswered};
 use crate::answers::Place;
 use crate::lane::{self, Handle, Why};
 use crate::pool::LeaseError;
@@ -200,13 +200,14 @@ impl<S: Service> Client<S> {
             self.give_up(place, &Unanswered::LeaseLost { server });
             return None;
         };
-        let ticket = Ticket::leased(self, place, server);
+        let ticket = Ticket::leased(self, place, Request::new(server, []));
         let write = |out: &mut Vec<u8>| out.extend_from_slice(&head);
         if handle.push(ticket, 1, Instant::now(), write).is_err() {
             return Some(Pending::Begin { place, server, head });
         }
         handle.grow(false, |_| ());
         self.lease_has_one_more();
+        self.has_sent(place);
         None
     }
 

@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::fabric::Fabric;
-use super::{Client, Request, Service};
+use super::sift::Sift;
+use super::{Again, Client, Request, Service};
 use crate::answers::Place;
 use crate::lane::{Fate, Owner};
 
@@ -17,38 +18,100 @@ const MARK: usize = 64 * 1024;
 pub struct Ticket<S: Service> {
     client: Rc<Client<S>>,
     place: Place,
-    server: usize,
-    /// The request, to be asked on another lane; none of what rides a lease.
-    request: Option<Request>,
+    /// What is asked. It may be asked on another lane, unless it rides a lease: what was before it
+    /// there is not elsewhere.
+    request: Request,
     is_leased: bool,
+    hears: Hears,
+}
+
+/// What of a reply is for the client.
+enum Hears {
+    /// What comes, as it comes.
+    All,
+    /// That is seen by its first line.
+    Line(Sift),
+    /// Nothing: this is asked in its place.
+    Again(Box<Request>),
 }
 
 impl<S: Service> Ticket<S> {
     /// Of a request on a lane that others share.
     pub(super) fn riding(client: &Rc<Client<S>>, place: Place, request: Request) -> Self {
-        let (client, server) = (Rc::clone(client), request.server);
-        Self { client, place, server, request: Some(request), is_leased: false }
+        Self::new(client, place, request, false)
     }
 
-    /// Of a request on a client's own connection: what was before it there is not elsewhere.
-    pub(super) fn leased(client: &Rc<Client<S>>, place: Place, server: usize) -> Self {
-        Self { client: Rc::clone(client), place, server, request: None, is_leased: true }
+    /// Of a request on a client's own connection.
+    pub(super) fn leased(client: &Rc<Client<S>>, place: Place, request: Request) -> Self {
+        Self::new(client, place, request, true)
+    }
+
+    fn new(client: &Rc<Client<S>>, place: Place, request: Request, is_leased: bool) -> Self {
+        let is_plain = !request.judged && request.unheard == 0;
+        let hears = if is_plain { Hears::All } else { Hears::Line(Sift::new(request.unheard)) };
+        Self { client: Rc::clone(client), place, request, is_leased, hears }
     }
 
     pub(super) fn into_request(self) -> Option<Request> {
-        self.request
+        Some(self.request)
+    }
+
+    /// A piece of the reply has come.
+    #[inline]
+    fn hear(&mut self, bytes: &[u8], is_last: bool) {
+        match &mut self.hears {
+            Hears::All => self.client.fill(self.place, bytes, is_last),
+            Hears::Again(_) => {}
+            Hears::Line(sift) => {
+                let Some(seen) = sift.see(bytes, is_last) else { return };
+                self.hears = match self.judge(seen.line()) {
+                    Some(again) => Hears::Again(Box::new(again.request)),
+                    None => {
+                        self.client.fill(self.place, &seen.reply, is_last);
+                        Hears::All
+                    }
+                };
+            }
+        }
+    }
+
+    /// What is to be asked in its place, by the first line of its reply.
+    fn judge(&self, line: &[u8]) -> Option<Again> {
+        if !self.request.judged {
+            return None;
+        }
+        let again = self.client.fabric.service().again(&self.request, line)?;
+        self.client.takes(self.place, &again).then_some(again)
     }
 
     /// The reply is whole.
     #[inline]
-    fn answered(&self) {
-        if self.is_leased { self.client.left_lease() } else { self.client.left_lane(self.server) }
+    fn answered(&mut self) {
+        self.is_off();
+        if let Hears::Again(request) = std::mem::replace(&mut self.hears, Hears::All) {
+            self.client.ask_instead(self.place, *request);
+        }
+    }
+
+    /// It is on no connection any more.
+    #[inline]
+    fn is_off(&self) {
+        if self.is_leased {
+            self.client.left_lease();
+        } else {
+            self.client.left_lane(self.request.server);
+        }
     }
 
     /// The connection has ended before the reply was whole.
-    pub(super) fn orphaned(self, fate: Fate) {
-        self.answered();
-        self.client.orphaned(self.place, fate, self.request, self.server);
+    pub(super) fn orphaned(mut self, fate: Fate) {
+        if matches!(self.hears, Hears::Again(_)) {
+            return self.answered();
+        }
+        self.is_off();
+        let server = self.request.server;
+        let asked = (!self.is_leased).then_some(self.request);
+        self.client.orphaned(self.place, fate, asked, server);
     }
 }
 
@@ -81,8 +144,8 @@ impl<S: Service> Deliverer<S> {
 impl<S: Service> Owner<Ticket<S>> for Deliverer<S> {
     #[inline]
     fn reply(&mut self, ticket: &mut Ticket<S>, bytes: &[u8], last: Option<Duration>) {
+        ticket.hear(bytes, last.is_some());
         let client = &ticket.client;
-        client.fill(ticket.place, bytes, last.is_some());
         self.is_unheard = last.is_none() && !client.line.borrow().is_open(ticket.place);
         if client.outlet.spilled() > MARK {
             self.slow = Some(Rc::clone(client));

@@ -2,7 +2,9 @@
 //!
 //! `GET k`, `PUT k n` with n bytes behind it, `SUM k...` (parts from both servers), `HOLD k` and
 //! `FREE` (a connection for itself, whose state is `NAME`), `WATCH k` (pushes), `ID`, `CANCEL id`
-//! and `KILL id`. A reply is a line that begins with `+` or `-`, or `$n` with n bytes behind it.
+//! and `KILL id`. `ADD k w` puts w behind the value; a server that has handed the key over answers
+//! `-elsewhere n`, and it is asked of server n, behind a line `LET`. A reply is a line that begins
+//! with `+` or `-`, or `$n` with n bytes behind it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -13,7 +15,7 @@ use std::time::Duration;
 use flow::dial::{Address, Socket, Target};
 use flow::lane::{Protocol, Step, What};
 use flow::lanes::Known;
-use flow::service::{Client, Dialogue, Fabric, Request, Service, Unanswered};
+use flow::service::{Again, Client, Dialogue, Fabric, Request, Service, Unanswered};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// A `PUT` of more bytes goes by lease, as they come.
@@ -74,6 +76,8 @@ pub struct Toy {
     watchers: RefCell<HashMap<Vec<u8>, Watchers>>,
     /// How many leases were restored.
     pub restored: Cell<usize>,
+    /// What was handed over is asked elsewhere only if nothing was sent behind it.
+    pub heals_alone: Cell<bool>,
 }
 
 impl Toy {
@@ -84,7 +88,12 @@ impl Toy {
             connect_timeout: Duration::from_secs(2),
         };
         let servers = servers.iter().map(target).collect();
-        Self { servers, watchers: RefCell::default(), restored: Cell::new(0) }
+        Self {
+            servers,
+            watchers: RefCell::default(),
+            restored: Cell::new(0),
+            heals_alone: Cell::new(false),
+        }
     }
 
     fn server_of(&self, key: &[u8]) -> usize {
@@ -121,6 +130,15 @@ impl Service for Toy {
         let is_restored = restored.await.is_ok() && &reply == b"+ok\n";
         self.restored.set(self.restored.get() + usize::from(is_restored));
         is_restored
+    }
+
+    fn again(&self, request: &Request, line: &[u8]) -> Option<Again> {
+        let server = number(line.strip_prefix(b"-elsewhere ")?.strip_suffix(b"\n")?)?;
+        let bytes = if request.unheard > 0 { &request.bytes[4..] } else { &request.bytes };
+        let bytes = [b"LET\n", bytes].concat();
+        let again = Request { server, replies: 2, unheard: 1, ..request.clone() };
+        let request = Request { bytes: bytes.into(), ..again };
+        Some(Again { request, alone: self.heals_alone.get() })
     }
 
     fn words(&self, why: &Unanswered<String>) -> Vec<u8> {
@@ -163,6 +181,10 @@ impl Dialogue<Toy> for Lines {
             [b"NAME", key, _] | [b"NAMED", key] => {
                 let request = Request { repeats: false, ..read(toy.server_of(key), &bytes[..len]) };
                 client.ask(request);
+            }
+            [b"ADD", key, _] => {
+                let request = Request::new(toy.server_of(key), &bytes[..len]);
+                client.ask(Request { judged: true, ..request });
             }
             [b"HOLD", key] => client.hold(toy.server_of(key), b"+held\n".to_vec()),
             [b"FREE"] => client.free(b"+free\n".to_vec()),

@@ -2,6 +2,7 @@
 //! holds for a protocol that it does not know.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod again;
 mod faults;
 mod gateway;
 mod ledger;

@@ -18,6 +18,8 @@ pub struct State {
     /// How often each key was put.
     pub puts: Mutex<HashMap<Vec<u8>, usize>>,
     connections: Mutex<Vec<TcpStream>>,
+    /// Keys that another server has now, by its number.
+    elsewhere: Mutex<HashMap<Vec<u8>, usize>>,
     /// It answers nothing.
     pub hangs: AtomicBool,
     /// It reads nothing.
@@ -79,6 +81,7 @@ impl Server {
             address: listener.local_addr().unwrap(),
             values: Mutex::default(),
             puts: Mutex::default(),
+            elsewhere: Mutex::default(),
             connections: Mutex::default(),
             hangs: AtomicBool::new(false),
             is_deaf: AtomicBool::new(false),
@@ -115,6 +118,26 @@ impl Server {
         self.has_left.store(true, Ordering::Relaxed);
         drop(TcpStream::connect(self.address));
         self.cut();
+    }
+
+    /// Hands a key over to another server, whose number is told to whoever asks.
+    pub fn hand_over(&self, key: &str, to: &Self, number: usize) {
+        let mut values = self.values.lock().unwrap();
+        if let Some(value) = values.remove(key.as_bytes()) {
+            to.values.lock().unwrap().insert(key.into(), value);
+        }
+        self.elsewhere.lock().unwrap().insert(key.into(), number);
+        to.elsewhere.lock().unwrap().remove(key.as_bytes());
+    }
+
+    /// Says of a key that another server has it.
+    pub fn send_away(&self, key: &str, number: usize) {
+        self.elsewhere.lock().unwrap().insert(key.into(), number);
+    }
+
+    /// What it has.
+    pub fn value(&self, key: &str) -> Option<Vec<u8>> {
+        self.values.lock().unwrap().get(key.as_bytes()).map(Value::bytes)
     }
 
     pub fn hang(&self, hangs: bool) {
@@ -214,6 +237,18 @@ impl Server {
                 }
                 *self.puts.lock().unwrap().entry(key.to_vec()).or_default() += 1;
                 self.values.lock().unwrap().insert(key.to_vec(), Value::new(value));
+                text("+ok")
+            }
+            // What is behind this is asked although the key may be said to be elsewhere.
+            [b"LET"] => text("+ok"),
+            [b"ADD", key, word] => {
+                let mut values = self.values.lock().unwrap();
+                if let Some(number) = self.elsewhere.lock().unwrap().get(key) {
+                    return text(&format!("-elsewhere {number}"));
+                }
+                let mut bytes = values.get(key).map(Value::bytes).unwrap_or_default();
+                bytes.extend_from_slice(word);
+                values.insert(key.to_vec(), Value::new(bytes));
                 text("+ok")
             }
             [b"SUM", ref keys @ ..] => {

@@ -1,0 +1,88 @@
+//! A request whose server says that it is for another one.
+
+use std::time::{Duration, Instant};
+
+use crate::stand::{LONG, Stand, key_of, settings};
+
+/// `a;b;c;` for these.
+fn joined(all: std::ops::Range<usize>) -> String {
+    all.map(|n| format!("{n};")).collect()
+}
+
+#[test]
+fn what_is_asked_elsewhere_stays_in_the_order_of_its_client() {
+    let stand = Stand::start(1, settings());
+    let (here, there) = (&stand.servers[0], &stand.servers[1]);
+    for round in 0..20 {
+        let key = key_of(0, &format!("r{round}-"));
+        let mut client = stand.client();
+        let mut sent = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_micros(100 * round));
+                here.hand_over(&key, there, 1);
+            });
+            for _ in 0..20 {
+                let lines: String =
+                    (sent..sent + 20).map(|n| format!("ADD {key} {n};\n")).collect();
+                client.send(lines);
+                sent += 20;
+                if round % 2 == 0 {
+                    client.hear().unwrap();
+                    client.send(format!("ADD {key} {sent};\n"));
+                    sent += 1;
+                } else {
+                    client.send("ID\n");
+                }
+            }
+        });
+        for _ in 0..if round % 2 == 0 { sent - 20 } else { sent + 20 } {
+            let heard = client.hear().unwrap();
+            assert!(heard.starts_with('+'), "round {round}: {heard}");
+        }
+        let wanted = joined(0..sent);
+        let answer = format!("${} {wanted}", wanted.len());
+        there.hand_over(&key, here, 0);
+        assert_eq!(client.ask(format!("GET {key}\n")), answer, "round {round}");
+    }
+}
+
+#[test]
+fn a_key_that_nobody_has_ends_with_the_servers_words() {
+    let stand = Stand::start(1, settings());
+    let key = key_of(0, "k");
+    stand.servers[0].hand_over(&key, &stand.servers[1], 1);
+    // Each says that it is with the other.
+    let nowhere = key_of(0, "none");
+    stand.servers[1].hand_over(&nowhere, &stand.servers[0], 0);
+    stand.servers[0].hand_over("unused", &stand.servers[1], 1);
+    let mut client = stand.client();
+    assert_eq!(client.ask(format!("ADD {key} a\n")), "+ok");
+    assert_eq!(client.ask(format!("ADD {nowhere} a\n")), "+ok");
+    stand.servers[0].send_away(&nowhere, 1);
+    assert!(client.ask(format!("ADD {nowhere} a\n")).starts_with("-elsewhere"));
+    assert_eq!(client.ask(format!("ADD {key} b\n")), "+ok");
+}
+
+#[test]
+fn where_it_must_be_alone_it_is_asked_again_only_with_nothing_behind_it() {
+    let stand = Stand::start(1, settings());
+    stand.on_workers(|fabric| fabric.service().heals_alone.set(true));
+    let key = key_of(0, "k");
+    stand.servers[0].hand_over(&key, &stand.servers[1], 1);
+    let mut client = stand.client();
+    assert_eq!(client.ask(format!("ADD {key} a;\n")), "+ok");
+    stand.servers[0].hang(true);
+    client.send(format!("ADD {key} b;\nGET {key}\n"));
+    let deadline = Instant::now() + LONG;
+    while stand.figures()[0].in_flight < 2 {
+        assert!(Instant::now() < deadline, "they are not sent");
+        std::thread::yield_now();
+    }
+    stand.servers[0].hang(false);
+    assert_eq!(client.hear().unwrap(), "-elsewhere 1");
+    assert_eq!(client.hear().unwrap(), "-none");
+    assert_eq!(client.ask(format!("ADD {key} c;\n")), "+ok");
+    let values = stand.servers[1].value(&key);
+    assert_eq!(values.as_deref(), Some(&b"a;c;"[..]));
+}
