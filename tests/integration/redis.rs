@@ -1,5 +1,6 @@
 //! Redis's clients through Weir: what they hear is what the servers say, to each its own.
 
+mod again;
 mod aof;
 mod ejection;
 mod faults;

@@ -20,6 +20,7 @@
 //   users: who may log in
 //   metrics: what is counted
 //   named: commands that the operator has named
+//   scripts: which scripts servers are known to have
 //   migrate: another proxy's configuration
 //   settings, status
 //   commands: what a command is and where its keys are
@@ -36,6 +37,7 @@ pub mod named;
 pub mod placement;
 pub mod pool;
 pub mod replica;
+pub mod scripts;
 pub mod server;
 pub mod session;
 pub mod settings;

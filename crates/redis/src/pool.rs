@@ -15,6 +15,7 @@ use watch::metrics::Registry;
 use crate::front::{Front, InForce, Placing};
 use crate::health::Health;
 use crate::metrics::Metrics;
+use crate::scripts::Scripts;
 use crate::server::{Server, Servers};
 use crate::settings::{EjectSettings, Settings};
 use crate::status;
@@ -49,6 +50,7 @@ pub struct Pool {
     servers: Vec<Server>,
     placing: Placing,
     health: Arc<Health>,
+    scripts: Arc<Scripts>,
     calls: Calls<Call>,
 }
 
@@ -76,6 +78,7 @@ impl Pool {
             settings: ArcSwap::from_pointee(settings),
             servers,
             placing,
+            scripts: Arc::default(),
             calls: Calls::default(),
         })
     }
@@ -105,7 +108,8 @@ impl Pool {
     }
 
     fn front(&self, worker: &flow::Worker) -> Front {
-        let servers = Servers::new(self.servers.clone(), Arc::clone(&self.health), worker.index);
+        let (health, scripts) = (Arc::clone(&self.health), Arc::clone(&self.scripts));
+        let servers = Servers::new(self.servers.clone(), health, worker.index, scripts);
         let running = fabric(&self.settings());
         let scratch = worker.connections.scratch().clone();
         Front::new(

@@ -12,11 +12,12 @@ use std::sync::Arc;
 use flow::dial::{Socket, Target, Tls};
 use flow::lane::{Protocol, Step, What};
 use flow::lanes::Known;
-use flow::service::{Service, Unanswered};
+use flow::service::{Again, Request, Service, Unanswered};
 use flow::tls::{Check, ClientOptions};
-use wire::resp::{Piece, Replies, Version, put_error};
+use wire::resp::{Command, Piece, Replies, Version, put_error};
 
 use crate::health::Health;
+use crate::scripts::{Scripts, Seen};
 use crate::settings::{BackendSettings, read_address};
 
 /// A server, and how connections to it are opened. Clones are the same.
@@ -57,6 +58,7 @@ pub struct Servers {
     health: Arc<Health>,
     worker: usize,
     places: RefCell<Vec<Place>>,
+    scripts: Seen,
 }
 
 impl Server {
@@ -92,8 +94,18 @@ impl Server {
 
 impl Servers {
     /// These servers, numbered from 0; how they are to this worker goes into `health`.
-    pub fn new(all: Vec<Server>, health: Arc<Health>, worker: usize) -> Self {
-        Self { all, health, worker, places: RefCell::default() }
+    pub fn new(
+        all: Vec<Server>,
+        health: Arc<Health>,
+        worker: usize,
+        scripts: Arc<Scripts>,
+    ) -> Self {
+        Self { all, health, worker, places: RefCell::default(), scripts: Seen::new(scripts) }
+    }
+
+    /// Whether the answer to a command is to be judged by its first line.
+    pub fn is_judged(&self, command: &Command<'_>) -> bool {
+        self.scripts.is_concerned(command)
     }
 
     /// How many there are.
@@ -209,6 +221,12 @@ impl Service for Servers {
         number == other
             || places.get(number).map(|place| place.server)
                 == places.get(other).map(|place| place.server)
+    }
+
+    fn again(&self, request: &Request, line: &[u8]) -> Option<Again> {
+        let bytes = self.scripts.heard(&request.bytes, line)?;
+        // Of what was sent behind it, some may have been run before.
+        Some(Again { request: Request { bytes: bytes.into(), ..request.clone() }, alone: true })
     }
 
     async fn restore(self: Rc<Self>, connection: &mut Connection) -> bool {

@@ -175,7 +175,8 @@ impl Session {
 
     fn ask_one(&self, server: usize, reads: bool, command: Command<'_>, client: &Asking) {
         let request = Request::new(self.at(server), command.bytes());
-        client.ask(Request { repeats: reads, ..request });
+        let judged = is_judged(&self.front, &command);
+        client.ask(Request { repeats: reads, judged, ..request });
         self.front.metrics.ridden.inc();
     }
 
@@ -215,6 +216,13 @@ impl Session {
         client.answer(&out);
         self.front.metrics.refused.inc();
     }
+}
+
+/// Whether an answer is to be looked at; of most commands the first letter says that it is not.
+#[inline]
+fn is_judged(front: &Front, command: &Command<'_>) -> bool {
+    let may = matches!(command.name().first(), Some(b'E' | b'e' | b'S' | b's'));
+    may && front.fabric.service().is_judged(command)
 }
 
 /// A client's own words, as far as they are repeated to it.

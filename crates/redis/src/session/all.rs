@@ -36,8 +36,10 @@ impl Session {
         let all = 0..self.front.servers();
         let servers: Rc<Servers> = Rc::new(self.front.fabric.service().names());
         let bytes: Rc<[u8]> = command.bytes().into();
+        let judged = super::is_judged(&self.front, &command);
         let request = |server: usize| Request {
             repeats: reads,
+            judged,
             ..Request::new(self.at(server), Rc::clone(&bytes))
         };
         let requests = all.map(request).collect();
