@@ -13,3 +13,4 @@ mod pools;
 mod scene;
 mod served;
 mod twins;
+mod wait;

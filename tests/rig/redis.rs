@@ -2,7 +2,7 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use crate::wait;
 pub struct Redis {
     process: Option<Process>,
     dir: TempDir,
+    program: PathBuf,
     /// Where it listens.
     pub address: SocketAddr,
     args: Vec<String>,
@@ -37,9 +38,18 @@ impl Redis {
     /// # Panics
     /// When it is missing or does not start.
     pub fn start_with(args: &[&str]) -> Self {
+        Self::start_as(&places::need("redis-server"), args)
+    }
+
+    /// The same, of this program.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start_as(program: &Path, args: &[&str]) -> Self {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         let (dir, address) = (places::directory(), places::free_address());
-        let mut server = Self { process: None, dir, address, args };
+        let program = program.to_owned();
+        let mut server = Self { process: None, dir, program, address, args };
         server.start_again();
         server
     }
@@ -50,7 +60,7 @@ impl Redis {
     /// When it does not start.
     pub fn start_again(&mut self) {
         let dir = self.dir.path();
-        let mut command = Command::new(places::need("redis-server"));
+        let mut command = Command::new(&self.program);
         command.args(["--port", &self.address.port().to_string(), "--bind", "127.0.0.1"]);
         command.args(["--save", "", "--appendonly", "no", "--dir"]).arg(dir);
         command.args(&self.args);

@@ -101,6 +101,8 @@ pub enum Do {
     Watch,
     /// `UNWATCH`.
     Unwatch,
+    /// `WAIT` and `WAITAOF`.
+    Wait,
     /// It cannot work through a gateway, with the reason.
     Refused(&'static str),
 }

@@ -6,7 +6,9 @@ mod large;
 mod own;
 mod split;
 mod transaction;
+mod wait;
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use flow::service::{Client, Dialogue, Request};
@@ -17,6 +19,7 @@ use crate::front::{Front, InForce};
 use crate::server::{Place, Servers};
 use crate::users::Identity;
 use transaction::Transaction;
+use wait::Written;
 
 /// A client of the fabric.
 type Asking = Rc<Client<Servers>>;
@@ -33,6 +36,8 @@ pub struct Session {
     /// What `CLIENT SETNAME` has set.
     name: Vec<u8>,
     transaction: Transaction,
+    /// Where it has written, for `WAIT`.
+    written: Cell<Written>,
     /// It has said `QUIT`.
     is_over: bool,
 }
@@ -54,6 +59,7 @@ impl Session {
             version: Version::Two,
             name: Vec::new(),
             transaction: Transaction::None,
+            written: Cell::default(),
             is_over: false,
         }
     }
@@ -132,6 +138,7 @@ impl Session {
             Do::Scan => self.scan(command, client),
             Do::Script => self.script(command, client),
             Do::Function => self.function(command, client),
+            Do::Wait => self.wait(spec, command, client),
             Do::Own => self.answer(spec, command, client),
             Do::Multi | Do::Exec | Do::Discard | Do::Watch | Do::Unwatch | Do::Refused(_) => Ok(()),
         }
@@ -174,6 +181,9 @@ impl Session {
     }
 
     fn ask_one(&self, server: usize, reads: bool, command: Command<'_>, client: &Asking) {
+        if !reads {
+            self.writes(server);
+        }
         let request = Request::new(self.at(server), command.bytes());
         let judged = is_judged(&self.front, &command);
         client.ask(Request { repeats: reads, judged, ..request });
@@ -182,7 +192,9 @@ impl Session {
 
     /// Waits for others on a connection of the client's own.
     fn block(&self, command: Command<'_>, positions: &Positions, client: &Asking) -> Taken {
-        let server = self.at(self.only_server(&command, positions)?);
+        let server = self.only_server(&command, positions)?;
+        self.writes(server);
+        let server = self.at(server);
         let watched = self.transaction.watched();
         if watched.is_some_and(|watched| watched != server) {
             return Err("ERR weir: a key of another server is watched".to_owned());

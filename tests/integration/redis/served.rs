@@ -78,7 +78,6 @@ fn what_cannot_be_is_an_error_and_the_connection_stays() {
         "SCRIPT DEBUG YES",
         "SCRIPT KILL",
         "FUNCTION KILL",
-        "WAIT 0 0",
         "SWAPDB 0 1",
         "CLUSTER INFO",
         "ACL LIST",

@@ -37,6 +37,8 @@ pub struct Fabric<S: Service> {
     next: Cell<u64>,
     norm: Norm,
     scratch: Scratch,
+    /// How many connections that requests went by have broken, by their server.
+    breaks: RefCell<HashMap<usize, u64>>,
 }
 
 /// What goes on in a fabric.
@@ -135,6 +137,7 @@ impl<S: Service> Fabric<S> {
             next: Cell::new(0),
             norm: Norm::default(),
             scratch,
+            breaks: RefCell::default(),
         });
         tokio::task::spawn_local(look_after(Rc::downgrade(&fabric)));
         fabric
@@ -163,6 +166,18 @@ impl<S: Service> Fabric<S> {
     /// A client by its number.
     pub fn client(&self, id: u64) -> Option<Rc<Client<S>>> {
         self.clients.borrow().get(&id)?.upgrade()
+    }
+
+    /// How many connections to a server have ended by themselves since the start. What was
+    /// answered before may be lost with a server that was started again since.
+    pub fn breaks(&self, server: usize) -> u64 {
+        let all = self.breaks.borrow();
+        let own = all.iter().filter(|(of, _)| self.service.are_one(**of, server));
+        own.map(|(_, count)| count).sum()
+    }
+
+    pub(super) fn broke(&self, server: usize) {
+        *self.breaks.borrow_mut().entry(server).or_default() += 1;
     }
 
     /// What goes on.
@@ -282,11 +297,13 @@ impl<S: Service> lanes::Opener for LaneOpener<S> {
     }
 
     fn ended(&self, why: &Why, left: usize, connection: Leased<S>) {
-        if matches!(why, Why::Eof | Why::Failed(_))
-            && left > 0
-            && let Some(fabric) = self.fabric.upgrade()
-        {
-            fabric.service.lost(self.server);
+        if let Some(fabric) = self.fabric.upgrade() {
+            if !matches!(why, Why::Drained) {
+                fabric.broke(self.server);
+            }
+            if matches!(why, Why::Eof | Why::Failed(_)) && left > 0 {
+                fabric.service.lost(self.server);
+            }
         }
         match why {
             Why::Drained => connection.give_back(),

@@ -268,6 +268,7 @@ async fn run<S: Service>(client: Rc<Client<S>>, server: usize) {
     let is_held = client.leased(server).is_some_and(|held| held.is(&handle));
     if is_held {
         *client.lease.borrow_mut() = Lease::Lost { server };
+        fabric.broke(server);
     }
     for orphan in ended.orphans {
         orphan.ticket.orphaned(orphan.fate);

@@ -3,7 +3,7 @@
 
 use super::Do::{
     All, Any, Block, Discard, Exec, Function, Multi, Own, Read, Refused, Scan, Script, Split,
-    StreamRead, StreamWrite, Unwatch, Watch, Write,
+    StreamRead, StreamWrite, Unwatch, Wait, Watch, Write,
 };
 use super::Keys::{At, Count, From, None, Pairs, Store, StoreCount, Streams, Two, UntilLast};
 use super::{All as Join, Spec, Split as Parts};
@@ -11,7 +11,6 @@ use super::{All as Join, Spec, Split as Parts};
 /// It needs more than a command and its answer, and is not served yet.
 const PUBSUB: &str = "subscriptions are not served; connect to the server itself";
 const MONITOR: &str = "MONITOR shows what all clients do; connect to the server itself";
-const WAIT: &str = "WAIT counts what one connection has written, and writes share connections";
 const SERVER: &str = "it is for one server; connect to that server itself";
 
 /// Name, arity (negative: at least), where its keys are, what is done with it.
@@ -208,7 +207,8 @@ pub(super) const TABLE: &[Spec] = &[
     Spec { name: "UNLINK", arity: -2, keys: From(1), what: Split(Parts::Sum) },
     Spec { name: "UNSUBSCRIBE", arity: -1, keys: None, what: Refused(PUBSUB) },
     Spec { name: "UNWATCH", arity: 1, keys: None, what: Unwatch },
-    Spec { name: "WAIT", arity: 3, keys: None, what: Refused(WAIT) },
+    Spec { name: "WAIT", arity: 3, keys: None, what: Wait },
+    Spec { name: "WAITAOF", arity: 4, keys: None, what: Wait },
     Spec { name: "WATCH", arity: -2, keys: From(1), what: Watch },
     Spec { name: "XACK", arity: -4, keys: At(1), what: Write },
     Spec { name: "XADD", arity: -5, keys: At(1), what: Write },

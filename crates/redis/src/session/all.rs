@@ -34,6 +34,9 @@ impl Session {
             return self.ask_one(0, reads, command, client);
         }
         let all = 0..self.front.servers();
+        if !reads {
+            all.clone().for_each(|server| self.writes(server));
+        }
         let servers: Rc<Servers> = Rc::new(self.front.fabric.service().names());
         let bytes: Rc<[u8]> = command.bytes().into();
         let judged = super::is_judged(&self.front, &command);

@@ -13,6 +13,7 @@ impl Session {
     /// large. Gives how many bytes of it were taken: all, or none.
     pub(super) fn begin_large(&self, commands: &Commands, bytes: &[u8], client: &Asking) -> usize {
         self.beginning(commands, bytes).map_or(0, |(server, rest)| {
+            self.writes(server);
             client.stream(self.at(server), bytes, rest);
             self.front.metrics.leased.inc();
             bytes.len()

@@ -55,8 +55,8 @@ impl Session {
             }
             "RESET" => {
                 self.leave_transaction(client);
-                let front = self.front.clone();
-                *self = Self::new(front);
+                let (front, written) = (self.front.clone(), self.written.clone());
+                *self = Self { written, ..Self::new(front) };
                 put_simple(&mut out, b"RESET");
             }
             "CLIENT" => self.client(command, client, &mut out)?,

@@ -33,6 +33,9 @@ impl Session {
             return Ok(());
         }
         let (parts, order) = self.parts(how, spec, &command, positions);
+        if !reads {
+            parts.iter().for_each(|part| self.writes(part.server));
+        }
         let name =
             |part: &Part<'_>| self.front.fabric.service().name(self.at(part.server)).to_owned();
         let servers: Vec<String> = parts.iter().map(name).collect();

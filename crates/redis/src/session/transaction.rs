@@ -108,6 +108,7 @@ impl Session {
     ) -> Taken {
         let may = match spec.what {
             Do::Own => ["PING", "ECHO"].contains(&spec.name),
+            Do::Wait => false,
             Do::All(_) | Do::Scan | Do::Script | Do::Function => self.front.servers() == 1,
             _ => true,
         };
@@ -119,6 +120,9 @@ impl Session {
             None if self.front.servers() == 1 => Some(0),
             server => server,
         };
+        if let Some(server) = wanted {
+            self.writes(server);
+        }
         let wanted = wanted.map(|server| self.at(server));
         let Transaction::Begun { place, waiting, .. } = &mut self.transaction else {
             return Ok(());

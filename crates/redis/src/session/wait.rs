@@ -1,0 +1,141 @@
+//! `WAIT` and `WAITAOF`: whether replicas have what the client has written.
+//!
+//! A server counts what the asking connection wrote, and one that wrote nothing hears at once that
+//! all replicas have it. A client's writes rode lanes; so the question goes by a connection of the
+//! client's own, behind a write there, once all that the client asked is answered: what has that
+//! write has all before it. `SPUBLISH` is such a write that changes no key, and on a channel that
+//! nobody is subscribed to reaches nobody: no pattern matches it. Redis 7.0 and Valkey 9.1 send it
+//! to their replicas and count it; where a server refuses it, so is the question.
+//!
+//! With a connection to the server that has ended since the client wrote, the server may have been
+//! started again without what was written: then the question is refused, once.
+
+use std::rc::Rc;
+
+use flow::service::Request;
+use wire::resp::{Command, put_command};
+
+use super::{Asking, Session, Taken, join};
+use crate::commands::Spec;
+
+/// The channel that is published to.
+const CHANNEL: &str = "weir:wait";
+
+/// The servers to which a client has written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Written {
+    /// To none.
+    #[default]
+    Nowhere,
+    /// To this one, of which so many connections had broken before.
+    On { server: usize, breaks: u64 },
+    /// To more than one.
+    OnSeveral,
+}
+
+impl Written {
+    /// Something is written to a server.
+    fn and(self, server: usize, breaks: impl FnOnce() -> u64) -> Self {
+        match self {
+            Self::Nowhere => Self::On { server, breaks: breaks() },
+            Self::On { server: same, .. } if same == server => self,
+            Self::On { .. } | Self::OnSeveral => Self::OnSeveral,
+        }
+    }
+}
+
+impl Session {
+    /// Something of the client is written to a server.
+    #[inline]
+    pub(super) fn writes(&self, server: usize) {
+        let breaks = || self.front.fabric.breaks(self.at(server));
+        self.written.set(self.written.get().and(server, breaks));
+    }
+
+    pub(super) fn wait(&self, spec: &Spec, command: Command<'_>, client: &Asking) -> Taken {
+        let name = spec.name;
+        if self.front.servers() == 1 {
+            self.writes(0);
+        }
+        let (server, breaks) = match self.written.get() {
+            Written::On { server, breaks } => (server, breaks),
+            Written::Nowhere => {
+                return Err(format!("ERR weir: {name}: this client has written nothing"));
+            }
+            Written::OnSeveral => {
+                return Err(format!(
+                    "ERR weir: {name}: this client has written to several servers"
+                ));
+            }
+        };
+        let place = self.at(server);
+        let watched = self.transaction.watched();
+        if watched.is_some_and(|watched| watched != place) {
+            return Err("ERR weir: a key of another server is watched".to_owned());
+        }
+        let fabric = Rc::clone(&self.front.fabric);
+        let of = fabric.service().name(place).to_owned();
+        if fabric.breaks(place) != breaks {
+            // What it writes from now on is counted.
+            self.written.set(Written::Nowhere);
+            return Err(broken(&of));
+        }
+        if watched.is_none() {
+            client.take(place);
+        }
+        let mut write = Vec::new();
+        put_command(&mut write, ["SPUBLISH", CHANNEL, ""].iter());
+        let own = |bytes: &[u8]| Request { own: true, waits: true, ..Request::new(place, bytes) };
+        let joined = move |answers: &[Vec<u8>]| match fabric.breaks(place) == breaks {
+            true => answered(answers, &of),
+            false => join::error(&broken(&of)),
+        };
+        client.ask_parts(vec![own(&write), own(command.bytes())], Rc::new(joined));
+        if watched.is_none() {
+            client.release();
+        }
+        self.front.metrics.leased.inc();
+        Ok(())
+    }
+}
+
+/// What a client wrote may be gone with the connection, and nobody can tell.
+fn broken(server: &str) -> String {
+    format!("ERR weir: a connection to {server} has ended since this client wrote there")
+}
+
+/// The answer to the question, unless the write before it was refused.
+fn answered(answers: &[Vec<u8>], server: &str) -> Vec<u8> {
+    match answers {
+        [write, _] if write.first() != Some(&b':') => {
+            let words = String::from_utf8_lossy(write);
+            let words = words.trim_start_matches('-').trim_end();
+            join::error(&format!("ERR weir: {server} takes no SPUBLISH before WAIT: {words}"))
+        }
+        _ => answers.last().cloned().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_that_were_written_to_are_told_apart() {
+        let one = Written::default().and(3, || 7);
+        let known = || unreachable!("it is asked once");
+        assert_eq!(one, Written::On { server: 3, breaks: 7 });
+        assert_eq!(one.and(3, known), one);
+        assert_eq!(one.and(4, known), Written::OnSeveral);
+        assert_eq!(one.and(4, known).and(3, known), Written::OnSeveral);
+    }
+
+    #[test]
+    fn where_the_write_is_refused_nothing_is_counted() {
+        let said = |write: &str| answered(&[write.into(), b":5\r\n".to_vec()], "a");
+        assert_eq!(said(":0\r\n"), b":5\r\n");
+        let refused = b"-ERR weir: a takes no SPUBLISH before WAIT: NOPERM this\r\n";
+        assert_eq!(said("-NOPERM this\r\n"), refused);
+        assert!(said("").starts_with(b"-ERR weir: a takes no SPUBLISH"));
+    }
+}
