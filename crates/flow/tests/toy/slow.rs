@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use flow::service::Settings;
 
-use crate::stand::{Client, LONG, Stand, alone, key_of, memory, settings};
+use crate::stand::{Client, Stand, alone, key_of, memory, settings};
 
 /// Reads at 20 MB a second, up to so many bytes; how many came.
 fn read_slowly(socket: &mut impl std::io::Read, bytes: usize) -> usize {

@@ -29,6 +29,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use flow::limit::Permit;
+use flow::workers::PARSE;
 use wire::postgres::backend::{Status, put_ready_for_query};
 use wire::postgres::frame::{self, FrameError};
 use wire::postgres::frontend::tag;
@@ -291,36 +292,17 @@ impl Session {
         {
             return Err(End::Refused(refusal()));
         }
-        let max = self.front.settings().max_message.len();
-        let (len, way) = match round::cut(&self.inbox, max) {
-            Cut::More => return Ok(false),
-            Cut::Query(len) => (len, self.way_of_query(len)),
+        let (len, way) = match self.look() {
+            (Cut::Query(len) | Cut::Extended(len), Some(way)) => (len, way),
             // Its names may stand for something else once what came before it is answered.
-            Cut::Extended(len) if self.client.in_flight() > 0 && self.is_unsure(len) => {
+            (Cut::Query(_) | Cut::Extended(_), None) => {
                 self.settled().await;
                 return Ok(true);
             }
-            Cut::Extended(len) => (len, self.way_of_extended(len)),
-            Cut::Stream => (0, Way::Lease { read: false }),
-            Cut::Sync(len) => {
-                self.settled().await;
-                if !self.client.has_repeats() {
-                    self.say_ready();
-                    self.inbox.drain(..len);
-                }
-                return Ok(true);
-            }
-            Cut::Nothing(len) => {
-                self.inbox.drain(..len);
-                return Ok(true);
-            }
-            // What came before it is answered first.
-            Cut::Terminate | Cut::Garbage if self.client.in_flight() > 0 => {
-                self.settled().await;
-                return Ok(true);
-            }
-            Cut::Terminate => return Err(End::Terminated),
-            Cut::Garbage => return Err(self.garbage()),
+            (cut, _) => match self.step_over(cut).await? {
+                Some(more) => return Ok(more),
+                None => (0, Way::Lease { read: false }),
+            },
         };
         // In a transaction an error decides about what follows it.
         if let Way::Ride(plan) = &way
@@ -348,6 +330,41 @@ impl Session {
             Way::Listening(what) => Box::pin(self.change_listening(what, len)).await?,
         }
         Ok(true)
+    }
+
+    /// Cuts what stands at the start of the inbox, and says where it goes; `None` for what is no
+    /// round, and for one that is to be looked at again once all is answered.
+    fn look(&self) -> (Cut, Option<Way>) {
+        let _stage = self.front.worker.pulse.enter_sized(&PARSE, self.inbox.len());
+        let cut = round::cut(&self.inbox, self.front.settings().max_message.len());
+        let way = match cut {
+            Cut::Query(len) => Some(self.way_of_query(len)),
+            Cut::Extended(len) if self.client.in_flight() > 0 && self.is_unsure(len) => None,
+            Cut::Extended(len) => Some(self.way_of_extended(len)),
+            _ => None,
+        };
+        (cut, way)
+    }
+
+    /// Deals with what is no round: whether to go on at once; `None` where a server has to have it.
+    async fn step_over(&mut self, cut: Cut) -> Result<Option<bool>, End> {
+        match cut {
+            Cut::More => return Ok(Some(false)),
+            Cut::Query(_) | Cut::Extended(_) | Cut::Stream => return Ok(None),
+            Cut::Sync(len) => {
+                self.settled().await;
+                if !self.client.has_repeats() {
+                    self.say_ready();
+                    self.inbox.drain(..len);
+                }
+            }
+            Cut::Nothing(len) => drop(self.inbox.drain(..len)),
+            // What came before it is answered first.
+            Cut::Terminate | Cut::Garbage if self.client.in_flight() > 0 => self.settled().await,
+            Cut::Terminate => return Err(End::Terminated),
+            Cut::Garbage => return Err(self.garbage()),
+        }
+        Ok(Some(true))
     }
 
     fn is_unsure(&self, len: usize) -> bool {

@@ -1,5 +1,8 @@
 //! What a client sends, onto its server connection.
 
+use std::rc::Rc;
+
+use flow::workers::PARSE;
 use wire::postgres::backend::Status;
 use wire::postgres::frame::{self, Frame, FrameError, Header};
 use wire::postgres::frontend::{put_flush, put_terminate};
@@ -24,6 +27,8 @@ const ANSWERS_MAX: usize = 16 * 1024;
 impl Session {
     /// Puts what the client has sent onto the server connection, as far as it may go now.
     pub(super) fn feed(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
+        let front = Rc::clone(&self.front);
+        let _stage = front.worker.pulse.enter_sized(&PARSE, self.inbox.len());
         let inbox = std::mem::take(&mut self.inbox);
         relay.waits = false;
         let mut at = 0;
