@@ -88,8 +88,7 @@ impl PoolSettings {
 impl Settings {
     /// The pools by their names, each with all its settings and without pools below it.
     pub fn pools(&self) -> Vec<(String, Self)> {
-        let is_pool =
-            (self.pool.is_empty() && self.aof.is_none()) || !self.backend.is_empty();
+        let is_pool = (self.pool.is_empty() && self.aof.is_none()) || !self.backend.is_empty();
         let own = Self { pool: Vec::new(), aof: None, ..self.clone() };
         let own = is_pool.then(|| (MAIN.to_owned(), own));
         own.into_iter()
