@@ -82,11 +82,10 @@ impl Spent {
     pub fn since(&self, before: &Self) -> Health {
         let whole = (self.at - before.at).as_secs_f64().max(f64::MIN_POSITIVE);
         let share = |now: Duration, then| now.saturating_sub(then).as_secs_f64() / whole;
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         Health {
             busy: share(self.busy, before.busy),
             waited: share(self.waited, before.waited),
-            stolen: share(self.stolen, before.stolen) / cpus,
+            stolen: share(self.stolen, before.stolen),
         }
     }
 }
@@ -97,10 +96,13 @@ fn waited_in(schedstat: &str) -> Option<Duration> {
     Some(Duration::from_nanos(nanos))
 }
 
-/// The eighth number of `/proc/stat`'s first line: ticks of all CPUs (proc_stat(5)).
+/// The eighth number of `/proc/stat`'s first line (proc_stat(5)), which is ticks of all CPUs that
+/// have a line there: for each of them. Those that this program may run on can be fewer.
 fn stolen_in(stat: &str) -> Option<Duration> {
     let ticks: u64 = stat.lines().next()?.split_whitespace().nth(8)?.parse().ok()?;
-    Some(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+    let cpus = stat.lines().skip(1).take_while(|line| line.starts_with("cpu")).count().max(1);
+    let a_second = rustix::param::clock_ticks_per_second() as f64;
+    Some(Duration::from_secs_f64(ticks as f64 / a_second / cpus as f64))
 }
 
 #[cfg(test)]
@@ -116,6 +118,8 @@ mod tests {
         let tick = 1.0 / rustix::param::clock_ticks_per_second() as f64;
         let stolen = stolen_in("cpu  1 2 3 4 5 6 7 50 9 10\ncpu0 1\n").unwrap();
         assert!((stolen.as_secs_f64() - 50.0 * tick).abs() < 1e-9);
+        let of_two = stolen_in("cpu  1 2 3 4 5 6 7 50 9 10\ncpu0 1\ncpu1 1\nintr 5\n").unwrap();
+        assert!((of_two.as_secs_f64() - 25.0 * tick).abs() < 1e-9);
         assert_eq!(stolen_in("nothing"), None);
     }
 
