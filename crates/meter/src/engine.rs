@@ -27,7 +27,7 @@ use crate::verdict::{Doubt, Evidence, THRESHOLDS, doubts};
 use crate::window::Timeline;
 use crate::workload::Workload;
 use collector::Collector;
-pub use collector::Row;
+pub use collector::{Ended, Row};
 use thread::{Part, Said, Task};
 
 /// The most connections.
@@ -132,6 +132,8 @@ pub struct Outcome {
     pub results: Results,
     /// Whole windows in order.
     pub rows: Vec<Row>,
+    /// Of the results those that are in no row.
+    pub rest: Results,
     /// How sends were behind schedule.
     pub lateness: Lateness,
     /// From answers to sends, of a closed loop.
@@ -177,14 +179,14 @@ impl Outcome {
     }
 }
 
-/// Runs a plan. `make` makes each thread's workload; `each_second` hears of each window as it ends.
+/// Runs a plan. `make` makes each thread's workload; `each_window` hears of each as it ends.
 ///
 /// # Errors
 /// It could not be begun.
 pub fn run<W: Workload + 'static>(
     plan: &Plan,
     make: impl Fn(usize) -> W + Sync,
-    each_second: impl FnMut(&Row),
+    each_window: impl FnMut(&Ended),
 ) -> Result<Outcome, EngineError> {
     check(plan)?;
     let addresses = addresses(&plan.target)?;
@@ -208,7 +210,7 @@ pub fn run<W: Workload + 'static>(
             spawned.map_err(|error| EngineError::Injector(error.to_string()))?;
         }
         drop(say);
-        conduct(plan, starts, &said, each_second)
+        conduct(plan, starts, &said, each_window)
     })
 }
 
@@ -218,7 +220,7 @@ fn conduct(
     plan: &Plan,
     starts: Vec<oneshot::Sender<Timeline>>,
     said: &Receiver<Said>,
-    mut each_second: impl FnMut(&Row),
+    mut each_window: impl FnMut(&Ended),
 ) -> Result<Outcome, EngineError> {
     let mut connects = Times::new();
     for _ in 0..plan.threads {
@@ -238,15 +240,15 @@ fn conduct(
     for start in starts {
         let _ = start.send(timeline);
     }
-    let mut collector = Collector::new(plan.threads, timeline.whole_windows());
+    let mut collector = Collector::new(plan.threads, timeline.whole_windows(), timeline.wall);
     let (mut parts, mut aborted) = (Vec::new(), None);
     while let Ok(said) = said.recv() {
         match said {
             Said::Window(number, window) => {
-                for row in collector.add(number, &window) {
-                    each_second(&row);
+                for ended in collector.add(number, &window) {
+                    each_window(&ended);
                     if aborted.is_none() {
-                        aborted = missed(plan, &collector.results, row.number);
+                        aborted = missed(plan, &collector.results, ended.row.number);
                     }
                 }
             }
@@ -265,6 +267,7 @@ fn conduct(
         wall: timeline.wall,
         stopped: plan.stop.asked() > 0 && aborted.is_none(),
         aborted,
+        rest: collector.rest(),
         rows: collector.rows,
         results: collector.results,
         lateness: Lateness::default(),

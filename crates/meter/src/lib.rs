@@ -7,25 +7,30 @@
 //! The one path: an [`engine::Plan`] goes into [`engine::run`], which opens the connections, agrees
 //! on a [`window::Timeline`], and lets each thread send what a [`schedule`] makes due through a
 //! [`workload::Workload`]. What comes of it is recorded by [`recorder`] and [`lateness`], and
-//! judged by [`verdict`]; [`summary`] says it in words.
+//! judged by [`verdict`]; [`summary`] says it in words, and [`directory`] keeps all of it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
-//   summary: the outcome in words
+//   directory: the results of a run on disk
+//   summary: the outcome in words and in JSON
 //   engine: sends, and hears of answers
 //   http: a workload
 //   workload: what is sent
 //   gate, verdict: what of an outcome is demanded
 //   injector, lateness, little, failure: what is known besides
+//   hlog, machine: what results on disk are made of
 //   recorder, schedule, window
 
+pub mod directory;
 pub mod engine;
 pub mod failure;
 pub mod gate;
+pub mod hlog;
 pub mod http;
 pub mod injector;
 pub mod lateness;
 pub mod little;
+pub mod machine;
 pub mod recorder;
 pub mod schedule;
 pub mod summary;

@@ -6,7 +6,12 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 /// The longest time that is told apart.
-const LONGEST: u64 = 3_600_000_000_000;
+pub const LONGEST: u64 = 3_600_000_000_000;
+/// Digits of a time that are true.
+pub const DIGITS: u8 = 3;
+/// A histogram's counts are even in each half of so many (two digits more than its own), each half
+/// with twice the width of the one before.
+const HALF: usize = 1024;
 /// Operations that are told apart; all further ones are the last, `other`.
 pub const OPERATIONS_MAX: usize = 100;
 
@@ -28,7 +33,7 @@ impl Default for Times {
 impl Times {
     /// An empty one.
     pub fn new() -> Self {
-        let made = Histogram::new_with_bounds(1, LONGEST, 3);
+        let made = Histogram::new_with_bounds(1, LONGEST, DIGITS);
         #[allow(clippy::expect_used, reason = "the bounds are constants that a test tries")]
         Self(made.expect("the bounds are constants that fit"))
     }
@@ -47,6 +52,30 @@ impl Times {
     /// How many there are.
     pub fn count(&self) -> u64 {
         self.0.len()
+    }
+
+    /// The counts in the order of a histogram's array, up to the last that is not empty.
+    pub fn counts(&self) -> impl Iterator<Item = u64> {
+        let mut left = self.count();
+        self.0.iter_all().map_while(move |step| {
+            let count = step.count_at_value();
+            (left > 0).then(|| {
+                left -= count.min(left);
+                count
+            })
+        })
+    }
+
+    /// Counts so many at a place of a histogram's array; false where there is no such place, or it
+    /// is full.
+    pub fn note_at(&mut self, index: usize, count: u64) -> bool {
+        let (shift, below) = ((index / HALF).saturating_sub(1), index % HALF);
+        let within = if index < HALF { below } else { HALF + below };
+        let room = self.count().checked_add(count).is_some();
+        let shift = u32::try_from(shift).unwrap_or(u32::MAX);
+        let Some(value) = (within as u64).checked_shl(shift) else { return false };
+        let fits = room && value >> shift == within as u64;
+        fits && self.0.record_n(value, count).is_ok()
     }
 
     /// The time below which that share of all is, from 0 to 1.
@@ -83,6 +112,18 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Server => "server",
+            Self::Timeout => "timeout",
+            Self::Network => "network",
+            Self::Injector => "injector",
+            Self::Unsent => "unsent",
+        }
+    }
+
     /// All of them.
     pub const ALL: [Self; 6] =
         [Self::Succeeded, Self::Server, Self::Timeout, Self::Network, Self::Injector, Self::Unsent];
@@ -138,6 +179,17 @@ impl Results {
                 }
             }
         }
+    }
+
+    /// The latency and service times of each operation and kind that there is.
+    pub fn each(&self) -> impl Iterator<Item = (usize, Kind, &Times, &Times)> {
+        let kinds = self.operations.iter().enumerate().flat_map(|(operation, kinds)| {
+            Kind::ALL.iter().map(move |kind| (operation, *kind, &kinds[*kind as usize]))
+        });
+        kinds.filter_map(|(operation, kind, both)| {
+            let both = both.as_ref()?;
+            Some((operation, kind, &both.latency, &both.service))
+        })
     }
 
     /// How many results are of a kind.

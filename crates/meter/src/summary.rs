@@ -1,8 +1,10 @@
 //! What came of a run, in words for a terminal. No figure of a run that can't be believed stands
 //! without that word.
 
+mod json;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
+mod vegeta;
 
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
@@ -34,6 +36,11 @@ impl<'a> Summary<'a> {
         });
         let invalid = !outcome.doubts().is_empty() || outcome.measured.is_zero();
         Self { outcome, missed: missed.collect(), invalid }
+    }
+
+    /// All of it for people: these words, and the figures in vegeta's shape.
+    pub fn text(&self) -> String {
+        format!("{self}\n{}", vegeta::Table(self.outcome))
     }
 
     /// Whether its numbers can't be believed.

@@ -1,5 +1,7 @@
 //! `weir load`: loads a server and says what came of it.
 
+mod results;
+
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -16,6 +18,7 @@ use watch::units::Duration;
 
 use crate::exit::{BAD_NEWS, DONE, Failure, INVALID};
 use crate::words::count;
+use results::Results;
 
 /// What to send where, how fast, and what is required.
 #[derive(Debug, Args)]
@@ -28,6 +31,8 @@ pub struct Command {
     means: Means,
     #[command(flatten)]
     request: RequestOptions,
+    #[command(flatten)]
+    place: results::Place,
     /// What the run must reach, as 'p99<20ms', 'service p50<1ms', 'errors<0.1%' or 'rate>1900'; a
     /// miss is exit code 3. May be given several times
     #[arg(long, value_name = "DEMAND")]
@@ -112,20 +117,29 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<u8, Failure> {
     let workload = command.workload()?;
     let stop = Stop::default();
     let plan = command.plan(stop.clone())?;
+    let mut results = Results::create(command, command.place.path())?;
     stop_at_signals(stop)?;
     let shows = io::stderr().is_terminal();
     let outcome = engine::run(
         &plan,
         |_| workload.clone(),
-        |row| {
+        |ended| {
+            results.window(ended);
             if shows {
-                show(row);
+                show(&ended.row);
             }
         },
     );
-    let outcome = outcome.map_err(Failure::other)?;
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            results.discard();
+            return Err(Failure::other(error));
+        }
+    };
     let summary = Summary::new(&outcome, &command.require);
     write!(out, "{summary}")?;
+    writeln!(out, "{}", results.finish(&outcome, &summary))?;
     if summary.is_invalid() {
         return Ok(INVALID);
     }

@@ -1,7 +1,7 @@
 //! Windows of all threads become one row each, once all threads have ended them.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::recorder::{Kind, Measure, Results};
 
@@ -36,11 +36,25 @@ pub struct Row {
     pub max: Duration,
 }
 
+/// A window that all threads have ended.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// When the first window of the run began.
+    pub wall: SystemTime,
+    /// It, in a line.
+    pub row: Row,
+    /// What ended in it.
+    pub results: Results,
+}
+
 /// Adds windows up.
 #[derive(Debug)]
 pub struct Collector {
     threads: usize,
     whole: u64,
+    wall: SystemTime,
+    /// What ended behind the last whole window.
+    behind: Results,
     open: BTreeMap<u64, (usize, Window)>,
     /// All that has come, of windows that are open, too.
     pub results: Results,
@@ -49,32 +63,46 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Of so many threads; `whole` windows are whole, and what comes behind makes no row.
-    pub fn new(threads: usize, whole: u64) -> Self {
-        let (open, rows) = (BTreeMap::new(), Vec::new());
-        Self { threads, whole, open, results: Results::default(), rows }
+    /// Of so many threads; `whole` windows are whole, of which the first begins at `wall`, and what
+    /// comes behind makes no row.
+    pub fn new(threads: usize, whole: u64, wall: SystemTime) -> Self {
+        let (open, rows, results) = (BTreeMap::new(), Vec::new(), Results::default());
+        Self { threads, whole, wall, behind: Results::default(), open, results, rows }
+    }
+
+    /// What is in no row: it ended behind the last whole window, or in one that not all threads
+    /// have ended, because somebody stopped the run.
+    pub fn rest(&self) -> Results {
+        let mut rest = self.behind.clone();
+        for (_, window) in self.open.values() {
+            rest.add(&window.results);
+        }
+        rest
     }
 
     /// Takes a thread's window; gives those that are whole now.
-    pub fn add(&mut self, number: u64, window: &Window) -> Vec<Row> {
+    pub fn add(&mut self, number: u64, window: &Window) -> Vec<Ended> {
         self.results.add(&window.results);
         if number >= self.whole {
+            self.behind.add(&window.results);
             return Vec::new();
         }
         let (threads, sum) = self.open.entry(number).or_default();
         *threads += 1;
         sum.sent += window.sent;
         sum.results.add(&window.results);
-        let mut rows = Vec::new();
+        let mut ended = Vec::new();
         while let Some(first) = self.open.first_entry() {
             if first.get().0 < self.threads {
                 break;
             }
             let (number, (_, window)) = first.remove_entry();
-            rows.push(row(number, &window));
+            let (wall, row) = (self.wall, row(number, &window));
+            ended.push(Ended { wall, row, results: window.results });
         }
-        self.rows.extend(rows.iter().take(ROWS_MAX.saturating_sub(self.rows.len())));
-        rows
+        let kept = ended.iter().map(|ended| ended.row);
+        self.rows.extend(kept.take(ROWS_MAX.saturating_sub(self.rows.len())));
+        ended
     }
 }
 
@@ -95,7 +123,7 @@ fn row(number: u64, window: &Window) -> Row {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
 
     use super::{Collector, Window};
     use crate::recorder::{Kind, Results};
@@ -111,14 +139,17 @@ mod tests {
 
     #[test]
     fn a_row_comes_when_all_threads_have_ended_its_window() {
-        let mut collector = Collector::new(2, 2);
+        let mut collector = Collector::new(2, 2, SystemTime::UNIX_EPOCH);
         assert!(collector.add(0, &window(1)).is_empty());
         assert!(collector.add(1, &window(2)).is_empty());
-        let rows = collector.add(0, &window(3));
-        assert_eq!(rows.iter().map(|row| (row.number, row.ended)).collect::<Vec<_>>(), [(0, 4)]);
-        assert_eq!(collector.add(1, &window(0))[0].ended, 2);
+        assert_eq!(collector.rest().total(), 3);
+        let ended = collector.add(0, &window(3));
+        let ended: Vec<_> = ended.iter().map(|ended| (ended.row.number, ended.row.ended)).collect();
+        assert_eq!(ended, [(0, 4)]);
+        assert_eq!(collector.add(1, &window(0))[0].row.ended, 2);
         // What ends behind the last whole window counts, and makes no row.
         assert!(collector.add(2, &window(5)).is_empty());
         assert_eq!((collector.rows.len(), collector.results.total()), (2, 11));
+        assert_eq!(collector.rest().total(), 5);
     }
 }

@@ -8,6 +8,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 /// The longest URL.
 const LEN_MAX: usize = 8192;
 
+/// What names of secrets have in them.
+const SECRET_NAMES: [&str; 7] = ["auth", "cred", "key", "pass", "secret", "sig", "token"];
+
 /// A URL of HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
@@ -45,6 +48,22 @@ impl Url {
     /// What is asked of the server: the path with the query.
     pub fn target(&self) -> &str {
         &self.target
+    }
+
+    /// It without a name and password, and without what is secret in its query: the values of
+    /// parameters that are named as secrets are, and of those that speak of a password.
+    pub fn without_secrets(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        let host =
+            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let (path, query) = match self.target.split_once('?') {
+            None => (&*self.target, String::new()),
+            Some((path, query)) => {
+                let shown = query.split('&').map(without_secret).collect::<Vec<_>>().join("&");
+                (path, format!("?{shown}"))
+            }
+        };
+        format!("{scheme}://{host}:{}{path}{query}", self.port)
     }
 
     /// What `Host` says.
@@ -107,6 +126,17 @@ impl FromStr for Url {
         let target = format!("{slash}{target}");
         Ok(Self { tls, credentials, host: host.to_owned(), port, target })
     }
+}
+
+/// A parameter of a query as it may be shown.
+fn without_secret(parameter: &str) -> String {
+    let Some((name, value)) = parameter.split_once('=') else { return parameter.to_owned() };
+    let (lower, spoken) = (name.to_ascii_lowercase(), value.to_ascii_lowercase());
+    let is_secret = lower == "p"
+        || lower.contains('%')
+        || SECRET_NAMES.iter().any(|part| lower.contains(part))
+        || spoken.contains("pass");
+    if is_secret { format!("{name}=...") } else { parameter.to_owned() }
 }
 
 /// A URL as it may be shown.

@@ -10,7 +10,7 @@ use crate::recorder::{Kind, Results, Times};
 
 const US: Duration = Duration::from_micros(1);
 
-fn outcome() -> Outcome {
+pub(crate) fn outcome() -> Outcome {
     let (mut results, mut connects) = (Results::default(), Times::new());
     for number in 1..=1000 {
         results.note(0, Kind::Succeeded, number * US, number * US * 9 / 10);
@@ -23,6 +23,7 @@ fn outcome() -> Outcome {
         wall: SystemTime::UNIX_EPOCH,
         results,
         rows: Vec::new(),
+        rest: Results::default(),
         lateness: Lateness { sends: 1000, ..Lateness::default() },
         turnaround: Times::new(),
         occupancy: Occupancy::default(),
@@ -84,4 +85,38 @@ fn a_server_that_did_not_keep_up_is_a_finding_of_a_valid_run() {
     let said = Summary::new(&outcome, &[]).to_string();
     assert!(said.starts_with("VALID  The server did not keep up: 1,001"), "{said}");
     assert!(said.contains("1 waited for a connection (p50 7.00 ms, max 7.0"), "{said}");
+}
+
+#[test]
+fn figures_are_there_in_the_shape_of_vegeta_behind_the_verdict() {
+    let outcome = outcome();
+    let text = Summary::new(&outcome, &[]).text();
+    let golden = "
+Requests      [total, rate, throughput]         1000, 100.00, 100.00
+Duration      [attack]                          10s
+Latencies     [min, mean, 50, 90, 95, 99, max]  1.000µs, 500.504µs, 500.223µs, 900.095µs, \
+950.271µs, 990.207µs, 1.000ms
+Success       [ratio]                           100.00%
+Error Set:
+";
+    assert!(text.starts_with("VALID  "), "{text}");
+    assert!(text.ends_with(golden), "{text}");
+}
+
+#[test]
+fn programs_are_told_all_that_people_are() {
+    let mut outcome = outcome();
+    outcome.lateness.late = 300;
+    outcome.errors.note(Owner::Network, "refused");
+    outcome.results.note(0, Kind::Network, US, US);
+    let gates = ["p50<1us".parse().unwrap()];
+    let told = Summary::new(&outcome, &gates).json();
+    assert_eq!((&told["verdict"], &told["failed"]), (&"INVALID".into(), &1.into()));
+    assert!(told["because"][0]["cause"].as_str().unwrap().contains("300 of 1000"));
+    assert_eq!(told["missed"][0]["demand"], "p50<1us");
+    assert_eq!(told["kinds"]["network"]["count"], 1);
+    assert_eq!(told["errors"][0]["owner"], "network");
+    assert_eq!(told["operations"].as_array().unwrap().len(), 2);
+    // Of no times there are no percentiles.
+    assert_eq!(told["injector"]["turnaround"], serde_json::json!({ "count": 0 }));
 }

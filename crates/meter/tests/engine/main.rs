@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use flow::dial::{Address, Target};
-use meter::engine::{EngineError, Outcome, Pace, Plan, Row, Stop, run};
+use meter::engine::{Ended, EngineError, Outcome, Pace, Plan, Stop, run};
 use meter::http::{Http, Request};
 use meter::recorder::{Kind, Measure};
 use meter::schedule::{Arrivals, Schedule, Segment};
@@ -47,7 +47,7 @@ fn http() -> Http {
 }
 
 fn load(plan: &Plan) -> Outcome {
-    run(plan, |_| http(), |_: &Row| {}).unwrap()
+    run(plan, |_| http(), |_: &Ended| {}).unwrap()
 }
 
 #[test]

@@ -1,0 +1,367 @@
+//! The results of a run, in a directory of its own. Each window is written as it ends, so that of a
+//! run that is killed all is there up to its last window; the report says until its end that the
+//! run has none. A disk that is full ends the writing, and never the run.
+
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::engine::{Ended, Outcome};
+use crate::hlog;
+use crate::machine;
+use crate::recorder::{Kind, Measure, Results};
+use crate::summary::Summary;
+use crate::window::WINDOW;
+
+/// What was run, and where.
+pub const RUN: &str = "run.json";
+/// Every histogram of every window.
+pub const LOG: &str = "windows.hlog";
+/// A line for each window.
+pub const ROWS: &str = "windows.csv";
+/// The result for people.
+pub const TEXT: &str = "report.txt";
+/// The result for programs.
+pub const JSON: &str = "report.json";
+
+const COLUMNS: &str = "second,sent,ended,failed,p50_ns,p99_ns,max_ns\n";
+const UNFINISHED: &str = "UNFINISHED  This run has not ended, or was killed: there is no verdict \
+                          on it. Every window up to the last one that is in windows.hlog and \
+                          windows.csv is whole.\n";
+
+/// Results can't be written.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// There is something in the directory already.
+    #[error("{0} holds something already: name another directory with --out")]
+    Taken(PathBuf),
+    /// The disk refuses.
+    #[error("can't write results to {path}: {source}")]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A file that only ever holds whole pieces.
+#[derive(Debug)]
+struct Pieces {
+    path: PathBuf,
+    file: File,
+    len: u64,
+}
+
+impl Pieces {
+    fn create(path: PathBuf) -> Result<Self, DirectoryError> {
+        match File::create(&path) {
+            Ok(file) => Ok(Self { path, file, len: 0 }),
+            Err(source) => Err(DirectoryError::Io { path, source }),
+        }
+    }
+
+    /// What does not fit whole is taken back.
+    fn append(&mut self, piece: &str) -> Result<(), DirectoryError> {
+        if let Err(source) = self.file.write_all(piece.as_bytes()) {
+            let _ = self.file.set_len(self.len);
+            let _ = self.file.seek(SeekFrom::Start(self.len));
+            return Err(DirectoryError::Io { path: self.path.clone(), source });
+        }
+        self.len += piece.len() as u64;
+        Ok(())
+    }
+}
+
+/// The directory of one run.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    log: Pieces,
+    rows: Pieces,
+    begun: bool,
+    /// Windows are no longer written.
+    full: bool,
+}
+
+impl Directory {
+    /// Makes it, with all that is above it, and says in it what is run; nothing that is secret may
+    /// be in `run`.
+    ///
+    /// # Errors
+    /// It can't be written, or holds something already.
+    pub fn create(path: &Path, run: &Value) -> Result<Self, DirectoryError> {
+        let failed = |source| DirectoryError::Io { path: path.to_owned(), source };
+        fs::create_dir_all(path).map_err(failed)?;
+        if fs::read_dir(path).map_err(failed)?.next().is_some() {
+            return Err(DirectoryError::Taken(path.to_owned()));
+        }
+        let about = json!({ "run": run, "machine": machine::describe() });
+        write(&path.join(RUN), &pretty(&about))?;
+        write(&path.join(TEXT), UNFINISHED)?;
+        write(&path.join(JSON), &pretty(&json!({ "verdict": "UNFINISHED" })))?;
+        let (log, rows) = (Pieces::create(path.join(LOG))?, Pieces::create(path.join(ROWS))?);
+        Ok(Self { path: path.to_owned(), log, rows, begun: false, full: false })
+    }
+
+    /// Writes a window.
+    ///
+    /// # Errors
+    /// The disk refuses. That is told once; no further windows are written.
+    pub fn window(&mut self, ended: &Ended) -> Result<(), DirectoryError> {
+        if self.full {
+            return Ok(());
+        }
+        let written = self.try_window(ended);
+        self.full = written.is_err();
+        written
+    }
+
+    fn try_window(&mut self, ended: &Ended) -> Result<(), DirectoryError> {
+        let row = &ended.row;
+        let start = WINDOW * u32::try_from(row.number).unwrap_or(u32::MAX);
+        if !self.begun {
+            self.begun = true;
+            self.log.append(&hlog::head(ended.wall, &[]))?;
+            self.rows.append(COLUMNS)?;
+        }
+        self.log.append(&lines(start, WINDOW, &ended.results))?;
+        let (p50, p99, max) = (row.p50.as_nanos(), row.p99.as_nanos(), row.max.as_nanos());
+        let counts = format!("{},{},{},{}", row.number, row.sent, row.ended, row.failed);
+        self.rows.append(&format!("{counts},{p50},{p99},{max}\n"))
+    }
+
+    /// Writes what ended behind the last whole window, and the report.
+    ///
+    /// # Errors
+    /// The disk refuses. What it took before is there.
+    pub fn finish(
+        mut self,
+        outcome: &Outcome,
+        summary: &Summary<'_>,
+    ) -> Result<(), DirectoryError> {
+        let rest = if self.full { Ok(()) } else { self.rest(outcome) };
+        replace(&self.path.join(TEXT), &summary.text())?;
+        replace(&self.path.join(JSON), &pretty(&summary.json()))?;
+        rest
+    }
+
+    /// Takes all back, of a run that could not be begun.
+    pub fn discard(self) {
+        for name in [RUN, LOG, ROWS, TEXT, JSON] {
+            let _ = fs::remove_file(self.path.join(name));
+        }
+        let _ = fs::remove_dir(&self.path);
+    }
+
+    fn rest(&mut self, outcome: &Outcome) -> Result<(), DirectoryError> {
+        if !self.begun {
+            self.begun = true;
+            self.log.append(&hlog::head(outcome.wall, &[]))?;
+            self.rows.append(COLUMNS)?;
+        }
+        if outcome.rest.total() == 0 {
+            return Ok(());
+        }
+        let start = WINDOW * u32::try_from(outcome.rows.len()).unwrap_or(u32::MAX);
+        let length = outcome.measured.saturating_sub(start);
+        self.log.append(&lines(start, length, &outcome.rest))
+    }
+}
+
+/// All histograms of a window. That without a tag is the latency of all results, which is what
+/// tools show that know no tags.
+fn lines(start: Duration, length: Duration, results: &Results) -> String {
+    let mut out = String::new();
+    hlog::line(&mut out, None, start, length, &results.times(Measure::Latency, None));
+    for (operation, kind, latency, service) in results.each() {
+        for (times, measure) in [(latency, "latency"), (service, "service")] {
+            if times.count() > 0 {
+                let tag = format!("{operation}.{}.{measure}", kind.name());
+                hlog::line(&mut out, Some(&tag), start, length, times);
+            }
+        }
+    }
+    out
+}
+
+/// What a tag says: operation, kind, and whether it is the latency.
+pub fn tag(text: &str) -> Option<(usize, Kind, Measure)> {
+    let mut parts = text.split('.');
+    let operation = parts.next()?.parse().ok()?;
+    let name = parts.next()?;
+    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name)?;
+    let measure = match (parts.next()?, parts.next()) {
+        ("latency", None) => Measure::Latency,
+        ("service", None) => Measure::Service,
+        _ => return None,
+    };
+    Some((operation, kind, measure))
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{value:#}\n")
+}
+
+fn write(path: &Path, text: &str) -> Result<(), DirectoryError> {
+    let failed = |source| DirectoryError::Io { path: path.to_owned(), source };
+    fs::write(path, text).map_err(failed)
+}
+
+/// There is the old text or the new one at any moment.
+fn replace(path: &Path, text: &str) -> Result<(), DirectoryError> {
+    let beside = path.with_extension("new");
+    let failed = |source| DirectoryError::Io { path: path.to_owned(), source };
+    let done = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
+    if done.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    done.map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::time::Duration;
+
+    use serde_json::{Value, json};
+    use tempfile::TempDir;
+
+    use super::{Directory, DirectoryError, JSON, LOG, ROWS, RUN, TEXT, tag};
+    use crate::engine::{Ended, Outcome, Row};
+    use crate::hlog;
+    use crate::recorder::{Kind, Measure, Results, Times};
+    use crate::summary::Summary;
+    use crate::summary::tests::outcome;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn ended(number: u64) -> Ended {
+        let mut results = Results::default();
+        for took in 1..=10 {
+            results.note(0, Kind::Succeeded, took * 3 * MS, took * MS);
+        }
+        results.note(1, Kind::Server, 40 * MS, 40 * MS);
+        let latency = results.times(Measure::Latency, None);
+        let (p50, p99) = (latency.quantile(0.5), latency.quantile(0.99));
+        let row = Row { number, sent: 12, ended: 11, failed: 1, p50, p99, max: latency.max() };
+        Ended { wall: std::time::SystemTime::UNIX_EPOCH, row, results }
+    }
+
+    fn begun() -> (TempDir, Directory) {
+        let place = tempfile::tempdir().unwrap();
+        let directory =
+            Directory::create(&place.path().join("a/b"), &json!({ "rate": 7 })).unwrap();
+        (place, directory)
+    }
+
+    fn file(place: &TempDir, name: &str) -> String {
+        fs::read_to_string(place.path().join("a/b").join(name)).unwrap()
+    }
+
+    #[test]
+    fn a_run_that_was_killed_is_whole_up_to_its_last_window_and_says_so() {
+        let (place, mut directory) = begun();
+        directory.window(&ended(0)).unwrap();
+        directory.window(&ended(1)).unwrap();
+        drop(directory);
+        assert!(
+            file(&place, TEXT).starts_with("UNFINISHED  This run has not ended, or was killed")
+        );
+        let report: Value = serde_json::from_str(&file(&place, JSON)).unwrap();
+        assert_eq!(report["verdict"], "UNFINISHED");
+        let rows = file(&place, ROWS);
+        let rows: Vec<_> = rows.lines().collect();
+        assert_eq!(rows.len(), 3);
+        assert!(rows[0].starts_with("second,sent") && rows[2].starts_with("1,12,11,1,"));
+        let log = file(&place, LOG);
+        let lines = hlog::read(&log).unwrap();
+        let last = lines.iter().rfind(|line| line.tag.is_none()).unwrap();
+        assert_eq!((last.start, last.times.count()), (1000 * MS, 11));
+        let about: Value = serde_json::from_str(&file(&place, RUN)).unwrap();
+        assert_eq!(about["run"]["rate"], 7);
+    }
+
+    #[test]
+    fn all_results_of_a_run_are_in_its_log_once() {
+        let (place, mut directory) = begun();
+        let mut whole = Outcome { results: Results::default(), ..outcome() };
+        for number in 0..2 {
+            let ended = ended(number);
+            whole.results.add(&ended.results);
+            whole.rows.push(ended.row);
+            directory.window(&ended).unwrap();
+        }
+        whole.rest.note(0, Kind::Unsent, 900 * MS, Duration::ZERO);
+        whole.results.add(&whole.rest.clone());
+        directory.finish(&whole, &Summary::new(&whole, &[])).unwrap();
+        let log = file(&place, LOG);
+        let (mut all, mut tagged) = (Times::new(), Results::default());
+        for line in hlog::read(&log).unwrap() {
+            match line.tag.map(|text| tag(text).unwrap()) {
+                None => all.add(&line.times),
+                Some((at, kind, Measure::Latency)) => {
+                    for _ in 0..line.times.count() {
+                        tagged.note(at, kind, MS, MS);
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        let told = whole.results.times(Measure::Latency, None);
+        assert_eq!((all.count(), tagged.total(), tagged.failed()), (23, 23, 3));
+        for share in [0.1, 0.5, 0.9, 1.0] {
+            assert_eq!(all.quantile(share), told.quantile(share));
+        }
+        let report: Value = serde_json::from_str(&file(&place, JSON)).unwrap();
+        assert_eq!(
+            (report["verdict"].as_str(), report["requests"].as_u64()),
+            (Some("VALID"), Some(23))
+        );
+        assert_eq!(report["windows"].as_array().map(Vec::len), Some(2));
+        assert!(file(&place, TEXT).starts_with("VALID  The server did not keep up: 23 requests"));
+    }
+
+    #[test]
+    fn a_full_disk_is_told_once_and_leaves_whole_pieces() {
+        let (place, mut directory) = begun();
+        directory.window(&ended(0)).unwrap();
+        let whole = file(&place, LOG);
+        directory.rows.file = File::options().write(true).open("/dev/full").unwrap();
+        let error = directory.window(&ended(1)).unwrap_err().to_string();
+        assert!(error.contains("can't write results to") && error.contains(ROWS), "{error}");
+        assert!(directory.window(&ended(2)).is_ok());
+        assert!(file(&place, LOG).starts_with(&whole));
+        assert_eq!(file(&place, ROWS).lines().count(), 2);
+        // The report may find room again.
+        let of = outcome();
+        directory.finish(&of, &Summary::new(&of, &[])).unwrap();
+        assert!(file(&place, TEXT).starts_with("VALID"));
+    }
+
+    #[test]
+    fn a_directory_that_holds_something_is_refused_and_one_of_no_run_goes() {
+        let (place, directory) = begun();
+        let path = place.path().join("a/b");
+        let refused = Directory::create(&path, &json!({}));
+        assert!(matches!(refused, Err(DirectoryError::Taken(_))));
+        directory.discard();
+        assert!(!path.exists());
+        let file = place.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(matches!(Directory::create(&file, &json!({})), Err(DirectoryError::Io { .. })));
+    }
+
+    #[test]
+    fn tags_say_operation_kind_and_measure() {
+        assert_eq!(tag("3.timeout.service"), Some((3, Kind::Timeout, Measure::Service)));
+        for text in
+            ["", "x.timeout.service", "3.lost.service", "3.timeout.x", "3.timeout.service.x"]
+        {
+            assert_eq!(tag(text), None);
+        }
+    }
+}

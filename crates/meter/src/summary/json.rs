@@ -1,0 +1,161 @@
+//! What came of a run, for programs. Times are nanoseconds, shares are from 0 to 1.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Map, Value, json};
+
+use super::Summary;
+use crate::engine::{Outcome, Row};
+use crate::recorder::{Kind, Measure, Times, nanoseconds};
+use crate::verdict::{Doubt, THRESHOLDS};
+
+/// What the document is; another one has another number.
+const SCHEMA: u32 = 1;
+/// Different errors that are named.
+const ERRORS_MAX: usize = 1000;
+const SHARES: [(&str, f64); 6] =
+    [("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
+
+impl Summary<'_> {
+    /// All of it for programs.
+    pub fn json(&self) -> Value {
+        let of = self.outcome;
+        let missed = self.missed.iter().map(|(gate, found)| demand(gate, found));
+        let aborted = of.aborted.as_ref().map(|(gate, found)| demand(gate, found));
+        let doubts: Vec<Value> = of.doubts().iter().map(doubt).collect();
+        json!({
+            "schema": SCHEMA,
+            "verdict": if self.invalid { "INVALID" } else { "VALID" },
+            "because": doubts,
+            "missed": missed.collect::<Vec<_>>(),
+            "aborted": aborted,
+            "stopped": of.stopped,
+            "loop": if of.closed { "closed" } else { "open" },
+            "began": since_epoch(of.wall),
+            "measured_ns": nanoseconds(of.measured),
+            "connections": of.connections,
+            "requests": of.results.total(),
+            "failed": of.results.failed(),
+            "answered_per_second": answered(of),
+            "latency": times(&of.results.times(Measure::Latency, None)),
+            "service": times(&of.results.times(Measure::Service, None)),
+            "kinds": kinds(of),
+            "operations": operations(of),
+            "errors": errors(of),
+            "injector": injector(of),
+            "connect": times(&of.connects),
+            "reconnects": of.reconnects,
+            "warm_up": {
+                "duration_ns": nanoseconds(of.warm_up.duration),
+                "requests": of.warm_up.requests,
+                "failed": of.warm_up.failed,
+            },
+            "thresholds": thresholds(),
+            "windows": of.rows.iter().map(row).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn demand(gate: &crate::gate::Gate, found: &str) -> Value {
+    json!({ "demand": gate.to_string(), "found": found })
+}
+
+fn doubt(doubt: &Doubt) -> Value {
+    json!({ "cause": doubt.cause, "remedy": doubt.remedy })
+}
+
+fn since_epoch(wall: SystemTime) -> f64 {
+    wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+fn answered(of: &Outcome) -> f64 {
+    let succeeded = of.results.count(Kind::Succeeded) as f64;
+    succeeded / of.measured.as_secs_f64().max(f64::MIN_POSITIVE)
+}
+
+/// Of no times nothing is said but that there are none.
+fn times(times: &Times) -> Value {
+    let mut all = Map::new();
+    all.insert("count".to_owned(), times.count().into());
+    if times.count() > 0 {
+        let mut put = |name: &str, span: Duration| {
+            all.insert(format!("{name}_ns"), nanoseconds(span).into());
+        };
+        put("min", times.quantile(0.0));
+        put("mean", times.mean());
+        SHARES.iter().for_each(|(name, share)| put(name, times.quantile(*share)));
+        put("max", times.max());
+    }
+    Value::Object(all)
+}
+
+fn kinds(of: &Outcome) -> Value {
+    let named = Kind::ALL.into_iter().filter(|kind| of.results.count(*kind) > 0).map(|kind| {
+        let latency = times(&of.results.times(Measure::Latency, Some(kind)));
+        (kind.name().to_owned(), latency)
+    });
+    Value::Object(named.collect())
+}
+
+fn operations(of: &Outcome) -> Value {
+    let each = of.results.each().map(|(operation, kind, latency, service)| {
+        json!({
+            "operation": operation,
+            "kind": kind.name(),
+            "latency": times(latency),
+            "service": times(service),
+        })
+    });
+    Value::Array(each.collect())
+}
+
+fn errors(of: &Outcome) -> Value {
+    let each = of.errors.commonest(ERRORS_MAX).into_iter();
+    let each = each.map(|(owner, words, count)| {
+        json!({ "owner": owner.to_string(), "words": words, "count": count })
+    });
+    Value::Array(each.collect())
+}
+
+fn injector(of: &Outcome) -> Value {
+    json!({
+        "busy": of.health.busy,
+        "waited_for_cpu": of.health.waited,
+        "stolen": of.health.stolen,
+        "sends": of.lateness.sends,
+        "late": of.lateness.late,
+        "lateness": times(&of.lateness.times),
+        "blocked": of.lateness.blocked,
+        "waits": times(&of.lateness.waits),
+        "turnaround": times(&of.turnaround),
+        "little_connections": of.closed.then(|| of.occupancy.connections(of.measured)),
+    })
+}
+
+fn thresholds() -> Value {
+    let of = THRESHOLDS;
+    json!({
+        "late_share": of.late_share,
+        "late_min": of.late_min,
+        "lateness_share": of.lateness_share,
+        "lateness_min_ns": nanoseconds(of.lateness_min),
+        "busy_open": of.busy_open,
+        "busy_closed": of.busy_closed,
+        "turnaround_share": of.turnaround_share,
+        "turnaround_min_ns": nanoseconds(of.turnaround_min),
+        "waiting": of.waiting,
+        "little": of.little,
+    })
+}
+
+fn row(row: &Row) -> Value {
+    json!({
+        "second": row.number,
+        "sent": row.sent,
+        "ended": row.ended,
+        "failed": row.failed,
+        "p50_ns": nanoseconds(row.p50),
+        "p99_ns": nanoseconds(row.p99),
+        "max_ns": nanoseconds(row.max),
+    })
+}

@@ -1,0 +1,207 @@
+//! The directory that a run's results are in, and what is said of the run there: nothing secret.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use meter::directory::{Directory, DirectoryError, TEXT};
+use meter::engine::{Ended, Outcome};
+use meter::schedule::Segment;
+use meter::summary::Summary;
+use serde_json::{Value, json};
+
+use super::Command;
+use crate::exit::Failure;
+
+/// Where directories are that nobody named.
+const USUAL: &str = "weir-load";
+/// Runs that may begin within one second in one place.
+const SAME_SECOND_MAX: u32 = 100;
+/// Headers whose values are no secrets; those of all others are not written down.
+const OPEN_HEADERS: [&str; 7] = [
+    "accept",
+    "accept-encoding",
+    "cache-control",
+    "connection",
+    "content-encoding",
+    "content-type",
+    "host",
+];
+
+/// Where results are kept.
+#[derive(Debug, Args)]
+pub struct Place {
+    /// The directory for the results, a new or empty one [default: weir-load/DATE-TIME, in UTC]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+impl Place {
+    /// The directory for what is run now.
+    pub fn path(&self) -> PathBuf {
+        if let Some(path) = &self.out {
+            return path.clone();
+        }
+        let usual = Path::new(USUAL).join(date_time(SystemTime::now()));
+        let numbered = (1..SAME_SECOND_MAX).map(|number| {
+            let mut path = usual.clone();
+            if number > 1 {
+                path.as_mut_os_string().push(format!("-{number}"));
+            }
+            path
+        });
+        { numbered }.find(|path| !path.exists()).unwrap_or(usual)
+    }
+}
+
+/// The results of a run as they come.
+pub struct Results {
+    path: PathBuf,
+    directory: Directory,
+    /// The disk refused something, which has been said.
+    torn: bool,
+}
+
+impl Results {
+    /// Makes the directory, before anything is sent.
+    pub fn create(command: &Command, path: PathBuf) -> Result<Self, Failure> {
+        let created = Directory::create(&path, &describe(command));
+        let directory = created.map_err(|error| match error {
+            DirectoryError::Taken(_) => Failure::other(error),
+            DirectoryError::Io { .. } => {
+                Failure::other(format!("{error}; name another directory with --out"))
+            }
+        })?;
+        Ok(Self { path, directory, torn: false })
+    }
+
+    /// Keeps a window.
+    pub fn window(&mut self, ended: &Ended) {
+        if let Err(error) = self.directory.window(ended) {
+            self.torn = true;
+            say(&format!("{error}; the run goes on, and no further windows are kept"));
+        }
+    }
+
+    /// Takes the directory away again: the run could not be begun.
+    pub fn discard(self) {
+        self.directory.discard();
+        // The usual one above it goes where this was all that it held.
+        if self.path.parent() == Some(Path::new(USUAL)) {
+            let _ = std::fs::remove_dir(USUAL);
+        }
+    }
+
+    /// Keeps the report; says where it is.
+    pub fn finish(self, outcome: &Outcome, summary: &Summary<'_>) -> String {
+        let report = self.path.join(TEXT);
+        match self.directory.finish(outcome, summary) {
+            Err(error) => format!("report: {}, in part: {error}", report.display()),
+            Ok(()) if self.torn => {
+                format!("report: {}, without the windows that found no room", report.display())
+            }
+            Ok(()) => format!("report: {}", report.display()),
+        }
+    }
+}
+
+/// A terminal that is gone ends no run.
+fn say(words: &str) {
+    let _ = writeln!(io::stderr(), "{words}");
+}
+
+/// `2026-11-23-185050`.
+fn date_time(now: SystemTime) -> String {
+    let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let nanos = i64::try_from(seconds).unwrap_or_default().saturating_mul(1_000_000_000);
+    wire::influxql::rfc3339_short(nanos).replace(':', "").replace('T', "-").replace('Z', "")
+}
+
+/// The run as it is run, without what is secret.
+fn describe(command: &Command) -> Value {
+    let Command { url, speed, means, request, require, abort, .. } = command;
+    let headers = request.header.iter().map(|(name, value)| {
+        let is_open = OPEN_HEADERS.iter().any(|open| name.eq_ignore_ascii_case(open));
+        format!("{name}: {}", if is_open { value } else { "..." })
+    });
+    let words =
+        |gates: &[meter::gate::Gate]| gates.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let pace = if speed.closed {
+        json!({ "closed": true, "duration": speed.duration.to_string() })
+    } else if speed.steps.is_empty() {
+        let (rate, ramp_to) = (speed.rate, speed.ramp_to);
+        json!({ "rate": rate, "ramp_to": ramp_to, "duration": speed.duration.to_string() })
+    } else {
+        json!({ "steps": speed.steps.iter().map(step).collect::<Vec<_>>() })
+    };
+    json!({
+        "program": concat!("weir ", env!("CARGO_PKG_VERSION")),
+        "url": url.without_secrets(),
+        "method": request.method,
+        "headers": headers.collect::<Vec<_>>(),
+        "body_bytes": (!request.body.starts_with('@')).then_some(request.body.len()),
+        "body_file": request.body.strip_prefix('@'),
+        "pace": pace,
+        "poisson_seed": speed.poisson.then_some(speed.seed),
+        "warm_up": speed.warmup.to_string(),
+        "connections": means.connections,
+        "threads": means.threads,
+        "timeout": means.timeout.to_string(),
+        "require": words(require),
+        "abort": words(abort),
+    })
+}
+
+fn step(segment: &Segment) -> String {
+    format!("{}:{:?}", segment.from, segment.duration)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use clap::Parser;
+
+    use super::{date_time, describe};
+    use crate::load::Command;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        command: Command,
+    }
+
+    #[test]
+    fn a_directory_is_named_by_when_its_run_began() {
+        assert_eq!(
+            date_time(UNIX_EPOCH + Duration::from_millis(1_763_923_850_999)),
+            "2025-11-23-185050"
+        );
+    }
+
+    #[test]
+    fn a_run_is_kept_without_its_secrets() {
+        let words = [
+            "load",
+            "http://ann:hush@h/write?db=d&p=hush&api_token=hush",
+            "-H",
+            "Authorization: hush",
+            "-H",
+            "Content-Type: text/plain",
+            "--body",
+            "hush",
+            "--steps",
+            "5:1s,9:2s",
+        ];
+        let kept = describe(&Line::try_parse_from(words).unwrap().command);
+        let text = kept.to_string();
+        assert!(!text.contains("hush"), "{text}");
+        assert_eq!(kept["url"], "http://h:80/write?db=d&p=...&api_token=...");
+        assert_eq!(kept["headers"][1], "Content-Type: text/plain");
+        assert_eq!(
+            (kept["body_bytes"].as_u64(), &kept["pace"]["steps"][1]),
+            (Some(4), &"9:2s".into())
+        );
+    }
+}
