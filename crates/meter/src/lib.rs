@@ -13,6 +13,7 @@
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   directory: the results of a run on disk
 //   summary: the outcome in words and in JSON
+//   limit: the search for the highest rate that holds
 //   engine: sends, and hears of answers
 //   http: a workload
 //   workload: what is sent
@@ -29,6 +30,7 @@ pub mod hlog;
 pub mod http;
 pub mod injector;
 pub mod lateness;
+pub mod limit;
 pub mod little;
 pub mod machine;
 pub mod recorder;

@@ -48,6 +48,19 @@ impl<'a> Summary<'a> {
         self.invalid
     }
 
+    /// What the server's limit could be looked for by, after an open loop in which it kept up: the
+    /// p99 within five times what it was, rounded up.
+    pub fn next_demand(&self) -> Option<String> {
+        let of = self.outcome;
+        if of.closed || self.invalid || of.results.count(Kind::Unsent) > 0 {
+            return None;
+        }
+        let wanted = of.results.times(Measure::Latency, None).quantile(0.99) * 5;
+        let round = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
+        let millis = round.into_iter().find(|millis| wanted <= Duration::from_millis(*millis))?;
+        Some(format!("p99<{millis}ms"))
+    }
+
     /// Whether something that was demanded is not so.
     pub fn has_missed(&self) -> bool {
         !self.missed.is_empty() || self.outcome.aborted.is_some()

@@ -1,5 +1,6 @@
 //! `weir load`: loads a server and says what came of it.
 
+mod limit;
 mod results;
 
 use std::io::{self, IsTerminal, Write};
@@ -31,6 +32,10 @@ pub struct Command {
     means: Means,
     #[command(flatten)]
     request: RequestOptions,
+    /// Looks for the highest rate at which this demand holds: steps of 5 s, from 100 a second
+    #[arg(long, value_name = "DEMAND")]
+    #[arg(conflicts_with_all = ["closed", "rate", "ramp_to", "steps", "duration"])]
+    find_limit: Option<Gate>,
     #[command(flatten)]
     place: results::Place,
     /// What the run must reach, as 'p99<20ms', 'service p50<1ms', 'errors<0.1%' or 'rate>1900'; a
@@ -114,6 +119,9 @@ fn step(text: &str) -> Result<Segment, String> {
 
 /// Loads the server. Everything is checked before the first byte is sent.
 pub fn run(command: &Command, out: &mut dyn Write) -> Result<u8, Failure> {
+    if let Some(gate) = &command.find_limit {
+        return limit::find(command, gate, out);
+    }
     let workload = command.workload()?;
     let stop = Stop::default();
     let plan = command.plan(stop.clone())?;
@@ -142,6 +150,10 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<u8, Failure> {
     writeln!(out, "{}", results.finish(&outcome, &summary))?;
     if summary.is_invalid() {
         return Ok(INVALID);
+    }
+    if let Some(demand) = summary.next_demand() {
+        let url = command.url.without_secrets();
+        writeln!(out, "next: weir load {url} --find-limit '{demand}'")?;
     }
     if summary.has_missed() {
         return Ok(BAD_NEWS);
@@ -203,8 +215,11 @@ impl Speed {
         } else {
             self.steps.clone()
         };
-        let arrivals = if self.poisson { Arrivals::Poisson(self.seed) } else { Arrivals::Even };
-        Ok(Pace::Open(Schedule::new(segments, arrivals).map_err(Failure::other)?))
+        Ok(Pace::Open(Schedule::new(segments, self.arrivals()).map_err(Failure::other)?))
+    }
+
+    fn arrivals(&self) -> Arrivals {
+        if self.poisson { Arrivals::Poisson(self.seed) } else { Arrivals::Even }
     }
 }
 
@@ -279,7 +294,15 @@ mod tests {
         let steps = read("http://h --steps 1:1s,2:2s --poisson --seed 7").unwrap();
         assert_eq!(steps.speed.steps.len(), 2);
         assert!(read("http://h --closed").unwrap().speed.pace().is_ok());
-        for words in ["--closed --rate 5", "--steps 1:1s --ramp-to 9", "--steps 1", "--seed 4"] {
+        assert!(read("http://h --find-limit p99<20ms --poisson").is_ok());
+        for words in [
+            "--find-limit p99<1s --rate 5",
+            "--find-limit fast",
+            "--closed --rate 5",
+            "--steps 1:1s --ramp-to 9",
+            "--steps 1",
+            "--seed 4",
+        ] {
             assert!(read(&format!("http://h {words}")).is_err(), "{words}");
         }
     }

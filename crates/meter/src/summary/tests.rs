@@ -51,6 +51,7 @@ warm-up  1 s, in no figure: 100 requests, 0 failed
 ";
     assert_eq!(summary.to_string(), golden);
     assert!(!summary.is_invalid() && !summary.has_missed());
+    assert_eq!(summary.next_demand().as_deref(), Some("p99<5ms"));
 }
 
 #[test]

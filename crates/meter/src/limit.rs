@@ -1,0 +1,321 @@
+//! Finds the highest rate at which what is demanded still holds: doubles from 100 a second to the
+//! first miss, halves the gap until it is 5 %, and asks three times whether the rate found holds.
+//! Each step is a run of its own, which begins when all of the last one is answered.
+
+use std::fmt::{self, Display, Formatter};
+use std::time::Duration;
+
+use crate::gate::Gate;
+use crate::recorder::Results;
+use crate::schedule::RATE_MAX;
+use crate::verdict::Doubt;
+
+/// The rate that is tried first.
+pub const FIRST: f64 = 100.0;
+/// How long a step is.
+pub const STEP: Duration = Duration::from_secs(5);
+/// Below that nothing is looked for.
+const LOWEST: f64 = 1.0;
+/// How near the highest rate that held is to the lowest that did not.
+const NEAR: f64 = 1.05;
+/// How often the rate found has to hold once more.
+const CONFIRMATIONS: u32 = 3;
+/// Rates that may fail to hold once more before the search is given up.
+const UNSTEADY_MAX: u32 = 10;
+/// A step with a larger share of failures is a miss, whatever is demanded.
+const FAILED_MAX: f64 = 0.01;
+/// A step whose numbers can't be believed is run again so often.
+const INVALID_MAX: u32 = 2;
+
+/// What a step showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shown {
+    /// What is demanded holds.
+    Held,
+    /// It does not, as these words say.
+    Missed(String),
+    /// The injector made the numbers, as these words say.
+    Invalid(String),
+}
+
+impl Shown {
+    /// Judges a step.
+    pub fn of(results: &Results, measured: Duration, doubts: &[Doubt], gate: &Gate) -> Self {
+        if let Some(doubt) = doubts.first() {
+            return Self::Invalid(doubt.cause.clone());
+        }
+        let share = results.failed() as f64 / results.total().max(1) as f64;
+        if share > FAILED_MAX {
+            return Self::Missed(format!("{:.1} % failed or were not sent", share * 100.0));
+        }
+        match gate.missed(results, measured) {
+            Some(found) => Self::Missed(format!("{gate}: it was {found}")),
+            None => Self::Held,
+        }
+    }
+}
+
+impl Display for Shown {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held => f.write_str("held"),
+            Self::Missed(words) => write!(f, "missed, {words}"),
+            Self::Invalid(words) => write!(f, "INVALID, {words}"),
+        }
+    }
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found {
+    /// The rate held three times more; one that is 5 % higher did not hold.
+    Limit(f64),
+    /// The injector can't send faster, and at this rate all held. The server's limit is higher.
+    Injector {
+        /// The highest rate that held, if any did.
+        held: Option<f64>,
+        /// Where the injector gave up.
+        at: f64,
+        /// What it said.
+        cause: String,
+    },
+    /// It does not even hold at 1 a second.
+    Never,
+    /// Rates that had held did not hold once more, again and again, down to this one.
+    Unsteady(f64),
+    /// It holds at the highest rate that there is.
+    Beyond(f64),
+}
+
+impl Display for Found {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Limit(rate) => write!(f, "LIMIT  {rate:.0} a second, held {CONFIRMATIONS} times"),
+            Self::Injector { held: Some(held), at, cause } => write!(
+                f,
+                "LIMIT OF THE INJECTOR  the server held {held:.0} a second; at {at:.0} {cause}"
+            ),
+            Self::Injector { held: None, at, cause } => {
+                write!(f, "LIMIT OF THE INJECTOR  nothing is known; at {at:.0} a second {cause}")
+            }
+            Self::Never => write!(f, "NO LIMIT  it does not even hold at {LOWEST} a second"),
+            Self::Unsteady(rate) => {
+                write!(
+                    f,
+                    "NO LIMIT  down to {rate:.0} a second it held at times, and at others not"
+                )
+            }
+            Self::Beyond(rate) => write!(f, "NO LIMIT  it holds at {rate:.0} a second"),
+        }
+    }
+}
+
+/// Where the search is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Phase {
+    /// Nothing has been missed; this is next.
+    Up { next: f64 },
+    /// Nothing has held; this is next.
+    Down { next: f64, missed: f64 },
+    /// Between a rate that held and one that did not.
+    Between { held: f64, missed: f64 },
+    /// The rate has held so often more.
+    Confirming { rate: f64, times: u32 },
+}
+
+/// The search, without the runs.
+#[derive(Debug, Clone)]
+pub struct Search {
+    phase: Phase,
+    held: Option<f64>,
+    unsteady: u32,
+    invalid: u32,
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        let phase = Phase::Up { next: FIRST };
+        Self { phase, held: None, unsteady: 0, invalid: 0 }
+    }
+}
+
+impl Search {
+    /// The rate of the next step.
+    pub fn rate(&self) -> f64 {
+        match self.phase {
+            Phase::Up { next } | Phase::Down { next, .. } => next,
+            Phase::Between { held, missed } => f64::midpoint(held, missed),
+            Phase::Confirming { rate, .. } => rate,
+        }
+    }
+
+    /// Takes what the step showed; gives what is found, once it is.
+    pub fn step(&mut self, shown: &Shown) -> Option<Found> {
+        let rate = self.rate();
+        match shown {
+            Shown::Invalid(_) if self.invalid < INVALID_MAX => {
+                self.invalid += 1;
+                None
+            }
+            Shown::Invalid(cause) => {
+                Some(Found::Injector { held: self.held, at: rate, cause: cause.clone() })
+            }
+            Shown::Held => {
+                self.invalid = 0;
+                self.held(rate)
+            }
+            Shown::Missed(_) => {
+                self.invalid = 0;
+                self.missed(rate)
+            }
+        }
+    }
+
+    fn held(&mut self, rate: f64) -> Option<Found> {
+        self.held = Some(rate);
+        self.phase = match self.phase {
+            Phase::Up { .. } if rate >= RATE_MAX => return Some(Found::Beyond(rate)),
+            Phase::Up { .. } => Phase::Up { next: (rate * 2.0).min(RATE_MAX) },
+            Phase::Down { missed, .. } | Phase::Between { missed, .. } => narrowed(rate, missed),
+            Phase::Confirming { times, .. } if times + 1 == CONFIRMATIONS => {
+                return Some(Found::Limit(rate));
+            }
+            Phase::Confirming { times, .. } => Phase::Confirming { rate, times: times + 1 },
+        };
+        None
+    }
+
+    fn missed(&mut self, rate: f64) -> Option<Found> {
+        self.phase = match (self.phase, self.held) {
+            (Phase::Up { .. }, Some(held)) => narrowed(held, rate),
+            (Phase::Between { held, .. }, _) => narrowed(held, rate),
+            (Phase::Up { .. } | Phase::Down { .. }, _) if rate <= LOWEST => {
+                return Some(Found::Never);
+            }
+            (Phase::Up { .. } | Phase::Down { .. }, _) => {
+                Phase::Down { next: (rate / 2.0).max(LOWEST), missed: rate }
+            }
+            (Phase::Confirming { .. }, _) => {
+                self.unsteady += 1;
+                if self.unsteady > UNSTEADY_MAX || rate / NEAR < LOWEST {
+                    return Some(Found::Unsteady(rate));
+                }
+                Phase::Confirming { rate: rate / NEAR, times: 0 }
+            }
+        };
+        None
+    }
+}
+
+fn narrowed(held: f64, missed: f64) -> Phase {
+    if missed / held <= NEAR {
+        Phase::Confirming { rate: held, times: 0 }
+    } else {
+        Phase::Between { held, missed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::{prop_assert, proptest};
+
+    use super::{Found, STEP, Search, Shown};
+    use crate::recorder::{Kind, Results};
+    use crate::verdict::Doubt;
+
+    /// A server that takes the same time for each request, one after the other.
+    fn served(rate: f64, capacity: f64) -> Results {
+        let (mut results, mut free) = (Results::default(), 0.0_f64);
+        for number in 0..(rate * STEP.as_secs_f64()) as u32 {
+            let due = f64::from(number) / rate;
+            free = free.max(due) + 1.0 / capacity;
+            let latency = Duration::from_secs_f64(free - due);
+            results.note(0, Kind::Succeeded, latency, latency);
+        }
+        results
+    }
+
+    fn found(mut shown: impl FnMut(f64) -> Shown) -> (Found, Vec<f64>) {
+        let (mut search, mut rates) = (Search::default(), Vec::new());
+        loop {
+            assert!(rates.len() < 200, "{rates:?}");
+            rates.push(search.rate());
+            if let Some(found) = search.step(&shown(search.rate())) {
+                return (found, rates);
+            }
+        }
+    }
+
+    fn of_server(capacity: f64) -> Found {
+        let gate = "p99<20ms".parse().unwrap();
+        found(|rate| Shown::of(&served(rate, capacity), STEP, &[], &gate)).0
+    }
+
+    #[test]
+    fn a_server_of_3000_a_second_is_found_within_a_tenth() {
+        let Found::Limit(rate) = of_server(3000.0) else { panic!("no limit") };
+        assert!((rate / 3000.0 - 1.0).abs() < 0.1, "{rate}");
+        // One that is slower than the first step, too.
+        let Found::Limit(rate) = of_server(60.0) else { panic!("no limit") };
+        assert!((rate / 60.0 - 1.0).abs() < 0.1, "{rate}");
+        assert_eq!(of_server(0.5), Found::Never);
+    }
+
+    #[test]
+    fn over_one_in_a_hundred_that_fail_is_a_miss() {
+        let gate = "p99<20ms".parse().unwrap();
+        let mut results = served(100.0, 3000.0);
+        for (failures, holds) in [(5, true), (10, false)] {
+            for _ in 0..failures {
+                results.note(0, Kind::Server, Duration::ZERO, Duration::ZERO);
+            }
+            let shown = Shown::of(&results, STEP, &[], &gate);
+            assert_eq!(shown == Shown::Held, holds, "{shown}");
+        }
+    }
+
+    #[test]
+    fn the_injector_is_not_taken_for_the_server() {
+        let doubt = Doubt { cause: "a thread was busy".to_owned(), remedy: "" };
+        let gate = "p99<20ms".parse().unwrap();
+        let shown = Shown::of(&served(9.0, 3.0), STEP, &[doubt], &gate);
+        assert_eq!(shown, Shown::Invalid("a thread was busy".to_owned()));
+        let (of, rates) = found(|rate| if rate > 500.0 { shown.clone() } else { Shown::Held });
+        // It is run again twice, as something may have stood in the way for a moment.
+        assert_eq!(rates, [100.0, 200.0, 400.0, 800.0, 800.0, 800.0]);
+        let words = "LIMIT OF THE INJECTOR  the server held 400 a second; at 800 a thread was busy";
+        assert_eq!(of.to_string(), words);
+    }
+
+    #[test]
+    fn a_rate_that_does_not_hold_again_is_not_the_limit() {
+        let mut seen = 0;
+        let (of, rates) = found(|rate| {
+            seen += usize::from(rate == 150.0);
+            let holds = rate < 150.0 || (rate == 150.0 && seen < 3);
+            if holds { Shown::Held } else { Shown::Missed(String::new()) }
+        });
+        let Found::Limit(rate) = of else { panic!("{of}") };
+        assert!((140.0..150.0).contains(&rate), "{rates:?}");
+        let mut calls = 0;
+        let (of, _) = found(|rate| {
+            calls += 1;
+            if rate < 110.0 && calls < 6 { Shown::Held } else { Shown::Missed(String::new()) }
+        });
+        assert!(matches!(of, Found::Unsteady(_)), "{of}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_limit_is_found_within_a_tenth(limit in 2.0..5_000_000.0_f64) {
+            let (of, rates) = found(|rate| {
+                if rate <= limit { Shown::Held } else { Shown::Missed(String::new()) }
+            });
+            let Found::Limit(rate) = of else { panic!("{of}") };
+            prop_assert!(rate <= limit && rate > limit * 0.9, "{rate} of {limit}");
+            prop_assert!(rates.len() < 40, "{}", rates.len());
+        }
+    }
+}
