@@ -17,7 +17,7 @@ use flow::dial::{Address, DialError, Target};
 use tokio::sync::oneshot;
 
 use crate::failure::Errors;
-use crate::gate::Gate;
+use crate::gate::{Gate, Sliding};
 use crate::injector::{BusyTime, Health};
 use crate::lateness::Lateness;
 use crate::little::Occupancy;
@@ -242,13 +242,17 @@ fn conduct(
     }
     let mut collector = Collector::new(plan.threads, timeline.whole_windows(), timeline.wall);
     let (mut parts, mut aborted) = (Vec::new(), None);
+    let mut sliding = Sliding::new(&plan.abort);
     while let Ok(said) = said.recv() {
         match said {
             Said::Window(number, window) => {
                 for ended in collector.add(number, &window) {
                     each_window(&ended);
+                    let on_stretch = sliding.window(&ended.results);
                     if aborted.is_none() {
-                        aborted = missed(plan, &collector.results, ended.row.number);
+                        let of_all = missed(plan, &collector.results, ended.row.number);
+                        aborted = of_all.or(on_stretch);
+                        aborted.iter().for_each(|_| plan.stop.ask());
                     }
                 }
             }
@@ -298,17 +302,13 @@ fn with(mut outcome: Outcome, part: Box<Part>) -> Outcome {
     outcome
 }
 
-/// Stops the run at the first demand that it misses.
+/// The first demand that the run so far misses.
 fn missed(plan: &Plan, so_far: &Results, window: u64) -> Option<(Gate, String)> {
     let measured = crate::window::WINDOW * u32::try_from(window + 1).unwrap_or(u32::MAX);
-    let found = plan.abort.iter().find_map(|gate| {
+    plan.abort.iter().find_map(|gate| {
         let found = gate.missed(so_far, measured)?;
         Some((gate.clone(), found))
-    });
-    if found.is_some() {
-        plan.stop.ask();
-    }
-    found
+    })
 }
 
 /// Refuses what can't work, before anything is opened.

@@ -1,10 +1,13 @@
 //! What is demanded of a run: `p99<20ms`, `errors<0.1%`, `rate>1900`.
 
+mod sliding;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use crate::recorder::{Measure, Results};
+pub use sliding::{STRETCH_MAX, Sliding};
 
 /// What a gate looks at.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,13 +41,16 @@ pub struct Gate {
     relation: Relation,
     /// In seconds for times, a share for shares.
     limit: f64,
+    /// It is demanded of any so many windows in a row, and not of the run.
+    stretch: Option<u32>,
 }
 
 /// A demand can't be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is no demand: {what}; write it as 'p99<20ms', 'service p50<1ms', 'max<1s', \
-         'mean<5ms', 'errors<0.1%', 'errors<10' or 'rate>1900'"
+         'mean<5ms', 'errors<0.1%', 'errors<10' or 'rate>1900', and behind it, where it is of any \
+         part of the run, 'in any 10s' (1 to {STRETCH_MAX})"
 )]
 pub struct GateError {
     text: String,
@@ -62,8 +68,15 @@ impl FromStr for Gate {
 
     fn from_str(text: &str) -> Result<Self, GateError> {
         let wrong = |what| GateError { text: text.to_owned(), what };
-        let at = text.find(['<', '>']).ok_or_else(|| wrong("it has no < or >"))?;
-        let (name, rest) = text.split_at(at);
+        let (demand, stretch) = match text.split_once(" in any ") {
+            None => (text, None),
+            Some((demand, stretch)) => {
+                let windows = windows(stretch.trim());
+                (demand, Some(windows.ok_or_else(|| wrong("its stretch is no whole seconds"))?))
+            }
+        };
+        let at = demand.find(['<', '>']).ok_or_else(|| wrong("it has no < or >"))?;
+        let (name, rest) = demand.split_at(at);
         let (relation, limit) = match (rest.starts_with('<'), rest[1..].strip_prefix('=')) {
             (true, Some(limit)) => (Relation::LessOrEqual, limit),
             (true, None) => (Relation::Less, &rest[1..]),
@@ -100,13 +113,20 @@ impl FromStr for Gate {
                 number(limit).ok_or_else(|| wrong("its limit is no number"))?
             }
         };
-        Ok(Self { text: text.trim().to_owned(), measure, figure, relation, limit })
+        let text = text.trim().to_owned();
+        Ok(Self { text, measure, figure, relation, limit, stretch })
     }
 }
 
 impl Gate {
-    /// What was found instead; nothing where the demand is met.
+    /// What was found instead; nothing where the demand is met, or is one of stretches, which
+    /// [`Sliding`] looks at.
     pub fn missed(&self, results: &Results, measured: Duration) -> Option<String> {
+        if self.stretch.is_some() { None } else { self.found(results, measured) }
+    }
+
+    /// What was found instead in results of whatever part of a run.
+    pub fn found(&self, results: &Results, measured: Duration) -> Option<String> {
         let times = || results.times(self.measure, None);
         let (found, is_time) = match self.figure {
             Figure::Quantile(share) => (times().quantile(share).as_secs_f64(), true),
@@ -135,6 +155,12 @@ impl Gate {
             Some(format!("{found:.1}"))
         }
     }
+}
+
+fn windows(text: &str) -> Option<u32> {
+    let span = text.parse::<watch::units::Duration>().ok()?.get();
+    let whole = u32::try_from(span.as_secs()).ok()?;
+    (span.subsec_nanos() == 0 && (1..=STRETCH_MAX).contains(&whole)).then_some(whole)
 }
 
 fn number(text: &str) -> Option<f64> {
@@ -195,7 +221,20 @@ mod tests {
 
     #[test]
     fn a_demand_that_is_none_says_how_one_is_written() {
-        for text in ["", "p99", "p101<1s", "p99<20", "fast<1s", "errors<x%", "rate>-1", "pinf<1s"] {
+        for text in [
+            "",
+            "p99",
+            "p101<1s",
+            "p99<20",
+            "fast<1s",
+            "errors<x%",
+            "rate>-1",
+            "pinf<1s",
+            "p9<1s in any 61s",
+            "p9<1s in any 0s",
+            "p9<1s in any 1500ms",
+            "p9<1s in any",
+        ] {
             let error = text.parse::<Gate>().unwrap_err().to_string();
             assert!(error.contains("p99<20ms"), "{error}");
         }

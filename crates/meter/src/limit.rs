@@ -48,7 +48,7 @@ impl Shown {
         if share > FAILED_MAX {
             return Self::Missed(format!("{:.1} % failed or were not sent", share * 100.0));
         }
-        match gate.missed(results, measured) {
+        match gate.found(results, measured) {
             Some(found) => Self::Missed(format!("{gate}: it was {found}")),
             None => Self::Held,
         }

@@ -23,19 +23,26 @@ const SHARES: [f64; 3] = [0.5, 0.99, 0.999];
 pub struct Summary<'a> {
     outcome: &'a Outcome,
     /// What was missed, and what was found instead.
-    missed: Vec<(&'a Gate, String)>,
+    missed: Vec<(Gate, String)>,
     invalid: bool,
 }
 
 impl<'a> Summary<'a> {
     /// Judges a run.
-    pub fn new(outcome: &'a Outcome, gates: &'a [Gate]) -> Self {
+    pub fn new(outcome: &'a Outcome, gates: &[Gate]) -> Self {
         let missed = gates.iter().filter_map(|gate| {
             let found = gate.missed(&outcome.results, outcome.measured)?;
-            Some((gate, found))
+            Some((gate.clone(), found))
         });
         let invalid = !outcome.doubts().is_empty() || outcome.measured.is_zero();
         Self { outcome, missed: missed.collect(), invalid }
+    }
+
+    /// Adds what was missed on stretches of the run, as [`crate::gate::Sliding`] says.
+    #[must_use]
+    pub fn with_missed(mut self, on_stretches: Vec<(Gate, String)>) -> Self {
+        self.missed.extend(on_stretches);
+        self
     }
 
     /// All of it for people: these words, and the figures in vegeta's shape.

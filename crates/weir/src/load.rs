@@ -10,7 +10,7 @@ use clap::Args;
 use flow::dial::{Address, Target, Tls};
 use flow::tls::{Check, ClientOptions};
 use meter::engine::{self, Pace, Plan, Row, Stop};
-use meter::gate::Gate;
+use meter::gate::{Gate, Sliding};
 use meter::http::{Http, Request, Url, header};
 use meter::schedule::{Arrivals, Schedule, Segment};
 use meter::summary::Summary;
@@ -38,8 +38,8 @@ pub struct Command {
     find_limit: Option<Gate>,
     #[command(flatten)]
     place: results::Place,
-    /// What the run must reach, as 'p99<20ms', 'service p50<1ms', 'errors<0.1%' or 'rate>1900'; a
-    /// miss is exit code 3. May be given several times
+    /// What the run must reach, as 'p99<20ms', 'service p50<1ms', 'errors<0.1%', 'rate>1900' or
+    /// 'p99<50ms in any 10s'; a miss is exit code 3. May be given several times
     #[arg(long, value_name = "DEMAND")]
     require: Vec<Gate>,
     /// The same, looked at each second: the first miss ends the run
@@ -128,11 +128,13 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<u8, Failure> {
     let mut results = Results::create(command, command.place.path())?;
     stop_at_signals(stop)?;
     let shows = io::stderr().is_terminal();
+    let mut sliding = Sliding::new(&command.require);
     let outcome = engine::run(
         &plan,
         |_| workload.clone(),
         |ended| {
             results.window(ended);
+            sliding.window(&ended.results);
             if shows {
                 show(&ended.row);
             }
@@ -145,7 +147,7 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<u8, Failure> {
             return Err(Failure::other(error));
         }
     };
-    let summary = Summary::new(&outcome, &command.require);
+    let summary = Summary::new(&outcome, &command.require).with_missed(sliding.missed());
     write!(out, "{summary}")?;
     writeln!(out, "{}", results.finish(&outcome, &summary))?;
     if summary.is_invalid() {

@@ -207,6 +207,23 @@ fn a_missed_demand_ends_a_run_that_is_to_abort() {
 }
 
 #[test]
+fn a_demand_on_any_stretch_ends_a_run_that_is_to_abort() {
+    let count = AtomicU64::new(0);
+    // Three seconds fail, which are at most three of four so far.
+    let server = Server::start(move |stream| {
+        let fails = (100..400).contains(&count.fetch_add(1, Ordering::Relaxed));
+        let failure = b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n";
+        stream.send(if fails { failure } else { NO_CONTENT })
+    });
+    let mut plan = plan(server.address, open(100.0, Duration::from_secs(600)), 4);
+    plan.abort = vec!["errors<95%".parse().unwrap(), "errors<60% in any 1s".parse().unwrap()];
+    let outcome = load(&plan);
+    let (gate, found) = outcome.aborted.unwrap();
+    assert_eq!(gate.to_string(), "errors<60% in any 1s");
+    assert!(found.contains(" in the 1 s up to second "), "{found}");
+}
+
+#[test]
 fn what_can_not_work_is_refused_before_anything_is_opened() {
     let address: SocketAddr = "127.0.0.1:1".parse().unwrap();
     for change in [
