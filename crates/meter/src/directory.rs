@@ -83,6 +83,8 @@ pub struct Directory {
     log: Pieces,
     rows: Pieces,
     begun: bool,
+    /// When the windows so far end, since the first began.
+    end: Duration,
     /// Windows are no longer written.
     full: bool,
 }
@@ -104,7 +106,14 @@ impl Directory {
         write(&path.join(TEXT), UNFINISHED)?;
         write(&path.join(JSON), &pretty(&json!({ "verdict": "UNFINISHED" })))?;
         let (log, rows) = (Pieces::create(path.join(LOG))?, Pieces::create(path.join(ROWS))?);
-        Ok(Self { path: path.to_owned(), log, rows, begun: false, full: false })
+        Ok(Self {
+            path: path.to_owned(),
+            log,
+            rows,
+            begun: false,
+            end: Duration::ZERO,
+            full: false,
+        })
     }
 
     /// Writes a window.
@@ -129,6 +138,7 @@ impl Directory {
             self.rows.append(COLUMNS)?;
         }
         self.log.append(&lines(start, WINDOW, &ended.results))?;
+        self.end = start + WINDOW;
         let (p50, p99, max) = (row.p50.as_nanos(), row.p99.as_nanos(), row.max.as_nanos());
         let counts = format!("{},{},{},{}", row.number, row.sent, row.ended, row.failed);
         self.rows.append(&format!("{counts},{p50},{p99},{max}\n"))
@@ -166,9 +176,8 @@ impl Directory {
         if outcome.rest.total() == 0 {
             return Ok(());
         }
-        let start = WINDOW * u32::try_from(outcome.rows.len()).unwrap_or(u32::MAX);
-        let length = outcome.measured.saturating_sub(start);
-        self.log.append(&lines(start, length, &outcome.rest))
+        let length = outcome.measured.saturating_sub(self.end);
+        self.log.append(&lines(self.end, length, &outcome.rest))
     }
 }
 
@@ -299,6 +308,7 @@ mod tests {
         whole.results.add(&whole.rest.clone());
         directory.finish(&whole, &Summary::new(&whole, &[])).unwrap();
         let log = file(&place, LOG);
+        assert_eq!(hlog::read(&log).unwrap().last().unwrap().start, 2000 * MS);
         let (mut all, mut tagged) = (Times::new(), Results::default());
         for line in hlog::read(&log).unwrap() {
             match line.tag.map(|text| tag(text).unwrap()) {
