@@ -24,6 +24,7 @@ mod isolation;
 mod kill;
 mod leaving;
 mod listen;
+mod load;
 mod logins;
 mod memory;
 mod odd_lines;

@@ -2,8 +2,10 @@
 //! a share of the schedule of its own, and hands on its windows as they end.
 
 mod alarm;
+mod asking;
 mod collector;
 mod connection;
+mod opening;
 mod state;
 mod thread;
 
@@ -13,7 +15,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
-use flow::dial::{Address, DialError, Target};
+use flow::dial::{Address, Target};
 use tokio::sync::oneshot;
 
 use crate::failure::Errors;
@@ -26,8 +28,10 @@ use crate::schedule::Schedule;
 use crate::verdict::{Doubt, Evidence, THRESHOLDS, doubts};
 use crate::window::Timeline;
 use crate::workload::Workload;
+pub use asking::{AskError, ask};
 use collector::Collector;
 pub use collector::{Ended, Row};
+pub use opening::OpenError;
 use thread::{Part, Said, Task};
 
 /// The most connections.
@@ -99,7 +103,7 @@ pub enum EngineError {
         /// Those that were asked for.
         connections: usize,
         /// Why.
-        source: DialError,
+        source: OpenError,
     },
     /// A thread could not be started, or ended by itself.
     #[error("the injector can't run: {0}; this is no fault of the server's")]
@@ -128,6 +132,8 @@ pub struct Outcome {
     pub measured: Duration,
     /// The wall clock when that began.
     pub wall: SystemTime,
+    /// What the operations of its results are called.
+    pub operations: Vec<String>,
     /// All results.
     pub results: Results,
     /// Whole windows in order.
@@ -146,6 +152,8 @@ pub struct Outcome {
     pub connects: Times,
     /// Connections that were opened anew while it ran.
     pub reconnects: u64,
+    /// Commands or statements that were answered: a request may have several.
+    pub commands: u64,
     /// The worst of any thread.
     pub health: Health,
     /// What does not count.
@@ -210,7 +218,8 @@ pub fn run<W: Workload + 'static>(
             spawned.map_err(|error| EngineError::Injector(error.to_string()))?;
         }
         drop(say);
-        conduct(plan, starts, &said, each_window)
+        let outcome = conduct(plan, starts, &said, each_window)?;
+        Ok(Outcome { operations: make(0).operations(), ..outcome })
     })
 }
 
@@ -273,6 +282,7 @@ fn conduct(
         aborted,
         rest: collector.rest(),
         rows: collector.rows,
+        operations: Vec::new(),
         results: collector.results,
         lateness: Lateness::default(),
         turnaround: Times::new(),
@@ -280,6 +290,7 @@ fn conduct(
         errors: Errors::default(),
         connects,
         reconnects: 0,
+        commands: 0,
         health: Health::default(),
         warm_up: WarmUp { duration: plan.warm_up, ..WarmUp::default() },
     };
@@ -294,6 +305,7 @@ fn with(mut outcome: Outcome, part: Box<Part>) -> Outcome {
     outcome.occupancy.add(&part.occupancy);
     outcome.errors.add(&part.errors);
     outcome.reconnects += part.reconnects;
+    outcome.commands += part.commands;
     outcome.warm_up.requests += part.warm_up.requests;
     outcome.warm_up.failed += part.warm_up.failed;
     outcome.health.busy = outcome.health.busy.max(part.health.busy);

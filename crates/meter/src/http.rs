@@ -1,11 +1,14 @@
 //! HTTP/1.1: one request, the same each time.
 
 pub mod answer;
-mod url;
+
+use std::io::Write as _;
 
 use answer::Answers;
-pub use url::{Url, UrlError};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 
+use crate::url::Url;
 use crate::workload::Workload;
 
 /// What is sent.
@@ -47,6 +50,77 @@ pub fn header(text: &str) -> Result<(String, String), RequestError> {
     Ok((name.to_owned(), value.trim().to_owned()))
 }
 
+/// The head of requests that differ in their bodies alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// All of it up to the length of the body, which comes last.
+    text: String,
+    length: Length,
+}
+
+/// When a head says how long the body is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Length {
+    /// Where the body is empty, too.
+    Always,
+    /// Where there is a body.
+    OfBody,
+    /// The headers that were given say so.
+    Own,
+}
+
+impl Head {
+    /// Of requests to that target; a header of the same name replaces the usual one.
+    ///
+    /// # Errors
+    /// It is no method.
+    pub fn new(
+        url: &Url,
+        target: &str,
+        method: &str,
+        headers: &[(String, String)],
+    ) -> Result<Self, RequestError> {
+        if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+            return Err(RequestError::Method(method.to_owned()));
+        }
+        let mut usual = vec![("Host", url.authority()), ("User-Agent", "weir-load".to_owned())];
+        usual.push(("Accept", "*/*".to_owned()));
+        if url.user().or(url.password()).is_some() {
+            usual.push(("Authorization", authorization(url)));
+        }
+        usual.retain(|(name, _)| !headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name)));
+        let usual = usual.iter().map(|(name, value)| (*name, &**value));
+        let own = headers.iter().map(|(name, value)| (&**name, &**value));
+        let mut text = format!("{method} {target} HTTP/1.1\r\n");
+        for (name, value) in usual.chain(own) {
+            text.extend([name, ": ", value, "\r\n"]);
+        }
+        let own_length = headers.iter().any(|(own, _)| own.eq_ignore_ascii_case("Content-Length"));
+        let length = match method {
+            _ if own_length => Length::Own,
+            "POST" | "PUT" | "PATCH" => Length::Always,
+            _ => Length::OfBody,
+        };
+        Ok(Self { text, length })
+    }
+
+    /// Puts a request with that body.
+    pub fn put(&self, body: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(self.text.as_bytes());
+        let is_said = match self.length {
+            Length::Always => true,
+            Length::OfBody => !body.is_empty(),
+            Length::Own => false,
+        };
+        if is_said {
+            // Writing to a vector does not fail.
+            let _ = write!(out, "Content-Length: {}\r\n", body.len());
+        }
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(body);
+    }
+}
+
 /// The workload of one request.
 #[derive(Debug, Clone)]
 pub struct Http {
@@ -60,28 +134,25 @@ impl Http {
     /// # Errors
     /// It can't be sent.
     pub fn new(url: &Url, request: &Request) -> Result<Self, RequestError> {
-        let Request { method, headers, body } = request;
-        if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_alphabetic()) {
-            return Err(RequestError::Method(method.clone()));
-        }
-        let mut usual = vec![("Host", url.authority()), ("User-Agent", "weir-load".to_owned())];
-        usual.push(("Accept", "*/*".to_owned()));
-        if let Some(credentials) = url.authorization() {
-            usual.push(("Authorization", credentials));
-        }
-        if !body.is_empty() || ["POST", "PUT", "PATCH"].contains(&&**method) {
-            usual.push(("Content-Length", body.len().to_string()));
-        }
-        usual.retain(|(name, _)| !headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name)));
-        let usual = usual.iter().map(|(name, value)| (*name, &**value));
-        let own = headers.iter().map(|(name, value)| (&**name, &**value));
-        let mut head = format!("{method} {} HTTP/1.1\r\n", url.target());
-        for (name, value) in usual.chain(own) {
-            head.extend([name, ": ", value, "\r\n"]);
-        }
-        head.push_str("\r\n");
-        Ok(Self { bytes: [head.as_bytes(), body].concat(), is_head: method == "HEAD" })
+        Self::to_target(url, url.target(), request)
     }
+
+    /// Sends that request to another target of the same server.
+    ///
+    /// # Errors
+    /// It can't be sent.
+    pub fn to_target(url: &Url, target: &str, request: &Request) -> Result<Self, RequestError> {
+        let Request { method, headers, body } = request;
+        let mut bytes = Vec::new();
+        Head::new(url, target, method, headers)?.put(body, &mut bytes);
+        Ok(Self { bytes, is_head: method == "HEAD" })
+    }
+}
+
+/// Basic authentication (RFC 7617).
+fn authorization(url: &Url) -> String {
+    let (user, password) = (url.user().unwrap_or_default(), url.password().unwrap_or_default());
+    format!("Basic {}", BASE64.encode(format!("{user}:{password}")))
 }
 
 impl Workload for Http {
@@ -99,7 +170,8 @@ impl Workload for Http {
 
 #[cfg(test)]
 mod tests {
-    use super::{Http, Request, RequestError, Url, header};
+    use super::{Http, Request, RequestError, header};
+    use crate::url::Url;
     use crate::workload::Workload as _;
 
     fn sent(url: &str, method: &str, headers: &[&str], body: &str) -> String {
@@ -119,7 +191,7 @@ mod tests {
         assert_eq!(
             sent("http://u:p@h", "POST", &["host: other", "X: 1"], "abc"),
             "POST / HTTP/1.1\r\nUser-Agent: weir-load\r\nAccept: */*\r\n\
-             Authorization: Basic dTpw\r\nContent-Length: 3\r\nhost: other\r\nX: 1\r\n\r\nabc"
+             Authorization: Basic dTpw\r\nhost: other\r\nX: 1\r\nContent-Length: 3\r\n\r\nabc"
         );
     }
 

@@ -15,27 +15,31 @@
 //   summary: the outcome in words and in JSON
 //   limit: the search for the highest rate that holds
 //   engine: sends, and hears of answers
-//   http: a workload
+//   influx, redis, http: workloads
 //   workload: what is sent
 //   gate, verdict: what of an outcome is demanded
 //   injector, lateness, little, failure: what is known besides
 //   hlog, machine: what results on disk are made of
-//   recorder, schedule, window
+//   chance, recorder, schedule, url, window
 
+pub mod chance;
 pub mod directory;
 pub mod engine;
 pub mod failure;
 pub mod gate;
 pub mod hlog;
 pub mod http;
+pub mod influx;
 pub mod injector;
 pub mod lateness;
 pub mod limit;
 pub mod little;
 pub mod machine;
 pub mod recorder;
+pub mod redis;
 pub mod schedule;
 pub mod summary;
+pub mod url;
 pub mod verdict;
 pub mod window;
 pub mod workload;

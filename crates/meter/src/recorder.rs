@@ -136,6 +136,15 @@ struct Both {
     service: Times,
 }
 
+impl Both {
+    fn time(&self, measure: Measure) -> &Times {
+        match measure {
+            Measure::Latency => &self.latency,
+            Measure::Service => &self.service,
+        }
+    }
+}
+
 /// Which time of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
@@ -208,6 +217,15 @@ impl Results {
         self.total() - self.count(Kind::Succeeded)
     }
 
+    /// The times of an operation, however its requests ended.
+    pub fn of(&self, measure: Measure, operation: usize) -> Times {
+        let mut all = Times::new();
+        for both in self.operations.get(operation).into_iter().flatten().flatten() {
+            all.add(both.time(measure));
+        }
+        all
+    }
+
     /// The times of all results, or of those of one kind.
     pub fn times(&self, measure: Measure, kind: Option<Kind>) -> Times {
         let mut all = Times::new();
@@ -216,10 +234,7 @@ impl Results {
                 if let Some(both) = &kinds[of as usize]
                     && kind.is_none_or(|kind| kind == of)
                 {
-                    all.add(match measure {
-                        Measure::Latency => &both.latency,
-                        Measure::Service => &both.service,
-                    });
+                    all.add(both.time(measure));
                 }
             }
         }
@@ -246,8 +261,11 @@ mod tests {
         results.note(0, Kind::Timeout, 10_000 * MS, 10_000 * MS);
         let all = results.times(Measure::Latency, None);
         let succeeded = results.times(Measure::Latency, Some(Kind::Succeeded));
+        results.note(3, Kind::Succeeded, MS, MS);
+        let count = |operation| results.of(Measure::Service, operation).count();
+        assert_eq!([count(0), count(1), count(3), count(9)], [100, 0, 1, 0]);
         assert!(all.max() >= 10_000 * MS && succeeded.max() < 100 * MS);
-        assert_eq!((results.total(), results.failed()), (100, 1));
+        assert_eq!((results.total(), results.failed()), (101, 1));
     }
 
     #[test]

@@ -94,6 +94,7 @@ impl Display for Summary<'_> {
             writeln!(f, "STOPPED  before its end, after {}", seconds(of.measured))?;
         }
         times(f, of)?;
+        within(f, of)?;
         injector(f, of)?;
         if of.warm_up.requests > 0 {
             let (count, failed) = (grouped(of.warm_up.requests), of.warm_up.failed);
@@ -144,6 +145,16 @@ fn headline(f: &mut Formatter<'_>, of: &Outcome, invalid: bool) -> fmt::Result {
     writeln!(f, ".")
 }
 
+/// What requests are made of, where that is more than one command each.
+fn within(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
+    if of.commands > of.results.total() - of.results.count(Kind::Unsent) {
+        let rate = of.commands as f64 / of.measured.as_secs_f64().max(f64::MIN_POSITIVE);
+        let (all, rate) = (grouped(of.commands), grouped(rate.round() as u64));
+        writeln!(f, "within   {all} commands or points in these requests, {rate} a second")?;
+    }
+    Ok(())
+}
+
 fn times(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
     writeln!(f, "         {:>9}{:>10}{:>10}{:>10}", "p50", "p99", "p99.9", "max")?;
     let service = of.results.times(Measure::Service, None);
@@ -163,8 +174,28 @@ fn times(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
             }
         }
     }
+    operations(f, of)?;
     if of.closed {
         line(f, "turned", &of.turnaround, "from an answer to the next send")?;
+    }
+    Ok(())
+}
+
+/// A line for each operation, where there are several.
+fn operations(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
+    if of.operations.len() < 2 {
+        return Ok(());
+    }
+    let (measure, what) = match of.closed {
+        true => (Measure::Service, "service"),
+        false => (Measure::Latency, "latency"),
+    };
+    for (operation, name) in of.operations.iter().enumerate() {
+        let times = of.results.of(measure, operation);
+        if times.count() > 0 {
+            let words = format!("{what} of {} requests", grouped(times.count()));
+            line(f, name, &times, &words)?;
+        }
     }
     Ok(())
 }

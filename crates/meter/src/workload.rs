@@ -12,7 +12,37 @@ pub trait Workload {
 
     /// A reader for a new connection.
     fn reader(&self) -> Self::Reader;
+
+    /// Which operation request `number` is, for one that is never sent.
+    fn operation(&self, _number: u64) -> usize {
+        0
+    }
+
+    /// What its operations are called, by the numbers that requests give.
+    fn operations(&self) -> Vec<String> {
+        vec!["request".to_owned()]
+    }
+
+    /// What a new connection begins with, before it counts as open; most have nothing.
+    fn greeting(&self) -> Option<Box<dyn Greeting>> {
+        None
+    }
 }
+
+/// What is said on a new connection before its first request: a login.
+pub trait Greeting {
+    /// Takes in what has come, at first nothing; appends what is to be sent. Whether all is said
+    /// and heard.
+    ///
+    /// # Errors
+    /// The server does not let us in, or does not speak the protocol.
+    fn step(&mut self, came: &[u8], out: &mut Vec<u8>) -> Result<bool, Refused>;
+}
+
+/// The server does not let us in, in its words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refused(pub String);
 
 /// Finds where answers end, from bytes that come in any pieces.
 pub trait Reader {
@@ -27,6 +57,11 @@ pub trait Reader {
 
     /// The server has closed the connection; the answer, if that ends it.
     fn ended(&mut self) -> Option<Answer>;
+
+    /// What the last answer says in words, if it is no success.
+    fn failure(&self, answer: &Answer) -> String {
+        format!("status {}", answer.code)
+    }
 }
 
 /// A whole answer.
@@ -36,6 +71,8 @@ pub struct Answer {
     pub kind: Kind,
     /// What the protocol calls it.
     pub code: u16,
+    /// How many commands or statements it answers; of most requests that is 1.
+    pub commands: u32,
     /// Whether the connection takes another request.
     pub reusable: bool,
 }

@@ -4,13 +4,15 @@
 use std::alloc::System;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use flow::dial::{Address, Target};
 use meter::engine::{Pace, Plan, Stop, run};
 use meter::http::{Http, Request};
-use meter::workload::Workload;
+use meter::influx::{self, Rows, Writes};
+use meter::redis::{Options, Order, Redis};
+use meter::workload::{Greeting, Workload};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
@@ -23,11 +25,14 @@ const TO: u64 = 2500;
 const ALLOWED: usize = 200;
 
 static SEEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+/// All of the process is counted, so one load runs at a time.
+static ONE: Mutex<()> = Mutex::new(());
 
-struct Counted(Http);
+#[derive(Clone)]
+struct Counted<W>(W);
 
-impl Workload for Counted {
-    type Reader = <Http as Workload>::Reader;
+impl<W: Workload> Workload for Counted<W> {
+    type Reader = W::Reader;
 
     fn request(&mut self, number: u64, out: &mut Vec<u8>) -> usize {
         if number == FROM || number == TO {
@@ -39,29 +44,38 @@ impl Workload for Counted {
     fn reader(&self) -> Self::Reader {
         self.0.reader()
     }
-}
 
-/// Answers without allocating: what is sent at once is a request.
-fn serve(mut stream: TcpStream) {
-    let mut chunk = [0; 4096];
-    while stream.read(&mut chunk).is_ok_and(|len| len > 0) {
-        if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
-            return;
-        }
+    fn greeting(&self) -> Option<Box<dyn Greeting>> {
+        self.0.greeting()
     }
 }
 
-#[test]
-fn a_request_of_a_closed_loop_allocates_nothing() {
+/// Answers without allocating: what is sent at once is a request.
+fn serve(mut stream: TcpStream, first: &[u8], answer: &[u8]) {
+    let (mut chunk, mut next) = ([0; 65536], first);
+    while stream.read(&mut chunk).is_ok_and(|len| len > 0) {
+        if stream.write_all(next).is_err() {
+            return;
+        }
+        next = answer;
+    }
+}
+
+/// Loads a server that answers what comes first on a connection with `first`, and then with
+/// `answer`.
+fn allocates_nothing<W>(workload: W, first: &'static [u8], answer: &'static [u8])
+where
+    W: Workload + Clone + Sync + 'static,
+{
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    SEEN.lock().unwrap().clear();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            std::thread::spawn(move || serve(stream));
+            std::thread::spawn(move || serve(stream, first, answer));
         }
     });
-    let request = Request { method: "GET".into(), headers: Vec::new(), body: Vec::new() };
-    let http = Http::new(&"http://server/".parse().unwrap(), &request).unwrap();
     let (host, port) = (address.ip().to_string(), address.port());
     let timeout = Duration::from_secs(30);
     let plan = Plan {
@@ -81,7 +95,7 @@ fn a_request_of_a_closed_loop_allocates_nothing() {
     let stop = plan.stop.clone();
     let outcome = run(
         &plan,
-        |_| Counted(http.clone()),
+        |_| Counted(workload.clone()),
         |_| {
             if SEEN.lock().unwrap().len() == 2 {
                 stop.ask();
@@ -92,4 +106,43 @@ fn a_request_of_a_closed_loop_allocates_nothing() {
     let seen = SEEN.lock().unwrap();
     let allocated = seen[1] - seen[0];
     assert!(allocated < ALLOWED, "{allocated} allocations of {} requests", TO - FROM);
+}
+
+#[test]
+fn a_request_of_http_allocates_nothing() {
+    let request = Request { method: "GET".into(), headers: Vec::new(), body: Vec::new() };
+    let http = Http::new(&"http://server/".parse().unwrap(), &request).unwrap();
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    allocates_nothing(http, answer, answer);
+}
+
+#[test]
+fn a_request_of_redis_allocates_nothing() {
+    let options = Options {
+        keys: 1000,
+        order: Order::Zipf(0.99),
+        sizes: "10-100".parse().unwrap(),
+        pipeline: 2,
+        seed: 1,
+    };
+    let url = "redis://server/1".parse().unwrap();
+    let redis = Redis::new(&url, "get=9,set=1".parse().unwrap(), options).unwrap();
+    allocates_nothing(redis, b"+OK\r\n+PONG\r\n", b"$5\r\nvalue\r\n+OK\r\n");
+}
+
+#[test]
+fn a_request_of_influx_write_allocates_nothing() {
+    let options = influx::Options {
+        database: Some("load".to_owned()),
+        rows: Rows::CpuOnly,
+        batch: 10,
+        series: 100,
+        out_of_order: 0.1,
+        gzip: false,
+        start_ns: 1_700_000_000_000_000_000,
+        seed: 1,
+    };
+    let writes = Writes::new(&"http://server".parse().unwrap(), &[], options).unwrap();
+    let answer = b"HTTP/1.1 204 No Content\r\n\r\n";
+    allocates_nothing(writes, answer, answer);
 }

@@ -1,37 +1,54 @@
 //! `weir load`: loads a server and says what came of it.
 
+mod influx;
 mod limit;
+mod redis;
 mod results;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use flow::dial::{Address, Target, Tls};
 use flow::tls::{Check, ClientOptions};
 use meter::engine::{self, Pace, Plan, Row, Stop};
 use meter::gate::{Gate, Sliding};
-use meter::http::{Http, Request, Url, header};
+use meter::http::{Http, Request, header};
 use meter::schedule::{Arrivals, Schedule, Segment};
 use meter::summary::Summary;
+use meter::url::{Scheme, Url};
+use meter::workload::Workload;
 use tokio::signal::unix::{SignalKind, signal};
 use watch::units::Duration;
 
 use crate::exit::{BAD_NEWS, DONE, Failure, INVALID};
 use crate::words::count;
+use influx::WriteOptions;
+use redis::RedisOptions;
 use results::Results;
 
 /// What to send where, how fast, and what is required.
 #[derive(Debug, Args)]
 pub struct Command {
-    /// Where to: http://host:port/path or https://...
+    /// Where to, which says what is sent where --workload does not: http://host:port/path or
+    /// https://..., or redis://user:password@host:port/database or rediss://...
     url: Url,
+    /// What is sent, where the URL does not say it
+    #[arg(long, value_name = "NAME")]
+    workload: Option<Named>,
+    /// Makes what is missing before the load: the database
+    #[arg(long)]
+    prepare: bool,
     #[command(flatten)]
     speed: Speed,
     #[command(flatten)]
     means: Means,
     #[command(flatten)]
     request: RequestOptions,
+    #[command(flatten)]
+    redis: RedisOptions,
+    #[command(flatten)]
+    writes: WriteOptions,
     /// Looks for the highest rate at which this demand holds: steps of 5 s, from 100 a second
     #[arg(long, value_name = "DEMAND")]
     #[arg(conflicts_with_all = ["closed", "rate", "ramp_to", "steps", "duration"])]
@@ -45,6 +62,21 @@ pub struct Command {
     /// The same, looked at each second: the first miss ends the run
     #[arg(long, value_name = "DEMAND")]
     abort: Vec<Gate>,
+}
+
+/// A workload that no scheme means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Named {
+    /// Line protocol to InfluxDB
+    InfluxWrite,
+}
+
+/// What is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Http,
+    InfluxWrite,
+    Redis,
 }
 
 /// When requests are sent.
@@ -65,7 +97,7 @@ struct Speed {
     #[arg(long, conflicts_with = "closed")]
     poisson: bool,
     /// What chance begins with: the same number makes the same schedule
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "poisson")]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// As fast as answers come: each connection sends as soon as it has its answer
     #[arg(long)]
@@ -97,16 +129,17 @@ struct Means {
 
 /// What each request is.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "HTTP")]
 struct RequestOptions {
-    /// The method
-    #[arg(long, short = 'X', value_name = "NAME", default_value = "GET")]
-    method: String,
+    /// The method; without it GET
+    #[arg(long, short = 'X', value_name = "NAME")]
+    method: Option<String>,
     /// A header, as 'Name: value'; may be given several times
     #[arg(long, short = 'H', value_name = "HEADER", value_parser = header)]
     header: Vec<(String, String)>,
     /// The body; @FILE reads it from a file
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    body: String,
+    #[arg(long, value_name = "TEXT")]
+    body: Option<String>,
 }
 
 fn step(text: &str) -> Result<Segment, String> {
@@ -119,60 +152,145 @@ fn step(text: &str) -> Result<Segment, String> {
 
 /// Loads the server. Everything is checked before the first byte is sent.
 pub fn run(command: &Command, out: &mut dyn Write) -> Result<u8, Failure> {
-    if let Some(gate) = &command.find_limit {
-        return limit::find(command, gate, out);
-    }
-    let workload = command.workload()?;
-    let stop = Stop::default();
-    let plan = command.plan(stop.clone())?;
-    let mut results = Results::create(command, command.place.path())?;
-    stop_at_signals(stop)?;
-    let shows = io::stderr().is_terminal();
-    let mut sliding = Sliding::new(&command.require);
-    let outcome = engine::run(
-        &plan,
-        |_| workload.clone(),
-        |ended| {
-            results.window(ended);
-            sliding.window(&ended.results);
-            if shows {
-                show(&ended.row);
+    let (kind, url, seed) = (command.check()?, &command.url, command.speed.seed);
+    match kind {
+        Kind::Http => command.go(&command.request.workload(url)?, out),
+        Kind::Redis => command.go(&command.redis.workload(url, seed)?, out),
+        Kind::InfluxWrite => {
+            let headers = &command.request.header;
+            let workload = command.writes.workload(url, headers, seed)?;
+            if command.prepare {
+                command.ask(&mut command.writes.preparation(url, headers)?)?;
             }
-        },
-    );
-    let outcome = match outcome {
-        Ok(outcome) => outcome,
-        Err(error) => {
-            results.discard();
-            return Err(Failure::other(error));
+            command.go(&workload, out)
         }
-    };
-    let summary = Summary::new(&outcome, &command.require).with_missed(sliding.missed());
-    write!(out, "{summary}")?;
-    writeln!(out, "{}", results.finish(&outcome, &summary))?;
-    if summary.is_invalid() {
-        return Ok(INVALID);
     }
-    if let Some(demand) = summary.next_demand() {
-        let url = command.url.without_secrets();
-        writeln!(out, "next: weir load {url} --find-limit '{demand}'")?;
-    }
-    if summary.has_missed() {
-        return Ok(BAD_NEWS);
-    }
-    Ok(DONE)
 }
 
-impl Command {
-    fn workload(&self) -> Result<Http, Failure> {
-        let RequestOptions { method, header, body } = &self.request;
+impl RequestOptions {
+    /// The first option that was given.
+    fn given(&self) -> Option<&'static str> {
+        let Self { method, header, body } = self;
+        let all = [
+            ("--method", method.is_some()),
+            ("--header", !header.is_empty()),
+            ("--body", body.is_some()),
+        ];
+        all.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+
+    fn workload(&self, url: &Url) -> Result<Http, Failure> {
+        let body = self.body.as_deref().unwrap_or_default();
         let body = match body.strip_prefix('@') {
-            None => body.clone().into_bytes(),
+            None => body.to_owned().into_bytes(),
             Some(file) => std::fs::read(file)
                 .map_err(|error| Failure::other(format!("can't read the body {file}: {error}")))?,
         };
-        let request = Request { method: method.clone(), headers: header.clone(), body };
-        Http::new(&self.url, &request).map_err(Failure::other)
+        let method = self.method.clone().unwrap_or_else(|| "GET".to_owned());
+        let request = Request { method, headers: self.header.clone(), body };
+        Http::new(url, &request).map_err(Failure::other)
+    }
+}
+
+impl Command {
+    /// What is sent. Options that would have no effect are refused.
+    fn check(&self) -> Result<Kind, Failure> {
+        let kind = match (self.workload, self.url.scheme()) {
+            (None, Scheme::Http) => Kind::Http,
+            (Some(Named::InfluxWrite), Scheme::Http) => Kind::InfluxWrite,
+            (None, Scheme::Redis) => Kind::Redis,
+            (Some(Named::InfluxWrite), Scheme::Redis) => {
+                return Err(Failure::other("influx-write goes to http:// or https://"));
+            }
+        };
+        let (redis, request, writes) =
+            (self.redis.given(), self.request.given(), self.writes.given());
+        let own_body = request.filter(|name| *name != "--header");
+        let prepare = self.prepare.then_some("--prepare");
+        let useless = match kind {
+            Kind::Http => redis.or(writes).or(prepare),
+            Kind::InfluxWrite => redis.or(own_body),
+            Kind::Redis => request.or(writes).or(prepare),
+        };
+        match useless {
+            None => Ok(kind),
+            Some(name) => Err(Failure::other(format!(
+                "{name} has no effect on this workload: --help says which options belong to which"
+            ))),
+        }
+    }
+
+    /// Asks the server for something before the load.
+    fn ask<W: Workload>(&self, workload: &mut W) -> Result<(), Failure> {
+        let asked = engine::ask(&self.target()?, self.means.timeout.get(), workload, 1);
+        asked.map_err(|error| Failure::other(format!("can't prepare the load: {error}")))
+    }
+
+    fn go<W>(&self, workload: &W, out: &mut dyn Write) -> Result<u8, Failure>
+    where
+        W: Workload + Clone + Sync + 'static,
+    {
+        match &self.find_limit {
+            Some(gate) => limit::find(self, workload, gate, out),
+            None => self.drive(workload, out),
+        }
+    }
+
+    fn drive<W>(&self, workload: &W, out: &mut dyn Write) -> Result<u8, Failure>
+    where
+        W: Workload + Clone + Sync + 'static,
+    {
+        let stop = Stop::default();
+        let plan = self.plan(stop.clone())?;
+        let mut results = Results::create(self, self.place.path())?;
+        stop_at_signals(stop)?;
+        let shows = io::stderr().is_terminal();
+        let mut sliding = Sliding::new(&self.require);
+        let outcome = engine::run(
+            &plan,
+            |_| workload.clone(),
+            |ended| {
+                results.window(ended);
+                sliding.window(&ended.results);
+                if shows {
+                    show(&ended.row);
+                }
+            },
+        );
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                results.discard();
+                return Err(Failure::other(error));
+            }
+        };
+        let summary = Summary::new(&outcome, &self.require).with_missed(sliding.missed());
+        write!(out, "{summary}")?;
+        writeln!(out, "{}", results.finish(&outcome, &summary))?;
+        if summary.is_invalid() {
+            return Ok(INVALID);
+        }
+        if let Some(demand) = summary.next_demand() {
+            writeln!(out, "next: {} --find-limit '{demand}'", self.same())?;
+        }
+        if summary.has_missed() {
+            return Ok(BAD_NEWS);
+        }
+        Ok(DONE)
+    }
+
+    /// Whether points are written to InfluxDB.
+    fn is_influx_write(&self) -> bool {
+        matches!(self.workload, Some(Named::InfluxWrite))
+    }
+
+    /// The same load at another rate, as far as it may be shown.
+    fn same(&self) -> String {
+        let given = self.redis.given().or(self.writes.given()).or(self.request.given());
+        match given.or(self.workload.map(|_| "--workload")) {
+            Some(_) => "the same without its rate, and with".to_owned(),
+            None => format!("weir load {}", self.url.without_secrets()),
+        }
     }
 
     fn plan(&self, stop: Stop) -> Result<Plan, Failure> {
@@ -194,7 +312,10 @@ impl Command {
             ca: self.means.ca.as_deref(),
             check: Check::Name,
             identity: None,
-            protocols: &["http/1.1"],
+            protocols: match self.url.scheme() {
+                Scheme::Http => &["http/1.1"],
+                Scheme::Redis => &[],
+            },
         };
         let tls = self.url.is_tls().then(|| Tls::new(&options, host)).transpose();
         Ok(Target {
@@ -321,6 +442,25 @@ mod tests {
             assert!(error.contains(part), "{words}: {error}");
         }
         assert!(read("http://h --rate 0").unwrap().plan(Stop::default()).is_err());
-        assert!(read("http://h --body @/nowhere").unwrap().workload().is_err());
+        let request = read("http://h --body @/nowhere").unwrap().request;
+        assert!(request.workload(&"http://h".parse().unwrap()).is_err());
+        let nowhere = read("http://h --workload influx-write").unwrap();
+        assert!(nowhere.writes.workload(&nowhere.url, &[], 1).is_err());
+        for (words, part) in [
+            ("http://h --mix get", "--mix has no effect"),
+            ("redis://h -X POST", "--method has no effect"),
+            ("redis://h --prepare", "--prepare has no effect"),
+            ("redis://h --workload influx-write", "goes to http"),
+            ("http://h --workload influx-write --body x", "--body has no effect"),
+            ("http://h --rows jmeter", "--rows has no effect"),
+            ("redis://h --size 9-1", "no size"),
+            ("redis://h --mix fly", "zrange"),
+        ] {
+            let error = read(words).and_then(|command| match command.check() {
+                Ok(_) => Ok(()),
+                Err(failure) => Err(failure.to_string()),
+            });
+            assert!(error.clone().unwrap_err().contains(part), "{words}: {error:?}");
+        }
     }
 }

@@ -8,9 +8,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use flow::dial::{DialError, Socket, Target};
+use flow::dial::{Socket, Target};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::opening::{OpenError, open};
 use super::state::{Job, Sent, State};
 use crate::failure::Owner;
 use crate::recorder::Kind;
@@ -49,20 +50,6 @@ enum Broken {
     Expired,
     Io(io::Error),
     Malformed(Malformed),
-}
-
-/// Opens a connection; gives how long the kernel's handshake took, too.
-pub async fn open(target: &Target) -> Result<(Socket, Duration), DialError> {
-    let opened = async {
-        let begun = Instant::now();
-        let socket = target.connect_in_clear().await?;
-        let took = begun.elapsed();
-        match &target.tls {
-            None => Ok((socket, took)),
-            Some(tls) => Ok((target.start_tls(socket, tls).await?, took)),
-        }
-    };
-    target.in_time(opened).await
 }
 
 impl<W: Workload> Connection<W> {
@@ -129,7 +116,7 @@ impl<W: Workload> Connection<W> {
     async fn request(&mut self, job: Job, reader: &mut W::Reader, out: &mut Vec<u8>) -> bool {
         let sent = self.begin(job, reader, out);
         let answer = self.exchange(reader, out).await;
-        self.settle(sent, &answer, Instant::now());
+        self.settle(sent, reader, &answer, Instant::now());
         answer.is_ok_and(|answer| answer.reusable)
     }
 
@@ -207,7 +194,13 @@ impl<W: Workload> Connection<W> {
     }
 
     /// Records what came of a request.
-    fn settle(&self, sent: Sent, answer: &Result<Answer, Broken>, now: Instant) {
+    fn settle(
+        &self,
+        sent: Sent,
+        reader: &W::Reader,
+        answer: &Result<Answer, Broken>,
+        now: Instant,
+    ) {
         let mut state = self.shared.state.borrow_mut();
         let kind = match answer {
             Ok(answer) => answer.kind,
@@ -217,10 +210,13 @@ impl<W: Workload> Connection<W> {
             Err(Broken::Io(_)) => Kind::Network,
         };
         state.note_result(self.at, sent, kind, now);
+        if let Ok(answer) = answer {
+            state.note_commands(sent, answer.commands);
+        }
         state.slots[self.at].free = now;
         let words = match answer {
             Ok(answer) if answer.kind == Kind::Succeeded => return,
-            Ok(answer) => format!("status {}", answer.code),
+            Ok(answer) => reader.failure(answer),
             Err(Broken::Expired) => "no answer in time".to_owned(),
             Err(Broken::Malformed(malformed)) => malformed.to_string(),
             Err(Broken::Io(error)) => error.to_string(),
@@ -239,7 +235,8 @@ impl<W: Workload> Connection<W> {
         let closed = self.shared.state.borrow().slots[self.at].free;
         let mut pause = PAUSES.0;
         let socket = loop {
-            match self.until_over(open(&self.target)).await {
+            let greeting = self.shared.state.borrow().workload.greeting();
+            match self.until_over(open(&self.target, greeting)).await {
                 None => break None,
                 Some(Ok((socket, _))) => break Some(socket),
                 Some(Err(error)) => self.note_unreachable(&error),
@@ -260,10 +257,8 @@ impl<W: Workload> Connection<W> {
         true
     }
 
-    fn note_unreachable(&self, error: &DialError) {
-        let injector = error.stage.is_of_this_side();
-        let owner = if injector { Owner::Injector } else { Owner::Network };
-        let words = format!("{}: {}", error.stage, error.source);
+    fn note_unreachable(&self, error: &OpenError) {
+        let (owner, words) = error.blame();
         self.shared.state.borrow_mut().note_error(owner, &words, Instant::now());
     }
 

@@ -20,7 +20,7 @@ use crate::workload::Workload;
 /// A request that a connection is to send.
 #[derive(Debug, Clone, Copy)]
 pub struct Job {
-    /// Its number; in a closed loop each thread counts its own.
+    /// Its number, which no other request of the run has.
     pub number: u64,
     /// When it was due; in a closed loop when its connection became free.
     pub due: Instant,
@@ -68,8 +68,9 @@ pub struct State<W> {
     pub closed: bool,
     /// What is due, of an open loop.
     pub due: Option<Peekable<Due>>,
-    /// How many requests a closed loop has sent.
-    pub count: u64,
+    /// The number of a closed loop's next request, and how far it is from one to the next.
+    pub number: u64,
+    pub stride: u64,
     /// Connections that are open and idle; that which has been for longest is first.
     pub idle: VecDeque<usize>,
     pub slots: Vec<Slot>,
@@ -88,6 +89,8 @@ pub struct State<W> {
     pub occupancy: Occupancy,
     pub errors: Errors,
     pub reconnects: u64,
+    /// Commands that were answered, of the requests that count.
+    pub commands: u64,
     pub warm_up: WarmUp,
 }
 
@@ -111,8 +114,9 @@ impl<W: Workload> State<W> {
             if free >= self.timeline.end {
                 return None;
             }
-            self.count += 1;
-            return Some(Job { number: self.count - 1, due: free });
+            let number = self.number;
+            self.number += self.stride;
+            return Some(Job { number, due: free });
         }
         // Others that have been free for longer are first.
         let job = self.peek().filter(|job| self.idle.is_empty() && job.due <= free)?;
@@ -178,6 +182,13 @@ impl<W: Workload> State<W> {
         } else {
             self.warm_up.requests += 1;
             self.warm_up.failed += u64::from(kind != Kind::Succeeded);
+        }
+    }
+
+    /// Counts the commands that an answer is of.
+    pub fn note_commands(&mut self, sent: Sent, commands: u32) {
+        if self.counts(sent.due) {
+            self.commands += u64::from(commands);
         }
     }
 
@@ -250,7 +261,8 @@ impl<W: Workload> State<W> {
             if self.counts(job.due) {
                 let age = end.saturating_duration_since(job.due);
                 self.lateness.note_blocked(age);
-                self.window.results.note(0, Kind::Unsent, age, Duration::ZERO);
+                let operation = self.workload.operation(job.number);
+                self.window.results.note(operation, Kind::Unsent, age, Duration::ZERO);
             }
         }
         for at in 0..self.slots.len() {

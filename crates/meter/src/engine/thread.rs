@@ -17,7 +17,8 @@ use tokio::task::{JoinSet, LocalSet};
 
 use super::alarm::Alarm;
 use super::collector::Window;
-use super::connection::{Connection, Shared, open};
+use super::connection::{Connection, Shared};
+use super::opening::open;
 use super::state::{Next, Slot, State};
 use super::{EngineError, Pace, Plan, WarmUp};
 use crate::failure::Errors;
@@ -61,6 +62,7 @@ pub struct Part {
     pub occupancy: Occupancy,
     pub errors: Errors,
     pub reconnects: u64,
+    pub commands: u64,
     pub warm_up: WarmUp,
     pub health: Health,
 }
@@ -89,7 +91,7 @@ async fn conduct<W: Workload + 'static>(
 ) -> Result<(), EngineError> {
     let Task { number, plan, addresses, say, started } = task;
     let alarm = Alarm::new().map_err(|error| EngineError::Injector(error.to_string()))?;
-    let opened = open_all(number, plan, addresses, &say).await?;
+    let opened = open_all(number, plan, addresses, &workload, &say).await?;
     // Whoever no longer waits has heard of an error elsewhere.
     let Ok(timeline) = started.await else { return Ok(()) };
     let shared = Rc::new(Shared {
@@ -124,10 +126,11 @@ async fn conduct<W: Workload + 'static>(
 }
 
 /// Opens this thread's connections, the first one alone: if nobody listens, it is told at once.
-async fn open_all(
+async fn open_all<W: Workload>(
     number: usize,
     plan: &Plan,
     addresses: &[SocketAddr],
+    workload: &W,
     say: &SyncSender<Said>,
 ) -> Result<Vec<(Target, Socket)>, EngineError> {
     let mut targets = (number..plan.connections).step_by(plan.threads).map(|connection| {
@@ -143,7 +146,8 @@ async fn open_all(
         let at_once = if opened.is_empty() { 1 } else { OPENING_MAX };
         let mut opening = JoinSet::new();
         for target in targets.by_ref().take(at_once) {
-            opening.spawn_local(async move { (open(&target).await, target) });
+            let greeting = workload.greeting();
+            opening.spawn_local(async move { (open(&target, greeting).await, target) });
         }
         if opening.is_empty() {
             let _ = say.send(Said::Ready(Box::new(times)));
@@ -184,7 +188,8 @@ fn state<W>(
         timeline,
         closed: due.is_none(),
         due,
-        count: 0,
+        number: number as u64,
+        stride: plan.threads as u64,
         idle: VecDeque::with_capacity(connections),
         slots: (0..connections).map(|_| slot()).collect(),
         pacer: None,
@@ -199,6 +204,7 @@ fn state<W>(
         occupancy: Occupancy::default(),
         errors: Errors::default(),
         reconnects: 0,
+        commands: 0,
         warm_up: WarmUp::default(),
     }
 }
@@ -277,6 +283,7 @@ fn part<W: Workload>(state: &mut State<W>, health: Health) -> Part {
         occupancy: state.occupancy,
         errors: std::mem::take(&mut state.errors),
         reconnects: state.reconnects,
+        commands: state.commands,
         warm_up: state.warm_up,
         health,
     }

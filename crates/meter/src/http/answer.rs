@@ -37,6 +37,8 @@ pub struct Answers {
     /// The begin of a head that did not come at once.
     head: Vec<u8>,
     answer: Answer,
+    /// What a request is made of, as points.
+    commands: u32,
 }
 
 /// What a head says.
@@ -50,8 +52,14 @@ struct Head {
 impl Answers {
     /// Of a connection on which nothing was asked yet; answers to HEAD have no bodies.
     pub fn new(is_head: bool) -> Self {
-        let answer = Answer { kind: Kind::Server, code: 0, reusable: false };
-        Self { is_head, place: Place::Head, head: Vec::new(), answer }
+        let answer = Answer { kind: Kind::Server, code: 0, commands: 1, reusable: false };
+        Self { is_head, place: Place::Head, head: Vec::new(), answer, commands: 1 }
+    }
+
+    /// Where each request is made of so many commands, or points.
+    #[must_use]
+    pub fn each_of(self, commands: u32) -> Self {
+        Self { commands, ..self }
     }
 
     /// Takes a head from the front of `bytes`; gives what is behind it, nothing where it goes on.
@@ -88,7 +96,8 @@ impl Answers {
     fn begin_body(&mut self, head: &Head) {
         let success = (200..400).contains(&head.status);
         let kind = if success { Kind::Succeeded } else { Kind::Server };
-        self.answer = Answer { kind, code: head.status, reusable: head.reusable };
+        self.answer =
+            Answer { kind, code: head.status, commands: self.commands, reusable: head.reusable };
         // What is before the answer itself has no body (RFC 9110, section 15.2).
         self.place = if head.status < 200 { Place::Head } else { head.place };
     }

@@ -21,6 +21,7 @@ pub(crate) fn outcome() -> Outcome {
         connections: 64,
         measured: Duration::from_secs(10),
         wall: SystemTime::UNIX_EPOCH,
+        operations: vec!["request".to_owned()],
         results,
         rows: Vec::new(),
         rest: Results::default(),
@@ -30,6 +31,7 @@ pub(crate) fn outcome() -> Outcome {
         errors: Errors::default(),
         connects,
         reconnects: 0,
+        commands: 0,
         health: Health { busy: 0.02, ..Health::default() },
         warm_up: WarmUp { duration: Duration::from_secs(1), requests: 100, failed: 0 },
         aborted: None,
@@ -52,6 +54,23 @@ warm-up  1 s, in no figure: 100 requests, 0 failed
     assert_eq!(summary.to_string(), golden);
     assert!(!summary.is_invalid() && !summary.has_missed());
     assert_eq!(summary.next_demand().as_deref(), Some("p99<5ms"));
+}
+
+#[test]
+fn operations_have_a_line_each_and_commands_are_counted_beside() {
+    let mut outcome = outcome();
+    outcome.operations = ["get", "set", "never"].map(str::to_owned).to_vec();
+    outcome.results.note(1, Kind::Succeeded, 7000 * US, US);
+    outcome.commands = 16_016;
+    let said = Summary::new(&outcome, &[]).to_string();
+    for part in [
+        "within   16,016 commands or points in these requests, 1,602 a second\n",
+        "get        0.50 ms   0.99 ms   1.00 ms   1.00 ms  latency of 1,000 requests\n",
+        "set        7.00 ms   7.00 ms   7.00 ms   7.00 ms  latency of 1 requests\n",
+    ] {
+        assert!(said.contains(part), "{part}{said}");
+    }
+    assert!(!said.contains("never"), "{said}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use flow::dial::{Address, Target};
 use meter::engine::{Ended, EngineError, Outcome, Pace, Plan, Stop, run};
 use meter::http::{Http, Request};
 use meter::recorder::{Kind, Measure};
+use meter::redis::{self, Order, Redis};
 use meter::schedule::{Arrivals, Schedule, Segment};
 use meter::workload::Workload;
 
@@ -83,6 +84,60 @@ fn several_threads_send_what_one_would() {
     let outcome = load(&plan);
     assert_eq!((outcome.results.total(), outcome.warm_up.requests), (300, 60));
     assert_eq!((server.requests(), outcome.connects.count()), (360, 8));
+}
+
+/// Notes the number of each request.
+struct Numbered(Http, Arc<Mutex<Vec<u64>>>);
+
+impl Workload for Numbered {
+    type Reader = <Http as Workload>::Reader;
+
+    fn request(&mut self, number: u64, out: &mut Vec<u8>) -> usize {
+        self.1.lock().unwrap().push(number);
+        self.0.request(number, out)
+    }
+
+    fn reader(&self) -> Self::Reader {
+        self.0.reader()
+    }
+}
+
+#[test]
+fn no_two_requests_of_a_closed_loop_have_the_same_number() {
+    let server = Server::start(|stream| stream.send(NO_CONTENT));
+    let mut plan = plan(server.address, Pace::Closed(Duration::from_secs(1)), 8);
+    plan.threads = 3;
+    let seen = Arc::default();
+    let outcome = run(&plan, |_| Numbered(http(), Arc::clone(&seen)), |_| {}).unwrap();
+    let mut numbers = seen.lock().unwrap();
+    assert_eq!(numbers.len() as u64, outcome.results.total());
+    let all = numbers.len();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), all);
+}
+
+#[test]
+fn a_server_that_refuses_the_login_is_told_in_its_own_words() {
+    let server = Server::start(|_| false);
+    // What it is asked is no HTTP, so it says nothing; another one answers it with an error.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let _ = std::io::Read::read(&mut stream, &mut [0; 1024]);
+            let _ = std::io::Write::write_all(&mut stream, b"-NOAUTH Authentication required.\r\n");
+        }
+    });
+    let mix = "get".parse().unwrap();
+    let sizes = "3".parse().unwrap();
+    let options = redis::Options { keys: 9, order: Order::Uniform, sizes, pipeline: 1, seed: 1 };
+    let redis = Redis::new(&"redis://h".parse().unwrap(), mix, options).unwrap();
+    let refused = run(&plan(address, open(1.0, MS), 4), |_| redis.clone(), |_| {}).unwrap_err();
+    assert!(refused.to_string().contains("does not let us in: NOAUTH"), "{refused}");
+    let mut silent = plan(server.address, open(1.0, MS), 4);
+    silent.target.connect_timeout = 100 * MS;
+    assert!(run(&silent, |_| redis.clone(), |_| {}).is_err());
 }
 
 #[test]

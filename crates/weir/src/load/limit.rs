@@ -9,6 +9,7 @@ use meter::limit::{FIRST, Found, STEP, Search, Shown};
 use meter::recorder::Measure;
 use meter::schedule::{Schedule, Segment};
 use meter::summary::Summary;
+use meter::workload::Workload;
 
 use super::results::Results;
 use super::{Command, stop_at_signals};
@@ -19,7 +20,15 @@ const LINES: &str = "limit.txt";
 
 /// Looks for the highest rate at which `gate` holds. Everything is checked before the first byte is
 /// sent.
-pub fn find(command: &Command, gate: &Gate, out: &mut dyn Write) -> Result<u8, Failure> {
+pub fn find<W>(
+    command: &Command,
+    workload: &W,
+    gate: &Gate,
+    out: &mut dyn Write,
+) -> Result<u8, Failure>
+where
+    W: Workload + Clone + Sync + 'static,
+{
     let stop = Stop::default();
     stop_at_signals(stop.clone())?;
     let place = command.place.path();
@@ -35,7 +44,7 @@ pub fn find(command: &Command, gate: &Gate, out: &mut dyn Write) -> Result<u8, F
         number += 1;
         let rate = search.rate();
         let path = place.join(format!("{number:02}-{rate:.0}"));
-        let outcome = step(command, rate, Results::create(command, path)?, &stop)?;
+        let outcome = step(command, workload, rate, Results::create(command, path)?, &stop)?;
         if outcome.stopped {
             break None;
         }
@@ -64,13 +73,16 @@ pub fn find(command: &Command, gate: &Gate, out: &mut dyn Write) -> Result<u8, F
 }
 
 /// One run at one rate.
-fn step(
+fn step<W>(
     command: &Command,
+    workload: &W,
     rate: f64,
     mut results: Results,
     stop: &Stop,
-) -> Result<Outcome, Failure> {
-    let workload = command.workload()?;
+) -> Result<Outcome, Failure>
+where
+    W: Workload + Clone + Sync + 'static,
+{
     let mut plan = command.plan(stop.clone())?;
     let schedule = Schedule::new(vec![Segment::constant(rate, STEP)], command.speed.arrivals());
     plan.pace = Pace::Open(schedule.map_err(Failure::other)?);

@@ -120,7 +120,8 @@ fn date_time(now: SystemTime) -> String {
 
 /// The run as it is run, without what is secret.
 fn describe(command: &Command) -> Value {
-    let Command { url, speed, means, request, require, abort, .. } = command;
+    let Command { url, speed, means, request, redis, writes, require, abort, .. } = command;
+    let body = request.body.as_deref().unwrap_or_default();
     let headers = request.header.iter().map(|(name, value)| {
         let is_open = OPEN_HEADERS.iter().any(|open| name.eq_ignore_ascii_case(open));
         format!("{name}: {}", if is_open { value } else { "..." })
@@ -140,8 +141,10 @@ fn describe(command: &Command) -> Value {
         "url": url.without_secrets(),
         "method": request.method,
         "headers": headers.collect::<Vec<_>>(),
-        "body_bytes": (!request.body.starts_with('@')).then_some(request.body.len()),
-        "body_file": request.body.strip_prefix('@'),
+        "body_bytes": (!body.starts_with('@')).then_some(body.len()),
+        "body_file": body.strip_prefix('@'),
+        "redis": redis.given().map(|_| format!("{redis:?}")),
+        "influx_write": command.is_influx_write().then(|| format!("{writes:?}")),
         "pace": pace,
         "poisson_seed": speed.poisson.then_some(speed.seed),
         "warm_up": speed.warmup.to_string(),

@@ -32,7 +32,7 @@ fn in_any_pieces(bytes: &str, is_head: bool) -> Result<Option<Answer>, Malformed
 #[track_caller]
 fn answered(bytes: &str, is_head: bool, code: u16, reusable: bool) {
     let kind = if (200..400).contains(&code) { Kind::Succeeded } else { Kind::Server };
-    let expected = Answer { kind, code, reusable };
+    let expected = Answer { kind, code, commands: 1, reusable };
     assert_eq!(in_any_pieces(bytes, is_head), Ok(Some(expected)), "{bytes:?}");
 }
 

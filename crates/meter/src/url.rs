@@ -2,8 +2,7 @@
 
 use std::str::FromStr;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use percent_encoding::percent_decode_str;
 
 /// The longest URL.
 const LEN_MAX: usize = 8192;
@@ -11,25 +10,51 @@ const LEN_MAX: usize = 8192;
 /// What names of secrets have in them.
 const SECRET_NAMES: [&str; 7] = ["auth", "cred", "key", "pass", "secret", "sig", "token"];
 
-/// A URL of HTTP.
+/// Which protocol a URL is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// `http` and `https`.
+    Http,
+    /// `redis` and `rediss`.
+    Redis,
+}
+
+/// The names of schemes, whether they are under TLS, and the ports that they mean.
+const SCHEMES: [(&str, Scheme, bool, u16); 4] = [
+    ("http", Scheme::Http, false, 80),
+    ("https", Scheme::Http, true, 443),
+    ("redis", Scheme::Redis, false, 6379),
+    ("rediss", Scheme::Redis, true, 6379),
+];
+
+/// Where a load goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
+    scheme: Scheme,
     tls: bool,
-    credentials: Option<String>,
+    user: Option<String>,
+    password: Option<String>,
     host: String,
     port: u16,
+    /// Whether the port is the one that the scheme means.
+    is_usual_port: bool,
     target: String,
 }
 
 /// A URL can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{url:?}: {what}; write it as http://host:port/path")]
+#[error("{url:?}: {what}; write it as http://host:port/path or redis://host:port/database")]
 pub struct UrlError {
     url: String,
     what: &'static str,
 }
 
 impl Url {
+    /// Which protocol is spoken there.
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
     /// Whether it is reached by TLS.
     pub fn is_tls(&self) -> bool {
         self.tls
@@ -45,6 +70,16 @@ impl Url {
         self.port
     }
 
+    /// Who logs in; nothing where none is named.
+    pub fn user(&self) -> Option<&str> {
+        self.user.as_deref().filter(|user| !user.is_empty())
+    }
+
+    /// The password.
+    pub fn password(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
     /// What is asked of the server: the path with the query.
     pub fn target(&self) -> &str {
         &self.target
@@ -53,7 +88,10 @@ impl Url {
     /// It without a name and password, and without what is secret in its query: the values of
     /// parameters that are named as secrets are, and of those that speak of a password.
     pub fn without_secrets(&self) -> String {
-        let scheme = if self.tls { "https" } else { "http" };
+        let is_own = |(_, scheme, tls, _): &&(&str, Scheme, bool, u16)| {
+            *scheme == self.scheme && *tls == self.tls
+        };
+        let scheme = SCHEMES.iter().find(is_own).map_or("", |(name, ..)| name);
         let host =
             if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         let (path, query) = match self.target.split_once('?') {
@@ -66,17 +104,11 @@ impl Url {
         format!("{scheme}://{host}:{}{path}{query}", self.port)
     }
 
-    /// What `Host` says.
-    pub(super) fn authority(&self) -> String {
-        let usual = if self.tls { 443 } else { 80 };
+    /// Host and port as HTTP's `Host` says them.
+    pub fn authority(&self) -> String {
         let host =
             if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        if self.port == usual { host } else { format!("{host}:{}", self.port) }
-    }
-
-    pub(super) fn authorization(&self) -> Option<String> {
-        let credentials = self.credentials.as_ref()?;
-        Some(format!("Basic {}", BASE64.encode(credentials)))
+        if self.is_usual_port { host } else { format!("{host}:{}", self.port) }
     }
 }
 
@@ -91,18 +123,26 @@ impl FromStr for Url {
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(wrong("it has blanks, or letters that must be percent-encoded"));
         }
-        let (tls, rest) = match text.split_once("://") {
-            Some(("http", rest)) => (false, rest),
-            Some(("https", rest)) => (true, rest),
-            Some(_) => return Err(wrong("only http and https can be loaded")),
-            None => return Err(wrong("it has no scheme")),
-        };
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
+        let known = SCHEMES.iter().find(|(name, ..)| *name == scheme);
+        let (_, scheme, tls, usual_port) =
+            *known.ok_or_else(|| wrong("only http, https, redis and rediss can be loaded"))?;
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);
         let (credentials, authority) = match authority.rsplit_once('@') {
-            Some((credentials, rest)) => (Some(credentials.to_owned()), rest),
+            Some((credentials, rest)) => (Some(credentials), rest),
             None => (None, authority),
+        };
+        let (user, password) = match credentials.map(|both| both.split_once(':').ok_or(both)) {
+            None => (None, None),
+            Some(Err(user)) => (Some(user), None),
+            Some(Ok((user, password))) => (Some(user), Some(password)),
+        };
+        let decoded = |part: Option<&str>| {
+            let decoded = part.map(|part| percent_decode_str(part).decode_utf8());
+            let decoded = decoded.transpose().map_err(|_| wrong("user or password is no UTF-8"))?;
+            Ok(decoded.map(|text| text.into_owned()))
         };
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
@@ -113,18 +153,20 @@ impl FromStr for Url {
             return Err(wrong("it has no host"));
         }
         let port = match port {
-            None => {
-                if tls {
-                    443
-                } else {
-                    80
-                }
-            }
+            None => usual_port,
             Some(port) => port.parse().map_err(|_| wrong("its port is no number up to 65535"))?,
         };
         let slash = if target.starts_with('/') { "" } else { "/" };
-        let target = format!("{slash}{target}");
-        Ok(Self { tls, credentials, host: host.to_owned(), port, target })
+        Ok(Self {
+            scheme,
+            tls,
+            user: decoded(user)?,
+            password: decoded(password)?,
+            host: host.to_owned(),
+            port,
+            is_usual_port: port == usual_port,
+            target: format!("{slash}{target}"),
+        })
     }
 }
 
@@ -151,7 +193,7 @@ fn without_password(url: &str) -> String {
 mod tests {
     use proptest::prelude::proptest;
 
-    use super::Url;
+    use super::{Scheme, Url};
 
     #[test]
     fn a_url_is_read_as_it_is_meant() {
@@ -183,9 +225,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn users_and_passwords_are_percent_decoded() {
+        let url: Url = "rediss://ann:a%40b@h/3".parse().unwrap();
+        assert_eq!((url.user(), url.password()), (Some("ann"), Some("a@b")));
+        assert_eq!(
+            (url.scheme(), url.tls, url.port, &*url.target),
+            (Scheme::Redis, true, 6379, "/3")
+        );
+        let url: Url = "redis://:secret@h".parse().unwrap();
+        assert_eq!((url.user(), url.password()), (None, Some("secret")));
+        assert!("redis://%ff@h".parse::<Url>().is_err());
+    }
+
     proptest! {
         #[test]
-        fn no_text_panics(text in "(https?://)?.{0,30}") {
+        fn no_text_panics(text in "((http|redis)s?://)?.{0,30}") {
             let _ = text.parse::<Url>();
         }
     }

@@ -1,0 +1,103 @@
+//! From nothing to a connection that takes requests: the kernel's handshake, TLS, and what the
+//! workload says first.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use flow::dial::{DialError, Late, Socket, Target};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::failure::Owner;
+use crate::workload::{Greeting, Refused};
+
+/// Bytes that are read at once while nothing is measured.
+const PIECE: usize = 4096;
+
+/// A connection could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The server can't be reached.
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    /// The server is there and does not let us in.
+    #[error("{address} does not let us in: {source}")]
+    Refused {
+        /// Where.
+        address: String,
+        /// In the server's words.
+        source: Refused,
+    },
+    /// The connection broke before it took a request.
+    #[error("{address} broke the connection off before it took a request: {source}")]
+    Broken {
+        /// Where.
+        address: String,
+        /// As the system says it.
+        source: io::Error,
+    },
+}
+
+impl From<Late> for OpenError {
+    fn from(late: Late) -> Self {
+        Self::Dial(late.into())
+    }
+}
+
+impl OpenError {
+    /// Whose fault it is, in words without the address.
+    pub(super) fn blame(&self) -> (Owner, String) {
+        match self {
+            Self::Dial(error) => {
+                let is_ours = error.stage.is_of_this_side();
+                let owner = if is_ours { Owner::Injector } else { Owner::Network };
+                (owner, format!("{}: {}", error.stage, error.source))
+            }
+            Self::Refused { source, .. } => (Owner::Server, source.to_string()),
+            Self::Broken { source, .. } => (Owner::Network, source.to_string()),
+        }
+    }
+}
+
+/// Opens a connection; gives how long the kernel's handshake took, too.
+pub async fn open(
+    target: &Target,
+    greeting: Option<Box<dyn Greeting>>,
+) -> Result<(Socket, Duration), OpenError> {
+    let opened = async {
+        let begun = Instant::now();
+        let mut socket = target.connect_in_clear().await?;
+        let took = begun.elapsed();
+        if let Some(tls) = &target.tls {
+            socket = target.start_tls(socket, tls).await?;
+        }
+        if let Some(mut greeting) = greeting {
+            greet(target, &mut socket, &mut *greeting).await?;
+        }
+        Ok((socket, took))
+    };
+    target.in_time(opened).await
+}
+
+async fn greet(
+    target: &Target,
+    socket: &mut Socket,
+    greeting: &mut dyn Greeting,
+) -> Result<(), OpenError> {
+    let address = || target.address.to_string();
+    let broken = |source| OpenError::Broken { address: address(), source };
+    let (mut piece, mut len, mut out) = ([0; PIECE], 0, Vec::new());
+    loop {
+        let done = greeting.step(&piece[..len], &mut out);
+        let done = done.map_err(|source| OpenError::Refused { address: address(), source })?;
+        socket.write_all(&out).await.map_err(broken)?;
+        socket.flush().await.map_err(broken)?;
+        out.clear();
+        if done {
+            return Ok(());
+        }
+        len = socket.read(&mut piece).await.map_err(broken)?;
+        if len == 0 {
+            return Err(broken(io::ErrorKind::UnexpectedEof.into()));
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What can be chosen, and its limits.
+
+use std::str::FromStr;
+
+use super::{DIGITS, Mix};
+use crate::chance::Chance;
+
+/// The most keys, which is what the digits of one can say.
+const KEYS_MAX: u64 = 10_u64.pow(DIGITS as u32);
+/// The most commands of a pipeline.
+const PIPELINE_MAX: u32 = 10_000;
+/// The most bytes of all values of a request; a server takes 512 MiB of one by default.
+const REQUEST_BYTES_MAX: usize = 256 << 20;
+/// The largest exponent of Zipf's distribution.
+const EXPONENT_MAX: f64 = 5.0;
+/// What YCSB and others take.
+const EXPONENT: f64 = 0.99;
+
+/// The options of a load are wrong.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum RedisError {
+    /// A part of a mix.
+    #[error("{0:?} can't be in a mix: write it as get=9,set=1, with names out of: {names}",
+            names = super::names().collect::<Vec<_>>().join(", "))]
+    Mix(String),
+    /// A command is there twice.
+    #[error("{0} is in the mix twice")]
+    Twice(&'static str),
+    /// The path of the URL.
+    #[error("{0:?} is no database: write the URL as redis://host:port/0")]
+    Database(String),
+    /// An order of keys.
+    #[error("{0:?} is no order of keys: it is uniform, sequence, zipf or zipf:1.2")]
+    Order(String),
+    /// Sizes of values.
+    #[error("{0:?} is no size of values: write it as 100, or as 10-1000")]
+    Sizes(String),
+    /// A limit is exceeded.
+    #[error("{0}")]
+    Limit(String),
+}
+
+/// In which order keys come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Order {
+    /// Each as often as any other.
+    Uniform,
+    /// Few come often, with this exponent.
+    Zipf(f64),
+    /// One after the other, and again from the first.
+    Sequence,
+}
+
+impl FromStr for Order {
+    type Err = RedisError;
+
+    fn from_str(text: &str) -> Result<Self, RedisError> {
+        match text.split_once(':').unwrap_or((text, "")) {
+            ("uniform", "") => Ok(Self::Uniform),
+            ("sequence", "") => Ok(Self::Sequence),
+            ("zipf", "") => Ok(Self::Zipf(EXPONENT)),
+            ("zipf", exponent) => match exponent.parse() {
+                Ok(exponent) if exponent > 0.0 && exponent <= EXPONENT_MAX => {
+                    Ok(Self::Zipf(exponent))
+                }
+                _ => Err(RedisError::Order(text.to_owned())),
+            },
+            _ => Err(RedisError::Order(text.to_owned())),
+        }
+    }
+}
+
+/// How long values are, in bytes: from the least to the most, each as often as any other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    least: usize,
+    most: usize,
+}
+
+impl Sizes {
+    /// The longest.
+    pub(super) fn most(&self) -> usize {
+        self.most
+    }
+
+    pub(super) fn draw(&self, chance: &mut Chance) -> usize {
+        match self.most - self.least {
+            0 => self.least,
+            more => self.least + chance.below(more as u64 + 1) as usize,
+        }
+    }
+}
+
+impl FromStr for Sizes {
+    type Err = RedisError;
+
+    fn from_str(text: &str) -> Result<Self, RedisError> {
+        let (least, most) = text.split_once('-').unwrap_or((text, text));
+        match (least.trim().parse(), most.trim().parse()) {
+            (Ok(least), Ok(most)) if least <= most => Ok(Self { least, most }),
+            _ => Err(RedisError::Sizes(text.to_owned())),
+        }
+    }
+}
+
+/// Everything but the commands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// How many keys of each type there are.
+    pub keys: u64,
+    /// In which order they come.
+    pub order: Order,
+    /// How long values are.
+    pub sizes: Sizes,
+    /// How many commands a request has.
+    pub pipeline: u32,
+    /// What chance begins with.
+    pub seed: u64,
+}
+
+impl Options {
+    /// Refuses what is beyond a limit.
+    pub(super) fn check(&self, mix: &Mix) -> Result<(), RedisError> {
+        let limit = |words: String| Err(RedisError::Limit(words));
+        if self.keys == 0 || self.keys > KEYS_MAX {
+            return limit(format!("there are 1 to {KEYS_MAX} keys"));
+        }
+        if self.pipeline == 0 || self.pipeline > PIPELINE_MAX {
+            return limit(format!("a pipeline has 1 to {PIPELINE_MAX} commands"));
+        }
+        let values = mix.values().saturating_mul(self.pipeline as usize);
+        // The values' bytes are cut from a block that is as long as the longest of them.
+        if values.max(1).saturating_mul(self.sizes.most) > REQUEST_BYTES_MAX {
+            return limit(format!(
+                "the values of a request have {REQUEST_BYTES_MAX} bytes at most"
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! `weir load` as its users run it, beside real servers. What is held is what came and what the
+//! servers have, and not the verdict: a machine that runs other tests earns an INVALID.
+
+use std::process::{Command, Output};
+
+use rig::influxd::Influxd;
+use rig::places;
+use rig::redis::Redis;
+use serde_json::Value;
+
+fn load(args: &[&str]) -> Output {
+    let mut command = Command::new(places::weir());
+    command.arg("load").args(args).args(["--duration", "1s", "--warmup", "0s"]);
+    command.output().expect("weir can be started")
+}
+
+/// What a load printed; it may have been judged INVALID, and has no errors.
+#[track_caller]
+fn told(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{text}{errors}");
+    assert!(text.contains("no errors"), "{text}{errors}");
+    text
+}
+
+/// The number in front of a word.
+fn before(text: &str, word: &str) -> u64 {
+    let (front, _) = text.split_once(word).expect("the word is there");
+    let number = front.trim_end().rsplit(' ').next().unwrap_or_default();
+    number.replace(',', "").parse().expect("a number is in front of it")
+}
+
+/// How often a server was asked for a command.
+fn calls(server: &Redis, command: &str) -> u64 {
+    let stats = server.client().ask(&["INFO", "commandstats"]);
+    let behind = stats.split_once(&format!("cmdstat_{command}:calls="));
+    let digits = behind.and_then(|(_, rest)| rest.split(',').next());
+    digits.map_or(0, |digits| digits.parse().expect("a count is a number"))
+}
+
+#[test]
+fn a_mix_of_redis_comes_as_it_was_asked_for() {
+    let server = Redis::start();
+    let args = ["--mix", "get=9,set=1", "--rate", "500", "--keys", "100", "--size", "10-50"];
+    let text = told(&load(&[&[&*server.url()], &args[..]].concat()));
+    assert_eq!(before(&text, "requests in"), 500);
+    let (gets, sets) = (calls(&server, "get"), calls(&server, "set"));
+    assert!(gets + sets == 500 && (20..=80).contains(&sets), "{gets} {sets}");
+}
+
+#[test]
+fn a_pipeline_is_one_request_and_its_commands_are_counted_beside() {
+    let server = Redis::start();
+    let args = ["--mix", "incr", "--pipeline", "16", "--closed", "--connections", "2"];
+    let text = told(&load(&[&[&*server.url()], &args[..]].concat()));
+    let requests = before(&text, "requests in");
+    assert_eq!(before(&text, "commands or points"), requests * 16, "{text}");
+    assert_eq!(calls(&server, "incr"), requests * 16, "{text}");
+}
+
+#[test]
+fn redis_asks_for_a_password_and_has_databases() {
+    let server = Redis::start_with(&["--requirepass", "secret"]);
+    let address = server.address;
+    let refused = load(&[&server.url(), "--rate", "10"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && said.contains("NOAUTH"), "{said}");
+    told(&load(&[&format!("redis://:secret@{address}/3"), "--mix", "set", "--rate", "50"]));
+    let mut client = server.client();
+    client.ask(&["AUTH", "secret"]);
+    assert!(client.ask(&["INFO", "keyspace"]).contains("db3:keys="));
+}
+
+/// How many points of a measurement a server has.
+fn points(server: &Influxd, field: &str, from: &str) -> u64 {
+    let q = format!("SELECT count({field}) FROM {from} WHERE time > 0 AND time < now() + 365d");
+    let answer = server.ask(&q, &[("db", "load")]);
+    let count = answer.pointer("/results/0/series/0/values/0/1").and_then(Value::as_u64);
+    count.unwrap_or_else(|| panic!("{answer}"))
+}
+
+#[test]
+fn a_server_has_each_point_that_was_written() {
+    let server = Influxd::start();
+    let load = |args: &[&str]| {
+        let url = server.url();
+        let fixed = [&*url, "--workload", "influx-write", "--db", "load", "--prepare"];
+        told(&load(&[&fixed[..], args].concat()))
+    };
+    let text = load(&["--closed", "--connections", "4", "--gzip"]);
+    assert_eq!(points(&server, "\"int\"", "stress"), before(&text, "commands or points"), "{text}");
+    let rest = ["--rate", "20", "--batch", "50", "--series", "7", "--out-of-order", "0.2"];
+    for (rows, field, measurement) in
+        [("jmeter", "\"count\"", "jmeter"), ("cpu-only", "usage_user", "cpu")]
+    {
+        let text = load(&[&rest[..], &["--rows", rows]].concat());
+        assert_eq!(before(&text, "commands or points"), 1000, "{text}");
+        assert_eq!(points(&server, field, measurement), 1000, "{text}");
+    }
+}
