@@ -69,6 +69,13 @@ pub trait Service: Sized + 'static {
         None
     }
 
+    /// A number that changes whenever what is asked from now on may go to another server than what
+    /// was asked before: a client's later requests then wait for the answers to its earlier ones,
+    /// of which some may have to follow.
+    fn placement(&self) -> u64 {
+        0
+    }
+
     /// What a client hears in the place of an answer.
     fn words(&self, why: &Unanswered<Self::Error>) -> Vec<u8>;
 }
@@ -161,8 +168,8 @@ pub struct Request {
 /// A request that is asked in the place of another, which had no effect.
 #[derive(Debug, Clone)]
 pub struct Again {
-    /// What is asked. What its client asks later waits for the answers to all that was asked
-    /// before, so that nothing overtakes what is asked again.
+    /// What is asked, once all that its client asked before is answered: where it is sent on once
+    /// more, nothing has overtaken it. What its client asks later waits behind it.
     pub request: Request,
     /// Only if nothing of its client was sent behind the other one.
     pub alone: bool,

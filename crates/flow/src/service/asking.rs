@@ -42,6 +42,11 @@ impl Pending {
             Self::Hold { place, .. } | Self::Free { place, .. } => *place,
         }
     }
+
+    /// Whether it is asked in the place of a request that had no effect.
+    pub(super) fn is_again(&self) -> bool {
+        matches!(self, Self::Ask { request: Request { turns: 1.., .. }, .. })
+    }
 }
 
 /// A request whose bytes are still coming.
@@ -58,6 +63,7 @@ pub(super) struct Stream {
 impl<S: Service> Client<S> {
     /// Sends a request on its way, or has it wait behind those that do.
     pub(super) fn submit(self: &Rc<Self>, what: Pending) {
+        self.note_placement(what.place());
         let is_first = self.pending.borrow().is_empty();
         self.pending.borrow_mut().push_back(what);
         if is_first {
@@ -102,7 +108,7 @@ impl<S: Service> Client<S> {
         if what.place().is_some_and(|place| !self.is_awaited(place, &what)) {
             return None;
         }
-        if what.place().is_some_and(|place| self.is_fenced(place)) {
+        if self.is_fenced(&what) {
             return Some(what);
         }
         match what {

@@ -30,9 +30,11 @@ pub struct Client<S: Service> {
     asked: RefCell<VecDeque<Asked>>,
     /// The number behind the last of its requests of which anything was sent.
     pub(super) sent: Cell<u64>,
-    /// What has this number or a later one waits for the answers to all before it, since one of
-    /// them is asked again.
+    /// What has this number or a later one waits for the answers to all before it, which were
+    /// placed otherwise.
     fence: Cell<u64>,
+    /// The [`placement`](Service::placement) of what it has asked last.
+    placement: Cell<u64>,
     /// The last of its requests that wait for what others do.
     waits: Cell<Option<u64>>,
     /// The lanes on which something of it is in flight, one for each server.
@@ -66,6 +68,7 @@ struct Asked {
 impl<S: Service> Client<S> {
     pub(super) fn new(fabric: Rc<Fabric<S>>, id: u64, outlet: Outlet) -> Rc<Self> {
         let waiting = fabric.settings().waiting;
+        let placement = Cell::new(fabric.service().placement());
         Rc::new(Self {
             fabric,
             id,
@@ -74,6 +77,7 @@ impl<S: Service> Client<S> {
             asked: RefCell::default(),
             sent: Cell::new(0),
             fence: Cell::new(0),
+            placement,
             waits: Cell::new(None),
             ways: RefCell::default(),
             pending: RefCell::default(),
@@ -279,15 +283,27 @@ impl<S: Service> Client<S> {
 
     /// Asks a request in the place of another that had no effect, before all that comes later.
     pub(super) fn ask_instead(self: &Rc<Self>, place: Place, request: Request) {
-        self.fence.set(self.line.borrow().requests().end);
         let turns = request.turns + 1;
         self.ask_again(place, Request { turns, ..request });
     }
 
+    /// Takes note of where requests are placed now: where that has changed, what is asked from this
+    /// place on waits for all before it.
+    #[inline]
+    pub(super) fn note_placement(&self, place: Option<Place>) {
+        let placement = self.fabric.service().placement();
+        if self.placement.replace(placement) != placement {
+            let next = || self.line.borrow().requests().end;
+            self.fence.set(place.map_or_else(next, |place| place.request));
+        }
+    }
+
     /// Whether a request has to wait for the answers to those before it.
-    pub(super) fn is_fenced(&self, place: Place) -> bool {
-        let fence = self.fence.get();
-        place.request >= fence && self.line.borrow().requests().start < fence
+    pub(super) fn is_fenced(&self, what: &Pending) -> bool {
+        let Some(place) = what.place() else { return false };
+        let head = self.line.borrow().requests().start;
+        let (is_again, fence) = (what.is_again(), self.fence.get());
+        head < place.request && is_again || head < fence && fence <= place.request
     }
 
     /// What became of a request of which the connection has ended, and what is to be told.

@@ -1,8 +1,9 @@
 //! A request whose server says that it is for another one.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::stand::{LONG, Stand, key_of, settings};
+use crate::stand::{Client, LONG, Stand, key_of, settings};
 
 /// `a;b;c;` for these.
 fn joined(all: std::ops::Range<usize>) -> String {
@@ -14,6 +15,7 @@ fn what_is_asked_elsewhere_stays_in_the_order_of_its_client() {
     let stand = Stand::start(1, settings());
     let (here, there) = (&stand.servers[0], &stand.servers[1]);
     for round in 0..20 {
+        stand.on_workers(move |fabric| fabric.service().learns.set(round % 4 < 2));
         let key = key_of(0, &format!("r{round}-"));
         let mut client = stand.client();
         let mut sent = 0;
@@ -40,11 +42,77 @@ fn what_is_asked_elsewhere_stays_in_the_order_of_its_client() {
             let heard = client.hear().unwrap();
             assert!(heard.starts_with('+'), "round {round}: {heard}");
         }
-        let wanted = joined(0..sent);
-        let answer = format!("${} {wanted}", wanted.len());
-        there.hand_over(&key, here, 0);
-        assert_eq!(client.ask(format!("GET {key}\n")), answer, "round {round}");
+        let value = there.value(&key).unwrap();
+        assert_eq!(String::from_utf8(value), Ok(joined(0..sent)), "round {round}");
     }
+}
+
+/// A client whose first requests are with a server that hangs, and has handed their key over.
+fn behind_a_server_that_hangs(stand: &Stand, key: &str) -> Client {
+    stand.on_workers(|fabric| fabric.service().learns.set(true));
+    let (here, there) = (&stand.servers[0], &stand.servers[1]);
+    here.hand_over(key, there, 1);
+    here.hang(true);
+    let mut client = stand.client();
+    client.send((0..4).map(|n| format!("ADD {key} {n};\n")).collect::<String>());
+    stand.wait_for_in_flight(4);
+    client
+}
+
+/// Has a client ask one thing more, and waits until that is on its way.
+fn ask_one_more(stand: &Stand, key: &str, client: &mut Client) {
+    client.send(format!("WATCH w\nADD {key} 4;\n"));
+    stand.wait_until(|| stand.on_workers(|fabric| fabric.service().is_watched(b"w"))[0]);
+}
+
+#[test]
+fn what_comes_later_waits_while_something_is_sent_on() {
+    let stand = Stand::start(1, settings());
+    let key = key_of(0, "k");
+    let mut client = behind_a_server_that_hangs(&stand, &key);
+    stand.servers[0].passes.store(1, Ordering::Relaxed);
+    assert_eq!(client.hear().unwrap(), "+ok");
+    ask_one_more(&stand, &key, &mut client);
+    stand.servers[0].hang(false);
+    (0..5).for_each(|_| assert_eq!(client.hear().unwrap(), "+ok"));
+    let value = stand.servers[1].value(&key).unwrap();
+    assert_eq!(String::from_utf8(value), Ok(joined(0..5)));
+}
+
+#[test]
+fn what_comes_later_waits_where_another_client_has_learnt_of_the_move() {
+    let stand = Stand::start(1, settings());
+    let key = key_of(0, "k");
+    let mut client = behind_a_server_that_hangs(&stand, &key);
+    let moved = key.clone();
+    stand.on_workers(move |fabric| fabric.service().learn(moved.as_bytes(), 1));
+    ask_one_more(&stand, &key, &mut client);
+    stand.servers[0].hang(false);
+    (0..6).for_each(|_| assert_eq!(client.hear().unwrap(), "+ok"));
+    let value = stand.servers[1].value(&key).unwrap();
+    assert_eq!(String::from_utf8(value), Ok(joined(0..5)));
+}
+
+#[test]
+fn what_is_sent_on_twice_is_not_overtaken_either() {
+    let stand = Stand::start(1, settings());
+    let (here, there) = (&stand.servers[0], &stand.servers[1]);
+    let key = key_of(0, "k");
+    here.hand_over(&key, there, 1);
+    // It is there for nobody yet.
+    there.send_away(&key, 0);
+    there.hang(true);
+    let mut client = stand.client();
+    client.send(format!("ADD {key} 0;\nADD {key} 1;\n"));
+    // The first is sent on, and its answer is ready: it is to be sent on once more.
+    stand.wait_until(|| here.read.load(Ordering::Relaxed) == 2);
+    there.passes.store(1, Ordering::Relaxed);
+    stand.wait_until(|| there.read.load(Ordering::Relaxed) == 2);
+    here.hand_over(&key, there, 1);
+    there.hang(false);
+    (0..2).for_each(|_| assert_eq!(client.hear().unwrap(), "+ok"));
+    let value = stand.servers[1].value(&key).unwrap();
+    assert_eq!(String::from_utf8(value), Ok(joined(0..2)));
 }
 
 #[test]

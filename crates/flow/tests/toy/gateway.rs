@@ -78,6 +78,10 @@ pub struct Toy {
     pub restored: Cell<usize>,
     /// What was handed over is asked elsewhere only if nothing was sent behind it.
     pub heals_alone: Cell<bool>,
+    /// What was handed over is asked there at once from then on.
+    pub learns: Cell<bool>,
+    learnt: RefCell<HashMap<Vec<u8>, usize>>,
+    placement: Cell<u64>,
 }
 
 impl Toy {
@@ -93,11 +97,27 @@ impl Toy {
             watchers: RefCell::default(),
             restored: Cell::new(0),
             heals_alone: Cell::new(false),
+            learns: Cell::new(false),
+            learnt: RefCell::default(),
+            placement: Cell::new(0),
         }
     }
 
     fn server_of(&self, key: &[u8]) -> usize {
-        server_of(key, self.servers.len())
+        let learnt = self.learnt.borrow().get(key).copied();
+        learnt.unwrap_or_else(|| server_of(key, self.servers.len()))
+    }
+
+    /// A key is with this server now.
+    pub fn learn(&self, key: &[u8], server: usize) {
+        if self.learnt.borrow_mut().insert(key.to_vec(), server) != Some(server) {
+            self.placement.set(self.placement.get() + 1);
+        }
+    }
+
+    /// Whether a client has asked to hear of a key.
+    pub fn is_watched(&self, key: &[u8]) -> bool {
+        self.watchers.borrow().contains_key(key)
     }
 }
 
@@ -135,10 +155,17 @@ impl Service for Toy {
     fn again(&self, request: &Request, line: &[u8]) -> Option<Again> {
         let server = number(line.strip_prefix(b"-elsewhere ")?.strip_suffix(b"\n")?)?;
         let bytes = if request.unheard > 0 { &request.bytes[4..] } else { &request.bytes };
+        if let (true, Some(key)) = (self.learns.get(), bytes.split(|byte| *byte == b' ').nth(1)) {
+            self.learn(key, server);
+        }
         let bytes = [b"LET\n", bytes].concat();
         let again = Request { server, replies: 2, unheard: 1, ..request.clone() };
         let request = Request { bytes: bytes.into(), ..again };
         Some(Again { request, alone: self.heals_alone.get() })
+    }
+
+    fn placement(&self) -> u64 {
+        self.placement.get()
     }
 
     fn words(&self, why: &Unanswered<String>) -> Vec<u8> {

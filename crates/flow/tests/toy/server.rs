@@ -22,6 +22,10 @@ pub struct State {
     elsewhere: Mutex<HashMap<Vec<u8>, usize>>,
     /// It answers nothing.
     pub hangs: AtomicBool,
+    /// So many answers it gives all the same.
+    pub passes: AtomicUsize,
+    /// Lines that it has read and has an answer to.
+    pub read: AtomicUsize,
     /// It reads nothing.
     pub is_deaf: AtomicBool,
     /// It closes the connection in the middle of so many of the next answers to `GET`.
@@ -84,6 +88,8 @@ impl Server {
             elsewhere: Mutex::default(),
             connections: Mutex::default(),
             hangs: AtomicBool::new(false),
+            passes: AtomicUsize::new(0),
+            read: AtomicUsize::new(0),
             is_deaf: AtomicBool::new(false),
             dies_within: AtomicUsize::new(0),
             accepted: AtomicUsize::new(0),
@@ -163,7 +169,8 @@ impl Server {
             }
             line.pop();
             let Some(reply) = self.answer(&line, &mut name, &mut reader) else { return };
-            while self.hangs.load(Ordering::Relaxed) {
+            self.read.fetch_add(1, Ordering::Relaxed);
+            while self.hangs.load(Ordering::Relaxed) && !took_one(&self.passes) {
                 std::thread::sleep(Duration::from_millis(5));
             }
             if !self.send(connection, &line, &reply) {
@@ -175,11 +182,7 @@ impl Server {
     }
 
     fn send(&self, mut connection: &TcpStream, line: &[u8], reply: &Reply) -> bool {
-        let dies = line.starts_with(b"GET")
-            && self
-                .dies_within
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1))
-                .is_ok();
+        let dies = line.starts_with(b"GET") && took_one(&self.dies_within);
         match reply {
             Reply::Bytes(bytes) if dies => {
                 let _ = connection.write_all(&bytes[..bytes.len() / 2]);
@@ -268,6 +271,10 @@ impl Server {
             _ => text("-what?"),
         }
     }
+}
+
+fn took_one(of: &AtomicUsize) -> bool {
+    of.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_ok()
 }
 
 enum Reply {
