@@ -7,6 +7,7 @@
 //! a lane, or on the client's lease; [`Ticket`] goes along with it and brings the reply back.
 //! A request that finds no lane waits in its client, and with it all that the client asks later.
 
+mod apart;
 mod asking;
 mod client;
 mod fabric;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
+pub use apart::Apart;
 pub use client::Client;
 pub use fabric::{Fabric, Figures};
 pub use ticket::Ticket;

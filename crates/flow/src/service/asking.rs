@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use super::apart::Begin;
 use super::lease::Lease;
 use super::{Client, Fabric, Request, Service, Ticket, Unanswered};
 use crate::answers::Place;
@@ -33,12 +34,16 @@ pub(super) enum Pending {
     Free { place: Option<Place>, words: Vec<u8> },
     /// The beginning of a request whose other bytes follow, on the client's own connection.
     Begin { place: Place, server: usize, head: Vec<u8> },
+    /// What is asked of nobody here; `None`: it has begun.
+    Apart { place: Place, begin: Option<Begin> },
 }
 
 impl Pending {
     pub(super) fn place(&self) -> Option<Place> {
         match self {
-            Self::Ask { place, .. } | Self::Begin { place, .. } => Some(*place),
+            Self::Ask { place, .. } | Self::Begin { place, .. } | Self::Apart { place, .. } => {
+                Some(*place)
+            }
             Self::Hold { place, .. } | Self::Free { place, .. } => *place,
         }
     }
@@ -116,6 +121,7 @@ impl<S: Service> Client<S> {
             Pending::Hold { place, server, words } => self.hold_now(place, server, words),
             Pending::Free { place, words } => self.free_now(place, words),
             Pending::Begin { place, server, head } => self.begin_now(place, server, head),
+            Pending::Apart { place, begin } => self.apart_now(place, begin),
         }
     }
 

@@ -50,6 +50,8 @@ pub struct Client<S: Service> {
     parting: OnceCell<Vec<u8>>,
     /// Nothing more is to be told.
     is_over: Cell<bool>,
+    /// It is there to be sent what it has not asked for.
+    is_listening: Cell<bool>,
     /// Its task does not read, since too much waits.
     pub(super) is_paused: Cell<bool>,
     /// Its task has something to look at.
@@ -86,6 +88,7 @@ impl<S: Service> Client<S> {
             stream: RefCell::default(),
             parting: OnceCell::new(),
             is_over: Cell::new(false),
+            is_listening: Cell::new(false),
             is_paused: Cell::new(false),
             is_called: Cell::new(false),
             waker: RefCell::default(),
@@ -126,6 +129,15 @@ impl<S: Service> Client<S> {
         if pushed.is_err() {
             self.end_with(&Unanswered::TooMuchWaits);
         }
+    }
+
+    /// Says whether it is there to be sent what it has not asked for: then it is not idle.
+    pub fn listens(&self, is_listening: bool) {
+        self.is_listening.set(is_listening);
+    }
+
+    pub(super) fn is_listening(&self) -> bool {
+        self.is_listening.get()
     }
 
     /// A piece of an answer has come.
@@ -182,7 +194,7 @@ impl<S: Service> Client<S> {
     }
 
     /// Closes the client once it has its answers and, behind them, these words.
-    pub(super) fn part(&self, words: Vec<u8>) {
+    pub fn part(&self, words: Vec<u8>) {
         let _ = self.parting.set(words);
         self.wake();
     }
@@ -213,7 +225,9 @@ impl<S: Service> Client<S> {
     pub(super) fn leave(&self) {
         self.is_over.set(true);
         self.line.borrow_mut().clear();
-        self.pending.borrow_mut().clear();
+        // What waits may answer its place as it goes, and look here.
+        let pending = self.pending.take();
+        drop(pending);
         self.turn.borrow_mut().take();
         self.abandon_lease();
     }

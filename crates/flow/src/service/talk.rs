@@ -152,6 +152,7 @@ impl<S: Service, D: Dialogue<S>> Talk<S, D> {
         match () {
             () if !self.client.is_settled() => progress.serving(),
             () if !self.inbox.is_empty() => progress.header(),
+            () if self.client.is_listening() => progress.serving(),
             () => progress.idle(),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! `GET k`, `PUT k n` with n bytes behind it, `SUM k...` (parts from both servers), `HOLD k` and
 //! `FREE` (a connection for itself, whose state is `NAME`), `WATCH k` (pushes), `ID`, `CANCEL id`
-//! and `KILL id`. `ADD k w` puts w behind the value; a server that has handed the key over answers
+//! and `KILL id`, `APART` (which a test answers). `ADD k w` puts w behind the value; a server that has handed the key over answers
 //! `-elsewhere n`, and it is asked of server n, behind a line `LET`. A reply is a line that begins
 //! with `+` or `-`, or `$n` with n bytes behind it.
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 use flow::dial::{Address, Socket, Target};
 use flow::lane::{Protocol, Step, What};
 use flow::lanes::Known;
-use flow::service::{Again, Client, Dialogue, Fabric, Request, Service, Unanswered};
+use flow::service::{Again, Apart, Client, Dialogue, Fabric, Request, Service, Unanswered};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// A `PUT` of more bytes goes by lease, as they come.
@@ -82,6 +82,8 @@ pub struct Toy {
     pub learns: Cell<bool>,
     learnt: RefCell<HashMap<Vec<u8>, usize>>,
     placement: Cell<u64>,
+    /// What clients do apart.
+    pub apart: RefCell<Vec<Apart<Toy>>>,
 }
 
 impl Toy {
@@ -100,6 +102,7 @@ impl Toy {
             learns: Cell::new(false),
             learnt: RefCell::default(),
             placement: Cell::new(0),
+            apart: RefCell::default(),
         }
     }
 
@@ -219,6 +222,10 @@ impl Dialogue<Toy> for Lines {
                 let mut watchers = toy.watchers.borrow_mut();
                 watchers.entry(key.to_vec()).or_default().push(Rc::downgrade(client));
                 client.answer(b"+ok\n");
+            }
+            [b"APART"] => {
+                let toy = Rc::clone(toy);
+                client.apart(move |apart| toy.apart.borrow_mut().push(apart));
             }
             [b"ID"] => client.answer(format!("+{}\n", client.id()).as_bytes()),
             [b"CANCEL", id] | [b"KILL", id] => {

@@ -117,3 +117,36 @@ fn large_request() {
     assert!(most < 64 << 20, "{most} bytes more");
     assert_eq!(stand.servers[0].put_times(key.as_bytes()), 3);
 }
+
+#[test]
+fn what_is_done_apart_begins_behind_all_before_and_holds_up_all_behind() {
+    let stand = Stand::start(1, settings());
+    let begun = || stand.on_workers(|fabric| fabric.service().apart.borrow().len())[0];
+    let answer = || {
+        stand.on_workers(|fabric| {
+            let all = fabric.service().apart.take();
+            all.into_iter().for_each(|apart| apart.answer(b"+apart\n"));
+        })
+    };
+    let key = key_of(0, "k");
+    let mut client = stand.client();
+    stand.servers[0].hang(true);
+    client.send(format!("ADD {key} x\nAPART\nADD {key} y\n"));
+    stand.wait_for_in_flight(1);
+    assert_eq!(begun(), 0);
+    stand.servers[0].hang(false);
+    assert_eq!(client.hear().unwrap(), "+ok");
+    stand.wait_until(|| begun() == 1);
+    assert_eq!(stand.servers[0].value(&key), Some(b"x".to_vec()));
+    answer();
+    assert_eq!([client.hear().unwrap(), client.hear().unwrap()], ["+apart", "+ok"]);
+    // Whoever is gone meanwhile is not missed, nor is what was dropped.
+    client.send("APART\n");
+    stand.wait_until(|| begun() == 1);
+    let mut other = stand.client();
+    other.send("APART\nID\n");
+    stand.wait_until(|| begun() == 2);
+    drop(client);
+    stand.on_workers(|fabric| drop(fabric.service().apart.take()));
+    assert!(other.hear().unwrap().starts_with('+'));
+}

@@ -1,0 +1,65 @@
+//! What a client asks of nobody whose answers come in their order: it begins when all before it is
+//! answered, and nothing behind it is looked at until it is answered itself.
+
+use std::fmt;
+use std::rc::Rc;
+
+use super::asking::Pending;
+use super::{Client, Service};
+use crate::answers::Place;
+
+/// Begins what is done apart.
+pub(super) type Begin = Box<dyn FnOnce()>;
+
+/// Something that a client does apart. Dropped, it is answered by nothing.
+pub struct Apart<S: Service> {
+    client: Rc<Client<S>>,
+    place: Place,
+}
+
+impl<S: Service> Apart<S> {
+    /// Whose it is.
+    pub fn client(&self) -> &Rc<Client<S>> {
+        &self.client
+    }
+
+    /// Ends it with this answer.
+    pub fn answer(self, bytes: &[u8]) {
+        self.client.fill(self.place, bytes, true);
+    }
+}
+
+impl<S: Service> Drop for Apart<S> {
+    fn drop(&mut self) {
+        // After an answer this comes too late, and does nothing.
+        self.client.fill(self.place, &[], true);
+    }
+}
+
+impl<S: Service> fmt::Debug for Apart<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Apart").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl<S: Service> Client<S> {
+    /// Has `begin` called once all that was asked before is answered; what comes later waits until
+    /// what it was given is answered, or dropped.
+    pub fn apart(self: &Rc<Self>, begin: impl FnOnce(Apart<S>) + 'static) {
+        let place = self.line.borrow_mut().open();
+        let apart = Apart { client: Rc::clone(self), place };
+        let begin: Begin = Box::new(move || begin(apart));
+        self.submit(Pending::Apart { place, begin: Some(begin) });
+    }
+
+    pub(super) fn apart_now(&self, place: Place, begin: Option<Begin>) -> Option<Pending> {
+        if self.line.borrow().requests().start < place.request {
+            return Some(Pending::Apart { place, begin });
+        }
+        if let Some(begin) = begin {
+            begin();
+        }
+        let is_open = self.line.borrow().is_open(place);
+        is_open.then_some(Pending::Apart { place, begin: None })
+    }
+}
