@@ -10,6 +10,7 @@ mod leases;
 mod logins;
 mod placement;
 mod pools;
+mod pubsub;
 mod scene;
 mod served;
 mod twins;

@@ -103,8 +103,25 @@ pub enum Do {
     Unwatch,
     /// `WAIT` and `WAITAOF`.
     Wait,
+    /// `SUBSCRIBE` and its like.
+    Subscribe(Kind),
+    /// `UNSUBSCRIBE` and its like.
+    Unsubscribe(Kind),
+    /// `PUBSUB`, by its sub-command.
+    Pubsub,
     /// It cannot work through a gateway, with the reason.
     Refused(&'static str),
+}
+
+/// What a client may be subscribed to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A channel, by `SUBSCRIBE`.
+    Channel,
+    /// All channels that a pattern matches, by `PSUBSCRIBE`.
+    Pattern,
+    /// A channel of a shard, by `SSUBSCRIBE`.
+    Shard,
 }
 
 /// How the answers of several servers become one.

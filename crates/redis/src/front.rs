@@ -8,7 +8,9 @@ use arc_swap::ArcSwap;
 use flow::service::Fabric;
 use wire::resp::Limits;
 
+use crate::commands::Kind;
 use crate::health::Health;
+use crate::hub::Hub;
 use crate::metrics::Metrics;
 use crate::named::Named;
 use crate::placement::{Distribution, Hash, Member, Ring, tagged};
@@ -29,6 +31,8 @@ pub struct InForce {
     pub database: u32,
     /// What a client may send at most, once it is logged in.
     pub limits: Limits,
+    /// Subscriptions that a client may have.
+    pub subscriptions: usize,
 }
 
 impl InForce {
@@ -40,6 +44,7 @@ impl InForce {
             databases: settings.databases,
             database: settings.database,
             limits: Limits { bulk: settings.max_value.bytes(), ..Limits::default() },
+            subscriptions: settings.max_subscriptions,
         }
     }
 }
@@ -93,6 +98,8 @@ fn ring(distribution: Distribution, members: &Arc<[(String, u32)]>, live: &[bool
 pub struct Front {
     /// The servers, and the way to them.
     pub fabric: Rc<Fabric<Servers>>,
+    /// Who is subscribed to what.
+    pub hub: Rc<Hub>,
     /// What can change.
     pub in_force: Arc<ArcSwap<InForce>>,
     /// What is counted.
@@ -110,6 +117,7 @@ impl Front {
     /// What the clients of a worker share that no client uses yet.
     pub fn new(
         fabric: Rc<Fabric<Servers>>,
+        hub: Rc<Hub>,
         in_force: Arc<ArcSwap<InForce>>,
         metrics: Metrics,
         worker: usize,
@@ -119,7 +127,7 @@ impl Front {
         // A worker that starts late has not heard of what was ejected before.
         let heeded = Cell::new(u64::MAX);
         let placing = RefCell::new(placing);
-        Self { fabric, in_force, metrics, worker, health, placing, heeded }
+        Self { fabric, hub, in_force, metrics, worker, health, placing, heeded }
     }
 
     /// Heeds what has changed of who has keys: between two commands, so that all keys of one are
@@ -130,7 +138,25 @@ impl Front {
         if changes != self.heeded.get() {
             self.heeded.set(changes);
             self.placing.borrow_mut().set_live(self.health.live());
+            let is_at = |kind: Kind, name: &[u8], server: usize| {
+                self.is_everywhere(kind, name) || self.server_of(name) == server
+            };
+            self.hub.is_placed_anew(is_at);
         }
+    }
+
+    /// The servers where a subscription is kept: all that may publish what it is for.
+    pub fn servers_of(&self, kind: Kind, name: &[u8]) -> Vec<usize> {
+        if self.is_everywhere(kind, name) {
+            return (0..self.servers()).collect();
+        }
+        vec![self.server_of(name)]
+    }
+
+    /// What a pattern matches may be anywhere; so is what servers say of their keys.
+    fn is_everywhere(&self, kind: Kind, name: &[u8]) -> bool {
+        let is_random = self.placing.borrow().distribution == Distribution::Random;
+        kind == Kind::Pattern || name.starts_with(b"__key") || is_random
     }
 
     /// The server that a key belongs to.

@@ -16,6 +16,7 @@
 //   session: a client, and the way of each of its commands
 //   replica: the append-only files that are kept for servers
 //   front: what the clients of one worker share
+//   hub: who is subscribed to what
 //   server: how a server is reached, logged in to and shared again
 //   users: who may log in
 //   metrics: what is counted
@@ -31,6 +32,7 @@ pub mod commands;
 pub mod front;
 pub mod gateway;
 pub mod health;
+pub mod hub;
 pub mod metrics;
 pub mod migrate;
 pub mod named;

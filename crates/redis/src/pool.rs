@@ -1,7 +1,7 @@
 //! One pool: the servers that keys are spread over, who may use them, and what each worker has of
 //! it.
 
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -14,6 +14,7 @@ use watch::metrics::Registry;
 
 use crate::front::{Front, InForce, Placing};
 use crate::health::Health;
+use crate::hub::{self, Hub};
 use crate::metrics::Metrics;
 use crate::scripts::Scripts;
 use crate::server::{Server, Servers};
@@ -23,11 +24,14 @@ use crate::status;
 /// After how long a connection is closed that nobody has used.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(60);
 
+/// How often a worker looks at who has keys, though nobody asks it for any.
+const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// Within a stop, how long clients may take to come to an end.
 const DRAIN: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// What another thread has a worker do.
-type Call = Box<dyn FnOnce(&Rc<Fabric<Servers>>) + Send>;
+type Call = Box<dyn FnOnce(&Front) + Send>;
 
 /// What in a pool's settings, or in the files that they name, stands in the way.
 #[derive(Debug, thiserror::Error)]
@@ -93,12 +97,13 @@ impl Pool {
     pub fn attend(&self, worker: &flow::Worker) -> (Rc<Front>, JoinHandle<()>) {
         let mut calls = self.calls.attend(worker.index);
         let front = Rc::new(self.front(worker));
-        let fabric = Rc::clone(&front.fabric);
+        let called = Rc::clone(&front);
         let attending = tokio::task::spawn_local(async move {
             while let Some(call) = calls.recv().await {
-                call(&fabric);
+                call(&called);
             }
         });
+        tokio::task::spawn_local(look_after(Rc::downgrade(&front)));
         (front, attending)
     }
 
@@ -110,10 +115,12 @@ impl Pool {
     fn front(&self, worker: &flow::Worker) -> Front {
         let (health, scripts) = (Arc::clone(&self.health), Arc::clone(&self.scripts));
         let servers = Servers::new(self.servers.clone(), health, worker.index, scripts);
-        let running = fabric(&self.settings());
+        let (running, hub) =
+            (fabric(&self.settings()), Hub::new(&servers, heard(&self.settings())));
         let scratch = worker.connections.scratch().clone();
         Front::new(
             Fabric::new(servers, running, scratch, self.counts.clone()),
+            hub,
             Arc::clone(&self.in_force),
             self.metrics.clone(),
             worker.index,
@@ -126,11 +133,12 @@ impl Pool {
     pub fn put_in_force(&self, wanted: Settings) -> Vec<String> {
         self.in_force.store(Arc::new(InForce::new(&wanted)));
         self.health.set_rule(wanted.eject.as_ref().map(EjectSettings::rule));
-        let running = fabric(&wanted);
+        let (running, heard) = (fabric(&wanted), heard(&wanted));
         drop(self.calls.asked_all(|done: oneshot::Sender<()>| {
             let running = running.clone();
-            let call: Call = Box::new(move |fabric| {
-                fabric.set_settings(running);
+            let call: Call = Box::new(move |front| {
+                front.fabric.set_settings(running);
+                front.hub.set_limits(heard);
                 let _ = done.send(());
             });
             call
@@ -178,6 +186,20 @@ fn counts(pool: &str, registry: &Registry) -> Counts {
         closed: count("closed", "Connections to Redis servers that were closed."),
         failed: count("failed", "Connections to Redis servers that could not be opened."),
     }
+}
+
+/// Heeds what has changed of who has keys, for those who say nothing.
+async fn look_after(front: Weak<Front>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let Some(front) = front.upgrade() else { return };
+        front.look();
+    }
+}
+
+/// How a worker's hub is run.
+fn heard(settings: &Settings) -> hub::Limits {
+    hub::Limits { timeout: settings.timeout.get(), message: settings.max_unread.len() }
 }
 
 /// How a worker's fabric is run.

@@ -108,6 +108,11 @@ impl Servers {
         self.scripts.is_concerned(command)
     }
 
+    /// All of them, by their numbers.
+    pub fn servers(&self) -> &[Server] {
+        &self.all
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.all.len()

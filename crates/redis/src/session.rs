@@ -5,6 +5,7 @@ mod join;
 mod large;
 mod own;
 mod split;
+mod subscribe;
 mod transaction;
 mod wait;
 
@@ -18,6 +19,7 @@ use crate::commands::{self, Do, Positions, Spec, Wrong};
 use crate::front::{Front, InForce};
 use crate::server::{Place, Servers};
 use crate::users::Identity;
+use subscribe::Subscribed;
 use transaction::Transaction;
 use wait::Written;
 
@@ -36,6 +38,8 @@ pub struct Session {
     /// What `CLIENT SETNAME` has set.
     name: Vec<u8>,
     transaction: Transaction,
+    /// What it is subscribed to, once it has been to anything.
+    subscribed: Option<Subscribed>,
     /// Where it has written, for `WAIT`.
     written: Cell<Written>,
     /// It has said `QUIT`.
@@ -59,6 +63,7 @@ impl Session {
             version: Version::Two,
             name: Vec::new(),
             transaction: Transaction::None,
+            subscribed: None,
             written: Cell::default(),
             is_over: false,
         }
@@ -112,6 +117,7 @@ impl Session {
                 return Err(format!("ERR {what}"));
             }
         };
+        self.check_mode(spec)?;
         match spec.what {
             Do::Multi | Do::Exec | Do::Discard | Do::Watch | Do::Unwatch => {
                 return self.steps(spec, command, &positions, client);
@@ -139,6 +145,9 @@ impl Session {
             Do::Script => self.script(command, client),
             Do::Function => self.function(command, client),
             Do::Wait => self.wait(spec, command, client),
+            Do::Subscribe(kind) => self.subscribe(kind, command, client),
+            Do::Unsubscribe(kind) => self.unsubscribe(kind, command, client),
+            Do::Pubsub => self.pubsub(command, client),
             Do::Own => self.answer(spec, command, client),
             Do::Multi | Do::Exec | Do::Discard | Do::Watch | Do::Unwatch | Do::Refused(_) => Ok(()),
         }

@@ -97,6 +97,8 @@ pub struct Settings {
     pub max_waiting: Size,
     /// Bytes of answers that a client has not taken, at which it is closed.
     pub max_unread: Size,
+    /// Channels and patterns that one client may be subscribed to.
+    pub max_subscriptions: usize,
     /// The keys of a server that fails go to the others until it is tried again. For caches: a key
     /// that is written meanwhile is not found once the server is back, and what the server had
     /// before is. Without this table a server keeps its keys, and their commands fail.
@@ -147,6 +149,7 @@ impl Default for Settings {
             max_value: Size::from_mib(512),
             max_waiting: Size::from_mib(64),
             max_unread: Size::from_mib(64),
+            max_subscriptions: 10_000,
             eject: None,
             user: Vec::new(),
             backend: Vec::new(),

@@ -63,7 +63,6 @@ fn what_cannot_be_is_an_error_and_the_connection_stays() {
     }
     for line in [
         "MONITOR",
-        "SUBSCRIBE a",
         "SYNC",
         "PSYNC ? -1",
         "REPLCONF listening-port 1",

@@ -2,14 +2,12 @@
 //! and what Weir does with each. A command that is not here is refused.
 
 use super::Do::{
-    All, Any, Block, Discard, Exec, Function, Multi, Own, Read, Refused, Scan, Script, Split,
-    StreamRead, StreamWrite, Unwatch, Wait, Watch, Write,
+    All, Any, Block, Discard, Exec, Function, Multi, Own, Pubsub, Read, Refused, Scan, Script,
+    Split, StreamRead, StreamWrite, Subscribe, Unsubscribe, Unwatch, Wait, Watch, Write,
 };
 use super::Keys::{At, Count, From, None, Pairs, Store, StoreCount, Streams, Two, UntilLast};
-use super::{All as Join, Spec, Split as Parts};
+use super::{All as Join, Kind, Spec, Split as Parts};
 
-/// It needs more than a command and its answer, and is not served yet.
-const PUBSUB: &str = "subscriptions are not served; connect to the server itself";
 const MONITOR: &str = "MONITOR shows what all clients do; connect to the server itself";
 const SERVER: &str = "it is for one server; connect to that server itself";
 
@@ -139,12 +137,12 @@ pub(super) const TABLE: &[Spec] = &[
     Spec { name: "PFSELFTEST", arity: 1, keys: None, what: Refused(SERVER) },
     Spec { name: "PING", arity: -1, keys: None, what: Own },
     Spec { name: "PSETEX", arity: 4, keys: At(1), what: Write },
-    Spec { name: "PSUBSCRIBE", arity: -2, keys: None, what: Refused(PUBSUB) },
+    Spec { name: "PSUBSCRIBE", arity: -2, keys: None, what: Subscribe(Kind::Pattern) },
     Spec { name: "PSYNC", arity: -3, keys: None, what: Refused(SERVER) },
     Spec { name: "PTTL", arity: 2, keys: At(1), what: Read },
     Spec { name: "PUBLISH", arity: 3, keys: At(1), what: Write },
-    Spec { name: "PUBSUB", arity: -2, keys: None, what: Refused(PUBSUB) },
-    Spec { name: "PUNSUBSCRIBE", arity: -1, keys: None, what: Refused(PUBSUB) },
+    Spec { name: "PUBSUB", arity: -2, keys: None, what: Pubsub },
+    Spec { name: "PUNSUBSCRIBE", arity: -1, keys: None, what: Unsubscribe(Kind::Pattern) },
     Spec { name: "QUIT", arity: -1, keys: None, what: Own },
     Spec { name: "RANDOMKEY", arity: 1, keys: None, what: Any },
     Spec { name: "READONLY", arity: 1, keys: None, what: Own },
@@ -191,13 +189,13 @@ pub(super) const TABLE: &[Spec] = &[
     Spec { name: "SRANDMEMBER", arity: -2, keys: At(1), what: Read },
     Spec { name: "SREM", arity: -3, keys: At(1), what: Write },
     Spec { name: "SSCAN", arity: -3, keys: At(1), what: Read },
-    Spec { name: "SSUBSCRIBE", arity: -2, keys: None, what: Refused(PUBSUB) },
+    Spec { name: "SSUBSCRIBE", arity: -2, keys: None, what: Subscribe(Kind::Shard) },
     Spec { name: "STRLEN", arity: 2, keys: At(1), what: Read },
-    Spec { name: "SUBSCRIBE", arity: -2, keys: None, what: Refused(PUBSUB) },
+    Spec { name: "SUBSCRIBE", arity: -2, keys: None, what: Subscribe(Kind::Channel) },
     Spec { name: "SUBSTR", arity: 4, keys: At(1), what: Read },
     Spec { name: "SUNION", arity: -2, keys: From(1), what: Read },
     Spec { name: "SUNIONSTORE", arity: -3, keys: From(1), what: Write },
-    Spec { name: "SUNSUBSCRIBE", arity: -1, keys: None, what: Refused(PUBSUB) },
+    Spec { name: "SUNSUBSCRIBE", arity: -1, keys: None, what: Unsubscribe(Kind::Shard) },
     Spec { name: "SWAPDB", arity: 3, keys: None, what: Refused(SERVER) },
     Spec { name: "SYNC", arity: 1, keys: None, what: Refused(SERVER) },
     Spec { name: "TIME", arity: 1, keys: None, what: Any },
@@ -205,7 +203,7 @@ pub(super) const TABLE: &[Spec] = &[
     Spec { name: "TTL", arity: 2, keys: At(1), what: Read },
     Spec { name: "TYPE", arity: 2, keys: At(1), what: Read },
     Spec { name: "UNLINK", arity: -2, keys: From(1), what: Split(Parts::Sum) },
-    Spec { name: "UNSUBSCRIBE", arity: -1, keys: None, what: Refused(PUBSUB) },
+    Spec { name: "UNSUBSCRIBE", arity: -1, keys: None, what: Unsubscribe(Kind::Channel) },
     Spec { name: "UNWATCH", arity: 1, keys: None, what: Unwatch },
     Spec { name: "WAIT", arity: 3, keys: None, what: Wait },
     Spec { name: "WAITAOF", arity: 4, keys: None, what: Wait },

@@ -29,7 +29,7 @@ impl Session {
         Ok(())
     }
 
-    fn each(&self, reads: bool, command: Command<'_>, joined: Join, client: &Asking) {
+    pub(super) fn each(&self, reads: bool, command: Command<'_>, joined: Join, client: &Asking) {
         if self.front.servers() == 1 {
             return self.ask_one(0, reads, command, client);
         }

@@ -43,6 +43,11 @@ impl Session {
         match spec.name {
             "PING" | "ECHO" => match (command.get(1), command.len()) {
                 (_, 3..) => return Err(arity("ping")),
+                (message, _) if spec.name == "PING" && self.is_in_subscribed_mode() => {
+                    put_array(&mut out, 2);
+                    put_bulk(&mut out, b"pong");
+                    put_bulk(&mut out, message.unwrap_or_default());
+                }
                 (Some(message), _) => put_bulk(&mut out, message),
                 (None, _) => put_simple(&mut out, b"PONG"),
             },
@@ -149,6 +154,9 @@ impl Session {
             return Err("ERR weir: HELLO cannot change the protocol while keys are watched".into());
         }
         self.version = wanted;
+        if let Some(subscribed) = &self.subscribed {
+            subscribed.speaks(wanted);
+        }
         if let Some(name) = name {
             self.name = name.to_vec();
         }

@@ -108,7 +108,7 @@ impl Session {
     ) -> Taken {
         let may = match spec.what {
             Do::Own => ["PING", "ECHO"].contains(&spec.name),
-            Do::Wait => false,
+            Do::Wait | Do::Subscribe(_) | Do::Unsubscribe(_) | Do::Pubsub => false,
             Do::All(_) | Do::Scan | Do::Script | Do::Function => self.front.servers() == 1,
             _ => true,
         };

@@ -92,6 +92,7 @@ impl Settings {
             ("lanes", self.lanes),
             ("lane-depth", self.lane_depth),
             ("databases", self.databases as usize),
+            ("max-subscriptions", self.max_subscriptions),
         ];
         if let Some((at, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
             return wrong(at, "must be at least 1");

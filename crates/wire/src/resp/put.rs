@@ -48,6 +48,11 @@ pub fn put_array(out: &mut Vec<u8>, length: usize) {
     head(out, b'*', length);
 }
 
+/// The head of what a server says by itself, of RESP3; so many messages follow.
+pub fn put_push(out: &mut Vec<u8>, length: usize) {
+    head(out, b'>', length);
+}
+
 /// The head of a map; so many pairs of messages follow.
 pub fn put_map(out: &mut Vec<u8>, length: usize, version: Version) {
     match version {

@@ -1,0 +1,216 @@
+//! Subscriptions: one connection to each server hears for all clients of a worker.
+//!
+//! A client hears that it is subscribed once its servers have confirmed that to the hub: each
+//! subscription is told to them again, so that nothing is heard that was published before it. It is
+//! let go behind a `PING`, so that what was published before is heard. Where a connection ends,
+//! messages may be lost: then those who were subscribed there are closed, so that they know.
+//!
+//! The connections are those of the pool's own user, as channels have permissions: no clients of
+//! several users share one.
+
+mod link;
+mod member;
+mod topics;
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use flow::service::Apart;
+
+use crate::commands::Kind;
+use crate::server::Servers;
+use link::Link;
+pub use member::Member;
+
+/// All kinds of subscriptions, in the order of their numbers.
+const KINDS: [Kind; 3] = [Kind::Channel, Kind::Pattern, Kind::Shard];
+
+/// The word that begins a subscription, and the one that ends it.
+fn words(kind: Kind) -> [&'static str; 2] {
+    match kind {
+        Kind::Channel => ["subscribe", "unsubscribe"],
+        Kind::Pattern => ["psubscribe", "punsubscribe"],
+        Kind::Shard => ["ssubscribe", "sunsubscribe"],
+    }
+}
+
+/// The kind of a message by its first word.
+fn kind_of(word: &[u8]) -> Option<Kind> {
+    match word {
+        b"message" => Some(Kind::Channel),
+        b"pmessage" => Some(Kind::Pattern),
+        b"smessage" => Some(Kind::Shard),
+        _ => None,
+    }
+}
+
+/// The name of a channel, or a pattern.
+pub type Name = Rc<[u8]>;
+
+/// What a command is for: names, each with the servers that it concerns.
+pub type Places = Vec<(Name, Vec<usize>)>;
+
+/// How a hub's connections are run.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// How long a server may be silent when it is asked for something.
+    pub timeout: Duration,
+    /// How long a message may be.
+    pub message: usize,
+}
+
+/// The subscriptions of a worker's clients.
+pub struct Hub {
+    links: Vec<Rc<Link>>,
+}
+
+impl Hub {
+    /// A hub for these servers, of which none is connected to yet.
+    pub fn new(servers: &Servers, limits: Limits) -> Rc<Self> {
+        let link = |server| Rc::new(Link::new(server, limits));
+        Rc::new(Self { links: servers.servers().iter().cloned().map(link).collect() })
+    }
+
+    /// Has other limits hold from now on.
+    pub fn set_limits(&self, limits: Limits) {
+        self.links.iter().for_each(|link| link.set_limits(limits));
+    }
+
+    /// Subscribes a client, which hears of it in the answer.
+    pub fn join(&self, kind: Kind, places: Places, member: &Rc<Member>, apart: Apart<Servers>) {
+        let joining = Joining {
+            kind,
+            member: Rc::clone(member),
+            steps: RefCell::default(),
+            failed: RefCell::default(),
+            names: places.iter().map(|(name, _)| Rc::clone(name)).collect(),
+            apart: RefCell::new(Some(apart)),
+        };
+        let joining = Rc::new(joining);
+        for (name, servers) in places {
+            for link in servers.iter().filter_map(|server| self.links.get(*server)) {
+                let (told, name) = (Rc::clone(&joining), Rc::clone(&name));
+                let epoch = link.join(kind, &name, move |done| told.is_told(done));
+                joining.steps.borrow_mut().push(Step { link: Rc::clone(link), name, epoch });
+            }
+        }
+    }
+
+    /// Ends subscriptions of a client, which hears of it in the answer.
+    pub fn leave(
+        self: &Rc<Self>,
+        kind: Kind,
+        places: Places,
+        member: &Rc<Member>,
+        apart: Apart<Servers>,
+    ) {
+        let mut links: Vec<usize> =
+            places.iter().flat_map(|(_, servers)| servers.clone()).collect();
+        links.sort_unstable();
+        links.dedup();
+        let leaving = Rc::new(Leaving {
+            hub: Rc::clone(self),
+            kind,
+            places,
+            member: Rc::clone(member),
+            apart: RefCell::new(Some(apart)),
+        });
+        for link in links.iter().filter_map(|server| self.links.get(*server)) {
+            let leaving = Rc::clone(&leaving);
+            // What keeps the rest from ending is dropped when the last server has answered.
+            link.ping(move |_| drop(leaving));
+        }
+    }
+
+    /// A client is subscribed to nothing any more.
+    pub fn remove(&self, member: &Member) {
+        member.leaves();
+        self.links.iter().for_each(|link| link.remove_all(member));
+    }
+
+    /// Channels may be with other servers now: whoever is subscribed to one where it is not any
+    /// more is closed.
+    pub fn is_placed_anew(&self, is_at: impl Fn(Kind, &[u8], usize) -> bool) {
+        for (server, link) in self.links.iter().enumerate() {
+            link.close_where(|kind, name| !is_at(kind, name, server));
+        }
+    }
+}
+
+/// One subscription that a server is to confirm.
+struct Step {
+    link: Rc<Link>,
+    name: Name,
+    /// By which connection.
+    epoch: u64,
+}
+
+/// A command that subscribes, until all servers have confirmed it.
+struct Joining {
+    kind: Kind,
+    member: Rc<Member>,
+    names: Vec<Name>,
+    steps: RefCell<Vec<Step>>,
+    /// What the first server said that refused.
+    failed: RefCell<Option<String>>,
+    apart: RefCell<Option<Apart<Servers>>>,
+}
+
+impl Joining {
+    fn is_told(&self, done: Result<(), String>) {
+        if let Err(words) = done {
+            self.failed.borrow_mut().get_or_insert(words);
+        }
+    }
+}
+
+/// The last server has answered.
+impl Drop for Joining {
+    fn drop(&mut self) {
+        let steps = self.steps.take();
+        let Some(apart) = self.apart.take() else { return };
+        let lost = steps.iter().find(|step| step.link.epoch() != step.epoch);
+        let failed = self.failed.take().or_else(|| Some(lost?.link.lost_words()));
+        let joins = failed.is_none() && !self.member.has_left();
+        match failed {
+            Some(words) => apart.answer(&member::refusal(&words)),
+            None => apart.answer(&self.member.joined(self.kind, &self.names)),
+        }
+        for step in &steps {
+            let member = joins.then_some(&self.member);
+            step.link.joined(self.kind, &step.name, member, step.epoch);
+        }
+    }
+}
+
+/// A command that ends subscriptions, until nothing is on its way that was published before.
+struct Leaving {
+    hub: Rc<Hub>,
+    kind: Kind,
+    places: Places,
+    member: Rc<Member>,
+    apart: RefCell<Option<Apart<Servers>>>,
+}
+
+/// The last server has answered.
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        for (name, servers) in &self.places {
+            for link in servers.iter().filter_map(|server| self.hub.links.get(*server)) {
+                link.remove(self.kind, name, &self.member);
+            }
+        }
+        let names: Vec<Name> = self.places.iter().map(|(name, _)| Rc::clone(name)).collect();
+        if let Some(apart) = self.apart.take() {
+            apart.answer(&self.member.left(self.kind, &names));
+        }
+    }
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").field("links", &self.links.len()).finish()
+    }
+}
