@@ -2,9 +2,9 @@
 //!
 //! `GET k`, `PUT k n` with n bytes behind it, `SUM k...` (parts from both servers), `HOLD k` and
 //! `FREE` (a connection for itself, whose state is `NAME`), `WATCH k` (pushes), `ID`, `CANCEL id`
-//! and `KILL id`, `APART` (which a test answers). `ADD k w` puts w behind the value; a server that has handed the key over answers
-//! `-elsewhere n`, and it is asked of server n, behind a line `LET`. A reply is a line that begins
-//! with `+` or `-`, or `$n` with n bytes behind it.
+//! and `KILL id`, `APART` (which a test answers). `ADD k w` puts w behind the value; a server that
+//! has handed the key over answers `-elsewhere n`, and it is asked of server n, behind a line
+//! `LET`. A reply is a line that begins with `+` or `-`, or `$n` with n bytes behind it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
