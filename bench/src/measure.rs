@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rig::wait;
+
 /// Clock ticks a second in `/proc`: fixed by the kernel's interface for user space (proc(5)).
 const TICKS_PER_SECOND: u64 = 100;
 
@@ -19,6 +21,15 @@ pub fn cpu(pid: u32) -> Duration {
     // Field 3, the state, is the first of these; utime and stime are fields 14 and 15. Some of
     // those between are negative for a process without a terminal.
     let ticks: u64 = rest.split(' ').skip(11).take(2).filter_map(|f| f.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND)
+}
+
+/// CPU time of the children of this process that have ended.
+pub fn ended_children_cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    // cutime and cstime are fields 16 and 17, where `cpu` has utime and stime.
+    let ticks: u64 = rest.split(' ').skip(13).take(2).filter_map(|f| f.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND)
 }
 
@@ -38,6 +49,18 @@ pub fn anonymous_mib(pid: u32) -> f64 {
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
     kib.unwrap_or(0.0) / 1_024.0
+}
+
+/// The same, once it changes no more.
+pub fn settled_mib(pid: u32) -> f64 {
+    let mut last = 0.0;
+    wait::until("memory has settled", wait::LONG, || {
+        let now = anonymous_mib(pid);
+        let settled = now == last;
+        last = now;
+        settled
+    });
+    last
 }
 
 /// Bytes a process has caused to be written to disks.

@@ -8,3 +8,4 @@ pub mod postgres;
 pub mod relays;
 pub mod requests;
 pub mod store;
+pub mod turns;

@@ -5,9 +5,9 @@ use rig::postgres::Cluster;
 use super::Plan;
 use super::three::{self, Slice};
 use crate::load;
-use crate::rows::postgres::turns::Run;
 use crate::rows::postgres::{Mode, of, pgbench, select, server, settle, setup, sysbench};
 use crate::rows::requests::CONNECTIONS;
+use crate::rows::turns::Run;
 use crate::stand::{self, Sink};
 use crate::{Outcome, report::Verdict};
 
@@ -23,7 +23,7 @@ const UNIFORM: [&str; 1] = ["--rand-type=uniform"];
 
 impl From<Run> for Slice {
     fn from(run: Run) -> Self {
-        Self { requests: run.statements, per_second: run.per_second }
+        Self { requests: run.requests, per_second: run.per_second }
     }
 }
 

@@ -12,16 +12,13 @@ pub mod select;
 pub mod slow;
 pub mod spread;
 pub mod sysbench;
-pub mod turns;
 pub mod workers;
-
-use std::net::SocketAddr;
 
 use rig::postgres::{Bouncer, Cluster, Optional, Peer, Pooling, Setup as Server};
 use rig::weir::{Setup, Weir};
 
 use crate::report::{Row, unit};
-use turns::Seen;
+use crate::rows::turns::{self, Seen, Way};
 
 /// Server connections of a pooler for a user and a database.
 const POOL: usize = 20;
@@ -70,19 +67,6 @@ pub struct Stand {
     pub installed: Vec<Optional>,
     /// Weir.
     pub weir: Weir,
-}
-
-/// A way to the server.
-#[derive(Debug, Clone, Copy)]
-pub struct Way {
-    /// What the notes call it.
-    pub name: &'static str,
-    /// Where clients connect.
-    pub address: SocketAddr,
-    /// The process in between.
-    pub pid: Option<u32>,
-    /// The row does without it where it fails.
-    pub optional: bool,
 }
 
 /// The places of some among [`Stand::ways`].

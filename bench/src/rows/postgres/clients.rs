@@ -1,11 +1,11 @@
 //! `pgbench -S` by the number of clients, on every way: the curve that the README's picture draws.
 
 use super::select::{command, name};
-use super::turns::{Seen, series, take_turns};
 use super::{Mode, Stand, WEIR, pgbench};
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::report::{Row, unit};
+use crate::rows::turns::{Seen, series, take_turns};
 
 const CLIENTS: [usize; 7] = [1, 4, 32, 64, 128, 256, 512];
 

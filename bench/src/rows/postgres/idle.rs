@@ -4,14 +4,14 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
 use rig::postgres::SUPERUSER;
-use rig::wait;
 
-use super::{BOUNCER, Mode, Stand, WEIR, Way};
+use super::{BOUNCER, Mode, Stand, WEIR};
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::figures::{Series, Wanted};
-use crate::measure::anonymous_mib;
+use crate::measure::{anonymous_mib, settled_mib};
 use crate::report::{Row, unit};
+use crate::rows::turns::Way;
 
 const CLIENTS: usize = 5_000;
 /// What connecting once leaves behind for good is not a client's.
@@ -52,13 +52,7 @@ fn kib_each(way: Way, clients: usize) -> Outcome<f64> {
     drop(connect(BEFORE)?);
     let before = anonymous_mib(pid);
     let all = connect(clients)?;
-    let mut last = 0.0;
-    wait::until("memory has settled", wait::LONG, || {
-        let now = anonymous_mib(pid);
-        let settled = now == last;
-        last = now;
-        settled
-    });
+    let last = settled_mib(pid);
     drop(all);
     Ok((last - before) * 1_024.0 / clients as f64)
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use rig::postgres::{Cluster, SUPERUSER, program};
 
-use super::turns::Run;
-use super::{Mode, Way};
+use super::Mode;
 use crate::Outcome;
 use crate::arguments::Scale;
+use crate::report::unit;
+use crate::rows::turns::{Run, Way};
 
 /// How fast clients connect at least, on a machine that is busy.
 const CONNECTS_PER_SECOND: u64 = 50;
@@ -86,7 +87,12 @@ pub fn run(
     match (number("tps = "), count) {
         (Some(per_second), Some(count)) if done.status.success() && failed == 0.0 => {
             // What is run here has one statement in a transaction.
-            Ok(Run { statements: count, per_second, transactions_per_second: per_second })
+            Ok(Run {
+                unit: unit::STATEMENTS,
+                requests: count,
+                per_second,
+                transactions_per_second: per_second,
+            })
         }
         _ => {
             let why = errors.lines().find(|line| line.contains("error"));

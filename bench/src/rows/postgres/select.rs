@@ -1,11 +1,11 @@
 //! `pgbench -S`: one row by its key, at few and at many clients.
 
-use super::turns::{Seen, series, take_turns};
 use super::{BOUNCER, DIRECT, Mode, Stand, WEIR, pgbench};
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::figures::Wanted;
 use crate::report::{Row, median, unit};
+use crate::rows::turns::{Seen, series, take_turns};
 
 /// One figure: Weir's rate over another's.
 struct Figure {

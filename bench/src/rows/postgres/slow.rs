@@ -6,12 +6,13 @@ use std::thread;
 
 use rig::places;
 
+use super::Stand;
 use super::pgbench::{self, run, with_connecting};
-use super::{Stand, Way};
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::figures::{Series, Wanted};
 use crate::report::{Row, median, unit};
+use crate::rows::turns::Way;
 
 /// Short statements a second, far below what the machine can do, so that waiting is what is seen.
 const RATE: &str = "500";

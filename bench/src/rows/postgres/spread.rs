@@ -3,12 +3,12 @@
 
 use rig::weir::Weir;
 
-use super::turns::{Seen, series, take_turns};
 use super::{Mode, of, pgbench, server, weir};
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::figures::Wanted;
 use crate::report::{Row, unit};
+use crate::rows::turns::{Seen, series, take_turns};
 
 const CLIENTS: usize = 64;
 

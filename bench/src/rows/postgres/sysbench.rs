@@ -9,12 +9,12 @@ use std::time::Duration;
 use rig::places;
 use rig::postgres::{Cluster, SUPERUSER};
 
-use super::turns::{Run, Seen, series, take_turns};
-use super::{BOUNCER, DIRECT, Mode, Stand, WEIR, Way};
+use super::{BOUNCER, DIRECT, Mode, Stand, WEIR};
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::figures::Wanted;
 use crate::report::{Row, median, unit};
+use crate::rows::turns::{Run, Seen, Way, series, take_turns};
 
 const THREADS: usize = 64;
 const TABLES: &str = "4";
@@ -138,9 +138,12 @@ pub fn run(way: Way, script: &str, size: &str, duration: Duration, more: &[&str]
         Some((count.trim().parse::<f64>().ok()?, rate.split(' ').next()?.parse::<f64>().ok()?))
     };
     match (line("queries:"), line("transactions:"), done.status.success()) {
-        (Some((statements, per_second)), Some((_, transactions_per_second)), true) => {
-            Ok(Run { statements, per_second, transactions_per_second })
-        }
+        (Some((statements, per_second)), Some((_, transactions_per_second)), true) => Ok(Run {
+            unit: unit::STATEMENTS,
+            requests: statements,
+            per_second,
+            transactions_per_second,
+        }),
         _ => {
             let fatal = said.lines().find(|line| line.contains("FATAL")).unwrap_or("no figures");
             Err(format!("{}: sysbench {script}: {fatal}", way.name).into())

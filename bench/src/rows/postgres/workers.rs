@@ -1,11 +1,11 @@
 //! `pgbench -S` through one worker and through two: what a statement costs each, and what the
 //! second adds where servers and clients leave it a core to run on.
 
-use super::turns::{Seen, series, take_turns};
 use super::{Mode, of, pgbench, server, settle, weir};
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::report::{Row, median, unit};
+use crate::rows::turns::{Seen, series, take_turns};
 
 const CLIENTS: usize = 256;
 

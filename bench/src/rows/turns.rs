@@ -1,20 +1,36 @@
 //! The ways to a server in turns, so that whatever else happens on the machine meets them all.
 
-use super::Way;
+use std::net::SocketAddr;
+
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::figures::Series;
 use crate::measure::Usage;
 use crate::report::{median, unit};
 
+/// A way to the server.
+#[derive(Debug, Clone, Copy)]
+pub struct Way {
+    /// What the notes call it.
+    pub name: &'static str,
+    /// Where clients connect.
+    pub address: SocketAddr,
+    /// The process in between.
+    pub pid: Option<u32>,
+    /// The row does without it where it fails.
+    pub optional: bool,
+}
+
 /// What one run came to.
 #[derive(Debug, Clone, Copy)]
 pub struct Run {
-    /// Statements.
-    pub statements: f64,
-    /// Statements a second.
+    /// What is counted, a second.
+    pub unit: &'static str,
+    /// How many of them there were.
+    pub requests: f64,
+    /// The same a second.
     pub per_second: f64,
-    /// Transactions a second.
+    /// Transactions a second; the same where each request is one.
     pub transactions_per_second: f64,
 }
 
@@ -23,11 +39,13 @@ pub struct Run {
 pub struct Seen {
     /// Of which.
     pub way: Way,
-    /// Statements a second.
+    /// What `per_second` counts.
+    unit: &'static str,
+    /// Statements or commands a second.
     pub per_second: Vec<f64>,
     /// Transactions a second.
     pub transactions_per_second: Vec<f64>,
-    /// Microseconds of CPU time of what is in between, for each statement.
+    /// Microseconds of CPU time of what is in between, for each of them.
     pub cpu_us: Vec<f64>,
     /// Why there are no figures.
     failed: Option<String>,
@@ -38,6 +56,7 @@ impl Seen {
     pub fn new(way: Way) -> Self {
         Self {
             way,
+            unit: unit::REQUESTS,
             per_second: Vec::new(),
             transactions_per_second: Vec::new(),
             cpu_us: Vec::new(),
@@ -47,14 +66,15 @@ impl Seen {
 
     /// Notes a run that began with `usage`.
     pub fn note(&mut self, run: Run, usage: Option<Usage>) {
+        self.unit = run.unit;
         self.per_second.push(run.per_second);
         self.transactions_per_second.push(run.transactions_per_second);
         if let Some(usage) = usage {
-            self.cpu_us.push(usage.cpu().as_secs_f64() * 1e6 / run.statements.max(1.0));
+            self.cpu_us.push(usage.cpu().as_secs_f64() * 1e6 / run.requests.max(1.0));
         }
     }
 
-    /// The median of statements a second.
+    /// The median of the rates.
     pub fn rate(&self) -> f64 {
         median(&self.per_second)
     }
@@ -69,7 +89,7 @@ impl Seen {
             true => String::new(),
             false => format!(", {:.1} us CPU each", median(&self.cpu_us)),
         };
-        format!("{name}: {:.0} statements/s{cpu}", self.rate())
+        format!("{name}: {:.0} {}{cpu}", self.rate(), self.unit)
     }
 }
 
@@ -77,7 +97,7 @@ impl Seen {
 pub fn series(seen: &[Seen]) -> Vec<Series> {
     let of = |seen: &Seen| {
         let name = seen.way.name;
-        let mut all = vec![Series::new(name, unit::STATEMENTS, &seen.per_second)];
+        let mut all = vec![Series::new(name, seen.unit, &seen.per_second)];
         if seen.transactions_per_second != seen.per_second {
             let transactions = &seen.transactions_per_second;
             all.push(Series::new(name, unit::TRANSACTIONS, transactions));
