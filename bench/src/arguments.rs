@@ -8,9 +8,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::rows::hung;
 
-/// Measures Weir beside nginx, InfluxDB, vmagent, PgBouncer, HAProxy and, where they are on the
-/// PATH, influxdb-relay, influx-proxy, Telegraf, PgDog, PgCat, pg_doorman, Odyssey and a PgBouncer
-/// from 1.21 on beside Debian's (as `pgbouncer` or `pgbouncer-VERSION`).
+/// Measures Weir beside nginx, InfluxDB, vmagent, PgBouncer, HAProxy, nutcracker and, where they
+/// are on the PATH, influxdb-relay, influx-proxy, Telegraf, PgDog, PgCat, pg_doorman, Odyssey and a
+/// PgBouncer from 1.21 on beside Debian's (as `pgbouncer` or `pgbouncer-VERSION`).
 #[derive(Debug, Parser)]
 #[command(name = "weir-bench", max_term_width = 100)]
 pub struct Arguments {
@@ -40,7 +40,8 @@ pub struct Arguments {
     /// run at once, the load moves between them in slices, in an order that changes each round.
     /// Printed are new/old and old/old of requests a second and of CPU time a request: the median
     /// of the rounds' ratios and its 95 % interval. The rows are `requests` (512 connections),
-    /// `postgres-select` (256 and 32 clients) and `postgres-sysbench` (read-only, write-only)
+    /// `postgres-select` (256 and 32 clients), `postgres-sysbench` (read-only, write-only) and
+    /// `redis-rates` (SET and GET at 500 clients, GET in pipelines of 16 at 50)
     #[arg(long, value_name = "BINARY", conflicts_with = "quick")]
     pub beside: Option<PathBuf>,
     /// Where --beside puts all rounds, a line of JSON each; a file of its own in the build's
@@ -104,6 +105,18 @@ pub enum Name {
     PostgresSlow,
     /// Memory of idle clients of PostgreSQL
     PostgresIdle,
+    /// SET and GET at 500, 50 and 1 clients and in pipelines, beside nutcracker; CPU time
+    RedisRates,
+    /// SET with four servers behind Weir and with one
+    RedisServers,
+    /// MGET of 100 keys over four servers, beside nutcracker
+    RedisMget,
+    /// SET and WAIT by turns, with a replica
+    RedisWait,
+    /// Memory of idle clients of Redis
+    RedisIdle,
+    /// Memory that is kept after a burst of values of 1 MiB
+    RedisBurst,
 }
 
 impl Name {
@@ -120,6 +133,8 @@ impl Name {
             Self::Memory | Self::Hung | Self::Disk => "InfluxDB gateway",
             Self::StoreLoad | Self::StoreQueries | Self::StoreDisk => "Embedded store",
             Self::StoreSeries | Self::StoreDecade => "Embedded store",
+            Self::RedisRates | Self::RedisServers | Self::RedisMget => "Redis gateway",
+            Self::RedisWait | Self::RedisIdle | Self::RedisBurst => "Redis gateway",
             _ => "PostgreSQL gateway",
         }
     }
@@ -128,7 +143,7 @@ impl Name {
     pub fn round(self, scale: &Scale) -> Option<Duration> {
         match self {
             Self::Hung => Some(hung::RUN),
-            Self::Memory | Self::PostgresIdle => None,
+            Self::Memory | Self::PostgresIdle | Self::RedisIdle | Self::RedisBurst => None,
             Self::StoreLoad | Self::StoreQueries | Self::StoreDisk => None,
             Self::StoreSeries | Self::StoreDecade => None,
             _ => Some(scale.duration),

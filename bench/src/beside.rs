@@ -27,7 +27,8 @@ const SLICE_SECONDS: usize = 4;
 /// The three have so many turns each, by default.
 const ROUNDS: usize = 30;
 /// The rows that can be measured so.
-const ROWS: [Name; 3] = [Name::Requests, Name::PostgresSelect, Name::PostgresSysbench];
+const ROWS: [Name; 4] =
+    [Name::Requests, Name::PostgresSelect, Name::PostgresSysbench, Name::RedisRates];
 
 /// How often, how long, of what, and where each round is noted.
 pub struct Plan {
@@ -68,6 +69,7 @@ pub fn run(arguments: &Arguments, old: &Path) -> Outcome<bool> {
         let measured = match name {
             Name::Requests => loads::single_points(&mut plan),
             Name::PostgresSelect => loads::selects(&mut plan),
+            Name::RedisRates => loads::commands(&mut plan),
             _ => loads::transactions(&mut plan),
         };
         if let Err(error) = measured {

@@ -29,7 +29,7 @@ pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 /// Measures some rows.
 type Measure = fn(&Scale) -> Outcome<Vec<Row>>;
 
-const ALL: [(Name, Measure); 18] = [
+const ALL: [(Name, Measure); 24] = [
     (Name::Requests, rows::requests::measure),
     (Name::Relays, rows::relays::measure),
     (Name::Lines, rows::lines::measure),
@@ -48,6 +48,12 @@ const ALL: [(Name, Measure); 18] = [
     (Name::PostgresSpread, rows::postgres::spread::measure),
     (Name::PostgresSlow, rows::postgres::slow::measure),
     (Name::PostgresIdle, rows::postgres::idle::measure),
+    (Name::RedisRates, rows::redis::rates::measure),
+    (Name::RedisServers, rows::redis::servers::measure),
+    (Name::RedisMget, rows::redis::mget::measure),
+    (Name::RedisWait, rows::redis::wait::measure),
+    (Name::RedisIdle, rows::redis::idle::measure),
+    (Name::RedisBurst, rows::redis::burst::measure),
 ];
 
 fn main() -> ExitCode {

@@ -12,6 +12,8 @@ pub mod unit {
     pub const REQUESTS: &str = "requests/s";
     /// Statements a second.
     pub const STATEMENTS: &str = "statements/s";
+    /// Commands a second.
+    pub const COMMANDS: &str = "commands/s";
     /// Transactions a second.
     pub const TRANSACTIONS: &str = "transactions/s";
     /// Lines of the line protocol a second.

@@ -5,6 +5,7 @@ pub mod hung;
 pub mod lines;
 pub mod memory;
 pub mod postgres;
+pub mod redis;
 pub mod relays;
 pub mod requests;
 pub mod store;

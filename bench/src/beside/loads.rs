@@ -6,12 +6,19 @@ use super::Plan;
 use super::three::{self, Slice};
 use crate::load;
 use crate::rows::postgres::{Mode, of, pgbench, select, server, settle, setup, sysbench};
+use crate::rows::redis;
 use crate::rows::requests::CONNECTIONS;
 use crate::rows::turns::Run;
 use crate::stand::{self, Sink};
 use crate::{Outcome, report::Verdict};
 
 const CLIENTS: [usize; 2] = [256, 32];
+/// Of Redis: what a row is called, clients, commands that each sends together, and the command.
+const COMMANDS: [(&str, usize, usize, &str); 3] = [
+    ("SET, 500 clients", 500, 1, "SET key:__rand_int__ xxx"),
+    ("GET, 500 clients", 500, 1, "GET key:__rand_int__"),
+    ("GET, 50 clients, pipelines of 16", 50, 16, "GET key:__rand_int__"),
+];
 /// 100,000 accounts for each.
 const PGBENCH_SCALE: u64 = 10;
 const SCRIPTS: [&str; 2] = ["oltp_read_only", "oltp_write_only"];
@@ -78,6 +85,25 @@ pub fn transactions(plan: &mut Plan) -> Outcome<()> {
         three::measure(plan, &row, &mut weirs, |weir, _| {
             let run = sysbench::run(of(weir, "Weir"), script, TABLE_SIZE, slice, &UNIFORM)?;
             Ok(run.into())
+        })?;
+    }
+    Ok(())
+}
+
+/// Commands of Redis, at many clients and in pipelines.
+///
+/// # Errors
+/// When anything can't be started, or a command fails.
+pub fn commands(plan: &mut Plan) -> Outcome<()> {
+    let servers = redis::servers(1);
+    let mut weirs = plan.binaries.start(&redis::setup(&servers));
+    for (row, clients, pipeline, words) in COMMANDS {
+        let load = redis::client::Load {
+            pipeline,
+            ..redis::client::Load::new(clients, plan.slice, words)
+        };
+        three::measure(plan, row, &mut weirs, |weir, _| {
+            Ok(load.run(redis::of(weir, "Weir"))?.run.into())
         })?;
     }
     Ok(())

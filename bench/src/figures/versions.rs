@@ -34,11 +34,19 @@ const POSTGRES: [(&str, &str, &str); 6] = [
     ("sysbench", "--version", "sysbench"),
 ];
 
+/// The same beside the Redis gateway.
+const REDIS: [(&str, &str, &str); 3] = [
+    ("redis-server", "--version", "Redis"),
+    ("nutcracker", "--version", "nutcracker"),
+    ("redis-benchmark", "--version", "redis-benchmark"),
+];
+
 /// Those of Weir and of all that is installed and may stand beside it in this row.
 pub fn of(name: Name) -> Versions {
     let (programs, is_postgres): (&[(&str, &str, &str)], bool) = match name.gateway() {
         "InfluxDB gateway" => (&INFLUX, false),
         "Embedded store" => (&STORE, false),
+        "Redis gateway" => (&REDIS, false),
         _ => (&POSTGRES, true),
     };
     let mut all = BTreeMap::from([("Weir".to_owned(), weir())]);

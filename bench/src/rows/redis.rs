@@ -1,0 +1,124 @@
+//! The Redis gateway beside a direct connection and nutcracker (twemproxy), in front of the same
+//! servers. They take turns; the median of rounds counts.
+//!
+//! Weir has one worker, as nutcracker has, and redis-benchmark one thread.
+
+pub mod burst;
+pub mod client;
+pub mod idle;
+pub mod mget;
+pub mod nutcracker;
+pub mod rates;
+pub mod servers;
+pub mod wait;
+
+use rig::redis::Redis;
+use rig::weir::{Setup, Weir};
+
+use crate::Outcome;
+use crate::measure;
+use crate::report::median;
+use crate::rows::turns::{Run, Way};
+use client::Load;
+use nutcracker::Nutcracker;
+
+/// The places of [`Stand::ways`].
+pub const DIRECT: usize = 0;
+/// nutcracker's.
+pub const NUTCRACKER: usize = 1;
+/// Weir's.
+pub const WEIR: usize = 2;
+
+/// Weir with one worker in front of these servers, not started yet.
+pub fn setup(servers: &[Redis]) -> Setup {
+    let mut table = "[redis]\nlisten = \"{redis}\"\nmax-connections = 20000\n\
+                     distribution = \"ketama\"\nhash = \"fnv1a_64\"\n"
+        .to_owned();
+    for (number, server) in servers.iter().enumerate() {
+        let backend = format!("name = \"server-{number}\"\nurl = \"{}\"\n", server.url());
+        table.push_str(&format!("[[redis.backend]]\n{backend}"));
+    }
+    Setup::new().top("workers = 1").table(&table)
+}
+
+/// Servers with room for as many clients as are measured.
+pub fn servers(count: usize) -> Vec<Redis> {
+    (0..count).map(|_| Redis::start_with(&["--maxclients", "10100"])).collect()
+}
+
+/// Through a Weir.
+pub fn of(weir: &mut Weir, name: &'static str) -> Way {
+    Way { name, address: weir.redis, pid: Some(weir.running().id()), optional: false }
+}
+
+/// Everything in front of some servers.
+pub struct Stand {
+    /// The servers.
+    pub servers: Vec<Redis>,
+    nutcracker: Nutcracker,
+    weir: Weir,
+}
+
+impl Stand {
+    /// Starts everything.
+    ///
+    /// # Errors
+    /// When nutcracker's configuration can't be written.
+    pub fn start(count: usize) -> Outcome<Self> {
+        let servers = servers(count);
+        let nutcracker = Nutcracker::start(&servers)?;
+        let weir = setup(&servers).start();
+        Ok(Self { servers, nutcracker, weir })
+    }
+
+    /// All of them: direct to the first server, nutcracker, Weir.
+    pub fn ways(&mut self) -> [Way; 3] {
+        let server = self.servers[0].address;
+        let direct = Way { name: "direct", address: server, pid: None, optional: false };
+        [direct, self.nutcracker.way(), of(&mut self.weir, "Weir")]
+    }
+
+    /// The CPU time of all servers so far, in microseconds.
+    fn servers_cpu_us(&mut self) -> f64 {
+        let cpu = |server: &mut Redis| measure::cpu(server.running().id()).as_secs_f64() * 1e6;
+        self.servers.iter_mut().map(cpu).sum()
+    }
+}
+
+/// What is seen of a way beside its rate.
+#[derive(Debug, Clone, Default)]
+pub struct Beside {
+    /// Microseconds of CPU time of the servers, for each command.
+    pub servers_cpu_us: Vec<f64>,
+    /// Milliseconds, by redis-benchmark.
+    p99_ms: Vec<f64>,
+    /// Of the client's one thread: 1 is a whole core.
+    client_cpu: Vec<f64>,
+}
+
+impl Beside {
+    /// Runs the load on a way of the stand and notes it.
+    ///
+    /// # Errors
+    /// As of [`Load::run`].
+    pub fn run(&mut self, stand: &mut Stand, load: &Load, way: Way) -> Outcome<Run> {
+        let before = stand.servers_cpu_us();
+        let done = load.run(way)?;
+        self.servers_cpu_us.push((stand.servers_cpu_us() - before) / done.run.requests);
+        self.p99_ms.push(done.p99_ms);
+        self.client_cpu.push(done.client_cpu);
+        Ok(done.run)
+    }
+
+    /// As a note.
+    pub fn line(&self, name: &str) -> String {
+        let cpu = median(&self.client_cpu) * 100.0;
+        let full = if cpu > 95.0 { ": its thread is full" } else { "" };
+        format!(
+            "{name}: p99 {:.2} ms, {:.1} us CPU of the servers each, redis-benchmark {cpu:.0} % \
+             of a core{full}",
+            median(&self.p99_ms),
+            median(&self.servers_cpu_us),
+        )
+    }
+}
