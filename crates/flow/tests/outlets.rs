@@ -59,10 +59,16 @@ async fn client(mut stream: Stream, tls: ServerTls) {
             outlet.send_parts(&[&all[from..middle], &[], &all[middle..to]]);
             outlet.send(b"");
         };
-        if size % 2 == 0 {
-            outlet.gathered(|| outlet.gathered(send))
-        } else {
-            send()
+        match size % 3 {
+            0 => outlet.gathered(|| outlet.gathered(send)),
+            1 => {
+                assert!(outlet.gather() && !outlet.gather());
+                send();
+                outlet.send_gathered();
+                // Whoever did not begin it has nothing to end.
+                outlet.send_gathered();
+            }
+            _ => send(),
         };
         (from, size) = (to, (size * 3 + 1) % 200_003);
     }

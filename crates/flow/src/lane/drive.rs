@@ -28,6 +28,9 @@ pub trait Owner<T> {
     /// Something that belongs to no request.
     fn aside(&mut self, bytes: &[u8]);
 
+    /// What one read has brought is handed over: other tasks have their turn before there is more.
+    fn handed_over(&mut self) {}
+
     /// The lane took no request, and now it would. Called once a turn of the lane's task, when
     /// that is done with it: pushing is allowed here.
     fn room(&mut self) {}
@@ -326,11 +329,12 @@ impl<P: Protocol, T, O: Owner<T>> Work<P, T, O> {
         let mut lane = self.shared.lane.borrow_mut();
         let now = Instant::now();
         self.shared.heard.set(now);
-        lane.received(bytes, now, |event| match event {
+        let received = lane.received(bytes, now, |event| match event {
             Event::Reply { ticket, bytes, last } => owner.reply(ticket, bytes, last),
             Event::Aside(bytes) => owner.aside(bytes),
-        })
-        .map_err(Why::Broken)
+        });
+        owner.handed_over();
+        received.map_err(Why::Broken)
     }
 
     fn end<S>(&mut self, why: Why, io: S) -> Ended<T, S> {

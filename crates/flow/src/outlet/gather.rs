@@ -16,11 +16,30 @@ impl Outlet {
     /// Does `what`, and sends what that sends to this client at the end of it and at once: each
     /// send is a system call, and the client is woken by the first.
     pub fn gathered<R>(&self, what: impl FnOnce() -> R) -> R {
-        if self.0.gathered.borrow().is_some() {
-            return what();
-        }
-        *self.0.gathered.borrow_mut() = Some(MEMORY.take());
+        let is_first = self.gather();
         let result = what();
+        if is_first {
+            self.send_gathered();
+        }
+        result
+    }
+
+    /// From now on what is sent to this client is kept for
+    /// [`send_gathered`](Self::send_gathered), which is to be called before the worker goes on to
+    /// another task. False where that is so already: then whoever began it ends it.
+    #[inline]
+    pub fn gather(&self) -> bool {
+        let mut gathered = self.0.gathered.borrow_mut();
+        let is_first = gathered.is_none();
+        if is_first {
+            *gathered = Some(MEMORY.take());
+        }
+        is_first
+    }
+
+    /// Sends what was gathered, at once.
+    #[inline]
+    pub fn send_gathered(&self) {
         let memory = self.0.gathered.borrow_mut().take();
         if let Some(mut memory) = memory {
             if !memory.is_empty() {
@@ -29,7 +48,6 @@ impl Outlet {
             memory.clear();
             MEMORY.set(memory);
         }
-        result
     }
 
     /// Keeps `parts` with what was gathered, unless that is enough by now; false where nothing is.

@@ -127,6 +127,9 @@ pub(super) struct Deliverer<S: Service> {
     server: usize,
     /// The client that does not take its reply as fast as it comes.
     slow: Option<Rc<Client<S>>>,
+    /// The client whose replies, of those that one read has brought in a row, go out together: a
+    /// pipeline's answers are one system call instead of one each.
+    gathering: Option<Rc<Client<S>>>,
     /// Nobody waits for the answer at the head any more.
     is_unheard: bool,
     /// Whose own connection it is; `None` of one that is shared.
@@ -137,13 +140,34 @@ impl<S: Service> Deliverer<S> {
     pub(super) fn new(fabric: &Rc<Fabric<S>>, server: usize, of: Option<&Rc<Client<S>>>) -> Self {
         let of = of.map(Rc::downgrade);
         let fabric = Rc::downgrade(fabric);
-        Self { fabric, server, slow: None, is_unheard: false, of }
+        Self { fabric, server, slow: None, gathering: None, is_unheard: false, of }
+    }
+
+    #[inline]
+    fn gather(&mut self, client: &Rc<Client<S>>) {
+        if self.gathering.as_ref().is_some_and(|of| Rc::ptr_eq(of, client)) {
+            return;
+        }
+        self.send_gathered();
+        if client.outlet.gather() {
+            self.gathering = Some(Rc::clone(client));
+        }
+    }
+
+    #[inline]
+    fn send_gathered(&mut self) {
+        let Some(client) = self.gathering.take() else { return };
+        client.outlet.send_gathered();
+        if client.outlet.spilled() > MARK {
+            self.slow = Some(client);
+        }
     }
 }
 
 impl<S: Service> Owner<Ticket<S>> for Deliverer<S> {
     #[inline]
     fn reply(&mut self, ticket: &mut Ticket<S>, bytes: &[u8], last: Option<Duration>) {
+        self.gather(&ticket.client);
         ticket.hear(bytes, last.is_some());
         let client = &ticket.client;
         self.is_unheard = last.is_none() && !client.line.borrow().is_open(ticket.place);
@@ -156,6 +180,11 @@ impl<S: Service> Owner<Ticket<S>> for Deliverer<S> {
                 fabric.answered(ran);
             }
         }
+    }
+
+    #[inline]
+    fn handed_over(&mut self) {
+        self.send_gathered();
     }
 
     fn aside(&mut self, bytes: &[u8]) {
