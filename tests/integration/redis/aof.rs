@@ -1,7 +1,9 @@
 //! The append-only files that Weir keeps: a server started from them has what the master had, and
 //! every write that `WAIT` confirmed.
 
+mod failover;
 mod faults;
 mod follow;
 mod hostile;
+mod pressure;
 mod scene;

@@ -25,6 +25,8 @@ const LINE_BYTES_MAX: usize = 4 << 10;
 /// How often a master is told what is durable, whatever happens: one that sends a base without a
 /// file of its own begins its stream only when it is told, and ignores what it is told too early.
 const TELL_EVERY: Duration = Duration::from_secs(1);
+/// How a master asks at once what is durable, without the head of its command.
+const GETACK: &[u8] = b"\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
 /// The first and the longest wait before a master is joined again.
 const RETRY: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
 
@@ -129,7 +131,15 @@ impl Link {
         match joined {
             Ok((connection, rest, phase)) => {
                 let (reader, writer) = tokio::io::split(connection);
-                let taking = Taking { link: self, inbox, reader, writer, rest, phase };
+                let taking = Taking {
+                    link: self,
+                    inbox,
+                    reader,
+                    writer,
+                    rest,
+                    phase,
+                    asked: Asked::default(),
+                };
                 match taking.run().await {
                     Err(error) => error,
                     Ok(never) => match never {},
@@ -220,6 +230,31 @@ fn line(bytes: &mut Vec<u8>) -> Result<Option<Vec<u8>>, LinkError> {
     Ok(Some(line))
 }
 
+/// Whether a master asks what is durable, by `REPLCONF GETACK *` within its stream. A value that
+/// looks like it is answered, too, which costs a few bytes.
+#[derive(Debug, Default)]
+struct Asked {
+    is_asked: bool,
+    /// The end of what was looked at: a question may lie across two reads.
+    last: Vec<u8>,
+}
+
+impl Asked {
+    fn look(&mut self, bytes: &[u8]) {
+        let across = bytes.get(..GETACK.len().min(bytes.len())).unwrap_or_default();
+        self.last.extend_from_slice(across);
+        let is_in = |bytes: &[u8]| memchr::memmem::find(bytes, GETACK).is_some();
+        self.is_asked |= is_in(bytes) || is_in(&self.last);
+        if bytes.len() >= GETACK.len() {
+            self.last.clear();
+            self.last.extend_from_slice(bytes);
+        }
+        // One that was whole is not seen again.
+        let surplus = self.last.len().saturating_sub(GETACK.len() - 1);
+        self.last.drain(..surplus);
+    }
+}
+
 /// A master that was joined.
 struct Taking<'a> {
     link: &'a mut Link,
@@ -228,6 +263,8 @@ struct Taking<'a> {
     writer: WriteHalf<Connection>,
     rest: Vec<u8>,
     phase: Phase,
+    /// Whether the master has asked what is durable.
+    asked: Asked,
 }
 
 impl Taking<'_> {
@@ -239,6 +276,9 @@ impl Taking<'_> {
         let mut heard = Instant::now();
         self.take()?;
         loop {
+            if std::mem::take(&mut self.asked.is_asked) {
+                self.tell(false).await?;
+            }
             let has_room = self.inbox.has_room();
             self.rest.reserve(READ_BYTES);
             tokio::select! {
@@ -294,6 +334,7 @@ impl Taking<'_> {
                 Phase::Stream => {
                     let bytes = std::mem::replace(&mut self.rest, Vec::with_capacity(READ_BYTES));
                     let len = bytes.len() as u64;
+                    self.asked.look(&bytes);
                     self.link.state.waits(len);
                     // Before anything of it can be durable.
                     if let Some((_, offset)) = &mut self.link.position {
@@ -327,5 +368,25 @@ impl Taking<'_> {
         let limit = self.link.timeout;
         timeout(limit, told).await.map_err(|_| LinkError::Silent(limit))??;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Asked, GETACK};
+
+    #[test]
+    fn a_question_is_seen_once_wherever_it_is_cut() {
+        let stream = [b"*3\r\n$8\r\nREPLCONF", GETACK, b"*1\r\n$4\r\nPING\r\n"].concat();
+        for first in 0..=stream.len() {
+            for second in first..=stream.len() {
+                let (mut asked, mut seen) = (Asked::default(), 0);
+                for piece in [&stream[..first], &stream[first..second], &stream[second..]] {
+                    asked.look(piece);
+                    seen += u32::from(std::mem::take(&mut asked.is_asked));
+                }
+                assert_eq!(seen, 1, "cut at {first} and {second}");
+            }
+        }
     }
 }

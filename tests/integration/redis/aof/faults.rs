@@ -101,7 +101,7 @@ fn files_that_a_server_has_written_to_are_never_gone_on_with() {
 #[test]
 fn a_disk_that_stands_still_stalls_no_client_and_confirms_nothing() {
     let master = master(&[]);
-    let scene = Scene::with_faults(&master.url());
+    let scene = Scene::with_faults(&master.url(), "");
     let mut client = master.client();
     client.line("SET a 1");
     assert_eq!(client.line("WAIT 1 60000"), ":1");
@@ -126,7 +126,7 @@ fn a_disk_that_stands_still_stalls_no_client_and_confirms_nothing() {
 #[test]
 fn after_a_sync_that_failed_nothing_is_confirmed_before_a_restart_and_a_new_base() {
     let master = master(&[]);
-    let mut scene = Scene::with_faults(&master.url());
+    let mut scene = Scene::with_faults(&master.url(), "");
     let mut client = master.client();
     client.line("SET a 1");
     assert_eq!(client.line("WAIT 1 60000"), ":1");

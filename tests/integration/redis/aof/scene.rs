@@ -11,6 +11,8 @@ use rig::wait;
 use rig::weir::{Setup, Weir};
 use tempfile::TempDir;
 
+use crate::disk_faults::Mount;
+
 /// A master without a file of its own, whose digest can be asked.
 pub fn master(args: &[&str]) -> Redis {
     Redis::start_with(&[&["--enable-debug-command", "yes"], args].concat())
@@ -20,33 +22,40 @@ pub fn master(args: &[&str]) -> Redis {
 pub struct Scene {
     /// Weir.
     pub weir: Weir,
-    files: TempDir,
+    /// Where all masters' directories are.
+    pub files: PathBuf,
+    _mount: Option<Mount>,
+    _dir: TempDir,
 }
 
 impl Scene {
     /// Weir before a master, with more lines in `[redis.aof]` and in `[[redis.aof.master]]`.
     pub fn new(url: &str, lines: &str, of_master: &str) -> Self {
-        Self::start(Setup::new().embedded(), url, lines, of_master)
+        Self::start(Setup::new().embedded(), None, &table(url, lines, of_master))
     }
 
     /// The same with a disk that can be made to fail.
-    pub fn with_faults(url: &str) -> Self {
-        Self::start(Setup::new().embedded().with_faults(), url, "", "")
+    pub fn with_faults(url: &str, lines: &str) -> Self {
+        Self::start(Setup::new().embedded().with_faults(), None, &table(url, lines, ""))
     }
 
-    fn start(setup: Setup, url: &str, lines: &str, of_master: &str) -> Self {
-        let files = rig::places::directory();
-        let dir = files.path();
-        let table = format!(
-            "[redis.aof]\ndir = {dir:?}\n{lines}\n[[redis.aof.master]]\nname = \"m\"\n\
-             url = \"{url}\"\n{of_master}"
-        );
-        Self { weir: setup.table(&table).start(), files }
+    /// The same on a file system of its own, of this size. It needs root.
+    pub fn on_small_disk(url: &str, lines: &str, size: &str) -> Self {
+        Self::start(Setup::new().embedded(), Some(size), &table(url, lines, ""))
+    }
+
+    fn start(setup: Setup, size: Option<&str>, table: &str) -> Self {
+        let dir = rig::places::directory();
+        let files = dir.path().join("files");
+        fs::create_dir(&files).unwrap();
+        let mount = size.map(|size| Mount::tmpfs(&files, size));
+        let table = table.replace("DIR", files.to_str().unwrap());
+        Self { weir: setup.table(&table).start(), files, _mount: mount, _dir: dir }
     }
 
     /// The master's directory.
     pub fn dir(&self) -> PathBuf {
-        self.files.path().join("m")
+        self.files.join("m")
     }
 
     /// Its files.
@@ -94,6 +103,15 @@ impl Scene {
         let output = self.weir.command(&["redis", "verify", dir.to_str().unwrap()]);
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     }
+}
+
+/// The configuration, with more lines in `[redis.aof]` and in `[[redis.aof.master]]`; `DIR` is
+/// where the files are.
+pub fn table(url: &str, lines: &str, of_master: &str) -> String {
+    format!(
+        "[redis.aof]\ndir = \"DIR\"\n{lines}\n[[redis.aof.master]]\nname = \"m\"\n\
+         url = \"{url}\"\n{of_master}"
+    )
 }
 
 /// Waits until a server has loaded its files.
