@@ -4,8 +4,10 @@
 //! Each master has two threads. The `link` joins it and puts what it sends into a bounded
 //! `inbox`; the `writer` takes all that came as one group, writes it to an `increment`, syncs
 //! it, and the link tells the master up to where its stream is durable. A [`directory`] holds the
-//! files, and [`scan`] finds in them where to go on. What the disk refuses closes the link.
+//! files, and [`scan`] finds in them where to go on. What the disk refuses closes the link. Beside
+//! the link, a `survey` asks the master how it is set.
 
+pub mod answers;
 pub mod crc64;
 pub mod directory;
 mod inbox;
@@ -17,6 +19,7 @@ pub mod rdb;
 pub mod scan;
 pub mod state;
 pub mod stream;
+mod survey;
 pub mod verify;
 mod writer;
 
@@ -37,6 +40,7 @@ use directory::{Directory, DirectoryError};
 use inbox::Inbox;
 use link::{Link, Stop};
 use state::{Followed, State};
+use survey::Surveyor;
 use writer::{WriteError, Writer};
 
 /// The first and the longest wait before a directory is opened again after an error.
@@ -90,18 +94,20 @@ impl Follower {
         let (mut masters, mut threads) = (Vec::new(), Vec::new());
         for of in &settings.master {
             let dir = settings.dir.join(&of.name);
-            let server = Server::new(&of.backend()).map_err(OpenError::Master)?;
+            let server = || Server::new(&of.backend()).map_err(OpenError::Master);
             let opened = Directory::open(&dir, settings.keep);
             let wrong = |source| OpenError::Directory { name: of.name.clone(), source };
             let opened = opened.map_err(wrong)?;
             let state = State::new(&of.name, registry);
             masters.push((Arc::clone(&state), dir.clone()));
-            let link = Link::new(server, &settings, Arc::clone(&state));
+            let link = Link::new(server()?, &settings, Arc::clone(&state));
+            let surveyor = Surveyor::new(server()?, &settings, of.tune, Arc::clone(&state));
             let master = Master { link, dir, settings: settings.clone(), state };
             let stop = stop.subscribe();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(OpenError::Thread)?;
             let builder = std::thread::Builder::new().name(format!("link-{}", of.name));
+            runtime.spawn(surveyor.run(stop.clone()));
             let run = move || runtime.block_on(master.follow(opened, stop));
             threads.push(builder.spawn(run).map_err(OpenError::Thread)?);
         }

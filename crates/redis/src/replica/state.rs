@@ -27,6 +27,8 @@ pub struct State {
     /// Bytes received and not durable yet, and since when.
     waiting: Mutex<Waiting>,
     words: Mutex<Words>,
+    /// For how long the master's buffers last, and the highest rate that was seen.
+    lasts: Mutex<(Option<Lasts>, f64)>,
     /// How long syncs took.
     pub syncs: Histogram,
     figures: [AtomicU64; 5],
@@ -42,6 +44,19 @@ struct Waiting {
 struct Words {
     link: &'static str,
     trouble: Option<String>,
+    advice: Vec<String>,
+}
+
+/// For how long a master keeps what Weir does not take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lasts {
+    /// Bytes of its stream a second.
+    pub rate: f64,
+    /// While Weir does not read: until its `client-output-buffer-limit` closes the link. Absent
+    /// where it has none, or nothing is written.
+    pub output_seconds: Option<f64>,
+    /// While there is no link: until its `repl-backlog-size` is used up, and a full resync comes.
+    pub backlog_seconds: Option<f64>,
 }
 
 /// What is counted.
@@ -72,6 +87,12 @@ pub struct Followed {
     pub link: String,
     /// What is wrong, until it is well again.
     pub trouble: Option<String>,
+    /// What should be set otherwise at the master.
+    #[serde(default)]
+    pub advice: Vec<String>,
+    /// For how long the master keeps what is not taken, once it could be asked.
+    #[serde(default)]
+    pub lasts: Option<Lasts>,
     /// The offset up to which its stream was received.
     pub received: u64,
     /// The offset up to which its stream is on the disk.
@@ -104,7 +125,8 @@ impl State {
             durable: watch::Sender::default(),
             received: AtomicU64::new(0),
             waiting: Mutex::default(),
-            words: Mutex::new(Words { link: "connecting", trouble: None }),
+            words: Mutex::new(Words { link: "connecting", ..Words::default() }),
+            lasts: Mutex::default(),
             syncs,
             figures: Default::default(),
         });
@@ -210,6 +232,21 @@ impl State {
         is_new
     }
 
+    /// What an operator should set otherwise; gives what of it is new.
+    pub fn advise(&self, advice: Vec<String>) -> Vec<String> {
+        let mut words = self.words();
+        let before = std::mem::replace(&mut words.advice, advice);
+        words.advice.iter().filter(|words| !before.contains(words)).cloned().collect()
+    }
+
+    /// For how long the master's buffers last; gives the highest rate that was seen.
+    pub fn lasts(&self, now: Option<Lasts>) -> Option<f64> {
+        let mut lasts = self.lasts.lock().unwrap_or_else(PoisonError::into_inner);
+        let peak = lasts.1.max(now?.rate);
+        *lasts = (now, peak);
+        Some(peak)
+    }
+
     /// For the status; who it is comes from elsewhere.
     pub fn followed(&self) -> Followed {
         let (bytes, since) = {
@@ -221,6 +258,8 @@ impl State {
         Followed {
             link: words.link.to_owned(),
             trouble: words.trouble.clone(),
+            advice: words.advice.clone(),
+            lasts: self.lasts.lock().unwrap_or_else(PoisonError::into_inner).0,
             received: self.received.load(Ordering::Relaxed),
             durable: self.durable.borrow().offset,
             not_durable_bytes: bytes,

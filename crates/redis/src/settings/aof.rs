@@ -33,6 +33,15 @@ pub struct AofSettings {
     /// How long a master may be silent until the link is closed; it says something every
     /// `repl-ping-replica-period`.
     pub timeout: Duration,
+    /// How often a master is asked for its rate and its limits, which needs
+    /// `+info +config|get`.
+    pub ask_every: Duration,
+    /// For how long a master should keep what Weir does not take, as while its disk stands still
+    /// or it is restarted, at the highest rate seen. `weir status` says what to set at the master
+    /// where it does not; `tune` sets it.
+    pub outage: Duration,
+    /// The most that `tune` sets, and that is advised.
+    pub tune_max: Size,
     /// The servers whose stream is followed.
     pub master: Vec<MasterSettings>,
 }
@@ -46,6 +55,9 @@ impl Default for AofSettings {
             increment_size: Size::from_mib(256),
             keep: 1,
             timeout: Duration::from_secs(60),
+            ask_every: Duration::from_secs(10),
+            outage: Duration::from_secs(60),
+            tune_max: Size::from_mib(512),
             master: Vec::new(),
         }
     }
@@ -60,7 +72,7 @@ pub struct MasterSettings {
     /// Where it listens: `redis://10.0.0.1:6379`, `rediss://` for TLS, or a Unix socket's path.
     pub url: String,
     /// The user that Weir logs in as; without one, the password alone is sent. It needs
-    /// `+psync +replconf +role`.
+    /// `+psync +replconf +role`, and `+info +config|get` for what `weir status` says of it.
     #[serde(default)]
     pub user: Option<String>,
     /// Its password.
@@ -75,6 +87,11 @@ pub struct MasterSettings {
     /// How long a connection may take, login included.
     #[serde(default = "super::backend::connect_timeout")]
     pub connect_timeout: Duration,
+    /// Raises its `repl-backlog-size` and its `client-output-buffer-limit` of replicas, so that
+    /// they last for `outage`; they are never lowered. It needs `+config|set`, and holds until the
+    /// server restarts.
+    #[serde(default)]
+    pub tune: bool,
 }
 
 impl MasterSettings {
@@ -103,6 +120,9 @@ impl AofSettings {
         }
         if self.buffer.bytes() < 1 << 20 || self.increment_size.bytes() < 1 << 20 {
             return wrong("aof.buffer", "and increment-size must be at least 1MiB");
+        }
+        if self.ask_every.get().is_zero() {
+            return wrong("aof.ask-every", "must not be 0; write \"10s\"");
         }
         if self.timeout.get().is_zero() {
             return wrong("aof.timeout", "must not be 0; write \"60s\"");

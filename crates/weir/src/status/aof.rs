@@ -25,7 +25,25 @@ pub fn write(followed: &[Followed], f: &mut fmt::Formatter<'_>) -> fmt::Result {
         "sync (p50 / p99)",
     ];
     let rows: Vec<_> = followed.iter().map(row).collect();
-    table::write(f, &head, &rows, 2, |row| followed.get(row)?.trouble.clone())
+    table::write(f, &head, &rows, 2, |row| followed.get(row)?.trouble.clone())?;
+    for of in followed {
+        if let Some(lasts) = of.lasts {
+            let last = |of: Option<f64>| of.map_or("any time".to_owned(), seconds);
+            writeln!(
+                f,
+                "{}: at {}/s its output buffer lasts {} without Weir reading, its backlog {} \
+                 without a link",
+                of.name,
+                bytes(lasts.rate as u64),
+                last(lasts.output_seconds),
+                last(lasts.backlog_seconds),
+            )?;
+        }
+        for words in &of.advice {
+            writeln!(f, "{}: {words}", of.name)?;
+        }
+    }
+    Ok(())
 }
 
 fn row(of: &Followed) -> Vec<String> {
@@ -47,7 +65,7 @@ fn row(of: &Followed) -> Vec<String> {
 mod tests {
     use std::fmt;
 
-    use redis::replica::state::Followed;
+    use redis::replica::state::{Followed, Lasts};
 
     struct Shown(Vec<Followed>);
 
@@ -66,10 +84,18 @@ mod tests {
             not_durable_bytes: 2048,
             not_durable_seconds: 2.5,
             trouble: Some("could not sync x: Input/output error".into()),
+            advice: vec!["its repl-backlog-size is too small".into()],
+            lasts: Some(Lasts {
+                rate: 1_048_576.0,
+                output_seconds: None,
+                backlog_seconds: Some(12.0),
+            }),
             ..Followed::default()
         };
         let shown = Shown(vec![followed]).to_string();
-        for words in ["cache", "stopped", "1,234,567", "2.0 KiB", "2s", "Input/output error"] {
+        let of_master = ["at 1.0 MiB/s", "lasts any time", "backlog 12s", "too small"];
+        let of_files = ["cache", "stopped", "1,234,567", "2.0 KiB", "2s", "Input/output error"];
+        for words in of_master.iter().chain(&of_files) {
             assert!(shown.contains(words), "{words}: {shown}");
         }
         assert_eq!(Shown(Vec::new()).to_string(), "");

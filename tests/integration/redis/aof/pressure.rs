@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rig::redis::{Redis, RedisClient};
 use rig::wait;
@@ -177,4 +177,28 @@ fn each_question_of_a_master_is_answered_though_the_disk_stands_still() {
         scene
     });
     fs::remove_file(scene.dir().join("hold-syncs")).unwrap();
+}
+
+#[test]
+fn it_is_said_for_how_long_the_master_keeps_what_is_not_taken_and_tuned() {
+    let lines = "ask-every = \"200ms\"\noutage = \"10m\"";
+    for tune in [false, true] {
+        let master = master(&["--repl-diskless-sync-delay", "0"]);
+        let scene = Scene::new(&master.url(), lines, &format!("tune = {tune}"));
+        let mut client = master.client();
+        let begun = Instant::now();
+        let is_done = |scene: &Scene, client: &mut RedisClient| match tune {
+            true => {
+                client.line("CONFIG GET repl-backlog-size") != "*2 $17 repl-backlog-size $7 1048576"
+            }
+            false => scene.status()["advice"].to_string().contains("its repl-backlog-size is too"),
+        };
+        while !is_done(&scene, &mut client) {
+            write_large(&mut client, 1);
+            assert!(begun.elapsed() < wait::LONG + Duration::from_secs(1), "{}", scene.status());
+        }
+        let said = scene.weir.must_run(&["status"]);
+        assert!(said.contains("its backlog"), "{said}");
+        assert_has_all(&scene, &master, "1");
+    }
 }

@@ -1,0 +1,78 @@
+//! What a server answers to `INFO` and to `CONFIG GET`.
+
+/// From where on a server closes the connection of a replica that does not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// At once beyond so many bytes; 0 is never.
+    pub hard: u64,
+    /// After [`Limit::soft_seconds`] beyond so many bytes; 0 is never.
+    pub soft: u64,
+    /// For how long.
+    pub soft_seconds: u64,
+}
+
+impl Limit {
+    /// The same where so many bytes are allowed at least.
+    pub fn raised(self, bytes: u64) -> Self {
+        let raise = |limit: u64| if limit == 0 { 0 } else { limit.max(bytes) };
+        Self { hard: raise(self.hard), soft: raise(self.soft), ..self }
+    }
+}
+
+/// A field of `INFO`.
+pub fn info<'a>(reply: &'a [u8], field: &str) -> Option<&'a str> {
+    let text = std::str::from_utf8(reply).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
+}
+
+/// The value of a setting in what `CONFIG GET` answers in RESP2.
+pub fn config<'a>(reply: &'a [u8], key: &str) -> Option<&'a str> {
+    let mut lines = std::str::from_utf8(reply).ok()?.split("\r\n");
+    lines.find(|line| *line == key)?;
+    // The value's length lies before it.
+    lines.nth(1)
+}
+
+/// The limit of replicas in the value of `client-output-buffer-limit`.
+pub fn output_limit(value: &str) -> Option<Limit> {
+    let words: Vec<&str> = value.split(' ').collect();
+    let of_replicas = words.chunks(4).find(|of| matches!(of.first(), Some(&"slave" | &"replica")));
+    let [_, hard, soft, seconds] = of_replicas? else { return None };
+    let (hard, soft) = (hard.parse().ok()?, soft.parse().ok()?);
+    Some(Limit { hard, soft, soft_seconds: seconds.parse().ok()? })
+}
+
+/// A limit of replicas as `CONFIG SET client-output-buffer-limit` takes it.
+pub fn limit_of_replicas(limit: Limit) -> String {
+    let Limit { hard, soft, soft_seconds } = limit;
+    format!("replica {hard} {soft} {soft_seconds}")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Limit, config, info, limit_of_replicas, output_limit};
+
+    #[test]
+    fn a_servers_answers_are_read() {
+        let reply = b"$60\r\n# Replication\r\nrole:master\r\nmaster_repl_offset:14\r\n";
+        assert_eq!(info(reply, "master_repl_offset"), Some("14"));
+        assert_eq!(info(reply, "master_repl"), None);
+        let reply = b"*2\r\n$17\r\nrepl-backlog-size\r\n$7\r\n1048576\r\n";
+        assert_eq!(config(reply, "repl-backlog-size"), Some("1048576"));
+        assert_eq!(config(b"*0\r\n", "repl-backlog-size"), None);
+        let limit = Limit { hard: 268_435_456, soft: 67_108_864, soft_seconds: 60 };
+        let all = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60";
+        assert_eq!(output_limit(all), Some(limit));
+        assert_eq!(output_limit(&limit_of_replicas(limit)), Some(limit));
+        assert_eq!(output_limit("normal 0 0 0"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_makes_it_panic(bytes: Vec<u8>, text: String) {
+            let _ = (info(&bytes, "a"), config(&bytes, "a"), output_limit(&text));
+        }
+    }
+}
