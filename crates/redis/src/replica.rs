@@ -12,6 +12,7 @@ pub mod crc64;
 pub mod directory;
 mod inbox;
 mod increment;
+pub mod keys;
 pub mod lines;
 mod link;
 pub mod manifest;
@@ -41,7 +42,7 @@ use inbox::Inbox;
 use link::{Link, Stop};
 use state::{Followed, State};
 use survey::Surveyor;
-use writer::{WriteError, Writer};
+use writer::{Limits, WriteError, Writer};
 
 /// The first and the longest wait before a directory is opened again after an error.
 const RETRY: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
@@ -156,7 +157,11 @@ impl Master {
     /// Follows until the disk refuses, or until it is told to stop.
     async fn attempt(&mut self, directory: Directory, stop: &mut Stop) -> Result<(), WriteError> {
         let state = Arc::clone(&self.state);
-        let writer = Writer::open(directory, state, self.settings.increment_size.bytes())?;
+        let limits = Limits {
+            increment_max: self.settings.increment_size.bytes(),
+            accept_percent: self.settings.accept_keys.into(),
+        };
+        let writer = Writer::open(directory, state, limits)?;
         let inbox = Arc::new(Inbox::new(self.settings.buffer.len()));
         self.link.resume(writer.position());
         let (ended, end) = oneshot::channel();

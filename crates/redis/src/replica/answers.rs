@@ -25,6 +25,18 @@ pub fn info<'a>(reply: &'a [u8], field: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
 }
 
+/// How many keys `INFO keyspace` counts in all databases.
+pub fn keys_of(reply: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(reply).ok()?;
+    let mut lines = text.lines();
+    lines.find(|line| *line == "# Keyspace")?;
+    let of_database = |line: &str| line.split_once(":keys=")?.1.split(',').next()?.parse().ok();
+    lines.filter(|line| line.starts_with("db")).try_fold(0, |sum: u64, line| {
+        let keys: u64 = of_database(line)?;
+        Some(sum.saturating_add(keys))
+    })
+}
+
 /// The value of a setting in what `CONFIG GET` answers in RESP2.
 pub fn config<'a>(reply: &'a [u8], key: &str) -> Option<&'a str> {
     let mut lines = std::str::from_utf8(reply).ok()?.split("\r\n");
@@ -52,13 +64,17 @@ pub fn limit_of_replicas(limit: Limit) -> String {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Limit, config, info, limit_of_replicas, output_limit};
+    use super::{Limit, config, info, keys_of, limit_of_replicas, output_limit};
 
     #[test]
     fn a_servers_answers_are_read() {
         let reply = b"$60\r\n# Replication\r\nrole:master\r\nmaster_repl_offset:14\r\n";
         assert_eq!(info(reply, "master_repl_offset"), Some("14"));
         assert_eq!(info(reply, "master_repl"), None);
+        let reply =
+            b"$9\r\n# Keyspace\r\ndb0:keys=4,expires=1,avg_ttl=0\r\ndb3:keys=2,expires=0\r\n";
+        assert_eq!((keys_of(reply), keys_of(b"$12\r\n# Keyspace\r\n\r\n")), (Some(6), Some(0)));
+        assert_eq!((keys_of(b"+PONG\r\n"), keys_of(b"-NOPERM\r\n")), (None, None));
         let reply = b"*2\r\n$17\r\nrepl-backlog-size\r\n$7\r\n1048576\r\n";
         assert_eq!(config(reply, "repl-backlog-size"), Some("1048576"));
         assert_eq!(config(b"*0\r\n", "repl-backlog-size"), None);
@@ -72,7 +88,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_answer_makes_it_panic(bytes: Vec<u8>, text: String) {
-            let _ = (info(&bytes, "a"), config(&bytes, "a"), output_limit(&text));
+            let _ = (info(&bytes, "a"), keys_of(&bytes), config(&bytes, "a"), output_limit(&text));
         }
     }
 }

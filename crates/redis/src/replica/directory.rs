@@ -28,6 +28,9 @@ pub enum DirectoryError {
     /// Another process has it.
     #[error("{0} is in use by another Weir: give each its own redis.aof.dir")]
     InUse(PathBuf),
+    /// There is no base that came with too few keys.
+    #[error("{0}: nothing waits to be accepted")]
+    NothingAwaited(PathBuf),
     /// The file system refused.
     #[error(transparent)]
     Io(#[from] FileError),
@@ -257,10 +260,28 @@ impl Directory {
         (base, self.manifest.increments.iter().map(len).sum())
     }
 
+    /// The master's directory, which a server is started with.
+    pub fn of_master(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
+
     /// Where the files are.
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Where the current generation of an `appendonlydir` ends, if it is one that can be gone on with.
+///
+/// # Errors
+/// The file system refuses.
+pub fn last_of(dir: &Path) -> Result<Option<Place>, DirectoryError> {
+    let manifest = read_manifest(&dir.join(CURRENT))?.unwrap_or_default();
+    let Some(part) = manifest.increments.last() else { return Ok(None) };
+    let path = dir.join(&part.name);
+    let file = File::open(&path).map_err(FileError::of("open", &path))?;
+    let scanned = scan(&mut BufReader::with_capacity(1 << 20, file));
+    Ok(scanned.ok().map(|scanned| scanned.end))
 }
 
 /// Reads a manifest; `None` where there is none.

@@ -14,8 +14,9 @@ const PIECE_BYTES: usize = 1 << 20;
 /// What the disk's thread is told to do, in this order.
 #[derive(Debug)]
 pub enum Order {
-    /// A new base comes, of this history at this offset.
-    Base(Id, u64),
+    /// A new base comes, of this history at this offset, from a master with so many keys, where
+    /// that is known.
+    Base(Id, u64, Option<u64>),
     /// The base's next bytes.
     BaseBytes(Vec<u8>),
     /// The base is whole.

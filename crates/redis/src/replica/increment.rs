@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use journal::{Disk, FileError};
 
+use super::keys::Keys;
 use super::lines::{Id, Line};
 use super::scan::{Place, put_select};
 use super::stream::{Broken, Tracker};
@@ -25,6 +26,10 @@ pub struct Increment {
     id: Id,
     /// The id has changed, and the file does not say so yet.
     is_renamed: bool,
+    /// How many keys the master had, where that is known.
+    keys: Option<Keys>,
+    /// That has changed, and the file does not say so yet.
+    is_recounted: bool,
     /// What its last line with the time says.
     time: u64,
 }
@@ -49,15 +54,23 @@ impl Increment {
         id: Id,
         offset: u64,
         database: u32,
+        keys: Option<Keys>,
     ) -> Result<Self, FileError> {
         let mut head = Vec::new();
         Line::Begin { id, offset, database }.put(&mut head);
         put_select(&mut head, database);
+        let mut crc = crc32c::crc32c(&head);
+        if let Some(keys) = keys {
+            let len = head.len();
+            Line::Keys(keys).put(&mut head);
+            crc = crc32c::crc32c_append(crc, head.get(len..).unwrap_or_default());
+            Line::Mark { offset, crc }.put(&mut head);
+            crc = 0;
+        }
         disk.write_all(&file, &[&head], 0).map_err(FileError::of("write", &path))?;
         disk.sync(&file).map_err(FileError::of("sync", &path))?;
-        let (len, crc, tracker) =
-            (head.len() as u64, crc32c::crc32c(&head), Tracker::new(database));
-        Ok(Self { path, file, len, crc, tracker, offset, id, is_renamed: false, time: 0 })
+        let place = Place { at: head.len() as u64, offset, id, database, keys };
+        Ok(Self::at(path, file, place, crc))
     }
 
     /// Goes on with a file that was scanned: what lies behind is cut, and the rest is synced.
@@ -68,15 +81,20 @@ impl Increment {
         let file = File::options().write(true).open(&path).map_err(FileError::of("open", &path))?;
         disk.truncate(&file, place.at).map_err(FileError::of("cut", &path))?;
         disk.sync(&file).map_err(FileError::of("sync", &path))?;
-        let Place { at, offset, id, database } = place;
         // Where there is no mark yet, the file's beginning is what the first one is over.
         let crc = Self::crc_of_head(place);
-        let tracker = Tracker::new(database);
-        Ok(Self { path, file, len: at, crc, tracker, offset, id, is_renamed: false, time: 0 })
+        Ok(Self::at(path, file, place, crc))
+    }
+
+    fn at(path: PathBuf, file: File, place: Place, crc: u32) -> Self {
+        let Place { at, offset, id, database, keys } = place;
+        let (tracker, len) = (Tracker::new(database), at);
+        let (is_renamed, is_recounted, time) = (false, false, 0);
+        Self { path, file, len, crc, tracker, offset, id, is_renamed, keys, is_recounted, time }
     }
 
     fn crc_of_head(place: Place) -> u32 {
-        let Place { at, offset, id, database } = place;
+        let Place { at, offset, id, database, .. } = place;
         let mut head = Vec::new();
         Line::Begin { id, offset, database }.put(&mut head);
         put_select(&mut head, database);
@@ -97,6 +115,27 @@ impl Increment {
     pub fn rename(&mut self, id: Id) {
         self.is_renamed |= self.id != id;
         self.id = id;
+    }
+
+    /// How many keys the master had, where that is known.
+    pub fn keys(&self) -> Option<Keys> {
+        self.keys
+    }
+
+    /// Whether the number of keys has changed, and the file does not say so yet.
+    pub fn is_recounted(&self) -> bool {
+        self.is_recounted
+    }
+
+    /// Whether the master has come back with too few of them.
+    pub fn is_awaited(&self) -> bool {
+        matches!(self.keys, Some(Keys::Awaited(_)))
+    }
+
+    /// The master has so many keys.
+    pub fn recount(&mut self, keys: Keys) {
+        self.is_recounted |= self.keys != Some(keys);
+        self.keys = Some(keys);
     }
 
     /// Looks where in what came a file may end.
@@ -148,6 +187,11 @@ impl Increment {
             if std::mem::take(&mut self.is_renamed) {
                 Line::Renamed(self.id).put(&mut head);
             }
+            if let Some(keys) = self.keys
+                && std::mem::take(&mut self.is_recounted)
+            {
+                Line::Keys(keys).put(&mut head);
+            }
         }
         let mut parts = vec![head.as_slice()];
         parts.extend(&group.before);
@@ -189,7 +233,8 @@ impl Increment {
         made: (PathBuf, File),
         at_rest: &Tracker,
     ) -> Result<Self, FileError> {
-        let mut next = Self::begin(disk, made, self.id, self.offset, at_rest.database())?;
+        let (id, offset, database) = (self.id, self.offset, at_rest.database());
+        let mut next = Self::begin(disk, made, id, offset, database, self.keys)?;
         next.tracker = self.tracker.clone();
         Ok(next)
     }

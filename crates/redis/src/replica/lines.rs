@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use super::keys::Keys;
 use super::stream::decimal;
 
 /// The longest line, its CRLF included.
@@ -56,6 +57,8 @@ pub enum Line {
     },
     /// From here on the history has this id.
     Renamed(Id),
+    /// How many keys the master has, or had.
+    Keys(Keys),
     /// When what follows was written, in seconds since 1970: Redis's own annotation.
     Time(u64),
 }
@@ -79,6 +82,8 @@ impl Line {
                 let crc = u32::from_str_radix(std::str::from_utf8(crc).ok()?, 16).ok()?;
                 Self::Mark { offset: decimal(offset)?, crc }
             }
+            b"keys" => Self::Keys(Keys::Accepted(decimal(word())?)),
+            b"awaited" => Self::Keys(Keys::Awaited(decimal(word())?)),
             b"id" => Self::Renamed(Id::read(word())?),
             _ => return None,
         };
@@ -90,6 +95,8 @@ impl Line {
         let text = match self {
             Self::Begin { id, offset, database } => format!("WEIR begin {id} {offset} {database}"),
             Self::Mark { offset, crc } => format!("WEIR mark {offset} {crc:08x}"),
+            Self::Keys(Keys::Accepted(keys)) => format!("WEIR keys {keys}"),
+            Self::Keys(Keys::Awaited(keys)) => format!("WEIR awaited {keys}"),
             Self::Renamed(id) => format!("WEIR id {id}"),
             Self::Time(seconds) => format!("TS:{seconds}"),
         };
@@ -101,6 +108,7 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
+    use super::super::keys::Keys;
     use super::{Id, LINE_BYTES_MAX, Line};
 
     #[test]
@@ -108,7 +116,9 @@ mod tests {
         let id = Id::read(&[b'a'; 40]).unwrap();
         let begin = Line::Begin { id, offset: u64::MAX, database: u32::MAX };
         let mark = Line::Mark { offset: u64::MAX, crc: u32::MAX };
-        for line in [begin, mark, Line::Renamed(id), Line::Time(u64::MAX)] {
+        let keys = [Keys::Accepted(u64::MAX), Keys::Awaited(u64::MAX)].map(Line::Keys);
+        let others = [begin, mark, Line::Renamed(id), Line::Time(u64::MAX)];
+        for line in others.into_iter().chain(keys) {
             let mut out = Vec::new();
             line.put(&mut out);
             assert!(out.len() <= LINE_BYTES_MAX);

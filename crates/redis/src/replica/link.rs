@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use wire::resp::put_command;
 
+use super::answers::keys_of;
 use super::inbox::{Inbox, Order};
 use super::lines::Id;
 use super::rdb::{Framing, RdbError};
@@ -155,7 +156,10 @@ impl Link {
         let mut out = Vec::new();
         put_command(&mut out, ["ROLE"].iter());
         put_command(&mut out, ["REPLCONF", "capa", "eof", "capa", "psync2"].iter());
-        let replies = connection.ask(&out, 2).await?;
+        put_command(&mut out, ["INFO", "keyspace"].iter());
+        let mut replies = connection.ask(&out, 3).await?;
+        // A user that may not ask has them unknown.
+        let keys = replies.pop().and_then(|reply| keys_of(&reply));
         let text = |reply: &[u8]| String::from_utf8_lossy(reply).trim_end().to_owned();
         if let Some(error) = replies.iter().find_map(|reply| reply.strip_prefix(b"-")) {
             return Err(LinkError::Refused(text(error)));
@@ -181,12 +185,17 @@ impl Link {
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
             }
         };
-        let phase = self.answered(&line, inbox)?;
+        let phase = self.answered(&line, keys, inbox)?;
         Ok((connection, rest, phase))
     }
 
     /// What the master says to `PSYNC`.
-    fn answered(&mut self, line: &[u8], inbox: &Inbox) -> Result<Phase, LinkError> {
+    fn answered(
+        &mut self,
+        line: &[u8],
+        keys: Option<u64>,
+        inbox: &Inbox,
+    ) -> Result<Phase, LinkError> {
         let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
         let refused = || LinkError::Refused(String::from_utf8_lossy(line).into_owned());
         match (words.as_slice(), self.position) {
@@ -195,7 +204,7 @@ impl Link {
                 let offset = decimal(offset).ok_or_else(refused)?;
                 tracing::info!(master = self.name(), offset, "the master sends its data set");
                 self.state.link("base");
-                inbox.push(Order::Base(id, offset));
+                inbox.push(Order::Base(id, offset, keys));
                 self.bases += 1;
                 Ok(Phase::Head { id, offset })
             }
@@ -354,7 +363,13 @@ impl Taking<'_> {
         let Durable { bases, offset } = *self.link.state.durable.borrow();
         let is_of_this = matches!(self.phase, Phase::Stream) && bases == self.link.bases;
         let mut out = Vec::new();
-        if is_of_this {
+        if is_of_this && self.link.state.is_awaited() {
+            // Keeps the link and has the stream begin, and confirms nothing.
+            put_command(&mut out, ["REPLCONF", "ACK", "0"].iter());
+            let words = "it has come back with too few keys, and nothing is acknowledged until \
+                         they are back, or `weir redis accept`; its data set of before is pinned";
+            self.link.state.trouble(Some(words.to_owned()));
+        } else if is_of_this {
             let offset = offset.to_string();
             put_command(&mut out, ["REPLCONF", "ACK", &offset, "FACK", &offset].iter());
             self.link.state.trouble(None);

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead};
 
+use super::keys::Keys;
 use super::lines::{Id, LINE_BYTES_MAX, Line};
 use super::stream::Tracker;
 
@@ -16,6 +17,8 @@ pub struct Place {
     pub id: Id,
     /// The database that is selected.
     pub database: u32,
+    /// How many keys the master had, where that is known.
+    pub keys: Option<Keys>,
 }
 
 /// What lies behind the last mark.
@@ -81,6 +84,7 @@ struct Scan {
     /// Bytes of the stream that were read.
     offset: u64,
     id: Id,
+    keys: Option<Keys>,
     /// CRC-32C since the mark before.
     crc: u32,
     end: Place,
@@ -105,8 +109,9 @@ impl Scan {
         }
         let at = (line.len() + select.len()) as u64;
         let crc = crc32c::crc32c_append(crc32c::crc32c(&line), &select);
-        let end = Place { at, offset, id, database };
-        Ok(Self { tracker: Tracker::new(database), at, offset, id, crc, end, selects: 0 })
+        let end = Place { at, offset, id, database, keys: None };
+        let (tracker, keys) = (Tracker::new(database), None);
+        Ok(Self { tracker, at, offset, id, keys, crc, end, selects: 0 })
     }
 
     /// Reads on until the file's end; gives what is wrong with what it has come to, if anything.
@@ -154,12 +159,13 @@ impl Scan {
                     ));
                 }
                 let (at, database) = (self.at, self.tracker.database());
-                self.end = Place { at, offset, id: self.id, database };
+                self.end = Place { at, offset, id: self.id, database, keys: self.keys };
                 self.crc = 0;
                 self.selects = self.tracker.selects();
                 return None;
             }
             Some(Line::Renamed(id)) => self.id = id,
+            Some(Line::Keys(keys)) => self.keys = Some(keys),
             Some(Line::Begin { .. }) => return Some("a second beginning".into()),
             Some(Line::Time(_)) | None => {}
         }

@@ -8,6 +8,9 @@ use ::watch::metrics::{Encoder, Histogram, Registry};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use super::keys::Keys;
+use super::lines::Id;
+
 /// Up to where the stream is on the disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Durable {
@@ -29,6 +32,10 @@ pub struct State {
     words: Mutex<Words>,
     /// For how long the master's buffers last, and the highest rate that was seen.
     lasts: Mutex<(Option<Lasts>, f64)>,
+    /// How many keys the master of this history has, as it said last.
+    counted: Mutex<Option<(Id, u64)>>,
+    /// How many it had as the files have it.
+    keys: Mutex<Option<Keys>>,
     /// How long syncs took.
     pub syncs: Histogram,
     figures: [AtomicU64; 5],
@@ -93,6 +100,12 @@ pub struct Followed {
     /// For how long the master keeps what is not taken, once it could be asked.
     #[serde(default)]
     pub lasts: Option<Lasts>,
+    /// How many keys it had when it was asked last, or before it came back without them.
+    #[serde(default)]
+    pub keys: Option<u64>,
+    /// Whether it has come back without them, so that nothing is acknowledged.
+    #[serde(default)]
+    pub awaits_keys: bool,
     /// The offset up to which its stream was received.
     pub received: u64,
     /// The offset up to which its stream is on the disk.
@@ -127,6 +140,8 @@ impl State {
             waiting: Mutex::default(),
             words: Mutex::new(Words { link: "connecting", ..Words::default() }),
             lasts: Mutex::default(),
+            counted: Mutex::default(),
+            keys: Mutex::default(),
             syncs,
             figures: Default::default(),
         });
@@ -247,6 +262,31 @@ impl State {
         Some(peak)
     }
 
+    /// The master has so many keys, where that is known.
+    pub fn counted(&self, keys: Option<(Id, u64)>) {
+        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+
+    /// How many keys the master of this history has, where that is known.
+    pub fn count_of(&self, of: Id) -> Option<u64> {
+        let counted = *self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.filter(|(id, _)| *id == of).map(|(_, keys)| keys)
+    }
+
+    /// How many keys the master had as the files have it.
+    pub fn has_keys(&self, keys: Option<Keys>) {
+        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+
+    fn keys(&self) -> Option<Keys> {
+        *self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nothing is acknowledged, because the master has lost keys.
+    pub fn is_awaited(&self) -> bool {
+        matches!(self.keys(), Some(Keys::Awaited(_)))
+    }
+
     /// For the status; who it is comes from elsewhere.
     pub fn followed(&self) -> Followed {
         let (bytes, since) = {
@@ -260,6 +300,8 @@ impl State {
             trouble: words.trouble.clone(),
             advice: words.advice.clone(),
             lasts: self.lasts.lock().unwrap_or_else(PoisonError::into_inner).0,
+            keys: self.keys().map(Keys::count),
+            awaits_keys: self.is_awaited(),
             received: self.received.load(Ordering::Relaxed),
             durable: self.durable.borrow().offset,
             not_durable_bytes: bytes,

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use wire::resp::put_command;
 
-use super::answers::{Limit, config, info, limit_of_replicas, output_limit};
+use super::answers::{Limit, config, info, keys_of, limit_of_replicas, output_limit};
+use super::lines::Id;
 use super::link::Stop;
 use super::state::{Lasts, State};
 use crate::server::{Connection, Server};
@@ -83,12 +84,15 @@ impl Surveyor {
     async fn survey(&mut self) -> Result<Vec<String>, String> {
         let mut out = Vec::new();
         put_command(&mut out, ["INFO", "replication"].iter());
+        put_command(&mut out, ["INFO", "keyspace"].iter());
         put_command(&mut out, ["CONFIG", "GET", BACKLOG].iter());
         put_command(&mut out, ["CONFIG", "GET", OUTPUT].iter());
-        let replies = self.ask(&out, 3).await?;
-        let [replication, backlog, output] = &replies[..] else { return Ok(Vec::new()) };
+        let replies = self.ask(&out, 4).await?;
+        let [replication, keyspace, backlog, output] = &replies[..] else { return Ok(Vec::new()) };
         let number = |text: Option<&str>| text.and_then(|text| text.parse().ok());
         let offset: Option<u64> = number(info(replication, "master_repl_offset"));
+        let id = info(replication, "master_replid").and_then(|id| Id::read(id.as_bytes()));
+        self.state.counted(id.zip(keys_of(keyspace)));
         let backlog = number(config(backlog, BACKLOG));
         let output = config(output, OUTPUT).and_then(output_limit);
         let (Some(offset), Some(backlog), Some(output)) = (offset, backlog, output) else {

@@ -12,6 +12,7 @@ use journal::FileError;
 use super::directory::{Directory, DirectoryError, Found};
 use super::inbox::{Inbox, Order};
 use super::increment::Increment;
+use super::keys::{self, Keys};
 use super::lines::Id;
 use super::manifest::Part;
 use super::rdb::{Check, RdbError};
@@ -67,6 +68,17 @@ struct NewBase {
     synced: u64,
     id: Id,
     offset: u64,
+    /// How many keys the master had before it.
+    keys: Option<u64>,
+}
+
+/// What a writer goes by.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// An increment that is longer is closed.
+    pub increment_max: u64,
+    /// How many of 100 keys a master must have still to be believed.
+    pub accept_percent: u64,
 }
 
 /// The state of the disk's thread.
@@ -79,7 +91,7 @@ pub struct Writer {
     /// The current generation can't be continued, and stays for good.
     pins: bool,
     bases: u64,
-    increment_max: u64,
+    limits: Limits,
     /// Bytes of the increments before the last.
     closed_bytes: u64,
 }
@@ -92,7 +104,7 @@ impl Writer {
     pub fn open(
         directory: Directory,
         state: Arc<State>,
-        increment_max: u64,
+        limits: Limits,
     ) -> Result<Self, WriteError> {
         let dir = directory.path().display().to_string();
         let (mut increment, mut pins) = (None, false);
@@ -117,7 +129,7 @@ impl Writer {
         let bases = state.durable.borrow().bases;
         let (base, closed_bytes) = (None, 0);
         let mut writer =
-            Self { directory, state, increment, base, pins, bases, increment_max, closed_bytes };
+            Self { directory, state, increment, base, pins, bases, limits, closed_bytes };
         writer.figures();
         writer.publish();
         Ok(writer)
@@ -181,12 +193,12 @@ impl Writer {
 
     fn order(&mut self, order: Order) -> Result<(), WriteError> {
         match order {
-            Order::Base(id, offset) => {
+            Order::Base(id, offset, keys) => {
                 self.lose_base();
                 self.bases += 1;
                 let (part, path, file) = self.directory.new_base()?;
                 let check = Check::default();
-                self.base = Some(NewBase { part, path, file, check, synced: 0, id, offset });
+                self.base = Some(NewBase { part, path, file, check, synced: 0, id, offset, keys });
             }
             Order::BaseBytes(bytes) => {
                 let base = self.base.as_mut().ok_or(WriteError::NoBase)?;
@@ -227,7 +239,9 @@ impl Writer {
         disk.sync(&base.file).map_err(FileError::of("sync", &base.path))?;
         let (part, path, file) = self.directory.new_increment()?;
         // The master begins what follows a base with a SELECT.
-        let increment = Increment::begin(&disk, (path, file), id, offset, 0)?;
+        let before = self.increment.as_ref().and_then(Increment::keys);
+        let keys = Keys::of_base(before, base.keys, self.limits.accept_percent);
+        let increment = Increment::begin(&disk, (path, file), id, offset, 0, keys)?;
         let dir = self.directory.path();
         disk.sync_dir(dir).map_err(FileError::of("sync", dir))?;
         let base = self.base.take().ok_or(WriteError::NoBase)?;
@@ -242,6 +256,19 @@ impl Writer {
             );
             self.pins = true;
         }
+        if let (Some(Keys::Accepted(_)), Some(Keys::Awaited(keys))) = (before, keys) {
+            let now = base.keys;
+            tracing::error!(
+                path,
+                keys,
+                now,
+                "the master has come back with too few keys: the generation before is pinned, and \
+                 nothing is acknowledged until they are back, or weir redis accept"
+            );
+            self.pins = true;
+        }
+        // What was accepted was not of this base.
+        keys::forget(self.directory.of_master());
         self.directory.replace(base.part, part, self.pins)?;
         self.pins = false;
         self.increment = Some(increment);
@@ -258,12 +285,21 @@ impl Writer {
             return Ok(());
         }
         let increment = self.increment.as_mut().ok_or(WriteError::NoBase)?;
+        let of_master = self.directory.of_master();
+        let was_awaited = increment.is_awaited();
+        if let Some(now) = self.state.count_of(increment.position().0) {
+            let is_accepted = was_awaited && keys::is_accepted(of_master);
+            let percent = if is_accepted { 0 } else { self.limits.accept_percent };
+            increment.recount(Keys::recounted(increment.keys(), now, percent));
+        }
         let disk = self.directory.disk.clone();
         let was_at_rest = increment.is_at_rest();
         let mut rotated = false;
         let group = increment.group(pieces)?;
         increment.write_before(&disk, &group, was_at_rest)?;
-        if let Some(at_rest) = group.at_rest().filter(|_| increment.len() >= self.increment_max) {
+        if let Some(at_rest) =
+            group.at_rest().filter(|_| increment.len() >= self.limits.increment_max)
+        {
             increment.sync(&disk)?;
             let (part, path, file) = self.directory.new_increment()?;
             *increment = increment.go_on_in(&disk, (path, file), at_rest)?;
@@ -276,6 +312,9 @@ impl Writer {
         let begun = Instant::now();
         increment.sync(&disk)?;
         self.state.syncs.observe(begun.elapsed());
+        if was_awaited && !increment.is_recounted() && !increment.is_awaited() {
+            keys::forget(self.directory.of_master());
+        }
         if rotated {
             self.figures();
         }
@@ -285,6 +324,7 @@ impl Writer {
     /// Says up to where the stream is durable.
     fn publish(&self) {
         if let Some((_, offset)) = self.position() {
+            self.state.has_keys(self.increment.as_ref().and_then(Increment::keys));
             // While a base comes, what is durable is of the one before.
             let bases = if self.base.is_some() { self.bases - 1 } else { self.bases };
             self.state.durable.send_replace(Durable { bases, offset });

@@ -30,6 +30,10 @@ pub struct AofSettings {
     /// How many generations are kept beside the current one: each a base with what came after it.
     /// One that is pinned is kept in any case.
     pub keep: usize,
+    /// A master whose full resync brings fewer of 100 keys than this, as one that comes back empty,
+    /// is not told that anything is durable until they are back, or `weir redis accept`; the
+    /// generation before is pinned. 0 believes it. It needs `+info`.
+    pub accept_keys: u8,
     /// How long a master may be silent until the link is closed; it says something every
     /// `repl-ping-replica-period`.
     pub timeout: Duration,
@@ -54,6 +58,7 @@ impl Default for AofSettings {
             base_max: Size::from_mib(1 << 20),
             increment_size: Size::from_mib(256),
             keep: 1,
+            accept_keys: 90,
             timeout: Duration::from_secs(60),
             ask_every: Duration::from_secs(10),
             outage: Duration::from_secs(60),
@@ -123,6 +128,12 @@ impl AofSettings {
         }
         if self.ask_every.get().is_zero() {
             return wrong("aof.ask-every", "must not be 0; write \"10s\"");
+        }
+        if self.accept_keys > 100 {
+            return wrong(
+                "aof.accept-keys",
+                "is of 100 keys; write 90, or 0 to believe any master",
+            );
         }
         if self.timeout.get().is_zero() {
             return wrong("aof.timeout", "must not be 0; write \"60s\"");

@@ -121,10 +121,11 @@ fn join(listener: &TcpListener) -> TcpStream {
                 answered = 1;
             }
             if answered == 1 && has("psync2") {
-                link.write_all(b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n+OK\r\n").unwrap();
+                let replies = b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n+OK\r\n-NOPERM\r\n";
+                link.write_all(replies).unwrap();
                 answered = 2;
             }
-            if has("INFO") {
+            if has("replication") {
                 break;
             }
             if has("-1\r\n") {
