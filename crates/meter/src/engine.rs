@@ -231,16 +231,7 @@ fn conduct(
     said: &Receiver<Said>,
     mut each_window: impl FnMut(&Ended),
 ) -> Result<Outcome, EngineError> {
-    let mut connects = Times::new();
-    for _ in 0..plan.threads {
-        match said.recv() {
-            Ok(Said::Ready(times)) => connects.add(&times),
-            Ok(Said::Failed(error)) => return Err(error),
-            Ok(Said::Window(..) | Said::Ended(_)) | Err(_) => {
-                return Err(EngineError::Injector("a thread ended before its time".to_owned()));
-            }
-        }
-    }
+    let connects = all_ready(plan, said)?;
     let duration = match &plan.pace {
         Pace::Open(schedule) => schedule.duration(),
         Pace::Closed(duration) => *duration,
@@ -295,6 +286,21 @@ fn conduct(
         warm_up: WarmUp { duration: plan.warm_up, ..WarmUp::default() },
     };
     Ok(parts.into_iter().fold(outcome, with))
+}
+
+/// Waits until all threads have their connections; how long these took to open.
+fn all_ready(plan: &Plan, said: &Receiver<Said>) -> Result<Times, EngineError> {
+    let mut connects = Times::new();
+    for _ in 0..plan.threads {
+        match said.recv() {
+            Ok(Said::Ready(times)) => connects.add(&times),
+            Ok(Said::Failed(error)) => return Err(error),
+            Ok(Said::Window(..) | Said::Ended(_)) | Err(_) => {
+                return Err(EngineError::Injector("a thread ended before its time".to_owned()));
+            }
+        }
+    }
+    Ok(connects)
 }
 
 /// Adds what a thread saw.
