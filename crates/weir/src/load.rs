@@ -424,7 +424,6 @@ mod tests {
             "--closed --rate 5",
             "--steps 1:1s --ramp-to 9",
             "--steps 1",
-            "--seed 4",
         ] {
             assert!(read(&format!("http://h {words}")).is_err(), "{words}");
         }
