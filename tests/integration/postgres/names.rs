@@ -5,6 +5,7 @@ use wire::postgres::frontend::{
     Target, put_bind, put_close, put_describe, put_execute, put_parse, put_query, put_sync,
 };
 
+use super::beside::{Beside, prepare};
 use super::scene::{client, peer, said, until_known, weir};
 use crate::isolation::peer::{Peer, Reply};
 
@@ -210,5 +211,38 @@ fn so_does_one_that_its_own_client_has_changed() {
             let changed = tell(&mut one, batch().shows(name));
             assert_eq!(changed[0].error.as_deref(), Some("0A000"), "{known}");
         }
+    }
+}
+
+/// A Parse of a text that is prepared already is answered here, unless the server might refuse it.
+#[test]
+fn a_parse_behind_what_may_fail_in_a_transaction_is_refused_where_the_server_refuses_it() {
+    let beside = Beside::new("", "pool.size = 3");
+    // Without facts of the catalogue everything is prepared again.
+    until_known(&beside.weir, &mut client(&beside.weir).expect("let in"));
+    let run = |out: &mut Vec<u8>, sql: &str| {
+        put_parse(out, b"", sql.as_bytes(), &[]);
+        put_bind(out, b"", b"", &[]);
+        put_execute(out, b"", 0);
+        put_sync(out);
+    };
+    for fails in ["FETCH 2 FROM c0", "SELECT 1 / 0", "SELECT 1"] {
+        let [found, wanted] = [beside.through(), beside.directly()].map(|mut peer| {
+            for sql in ["SELECT 2", "SELECT 3"] {
+                prepare(&mut peer, "", sql);
+            }
+            let mut out = Vec::new();
+            run(&mut out, "BEGIN");
+            run(&mut out, fails);
+            for sql in ["SELECT 2", "BEGIN", "ROLLBACK", "SELECT 3"] {
+                put_parse(&mut out, b"", sql.as_bytes(), &[]);
+                put_sync(&mut out);
+            }
+            run(&mut out, "ROLLBACK");
+            peer.send(&out).expect("it is taken");
+            let replies: Vec<_> = (0..7).map(|_| peer.reply().expect("it is answered")).collect();
+            replies.into_iter().map(|reply| (reply.error, reply.status)).collect::<Vec<_>>()
+        });
+        assert_eq!(found, wanted, "{fails}");
     }
 }

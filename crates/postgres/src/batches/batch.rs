@@ -137,6 +137,7 @@ fn compose(
             fresh: &mut fresh,
             changes: member.database.changes(),
             has_failed: false,
+            may_have_failed: false,
             found: Found::default(),
         };
         let (out, script) = (&mut server.out, &mut server.script);

@@ -35,6 +35,9 @@ pub struct Composer<'a> {
     pub changes: u64,
     /// The transaction has failed: the server is to say so of what it would be asked for nothing.
     pub has_failed: bool,
+    /// A transaction is open and may have failed by what is under way in it: nobody knows yet
+    /// whether the server will take a Parse.
+    pub may_have_failed: bool,
     /// What was come across.
     pub found: Found,
 }
@@ -254,7 +257,8 @@ impl Composer<'_> {
         self.found.needed = Some(statement.number);
         self.found.parsed = true;
         let since = self.changes;
-        if !self.has_failed && self.has(statement.number, since) {
+        let is_taken = !self.has_failed && !self.may_have_failed;
+        if is_taken && self.has(statement.number, since) {
             script.expect(Expect::Parse(Fate::Invent, statement.number));
         } else {
             self.fresh.push(statement.number);

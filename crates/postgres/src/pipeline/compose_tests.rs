@@ -149,6 +149,7 @@ impl Way {
             fresh: &mut self.fresh,
             changes: 0,
             has_failed: false,
+            may_have_failed: false,
             found: Found::default(),
         };
         let mut out = Vec::new();

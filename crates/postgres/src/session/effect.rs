@@ -70,6 +70,15 @@ pub(super) fn ends(plan: &Plan) -> bool {
     }
 }
 
+/// Whether a transaction may be open behind it that was not before.
+pub(super) fn begins(plan: &Plan) -> bool {
+    match &plan.kind {
+        Kind::Begin(_) | Kind::Commit { chain: true } | Kind::Rollback { chain: true } => true,
+        Kind::Several(contains) => contains.has(Contains::TRANSACTION),
+        _ => false,
+    }
+}
+
 /// Whether what ran before it in one round may be committed by it: nothing can take that back. A
 /// procedure may commit, and what runs in no transaction's block commits at once (`postgres.c`,
 /// `finish_xact_command`).

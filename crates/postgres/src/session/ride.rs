@@ -268,6 +268,7 @@ impl Session {
             fresh,
             changes: self.database.changes(),
             has_failed: false,
+            may_have_failed: false,
             found: Found::default(),
         };
         if !is_point

@@ -182,6 +182,7 @@ impl Session {
         server: &mut Connection,
         write: impl FnOnce(&mut Composer<'_>, &mut Vec<u8>, &mut Script) -> T,
     ) -> T {
+        let may_have_failed = relay.may_have_failed();
         let mut composer = Composer {
             names: &mut self.client.names(),
             statements: &self.front.statements,
@@ -189,6 +190,7 @@ impl Session {
             fresh: &mut relay.fresh,
             changes: self.database.changes(),
             has_failed: server.status == Status::Failed,
+            may_have_failed,
             found: Found::default(),
         };
         let written = write(&mut composer, &mut server.out, &mut server.script);

@@ -211,6 +211,13 @@ impl Relay {
         self.rounds.is_empty() && !self.within && self.through == 0
     }
 
+    /// Whether a transaction may be open that fails, or has failed, by a round under way.
+    pub(super) fn may_have_failed(&self) -> bool {
+        let begins =
+            |round: &Round| round.unknown || round.plans.iter().any(|plan| effect::begins(plan));
+        !self.is_first() && (self.open || self.rounds.iter().any(begins))
+    }
+
     /// Whether all rounds but the one that goes on are answered.
     pub(in crate::session) fn is_first(&self) -> bool {
         self.rounds.len() <= usize::from(self.within)
