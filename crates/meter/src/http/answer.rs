@@ -177,7 +177,8 @@ fn parse(bytes: &[u8], is_head: bool) -> Result<Option<Head>, Malformed> {
             length = Some(value);
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
             // The last one decides (RFC 9112, section 6.3, rule 4).
-            chunked = Some(words(value).next_back() == Some("chunked"));
+            let last = words(value).next_back().unwrap_or_default();
+            chunked = Some(last.eq_ignore_ascii_case("chunked"));
         } else if name.eq_ignore_ascii_case("connection") {
             for word in words(value) {
                 if word.eq_ignore_ascii_case("close") {

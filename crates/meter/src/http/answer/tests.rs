@@ -64,6 +64,8 @@ fn chunks_trailers_and_what_comes_before_an_answer_are_read() {
     answered(&format!("{chunked}3;x=\"y\"\r\nabc\r\n0\r\n\r\n"), false, 200, true);
     answered(&format!("{chunked}A\r\n0123456789\r\n0\r\nT: 1\r\nU: 2\r\n\r\n"), false, 200, true);
     answered(&format!("{chunked}0\n\n"), false, 200, true);
+    let capital = chunked.replace("gzip, chunked", "Chunked");
+    answered(&format!("{capital}3\r\nabc\r\n0\r\n\r\n"), false, 200, true);
     answered(
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 204 No\r\n\r\n",
         false,
