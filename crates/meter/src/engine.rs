@@ -5,6 +5,7 @@ mod alarm;
 mod asking;
 mod collector;
 mod connection;
+mod looks;
 mod opening;
 mod state;
 mod thread;
@@ -156,6 +157,8 @@ pub struct Outcome {
     pub commands: u64,
     /// The worst of any thread.
     pub health: Health,
+    /// The longest that a thread stood still, of what counts.
+    pub stood: Duration,
     /// What does not count.
     pub warm_up: WarmUp,
     /// The demand whose miss ended it, with what was found.
@@ -179,11 +182,17 @@ impl Outcome {
             busy: self.health.busy,
             waited: self.health.waited,
             stolen: self.health.stolen,
+            stood: self.stood_share(),
             errors: self.errors.of(crate::failure::Owner::Injector),
             connections: self.connections as u64,
             found: self.occupancy.connections(self.measured),
         };
         doubts(&evidence, &THRESHOLDS)
+    }
+
+    /// The largest share of the time that a thread stood still.
+    pub fn stood_share(&self) -> f64 {
+        self.stood.as_secs_f64() / self.measured.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 }
 
@@ -283,6 +292,7 @@ fn conduct(
         reconnects: 0,
         commands: 0,
         health: Health::default(),
+        stood: Duration::ZERO,
         warm_up: WarmUp { duration: plan.warm_up, ..WarmUp::default() },
     };
     Ok(parts.into_iter().fold(outcome, with))
@@ -314,6 +324,7 @@ fn with(mut outcome: Outcome, part: Box<Part>) -> Outcome {
     outcome.commands += part.commands;
     outcome.warm_up.requests += part.warm_up.requests;
     outcome.warm_up.failed += part.warm_up.failed;
+    outcome.stood = outcome.stood.max(part.stood);
     outcome.health.busy = outcome.health.busy.max(part.health.busy);
     outcome.health.waited = outcome.health.waited.max(part.health.waited);
     outcome.health.stolen = outcome.health.stolen.max(part.health.stolen);

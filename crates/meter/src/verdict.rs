@@ -24,6 +24,8 @@ pub struct Thresholds {
     pub turnaround_min: Duration,
     /// The share of the time that a thread may wait for a CPU, or the machine for its own.
     pub waiting: f64,
+    /// The share of the time that a thread may stand still.
+    pub standing: f64,
     /// By how much Little's law may be off.
     pub little: f64,
 }
@@ -39,6 +41,7 @@ pub const THRESHOLDS: Thresholds = Thresholds {
     turnaround_share: 0.05,
     turnaround_min: Duration::from_micros(100),
     waiting: 0.05,
+    standing: 0.01,
     little: 0.02,
 };
 
@@ -65,6 +68,8 @@ pub struct Evidence {
     pub waited: f64,
     /// The share of the machine's time that its host gave to others.
     pub stolen: f64,
+    /// The largest share of the time that a thread stood still.
+    pub stood: f64,
     /// Errors of the injector's.
     pub errors: u64,
     /// Connections that there were.
@@ -110,6 +115,11 @@ pub fn doubts(of: &Evidence, limits: &Thresholds) -> Vec<Doubt> {
         percent(of.stolen)
     );
     doubt(waited > limits.waiting, cause, OWN_MACHINE);
+    doubt(
+        of.stood > limits.standing,
+        format!("a thread stood still for {:.1} % of the time", of.stood * 100.0),
+        "run it again where nothing stops the injector or its machine",
+    );
     found
 }
 
@@ -192,6 +202,7 @@ mod tests {
             busy: 0.1,
             waited: 0.0,
             stolen: 0.0,
+            stood: 0.0,
             errors: 0,
             connections: 64,
             found: 64.0,
@@ -220,6 +231,8 @@ mod tests {
             (Evidence { turnaround_mean: MS / 9, ..closed }, "to the next send"),
             (Evidence { waited: 0.03, stolen: 0.03, ..open }, "waited for a CPU for 6 %"),
             (Evidence { errors: 1, ..open }, "1 errors"),
+            (Evidence { stood: 0.02, ..open }, "stood still for 2.0 %"),
+            (Evidence { stood: 0.02, ..closed }, "stood still for 2.0 %"),
             (Evidence { found: 62.0, ..closed }, "62.0 connections of 64"),
         ] {
             let causes = causes(evidence);
@@ -236,6 +249,7 @@ mod tests {
             Evidence { lateness_p99: MS / 5, latency_p99: MS / 4, ..open },
             Evidence { lateness_p99: 90 * MS, latency_p99: 1000 * MS, ..open },
             Evidence { busy: 0.9, late: 5000, ..closed },
+            Evidence { stood: 0.01, ..open },
             Evidence { turnaround_mean: MS / 11, latency_mean: MS / 5, ..closed },
             Evidence { turnaround_mean: 9 * MS, found: 1.0, ..open },
         ] {

@@ -7,6 +7,7 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use super::collector::Window;
+use super::looks::Looks;
 use super::thread::Said;
 use super::{Stop, WarmUp};
 use crate::failure::{Errors, Owner};
@@ -84,6 +85,7 @@ pub struct State<W> {
     pub say: SyncSender<Said>,
     pub window: Window,
     pub window_number: u64,
+    pub looks: Looks,
     pub lateness: Lateness,
     pub turnaround: Times,
     pub occupancy: Occupancy,
@@ -126,6 +128,7 @@ impl<W: Workload> State<W> {
 
     /// Gives what is due to connections that are free.
     pub fn hand_out(&mut self, now: Instant) -> Next {
+        self.looks.note(now, &self.timeline);
         loop {
             let Some(job) = self.peek() else { return Next::Nothing };
             if job.due > now {
@@ -163,6 +166,8 @@ impl<W: Workload> State<W> {
                 self.lateness.sends += 1;
             }
         } else if counts {
+            // No connection would have been free later, had the thread looked.
+            let free = if self.looks.missed(sent.due) { sent.due } else { free };
             self.lateness.note(behind(sent.due, free, sent.at));
         }
     }
@@ -221,8 +226,10 @@ impl<W: Workload> State<W> {
         }
     }
 
-    /// Hands on the windows that have ended.
+    /// Hands on the windows that have ended. Whoever calls it has looked what is due, or does so
+    /// at once.
     pub fn roll(&mut self, now: Instant) {
+        self.looks.note(now, &self.timeline);
         let Some(number) = self.timeline.window(now) else { return };
         while self.window_number < number.min(self.timeline.whole_windows()) {
             self.hand_on();
@@ -251,6 +258,7 @@ impl<W: Workload> State<W> {
 
     /// Nothing more is sent from now on: what is due and waits for a connection counts at its age.
     pub fn end(&mut self, now: Instant) {
+        self.looks.note(now, &self.timeline);
         self.over = true;
         self.timeline.end = self.timeline.end.min(now);
         let end = self.timeline.end;
@@ -260,7 +268,9 @@ impl<W: Workload> State<W> {
             }
             if self.counts(job.due) {
                 let age = end.saturating_duration_since(job.due);
-                self.lateness.note_blocked(age);
+                if !self.looks.missed(job.due) {
+                    self.lateness.note_blocked(age);
+                }
                 let operation = self.workload.operation(job.number);
                 self.window.results.note(operation, Kind::Unsent, age, Duration::ZERO);
             }

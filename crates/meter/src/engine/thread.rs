@@ -18,6 +18,7 @@ use tokio::task::{JoinSet, LocalSet};
 use super::alarm::Alarm;
 use super::collector::Window;
 use super::connection::{Connection, Shared};
+use super::looks::{Looks, TICK};
 use super::opening::open;
 use super::state::{Next, Slot, State};
 use super::{EngineError, Pace, Plan, WarmUp};
@@ -31,8 +32,6 @@ use crate::workload::Workload;
 
 /// Connections of a thread that are opened at once.
 const OPENING_MAX: usize = 16;
-/// How often it is looked for requests that take too long, and whether to stop.
-const SWEEP: Duration = Duration::from_millis(20);
 /// Bytes that are read at once.
 const SCRATCH: usize = 64 * 1024;
 
@@ -65,6 +64,7 @@ pub struct Part {
     pub commands: u64,
     pub warm_up: WarmUp,
     pub health: Health,
+    pub stood: Duration,
 }
 
 /// Does all of it; what came of it is said.
@@ -199,6 +199,7 @@ fn state<W>(
         say,
         window: Window::default(),
         window_number: 0,
+        looks: Looks::new(timeline.begin),
         lateness: Lateness::default(),
         turnaround: Times::new(),
         occupancy: Occupancy::default(),
@@ -250,7 +251,7 @@ async fn wait_until(alarm: &Alarm, at: Instant) -> Result<(), EngineError> {
 
 /// Looks after what no answer wakes: timeouts, windows in which nothing happens, who asks to stop.
 async fn sweep<W: Workload>(shared: &Shared<W>, timeout: Duration, measured: impl Fn()) {
-    let mut turns = tokio::time::interval(SWEEP);
+    let mut turns = tokio::time::interval(TICK);
     loop {
         turns.tick().await;
         let mut state = shared.state.borrow_mut();
@@ -286,5 +287,6 @@ fn part<W: Workload>(state: &mut State<W>, health: Health) -> Part {
         commands: state.commands,
         warm_up: state.warm_up,
         health,
+        stood: state.looks.stood,
     }
 }

@@ -122,6 +122,7 @@ fn injector(of: &Outcome) -> Value {
         "busy": of.health.busy,
         "waited_for_cpu": of.health.waited,
         "stolen": of.health.stolen,
+        "stood_still": of.stood_share(),
         "sends": of.lateness.sends,
         "late": of.lateness.late,
         "lateness": times(&of.lateness.times),
@@ -144,6 +145,7 @@ fn thresholds() -> Value {
         "turnaround_share": of.turnaround_share,
         "turnaround_min_ns": nanoseconds(of.turnaround_min),
         "waiting": of.waiting,
+        "standing": of.standing,
         "little": of.little,
     })
 }

@@ -33,6 +33,7 @@ pub(crate) fn outcome() -> Outcome {
         reconnects: 0,
         commands: 0,
         health: Health { busy: 0.02, ..Health::default() },
+        stood: Duration::ZERO,
         warm_up: WarmUp { duration: Duration::from_secs(1), requests: 100, failed: 0 },
         aborted: None,
         stopped: false,

@@ -215,6 +215,38 @@ fn a_request_builder_that_sleeps_makes_a_closed_loop_invalid() {
     }
 }
 
+/// A thread that stands still once, as one that is stopped.
+struct Standing(Http, u64);
+
+impl Workload for Standing {
+    type Reader = <Http as Workload>::Reader;
+
+    fn request(&mut self, number: u64, out: &mut Vec<u8>) -> usize {
+        if number == self.1 {
+            sleep(500 * MS);
+        }
+        self.0.request(number, out)
+    }
+
+    fn reader(&self) -> Self::Reader {
+        self.0.reader()
+    }
+}
+
+#[test]
+fn a_thread_that_stood_still_is_not_taken_for_a_slow_server() {
+    for pace in [open(400.0, Duration::from_secs(2)), Pace::Closed(Duration::from_secs(2))] {
+        let server = Server::start(|stream| stream.send(NO_CONTENT));
+        let plan = plan(server.address, pace, 2);
+        let outcome = run(&plan, |_| Standing(http(), 200), |_| {}).unwrap();
+        assert!(outcome.stood >= 450 * MS, "{:?}", outcome.stood);
+        let causes: Vec<_> = outcome.doubts().into_iter().map(|doubt| doubt.cause).collect();
+        assert!(causes.iter().any(|cause| cause.contains("stood still")), "{causes:?}");
+        // What was due meanwhile was due 2.5 ms apart, and nothing of it waited for the server.
+        assert!(outcome.closed || outcome.lateness.late >= 190, "{}", outcome.lateness.late);
+    }
+}
+
 #[test]
 fn a_closed_loop_accounts_for_all_of_its_connections() {
     let server = Server::start(|stream| {
