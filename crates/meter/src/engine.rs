@@ -53,19 +53,29 @@ pub enum Pace {
     Closed(Duration),
 }
 
-/// Ends a run early, from elsewhere.
+/// Ends runs early, from elsewhere.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicU8>);
+pub struct Stop {
+    asked: Arc<AtomicU8>,
+    /// Whoever ends a run by itself ends no other one, and hears of this one, too.
+    of_all: Option<Arc<AtomicU8>>,
+}
 
 impl Stop {
     /// The first time: sends nothing more and waits for what is under way. The second time: does
     /// not wait either.
     pub fn ask(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.asked.fetch_add(1, Ordering::Relaxed);
     }
 
     fn asked(&self) -> u8 {
-        self.0.load(Ordering::Relaxed)
+        let of_all = self.of_all.as_ref().map_or(0, |all| all.load(Ordering::Relaxed));
+        self.asked.load(Ordering::Relaxed).max(of_all)
+    }
+
+    /// One for a single run, which ends with all the others as well.
+    fn of_run(&self) -> Self {
+        Self { asked: Arc::default(), of_all: Some(Arc::clone(&self.asked)) }
     }
 }
 
@@ -206,6 +216,8 @@ pub fn run<W: Workload + 'static>(
     each_window: impl FnMut(&Ended),
 ) -> Result<Outcome, EngineError> {
     check(plan)?;
+    // A demand that is missed ends this run alone.
+    let plan = &Plan { stop: plan.stop.of_run(), ..plan.clone() };
     let addresses = addresses(&plan.target)?;
     let (say, said) = sync_channel(SAID_MAX);
     std::thread::scope(|scope| {

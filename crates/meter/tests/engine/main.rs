@@ -293,6 +293,9 @@ fn a_missed_demand_ends_a_run_that_is_to_abort() {
     assert_eq!((&*gate.to_string(), &*found), ("errors<50%", "100.000 %"));
     assert!(outcome.results.count(Kind::Server) >= 100 && !outcome.stopped);
     assert_eq!(outcome.errors.commonest(1)[0].1, "status 500");
+    // It ends this run, and not those behind it.
+    let next = load(&plan);
+    assert!(next.aborted.is_some() && !next.stopped, "{} windows", next.rows.len());
 }
 
 #[test]
