@@ -39,8 +39,15 @@ pub enum Shown {
 }
 
 impl Shown {
-    /// Judges a step.
-    pub fn of(results: &Results, measured: Duration, doubts: &[Doubt], gate: &Gate) -> Self {
+    /// Judges a step by all of it, and by what was seen to be missed while it ran: a demand on a
+    /// stretch, or one that ended it.
+    pub fn of(
+        results: &Results,
+        measured: Duration,
+        doubts: &[Doubt],
+        gate: &Gate,
+        seen: Option<(Gate, String)>,
+    ) -> Self {
         if let Some(doubt) = doubts.first() {
             return Self::Invalid(doubt.cause.clone());
         }
@@ -48,8 +55,9 @@ impl Shown {
         if share > FAILED_MAX {
             return Self::Missed(format!("{:.1} % failed or were not sent", share * 100.0));
         }
-        match gate.found(results, measured) {
-            Some(found) => Self::Missed(format!("{gate}: it was {found}")),
+        let of_all = || Some((gate.clone(), gate.missed(results, measured)?));
+        match seen.or_else(of_all) {
+            Some((gate, found)) => Self::Missed(format!("{gate}: it was {found}")),
             None => Self::Held,
         }
     }
@@ -222,6 +230,7 @@ mod tests {
     use proptest::prelude::{prop_assert, proptest};
 
     use super::{Found, STEP, Search, Shown};
+    use crate::gate::Gate;
     use crate::recorder::{Kind, Results};
     use crate::verdict::Doubt;
 
@@ -250,7 +259,7 @@ mod tests {
 
     fn of_server(capacity: f64) -> Found {
         let gate = "p99<20ms".parse().unwrap();
-        found(|rate| Shown::of(&served(rate, capacity), STEP, &[], &gate)).0
+        found(|rate| Shown::of(&served(rate, capacity), STEP, &[], &gate, None)).0
     }
 
     #[test]
@@ -271,16 +280,25 @@ mod tests {
             for _ in 0..failures {
                 results.note(0, Kind::Server, Duration::ZERO, Duration::ZERO);
             }
-            let shown = Shown::of(&results, STEP, &[], &gate);
+            let shown = Shown::of(&results, STEP, &[], &gate, None);
             assert_eq!(shown == Shown::Held, holds, "{shown}");
         }
+    }
+
+    #[test]
+    fn a_stretch_is_judged_by_what_was_seen_of_it_and_not_by_the_whole_step() {
+        let (fast, gate) = (served(100.0, 3000.0), "p99>1h in any 1s".parse::<Gate>().unwrap());
+        assert_eq!(Shown::of(&fast, STEP, &[], &gate, None), Shown::Held);
+        let seen = Some((gate.clone(), "2.00s in the 1 s up to second 3".to_owned()));
+        let words = "missed, p99>1h in any 1s: it was 2.00s in the 1 s up to second 3";
+        assert_eq!(Shown::of(&fast, STEP, &[], &gate, seen).to_string(), words);
     }
 
     #[test]
     fn the_injector_is_not_taken_for_the_server() {
         let doubt = Doubt { cause: "a thread was busy".to_owned(), remedy: "" };
         let gate = "p99<20ms".parse().unwrap();
-        let shown = Shown::of(&served(9.0, 3.0), STEP, &[doubt], &gate);
+        let shown = Shown::of(&served(9.0, 3.0), STEP, &[doubt], &gate, None);
         assert_eq!(shown, Shown::Invalid("a thread was busy".to_owned()));
         let (of, rates) = found(|rate| if rate > 500.0 { shown.clone() } else { Shown::Held });
         // It is run again twice, as something may have stood in the way for a moment.

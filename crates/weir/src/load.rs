@@ -264,6 +264,7 @@ impl Command {
                 return Err(Failure::other(error));
             }
         };
+        sliding.end(&outcome.rest);
         let summary = Summary::new(&outcome, &self.require).with_missed(sliding.missed());
         write!(out, "{summary}")?;
         writeln!(out, "{}", results.finish(&outcome, &summary))?;

@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use meter::{directory, hlog};
+use rustix::process::{Pid, Signal, kill_process};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -36,6 +37,15 @@ fn load(dir: &Path, url: &str, words: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.args(["load", url, "--connections", "2", "--warmup", "100ms"]).args(words);
     command.current_dir(dir).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Waits until so many windows of the run into `results` have ended.
+fn wait_for_windows(dir: &Path, windows: usize) {
+    let (rows, begun) = (dir.join("results").join(directory::ROWS), Instant::now());
+    while fs::read_to_string(&rows).unwrap_or_default().lines().count() <= windows {
+        assert!(begun.elapsed() < LONG, "no window ended");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn ended(child: Child) -> (Output, String) {
@@ -75,11 +85,7 @@ fn a_run_that_is_killed_leaves_every_window_that_had_ended() {
     let words = ["--rate", "50", "--duration", "10m", "--out", "results"];
     let mut child = load(place.path(), &format!("http://{}/", server()), &words);
     let read = |name| fs::read_to_string(place.path().join("results").join(name));
-    let begun = Instant::now();
-    while read(directory::ROWS).unwrap_or_default().lines().count() < 3 {
-        assert!(begun.elapsed() < LONG, "no window ended");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for_windows(place.path(), 2);
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(read(directory::TEXT).unwrap().starts_with("UNFINISHED  "));
@@ -101,4 +107,45 @@ fn a_run_that_can_not_begin_leaves_nothing_and_one_with_files_of_another_is_refu
     let (output, said) = ended(load(place.path(), &url, &["--out", "."]));
     assert!(output.status.code() == Some(1) && said.contains("--out"), "{said}");
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn an_injector_that_is_stopped_for_a_while_blames_no_server() {
+    let place = tempfile::tempdir().unwrap();
+    let words = ["--rate", "500", "--duration", "4s", "--out", "results"];
+    let child = load(place.path(), &format!("http://{}/", server()), &words);
+    wait_for_windows(place.path(), 1);
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::STOP).unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    kill_process(pid, Signal::CONT).unwrap();
+    let (output, said) = ended(child);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("a thread stood still for"), "{said}");
+    assert!(said.contains("sends were late by over 1 ms"), "{said}");
+}
+
+#[test]
+fn a_search_judges_its_steps_by_stretches_too() {
+    let place = tempfile::tempdir().unwrap();
+    let words = ["--find-limit", "p99>1h in any 1s"];
+    let mut child = load(place.path(), &format!("http://{}/", server()), &words);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let step = lines.nth(1).unwrap().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let seen = step.contains("missed, p99>1h in any 1s: it was") && step.contains(" in the 1 s up");
+    assert!(seen || step.contains("INVALID"), "{step}");
+}
+
+#[test]
+fn a_server_that_dies_at_the_end_misses_what_is_demanded_of_any_stretch() {
+    let place = tempfile::tempdir().unwrap();
+    // It takes connections, and answers nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", silent.local_addr().unwrap());
+    let demand = "p99<1s in any 1s";
+    let words = ["--rate", "50", "--duration", "1s", "--timeout", "2s", "--require", demand];
+    let (output, said) = ended(load(place.path(), &url, &words));
+    assert!([Some(3), Some(4)].contains(&output.status.code()), "{said}");
 }

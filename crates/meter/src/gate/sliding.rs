@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::Gate;
+use super::{Figure, Gate};
 use crate::recorder::Results;
 use crate::window::WINDOW;
 
@@ -48,6 +48,25 @@ impl Sliding {
         first
     }
 
+    /// Takes what ended behind the last window that was taken: it belongs to the stretch that ends
+    /// the run. It has no length of its own, so no rate is asked of it.
+    pub fn end(&mut self, rest: &Results) {
+        if rest.total() == 0 {
+            return;
+        }
+        for at in 0..self.gates.len() {
+            let (gate, stretch, missed) = &self.gates[at];
+            if missed.is_some() || gate.figure == Figure::Rate {
+                continue;
+            }
+            let mut sum = self.last(*stretch);
+            sum.add(rest);
+            if let Some(found) = gate.found(&sum, WINDOW * *stretch) {
+                self.gates[at].2 = Some(format!("{found} in the {stretch} s up to the end"));
+            }
+        }
+    }
+
     /// All that were missed. A run that is shorter than a stretch is one itself.
     pub fn missed(&self) -> Vec<(Gate, String)> {
         let of = self.gates.iter().filter_map(|(gate, stretch, missed)| {
@@ -64,9 +83,14 @@ impl Sliding {
 
     /// What was found in the last windows instead of what is demanded.
     fn found(&self, gate: &Gate, windows: u32) -> Option<String> {
+        gate.found(&self.last(windows), WINDOW * windows)
+    }
+
+    /// What ended in the last windows.
+    fn last(&self, windows: u32) -> Results {
         let mut sum = Results::default();
         self.recent.iter().rev().take(windows as usize).for_each(|results| sum.add(results));
-        gate.found(&sum, WINDOW * windows)
+        sum
     }
 }
 
@@ -122,5 +146,28 @@ mod tests {
         assert_eq!(sliding.window(&window(true)), None);
         let missed = sliding.missed();
         assert_eq!((missed.len(), missed[0].0.to_string()), (1, "p50<20ms in any 10s".to_owned()));
+    }
+
+    #[test]
+    fn what_ends_behind_the_last_window_is_of_the_stretch_that_ends_the_run() {
+        let texts = ["p99<20ms in any 1s", "p99<20ms in any 5s", "rate>99 in any 1s"];
+        let texts = [&texts[..], &["p50<20ms in any 3s"]].concat();
+        for windows in [0, 3] {
+            let mut sliding = Sliding::new(&gates(&texts));
+            for _ in 0..windows {
+                assert_eq!(sliding.window(&window(false)), None);
+            }
+            sliding.end(&Results::default());
+            assert!(sliding.missed().is_empty());
+            sliding.end(&window(true));
+            let missed = sliding.missed().into_iter().map(|(gate, words)| {
+                assert!(words.ends_with(" s up to the end"), "{words}");
+                gate.to_string()
+            });
+            // A quarter of the last three seconds is slow, and all of a run without a window.
+            let median = (windows == 0).then_some(texts[3]);
+            let expected: Vec<_> = texts[..2].iter().copied().chain(median).collect();
+            assert_eq!(missed.collect::<Vec<_>>(), expected);
+        }
     }
 }

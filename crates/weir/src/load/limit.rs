@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 
 use meter::engine::{self, Outcome, Pace, Stop};
-use meter::gate::Gate;
+use meter::gate::{Gate, Sliding};
 use meter::limit::{FIRST, Found, STEP, Search, Shown};
 use meter::recorder::Measure;
 use meter::schedule::{Schedule, Segment};
@@ -44,12 +44,13 @@ where
         number += 1;
         let rate = search.rate();
         let path = place.join(format!("{number:02}-{rate:.0}"));
-        let outcome = step(command, workload, rate, Results::create(command, path)?, &stop)?;
+        let results = Results::create(command, path)?;
+        let (outcome, seen) = step(command, workload, gate, rate, results, &stop)?;
         if outcome.stopped {
             break None;
         }
         let (doubts, measured) = (outcome.doubts(), outcome.measured);
-        let shown = Shown::of(&outcome.results, measured, &doubts, gate);
+        let shown = Shown::of(&outcome.results, measured, &doubts, gate, seen);
         let latency = outcome.results.times(Measure::Latency, None);
         let (p50, p99) = (latency.quantile(0.5), latency.quantile(0.99));
         say(format!("{rate:>9.0}/s  p50 {p50:>9.2?}  p99 {p99:>9.2?}  {shown}"))?;
@@ -72,24 +73,40 @@ where
     Ok(code)
 }
 
-/// One run at one rate.
+/// One run at one rate, with what was seen to be missed while it ran.
 fn step<W>(
     command: &Command,
     workload: &W,
+    gate: &Gate,
     rate: f64,
     mut results: Results,
     stop: &Stop,
-) -> Result<Outcome, Failure>
+) -> Result<(Outcome, Option<(Gate, String)>), Failure>
 where
     W: Workload + Clone + Sync + 'static,
 {
     let mut plan = command.plan(stop.clone())?;
     let schedule = Schedule::new(vec![Segment::constant(rate, STEP)], command.speed.arrivals());
     plan.pace = Pace::Open(schedule.map_err(Failure::other)?);
-    match engine::run(&plan, |_| workload.clone(), |ended| results.window(ended)) {
+    let mut sought = Sliding::new(std::slice::from_ref(gate));
+    let mut required = Sliding::new(&command.require);
+    let ran = engine::run(
+        &plan,
+        |_| workload.clone(),
+        |ended| {
+            results.window(ended);
+            sought.window(&ended.results);
+            required.window(&ended.results);
+        },
+    );
+    match ran {
         Ok(outcome) => {
-            let _ = results.finish(&outcome, &Summary::new(&outcome, &command.require));
-            Ok(outcome)
+            sought.end(&outcome.rest);
+            required.end(&outcome.rest);
+            let summary = Summary::new(&outcome, &command.require);
+            let _ = results.finish(&outcome, &summary.with_missed(required.missed()));
+            let seen = outcome.aborted.clone().or_else(|| sought.missed().into_iter().next());
+            Ok((outcome, seen))
         }
         Err(error) => {
             results.discard();
