@@ -12,7 +12,7 @@ use super::apart::Begin;
 use super::lease::Lease;
 use super::{Client, Fabric, Request, Service, Ticket, Unanswered};
 use crate::answers::Place;
-use crate::lanes::{self, Picked};
+use crate::lanes::{self, Picked, Turn};
 
 /// A lane of a fabric.
 pub(super) type Lane<S> = lanes::Lane<<S as Service>::Protocol, Ticket<S>, <S as Service>::Known>;
@@ -92,11 +92,18 @@ impl<S: Service> Client<S> {
             // It is out of the line while it is looked at: giving it up may close the client.
             let Some(what) = self.pending.borrow_mut().pop_front() else { break };
             if let Some(what) = self.go(what) {
-                return self.pending.borrow_mut().push_front(what);
+                self.pending.borrow_mut().push_front(what);
+                return self.hand_on(Turn::is_called);
             }
         }
-        // Who waits for nothing hands its turn on.
-        let turn = self.turn.borrow_mut().take();
+        // Who waits for nothing has no use for its turn.
+        self.hand_on(|_| true);
+    }
+
+    /// Gives up such a turn. One that was called and not used would be called again and again: what
+    /// is first waits for something else, and what is behind it takes another turn in its time.
+    fn hand_on(&self, is_such: impl FnOnce(&Turn) -> bool) {
+        let turn = self.turn.borrow_mut().take_if(|(_, turn)| is_such(turn));
         drop(turn);
     }
 

@@ -3,6 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use flow::service::Settings;
+
 use crate::stand::{Client, LONG, Stand, key_of, settings};
 
 /// `a;b;c;` for these.
@@ -153,4 +155,33 @@ fn where_it_must_be_alone_it_is_asked_again_only_with_nothing_behind_it() {
     assert_eq!(client.ask(format!("ADD {key} c;\n")), "+ok");
     let values = stand.servers[1].value(&key);
     assert_eq!(values.as_deref(), Some(&b"a;c;"[..]));
+}
+
+#[test]
+fn who_is_called_to_a_lane_and_has_to_wait_for_something_else_keeps_nobody_waiting() {
+    let lanes = flow::lanes::Limits { count: 1, depth: 1, ..settings().lanes };
+    let lane = flow::lane::Limits { depth: 1, ..settings().lane };
+    let stand = Stand::start(1, Settings { lanes, lane, ..settings() });
+    stand.on_workers(|fabric| fabric.service().learn(b"third", 2));
+    let (moved, head) = (key_of(0, "k"), key_of(1, "h"));
+    stand.servers[0].hand_over(&moved, &stand.servers[1], 1);
+    stand.servers.iter().for_each(|server| server.hang(true));
+    let (mut client, mut other) = (stand.client(), stand.client());
+    other.send("GET third\n");
+    stand.wait_for_in_flight(1);
+    // There is no room for its last one.
+    client.send(format!("GET {head}\nADD {moved} a;\nGET third\n"));
+    stand.wait_for_in_flight(3);
+    // The second one is to be asked elsewhere, behind the answer to the first.
+    stand.servers[0].hang(false);
+    stand.wait_for_in_flight(2);
+    stand.servers[2].hang(false);
+    assert_eq!(other.hear().unwrap(), "-none");
+    for _ in 0..10 {
+        assert_eq!(other.ask("GET third\n"), "-none");
+    }
+    stand.servers[1].hang(false);
+    for expected in ["-none", "+ok", "-none"] {
+        assert_eq!(client.hear().unwrap(), expected);
+    }
 }

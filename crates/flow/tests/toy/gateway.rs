@@ -1,4 +1,4 @@
-//! The toy: lines, and keys over two servers.
+//! The toy: lines, and keys over two servers, or a third one that is told of.
 //!
 //! `GET k`, `PUT k n` with n bytes behind it, `SUM k...` (parts from both servers), `HOLD k` and
 //! `FREE` (a connection for itself, whose state is `NAME`), `WATCH k` (pushes), `ID`, `CANCEL id`
@@ -108,7 +108,7 @@ impl Toy {
 
     fn server_of(&self, key: &[u8]) -> usize {
         let learnt = self.learnt.borrow().get(key).copied();
-        learnt.unwrap_or_else(|| server_of(key, self.servers.len()))
+        learnt.unwrap_or_else(|| server_of(key, 2))
     }
 
     /// A key is with this server now.

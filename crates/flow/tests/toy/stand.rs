@@ -28,7 +28,7 @@ type Call = Box<dyn FnOnce(&Rc<Fabric<Toy>>) + Send>;
 /// The toy as a process has it.
 struct Gate {
     endpoint: Endpoint,
-    servers: [SocketAddr; 2],
+    servers: [SocketAddr; 3],
     settings: Mutex<Settings>,
     calls: Calls<Call>,
 }
@@ -85,7 +85,8 @@ impl Front for Gate {
 
 /// The gateway with its servers.
 pub struct Stand {
-    pub servers: [Server; 2],
+    /// The last one has no key but those that were learnt to be there.
+    pub servers: [Server; 3],
     pub address: SocketAddr,
     fronts: Fronts<Settings>,
     gate: Arc<Gate>,
@@ -115,7 +116,7 @@ pub fn settings() -> Settings {
 
 impl Stand {
     pub fn start(workers: usize, settings: Settings) -> Self {
-        let servers = [Server::start(), Server::start()];
+        let servers = [Server::start(), Server::start(), Server::start()];
         let registry = Registry::new();
         let timeouts = Timeouts::default();
         let gate = Arc::new(Gate {
