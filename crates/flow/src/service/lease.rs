@@ -114,6 +114,21 @@ impl<S: Service> Client<S> {
         n
     }
 
+    /// The rest of a request whose bytes are still coming never comes. What was sent of it is half
+    /// a request, so the connection is good for nothing more.
+    pub(super) fn break_off(self: &Rc<Self>) {
+        let Some(Stream { place, frees, .. }) = self.stream.take() else { return };
+        let is_it = |what: &Pending| matches!(what, Pending::Begin { .. });
+        let has_begun = !self.pending.borrow().iter().any(is_it);
+        // Nobody is left to hear of it, and what was asked before is answered still.
+        self.fill(place, &[], true);
+        if has_begun {
+            self.abandon_lease();
+        } else if frees {
+            self.submit(Pending::Free { place: None, words: Vec::new() });
+        }
+    }
+
     pub(super) fn leased(&self, server: usize) -> Option<Handle<S::Protocol, Ticket<S>>> {
         match &*self.lease.borrow() {
             Lease::Held { server: of, handle, .. } if *of == server => Some(handle.clone()),

@@ -62,6 +62,9 @@ impl<S: Service, D: Dialogue<S>> Talk<S, D> {
             if client.is_over() {
                 return;
             }
+            if self.has_ended || client.parting().is_some() {
+                client.break_off();
+            }
             if client.is_settled() && client.stream.borrow().is_none() {
                 if let Some(words) = client.parting() {
                     return outlet.send(words);

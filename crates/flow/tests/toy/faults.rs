@@ -1,11 +1,12 @@
 //! Servers that hang, die and take nothing: whoever asked is told the truth, others go on.
 
+use std::net::Shutdown;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use flow::service::Settings;
 
-use crate::stand::{Stand, alone, key_of, settings};
+use crate::stand::{Client, Stand, alone, key_of, settings};
 
 fn quick(timeout_ms: u64) -> Settings {
     Settings { timeout: Duration::from_millis(timeout_ms), ..settings() }
@@ -242,5 +243,47 @@ fn what_waits_for_its_turn_is_bounded() {
     assert_eq!(client.hear().unwrap(), "-too much waits", "it alone is ended");
     assert_eq!(client.hear(), None);
     assert!(other.ask(format!("GET {quick}\n")).starts_with("$30000"));
+    stand.servers[0].hang(false);
+}
+
+/// A client has sent half of a large value, behind a `GET` of a server that hangs.
+fn amid_a_large_value(stand: &Stand, key: &str) -> Client {
+    let head = key_of(0, "head");
+    stand.servers[0].hang(true);
+    let (mut client, before) = (stand.client(), stand.servers[1].accepted.load(Ordering::Relaxed));
+    client.send(format!("GET {head}\nPUT {key} 1000000\n{}", "x".repeat(500_000)));
+    stand.wait_for_in_flight(1);
+    stand.wait_until(|| stand.servers[1].accepted.load(Ordering::Relaxed) > before);
+    client
+}
+
+#[test]
+fn who_goes_in_the_middle_of_a_large_value_has_its_answers_and_leaves_nothing() {
+    let stand = Stand::start(1, settings());
+    let key = key_of(1, "k");
+    let mut client = amid_a_large_value(&stand, &key);
+    client.0.get_ref().shutdown(Shutdown::Write).unwrap();
+    stand.servers[0].hang(false);
+    assert_eq!(client.hear().unwrap(), "-none");
+    assert_eq!(client.hear(), None);
+    drop(amid_a_large_value(&stand, &key));
+    stand.servers[0].hang(false);
+    stand.wait_until(|| stand.figures()[0].clients == 0);
+    assert_eq!(stand.servers[1].put_times(key.as_bytes()), 0);
+    assert_eq!(stand.client().ask(format!("GET {key}\n")), "-none");
+}
+
+#[test]
+fn who_is_killed_in_the_middle_of_a_large_value_is_gone() {
+    let stand = Stand::start(1, settings());
+    let key = key_of(1, "k");
+    let mut other = stand.client();
+    let id: u64 = other.ask("ID\n")[1..].parse().unwrap();
+    let mut client = amid_a_large_value(&stand, &key);
+    assert_eq!(other.ask(format!("KILL {}\n", id + 1)), "+ok");
+    for _ in 0..2 {
+        assert_eq!(client.hear().unwrap(), "-killed");
+    }
+    stand.wait_until(|| stand.figures()[0].clients == 1);
     stand.servers[0].hang(false);
 }
