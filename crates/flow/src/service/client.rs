@@ -342,9 +342,14 @@ impl<S: Service> Client<S> {
         }
     }
 
+    /// Whether every request is answered.
+    pub(super) fn is_answered(&self) -> bool {
+        self.line.borrow().is_empty()
+    }
+
     /// Whether every request is answered and nothing waits.
     pub(super) fn is_settled(&self) -> bool {
-        self.line.borrow().is_empty() && self.pending.borrow().is_empty()
+        self.is_answered() && self.pending.borrow().is_empty()
     }
 
     /// Has its task look at what has changed, if it waits for that.

@@ -65,13 +65,15 @@ impl<S: Service, D: Dialogue<S>> Talk<S, D> {
             if self.has_ended || client.parting().is_some() {
                 client.break_off();
             }
-            if client.is_settled() && client.stream.borrow().is_none() {
-                if let Some(words) = client.parting() {
-                    return outlet.send(words);
-                }
-                if self.has_ended || (cut.is_some() && !client.is_holding()) {
-                    return;
-                }
+            // Whoever is parted gives nothing back in good order: what it has is closed.
+            if let Some(words) = client.parting()
+                && client.is_answered()
+            {
+                return outlet.send(words);
+            }
+            let may_go = self.has_ended || cut.is_some() && !client.is_holding();
+            if may_go && client.is_settled() && !client.is_streaming() {
+                return;
             }
             self.say_progress();
             let event = poll_fn(|cx| {

@@ -287,3 +287,24 @@ fn who_is_killed_in_the_middle_of_a_large_value_is_gone() {
     stand.wait_until(|| stand.figures()[0].clients == 1);
     stand.servers[0].hang(false);
 }
+
+/// A client whose large value its server has, and does not answer.
+fn behind_a_large_value(stand: &Stand, key: &str) -> Client {
+    stand.servers[0].hang(true);
+    let (mut client, before) = (stand.client(), stand.servers[0].put_times(key.as_bytes()));
+    client.send(format!("PUT {key} 500000\n{}", "x".repeat(500_000)));
+    stand.wait_until(|| stand.servers[0].put_times(key.as_bytes()) > before);
+    client
+}
+
+#[test]
+fn who_is_killed_does_not_wait_for_its_connection_to_be_given_back() {
+    let stand = Stand::start(1, settings());
+    let mut other = stand.client();
+    let id: u64 = other.ask("ID\n")[1..].parse().unwrap();
+    let mut client = behind_a_large_value(&stand, &key_of(0, "k"));
+    assert_eq!(other.ask(format!("KILL {}\n", id + 1)), "+ok");
+    assert_eq!(client.hear().unwrap(), "-killed");
+    stand.wait_until(|| stand.figures()[0].clients == 1);
+    stand.servers[0].hang(false);
+}
