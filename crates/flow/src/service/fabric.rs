@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::ticket::Deliverer;
 use super::{Client, Service, Settings, Ticket};
-use crate::lane::{Orphan, Why};
+use crate::lane::{Handle, Orphan, Protocol, Why};
 use crate::lanes::{self, Group, Norm, NotOpened, Opened, Upkeep};
 use crate::outlet::Outlet;
 use crate::pool::{self, Budget, Counts, LeaseError, OpenError, Opener, Pool};
@@ -245,16 +245,22 @@ impl<S: Service> Fabric<S> {
         let upkeep = Upkeep { limits: settings.lanes, age: None, idle: None };
         // Not borrowed meanwhile: a client may leave.
         let clients: Vec<_> = self.clients.borrow().values().filter_map(Weak::upgrade).collect();
-        clients.iter().for_each(|client| client.look(now));
+        for client in clients {
+            client.look(now);
+            client.look_at_lease(now, hung);
+        }
         let groups: Vec<_> = self.groups.borrow().values().cloned().collect();
         for group in groups {
-            group.look_after(now, &upkeep, |lane| {
-                let is_late = lane.handle.head_age(now).is_some_and(|age| age > hung);
-                // A reply that is still coming is none that hangs, however long it takes.
-                is_late && lane.handle.silence(now) > hung
-            });
+            group.look_after(now, &upkeep, |lane| is_hung(&lane.handle, now, hung));
         }
     }
+}
+
+/// Whether a request is not answered for too long.
+pub(super) fn is_hung<P: Protocol, T>(handle: &Handle<P, T>, now: Instant, hung: Duration) -> bool {
+    let is_late = handle.head_age(now).is_some_and(|age| age > hung);
+    // A reply that is still coming is none that hangs, however long it takes.
+    is_late && handle.silence(now) > hung
 }
 
 /// Opens one lane to a server.

@@ -4,10 +4,10 @@
 //! service has undone what may be left on it; what ends in any other way is closed.
 
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::asking::{Pending, Stream};
-use super::fabric::{Fabric, Leased};
+use super::fabric::{Fabric, Leased, is_hung};
 use super::ticket::Deliverer;
 use super::{Client, Request, Service, Ticket, Unanswered};
 use crate::answers::Place;
@@ -126,6 +126,19 @@ impl<S: Service> Client<S> {
             self.abandon_lease();
         } else if frees {
             self.submit(Pending::Free { place: None, words: Vec::new() });
+        }
+    }
+
+    /// Closes the connection that it has for itself where its server hangs: what waits for that to
+    /// be given back would wait for ever.
+    pub(super) fn look_at_lease(&self, now: Instant, hung: Duration) {
+        if self.is_streaming() || self.waits_for_others() {
+            return;
+        }
+        if let Lease::Held { handle, .. } = &*self.lease.borrow()
+            && is_hung(handle, now, hung)
+        {
+            handle.close();
         }
     }
 

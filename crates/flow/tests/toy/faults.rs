@@ -308,3 +308,12 @@ fn who_is_killed_does_not_wait_for_its_connection_to_be_given_back() {
     stand.wait_until(|| stand.figures()[0].clients == 1);
     stand.servers[0].hang(false);
 }
+
+#[test]
+fn who_was_told_that_an_answer_is_late_on_its_own_connection_goes_on() {
+    let stand = Stand::start(1, quick(300));
+    let mut client = behind_a_large_value(&stand, &key_of(0, "k"));
+    assert_eq!(client.hear().unwrap(), "-may have run: late");
+    assert_eq!(client.ask(format!("GET {}\n", key_of(1, "b"))), "-none");
+    stand.servers[0].hang(false);
+}
