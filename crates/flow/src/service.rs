@@ -152,7 +152,7 @@ pub struct Request {
     pub bytes: Rc<[u8]>,
     /// How many [`End`](crate::lane::What::End)s answer it, at least 1.
     pub replies: u32,
-    /// It changes nothing: after a broken connection it may be asked again.
+    /// It changes nothing: after a broken connection it may be asked again, once.
     pub repeats: bool,
     /// It goes by the connection that the client has for itself, or is not sent at all.
     pub own: bool,
@@ -165,6 +165,8 @@ pub struct Request {
     pub judged: bool,
     /// How often it was asked again.
     pub turns: u8,
+    /// How often its connection broke when its server may have run it.
+    pub breaks: u8,
 }
 
 /// A request that is asked in the place of another, which had no effect.
@@ -191,6 +193,7 @@ impl Request {
             unheard: 0,
             judged: false,
             turns: 0,
+            breaks: 0,
         }
     }
 }

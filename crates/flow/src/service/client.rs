@@ -17,6 +17,9 @@ use crate::outlet::Outlet;
 
 /// So often a request is asked again by what a server answers; then that answer is the client's.
 const TURNS_MAX: u8 = 16;
+/// So often a request is asked again that may have broken its connection: its answer may be one
+/// that no connection survives, and each takes others' requests along.
+const BREAKS_MAX: u8 = 1;
 
 /// A client of a worker. What its [`Dialogue`](super::Dialogue) asks is answered in the order in
 /// which it was asked.
@@ -329,10 +332,14 @@ impl<S: Service> Client<S> {
         server: usize,
     ) {
         use crate::answers::Verdict;
-        let repeats = asked.as_ref().is_some_and(|request| request.repeats);
+        let may_again = |request: &Request| request.repeats && request.breaks < BREAKS_MAX;
+        let repeats = asked.as_ref().is_some_and(may_again);
         let verdict = self.line.borrow_mut().orphaned(place, fate, repeats);
         match (verdict, asked) {
-            (Verdict::Again, Some(request)) => self.ask_again(place, request),
+            (Verdict::Again, Some(request)) => {
+                let breaks = request.breaks + u8::from(fate != Fate::Unsent);
+                self.ask_again(place, Request { breaks, ..request });
+            }
             (Verdict::Again | Verdict::NotSent, _) => {
                 self.give_up(place, &Unanswered::NotSent { server });
             }

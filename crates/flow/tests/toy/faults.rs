@@ -62,6 +62,25 @@ fn a_server_that_dies_within_an_answer_closes_only_the_client_that_heard_of_it()
 }
 
 #[test]
+fn a_read_that_breaks_each_connection_is_asked_again_once() {
+    let stand = Stand::start(1, settings());
+    let (a, b) = (key_of(0, "a"), key_of(1, "b"));
+    let mut client = stand.client();
+    assert_eq!(client.put(&a, &"x".repeat(1000)), "+ok");
+    assert_eq!(client.put(&b, "b"), "+ok");
+    // What is heard of its answer waits for its turn.
+    stand.servers[1].hang(true);
+    stand.servers[0].dies_within.store(2, Ordering::Relaxed);
+    client.send(format!("GET {b}\nGET {a}\n"));
+    stand.wait_until(|| stand.servers[0].dies_within.load(Ordering::Relaxed) == 0);
+    stand.wait_for_in_flight(1);
+    stand.servers[1].hang(false);
+    assert_eq!(client.hear().unwrap(), "$1 b");
+    assert_eq!(client.hear().unwrap(), "-may have run");
+    assert_eq!(client.ask(format!("GET {b}\n")), "$1 b");
+}
+
+#[test]
 fn a_write_that_may_have_run_is_not_sent_again_nor_is_what_is_behind_it() {
     let stand = Stand::start(1, quick(10_000));
     let key = key_of(0, "k");
