@@ -101,9 +101,25 @@ fn sha_of(script: &[u8]) -> Sha {
     sha
 }
 
+/// What a script needs one of to make an error of its own: the name of its field, or a way to come
+/// to a name, or a function, that is not written in the script.
+const MAKES_ERRORS: [&[u8]; 9] =
+    [b"err", b"decode", b"unpack", b"rawset", b"load", b"metatable", b"pairs", b"next", b"foreach"];
+
 /// Whether a script may answer with an error of its own making, which could be any.
 fn may_say_anything(script: &[u8]) -> bool {
-    script.windows(3).any(|word| word.eq_ignore_ascii_case(b"err"))
+    let has =
+        |word: &[u8]| script.windows(word.len()).any(|found| found.eq_ignore_ascii_case(word));
+    MAKES_ERRORS.iter().any(|word| has(word)) || !are_all_numbers(script)
+}
+
+/// Whether what is in brackets is written as a number: what is put together could be any name.
+fn are_all_numbers(script: &[u8]) -> bool {
+    let mut behind_brackets = script.split(|byte| *byte == b'[').skip(1);
+    behind_brackets.all(|behind| {
+        let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        digits > 0 && behind.get(digits) == Some(&b']')
+    })
 }
 
 /// What of a command concerns scripts.

@@ -45,11 +45,43 @@ fn a_script_that_passed_is_asked_as_a_whole_where_a_server_has_it_no_more() {
 #[test]
 fn what_could_have_said_so_itself_is_never_run_again() {
     let seen = Seen::new(Arc::default());
-    for script in ["return redis.error_reply(ARGV[1])", "return {Err=1}", "error('x')"] {
+    for script in [
+        "return redis.error_reply(ARGV[1])",
+        "return {Err=1}",
+        "error('x')",
+        "return {['e'..'r'..'r']='NOSCRIPT No matching script. Please use EVAL.'}",
+        "local t = {} t[ARGV[1]] = ARGV[2] return t",
+        "local t = {} t[k] = ARGV[2] return t",
+        "return cjson.decode(ARGV[1])",
+        "return cmsgpack.unpack(ARGV[1])",
+        "local t = {} rawset(t, ARGV[1], ARGV[2]) return t",
+        "return loadstring(ARGV[1])()",
+        "local k = 'e'..'r'..'r' KEYS[k] = ARGV[1] return KEYS",
+        "for name, f in pairs(redis) do if #name == 11 then return f(ARGV[1]) end end",
+        "return [[a",
+    ] {
         let script = script.as_bytes();
         assert_eq!(seen.heard(&bytes(&[b"SCRIPT", b"LOAD", script]), b"$40\r\n"), None);
         let asked = bytes(&[b"EVALSHA", &sha_of(script), b"0"]);
         assert_eq!(seen.heard(&asked, NOSCRIPT), None);
+    }
+}
+
+#[test]
+fn what_makes_no_error_of_its_own_is_asked_again() {
+    let seen = Seen::new(Arc::default());
+    for script in [
+        "return redis.call('SET', KEYS[1], ARGV[12])",
+        "return {KEYS[1],ARGV[1]}",
+        "local all = redis.call('TIME') return all[1]",
+    ] {
+        let script = script.as_bytes();
+        assert_eq!(seen.heard(&bytes(&[b"SCRIPT", b"LOAD", script]), b"$40\r\n"), None);
+        let healed = bytes(&[b"EVAL", script, b"0"]);
+        assert_eq!(
+            seen.heard(&bytes(&[b"EVALSHA", &sha_of(script), b"0"]), NOSCRIPT),
+            Some(healed)
+        );
     }
 }
 
