@@ -13,6 +13,7 @@ mod member;
 mod topics;
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
@@ -89,7 +90,12 @@ impl Hub {
             apart: RefCell::new(Some(apart)),
         };
         let joining = Rc::new(joining);
+        let mut told = HashSet::new();
         for (name, servers) in places {
+            // A name that is there several times is confirmed once, and answered each time.
+            if !told.insert(Rc::clone(&name)) {
+                continue;
+            }
             for link in servers.iter().filter_map(|server| self.links.get(*server)) {
                 let (told, name) = (Rc::clone(&joining), Rc::clone(&name));
                 let epoch = link.join(kind, &name, move |done| told.is_told(done));

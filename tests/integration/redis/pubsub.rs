@@ -182,3 +182,16 @@ fn subscriptions_have_limits_and_a_slow_subscriber_loses_only_itself() {
     drop(ann);
     wait::until("nobody is subscribed", wait::LONG, || other.line("PUBLISH a x") == ":0");
 }
+
+#[test]
+fn a_name_that_is_there_several_times_is_told_to_the_server_once() {
+    let server = Redis::start();
+    let weir = weir(&[&server], "max-subscriptions = 3", "");
+    let mut ann = client(&weir);
+    assert_eq!(ann.line("SUBSCRIBE a a a"), "*3 $9 subscribe $1 a :1");
+    (0..2).for_each(|_| assert_eq!(ann.hear(), "*3 $9 subscribe $1 a :1"));
+    let stats = server.client().line("INFO commandstats");
+    assert!(stats.contains("cmdstat_subscribe:calls=1,"), "{stats}");
+    let words = "-ERR weir: more subscriptions than max-subscriptions";
+    assert_eq!(ann.line("SUBSCRIBE a a a a"), words);
+}

@@ -68,11 +68,16 @@ impl Session {
     }
 
     pub(super) fn subscribe(&mut self, kind: Kind, command: Command<'_>, client: &Asking) -> Taken {
+        let most = self.front.in_force.load().subscriptions;
+        let too_many = || Err("ERR weir: more subscriptions than max-subscriptions".to_owned());
+        // The same name again and again is no more subscriptions, and costs as much.
+        if command.iter().skip(1).count() > most {
+            return too_many();
+        }
         let names: Vec<Name> = command.iter().skip(1).map(Name::from).collect();
         let member = self.member(client);
-        let most = self.front.in_force.load().subscriptions;
         if member.count() + member.new_among(kind, &names) > most {
-            return Err("ERR weir: more subscriptions than max-subscriptions".to_owned());
+            return too_many();
         }
         let (hub, places) = (Rc::clone(&self.front.hub), self.places(kind, names));
         client.apart(move |apart| hub.join(kind, places, &member, apart));
