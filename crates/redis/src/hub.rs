@@ -12,7 +12,7 @@ mod link;
 mod member;
 mod topics;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::fmt;
 use std::rc::Rc;
@@ -65,13 +65,16 @@ pub struct Limits {
 /// The subscriptions of a worker's clients.
 pub struct Hub {
     links: Vec<Rc<Link>>,
+    /// How often channels went to other servers.
+    moves: Cell<u64>,
 }
 
 impl Hub {
     /// A hub for these servers, of which none is connected to yet.
     pub fn new(servers: &Servers, limits: Limits) -> Rc<Self> {
         let link = |server| Rc::new(Link::new(server, limits));
-        Rc::new(Self { links: servers.servers().iter().cloned().map(link).collect() })
+        let links = servers.servers().iter().cloned().map(link).collect();
+        Rc::new(Self { links, moves: Cell::new(0) })
     }
 
     /// Has other limits hold from now on.
@@ -79,9 +82,23 @@ impl Hub {
         self.links.iter().for_each(|link| link.set_limits(limits));
     }
 
-    /// Subscribes a client, which hears of it in the answer.
-    pub fn join(&self, kind: Kind, places: Places, member: &Rc<Member>, apart: Apart<Servers>) {
+    /// How often channels went to other servers. Places are good as long as this is the same.
+    pub fn moves(&self) -> u64 {
+        self.moves.get()
+    }
+
+    /// Subscribes a client, which hears of it in the answer. The places are those after so many
+    /// [`moves`](Self::moves).
+    pub fn join(
+        self: &Rc<Self>,
+        kind: Kind,
+        (places, moves): (Places, u64),
+        member: &Rc<Member>,
+        apart: Apart<Servers>,
+    ) {
         let joining = Joining {
+            hub: Rc::clone(self),
+            moves,
             kind,
             member: Rc::clone(member),
             steps: RefCell::default(),
@@ -139,6 +156,7 @@ impl Hub {
     /// Channels may be with other servers now: whoever is subscribed to one where it is not any
     /// more is closed.
     pub fn is_placed_anew(&self, is_at: impl Fn(Kind, &[u8], usize) -> bool) {
+        self.moves.set(self.moves.get() + 1);
         for (server, link) in self.links.iter().enumerate() {
             link.close_where(|kind, name| !is_at(kind, name, server));
         }
@@ -155,6 +173,9 @@ struct Step {
 
 /// A command that subscribes, until all servers have confirmed it.
 struct Joining {
+    hub: Rc<Hub>,
+    /// The hub's when it was seen where the names are.
+    moves: u64,
     kind: Kind,
     member: Rc<Member>,
     names: Vec<Name>,
@@ -187,6 +208,10 @@ impl Drop for Joining {
         for step in &steps {
             let member = joins.then_some(&self.member);
             step.link.joined(self.kind, &step.name, member, step.epoch);
+        }
+        // What it is subscribed to may be with another server by now.
+        if joins && self.moves != self.hub.moves() {
+            self.member.close();
         }
     }
 }

@@ -79,7 +79,8 @@ impl Session {
         if member.count() + member.new_among(kind, &names) > most {
             return too_many();
         }
-        let (hub, places) = (Rc::clone(&self.front.hub), self.places(kind, names));
+        let hub = Rc::clone(&self.front.hub);
+        let places = (self.places(kind, names), hub.moves());
         client.apart(move |apart| hub.join(kind, places, &member, apart));
         self.front.metrics.answered.inc();
         Ok(())
