@@ -91,10 +91,15 @@ impl Scene {
 
     /// The last increment's file.
     pub fn last_increment(&self) -> PathBuf {
+        self.last_increment_now().expect("there is a generation")
+    }
+
+    /// The same, where there is a generation yet.
+    pub fn last_increment_now(&self) -> Option<PathBuf> {
         let manifest = fs::read_to_string(self.append_dir().join("appendonly.aof.manifest"));
-        let manifest = manifest.unwrap();
-        let line = manifest.lines().last().unwrap();
-        self.append_dir().join(line.split(' ').nth(1).unwrap())
+        let manifest = manifest.ok()?;
+        let name = manifest.lines().last()?.split(' ').nth(1)?;
+        Some(self.append_dir().join(name))
     }
 
     /// `weir redis verify`: its exit code and what it says.
