@@ -125,11 +125,7 @@ impl Link {
 
     /// Joins the master and takes what it sends; gives why that ended.
     async fn joined(&mut self, inbox: &Inbox) -> LinkError {
-        let joined = match timeout(self.timeout, self.join(inbox)).await {
-            Ok(joined) => joined,
-            Err(_) => Err(LinkError::Silent(self.timeout)),
-        };
-        match joined {
+        match self.join(inbox).await {
             Ok((connection, rest, phase)) => {
                 let (reader, writer) = tokio::io::split(connection);
                 let taking = Taking {
@@ -150,14 +146,23 @@ impl Link {
         }
     }
 
+    /// Waits for a master no longer than it may be silent.
+    async fn within<T, E>(&self, done: impl Future<Output = Result<T, E>>) -> Result<T, LinkError>
+    where
+        LinkError: From<E>,
+    {
+        let done = timeout(self.timeout, done).await;
+        Ok(done.map_err(|_| LinkError::Silent(self.timeout))??)
+    }
+
     /// Logs in and asks for the stream.
     async fn join(&mut self, inbox: &Inbox) -> Result<(Connection, Vec<u8>, Phase), LinkError> {
-        let mut connection = self.server.dial().await?;
+        let mut connection = self.within(self.server.dial()).await?;
         let mut out = Vec::new();
         put_command(&mut out, ["ROLE"].iter());
         put_command(&mut out, ["REPLCONF", "capa", "eof", "capa", "psync2"].iter());
         put_command(&mut out, ["INFO", "keyspace"].iter());
-        let mut replies = connection.ask(&out, 3).await?;
+        let mut replies = self.within(connection.ask(&out, 3)).await?;
         // A user that may not ask has them unknown.
         let keys = replies.pop().and_then(|reply| keys_of(&reply));
         let text = |reply: &[u8]| String::from_utf8_lossy(reply).trim_end().to_owned();
@@ -174,14 +179,15 @@ impl Link {
             None => ("?".to_owned(), "-1".to_owned()),
         };
         put_command(&mut out, ["PSYNC", &id, &next].iter());
-        connection.write_all(&out).await?;
-        connection.flush().await?;
+        self.within(connection.write_all(&out)).await?;
+        self.within(connection.flush()).await?;
         let mut rest = Vec::with_capacity(READ_BYTES);
         let line = loop {
             if let Some(line) = line(&mut rest)? {
                 break line;
             }
-            if connection.read_buf(&mut rest).await? == 0 {
+            // One that is busy with another fork sends empty lines until it can answer.
+            if self.within(connection.read_buf(&mut rest)).await? == 0 {
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
             }
         };
@@ -326,7 +332,7 @@ impl Taking<'_> {
                 }
                 Phase::Base { framing, id, offset } => {
                     let mut bytes = Vec::with_capacity(self.rest.len());
-                    let ended = framing.take(&self.rest, &mut bytes);
+                    let ended = framing.take(&self.rest, &mut bytes)?;
                     self.inbox.push(Order::BaseBytes(bytes));
                     match ended {
                         None => self.rest.clear(),

@@ -38,8 +38,17 @@ pub enum RdbError {
 pub enum Framing {
     /// So many bytes are to come.
     Length(u64),
-    /// It ends with this mark; what has come of what may be it.
-    Marked([u8; MARK_LEN], Vec<u8>),
+    /// It ends with a mark.
+    Marked {
+        /// Which.
+        mark: [u8; MARK_LEN],
+        /// What has come of what may be it.
+        held: Vec<u8>,
+        /// How many bytes may come still.
+        left: u64,
+        /// Of how many.
+        max: u64,
+    },
 }
 
 impl Framing {
@@ -50,7 +59,7 @@ impl Framing {
     pub fn read(line: &[u8], max: u64) -> Result<Self, RdbError> {
         if let Some(mark) = line.strip_prefix(b"$EOF:") {
             let mark = mark.try_into().map_err(|_| RdbError::Head)?;
-            return Ok(Self::Marked(mark, Vec::new()));
+            return Ok(Self::Marked { mark, held: Vec::new(), left: max, max });
         }
         let length = line.strip_prefix(b"$").and_then(decimal).ok_or(RdbError::Head)?;
         if length > max {
@@ -61,25 +70,26 @@ impl Framing {
 
     /// Takes what came: puts what belongs to the file behind `out`, and gives how many bytes were
     /// taken where the file has ended.
-    pub fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    ///
+    /// # Errors
+    /// It is longer than allowed.
+    pub fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, RdbError> {
         match self {
             Self::Length(left) => {
                 let len = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                 out.extend_from_slice(bytes.get(..len).unwrap_or_default());
                 *left -= len as u64;
-                (*left == 0).then_some(len)
+                Ok((*left == 0).then_some(len))
             }
-            Self::Marked(mark, held) => {
+            Self::Marked { mark, held, left, max } => {
                 let before = held.len();
                 held.extend_from_slice(bytes);
                 // As Redis does, the first time the mark is seen is the end: it is random.
-                if let Some(at) = memchr::memmem::find(held, mark) {
-                    out.extend(held.drain(..at));
-                    return Some(at + MARK_LEN - before);
-                }
-                let sure = held.len().saturating_sub(MARK_LEN - 1);
+                let end = memchr::memmem::find(held, mark);
+                let sure = end.unwrap_or(held.len().saturating_sub(MARK_LEN - 1));
+                *left = left.checked_sub(sure as u64).ok_or(RdbError::TooLarge(*max))?;
                 out.extend(held.drain(..sure));
-                None
+                Ok(end.map(|at| at + MARK_LEN - before))
             }
         }
     }
@@ -180,7 +190,7 @@ mod tests {
             match ended {
                 true => behind.extend_from_slice(piece),
                 false => {
-                    if let Some(len) = framing.take(piece, &mut out) {
+                    if let Some(len) = framing.take(piece, &mut out).unwrap() {
                         ended = true;
                         behind.extend_from_slice(&piece[len..]);
                     }
@@ -212,6 +222,12 @@ mod tests {
             assert_eq!(Framing::read(line.as_bytes(), 100).unwrap_err(), RdbError::Head);
         }
         assert_eq!(Framing::read(b"$101", 100).unwrap_err(), RdbError::TooLarge(100));
+        // A length that is not told beforehand is counted.
+        let mut framing = Framing::read(&[b"$EOF:".as_slice(), &[b'm'; 40]].concat(), 100).unwrap();
+        let mut out = Vec::new();
+        assert_eq!(framing.take(&[0; 139], &mut out), Ok(None));
+        assert_eq!(framing.take(&[0; 1], &mut out), Err(RdbError::TooLarge(100)));
+        assert_eq!(out.len(), 100);
     }
 
     proptest! {
@@ -223,7 +239,8 @@ mod tests {
             let (cut, again) = (cut.min(again), cut.max(again));
             let pieces = [&all[..cut], &all[cut..again], &all[again..]];
             let head = [b"$EOF:".as_slice(), &mark].concat();
-            let mut framing = Framing::read(&head, 0).unwrap();
+            let max = body.len() as u64;
+            let mut framing = Framing::read(&head, max).unwrap();
             // A body that ends as the mark begins moves the first place where it is seen.
             prop_assume!(body.last() != Some(&b'm'));
             prop_assert_eq!(taken(&mut framing, &pieces), (body.clone(), b"behind".to_vec()));
