@@ -131,26 +131,34 @@ impl Master {
                 Err(error) => Err(error),
             };
             self.state.gave_up();
-            let Err(error) = done else { return };
-            let name = self.link.name();
-            if self.state.trouble(Some(error.to_string())) {
-                tracing::error!(master = name, "nothing more is acknowledged: {error}");
-            }
-            if error.is_final() {
-                tracing::error!(
-                    master = name,
-                    "a sync has failed: nothing more is written before a restart, which takes a \
-                     new base"
-                );
-                self.state.link("stopped");
-                // The sender lives as long as the process serves.
-                let _ = stop.wait_for(|stop| *stop).await;
-                return;
+            if let Err(error) = done {
+                self.tell(&error);
+                if error.is_final() {
+                    self.state.link("stopped");
+                    // The sender lives as long as the process serves.
+                    let _ = stop.wait_for(|stop| *stop).await;
+                    return;
+                }
             }
             tokio::select! {
                 () = backoff.wait() => {}
                 _ = stop.wait_for(|stop| *stop) => {}
             }
+        }
+    }
+
+    /// Says why nothing more is acknowledged.
+    fn tell(&self, error: &WriteError) {
+        let name = self.link.name();
+        if self.state.trouble(Some(error.to_string())) {
+            tracing::error!(master = name, "nothing more is acknowledged: {error}");
+        }
+        if error.is_final() {
+            tracing::error!(
+                master = name,
+                "a sync has failed: nothing more is written before a restart, which takes a new \
+                 base"
+            );
         }
     }
 
@@ -171,12 +179,10 @@ impl Master {
             let _ = ended.send(writer.run(&of_writer));
         };
         let builder = std::thread::Builder::new().name(format!("aof-{}", self.link.name()));
-        if builder.spawn(run).is_err() {
-            return Ok(());
-        }
+        builder.spawn(run).map_err(WriteError::Thread)?;
         self.link.run(&inbox, stop).await;
         inbox.close();
-        end.await.unwrap_or(Ok(()))
+        end.await.unwrap_or(Err(WriteError::Died))
     }
 }
 

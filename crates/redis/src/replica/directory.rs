@@ -6,12 +6,12 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{BufReader, Read as _};
+use std::io::{BufReader, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use journal::{Disk, FileError};
 
-use super::manifest::{self, CURRENT, Manifest, Part};
+use super::manifest::{self, CURRENT, Manifest, Part, is_manifest};
 use super::rdb::{HEAD_LEN, is_of_nothing};
 use super::scan::{Place, Scanned, Tail, scan};
 
@@ -21,6 +21,8 @@ pub const APPEND_DIR: &str = "appendonlydir";
 const LOCK: &str = "weir.lock";
 /// There after a sync that failed: what the kernel shows of the files may not be on the disk.
 const SYNC_FAILED: &str = "weir.sync-failed";
+/// What gets that name: it stands before, because a disk may be full when a sync fails.
+const SYNC_SPARE: &str = "weir.sync-spare";
 
 /// Why a directory can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -76,11 +78,17 @@ impl Directory {
     /// Another process has it, or the file system refuses.
     pub fn open(of_master: &Path, keep: usize) -> Result<Self, DirectoryError> {
         let path = of_master.join(APPEND_DIR);
+        let made: Vec<&Path> = of_master.ancestors().skip(1).filter(|dir| !is_there(dir)).collect();
         fs::create_dir_all(&path).map_err(FileError::of("make", &path))?;
         let lock = journal::hold(&of_master.join(LOCK))?;
         let lock = lock.ok_or_else(|| DirectoryError::InUse(of_master.to_owned()))?;
         let disk = Disk::of(of_master);
-        disk.sync_dir(of_master).map_err(FileError::of("sync", of_master))?;
+        // The master's directory, the one of all masters, and those above what was made for it.
+        let above = of_master.ancestors().take(2).chain(made.iter().filter_map(|dir| dir.parent()));
+        for dir in above.map(or_here) {
+            disk.sync_dir(dir).map_err(FileError::of("sync", dir))?;
+        }
+        spare(&path);
         let manifest = read_manifest(&path.join(CURRENT))?.unwrap_or_default();
         let numbers = names(&path)?.into_iter().filter_map(|name| manifest::number_of(&name));
         let named = manifest.base.iter().chain(&manifest.increments).map(|part| part.number);
@@ -94,7 +102,10 @@ impl Directory {
     /// The file system refuses.
     pub fn find(&self) -> Result<Found, DirectoryError> {
         if self.manifest.base.is_none() && self.manifest.increments.is_empty() {
-            return Ok(Found::Nothing);
+            return Ok(match self.unnamed()?.is_empty() {
+                true => Found::Nothing,
+                false => Found::Unfit("its manifest is gone".to_owned()),
+            });
         }
         if !self.manifest.is_ours {
             return Ok(Found::Unfit("a server has written its manifest since".to_owned()));
@@ -110,7 +121,12 @@ impl Directory {
             return Ok(Found::Unfit(format!("{} is missing", base.name)));
         }
         let path = self.path.join(&part.name);
-        let file = File::open(&path).map_err(FileError::of("open", &path))?;
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Ok(Found::Unfit(format!("{} is missing", part.name)));
+            }
+            file => file.map_err(FileError::of("open", &path))?,
+        };
         let scanned = scan(&mut BufReader::with_capacity(1 << 20, file));
         Ok(match scanned {
             Ok(Scanned { end, tail: tail @ (Tail::None | Tail::Torn(_)), .. }) => {
@@ -170,16 +186,25 @@ impl Directory {
     /// The file system refuses.
     pub fn replace(&mut self, base: Part, first: Part, pinned: bool) -> Result<(), FileError> {
         let current = self.path.join(CURRENT);
-        if let Ok(text) = fs::read_to_string(&current) {
+        let former = match fs::read_to_string(&current) {
+            Ok(text) if !text.is_empty() => text,
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(FileError::of("read", &current)(error));
+            }
+            // Removed or emptied while it was in use.
+            _ => self.manifest.text(),
+        };
+        if self.manifest.names().next().is_some() {
             let number = self.manifest.base.as_ref().map_or(0, |base| base.number);
             let kind = if pinned { "pinned" } else { "generation" };
-            self.put(&format!("{kind}.{number}.manifest"), &text)?;
+            self.put(&format!("{kind}.{number}.manifest"), &former)?;
         }
         let manifest = Manifest { is_ours: true, base: Some(base), increments: vec![first] };
         self.put(CURRENT, &manifest.text())?;
         self.manifest = manifest;
         // Of the former generation.
         let _ = self.disk.remove(&self.path.join(SYNC_FAILED));
+        spare(&self.path);
         Ok(())
     }
 
@@ -196,12 +221,73 @@ impl Directory {
         self.disk.sync_dir(&self.path).map_err(FileError::of("sync", &self.path))
     }
 
-    /// Says in the directory that a sync has failed. Best effort: the disk is what has failed.
+    /// Says in the directory that a sync has failed. A rename needs no room on a full disk.
     pub fn distrust(&self) {
-        let _ = File::create(self.path.join(SYNC_FAILED)).and_then(|file| file.sync_all());
+        let failed = self.path.join(SYNC_FAILED);
+        let renamed = fs::rename(self.path.join(SYNC_SPARE), &failed);
+        let said = renamed.or_else(|_| File::create(&failed)?.sync_all());
+        if let Err(error) = said.and_then(|()| File::open(&self.path)?.sync_all()) {
+            tracing::error!(
+                path = %failed.display(),
+                "a sync has failed, and that cannot be kept: make this file before the next \
+                 start: {error}"
+            );
+        }
     }
 
-    /// Removes the oldest generations beyond those that are kept, and what no manifest names.
+    /// The generations that no manifest names, where the current one is gone: each base that an
+    /// increment came after. One without was never whole.
+    fn unnamed(&self) -> Result<Vec<Manifest>, DirectoryError> {
+        if self.manifest.base.is_some() {
+            return Ok(Vec::new());
+        }
+        let (all, named) = (names(&self.path)?, self.named()?);
+        let left = all.into_iter().filter(|name| !named.contains(name));
+        let parts = left.filter_map(|name| Some((manifest::number_of(&name)?, name)));
+        let mut parts: Vec<(u64, String)> = parts.collect();
+        parts.sort_unstable();
+        let mut found: Vec<Manifest> = Vec::new();
+        for (number, name) in parts {
+            let is_base = manifest::number_of_base(&name).is_some();
+            let part = Part { name, number };
+            match found.last_mut() {
+                _ if is_base => {
+                    let (base, increments) = (Some(part), Vec::new());
+                    found.push(Manifest { is_ours: true, base, increments });
+                }
+                Some(generation) => generation.increments.push(part),
+                None => {}
+            }
+        }
+        found.retain(|generation| !generation.increments.is_empty());
+        Ok(found)
+    }
+
+    /// Pins the generations that no manifest names, where the current one is gone.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn pin_unnamed(&self) -> Result<(), DirectoryError> {
+        for generation in self.unnamed()? {
+            let number = generation.base.as_ref().map_or(0, |base| base.number);
+            self.put(&format!("pinned.{number}.manifest"), &generation.text())?;
+        }
+        Ok(())
+    }
+
+    /// What the manifests of older and pinned generations name.
+    fn named(&self) -> Result<HashSet<String>, DirectoryError> {
+        let mut named = HashSet::new();
+        let is_older = |name: &&String| is_manifest(name) && *name != CURRENT;
+        for name in names(&self.path)?.iter().filter(is_older) {
+            let manifest = read_manifest(&self.path.join(name))?.unwrap_or_default();
+            named.extend(manifest.names().map(str::to_owned));
+        }
+        Ok(named)
+    }
+
+    /// Removes the oldest generations beyond those that are kept, and, where there is a current
+    /// one, what no manifest names.
     ///
     /// # Errors
     /// The file system refuses.
@@ -212,11 +298,11 @@ impl Directory {
         for (_, name) in older.drain(..surplus) {
             self.remove(&name)?;
         }
-        let mut named: HashSet<String> = self.manifest.names().map(str::to_owned).collect();
-        for name in names(&self.path)?.iter().filter(|name| name.ends_with(".manifest")) {
-            let manifest = read_manifest(&self.path.join(name))?.unwrap_or_default();
-            named.extend(manifest.names().map(str::to_owned));
+        if self.manifest.base.is_none() {
+            return Ok(());
         }
+        let mut named = self.named()?;
+        named.extend(self.manifest.names().map(str::to_owned));
         for name in names(&self.path)? {
             if manifest::number_of(&name).is_some() && !named.contains(&name) {
                 self.remove(&name)?;
@@ -240,8 +326,8 @@ impl Directory {
 
     /// How many generations there are, the current one included.
     pub fn generations(&self) -> u64 {
-        let is_one = |name: &String| name.ends_with(".manifest");
-        names(&self.path).map_or(0, |names| names.iter().filter(|name| is_one(name)).count() as u64)
+        let count = |names: Vec<String>| names.iter().filter(|name| is_manifest(name)).count();
+        names(&self.path).map_or(0, count) as u64
     }
 
     /// Whether the current generation's base has any keys, as far as can be told.
@@ -279,7 +365,10 @@ pub fn last_of(dir: &Path) -> Result<Option<Place>, DirectoryError> {
     let manifest = read_manifest(&dir.join(CURRENT))?.unwrap_or_default();
     let Some(part) = manifest.increments.last() else { return Ok(None) };
     let path = dir.join(&part.name);
-    let file = File::open(&path).map_err(FileError::of("open", &path))?;
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(FileError::of("open", &path))?,
+    };
     let scanned = scan(&mut BufReader::with_capacity(1 << 20, file));
     Ok(scanned.ok().map(|scanned| scanned.end))
 }
@@ -291,7 +380,7 @@ pub fn last_of(dir: &Path) -> Result<Option<Place>, DirectoryError> {
 pub fn read_manifest(path: &Path) -> Result<Option<Manifest>, DirectoryError> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(FileError::of("read", path)(error).into()),
     };
     let wrong = |why: manifest::ManifestError| DirectoryError::Manifest {
@@ -299,6 +388,22 @@ pub fn read_manifest(path: &Path) -> Result<Option<Manifest>, DirectoryError> {
         why: why.to_string(),
     };
     Manifest::read(&text).map(Some).map_err(wrong)
+}
+
+/// Best effort: without it a sync that failed needs room to be said.
+fn spare(dir: &Path) {
+    if !dir.join(SYNC_FAILED).exists() {
+        let _ = File::create(dir.join(SYNC_SPARE));
+    }
+}
+
+fn is_there(dir: &Path) -> bool {
+    or_here(dir).exists()
+}
+
+/// A relative path's first directory is in the working directory.
+fn or_here(dir: &Path) -> &Path {
+    if dir.as_os_str().is_empty() { Path::new(".") } else { dir }
 }
 
 fn names(dir: &Path) -> Result<Vec<String>, FileError> {

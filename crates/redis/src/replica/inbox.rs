@@ -126,9 +126,24 @@ impl Inbox {
         self.freed.notify_one();
     }
 
+    /// Closes it when what is given goes, also by a panic.
+    pub fn closing(&self) -> Closing<'_> {
+        Closing(self)
+    }
+
     /// Whether it was closed.
     pub fn is_closed(&self) -> bool {
         self.held().closed
+    }
+}
+
+/// Closes an inbox when it goes.
+#[derive(Debug)]
+pub struct Closing<'a>(&'a Inbox);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 
@@ -151,5 +166,18 @@ mod tests {
         assert!(inbox.has_room());
         inbox.close();
         assert!(inbox.take().is_none() && inbox.is_closed());
+    }
+
+    #[test]
+    fn a_writer_that_panics_closes_it() {
+        let inbox = Inbox::new(5);
+        let died = std::thread::scope(|scope| {
+            let of_writer = || {
+                let _closing = inbox.closing();
+                panic!("a fault");
+            };
+            scope.spawn(of_writer).join()
+        });
+        assert!(died.is_err() && inbox.is_closed());
     }
 }

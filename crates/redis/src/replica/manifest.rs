@@ -91,10 +91,29 @@ impl Manifest {
 
 fn part(line: &str) -> Option<(Part, &str)> {
     let words: Vec<&str> = line.split(' ').collect();
-    let ["file", name, "seq", number, "type", kind] = words[..] else { return None };
+    let ["file", name, "seq", number, "type", kind, ref later @ ..] = words[..] else {
+        return None;
+    };
+    // Redis 8 says where an increment begins and ends; each key has a value.
+    if !later.len().is_multiple_of(2) {
+        return None;
+    }
     let is_plain = !name.is_empty() && !name.contains('/') && !name.starts_with('.');
     let number = decimal(number.as_bytes())?;
     is_plain.then(|| (Part { name: name.to_owned(), number }, kind))
+}
+
+/// Whether a file of this name says what a generation is: the current one, an older, or a pinned
+/// one. What a server was writing when it died does not.
+pub fn is_manifest(name: &str) -> bool {
+    let is_older = |kind: &str| name.strip_prefix(kind).is_some_and(|rest| rest.starts_with('.'));
+    name == CURRENT
+        || (name.ends_with(".manifest") && (is_older("generation") || is_older("pinned")))
+}
+
+/// The number of a base that a file is, by its name.
+pub fn number_of_base(name: &str) -> Option<u64> {
+    number_of(name).filter(|_| name.contains(".base."))
 }
 
 /// The number in a file's name, where it is named as a part.
@@ -106,7 +125,7 @@ pub fn number_of(name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Manifest, Part, number_of};
+    use super::{Manifest, Part, is_manifest, number_of, number_of_base};
 
     #[test]
     fn it_is_read_as_it_was_written_and_a_servers_is_told_apart() {
@@ -122,5 +141,25 @@ mod tests {
         assert!(Manifest::read("nonsense").is_err());
         assert_eq!(number_of("appendonly.aof.12.incr.aof"), Some(12));
         assert_eq!(number_of("appendonly.aof.manifest"), None);
+        assert_eq!(number_of_base("appendonly.aof.12.base.rdb"), Some(12));
+        assert_eq!(number_of_base("appendonly.aof.12.incr.aof"), None);
+    }
+
+    #[test]
+    fn what_redis_8_says_of_an_increment_is_passed_over() {
+        let later = "file appendonly.aof.1.base.rdb seq 1 type b\n\
+                     file appendonly.aof.1.incr.aof seq 1 type i startoffset 5 endoffset 9\n\
+                     file appendonly.aof.2.incr.aof seq 2 type i startoffset 9\n";
+        let manifest = Manifest::read(later).unwrap();
+        assert_eq!(manifest.increments, [Part::increment(1), Part::increment(2)]);
+        assert!(Manifest::read("file a seq 1 type i startoffset\n").is_err());
+    }
+
+    #[test]
+    fn what_a_server_was_writing_is_no_manifest() {
+        let all = ["appendonly.aof.manifest", "generation.1.manifest", "pinned.7.manifest"];
+        assert!(all.into_iter().all(is_manifest));
+        let none = ["temp-appendonly.aof.manifest", "pinned.7.manifest.new", "x.manifest"];
+        assert!(!none.into_iter().any(is_manifest));
     }
 }

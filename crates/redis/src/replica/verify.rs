@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use journal::FileError;
 
 use super::directory::{APPEND_DIR, DirectoryError, read_manifest};
-use super::manifest::{CURRENT, Manifest};
+use super::manifest::{CURRENT, Manifest, is_manifest};
 use super::rdb::Check;
 use super::scan::{Scanned, Tail, scan};
 
@@ -55,7 +55,7 @@ pub fn verify(dir: &Path) -> Result<Report, DirectoryError> {
     let dir: PathBuf = if below.is_dir() { below } else { dir.to_owned() };
     let entries = fs::read_dir(&dir).map_err(FileError::of("read", &dir))?;
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(|name| name.ends_with(".manifest")).collect();
+    let mut names: Vec<String> = names.filter(|name| is_manifest(name)).collect();
     // The current one first.
     names.sort_by_key(|name| (name != CURRENT, name.clone()));
     if names.is_empty() {

@@ -44,6 +44,12 @@ pub enum WriteError {
     /// Orders out of turn: a fault in Weir.
     #[error("a stream came with no base before it")]
     NoBase,
+    /// There is no thread to be had.
+    #[error("the disk's thread can't be started: {0}")]
+    Thread(std::io::Error),
+    /// The disk's thread panicked: a fault in Weir.
+    #[error("the disk's thread died; the log says where")]
+    Died,
 }
 
 impl WriteError {
@@ -114,7 +120,12 @@ impl Writer {
                 if let Tail::Torn(bytes) = tail {
                     tracing::warn!(dir, bytes, "what was being written at the end is cut off");
                 }
-                increment = Some(Increment::resume(&directory.disk, path, place)?);
+                let resumed = Increment::resume(&directory.disk, path, place);
+                increment = Some(resumed.inspect_err(|error| {
+                    if error.is_failed_sync() {
+                        directory.distrust();
+                    }
+                })?);
             }
             Found::Unfit(why) => {
                 tracing::error!(
@@ -125,6 +136,7 @@ impl Writer {
                 pins = true;
             }
         }
+        directory.pin_unnamed()?;
         directory.prune()?;
         let bases = state.durable.borrow().bases;
         let (base, closed_bytes) = (None, 0);
@@ -145,6 +157,7 @@ impl Writer {
     /// # Errors
     /// Why it ended before.
     pub fn run(mut self, inbox: &Inbox) -> Result<(), WriteError> {
+        let _closing = inbox.closing();
         let done = self.work(inbox);
         if let Err(error) = &done {
             if error.is_final() {
@@ -155,7 +168,6 @@ impl Writer {
                 let _ = self.directory.disk.remove(&base.path);
             }
         }
-        inbox.close();
         done
     }
 

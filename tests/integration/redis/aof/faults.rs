@@ -104,7 +104,7 @@ fn a_disk_that_stands_still_stalls_no_client_and_confirms_nothing() {
     let scene = Scene::with_faults(&master.url(), "");
     let mut client = master.client();
     client.line("SET a 1");
-    assert_eq!(client.line("WAIT 1 60000"), ":1");
+    scene.wait_caught_up(&master);
     let switch = scene.dir().join("hold-syncs");
     fs::write(&switch, "").unwrap();
     for n in 0..100 {
@@ -129,7 +129,7 @@ fn after_a_sync_that_failed_nothing_is_confirmed_before_a_restart_and_a_new_base
     let mut scene = Scene::with_faults(&master.url(), "");
     let mut client = master.client();
     client.line("SET a 1");
-    assert_eq!(client.line("WAIT 1 60000"), ":1");
+    scene.wait_caught_up(&master);
     let switch = scene.dir().join("fail-syncs");
     fs::write(&switch, "").unwrap();
     client.line("SET b 1");
@@ -143,4 +143,42 @@ fn after_a_sync_that_failed_nothing_is_confirmed_before_a_restart_and_a_new_base
     assert_goes_on(&mut scene, &master, "2");
     assert_eq!(client.line("SET c 1"), "+OK");
     assert_eq!(client.line("WAIT 1 60000"), ":1");
+    // One that fails as Weir starts is kept in mind just so.
+    scene.weir.kill();
+    fs::write(&switch, "").unwrap();
+    scene.weir.start_again();
+    wait::until("it says so again", wait::LONG, || scene.status()["link"] == "stopped");
+    fs::remove_file(&switch).unwrap();
+    scene.weir.kill();
+    assert_goes_on(&mut scene, &master, "3");
+}
+
+#[test]
+fn a_manifest_that_is_gone_takes_nothing_with_it() {
+    for is_emptied in [false, true] {
+        let (master, mut scene) = killed();
+        let (manifest, path) =
+            (scene.append_dir().join("appendonly.aof.manifest"), scene.last_increment());
+        let before = fs::read_to_string(&manifest).unwrap();
+        fs::remove_file(&manifest).unwrap();
+        if is_emptied {
+            fs::write(&manifest, "").unwrap();
+        }
+        assert_goes_on(&mut scene, &master, "2");
+        scene.weir.wait_log("its manifest is gone");
+        assert!(path.exists(), "nothing of it is removed");
+        let pinned = fs::read_to_string(scene.append_dir().join("pinned.1.manifest")).unwrap();
+        assert_eq!(pinned, before);
+    }
+}
+
+#[test]
+fn an_increment_that_is_gone_is_told_and_a_new_base_comes_beside() {
+    let (master, mut scene) = killed();
+    fs::remove_file(scene.last_increment()).unwrap();
+    // What a server was writing when it died says nothing.
+    fs::write(scene.append_dir().join("temp-appendonly.aof.manifest"), "file a").unwrap();
+    assert_goes_on(&mut scene, &master, "2");
+    scene.weir.wait_log("is missing");
+    assert!(scene.append_dir().join("pinned.1.manifest").exists());
 }
