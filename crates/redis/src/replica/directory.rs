@@ -410,3 +410,40 @@ fn names(dir: &Path) -> Result<Vec<String>, FileError> {
     let entries = fs::read_dir(dir).map_err(FileError::of("read", dir))?;
     Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{APPEND_DIR, CURRENT, Directory, Found, SYNC_FAILED};
+
+    #[test]
+    fn a_generation_without_its_manifest_is_pinned_and_one_never_whole_is_not() {
+        for is_emptied in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let of_master = dir.path().join("files/m");
+            let path = of_master.join(APPEND_DIR);
+            fs::create_dir_all(&path).unwrap();
+            let parts = [1, 3].map(|number| format!("appendonly.aof.{number}.base.rdb"));
+            let increment = "appendonly.aof.2.incr.aof".to_owned();
+            parts
+                .iter()
+                .chain([&increment])
+                .for_each(|name| fs::write(path.join(name), "").unwrap());
+            if is_emptied {
+                fs::write(path.join(CURRENT), "").unwrap();
+            }
+            let directory = Directory::open(&of_master, 1).unwrap();
+            let found = directory.find().unwrap();
+            assert!(matches!(found, Found::Unfit(why) if why == "its manifest is gone"));
+            directory.pin_unnamed().unwrap();
+            directory.prune().unwrap();
+            let pinned = fs::read_to_string(path.join("pinned.1.manifest")).unwrap();
+            assert!(pinned.contains(&parts[0]) && pinned.contains(&increment));
+            assert!(path.join(&parts[0]).exists() && path.join(&increment).exists());
+            assert!(!path.join("pinned.3.manifest").exists());
+            directory.distrust();
+            assert!(path.join(SYNC_FAILED).exists());
+        }
+    }
+}
