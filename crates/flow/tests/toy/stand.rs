@@ -127,9 +127,15 @@ impl Stand {
         });
         let mut fronts = Fronts::default();
         fronts.add(Arc::clone(&gate), |settings: &Settings| Some(settings.clone()));
-        let (workers, addresses) = fronts.serve(workers, &registry).unwrap();
+        let count = workers;
+        let (workers, addresses) = fronts.serve(count, &registry).unwrap();
         let address = addresses.of("toy")[0];
-        Self { servers, address, fronts, gate, workers }
+        let stand = Self { servers, address, fronts, gate, workers };
+        // A worker that has not begun yet hears of no call.
+        while stand.figures().len() < count {
+            std::thread::yield_now();
+        }
+        stand
     }
 
     pub fn client(&self) -> Client {
