@@ -9,6 +9,8 @@ mod vegeta;
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
+use watch::words;
+
 use crate::engine::Outcome;
 use crate::gate::Gate;
 use crate::recorder::{Kind, Measure, Times};
@@ -97,7 +99,7 @@ impl Display for Summary<'_> {
         within(f, of)?;
         injector(f, of)?;
         if of.warm_up.requests > 0 {
-            let (count, failed) = (grouped(of.warm_up.requests), of.warm_up.failed);
+            let (count, failed) = (words::count(of.warm_up.requests), of.warm_up.failed);
             let span = seconds(of.warm_up.duration);
             writeln!(f, "warm-up  {span}, in no figure: {count} requests, {failed} failed")?;
         }
@@ -106,7 +108,7 @@ impl Display for Summary<'_> {
             writeln!(f, "partial  the last {rest} ms are no whole second, so in no row of rates")?;
         }
         for (owner, words, count) in of.errors.commonest(ERRORS_MAX) {
-            writeln!(f, "error    {} x {owner}: {words}", grouped(count))?;
+            writeln!(f, "error    {} x {owner}: {words}", words::count(count))?;
         }
         Ok(())
     }
@@ -131,16 +133,16 @@ fn headline(f: &mut Formatter<'_>, of: &Outcome, invalid: bool) -> fmt::Result {
     let errors = match failed - unsent {
         0 => "no errors".to_owned(),
         1 => "1 error".to_owned(),
-        more => format!("{} errors", grouped(more)),
+        more => format!("{} errors", words::count(more)),
     };
     let span = seconds(of.measured);
-    write!(f, "{word}  {what}: {} requests in {span}, {errors}", grouped(total))?;
+    write!(f, "{word}  {what}: {} requests in {span}, {errors}", words::count(total))?;
     if unsent > 0 {
-        write!(f, ", {} not sent", grouped(unsent))?;
+        write!(f, ", {} not sent", words::count(unsent))?;
     }
     if of.closed {
         let rate = (total - failed) as f64 / of.measured.as_secs_f64().max(f64::MIN_POSITIVE);
-        write!(f, ", {} answered a second", grouped(rate.round() as u64))?;
+        write!(f, ", {} answered a second", words::count(rate.round() as u64))?;
     }
     writeln!(f, ".")
 }
@@ -149,7 +151,7 @@ fn headline(f: &mut Formatter<'_>, of: &Outcome, invalid: bool) -> fmt::Result {
 fn within(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
     if of.commands > of.results.total() - of.results.count(Kind::Unsent) {
         let rate = of.commands as f64 / of.measured.as_secs_f64().max(f64::MIN_POSITIVE);
-        let (all, rate) = (grouped(of.commands), grouped(rate.round() as u64));
+        let (all, rate) = (words::count(of.commands), words::count(rate.round() as u64));
         writeln!(f, "within   {all} commands or points in these requests, {rate} a second")?;
     }
     Ok(())
@@ -169,7 +171,8 @@ fn times(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
         for kind in Kind::ALL {
             let latency = of.results.times(Measure::Latency, Some(kind));
             if latency.count() > 0 {
-                let words = format!("latency of {} that {}", grouped(latency.count()), ended(kind));
+                let words =
+                    format!("latency of {} that {}", words::count(latency.count()), ended(kind));
                 line(f, "", &latency, &words)?;
             }
         }
@@ -193,7 +196,7 @@ fn operations(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
     for (operation, name) in of.operations.iter().enumerate() {
         let times = of.results.of(measure, operation);
         if times.count() > 0 {
-            let words = format!("{what} of {} requests", grouped(times.count()));
+            let words = format!("{what} of {} requests", words::count(times.count()));
             line(f, name, &times, &words)?;
         }
     }
@@ -226,18 +229,18 @@ fn injector(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
         let found = of.occupancy.connections(of.measured);
         write!(f, "Little's law finds {found:.1} of {} connections; ", of.connections)?;
     } else {
-        write!(f, "{} late; ", grouped(of.lateness.late))?;
+        write!(f, "{} late; ", words::count(of.lateness.late))?;
     }
     write!(f, "network {}", shown(of.connects.quantile(0.0)))?;
     if !of.closed {
-        write!(f, "; {} waited for a connection", grouped(of.lateness.blocked))?;
+        write!(f, "; {} waited for a connection", words::count(of.lateness.blocked))?;
         if of.lateness.blocked > 0 {
             let (p50, max) = (of.lateness.waits.quantile(0.5), of.lateness.waits.max());
             write!(f, " (p50 {}, max {})", shown(p50), shown(max))?;
         }
     }
     if of.reconnects > 0 {
-        write!(f, "; {} connections opened anew", grouped(of.reconnects))?;
+        write!(f, "; {} connections opened anew", words::count(of.reconnects))?;
     }
     writeln!(f)
 }
@@ -257,17 +260,4 @@ fn seconds(span: Duration) -> String {
     let text = format!("{:.3}", span.as_secs_f64());
     let text = text.trim_end_matches('0').trim_end_matches('.');
     format!("{text} s")
-}
-
-/// `1234567` as `1,234,567`.
-fn grouped(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

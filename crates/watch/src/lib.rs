@@ -10,7 +10,7 @@
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   log, process, watchdog
-//   draft, list, metrics, profile, secret, units
+//   draft, list, metrics, profile, secret, units, words
 
 pub mod draft;
 pub mod list;
@@ -21,3 +21,4 @@ pub mod profile;
 pub mod secret;
 pub mod units;
 pub mod watchdog;
+pub mod words;

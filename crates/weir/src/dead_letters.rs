@@ -9,11 +9,11 @@ use clap::{ArgGroup, Args, Subcommand};
 use influx::delivery::dead_letters::{self as letters, Id, Letter, Selection, Summary};
 use influx::delivery::replay;
 use influx::settings::BackendSettings;
+use watch::words::{self, count, seconds};
 
 use crate::cli::ConfigFile;
 use crate::config::{self, Settings};
 use crate::exit::{BAD_NEWS, DONE, Failure};
-use crate::words::{self, count, seconds};
 
 /// What can be done with dead letters.
 #[derive(Debug, Subcommand)]

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use clap::Args;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use watch::words::count;
 use wire::influxql::{quote_identifier, quote_string};
 
 use crate::exit::{DONE, Failure, note};
 use crate::remote::{self, Client, Documents, Server};
-use crate::words::count;
 use line::Lines;
 use plan::Plan;
 

@@ -15,10 +15,10 @@ use clap::{Args, value_parser};
 use flate2::bufread::MultiGzDecoder;
 use tokio::sync::mpsc;
 use tokio::time::Interval;
+use watch::words::{count, seconds};
 
 use crate::exit::{BAD_NEWS, DONE, Failure};
 use crate::remote::{self, Client, Server};
-use crate::words::{count, seconds};
 use cutter::{Cutter, Piece, Target};
 use progress::Progress;
 use sender::Sender;

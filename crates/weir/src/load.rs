@@ -20,9 +20,9 @@ use meter::url::{Scheme, Url};
 use meter::workload::Workload;
 use tokio::signal::unix::{SignalKind, signal};
 use watch::units::Duration;
+use watch::words::count;
 
 use crate::exit::{BAD_NEWS, DONE, Failure, INVALID};
-use crate::words::count;
 use influx::WriteOptions;
 use redis::RedisOptions;
 use results::Results;

@@ -13,7 +13,7 @@
 //   store_commands
 //   exit
 //   config
-//   admin, words
+//   admin
 
 mod admin;
 mod check;
@@ -34,7 +34,6 @@ mod status;
 mod store_commands;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::process::ExitCode;
 

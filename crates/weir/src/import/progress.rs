@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::words::{bytes, count, seconds};
+use watch::words::{bytes, count, seconds};
 
 /// Characters of the bar.
 const BAR_CHARS: usize = 20;

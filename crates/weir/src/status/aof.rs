@@ -3,9 +3,9 @@
 use std::fmt;
 
 use redis::replica::state::Followed;
+use watch::words::{bytes, count, seconds};
 
 use super::table;
-use crate::words::{bytes, count, seconds};
 
 /// Shows whose files are kept, and how far they are.
 pub fn write(followed: &[Followed], f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use postgres::status::{Backend, Latency, Pool, Status};
+use watch::words::{bytes, count, seconds};
 
 use super::table;
-use crate::words::{bytes, count, seconds};
 
 /// How many databases and users are shown; `--json` has the rest.
 const POOLS_MAX: usize = 20;

@@ -4,11 +4,11 @@ use std::fmt;
 
 use redis::replica::state::Followed;
 use serde::{Deserialize, Serialize};
+use watch::words::{bytes, count, seconds};
 
 use super::aof;
 use super::postgres::Shown;
 use super::table;
-use crate::words::{bytes, count, seconds};
 
 /// How much of a backend's words is shown; `--json` has the rest.
 const REASON_CHARS_MAX: usize = 120;
