@@ -64,6 +64,28 @@ impl Address {
     }
 }
 
+/// Host and port as operators write them: the host without brackets, and the port where one is
+/// given. `usual` is the port where none is, for the words of an error.
+///
+/// # Errors
+/// It is no host, in words that say what to write.
+pub fn host_and_port(text: &str, usual: u16) -> Result<(&str, Option<&str>), String> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']').ok_or("an IPv6 address ends with ]")?;
+            (host, port.strip_prefix(':'))
+        }
+        None => match text.split_once(':') {
+            Some((_, port)) if port.contains(':') => {
+                return Err(format!("an IPv6 address is written in brackets, as [::1]:{usual}"));
+            }
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    if host.is_empty() { Err("the host is missing".to_owned()) } else { Ok((host, port)) }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

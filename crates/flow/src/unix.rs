@@ -36,6 +36,11 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
+/// The mode of a socket's file, as octal digits say it.
+pub fn mode(text: &str) -> Option<u32> {
+    u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777)
+}
+
 /// A worker's share of a listening Unix socket.
 #[derive(Debug)]
 pub struct Listener {

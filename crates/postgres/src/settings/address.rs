@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flow::dial::Address;
+use flow::dial::{Address, host_and_port};
 
 /// The port where none is given.
 const PORT: u16 = 5432;
@@ -14,7 +14,7 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 #[error("url {url:?}: {what}")]
 pub struct AddressError {
     url: String,
-    what: &'static str,
+    what: String,
 }
 
 /// Reads where a server listens, as operators write it.
@@ -22,7 +22,7 @@ pub struct AddressError {
 /// # Errors
 /// It is no URL of a server, or says more than where.
 pub fn read_address(url: &str) -> Result<Address, AddressError> {
-    let wrong = |what| AddressError { url: url.to_owned(), what };
+    let wrong = |what: &str| AddressError { url: url.to_owned(), what: what.to_owned() };
     if url.starts_with('/') {
         return unix(url).map_err(wrong);
     }
@@ -42,26 +42,11 @@ pub fn read_address(url: &str) -> Result<Address, AddressError> {
     if rest.contains(',') {
         return Err(wrong("one host only; each server is a [[postgres.backend]]"));
     }
-    tcp(rest).map_err(wrong)
+    tcp(rest).map_err(|what| wrong(&what))
 }
 
-fn tcp(text: &str) -> Result<Address, &'static str> {
-    let (host, port) = match text.strip_prefix('[') {
-        Some(rest) => {
-            let (host, port) = rest.split_once(']').ok_or("an IPv6 address ends with ]")?;
-            (host, port.strip_prefix(':'))
-        }
-        None => match text.split_once(':') {
-            Some((_, port)) if port.contains(':') => {
-                return Err("an IPv6 address is written in brackets, as [::1]:5432");
-            }
-            Some((host, port)) => (host, Some(port)),
-            None => (text, None),
-        },
-    };
-    if host.is_empty() {
-        return Err("the host is missing");
-    }
+fn tcp(text: &str) -> Result<Address, String> {
+    let (host, port) = host_and_port(text, PORT)?;
     Ok(Address::Tcp { host: host.to_owned(), port: number(port)? })
 }
 

@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use flow::unix;
+
 use super::{AuthRule, DatabaseSettings, From, Method, Settings, UserSettings};
 
 /// The longest message that PostgreSQL takes.
@@ -48,7 +50,7 @@ impl Settings {
         if self.listen.is_empty() && self.unix_sockets.is_empty() {
             return wrong("listen", "needs an address, as \"127.0.0.1:6432\", or unix-sockets");
         }
-        if unix_mode(&self.unix_socket_mode).is_none() {
+        if unix::mode(&self.unix_socket_mode).is_none() {
             let what = format!("{:?} is no octal mode; write \"0770\"", self.unix_socket_mode);
             return wrong("unix-socket-mode", what);
         }
@@ -305,15 +307,10 @@ fn database_settings(database: &DatabaseSettings) -> Result<(), &'static str> {
     }
 }
 
-/// The mode of a file as octal digits.
-fn unix_mode(text: &str) -> Option<u32> {
-    u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777)
-}
-
 impl Settings {
     /// The mode of the Unix sockets' files.
     pub fn unix_mode(&self) -> u32 {
-        unix_mode(&self.unix_socket_mode).unwrap_or(0o777)
+        unix::mode(&self.unix_socket_mode).unwrap_or(0o777)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use flow::dial::Address;
+use flow::dial::{Address, host_and_port};
 
 /// The port where none is given.
 const PORT: u16 = 6379;
@@ -12,7 +12,7 @@ const PORT: u16 = 6379;
 #[error("url {url:?}: {what}")]
 pub struct AddressError {
     url: String,
-    what: &'static str,
+    what: String,
 }
 
 /// Where a server listens, and whether TLS is begun there.
@@ -29,7 +29,7 @@ pub struct Reached {
 /// # Errors
 /// It is no URL of a server, or says more than where.
 pub fn read_address(url: &str) -> Result<Reached, AddressError> {
-    let wrong = |what| AddressError { url: url.to_owned(), what };
+    let wrong = |what: &str| AddressError { url: url.to_owned(), what: what.to_owned() };
     if let Some(path) = url.strip_prefix("unix://").or_else(|| url.starts_with('/').then_some(url))
     {
         let is_path = path.starts_with('/') && path.len() < 108;
@@ -50,27 +50,12 @@ pub fn read_address(url: &str) -> Result<Reached, AddressError> {
     if rest.contains(['/', '?', '#', ',']) {
         return Err(wrong("nothing may follow the port; each server is a [[redis.backend]]"));
     }
-    let address = tcp(rest).map_err(wrong)?;
+    let address = tcp(rest).map_err(|what| wrong(&what))?;
     Ok(Reached { address, tls })
 }
 
-fn tcp(text: &str) -> Result<Address, &'static str> {
-    let (host, port) = match text.strip_prefix('[') {
-        Some(rest) => {
-            let (host, port) = rest.split_once(']').ok_or("an IPv6 address ends with ]")?;
-            (host, port.strip_prefix(':'))
-        }
-        None => match text.split_once(':') {
-            Some((_, port)) if port.contains(':') => {
-                return Err("an IPv6 address is written in brackets, as [::1]:6379");
-            }
-            Some((host, port)) => (host, Some(port)),
-            None => (text, None),
-        },
-    };
-    if host.is_empty() {
-        return Err("the host is missing");
-    }
+fn tcp(text: &str) -> Result<Address, String> {
+    let (host, port) = host_and_port(text, PORT)?;
     let port = port.map_or(Ok(PORT), str::parse).ok().filter(|port| *port > 0);
     Ok(Address::Tcp { host: host.to_owned(), port: port.ok_or("the port is none")? })
 }

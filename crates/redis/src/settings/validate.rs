@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use flow::unix;
+
 use super::{COMMAND_BYTES_MAX, MAIN, Settings, read_address};
 use crate::commands;
 
@@ -65,7 +67,7 @@ impl Settings {
         if self.listen.is_empty() && self.unix_sockets.is_empty() {
             return wrong("listen", "needs an address, as \"127.0.0.1:6379\", or unix-sockets");
         }
-        if unix_mode(&self.unix_socket_mode).is_none() {
+        if unix::mode(&self.unix_socket_mode).is_none() {
             let what = format!("{:?} is no octal mode; write \"0770\"", self.unix_socket_mode);
             return wrong("unix-socket-mode", what);
         }
@@ -203,16 +205,11 @@ impl Settings {
 
     /// The mode of the Unix sockets' files.
     pub fn unix_mode(&self) -> u32 {
-        unix_mode(&self.unix_socket_mode).unwrap_or(0o777)
+        unix::mode(&self.unix_socket_mode).unwrap_or(0o777)
     }
 }
 
 pub(super) fn is_of_this_machine(host: &str) -> bool {
     let ip = host.parse::<std::net::IpAddr>();
     host == "localhost" || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
-}
-
-/// The mode of a file as octal digits.
-fn unix_mode(text: &str) -> Option<u32> {
-    u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777)
 }
