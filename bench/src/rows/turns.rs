@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::figures::Series;
-use crate::measure::Usage;
+use crate::measure::{Usage, anonymous_mib, settled_mib};
 use crate::report::{median, unit};
 
 /// A way to the server.
@@ -19,6 +19,32 @@ pub struct Way {
     pub pid: Option<u32>,
     /// The row does without it where it fails.
     pub optional: bool,
+}
+
+/// Clients that connect and leave before memory is looked at: what connecting once leaves behind
+/// for good is not a client's.
+const BEFORE: usize = 50;
+
+impl Way {
+    /// KiB of memory of the process in between for each of so many clients, which `connect` makes.
+    ///
+    /// # Errors
+    /// A client can't connect, or there is no such process.
+    pub fn kib_each<C>(
+        &self,
+        clients: usize,
+        connect: impl Fn(SocketAddr) -> Outcome<C>,
+    ) -> Outcome<f64> {
+        let pid = self.pid.ok_or("nothing in between")?;
+        let connect =
+            |count| (0..count).map(|_| connect(self.address)).collect::<Outcome<Vec<_>>>();
+        drop(connect(BEFORE)?);
+        let before = anonymous_mib(pid);
+        let all = connect(clients)?;
+        let last = settled_mib(pid);
+        drop(all);
+        Ok((last - before) * 1_024.0 / clients as f64)
+    }
 }
 
 /// What one run came to.

@@ -9,13 +9,9 @@ use super::{BOUNCER, Mode, Stand, WEIR};
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::figures::{Series, Wanted};
-use crate::measure::{anonymous_mib, settled_mib};
 use crate::report::{Row, unit};
-use crate::rows::turns::Way;
 
 const CLIENTS: usize = 5_000;
-/// What connecting once leaves behind for good is not a client's.
-const BEFORE: usize = 50;
 
 /// The row.
 ///
@@ -26,12 +22,12 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let clients = CLIENTS / usize::try_from(scale.one_in)?;
     let mut stand = Stand::start(|_| {});
     let ways = stand.ways(Mode::Simple);
-    let ours = kib_each(ways[WEIR], clients)?;
+    let ours = ways[WEIR].kib_each(clients, client)?;
     let mut notes = Vec::new();
     let mut series = vec![Series::new("Weir", unit::KIB, &[ours])];
     let poolers = ways.iter().enumerate().filter(|(at, way)| *at == BOUNCER || way.optional);
     for (_, pooler) in poolers {
-        match kib_each(*pooler, clients) {
+        match pooler.kib_each(clients, client) {
             Ok(theirs) => {
                 notes.push(format!("{}: {theirs:.1} KiB", pooler.name));
                 series.push(Series::new(pooler.name, unit::KIB, &[theirs]));
@@ -44,17 +40,6 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let figure = format!("memory (RssAnon) a client, {clients} idle clients");
     let row = Row::judged(figure, ours, unit::KIB, Wanted::at_most(8.0, 4.0));
     Ok(vec![row.of(series).noted(notes)])
-}
-
-fn kib_each(way: Way, clients: usize) -> Outcome<f64> {
-    let pid = way.pid.ok_or("nothing in between")?;
-    let connect = |count| (0..count).map(|_| client(way.address)).collect::<Outcome<Vec<_>>>();
-    drop(connect(BEFORE)?);
-    let before = anonymous_mib(pid);
-    let all = connect(clients)?;
-    let last = settled_mib(pid);
-    drop(all);
-    Ok((last - before) * 1_024.0 / clients as f64)
 }
 
 /// A client that has run a statement and rests.

@@ -8,13 +8,9 @@ use super::{NUTCRACKER, Stand, WEIR};
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::figures::{Series, Wanted};
-use crate::measure::{anonymous_mib, settled_mib};
 use crate::report::{Row, unit};
-use crate::rows::turns::Way;
 
 const CLIENTS: usize = 10_000;
-/// What connecting once leaves behind for good is not a client's.
-const BEFORE: usize = 50;
 
 /// The row.
 ///
@@ -25,25 +21,14 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let clients = CLIENTS / usize::try_from(scale.one_in)?;
     let mut stand = Stand::start(1)?;
     let ways = stand.ways();
-    let ours = kib_each(ways[WEIR], clients)?;
-    let theirs = kib_each(ways[NUTCRACKER], clients)?;
+    let ours = ways[WEIR].kib_each(clients, client)?;
+    let theirs = ways[NUTCRACKER].kib_each(clients, client)?;
     let figure = format!("memory (RssAnon) a Redis client, {clients} idle clients");
     let all = [("nutcracker", theirs), ("Weir", ours)];
     let row = Row::judged(figure, ours, unit::KIB, Wanted::at_most(8.0, 4.0))
         .of(all.map(|(name, kib)| Series::new(name, unit::KIB, &[kib])).into())
         .noted(vec![format!("nutcracker: {theirs:.1} KiB")]);
     Ok(vec![row])
-}
-
-fn kib_each(way: Way, clients: usize) -> Outcome<f64> {
-    let pid = way.pid.ok_or("nothing in between")?;
-    let connect = |count| (0..count).map(|_| client(way.address)).collect::<Outcome<Vec<_>>>();
-    drop(connect(BEFORE)?);
-    let before = anonymous_mib(pid);
-    let all = connect(clients)?;
-    let last = settled_mib(pid);
-    drop(all);
-    Ok((last - before) * 1_024.0 / clients as f64)
 }
 
 /// A client that has had a command answered and rests.
