@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Output};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -432,6 +433,13 @@ impl Weir {
     /// A scrape.
     pub fn metrics(&self) -> Scrape {
         Scrape::parse(&self.ask_admin("/metrics").text())
+    }
+
+    /// Pieces of work that have kept a worker for more than 10 ms of its CPU time.
+    pub fn held(&self) -> f64 {
+        // The watchdog has looked once more.
+        std::thread::sleep(Duration::from_millis(600));
+        self.metrics().sum("weir_worker_held_total", &[])
     }
 
     /// The accounts of all backends, of one moment.
