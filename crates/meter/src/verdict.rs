@@ -30,7 +30,7 @@ pub struct Thresholds {
     pub little: f64,
 }
 
-/// Those of the issue, which docs/load.md explains.
+/// Those in force; docs/load.md has the reason of each.
 pub const THRESHOLDS: Thresholds = Thresholds {
     late_share: 0.001,
     late_min: 10,

@@ -1,11 +1,11 @@
 //! A request whose server says that it is for another one.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flow::service::Settings;
 
-use crate::stand::{Client, LONG, Stand, key_of, settings};
+use crate::stand::{Client, Stand, key_of, settings};
 
 /// `a;b;c;` for these.
 fn joined(all: std::ops::Range<usize>) -> String {
@@ -144,11 +144,7 @@ fn where_it_must_be_alone_it_is_asked_again_only_with_nothing_behind_it() {
     assert_eq!(client.ask(format!("ADD {key} a;\n")), "+ok");
     stand.servers[0].hang(true);
     client.send(format!("ADD {key} b;\nGET {key}\n"));
-    let deadline = Instant::now() + LONG;
-    while stand.figures()[0].in_flight < 2 {
-        assert!(Instant::now() < deadline, "they are not sent");
-        std::thread::yield_now();
-    }
+    stand.wait_for_in_flight(2);
     stand.servers[0].hang(false);
     assert_eq!(client.hear().unwrap(), "-elsewhere 1");
     assert_eq!(client.hear().unwrap(), "-none");
