@@ -327,15 +327,16 @@ fn all_ready(plan: &Plan, said: &Receiver<Said>) -> Result<Times, EngineError> {
 
 /// Adds what a thread saw.
 fn with(mut outcome: Outcome, part: Box<Part>) -> Outcome {
+    let seen = &part.seen;
     outcome.measured = outcome.measured.min(part.measured);
-    outcome.lateness.add(&part.lateness);
-    outcome.turnaround.add(&part.turnaround);
-    outcome.occupancy.add(&part.occupancy);
-    outcome.errors.add(&part.errors);
-    outcome.reconnects += part.reconnects;
-    outcome.commands += part.commands;
-    outcome.warm_up.requests += part.warm_up.requests;
-    outcome.warm_up.failed += part.warm_up.failed;
+    outcome.lateness.add(&seen.lateness);
+    outcome.turnaround.add(&seen.turnaround);
+    outcome.occupancy.add(&seen.occupancy);
+    outcome.errors.add(&seen.errors);
+    outcome.reconnects += seen.reconnects;
+    outcome.commands += seen.commands;
+    outcome.warm_up.requests += seen.warm_up.requests;
+    outcome.warm_up.failed += seen.warm_up.failed;
     outcome.stood = outcome.stood.max(part.stood);
     outcome.health.busy = outcome.health.busy.max(part.health.busy);
     outcome.health.waited = outcome.health.waited.max(part.health.waited);

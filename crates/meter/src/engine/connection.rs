@@ -248,10 +248,10 @@ impl<W: Workload> Connection<W> {
         };
         let mut state = self.shared.state.borrow_mut();
         let now = Instant::now();
-        state.occupancy.reopening += state.timeline.clipped(closed, now).as_nanos();
+        state.seen.occupancy.reopening += state.timeline.clipped(closed, now).as_nanos();
         state.slots[self.at].free = now;
         let Some(socket) = socket else { return false };
-        state.reconnects += 1;
+        state.seen.reconnects += 1;
         drop(state);
         self.socket = socket;
         true

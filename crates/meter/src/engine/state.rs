@@ -86,6 +86,12 @@ pub struct State<W> {
     pub window: Window,
     pub window_number: u64,
     pub looks: Looks,
+    pub seen: Seen,
+}
+
+/// What a thread saw, besides its windows.
+#[derive(Debug, Default)]
+pub struct Seen {
     pub lateness: Lateness,
     pub turnaround: Times,
     pub occupancy: Occupancy,
@@ -160,15 +166,15 @@ impl<W: Workload> State<W> {
         }
         if self.closed {
             let turnaround = nanoseconds(sent.at.saturating_duration_since(free));
-            self.occupancy.turnarounds += self.timeline.clipped(free, sent.at).as_nanos();
+            self.seen.occupancy.turnarounds += self.timeline.clipped(free, sent.at).as_nanos();
             if counts {
-                self.turnaround.note(turnaround);
-                self.lateness.sends += 1;
+                self.seen.turnaround.note(turnaround);
+                self.seen.lateness.sends += 1;
             }
         } else if counts {
             // No connection would have been free later, had the thread looked.
             let free = if self.looks.missed(sent.due) { sent.due } else { free };
-            self.lateness.note(behind(sent.due, free, sent.at));
+            self.seen.lateness.note(behind(sent.due, free, sent.at));
         }
     }
 
@@ -180,27 +186,27 @@ impl<W: Workload> State<W> {
         let service = now.saturating_duration_since(sent.at);
         let latency = if self.closed { service } else { now.saturating_duration_since(sent.due) };
         if self.closed {
-            self.occupancy.answers += self.timeline.clipped(sent.at, now).as_nanos();
+            self.seen.occupancy.answers += self.timeline.clipped(sent.at, now).as_nanos();
         }
         if self.counts(sent.due) {
             self.window.results.note(sent.operation, kind, latency, service);
         } else {
-            self.warm_up.requests += 1;
-            self.warm_up.failed += u64::from(kind != Kind::Succeeded);
+            self.seen.warm_up.requests += 1;
+            self.seen.warm_up.failed += u64::from(kind != Kind::Succeeded);
         }
     }
 
     /// Counts the commands that an answer is of.
     pub fn note_commands(&mut self, sent: Sent, commands: u32) {
         if self.counts(sent.due) {
-            self.commands += u64::from(commands);
+            self.seen.commands += u64::from(commands);
         }
     }
 
     /// Counts an error, unless it belongs to the warm-up.
     pub fn note_error(&mut self, owner: Owner, words: &str, now: Instant) {
         if self.counts(now) {
-            self.errors.note(owner, words);
+            self.seen.errors.note(owner, words);
         }
     }
 
@@ -269,7 +275,7 @@ impl<W: Workload> State<W> {
             if self.counts(job.due) {
                 let age = end.saturating_duration_since(job.due);
                 if !self.looks.missed(job.due) {
-                    self.lateness.note_blocked(age);
+                    self.seen.lateness.note_blocked(age);
                 }
                 let operation = self.workload.operation(job.number);
                 self.window.results.note(operation, Kind::Unsent, age, Duration::ZERO);

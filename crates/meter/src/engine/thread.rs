@@ -20,12 +20,9 @@ use super::collector::Window;
 use super::connection::{Connection, Shared};
 use super::looks::{Looks, TICK};
 use super::opening::open;
-use super::state::{Next, Slot, State};
-use super::{EngineError, Pace, Plan, WarmUp};
-use crate::failure::Errors;
+use super::state::{Next, Seen, Slot, State};
+use super::{EngineError, Pace, Plan};
 use crate::injector::{BusyTime, Health, Spent};
-use crate::lateness::Lateness;
-use crate::little::Occupancy;
 use crate::recorder::{Times, nanoseconds};
 use crate::window::Timeline;
 use crate::workload::Workload;
@@ -53,16 +50,10 @@ pub enum Said {
     Ended(Box<Part>),
 }
 
-/// What one thread saw, besides its windows.
+/// What came of one thread, besides its windows.
 pub struct Part {
     pub measured: Duration,
-    pub lateness: Lateness,
-    pub turnaround: Times,
-    pub occupancy: Occupancy,
-    pub errors: Errors,
-    pub reconnects: u64,
-    pub commands: u64,
-    pub warm_up: WarmUp,
+    pub seen: Seen,
     pub health: Health,
     pub stood: Duration,
 }
@@ -200,13 +191,7 @@ fn state<W>(
         window: Window::default(),
         window_number: 0,
         looks: Looks::new(timeline.begin),
-        lateness: Lateness::default(),
-        turnaround: Times::new(),
-        occupancy: Occupancy::default(),
-        errors: Errors::default(),
-        reconnects: 0,
-        commands: 0,
-        warm_up: WarmUp::default(),
+        seen: Seen::default(),
     }
 }
 
@@ -279,13 +264,7 @@ fn part<W: Workload>(state: &mut State<W>, health: Health) -> Part {
     state.hand_on();
     Part {
         measured: state.timeline.end.saturating_duration_since(state.timeline.measured_from),
-        lateness: std::mem::take(&mut state.lateness),
-        turnaround: std::mem::take(&mut state.turnaround),
-        occupancy: state.occupancy,
-        errors: std::mem::take(&mut state.errors),
-        reconnects: state.reconnects,
-        commands: state.commands,
-        warm_up: state.warm_up,
+        seen: std::mem::take(&mut state.seen),
         health,
         stood: state.looks.stood,
     }
