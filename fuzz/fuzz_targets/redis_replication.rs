@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use redis::replica::rdb::{Check, Framing};
+use redis::replica::rdb::{Check, Framing, RdbError};
 use redis::replica::stream::Tracker;
 
 fuzz_target!(|input: (&[u8], &[u8], u8)| {
@@ -19,14 +19,15 @@ fuzz_target!(|input: (&[u8], &[u8], u8)| {
     assert_eq!(ends(bytes, bytes.len().max(1)), ends(bytes, step));
 });
 
-/// The base, and what was taken up to its end.
-fn framed(head: &[u8], bytes: &[u8], step: usize) -> Option<(Vec<u8>, usize)> {
+/// The base, and what was taken up to its end; `None` where it does not begin, or does not end.
+fn framed(head: &[u8], bytes: &[u8], step: usize) -> Option<Result<(Vec<u8>, usize), RdbError>> {
     let mut framing = Framing::read(head, 1 << 20).ok()?;
     let (mut out, mut at) = (Vec::new(), 0);
     for piece in bytes.chunks(step) {
         match framing.take(piece, &mut out) {
-            Some(len) => return Some((out, at + len)),
-            None => at += piece.len(),
+            Ok(Some(len)) => return Some(Ok((out, at + len))),
+            Ok(None) => at += piece.len(),
+            Err(error) => return Some(Err(error)),
         }
     }
     None
