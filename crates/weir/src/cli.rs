@@ -179,7 +179,11 @@ impl Weir {
             Command::DeadLetters(command) => dead_letters::run(command, out),
             Command::HashPassword { postgres } => password::run(postgres, out),
             Command::Completions { shell } => {
-                clap_complete::generate(shell, &mut Self::command(), "weir", &mut &mut *out);
+                // Into memory first: the generator panics where its writer fails, as a pipe does
+                // whose reader has seen enough.
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut Self::command(), "weir", &mut script);
+                out.write_all(&script)?;
                 Ok(DONE)
             }
         }

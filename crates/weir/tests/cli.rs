@@ -201,6 +201,18 @@ fn completions_are_there_for_each_shell() {
 }
 
 #[test]
+fn whoever_reads_only_the_first_lines_of_an_answer_hears_of_no_fault() {
+    for words in [["completions", "fish"], ["help", "load"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let called = command.args(words).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        let err = String::from_utf8(called.stderr).unwrap();
+        assert_eq!((called.status.code(), err.as_str()), (Some(0), ""), "{words:?}");
+    }
+}
+
+#[test]
 fn a_journal_that_is_not_there_is_an_error() {
     for command in ["inspect", "verify"] {
         let called = weir(&["journal", command, "nowhere"]);
