@@ -9,6 +9,8 @@ mod reading;
 mod source;
 mod tokens;
 
+use std::path::Path;
+
 use pages::Page;
 use source::{Source, texts};
 
@@ -85,6 +87,41 @@ fn pages_can_be_read_and_compared_as_text() {
 fn every_link_of_a_page_leads_somewhere() {
     let dead = pages::dead_links(&Page::all());
     none("a link names a file of this tree, and a heading that is there", dead);
+}
+
+#[test]
+fn the_first_page_is_read_in_a_minute() {
+    const LINES_MAX: usize = 120;
+    let pages = Page::all();
+    let first = pages.iter().find(|page| page.path == Path::new("README.md"));
+    assert!(first.is_some_and(|page| page.length() <= LINES_MAX), "README.md has too many lines");
+}
+
+#[test]
+fn the_page_of_the_architecture_leads_to_files_and_has_few_words() {
+    const WORDS_MAX: usize = 20;
+    let pages = Page::all();
+    let page = pages.iter().find(|page| page.path == Path::new("ARCHITECTURE.md")).unwrap();
+
+    let decided = page.rows("## Where it is decided");
+    let spans = decided.iter().flat_map(|row| row[1].split('`').skip(1).step_by(2));
+    let files = spans.filter(|span| span.contains("/src/"));
+    let absent = files.filter(|file| !source::root().join("crates").join(file).is_file());
+    none("what is decided is decided in a file that is there", absent.map(str::to_owned));
+
+    let words = page.rows("## Words");
+    assert!(!words.is_empty() && words.len() <= WORDS_MAX, "{} words", words.len());
+    let unclear = words.iter().filter(|row| row.len() != 3 || row.contains(&""));
+    none("each word has what it is and what it is not", unclear.map(|row| row.join(" | ")));
+
+    let decisions = page.paragraphs("## Decisions");
+    let decisions = decisions.into_iter().filter(|text| text.starts_with("**"));
+    let long = decisions.filter(|text| {
+        let lines: Vec<&str> = text.lines().collect();
+        !matches!(lines[..], [_, why, costs]
+            if why.starts_with("- *Why:*") && costs.starts_with("- *Costs:*"))
+    });
+    none("a decision is what, why and what it costs, a line each", long.map(str::to_owned));
 }
 
 #[test]

@@ -62,6 +62,26 @@ impl Page {
             .collect()
     }
 
+    /// How many lines it has.
+    pub fn length(&self) -> usize {
+        self.text.lines().count()
+    }
+
+    /// The rows of the table below a heading, each with its cells.
+    pub fn rows(&self, heading: &str) -> Vec<Vec<&str>> {
+        let below = self.text.lines().skip_while(|line| *line != heading).skip(1);
+        let section = below.take_while(|line| !line.starts_with("## "));
+        let rows = section.filter(|line| line.starts_with('|')).skip(2);
+        rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
+    }
+
+    /// The paragraphs below a heading, and below those that belong to it.
+    pub fn paragraphs(&self, heading: &str) -> Vec<&str> {
+        let below = self.text.split_once(&format!("\n{heading}\n")).map_or("", |(_, rest)| rest);
+        let section = below.split("\n## ").next().unwrap_or_default();
+        section.split("\n\n").map(str::trim).collect()
+    }
+
     /// The links, those to pictures and those of HTML included.
     pub fn links(&self) -> Vec<Link> {
         let mut found = Vec::new();
