@@ -7,6 +7,7 @@
 //! a lane, or on the client's lease; [`Ticket`] goes along with it and brings the reply back.
 //! A request that finds no lane waits in its client, and with it all that the client asks later.
 
+mod again;
 mod apart;
 mod asking;
 mod client;
@@ -60,6 +61,12 @@ pub trait Service: Sized + 'static {
         let _ = server;
     }
 
+    /// Whether a connection that idled is to be used still: its server may be another one by now.
+    fn is_good(&self, connection: &Self::Connection) -> bool {
+        let _ = connection;
+        true
+    }
+
     /// Undoes what a lease may have left on a connection; false where that can not be known.
     fn restore(self: Rc<Self>, connection: &mut Self::Connection) -> impl Future<Output = bool>;
 
@@ -68,6 +75,13 @@ pub trait Service: Sized + 'static {
     /// [`judged`](Request::judged), and only so often.
     fn again(&self, request: &Request, line: &[u8]) -> Option<Again> {
         let _ = (request, line);
+        None
+    }
+
+    /// Where a request is to go now whose server can not be reached, and to which nothing was sent;
+    /// `None`: nowhere else.
+    fn elsewhere(&self, request: &Request) -> Option<usize> {
+        let _ = request;
         None
     }
 
@@ -96,6 +110,12 @@ pub enum Unanswered<E> {
     /// take effect.
     NotSent {
         /// To which server.
+        server: usize,
+    },
+    /// It had no effect where it was sent, and what its client asked later has had one: asked
+    /// again it would come too late.
+    Overtaken {
+        /// To which server it was sent.
         server: usize,
     },
     /// Its connection broke, and the server may have run it.
@@ -163,6 +183,9 @@ pub struct Request {
     pub unheard: u32,
     /// [`Service::again`] is asked by the first line of its reply.
     pub judged: bool,
+    /// What it is about: of its client's requests with the same number none has an effect before
+    /// another that was asked earlier, whatever is asked again. `None`: that is of no matter.
+    pub about: Option<u32>,
     /// How often it was asked again.
     pub turns: u8,
     /// How often its connection broke when its server may have run it.
@@ -177,6 +200,15 @@ pub struct Again {
     pub request: Request,
     /// Only if nothing of its client was sent behind the other one.
     pub alone: bool,
+    /// Not before so long; what its client asks later waits, too.
+    pub after: Duration,
+}
+
+impl Again {
+    /// Asks this at once.
+    pub fn at_once(request: Request) -> Self {
+        Self { request, alone: false, after: Duration::ZERO }
+    }
 }
 
 impl Request {
@@ -192,6 +224,7 @@ impl Request {
             waits: false,
             unheard: 0,
             judged: false,
+            about: None,
             turns: 0,
             breaks: 0,
         }

@@ -26,19 +26,35 @@ pub(super) struct Way<S: Service> {
 
 /// What waits for a lane or a lease.
 pub(super) enum Pending {
-    /// A request.
-    Ask { place: Place, request: Request },
+    /// A request; with a detour, one that had no effect where it was sent first.
+    Ask { place: Place, request: Request, detour: Option<Detour> },
     /// The client is to have a connection for itself, and then to hear `words`.
     Hold { place: Option<Place>, server: usize, words: Vec<u8> },
     /// The client gives that connection back, and then hears `words`.
     Free { place: Option<Place>, words: Vec<u8> },
     /// The beginning of a request whose other bytes follow, on the client's own connection.
-    Begin { place: Place, server: usize, head: Vec<u8> },
+    Begin { place: Place, request: Request },
     /// What is asked of nobody here; `None`: it has begun.
     Apart { place: Place, begin: Option<Begin> },
 }
 
+/// What a request waits for that is asked in the place of one that had no effect.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Detour {
+    /// Until what its client has sent to this server is answered: that may have an effect there.
+    pub(super) from: usize,
+    /// Until then.
+    pub(super) not_before: Option<Instant>,
+    /// What its client asked later about the same has had an effect.
+    pub(super) is_overtaken: bool,
+}
+
 impl Pending {
+    /// A request.
+    pub(super) fn ask(place: Place, request: Request) -> Self {
+        Self::Ask { place, request, detour: None }
+    }
+
     pub(super) fn place(&self) -> Option<Place> {
         match self {
             Self::Ask { place, .. } | Self::Begin { place, .. } | Self::Apart { place, .. } => {
@@ -46,11 +62,6 @@ impl Pending {
             }
             Self::Hold { place, .. } | Self::Free { place, .. } => *place,
         }
-    }
-
-    /// Whether it is asked in the place of a request that had no effect.
-    pub(super) fn is_again(&self) -> bool {
-        matches!(self, Self::Ask { request: Request { turns: 1.., .. }, .. })
     }
 }
 
@@ -76,12 +87,18 @@ impl<S: Service> Client<S> {
         }
     }
 
-    /// A request is to be asked again in its place: before all that was asked after it.
-    pub(super) fn ask_again(self: &Rc<Self>, place: Place, request: Request) {
+    /// Something is to be asked again in its place: before all that was asked after it.
+    pub(super) fn ask_again(
+        self: &Rc<Self>,
+        place: Place,
+        what: impl IntoIterator<Item = Pending>,
+    ) {
         let mut pending = self.pending.borrow_mut();
         let later = |what: &Pending| what.place().is_none_or(|other| other > place);
         let at = pending.iter().position(later).unwrap_or(pending.len());
-        pending.insert(at, Pending::Ask { place, request });
+        for (n, what) in what.into_iter().enumerate() {
+            pending.insert(at + n, what);
+        }
         drop(pending);
         self.wake();
     }
@@ -124,10 +141,19 @@ impl<S: Service> Client<S> {
             return Some(what);
         }
         match what {
-            Pending::Ask { place, request } => self.put(place, request),
+            Pending::Ask { place, request, detour } => {
+                if let Some(detour) = detour {
+                    self.detours.set(self.detours.get() - 1);
+                    if detour.is_overtaken {
+                        self.give_up(place, &Unanswered::Overtaken { server: detour.from });
+                        return None;
+                    }
+                }
+                self.put(place, request)
+            }
             Pending::Hold { place, server, words } => self.hold_now(place, server, words),
             Pending::Free { place, words } => self.free_now(place, words),
-            Pending::Begin { place, server, head } => self.begin_now(place, server, head),
+            Pending::Begin { place, request } => self.begin_now(place, request),
             Pending::Apart { place, begin } => self.apart_now(place, begin),
         }
     }
@@ -144,22 +170,25 @@ impl<S: Service> Client<S> {
             && let Pending::Ask { request, .. } = what
         {
             self.give_up(place, &Unanswered::NotSent { server: request.server });
-            return false;
         }
-        is_there
+        let is_awaited = is_there && !(is_held_back && matches!(what, Pending::Ask { .. }));
+        if !is_awaited && matches!(what, Pending::Ask { detour: Some(_), .. }) {
+            self.detours.set(self.detours.get() - 1);
+        }
+        is_awaited
     }
 
     fn put(self: &Rc<Self>, place: Place, request: Request) -> Option<Pending> {
         let (server, now) = (request.server, Instant::now());
         if self.is_busy_at_one_with(server) {
-            return Some(Pending::Ask { place, request });
+            return Some(Pending::ask(place, request));
         }
         if let Some(handle) = self.leased(server) {
             let (bytes, replies) = (request.bytes.clone(), request.replies);
             let ticket = Ticket::leased(self, place, request);
             let write = |out: &mut Vec<u8>| out.extend_from_slice(&bytes);
             if let Err(full) = handle.push(ticket, replies, now, write) {
-                return full.0.into_request().map(|request| Pending::Ask { place, request });
+                return full.0.into_request().map(|request| Pending::ask(place, request));
             }
             self.lease_has_one_more();
             self.has_sent(place);
@@ -172,8 +201,12 @@ impl<S: Service> Client<S> {
         }
         let lane = match self.lane(server, now) {
             Found::Lane(lane) => lane,
-            Found::Wait => return Some(Pending::Ask { place, request }),
+            Found::Wait => return Some(Pending::ask(place, request)),
             Found::Failed(error) => {
+                if let Some(server) = self.elsewhere(&request) {
+                    let turns = request.turns + 1;
+                    return self.put(place, Request { server, turns, ..request });
+                }
                 self.give_up(place, &Unanswered::Unreachable { server, error });
                 return None;
             }
@@ -191,9 +224,15 @@ impl<S: Service> Client<S> {
                 // The lane took a request of another client between the two.
                 let request = full.0.into_request()?;
                 self.wait_for(server);
-                Some(Pending::Ask { place, request })
+                Some(Pending::ask(place, request))
             }
         }
+    }
+
+    /// Where a request goes whose server can not be reached.
+    fn elsewhere(&self, request: &Request) -> Option<usize> {
+        let other = self.fabric.service().elsewhere(request)?;
+        (other != request.server && request.turns < super::again::TURNS_MAX).then_some(other)
     }
 
     pub(super) fn has_sent(&self, place: Place) {
@@ -278,6 +317,13 @@ impl<S: Service> Client<S> {
     pub(super) fn is_riding(&self, server: usize) -> bool {
         let service = self.fabric.service();
         self.ways.borrow().iter().any(|way| service.are_one(way.server, server))
+    }
+
+    /// Whether anything of the client is in flight at a server.
+    pub(super) fn is_busy_at(&self, server: usize) -> bool {
+        let is_leased = matches!(&*self.lease.borrow(),
+            Lease::Held { server: of, in_flight: 1.., .. } if *of == server);
+        is_leased || self.is_riding(server)
     }
 
     /// Whether anything of the client is in flight at the same server by another number.

@@ -9,17 +9,10 @@ use std::time::Instant;
 
 use super::asking::{Pending, Stream, Way};
 use super::lease::Lease;
-use super::{Again, Fabric, Request, Service, Unanswered};
+use super::{Fabric, Request, Service, Unanswered};
 use crate::answers::{Filled, Join, Line, Place};
-use crate::lane::Fate;
 use crate::lanes::Turn;
 use crate::outlet::Outlet;
-
-/// So often a request is asked again by what a server answers; then that answer is the client's.
-const TURNS_MAX: u8 = 16;
-/// So often a request is asked again that may have broken its connection: its answer may be one
-/// that no connection survives, and each takes others' requests along.
-const BREAKS_MAX: u8 = 1;
 
 /// A client of a worker. What its [`Dialogue`](super::Dialogue) asks is answered in the order in
 /// which it was asked.
@@ -35,15 +28,17 @@ pub struct Client<S: Service> {
     pub(super) sent: Cell<u64>,
     /// What has this number or a later one waits for the answers to all before it, which were
     /// placed otherwise.
-    fence: Cell<u64>,
+    pub(super) fence: Cell<u64>,
     /// The [`placement`](Service::placement) of what it has asked last.
-    placement: Cell<u64>,
+    pub(super) placement: Cell<u64>,
     /// The last of its requests that wait for what others do.
     waits: Cell<Option<u64>>,
     /// The lanes on which something of it is in flight, one for each server.
     pub(super) ways: RefCell<Vec<Way<S>>>,
     /// What waits for a lane or a lease, in its order.
     pub(super) pending: RefCell<VecDeque<Pending>>,
+    /// How many of those are asked in the place of one that had no effect.
+    pub(super) detours: Cell<usize>,
     /// Its place among those who wait for a lane of a server.
     pub(super) turn: RefCell<Option<(usize, Turn)>>,
     pub(super) lease: RefCell<Lease<S>>,
@@ -86,6 +81,7 @@ impl<S: Service> Client<S> {
             waits: Cell::new(None),
             ways: RefCell::default(),
             pending: RefCell::default(),
+            detours: Cell::new(0),
             turn: RefCell::default(),
             lease: RefCell::new(Lease::None),
             stream: RefCell::default(),
@@ -107,7 +103,7 @@ impl<S: Service> Client<S> {
     pub fn ask(self: &Rc<Self>, request: Request) {
         let place = self.line.borrow_mut().open();
         self.note_of(place, &request);
-        self.submit(Pending::Ask { place, request });
+        self.submit(Pending::ask(place, request));
     }
 
     /// Asks several servers, or one several times, and answers with what `join` makes of it.
@@ -116,7 +112,7 @@ impl<S: Service> Client<S> {
         let place = self.line.borrow_mut().open_parts(count, join);
         for (part, request) in (0..count).zip(parts) {
             self.note_of(place, &request);
-            self.submit(Pending::Ask { place: Place { part, ..place }, request });
+            self.submit(Pending::ask(Place { part, ..place }, request));
         }
     }
 
@@ -290,63 +286,6 @@ impl<S: Service> Client<S> {
     fn is_pending(&self, request: u64) -> bool {
         let pending = self.pending.borrow();
         pending.iter().any(|what| what.place().is_some_and(|place| place.request == request))
-    }
-
-    /// Whether a request may be asked in the place of another, by what its service says.
-    pub(super) fn takes(&self, place: Place, again: &Again) -> bool {
-        let is_last = self.sent.get() <= place.request + 1;
-        again.request.turns < TURNS_MAX && (is_last || !again.alone)
-    }
-
-    /// Asks a request in the place of another that had no effect, before all that comes later.
-    pub(super) fn ask_instead(self: &Rc<Self>, place: Place, request: Request) {
-        let turns = request.turns + 1;
-        self.ask_again(place, Request { turns, ..request });
-    }
-
-    /// Takes note of where requests are placed now: where that has changed, what is asked from this
-    /// place on waits for all before it.
-    #[inline]
-    pub(super) fn note_placement(&self, place: Option<Place>) {
-        let placement = self.fabric.service().placement();
-        if self.placement.replace(placement) != placement {
-            let next = || self.line.borrow().requests().end;
-            self.fence.set(place.map_or_else(next, |place| place.request));
-        }
-    }
-
-    /// Whether a request has to wait for the answers to those before it.
-    pub(super) fn is_fenced(&self, what: &Pending) -> bool {
-        let Some(place) = what.place() else { return false };
-        let head = self.line.borrow().requests().start;
-        let (is_again, fence) = (what.is_again(), self.fence.get());
-        head < place.request && is_again || head < fence && fence <= place.request
-    }
-
-    /// What became of a request of which the connection has ended, and what is to be told.
-    pub(super) fn orphaned(
-        self: &Rc<Self>,
-        place: Place,
-        fate: Fate,
-        asked: Option<Request>,
-        server: usize,
-    ) {
-        use crate::answers::Verdict;
-        let may_again = |request: &Request| request.repeats && request.breaks < BREAKS_MAX;
-        let repeats = asked.as_ref().is_some_and(may_again);
-        let verdict = self.line.borrow_mut().orphaned(place, fate, repeats);
-        match (verdict, asked) {
-            (Verdict::Again, Some(request)) => {
-                let breaks = request.breaks + u8::from(fate != Fate::Unsent);
-                self.ask_again(place, Request { breaks, ..request });
-            }
-            (Verdict::Again | Verdict::NotSent, _) => {
-                self.give_up(place, &Unanswered::NotSent { server });
-            }
-            (Verdict::MayHaveRun, _) => self.give_up(place, &Unanswered::MayHaveRun { server }),
-            (Verdict::Close, _) => self.close(),
-            (Verdict::Late, _) => {}
-        }
     }
 
     /// Whether every request is answered.

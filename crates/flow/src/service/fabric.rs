@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::ticket::Deliverer;
 use super::{Client, Service, Settings, Ticket};
 use crate::lane::{Handle, Orphan, Protocol, Why};
-use crate::lanes::{self, Group, Norm, NotOpened, Opened, Upkeep};
+use crate::lanes::{self, Group, Known as _, Norm, NotOpened, Opened, Upkeep};
 use crate::outlet::Outlet;
 use crate::pool::{self, Budget, Counts, LeaseError, OpenError, Opener, Pool};
 use crate::scratch::Scratch;
@@ -67,6 +67,10 @@ impl<S: Service> Opener for Connector<S> {
 
     fn budgets(&self, _key: &usize) -> Vec<Budget> {
         Vec::new()
+    }
+
+    fn is_good(&self, connection: &mut S::Connection) -> bool {
+        self.0.is_good(connection)
     }
 }
 
@@ -176,7 +180,17 @@ impl<S: Service> Fabric<S> {
         own.map(|(_, count)| count).sum()
     }
 
-    pub(super) fn broke(&self, server: usize) {
+    /// Ends at once what goes to servers that are not what they were: nothing that was not sent yet
+    /// is sent there.
+    pub fn close_outdated(&self) {
+        let groups: Vec<_> = self.groups.borrow().values().cloned().collect();
+        groups.iter().for_each(|group| group.close_lost(|lane| !lane.known.is_current()));
+        let clients: Vec<_> = self.clients.borrow().values().filter_map(Weak::upgrade).collect();
+        clients.iter().for_each(|client| client.close_outdated_lease());
+    }
+
+    /// What was answered by a server before may be lost, or is with another one.
+    pub fn broke(&self, server: usize) {
         *self.breaks.borrow_mut().entry(server).or_default() += 1;
     }
 

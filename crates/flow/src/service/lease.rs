@@ -12,6 +12,7 @@ use super::ticket::Deliverer;
 use super::{Client, Request, Service, Ticket, Unanswered};
 use crate::answers::Place;
 use crate::lane::{self, Handle, Why};
+use crate::lanes::Known as _;
 use crate::pool::LeaseError;
 
 /// What a client has of a connection for itself.
@@ -25,7 +26,12 @@ pub(super) enum Lease<S: Service> {
     /// As before, and nobody has heard of it: whatever needs one is told.
     Refused(Unanswered<S::Error>),
     /// It has one.
-    Held { server: usize, handle: Handle<S::Protocol, Ticket<S>>, in_flight: usize },
+    Held {
+        server: usize,
+        handle: Handle<S::Protocol, Ticket<S>>,
+        known: S::Known,
+        in_flight: usize,
+    },
     /// It had one, which has ended.
     Lost { server: usize },
 }
@@ -63,9 +69,10 @@ impl<S: Service> Client<S> {
             || self.pending.borrow().iter().any(waits)
     }
 
-    /// Asks a request that is too large for a lane: `head` is its beginning, and the next `rest`
-    /// bytes of the client follow it, on a connection of its own.
-    pub fn stream(self: &Rc<Self>, server: usize, head: &[u8], rest: u64) {
+    /// Asks a request that is too large for a lane: it has the beginning, and the next `rest` bytes
+    /// of the client follow it, on a connection of its own.
+    pub fn stream(self: &Rc<Self>, request: Request, rest: u64) {
+        let server = request.server;
         let frees = !self.is_holding();
         let place = self.line.borrow_mut().open();
         self.note(place, server);
@@ -73,7 +80,7 @@ impl<S: Service> Client<S> {
         if frees {
             self.submit(Pending::Hold { place: None, server, words: Vec::new() });
         }
-        self.submit(Pending::Begin { place, server, head: head.to_vec() });
+        self.submit(Pending::Begin { place, request });
     }
 
     /// Whether bytes of a request are still to come.
@@ -137,6 +144,15 @@ impl<S: Service> Client<S> {
         }
         if let Lease::Held { handle, .. } = &*self.lease.borrow()
             && is_hung(handle, now, hung)
+        {
+            handle.close();
+        }
+    }
+
+    /// Closes the connection that it has for itself where its server is not what it was.
+    pub(super) fn close_outdated_lease(&self) {
+        if let Lease::Held { handle, known, .. } = &*self.lease.borrow()
+            && !known.is_current()
         {
             handle.close();
         }
@@ -218,20 +234,17 @@ impl<S: Service> Client<S> {
         None
     }
 
-    pub(super) fn begin_now(
-        self: &Rc<Self>,
-        place: Place,
-        server: usize,
-        head: Vec<u8>,
-    ) -> Option<Pending> {
+    pub(super) fn begin_now(self: &Rc<Self>, place: Place, request: Request) -> Option<Pending> {
+        let server = request.server;
         let Some(handle) = self.leased(server) else {
             self.give_up(place, &Unanswered::LeaseLost { server });
             return None;
         };
-        let ticket = Ticket::leased(self, place, Request::new(server, []));
+        let head = request.bytes.clone();
+        let ticket = Ticket::leased(self, place, request);
         let write = |out: &mut Vec<u8>| out.extend_from_slice(&head);
-        if handle.push(ticket, 1, Instant::now(), write).is_err() {
-            return Some(Pending::Begin { place, server, head });
+        if let Err(full) = handle.push(ticket, 1, Instant::now(), write) {
+            return full.0.into_request().map(|request| Pending::Begin { place, request });
         }
         handle.grow(false, |_| ());
         self.lease_has_one_more();
@@ -286,11 +299,12 @@ async fn run<S: Service>(client: Rc<Client<S>>, server: usize) {
             return client.wake();
         }
     };
-    let (protocol, _) = fabric.service().known(leased.connection());
+    let (protocol, known) = fabric.service().known(leased.connection());
     let deliverer = Deliverer::new(&fabric, server, Some(&client));
     let (limits, scratch) = (fabric.settings().lane, fabric.scratch());
     let (handle, driver) = lane::start(leased, protocol, limits, scratch, deliverer);
-    *client.lease.borrow_mut() = Lease::Held { server, handle: handle.clone(), in_flight: 0 };
+    let held = Lease::Held { server, handle: handle.clone(), known, in_flight: 0 };
+    *client.lease.borrow_mut() = held;
     client.wake();
     let ended = driver.await;
     let is_held = client.leased(server).is_some_and(|held| held.is(&handle));

@@ -32,7 +32,7 @@ enum Hears {
     /// That is seen by its first line.
     Line(Sift),
     /// Nothing: this is asked in its place.
-    Again(Box<Request>),
+    Again(Box<Again>),
 }
 
 impl<S: Service> Ticket<S> {
@@ -65,7 +65,7 @@ impl<S: Service> Ticket<S> {
             Hears::Line(sift) => {
                 let Some(seen) = sift.see(bytes, is_last) else { return };
                 self.hears = match self.judge(seen.line()) {
-                    Some(again) => Hears::Again(Box::new(again.request)),
+                    Some(again) => Hears::Again(Box::new(again)),
                     None => {
                         self.client.fill(self.place, &seen.reply, is_last);
                         Hears::All
@@ -88,8 +88,12 @@ impl<S: Service> Ticket<S> {
     #[inline]
     fn answered(&mut self) {
         self.is_off();
-        if let Hears::Again(request) = std::mem::replace(&mut self.hears, Hears::All) {
-            self.client.ask_instead(self.place, *request);
+        match std::mem::replace(&mut self.hears, Hears::All) {
+            Hears::Again(again) => {
+                let sent = (self.request.server, self.is_leased);
+                self.client.ask_instead(self.place, *again, sent);
+            }
+            Hears::All | Hears::Line(_) => self.client.overtakes(self.place, self.request.about),
         }
     }
 
@@ -109,9 +113,9 @@ impl<S: Service> Ticket<S> {
             return self.answered();
         }
         self.is_off();
-        let server = self.request.server;
+        let of = (self.request.server, self.request.about);
         let asked = (!self.is_leased).then_some(self.request);
-        self.client.orphaned(self.place, fate, asked, server);
+        self.client.orphaned(self.place, fate, asked, of);
     }
 }
 

@@ -72,9 +72,11 @@ fn what_comes_later_waits_while_something_is_sent_on() {
     let stand = Stand::start(1, settings());
     let key = key_of(0, "k");
     let mut client = behind_a_server_that_hangs(&stand, &key);
+    // The first is to be sent on, once it is known that those behind it had no effect either.
     stand.servers[0].passes.store(1, Ordering::Relaxed);
-    assert_eq!(client.hear().unwrap(), "+ok");
-    ask_one_more(&stand, &key, &mut client);
+    stand.wait_until(|| stand.servers[0].answered.load(Ordering::Relaxed) == 1);
+    client.send(format!("ADD {key} 4;\n"));
+    assert_eq!(stand.servers[1].value(&key), None);
     stand.servers[0].hang(false);
     (0..5).for_each(|_| assert_eq!(client.hear().unwrap(), "+ok"));
     let value = stand.servers[1].value(&key).unwrap();
@@ -180,4 +182,32 @@ fn who_is_called_to_a_lane_and_has_to_wait_for_something_else_keeps_nobody_waiti
     for expected in ["-none", "+ok", "-none"] {
         assert_eq!(client.hear().unwrap(), expected);
     }
+}
+
+#[test]
+fn what_was_overtaken_while_its_key_was_away_is_not_asked_again() {
+    let stand = Stand::start(1, settings());
+    let (here, there) = (&stand.servers[0], &stand.servers[1]);
+    let (key, other) = (key_of(0, "k"), key_of(0, "other"));
+    here.hand_over(&key, there, 1);
+    here.hang(true);
+    let mut client = stand.client();
+    client.send(format!("ADD {key} 0;\nADD {other} x\nADD {key} 1;\nADD {key} 2;\n"));
+    stand.wait_until(|| here.read.load(Ordering::Relaxed) == 1);
+    stand.wait_for_in_flight(4);
+    // The first is sent away, the others are not.
+    there.hand_over(&key, here, 0);
+    here.hang(false);
+    for expected in ["-not sent: overtaken", "+ok", "+ok", "+ok"] {
+        assert_eq!(client.hear().unwrap(), expected);
+    }
+    assert_eq!(here.value(&key).as_deref(), Some(&b"1;2;"[..]));
+    assert_eq!(there.value(&key), None);
+    // What was sent behind it about something else is no reason.
+    there.send_away(&key, 0);
+    let away = key_of(0, "away");
+    here.hand_over(&away, there, 1);
+    client.send(format!("ADD {away} 0;\nADD {other} y\nADD {away} 1;\n"));
+    (0..3).for_each(|_| assert_eq!(client.hear().unwrap(), "+ok"));
+    assert_eq!(there.value(&away).as_deref(), Some(&b"0;1;"[..]));
 }

@@ -124,6 +124,11 @@ impl Toy {
     }
 }
 
+/// A number that keys share now and then.
+fn number_of(key: &[u8]) -> u32 {
+    key.iter().map(|byte| u32::from(*byte)).sum()
+}
+
 /// Which of `count` servers a key is on.
 pub fn server_of(key: &[u8], count: usize) -> usize {
     key.iter().map(|byte| usize::from(*byte)).sum::<usize>() % count
@@ -164,7 +169,7 @@ impl Service for Toy {
         let bytes = [b"LET\n", bytes].concat();
         let again = Request { server, replies: 2, unheard: 1, ..request.clone() };
         let request = Request { bytes: bytes.into(), ..again };
-        Some(Again { request, alone: self.heals_alone.get() })
+        Some(Again { alone: self.heals_alone.get(), ..Again::at_once(request) })
     }
 
     fn placement(&self) -> u64 {
@@ -177,6 +182,7 @@ impl Service for Toy {
             Unanswered::NotSent { .. } | Unanswered::Late { may_have_run: false, .. } => {
                 "-not sent"
             }
+            Unanswered::Overtaken { .. } => "-not sent: overtaken",
             Unanswered::MayHaveRun { .. } => "-may have run",
             Unanswered::Late { may_have_run: true, .. } => "-may have run: late",
             Unanswered::Cancelled => "-cancelled",
@@ -214,7 +220,8 @@ impl Dialogue<Toy> for Lines {
             }
             [b"ADD", key, _] => {
                 let request = Request::new(toy.server_of(key), &bytes[..len]);
-                client.ask(Request { judged: true, ..request });
+                let about = Some(number_of(key));
+                client.ask(Request { judged: true, about, ..request });
             }
             [b"HOLD", key] => client.hold(toy.server_of(key), b"+held\n".to_vec()),
             [b"FREE"] => client.free(b"+free\n".to_vec()),
@@ -256,7 +263,7 @@ impl Lines {
         let toy = self.0.service();
         let server = toy.server_of(key);
         if size > LARGE {
-            client.stream(server, &bytes[..head], size as u64);
+            client.stream(Request::new(server, &bytes[..head]), size as u64);
             return head;
         }
         let Some(bytes) = bytes.get(..head + size) else { return 0 };
