@@ -2,6 +2,7 @@
 
 mod again;
 mod aof;
+mod cluster;
 mod ejection;
 mod faults;
 mod hostile;

@@ -1,5 +1,7 @@
 //! A real Redis server, and a client that hears each reply as it came.
 
+mod cluster;
+
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -8,6 +10,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use wire::resp::{Piece, Replies, put_command};
+
+pub use cluster::RedisCluster;
 
 use crate::places;
 use crate::process::Process;

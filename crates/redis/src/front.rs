@@ -9,12 +9,13 @@ use flow::service::Fabric;
 use wire::resp::Limits;
 
 use crate::commands::Kind;
+use crate::fleet::View;
 use crate::health::Health;
 use crate::hub::Hub;
 use crate::metrics::Metrics;
 use crate::named::Named;
-use crate::placement::{Distribution, Hash, Member, Ring, tagged};
-use crate::server::Servers;
+use crate::placement::{Distribution, Hash, Member, Ring, slot, tagged};
+use crate::servers::Servers;
 use crate::settings::Settings;
 use crate::users::Users;
 
@@ -41,7 +42,8 @@ impl InForce {
         Self {
             users: Users::new(&settings.user),
             commands: Named::new(&settings.command),
-            databases: settings.databases,
+            // A Cluster has but one.
+            databases: if settings.is_cluster() { 1 } else { settings.databases },
             database: settings.database,
             limits: Limits { bulk: settings.max_value.bytes(), ..Limits::default() },
             subscriptions: settings.max_subscriptions,
@@ -63,7 +65,7 @@ pub struct Placing {
 }
 
 impl Placing {
-    /// As the settings have it; `None` where no server has any weight.
+    /// As the settings have it; `None` where no server has any weight, and of a Cluster.
     pub fn new(settings: &Settings) -> Option<Self> {
         let members = settings.backend.iter().map(|of| (of.name.clone(), of.weight)).collect();
         let live = vec![true; settings.backend.len()];
@@ -93,6 +95,22 @@ fn ring(distribution: Distribution, members: &Arc<[(String, u32)]>, live: &[bool
     Ring::new(distribution, &members, &|of| live.get(of).copied().unwrap_or_default())
 }
 
+/// Where a key belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Home {
+    /// The server's number.
+    pub server: usize,
+    /// Its slot, in a Cluster: a command has keys of one slot only.
+    pub slot: Option<u16>,
+}
+
+impl Home {
+    /// Of what has no key.
+    pub fn at(server: usize) -> Self {
+        Self { server, slot: None }
+    }
+}
+
 /// What the clients of one worker share.
 #[derive(Debug)]
 pub struct Front {
@@ -108,9 +126,12 @@ pub struct Front {
     pub worker: usize,
     /// How the servers are.
     health: Arc<Health>,
-    placing: RefCell<Placing>,
+    /// Of a ring.
+    placing: Option<RefCell<Placing>>,
     /// The last change of who has keys that `placing` heeds.
     heeded: Cell<u64>,
+    /// The servers as the hub has heeded them.
+    seen: RefCell<Arc<View>>,
 }
 
 impl Front {
@@ -122,12 +143,13 @@ impl Front {
         metrics: Metrics,
         worker: usize,
         health: Arc<Health>,
-        placing: Placing,
+        placing: Option<Placing>,
     ) -> Self {
         // A worker that starts late has not heard of what was ejected before.
         let heeded = Cell::new(u64::MAX);
-        let placing = RefCell::new(placing);
-        Self { fabric, hub, in_force, metrics, worker, health, placing, heeded }
+        let placing = placing.map(RefCell::new);
+        let seen = RefCell::new(fabric.service().view());
+        Self { fabric, hub, in_force, metrics, worker, health, placing, heeded, seen }
     }
 
     /// Heeds what has changed of who has keys: between two commands, so that all keys of one are
@@ -137,47 +159,99 @@ impl Front {
         let changes = self.health.changes();
         if changes != self.heeded.get() {
             self.heeded.set(changes);
-            self.placing.borrow_mut().set_live(self.health.live());
-            let is_at = |kind: Kind, name: &[u8], server: usize| {
-                self.is_everywhere(kind, name) || self.server_of(name) == server
-            };
-            self.hub.is_placed_anew(is_at);
+            if let Some(placing) = &self.placing {
+                placing.borrow_mut().set_live(self.health.live());
+                self.hub.is_placed_anew(|kind, name, server| {
+                    self.is_everywhere(kind, name) || self.home(name).server == server
+                });
+            }
         }
+        let servers = self.fabric.service();
+        servers.look();
+        if servers.version() != self.seen.borrow().version {
+            self.are_others(servers.view());
+        }
+        Servers::heed_left(&self.fabric);
+    }
+
+    /// Heeds that the servers are others now.
+    fn are_others(&self, now: Arc<View>) {
+        let before = self.seen.replace(Arc::clone(&now));
+        self.fabric.close_outdated();
+        self.hub.are_others(&now);
+        if !self.is_cluster() {
+            return;
+        }
+        let has_same_holders = before.holders == now.holders;
+        self.hub.is_placed_anew(|kind, name, server| match kind {
+            // All nodes hear what is published at any.
+            _ if name.starts_with(KEYSPACE) => has_same_holders,
+            Kind::Channel | Kind::Pattern => now.is_there(server),
+            Kind::Shard => self.home(name).server == server,
+        });
     }
 
     /// The servers where a subscription is kept: all that may publish what it is for.
     pub fn servers_of(&self, kind: Kind, name: &[u8]) -> Vec<usize> {
-        if self.is_everywhere(kind, name) {
-            return (0..self.servers()).collect();
+        let is_one_enough = self.is_cluster() && !name.starts_with(KEYSPACE);
+        if !is_one_enough && self.is_everywhere(kind, name) {
+            return self.holders();
         }
-        vec![self.server_of(name)]
+        vec![self.home(name).server]
     }
 
     /// What a pattern matches may be anywhere; so is what servers say of their keys.
     fn is_everywhere(&self, kind: Kind, name: &[u8]) -> bool {
-        let is_random = self.placing.borrow().distribution == Distribution::Random;
-        kind == Kind::Pattern || name.starts_with(b"__key") || is_random
+        let random = |of: &RefCell<Placing>| of.borrow().distribution == Distribution::Random;
+        let is_random = self.placing.as_ref().is_some_and(random);
+        kind == Kind::Pattern || name.starts_with(KEYSPACE) || is_random
     }
 
-    /// The server that a key belongs to.
+    /// Whether keys are where a Cluster has them.
     #[inline]
-    pub fn server_of(&self, key: &[u8]) -> usize {
-        if self.fabric.service().len() == 1 {
-            return 0;
+    pub fn is_cluster(&self) -> bool {
+        self.placing.is_none()
+    }
+
+    /// Where a key belongs.
+    #[inline]
+    pub fn home(&self, key: &[u8]) -> Home {
+        let servers = self.fabric.service();
+        match &self.placing {
+            None => {
+                let slot = slot(key);
+                Home { server: servers.holder(slot), slot: Some(slot) }
+            }
+            Some(_) if servers.len() == 1 => Home::at(0),
+            Some(placing) => Home::at(placing.borrow().server_of(key)),
         }
-        self.placing.borrow().server_of(key)
     }
 
     /// A server for what any can answer: for each worker another one, of those that have keys.
     pub fn any_server(&self) -> usize {
-        let placing = self.placing.borrow();
-        let own = self.worker % self.servers();
-        let all = (own..self.servers()).chain(0..own);
-        all.into_iter().find(|of| placing.live.get(*of) == Some(&true)).unwrap_or(own)
+        let holders = self.holders();
+        let own = self.worker % holders.len().max(1);
+        let all = holders.iter().skip(own).chain(holders.iter().take(own)).copied();
+        let placing = self.placing.as_ref().map(RefCell::borrow);
+        let is_live = |of: &usize| {
+            placing.as_ref().is_none_or(|placing| placing.live.get(*of) == Some(&true))
+        };
+        all.clone().find(is_live).or_else(|| all.clone().next()).unwrap_or(0)
     }
 
-    /// How many servers there are.
-    pub fn servers(&self) -> usize {
-        self.fabric.service().len()
+    /// Those that have keys.
+    pub fn holders(&self) -> Vec<usize> {
+        self.fabric.service().holders()
+    }
+
+    /// The only server, where there is but one.
+    pub fn only(&self) -> Option<usize> {
+        match *self.fabric.service().view().holders {
+            [only] => Some(only),
+            _ => None,
+        }
     }
 }
+
+/// What the names of channels begin with by which servers tell of their keys.
+const KEYSPACE: &[u8] = b"__key";

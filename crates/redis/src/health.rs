@@ -29,11 +29,13 @@ pub struct Health {
     /// When the next one comes back, in milliseconds since `begun`.
     next: AtomicU64,
     begun: Instant,
-    counts: Vec<Counts>,
+    pool: String,
+    registry: Registry,
 }
 
 #[derive(Debug)]
 struct Known {
+    counts: Vec<Counts>,
     ejections: Ejections,
     /// What was wrong with each last, until it was reached again.
     wrong: Vec<Option<String>>,
@@ -45,6 +47,31 @@ struct Counts {
     failures: Counter,
     ejections: Counter,
     ejected: Gauge,
+}
+
+impl Counts {
+    fn new(pool: &str, name: &str, registry: &Registry) -> Self {
+        let labels = [("pool", pool), ("server", name)];
+        Self {
+            name: name.to_owned(),
+            failures: registry.counter(
+                "weir_redis_server_failures_total",
+                "Connections to a Redis server that could not be opened, and those that it ended \
+                 while commands waited on them.",
+                &labels,
+            ),
+            ejections: registry.counter(
+                "weir_redis_server_ejections_total",
+                "How often a Redis server was ejected.",
+                &labels,
+            ),
+            ejected: registry.gauge(
+                "weir_redis_server_ejected",
+                "Whether a Redis server is ejected now: others have its keys.",
+                &labels,
+            ),
+        }
+    }
 }
 
 /// How a server is.
@@ -59,50 +86,43 @@ pub struct State {
 impl Health {
     /// Servers with these names, in a pool of that name.
     pub fn new(pool: &str, names: &[&str], rule: Option<Rule>, registry: &Registry) -> Self {
-        let counts = |name: &&str| {
-            let labels = [("pool", pool), ("server", *name)];
-            Counts {
-                name: (*name).to_owned(),
-                failures: registry.counter(
-                    "weir_redis_server_failures_total",
-                    "Connections to a Redis server that could not be opened, and those that it \
-                     ended while commands waited on them.",
-                    &labels,
-                ),
-                ejections: registry.counter(
-                    "weir_redis_server_ejections_total",
-                    "How often a Redis server was ejected.",
-                    &labels,
-                ),
-                ejected: registry.gauge(
-                    "weir_redis_server_ejected",
-                    "Whether a Redis server is ejected now: others have its keys.",
-                    &labels,
-                ),
-            }
-        };
+        let counts = names.iter().map(|name| Counts::new(pool, name, registry)).collect();
         let ejections = Ejections::new(names.len(), rule);
         Self {
-            known: Mutex::new(Known { ejections, wrong: vec![None; names.len()] }),
+            known: Mutex::new(Known { counts, ejections, wrong: vec![None; names.len()] }),
             changes: AtomicU64::new(0),
             next: AtomicU64::new(NEVER),
             begun: Instant::now(),
-            counts: names.iter().map(counts).collect(),
+            pool: pool.to_owned(),
+            registry: registry.clone(),
         }
+    }
+
+    /// Another server has this number from now on.
+    pub fn is_new(&self, server: usize, name: &str) {
+        let known = &mut *self.lock();
+        let counts = Counts::new(&self.pool, name, &self.registry);
+        match known.counts.get_mut(server) {
+            Some(former) => *former = counts,
+            None => known.counts.push(counts),
+        }
+        known.wrong.resize(known.counts.len(), None);
+        known.wrong[server] = None;
+        known.ejections.are(known.counts.len());
     }
 
     /// A server has failed a worker, in these words.
     pub fn failed(&self, server: usize, worker: usize, words: &str) {
-        let Some(counts) = self.counts.get(server) else { return };
+        let known = &mut *self.lock();
+        let Some(counts) = known.counts.get(server) else { return };
         counts.failures.inc();
-        let mut known = self.lock();
         if let Some(wrong) = known.wrong.get_mut(server) {
             *wrong = Some(words.chars().take(WORDS_MAX).collect());
         }
         if known.ejections.failed(server, worker, Instant::now()) {
             counts.ejections.inc();
             tracing::warn!(server = counts.name, words, "a Redis server is ejected");
-            self.changed(&known.ejections);
+            self.changed(known);
         }
     }
 
@@ -119,7 +139,7 @@ impl Health {
     pub fn set_rule(&self, rule: Option<Rule>) {
         let mut known = self.lock();
         if known.ejections.set_rule(rule) {
-            self.changed(&known.ejections);
+            self.changed(&known);
         }
     }
 
@@ -130,7 +150,7 @@ impl Health {
         if next != NEVER && self.millis() >= next {
             let mut known = self.lock();
             if known.ejections.look(Instant::now()) {
-                self.changed(&known.ejections);
+                self.changed(&known);
             }
         }
         self.changes.load(Ordering::Acquire)
@@ -139,7 +159,7 @@ impl Health {
     /// Which servers have keys.
     pub fn live(&self) -> Vec<bool> {
         let known = self.lock();
-        (0..self.counts.len()).map(|server| known.ejections.is_in(server)).collect()
+        (0..known.counts.len()).map(|server| known.ejections.is_in(server)).collect()
     }
 
     /// How a server is.
@@ -153,8 +173,9 @@ impl Health {
         }
     }
 
-    fn changed(&self, ejections: &Ejections) {
-        for (server, counts) in self.counts.iter().enumerate() {
+    fn changed(&self, known: &Known) {
+        let ejections = &known.ejections;
+        for (server, counts) in known.counts.iter().enumerate() {
             let was_ejected = counts.ejected.get() > 0;
             counts.ejected.set(i64::from(!ejections.is_in(server)));
             if was_ejected && ejections.is_in(server) {

@@ -13,15 +13,18 @@ mod member;
 mod topics;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use flow::service::Apart;
 
 use crate::commands::Kind;
-use crate::server::Servers;
+use crate::fleet::{Fleet, View};
+use crate::server::Server;
+use crate::servers::Servers;
 use link::Link;
 pub use member::Member;
 
@@ -64,22 +67,61 @@ pub struct Limits {
 
 /// The subscriptions of a worker's clients.
 pub struct Hub {
-    links: Vec<Rc<Link>>,
+    fleet: Arc<Fleet>,
+    limits: Cell<Limits>,
+    /// By the servers' numbers, each with the server that has it.
+    links: RefCell<HashMap<usize, (u64, Rc<Link>)>>,
     /// How often channels went to other servers.
     moves: Cell<u64>,
 }
 
 impl Hub {
     /// A hub for these servers, of which none is connected to yet.
-    pub fn new(servers: &Servers, limits: Limits) -> Rc<Self> {
-        let link = |server| Rc::new(Link::new(server, limits));
-        let links = servers.servers().iter().cloned().map(link).collect();
-        Rc::new(Self { links, moves: Cell::new(0) })
+    pub fn new(fleet: Arc<Fleet>, limits: Limits) -> Rc<Self> {
+        let (limits, links) = (Cell::new(limits), RefCell::default());
+        Rc::new(Self { fleet, limits, links, moves: Cell::new(0) })
     }
 
     /// Has other limits hold from now on.
     pub fn set_limits(&self, limits: Limits) {
-        self.links.iter().for_each(|link| link.set_limits(limits));
+        self.limits.set(limits);
+        self.links.borrow().values().for_each(|(_, link)| link.set_limits(limits));
+    }
+
+    /// The way to a server.
+    fn link(&self, number: usize) -> Option<Rc<Link>> {
+        let view = self.fleet.view();
+        let incarnation = view.incarnation(number)?;
+        let mut links = self.links.borrow_mut();
+        if let Some((of, link)) = links.get(&number)
+            && *of == incarnation
+        {
+            return Some(Rc::clone(link));
+        }
+        let server = Server::clone(view.server(number)?);
+        let link = Rc::new(Link::new(server, self.limits.get()));
+        links.insert(number, (incarnation, Rc::clone(&link)));
+        Some(link)
+    }
+
+    fn links(&self) -> Vec<(usize, Rc<Link>)> {
+        let links = self.links.borrow();
+        links.iter().map(|(number, (_, link))| (*number, Rc::clone(link))).collect()
+    }
+
+    /// The servers are others now: whoever is subscribed at one that is not what it was is closed.
+    pub fn are_others(&self, view: &View) {
+        let is_as_it_was = |number: usize, incarnation: u64| {
+            view.incarnation(number) == Some(incarnation) && view.is_there(number)
+        };
+        let mut links = self.links.borrow_mut();
+        let gone = links.extract_if(|number, (of, _)| !is_as_it_was(*number, *of));
+        let gone: Vec<Rc<Link>> = gone.map(|(_, (_, link))| link).collect();
+        drop(links);
+        if !gone.is_empty() {
+            self.moves.set(self.moves.get() + 1);
+        }
+        gone.iter().for_each(|link| link.close_where(|_, _| true));
     }
 
     /// How often channels went to other servers. Places are good as long as this is the same.
@@ -113,10 +155,10 @@ impl Hub {
             if !told.insert(Rc::clone(&name)) {
                 continue;
             }
-            for link in servers.iter().filter_map(|server| self.links.get(*server)) {
+            for link in servers.iter().filter_map(|server| self.link(*server)) {
                 let (told, name) = (Rc::clone(&joining), Rc::clone(&name));
                 let epoch = link.join(kind, &name, move |done| told.is_told(done));
-                joining.steps.borrow_mut().push(Step { link: Rc::clone(link), name, epoch });
+                joining.steps.borrow_mut().push(Step { link, name, epoch });
             }
         }
     }
@@ -125,22 +167,21 @@ impl Hub {
     pub fn leave(
         self: &Rc<Self>,
         kind: Kind,
-        places: Places,
+        names: Vec<Name>,
         member: &Rc<Member>,
         apart: Apart<Servers>,
     ) {
-        let mut links: Vec<usize> =
-            places.iter().flat_map(|(_, servers)| servers.clone()).collect();
-        links.sort_unstable();
-        links.dedup();
+        let links: Vec<_> = self.links().into_iter().map(|(_, link)| link).collect();
+        let has_some = |link: &Rc<Link>| names.iter().any(|name| link.has(kind, name, member));
+        let links: Vec<_> = links.into_iter().filter(has_some).collect();
         let leaving = Rc::new(Leaving {
-            hub: Rc::clone(self),
+            links: links.clone(),
             kind,
-            places,
+            names,
             member: Rc::clone(member),
             apart: RefCell::new(Some(apart)),
         });
-        for link in links.iter().filter_map(|server| self.links.get(*server)) {
+        for link in links {
             let leaving = Rc::clone(&leaving);
             // What keeps the rest from ending is dropped when the last server has answered.
             link.ping(move |_| drop(leaving));
@@ -150,14 +191,14 @@ impl Hub {
     /// A client is subscribed to nothing any more.
     pub fn remove(&self, member: &Member) {
         member.leaves();
-        self.links.iter().for_each(|link| link.remove_all(member));
+        self.links().iter().for_each(|(_, link)| link.remove_all(member));
     }
 
     /// Channels may be with other servers now: whoever is subscribed to one where it is not any
     /// more is closed.
     pub fn is_placed_anew(&self, is_at: impl Fn(Kind, &[u8], usize) -> bool) {
         self.moves.set(self.moves.get() + 1);
-        for (server, link) in self.links.iter().enumerate() {
+        for (server, link) in self.links() {
             link.close_where(|kind, name| !is_at(kind, name, server));
         }
     }
@@ -200,6 +241,10 @@ impl Drop for Joining {
         let Some(apart) = self.apart.take() else { return };
         let lost = steps.iter().find(|step| step.link.epoch() != step.epoch);
         let failed = self.failed.take().or_else(|| Some(lost?.link.lost_words()));
+        if failed.is_some() {
+            // A node of a Cluster may have refused what is with another one now.
+            self.hub.fleet.call();
+        }
         let joins = failed.is_none() && !self.member.has_left();
         match failed {
             Some(words) => apart.answer(&member::refusal(&words)),
@@ -218,9 +263,9 @@ impl Drop for Joining {
 
 /// A command that ends subscriptions, until nothing is on its way that was published before.
 struct Leaving {
-    hub: Rc<Hub>,
+    links: Vec<Rc<Link>>,
     kind: Kind,
-    places: Places,
+    names: Vec<Name>,
     member: Rc<Member>,
     apart: RefCell<Option<Apart<Servers>>>,
 }
@@ -228,20 +273,17 @@ struct Leaving {
 /// The last server has answered.
 impl Drop for Leaving {
     fn drop(&mut self) {
-        for (name, servers) in &self.places {
-            for link in servers.iter().filter_map(|server| self.hub.links.get(*server)) {
-                link.remove(self.kind, name, &self.member);
-            }
+        for link in &self.links {
+            self.names.iter().for_each(|name| link.remove(self.kind, name, &self.member));
         }
-        let names: Vec<Name> = self.places.iter().map(|(name, _)| Rc::clone(name)).collect();
         if let Some(apart) = self.apart.take() {
-            apart.answer(&self.member.left(self.kind, &names));
+            apart.answer(&self.member.left(self.kind, &self.names));
         }
     }
 }
 
 impl fmt::Debug for Hub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hub").field("links", &self.links.len()).finish()
+        f.debug_struct("Hub").field("links", &self.links.borrow().len()).finish()
     }
 }

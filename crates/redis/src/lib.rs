@@ -17,6 +17,9 @@
 //   replica: the append-only files that are kept for servers
 //   front: what the clients of one worker share
 //   hub: who is subscribed to what
+//   servers: the servers as a worker asks for them
+//   fleet: the servers of a pool as they are now
+//   topology: where servers are that others know of
 //   server: how a server is reached, logged in to and shared again
 //   users: who may log in
 //   metrics: what is counted
@@ -29,6 +32,7 @@
 //   placement: which server a key belongs to
 
 pub mod commands;
+pub mod fleet;
 pub mod front;
 pub mod gateway;
 pub mod health;
@@ -41,9 +45,11 @@ pub mod pool;
 pub mod replica;
 pub mod scripts;
 pub mod server;
+pub mod servers;
 pub mod session;
 pub mod settings;
 pub mod status;
+pub mod topology;
 pub mod users;
 
 pub use gateway::Gateway;

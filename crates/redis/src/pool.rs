@@ -12,12 +12,14 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use watch::metrics::Registry;
 
+use crate::fleet::{self, Fleet};
 use crate::front::{Front, InForce, Placing};
 use crate::health::Health;
 use crate::hub::{self, Hub};
 use crate::metrics::Metrics;
 use crate::scripts::Scripts;
-use crate::server::{Server, Servers};
+use crate::server::Server;
+use crate::servers::Servers;
 use crate::settings::{EjectSettings, Settings};
 use crate::status;
 
@@ -51,8 +53,9 @@ pub struct Pool {
     pub counts: Counts,
     settings: ArcSwap<Settings>,
     in_force: Arc<ArcSwap<InForce>>,
-    servers: Vec<Server>,
-    placing: Placing,
+    fleet: Arc<Fleet>,
+    /// Of a ring.
+    placing: Option<Placing>,
     health: Arc<Health>,
     scripts: Arc<Scripts>,
     calls: Calls<Call>,
@@ -69,18 +72,27 @@ impl Pool {
             settings.backend.iter().map(Server::new).collect();
         let servers = servers.map_err(wrong)?;
         let placing = Placing::new(&settings);
-        let placing =
-            placing.ok_or_else(|| wrong("the weights leave no server any key".to_owned()))?;
+        if placing.is_none() && !settings.is_cluster() {
+            return Err(wrong("the weights leave no server any key".to_owned()));
+        }
         let names: Vec<&str> = settings.backend.iter().map(|of| of.name.as_str()).collect();
         let rule = settings.eject.as_ref().map(EjectSettings::rule);
+        let health = Arc::new(Health::new(name, &names, rule, registry));
+        let fleet = match settings.is_cluster() {
+            true => {
+                let allows_cleartext = settings.allow_cleartext;
+                Fleet::of_cluster(servers, Arc::clone(&health), allows_cleartext)
+            }
+            false => Fleet::of_ring(servers, Arc::clone(&health)),
+        };
         Ok(Self {
             name: name.to_owned(),
             metrics: Metrics::new(name, registry),
             counts: counts(name, registry),
-            health: Arc::new(Health::new(name, &names, rule, registry)),
+            health,
             in_force: Arc::new(ArcSwap::from_pointee(InForce::new(&settings))),
             settings: ArcSwap::from_pointee(settings),
-            servers,
+            fleet,
             placing,
             scripts: Arc::default(),
             calls: Calls::default(),
@@ -104,6 +116,9 @@ impl Pool {
             }
         });
         tokio::task::spawn_local(look_after(Rc::downgrade(&front)));
+        if worker.index == 0 && front.is_cluster() {
+            tokio::task::spawn_local(fleet::keep(Arc::clone(&self.fleet)));
+        }
         (front, attending)
     }
 
@@ -113,10 +128,10 @@ impl Pool {
     }
 
     fn front(&self, worker: &flow::Worker) -> Front {
-        let (health, scripts) = (Arc::clone(&self.health), Arc::clone(&self.scripts));
-        let servers = Servers::new(self.servers.clone(), health, worker.index, scripts);
-        let (running, hub) =
-            (fabric(&self.settings()), Hub::new(&servers, heard(&self.settings())));
+        let (fleet, scripts) = (Arc::clone(&self.fleet), Arc::clone(&self.scripts));
+        let hub = Hub::new(Arc::clone(&fleet), heard(&self.settings()));
+        let servers = Servers::new(fleet, worker.index, scripts);
+        let running = fabric(&self.settings());
         let scratch = worker.connections.scratch().clone();
         Front::new(
             Fabric::new(servers, running, scratch, self.counts.clone()),
@@ -154,19 +169,20 @@ impl Pool {
 
     /// Its servers, as they are.
     pub fn backends(&self) -> Vec<status::Backend> {
-        let settings = self.settings();
-        let backend = |(server, of): (usize, &crate::settings::BackendSettings)| {
-            let state = self.health.state(server);
+        let (settings, view) = (self.settings(), self.fleet.view());
+        let backend = |(number, node): (usize, &fleet::Node)| {
+            let state = self.health.state(number);
             status::Backend {
                 pool: self.name.clone(),
-                name: of.name.clone(),
-                url: of.url.clone(),
-                weight: of.weight,
+                name: node.server.name.to_string(),
+                url: node.server.url(),
+                weight: settings.backend.get(number).map_or(1, |of| of.weight),
                 ejected_seconds: state.ejected.map(|of| of.as_secs_f64()),
                 wrong: state.wrong,
             }
         };
-        settings.backend.iter().enumerate().map(backend).collect()
+        let there = view.nodes.iter().enumerate().filter(|(number, _)| view.is_there(*number));
+        there.map(backend).collect()
     }
 }
 

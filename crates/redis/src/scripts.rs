@@ -133,6 +133,14 @@ enum Concern {
     Flushes,
 }
 
+/// Whether a command, as it is sent, could concern scripts: seen by the beginning of its name.
+#[inline]
+pub fn may_concern(bytes: &[u8]) -> bool {
+    let name = bytes.splitn(3, |byte| *byte == b'\n').nth(2).unwrap_or_default();
+    let is = |word: &[u8]| name.get(..4).is_some_and(|name| name.eq_ignore_ascii_case(word));
+    is(b"EVAL") || is(b"SCRI")
+}
+
 fn concern(command: &Command<'_>) -> Option<Concern> {
     let is = |at: usize, word: &[u8]| {
         command.get(at).is_some_and(|given| given.eq_ignore_ascii_case(word))
@@ -197,6 +205,22 @@ impl Seen {
             Concern::Flushes => {
                 self.scripts.forget_all();
                 None
+            }
+        }
+    }
+
+    /// Whether a client could have had a server answer a command with any words.
+    pub fn may_have_said(&self, command: &Command<'_>) -> bool {
+        match concern(command) {
+            Some(Concern::Brings(at)) => command.get(at).is_none_or(may_say_anything),
+            Some(Concern::Names(_)) => {
+                let script = command.get(1).and_then(|sha| self.scripts.find(sha));
+                script.is_none_or(|script| may_say_anything(&script))
+            }
+            Some(Concern::Flushes) => false,
+            None => {
+                let name = command.name();
+                name.eq_ignore_ascii_case(b"FCALL") || name.eq_ignore_ascii_case(b"FCALL_RO")
             }
         }
     }

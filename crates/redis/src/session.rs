@@ -16,8 +16,9 @@ use flow::service::{Client, Dialogue, Request};
 use wire::resp::{Command, Commands, Cut, Limits, Version, put_error, put_simple};
 
 use crate::commands::{self, Do, Positions, Spec, Wrong};
-use crate::front::{Front, InForce};
-use crate::server::{Place, Servers};
+use crate::front::{Front, Home, InForce};
+use crate::server::Place;
+use crate::servers::Servers;
 use crate::users::Identity;
 use subscribe::Subscribed;
 use transaction::Transaction;
@@ -105,7 +106,7 @@ impl Session {
         let positions = match spec.keys_of(&command) {
             Ok(positions) => positions,
             // A single server has its own words for it.
-            Err(Wrong::Keys) if self.front.servers() == 1 => Positions::NONE,
+            Err(Wrong::Keys) if self.front.only().is_some() => Positions::NONE,
             Err(Wrong::Keys) => return Err("ERR weir: what its keys are is not clear".to_owned()),
             Err(Wrong::Arity(name)) => {
                 let name = name.to_ascii_lowercase();
@@ -136,7 +137,7 @@ impl Session {
             }
             Do::Block | Do::StreamRead | Do::StreamWrite => self.block(command, &positions, client),
             Do::Any => {
-                self.ask_one(self.front.any_server(), true, command, client);
+                self.ask_one(Home::at(self.front.any_server()), true, command, client);
                 Ok(())
             }
             Do::Split(how) => self.split(how, spec, command, &positions, client),
@@ -153,28 +154,41 @@ impl Session {
         }
     }
 
-    /// The server of all keys of a command.
-    fn server_of(
+    /// Where all keys of a command belong.
+    fn home_of(
         &self,
         command: &Command<'_>,
         positions: &Positions,
-    ) -> Result<Option<usize>, String> {
+    ) -> Result<Option<Home>, String> {
         let key = |at: usize| command.get(at).unwrap_or_default();
-        let mut servers = positions.iter().map(|at| self.front.server_of(key(at)));
-        let Some(first) = servers.next() else { return Ok(None) };
-        if servers.all(|server| server == first) {
+        let mut homes = positions.iter().map(|at| self.front.home(key(at)));
+        let Some(first) = homes.next() else { return Ok(None) };
+        if homes.all(|home| home == first) {
             return Ok(Some(first));
         }
-        Err("CROSSSLOT weir: its keys are on several servers".to_owned())
+        Err(match first.slot {
+            Some(_) => "CROSSSLOT Keys in request don't hash to the same slot".to_owned(),
+            None => "CROSSSLOT weir: its keys are on several servers".to_owned(),
+        })
     }
 
-    /// As [`server_of`](Self::server_of); without a key the only server, if there is but one.
-    fn only_server(&self, command: &Command<'_>, positions: &Positions) -> Result<usize, String> {
-        match self.server_of(command, positions)? {
-            Some(server) => Ok(server),
-            None if self.front.servers() == 1 => Ok(0),
-            None => Err("ERR weir: without a key it is not clear which server it is for".into()),
+    /// As [`home_of`](Self::home_of); without a key the only server, if there is but one.
+    fn only_home(&self, command: &Command<'_>, positions: &Positions) -> Result<Home, String> {
+        match (self.home_of(command, positions)?, self.front.only()) {
+            (Some(home), _) => Ok(home),
+            (None, Some(only)) => Ok(Home::at(only)),
+            // Without a key any node of a Cluster will do.
+            (None, None) if self.front.is_cluster() => Ok(Home::at(self.front.any_server())),
+            (None, None) => {
+                Err("ERR weir: without a key it is not clear which server it is for".into())
+            }
         }
+    }
+
+    /// A request for where a key belongs.
+    fn request(&self, home: Home, bytes: impl Into<Rc<[u8]>>) -> Request {
+        let request = Request::new(self.at(home.server), bytes);
+        Request { about: home.slot.map(u32::from), judged: home.slot.is_some(), ..request }
     }
 
     fn ride(
@@ -184,26 +198,27 @@ impl Session {
         positions: &Positions,
         client: &Asking,
     ) -> Taken {
-        let server = self.only_server(&command, positions)?;
-        self.ask_one(server, reads, command, client);
+        let home = self.only_home(&command, positions)?;
+        self.ask_one(home, reads, command, client);
         Ok(())
     }
 
-    fn ask_one(&self, server: usize, reads: bool, command: Command<'_>, client: &Asking) {
+    fn ask_one(&self, home: Home, reads: bool, command: Command<'_>, client: &Asking) {
         if !reads {
-            self.writes(server);
+            self.writes(home.server);
         }
-        let request = Request::new(self.at(server), command.bytes());
-        let judged = is_judged(&self.front, &command);
+        let request = self.request(home, command.bytes());
+        let judged = request.judged || is_judged(&self.front, &command);
         client.ask(Request { repeats: reads, judged, ..request });
         self.front.metrics.ridden.inc();
     }
 
     /// Waits for others on a connection of the client's own.
     fn block(&self, command: Command<'_>, positions: &Positions, client: &Asking) -> Taken {
-        let server = self.only_server(&command, positions)?;
-        self.writes(server);
-        let server = self.at(server);
+        let home = self.only_home(&command, positions)?;
+        self.writes(home.server);
+        let request = self.request(home, command.bytes());
+        let server = request.server;
         let watched = self.transaction.watched();
         if watched.is_some_and(|watched| watched != server) {
             return Err("ERR weir: a key of another server is watched".to_owned());
@@ -211,8 +226,9 @@ impl Session {
         if watched.is_none() {
             client.take(server);
         }
-        let request = Request::new(server, command.bytes());
-        client.ask(Request { own: true, waits: true, ..request });
+        // With keys that are watched the connection stays where these are.
+        let about = request.about.filter(|_| watched.is_none());
+        client.ask(Request { own: true, waits: true, about, ..request });
         if watched.is_none() {
             client.release();
         }

@@ -28,7 +28,7 @@ pub use command::{COMMAND_BYTES_MAX, CommandSettings};
 pub use eject::EjectSettings;
 pub use pool::{MAIN, PoolSettings};
 pub use user::UserSettings;
-pub use validate::SettingsError;
+pub use validate::{SettingsError, is_of_this_machine};
 
 use crate::placement::{Distribution, Hash};
 
@@ -58,7 +58,8 @@ pub struct Settings {
     /// Client connections at once, all workers and pools together. One more hears
     /// `-ERR max number of clients reached` and is closed.
     pub max_connections: usize,
-    /// Which server a key belongs to: `ketama`, `modula`, `random` or `jump`.
+    /// Which server a key belongs to: `ketama`, `modula`, `random`, `jump`, or `cluster` where the
+    /// servers are nodes of a Redis Cluster.
     pub distribution: Distribution,
     /// What a key's place is computed with; the names are twemproxy's.
     pub hash: Hash,
@@ -181,6 +182,11 @@ impl Settings {
     /// Whether clients are served: with `[redis.aof]` alone, none are.
     pub fn has_gateway(&self) -> bool {
         self.aof.is_none() || !self.backend.is_empty() || !self.pool.is_empty()
+    }
+
+    /// Whether the servers are nodes of a Redis Cluster.
+    pub fn is_cluster(&self) -> bool {
+        self.distribution == Distribution::Cluster
     }
 
     /// The two characters of `hash-tag`.

@@ -89,7 +89,7 @@ fn what_a_server_may_have_lost_is_not_counted() {
     server.start_again();
     wait::until("it is reached", wait::LONG, || client(&weir).line("GET a") == "$-1");
     let lost = "-ERR weir: a connection to s0 has ended since this client wrote there";
-    assert_eq!(ann.line("WAIT 0 10"), lost);
+    assert!(ann.line("WAIT 0 10").starts_with(lost));
     assert_eq!(ann.line("SET a 2"), "+OK");
     assert_eq!(ann.line("WAIT 0 10"), ":0");
 }

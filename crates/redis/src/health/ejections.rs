@@ -34,6 +34,11 @@ impl Ejections {
         Self { rule, servers: vec![One::default(); count] }
     }
 
+    /// There are so many servers now; those that are new are in.
+    pub fn are(&mut self, count: usize) {
+        self.servers.resize(count.max(self.servers.len()), One::default());
+    }
+
     /// Puts another rule in force; whether that changes who has keys.
     pub fn set_rule(&mut self, rule: Option<Rule>) -> bool {
         self.rule = rule;

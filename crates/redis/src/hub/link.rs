@@ -113,6 +113,11 @@ impl Link {
         }
     }
 
+    /// Whether a client is subscribed to this here.
+    pub(super) fn has(&self, kind: Kind, name: &Name, member: &Member) -> bool {
+        self.topics.borrow().has(kind, name, member.id())
+    }
+
     pub(super) fn remove_all(&self, member: &Member) {
         for kind in KINDS {
             member.names(kind).iter().for_each(|name| self.remove(kind, name, member));
@@ -253,6 +258,12 @@ impl Link {
         if *word == b"pong" {
             return self.is_done(None);
         }
+        // A node of a Cluster ends what belongs to a slot that another one has from now on.
+        if *word == b"sunsubscribe" && !self.is_awaited(word, name) {
+            let those = self.topics.borrow().those(|kind, of| kind == Kind::Shard && of == *name);
+            those.iter().for_each(|member| member.close());
+            return Ok(());
+        }
         let Some(kind) = kind_of(word) else {
             return self.is_done(Some((*word, *name)));
         };
@@ -269,6 +280,13 @@ impl Link {
         }
         three.iter().for_each(|member| member.hear(&reply));
         Ok(())
+    }
+
+    /// Whether the server is to confirm this next.
+    fn is_awaited(&self, word: &[u8], name: &[u8]) -> bool {
+        let asked = self.asked.borrow();
+        let confirms = asked.front().and_then(|asked| asked.confirms.as_ref());
+        confirms.is_some_and(|(asked, of)| asked.as_bytes() == word && &**of == name)
     }
 
     /// The server has answered what it was asked for first.

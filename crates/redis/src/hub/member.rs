@@ -9,7 +9,7 @@ use wire::resp::{Version, put_array, put_bulk, put_error, put_integer, put_null,
 
 use super::{Name, words};
 use crate::commands::Kind;
-use crate::server::Servers;
+use crate::servers::Servers;
 
 /// A client that is subscribed, or has been.
 #[derive(Debug)]

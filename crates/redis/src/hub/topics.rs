@@ -52,6 +52,12 @@ impl<M> Topics<M> {
         self.forget(kind, name)
     }
 
+    /// Whether a client is subscribed to this.
+    pub(super) fn has(&self, kind: Kind, name: &[u8], client: u64) -> bool {
+        let topic = self.0[kind as usize].get(name);
+        topic.is_some_and(|topic| topic.members.contains_key(&client))
+    }
+
     /// A client is subscribed to this no more. Whether the server is to forget it.
     pub(super) fn remove(&mut self, kind: Kind, name: &Name, client: u64) -> bool {
         let Some(topic) = self.0[kind as usize].get_mut(name) else { return false };

@@ -29,6 +29,9 @@ pub enum Distribution {
     /// others and those of the others stay; new servers belong at the end of the list. twemproxy
     /// does not have it.
     Jump,
+    /// By slots, as the Redis Cluster has them of which the servers are nodes. It is asked who its
+    /// nodes are: a few of them are enough, and all are logged in to as the first says.
+    Cluster,
 }
 
 impl Distribution {
@@ -39,6 +42,7 @@ impl Distribution {
             Self::Modula => "modula",
             Self::Random => "random",
             Self::Jump => "jump",
+            Self::Cluster => "cluster",
         }
     }
 }
@@ -78,7 +82,8 @@ enum Way {
 }
 
 impl Ring {
-    /// A ring of those members that live, by their places in `members`. `None` if nobody does.
+    /// A ring of those members that live, by their places in `members`. `None` if nobody does, and
+    /// of a Cluster, which has its own way.
     pub fn new(
         distribution: Distribution,
         members: &[Member<'_>],
@@ -98,6 +103,7 @@ impl Ring {
         let way = match distribution {
             Distribution::Modula => Way::Modulo(Shares::new(weights)?),
             Distribution::Random => Way::Draw(Shares::new(weights)?),
+            Distribution::Cluster => return None,
             Distribution::Ketama | Distribution::Jump => {
                 let entries = weights.map(|(member, weight)| Entry {
                     name: members[member].name,

@@ -102,3 +102,24 @@ fn scripts_take_no_more_memory_than_they_may() {
     let long = "x".repeat(SCRIPT_BYTES_MAX + 1);
     assert!(!is_concerned(&seen, &[b"EVAL", long.as_bytes(), b"0"]));
 }
+
+#[test]
+fn words_of_a_script_are_told_from_a_servers() {
+    let seen = Seen::new(Arc::default());
+    let may = |words: &[&[u8]]| {
+        let (bytes, mut commands) = (bytes(words), Commands::default());
+        commands.cut(&bytes, &Limits::default()).unwrap();
+        seen.may_have_said(&commands.command(&bytes))
+    };
+    assert!(!may(&[b"SET", b"k", b"err"]) && !may(&[b"EVAL", b"return 1", b"0"]));
+    assert!(may(&[b"eval", b"return redis.error_reply(ARGV[1])", b"0", b"MOVED 1 a:1"]));
+    let sha = b"e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
+    assert!(may(&[b"EVALSHA", sha, b"0"]), "nobody knows that script");
+    seen.heard(&bytes(&[b"EVAL", b"return 1", b"0"]), b":1\r\n");
+    assert!(!may(&[b"EVALSHA", sha, b"0"]));
+    assert!(may(&[b"fcall", b"f", b"0"]) && may(&[b"FCALL_RO", b"f", b"0"]));
+    let concerns = |words: &[&[u8]]| may_concern(&bytes(words));
+    assert!(concerns(&[b"evalsha_ro", b"x", b"0"]) && concerns(&[b"SCRIPT", b"FLUSH"]));
+    assert!(!concerns(&[b"SET", b"EVAL", b"x"]) && !concerns(&[b"EXISTS", b"x"]));
+    assert!(!may_concern(b"") && !may_concern(b"EVAL"));
+}

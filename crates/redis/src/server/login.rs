@@ -21,14 +21,14 @@ impl Server {
         self.open(Place { server: 0, database: 0, version: Version::Two }, 0).await
     }
 
-    pub(super) async fn open(
-        &self,
-        place: Place,
-        number: usize,
-    ) -> Result<Connection, ServerError> {
+    /// Opens a connection for a place, up to where commands may be sent.
+    ///
+    /// # Errors
+    /// The server can't be reached, or refuses Weir.
+    pub async fn open(&self, place: Place, number: usize) -> Result<Connection, ServerError> {
         let opened = async {
             let socket = self.target.connect().await.map_err(|error| said(&error))?;
-            let mut connection = Connection { socket, number };
+            let mut connection = Connection { socket, number, incarnation: 0 };
             let mut out = Vec::new();
             let count = self.put_login(&mut out, place);
             let replies = connection.ask(&out, count).await.map_err(|error| said(&error))?;
@@ -90,12 +90,25 @@ impl Connection {
     /// # Errors
     /// The connection broke, or the server said something else.
     pub async fn ask(&mut self, bytes: &[u8], count: usize) -> io::Result<Vec<Vec<u8>>> {
+        self.ask_up_to(bytes, count, ANSWER_BYTES_MAX).await
+    }
+
+    /// The same, with a limit of its own on each reply.
+    ///
+    /// # Errors
+    /// As of `ask`.
+    pub async fn ask_up_to(
+        &mut self,
+        bytes: &[u8],
+        count: usize,
+        limit: usize,
+    ) -> io::Result<Vec<Vec<u8>>> {
         self.socket.write_all(bytes).await?;
         self.socket.flush().await?;
         let (mut replies, mut all) = (Replies::default(), Vec::new());
         let (mut reply, mut rest) = (Vec::new(), Vec::new());
         while all.len() < count {
-            let mut piece = [0; 4096];
+            let mut piece = [0; 16 << 10];
             let read = self.socket.read(&mut piece).await?;
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -116,7 +129,7 @@ impl Connection {
                 }
             }
             rest.drain(..at);
-            if reply.len() + rest.len() > ANSWER_BYTES_MAX || all.len() > count {
+            if reply.len() + rest.len() > limit || all.len() > count {
                 return Err(io::Error::other("it answers more than it was asked"));
             }
         }

@@ -7,7 +7,7 @@ use super::{Connection, Place, Server};
 
 impl Server {
     /// Undoes what a client may have left; false where the server does not show that it is undone.
-    pub(super) async fn restore(&self, place: Place, connection: &mut Connection) -> bool {
+    pub async fn restore(&self, place: Place, connection: &mut Connection) -> bool {
         let mut out = Vec::new();
         put_command(&mut out, ["RESET"].iter());
         let count = self.put_login(&mut out, place);

@@ -7,6 +7,10 @@ use wire::resp::{Command, put_command};
 
 use super::{Asking, Session, Taken, join};
 use crate::commands::{self, All, Spec};
+use crate::front::Home;
+
+/// More than a Cluster has: what the cursor of `SCAN` counts its nodes by.
+const NODES_MAX: usize = 1024;
 
 type Join = fn(&[Vec<u8>], &[String]) -> Vec<u8>;
 
@@ -30,14 +34,16 @@ impl Session {
     }
 
     pub(super) fn each(&self, reads: bool, command: Command<'_>, joined: Join, client: &Asking) {
-        if self.front.servers() == 1 {
-            return self.ask_one(0, reads, command, client);
+        if let Some(only) = self.front.only() {
+            return self.ask_one(Home::at(only), reads, command, client);
         }
-        let all = 0..self.front.servers();
+        let all = self.front.holders();
         if !reads {
-            all.clone().for_each(|server| self.writes(server));
+            all.iter().for_each(|server| self.writes(*server));
         }
-        let servers: Rc<Servers> = Rc::new(self.front.fabric.service().names());
+        let service = self.front.fabric.service();
+        let names = all.iter().filter_map(|server| service.server_name(*server));
+        let servers: Rc<Servers> = Rc::new(names.collect());
         let bytes: Rc<[u8]> = command.bytes().into();
         let judged = super::is_judged(&self.front, &command);
         let request = |server: usize| Request {
@@ -45,15 +51,17 @@ impl Session {
             judged,
             ..Request::new(self.at(server), Rc::clone(&bytes))
         };
-        let requests = all.map(request).collect();
+        let requests = all.into_iter().map(request).collect();
         client.ask_parts(requests, Rc::new(move |answers| joined(answers, &servers)));
         self.front.metrics.split.inc();
     }
 
     pub(super) fn scan(&self, command: Command<'_>, client: &Asking) -> Taken {
-        let count = self.front.servers();
+        let holders = self.front.holders();
+        // The nodes of a Cluster come and go while a client goes through its keys.
+        let count = if self.front.is_cluster() { NODES_MAX } else { holders.len() };
         if count == 1 {
-            self.ask_one(0, true, command, client);
+            self.ask_one(Home::at(holders[0]), true, command, client);
             return Ok(());
         }
         let cursor = command.get(1).and_then(commands::number);
@@ -65,10 +73,15 @@ impl Session {
         let words: Vec<&[u8]> =
             words.map(|(at, word)| if at == 1 { own.as_bytes() } else { word }).collect();
         put_command(&mut bytes, words.iter());
-        let place = self.at(at);
-        let name = self.front.fabric.service().name(place).to_owned();
+        let Some(place) = holders.get(at).map(|server| self.at(*server)) else {
+            client.answer(b"*2\r\n$1\r\n0\r\n*0\r\n");
+            return Ok(());
+        };
+        let name = self.front.fabric.service().name(place);
+        let is_last = at + 1 == holders.len();
         let joined = move |parts: &[Vec<u8>]| {
-            join::scanned(parts.first().map_or(&[], Vec::as_slice), &name, at, count)
+            let part: &[u8] = parts.first().map_or(&[], Vec::as_slice);
+            join::scanned(part, &name, (at, count), is_last)
         };
         let request = Request { repeats: true, ..Request::new(place, bytes) };
         client.ask_parts(vec![request], Rc::new(joined));
@@ -81,7 +94,7 @@ impl Session {
             "LOAD" => self.each(false, command, join::first, client),
             "FLUSH" => self.each(false, command, join::first, client),
             "EXISTS" => self.each(true, command, join::in_all, client),
-            "HELP" => self.ask_one(0, true, command, client),
+            "HELP" => self.ask_one(Home::at(self.front.any_server()), true, command, client),
             other => return Err(refused("SCRIPT", other)),
         }
         Ok(())
@@ -92,7 +105,9 @@ impl Session {
             "LOAD" | "DELETE" | "FLUSH" | "RESTORE" => {
                 self.each(false, command, join::first, client);
             }
-            "LIST" | "DUMP" | "STATS" | "HELP" => self.ask_one(0, true, command, client),
+            "LIST" | "DUMP" | "STATS" | "HELP" => {
+                self.ask_one(Home::at(self.front.any_server()), true, command, client)
+            }
             other => return Err(refused("FUNCTION", other)),
         }
         Ok(())

@@ -130,7 +130,12 @@ pub(super) fn ordered(
 }
 
 /// The answer to `SCAN` of one of several servers, with a cursor that says which comes next.
-pub(super) fn scanned(part: &[u8], server: &str, at: usize, count: usize) -> Vec<u8> {
+pub(super) fn scanned(
+    part: &[u8],
+    server: &str,
+    (at, count): (usize, usize),
+    is_last: bool,
+) -> Vec<u8> {
     let (cursor, keys) = match value(part) {
         Ok((Value::Error(_), _)) => return part.to_vec(),
         Ok((Value::Array(elements), _)) => match <[Value<'_>; 2]>::try_from(elements) {
@@ -140,7 +145,7 @@ pub(super) fn scanned(part: &[u8], server: &str, at: usize, count: usize) -> Vec
         _ => return unexpected(server),
     };
     let cursor = std::str::from_utf8(cursor).ok().and_then(|text| text.parse::<u64>().ok());
-    let Some(next) = cursor.and_then(|cursor| next_cursor(cursor, at, count)) else {
+    let Some(next) = cursor.and_then(|cursor| next_cursor(cursor, (at, count), is_last)) else {
         return error(&format!("ERR weir: {server} has a cursor that is too large"));
     };
     let mut out = Vec::with_capacity(part.len() + 16);
@@ -158,10 +163,10 @@ pub(super) fn scanned(part: &[u8], server: &str, at: usize, count: usize) -> Vec
 const CURSOR_MAX: u64 = 1 << 53;
 
 /// The cursor that a client gets for that of the server `at`.
-pub(super) fn next_cursor(cursor: u64, at: usize, count: usize) -> Option<u64> {
+pub(super) fn next_cursor(cursor: u64, (at, count): (usize, usize), is_last: bool) -> Option<u64> {
     let (at, count) = (at as u64, count as u64);
     let next = match cursor {
-        0 if at + 1 == count => 0,
+        0 if is_last => 0,
         0 => at + 1,
         _ => cursor.checked_mul(count)?.checked_add(at)?,
     };
@@ -174,21 +179,22 @@ mod tests {
 
     #[test]
     fn a_scan_goes_from_server_to_server_and_ends() {
-        assert_eq!(next_cursor(0, 0, 1), Some(0));
-        assert_eq!(next_cursor(7, 0, 1), Some(7));
+        assert_eq!(next_cursor(0, (0, 1), true), Some(0));
+        assert_eq!(next_cursor(7, (0, 1), true), Some(7));
+        assert_eq!(next_cursor(0, (2, 1024), true), Some(0));
         let (mut cursor, mut seen) = (0, Vec::new());
         // Each of three servers has two pages; the second one's cursor is 5.
         loop {
             let (at, own) = ((cursor % 3) as usize, cursor / 3);
             seen.push((at, own));
-            cursor = next_cursor(if own == 0 { 5 } else { 0 }, at, 3).unwrap();
+            cursor = next_cursor(if own == 0 { 5 } else { 0 }, (at, 3), at == 2).unwrap();
             if cursor == 0 {
                 break;
             }
         }
         assert_eq!(seen, [(0, 0), (0, 5), (1, 0), (1, 5), (2, 0), (2, 5)]);
-        assert_eq!(next_cursor(u64::MAX, 1, 4), None);
-        assert_eq!(next_cursor(1 << 52, 1, 4), None);
+        assert_eq!(next_cursor(u64::MAX, (1, 4), false), None);
+        assert_eq!(next_cursor(1 << 52, (1, 4), false), None);
     }
 
     #[test]
@@ -216,7 +222,7 @@ mod tests {
             let mixed = parts(odd, odd);
             concatenated(&mixed, &servers);
             ordered(&mixed, &servers, &order, Version::Two);
-            scanned(odd.as_bytes(), "a", 0, 2);
+            scanned(odd.as_bytes(), "a", (0, 2), false);
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Commands that end with a large value go to their server as they come.
 
+use flow::service::Request;
 use wire::resp::Commands;
 
 use super::{Asking, Session};
 use crate::commands::{self, Do, Keys};
+use crate::front::Home;
 
 /// From so many bytes on a command that ends with a large value is not kept until it is whole.
 const LARGE: u64 = 256 << 10;
@@ -12,16 +14,17 @@ impl Session {
     /// Sends the beginning of a command on its way whose last argument is still coming, and is
     /// large. Gives how many bytes of it were taken: all, or none.
     pub(super) fn begin_large(&self, commands: &Commands, bytes: &[u8], client: &Asking) -> usize {
-        self.beginning(commands, bytes).map_or(0, |(server, rest)| {
-            self.writes(server);
-            client.stream(self.at(server), bytes, rest);
+        self.beginning(commands, bytes).map_or(0, |(home, rest)| {
+            self.writes(home.server);
+            // Its bytes are gone when it is answered, so it is not asked again.
+            client.stream(Request { own: true, ..self.request(home, bytes) }, rest);
             self.front.metrics.leased.inc();
             bytes.len()
         })
     }
 
-    /// For which server it is, and how much of it is to come.
-    fn beginning(&self, commands: &Commands, bytes: &[u8]) -> Option<(usize, u64)> {
+    /// Where it belongs, and how much of it is to come.
+    fn beginning(&self, commands: &Commands, bytes: &[u8]) -> Option<(Home, u64)> {
         self.identity?;
         let coming = commands.coming(bytes)?;
         let total = coming.total.filter(|total| *total >= LARGE)?;
@@ -34,6 +37,6 @@ impl Session {
         let rest = total.checked_sub(bytes.len() as u64).filter(|rest| *rest > 0)?;
         let goes = fits && is_plain && self.transaction.is_none();
         self.front.look();
-        goes.then(|| (self.front.server_of(key), rest))
+        goes.then(|| (self.front.home(key), rest))
     }
 }

@@ -8,7 +8,8 @@ use wire::resp::{
 use super::all::{refused, sub_command};
 use super::{Asking, Session, Taken};
 use crate::commands::{Spec, number};
-use crate::server::Servers;
+use crate::front::Home;
+use crate::servers::Servers;
 use crate::users::{DEFAULT, Identity};
 
 /// The version whose commands Weir knows: what clients are told.
@@ -68,7 +69,8 @@ impl Session {
             "INFO" => put_bulk(&mut out, self.info().as_bytes()),
             "CONFIG" => self.config(command, &mut out)?,
             "COMMAND" => {
-                self.ask_one(self.front.any_server(), true, command, client);
+                let any = Home::at(self.front.any_server());
+                self.ask_one(any, true, command, client);
                 return Ok(());
             }
             _ => return Err("ERR This instance has cluster support disabled".to_owned()),
@@ -236,7 +238,7 @@ impl Session {
     }
 
     fn info(&self) -> String {
-        let servers = self.front.servers();
+        let servers = self.front.holders().len();
         format!(
             "# Server\r\nredis_version:{REDIS_VERSION}\r\nredis_mode:standalone\r\n\
              server_name:weir\r\nweir_version:{}\r\narch_bits:64\r\nweir_backends:{servers}\r\n\

@@ -1,5 +1,6 @@
 //! Commands whose keys may be on several servers: each gets its own, and the answers are joined.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use flow::service::Request;
@@ -7,10 +8,11 @@ use wire::resp::{Command, put_command};
 
 use super::{Asking, Session, Taken, join};
 use crate::commands::{Positions, Spec, Split};
+use crate::front::Home;
 
 /// What one server gets of a command.
 struct Part<'a> {
-    server: usize,
+    home: Home,
     words: Vec<&'a [u8]>,
 }
 
@@ -28,21 +30,21 @@ impl Session {
         if how == Split::Mset && !is_even {
             return Err("ERR wrong number of arguments for 'mset' command".to_owned());
         }
-        if let Ok(Some(server)) = self.server_of(&command, positions) {
-            self.ask_one(server, reads, command, client);
+        if let Ok(Some(home)) = self.home_of(&command, positions) {
+            self.ask_one(home, reads, command, client);
             return Ok(());
         }
         let (parts, order) = self.parts(how, spec, &command, positions);
         if !reads {
-            parts.iter().for_each(|part| self.writes(part.server));
+            parts.iter().for_each(|part| self.writes(part.home.server));
         }
-        let name =
-            |part: &Part<'_>| self.front.fabric.service().name(self.at(part.server)).to_owned();
+        let servers = self.front.fabric.service();
+        let name = |part: &Part<'_>| servers.server_name(part.home.server).unwrap_or_default();
         let servers: Vec<String> = parts.iter().map(name).collect();
         let request = |part: &Part<'_>| {
             let mut bytes = Vec::new();
             put_command(&mut bytes, part.words.iter());
-            Request { repeats: reads, ..Request::new(self.at(part.server), bytes) }
+            Request { repeats: reads, ..self.request(part.home, bytes) }
         };
         let requests = parts.iter().map(request).collect();
         let version = self.version;
@@ -56,7 +58,8 @@ impl Session {
         Ok(())
     }
 
-    /// What each server gets, and for each key which part and place in it is its own.
+    /// What each server gets, in a Cluster for each slot, and for each key which part and place in
+    /// it is its own.
     fn parts<'a>(
         &self,
         how: Split,
@@ -65,12 +68,12 @@ impl Session {
         positions: &Positions,
     ) -> (Vec<Part<'a>>, Vec<(usize, usize)>) {
         let (mut parts, mut order): (Vec<Part<'a>>, Vec<_>) = (Vec::new(), Vec::new());
+        let mut numbers = HashMap::new();
         for at in positions.iter() {
             let key = command.get(at).unwrap_or_default();
-            let server = self.front.server_of(key);
-            let number = parts.iter().position(|part| part.server == server);
-            let number = number.unwrap_or_else(|| {
-                parts.push(Part { server, words: vec![spec.name.as_bytes()] });
+            let home = self.front.home(key);
+            let number = *numbers.entry(home).or_insert_with(|| {
+                parts.push(Part { home, words: vec![spec.name.as_bytes()] });
                 parts.len() - 1
             });
             if let Some(part) = parts.get_mut(number) {

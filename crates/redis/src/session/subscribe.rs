@@ -7,6 +7,7 @@ use wire::resp::{Command, Version};
 use super::all::sub_command;
 use super::{Asking, Session, Taken, join};
 use crate::commands::{Kind, Spec};
+use crate::front::Home;
 use crate::hub::{Hub, Member, Name, Places};
 
 /// What a client is subscribed to. Dropped, it is subscribed to nothing.
@@ -95,8 +96,8 @@ impl Session {
         let member = self.member(client);
         let named: Vec<Name> = command.iter().skip(1).map(Name::from).collect();
         let names = if named.is_empty() { member.names(kind) } else { named };
-        let (hub, places) = (Rc::clone(&self.front.hub), self.places(kind, names));
-        client.apart(move |apart| hub.leave(kind, places, &member, apart));
+        let hub = Rc::clone(&self.front.hub);
+        client.apart(move |apart| hub.leave(kind, names, &member, apart));
         self.front.metrics.answered.inc();
         Ok(())
     }
@@ -104,7 +105,10 @@ impl Session {
     pub(super) fn pubsub(&self, command: Command<'_>, client: &Asking) -> Taken {
         match &*sub_command(&command) {
             "CHANNELS" | "SHARDCHANNELS" => self.each(true, command, join::concatenated, client),
-            "HELP" => self.ask_one(self.front.any_server(), true, command, client),
+            "HELP" => {
+                let any = Home::at(self.front.any_server());
+                self.ask_one(any, true, command, client);
+            }
             other => {
                 let other = super::shortened(other);
                 return Err(format!(

@@ -3,6 +3,7 @@
 //! A transaction belongs to the server of its first key. Until one comes, what is queued waits
 //! here; `MULTI` goes out with it.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use flow::service::Request;
@@ -10,6 +11,7 @@ use wire::resp::{Command, put_array, put_command, put_error, put_simple};
 
 use super::{Asking, Session, Taken};
 use crate::commands::{Do, Positions, Spec};
+use crate::front::Home;
 
 /// What waits here for the first key of its transaction, in bytes.
 const WAITING_BYTES_MAX: usize = 64 << 10;
@@ -21,8 +23,13 @@ const ABORTED: &str = "EXECABORT Transaction discarded because of previous error
 pub(super) enum Transaction {
     /// There is none, and nothing is watched.
     None,
-    /// Keys are watched on the connection to this place.
-    Watching(usize),
+    /// Keys are watched.
+    Watching {
+        /// On the connection to this place.
+        place: usize,
+        /// What has come of it.
+        state: Rc<Cell<Watch>>,
+    },
     /// `MULTI` was said.
     Begun {
         /// The place it is on, once that is known.
@@ -32,6 +39,28 @@ pub(super) enum Transaction {
         /// A command was refused here, so that it may not be run.
         has_failed: bool,
     },
+}
+
+/// Whether keys are watched in a Cluster, whose nodes may refuse that.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Watch {
+    /// It is not answered yet.
+    #[default]
+    Asked,
+    /// They are, or some of them.
+    Holds,
+    /// None is: they may be with another node by now.
+    Refused,
+}
+
+impl Watch {
+    /// What it is with one answer more.
+    fn and(self, answer: &[u8]) -> Self {
+        match self {
+            Self::Asked | Self::Refused if answer.first() == Some(&b'-') => Self::Refused,
+            _ => Self::Holds,
+        }
+    }
 }
 
 impl Transaction {
@@ -45,7 +74,7 @@ impl Transaction {
 
     /// The place where keys are watched.
     pub(super) fn watched(&self) -> Option<usize> {
-        if let Self::Watching(place) = self { Some(*place) } else { None }
+        if let Self::Watching { place, .. } = self { Some(*place) } else { None }
     }
 
     /// A command was refused.
@@ -88,7 +117,7 @@ impl Session {
             Transaction::Begun { .. } => {
                 return self.refuse("ERR MULTI calls can not be nested", client);
             }
-            Transaction::Watching(place) => Some(*place),
+            Transaction::Watching { place, .. } => Some(*place),
             Transaction::None => None,
         };
         match place {
@@ -109,27 +138,27 @@ impl Session {
         let may = match spec.what {
             Do::Own => ["PING", "ECHO"].contains(&spec.name),
             Do::Wait | Do::Subscribe(_) | Do::Unsubscribe(_) | Do::Pubsub => false,
-            Do::All(_) | Do::Scan | Do::Script | Do::Function => self.front.servers() == 1,
+            Do::All(_) | Do::Scan | Do::Script | Do::Function => self.front.only().is_some(),
             _ => true,
         };
         if !may {
             return Err(format!("ERR weir: {} is refused within MULTI", spec.name));
         }
-        let server = self.server_of(&command, positions)?;
-        let wanted = match server {
-            None if self.front.servers() == 1 => Some(0),
-            server => server,
-        };
-        if let Some(server) = wanted {
-            self.writes(server);
+        let home = self.home_of(&command, positions)?;
+        let home = home.or_else(|| self.front.only().map(Home::at));
+        if let Some(home) = home {
+            self.writes(home.server);
         }
-        let wanted = wanted.map(|server| self.at(server));
+        let wanted = home.map(|home| self.at(home.server));
         let Transaction::Begun { place, waiting, .. } = &mut self.transaction else {
             return Ok(());
         };
         match (*place, wanted) {
             (Some(place), wanted) if wanted.is_none_or(|wanted| wanted == place) => {
-                let request = Request::new(place, command.bytes());
+                let request = match home {
+                    Some(home) => self.request(home, command.bytes()),
+                    None => Request::new(place, command.bytes()),
+                };
                 client.ask(Request { own: true, ..request });
                 self.front.metrics.leased.inc();
             }
@@ -143,7 +172,7 @@ impl Session {
                 let mut all = std::mem::take(waiting);
                 all.push(command.bytes().to_vec());
                 client.take(wanted);
-                self.ask_from_multi(wanted, all, client);
+                self.ask_from_multi(home.unwrap_or(Home::at(0)), all, client);
             }
             (None, None) => {
                 let waits: usize = waiting.iter().map(Vec::len).sum();
@@ -160,8 +189,8 @@ impl Session {
     }
 
     /// Sends `MULTI` and what was queued; the answer is that to the last.
-    fn ask_from_multi(&self, place: usize, queued: Vec<Vec<u8>>, client: &Asking) {
-        let own = |bytes: Vec<u8>| Request { own: true, ..Request::new(place, bytes) };
+    fn ask_from_multi(&self, home: Home, queued: Vec<Vec<u8>>, client: &Asking) {
+        let own = |bytes: Vec<u8>| Request { own: true, ..self.request(home, bytes) };
         let mut multi = Vec::new();
         put_command(&mut multi, [b"MULTI"].iter());
         let parts = std::iter::once(multi).chain(queued).map(own).collect();
@@ -191,12 +220,12 @@ impl Session {
                 self.say(&out, client);
             }
             Transaction::Begun { mut waiting, .. } => {
-                let place = self.at(0);
+                let home = Home::at(self.front.any_server());
                 let mut exec = Vec::new();
                 put_command(&mut exec, [b"EXEC"].iter());
                 waiting.push(exec);
-                client.take(place);
-                self.ask_from_multi(place, waiting, client);
+                client.take(self.at(home.server));
+                self.ask_from_multi(home, waiting, client);
                 client.release();
             }
             before => {
@@ -231,18 +260,36 @@ impl Session {
             self.refuse("ERR WATCH inside MULTI is not allowed", client);
             return Ok(());
         }
-        let place = self.at(self.only_server(&command, positions)?);
+        let request = self.request(self.only_home(&command, positions)?, command.bytes());
+        let place = request.server;
+        if let Transaction::Watching { state, .. } = &self.transaction
+            && state.get() == Watch::Refused
+        {
+            self.leave_transaction(client);
+        }
         match self.transaction.watched() {
             Some(watched) if watched != place => {
                 return Err("CROSSSLOT weir: a key of another server is watched".to_owned());
             }
             Some(_) => {}
             None => {
-                self.transaction = Transaction::Watching(place);
+                self.transaction = Transaction::Watching { place, state: Rc::default() };
                 client.take(place);
             }
         }
-        client.ask(Request { own: true, ..Request::new(place, command.bytes()) });
+        let request = Request { own: true, ..request };
+        match &self.transaction {
+            Transaction::Watching { state, .. } if request.about.is_some() => {
+                let state = Rc::clone(state);
+                let joined = move |answers: &[Vec<u8>]| {
+                    let answer = answers.first().cloned().unwrap_or_default();
+                    state.set(state.get().and(&answer));
+                    answer
+                };
+                client.ask_parts(vec![request], Rc::new(joined));
+            }
+            _ => client.ask(request),
+        }
         self.front.metrics.leased.inc();
         Ok(())
     }
@@ -261,7 +308,10 @@ impl Session {
     /// Ends a transaction without a word.
     pub(super) fn leave_transaction(&mut self, client: &Asking) {
         let before = std::mem::replace(&mut self.transaction, Transaction::None);
-        if matches!(before, Transaction::Watching(_) | Transaction::Begun { place: Some(_), .. }) {
+        if matches!(
+            before,
+            Transaction::Watching { .. } | Transaction::Begun { place: Some(_), .. }
+        ) {
             // It is undone before anybody else has the connection.
             client.release();
         }

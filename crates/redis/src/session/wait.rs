@@ -17,6 +17,7 @@ use wire::resp::{Command, put_command};
 
 use super::{Asking, Session, Taken, join};
 use crate::commands::Spec;
+use crate::servers::Servers;
 
 /// The channel that is published to.
 const CHANNEL: &str = "weir:wait";
@@ -54,8 +55,8 @@ impl Session {
 
     pub(super) fn wait(&self, spec: &Spec, command: Command<'_>, client: &Asking) -> Taken {
         let name = spec.name;
-        if self.front.servers() == 1 {
-            self.writes(0);
+        if let Some(only) = self.front.only() {
+            self.writes(only);
         }
         let (server, breaks) = match self.written.get() {
             Written::On { server, breaks } => (server, breaks),
@@ -74,7 +75,7 @@ impl Session {
             return Err("ERR weir: a key of another server is watched".to_owned());
         }
         let fabric = Rc::clone(&self.front.fabric);
-        let of = fabric.service().name(place).to_owned();
+        let of = fabric.service().name(place);
         if fabric.breaks(place) != breaks {
             // What it writes from now on is counted.
             self.written.set(Written::Nowhere);
@@ -86,9 +87,12 @@ impl Session {
         let mut write = Vec::new();
         put_command(&mut write, ["SPUBLISH", CHANNEL, ""].iter());
         let own = |bytes: &[u8]| Request { own: true, waits: true, ..Request::new(place, bytes) };
-        let joined = move |answers: &[Vec<u8>]| match fabric.breaks(place) == breaks {
-            true => answered(answers, &of),
-            false => join::error(&broken(&of)),
+        let joined = move |answers: &[Vec<u8>]| {
+            Servers::heed_left(&fabric);
+            match fabric.breaks(place) == breaks {
+                true => answered(answers, &of),
+                false => join::error(&broken(&of)),
+            }
         };
         client.ask_parts(vec![own(&write), own(command.bytes())], Rc::new(joined));
         if watched.is_none() {
@@ -101,7 +105,10 @@ impl Session {
 
 /// What a client wrote may be gone with the connection, and nobody can tell.
 fn broken(server: &str) -> String {
-    format!("ERR weir: a connection to {server} has ended since this client wrote there")
+    format!(
+        "ERR weir: a connection to {server} has ended since this client wrote there, or keys have \
+         left it"
+    )
 }
 
 /// The answer to the question, unless the write before it was refused.

@@ -29,6 +29,13 @@ fn what_cannot_work_is_refused_with_what_to_write() {
         ("[[command]]\nname = \"\"", "1 to 64 bytes"),
         ("[[command]]\nname = \"x.y\"\n[[command]]\nname = \"X.Y\"", "there twice"),
         ("pool-size = 1", "more than lanes"),
+        ("distribution = \"cluster\"\nhash-tag = \"{}\"", "has its own"),
+        ("distribution = \"cluster\"\ndatabase = 1", "database 0 only"),
+        ("distribution = \"cluster\"\neject = { failures = 2 }", "for rings"),
+        (
+            "distribution = \"cluster\"\n[[backend]]\nname = \"a\"\nurl = \"/run/s\"",
+            "reached by TCP",
+        ),
         ("[[user]]\nname = \"a\"", "needs password"),
         ("[[user]]\nname = \"a\"\npassword-sha256 = \"12\"", "64 hexadecimal digits"),
         ("[[backend]]\nname = \"a\"\nurl = \"http://x\"", "write redis://host:port"),

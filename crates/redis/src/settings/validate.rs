@@ -165,9 +165,32 @@ impl Settings {
         Ok(())
     }
 
+    /// What a Cluster decides by itself.
+    fn validate_cluster(&self) -> Checked {
+        if self.eject.is_some() {
+            return wrong("eject", "is for rings: a Cluster itself gives keys to other nodes");
+        }
+        if self.hash_tag.is_some() {
+            return wrong("hash-tag", "a Cluster has its own, {}; leave it out");
+        }
+        if self.database != 0 {
+            return wrong("database", "a Cluster has database 0 only");
+        }
+        let is_socket =
+            |url: &str| read_address(url).is_ok_and(|reached| reached.address.host().is_none());
+        if let Some(backend) = self.backend.iter().find(|of| is_socket(&of.url)) {
+            let what = "a node of a Cluster is reached by TCP; write redis://host:port";
+            return wrong(format!("backend {:?}", backend.name), what);
+        }
+        Ok(())
+    }
+
     fn validate_backends(&self) -> Checked {
         if self.backend.is_empty() {
             return wrong("backend", "there is none; add [[redis.backend]] with name and url");
+        }
+        if self.is_cluster() {
+            self.validate_cluster()?;
         }
         let mut names = HashSet::new();
         for backend in &self.backend {
@@ -209,7 +232,8 @@ impl Settings {
     }
 }
 
-pub(super) fn is_of_this_machine(host: &str) -> bool {
+/// Whether what is sent there stays on this machine.
+pub fn is_of_this_machine(host: &str) -> bool {
     let ip = host.parse::<std::net::IpAddr>();
     host == "localhost" || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
 }

@@ -1,0 +1,320 @@
+//! The servers of a pool as they are now, for all workers.
+//!
+//! A server has a number that stays, by which everything else knows it. Servers of a ring are those
+//! of the configuration. In a Cluster these are where Weir begins to ask ([`keep`]): nodes come and
+//! go, and [`View::slots`] says who has what. Each change makes another [`View`] with another
+//! version; a worker goes by one view until it looks again, between two commands.
+
+mod keep;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use tokio::sync::Notify;
+
+use crate::health::Health;
+use crate::placement::SLOTS;
+use crate::server::Server;
+use crate::topology::At;
+use crate::topology::cluster::Shape;
+
+pub use keep::keep;
+
+/// Servers with a number: a Cluster has at most 1,000 nodes. Beyond it, numbers of nodes that have
+/// left are given again.
+const SERVERS_MAX: usize = 2048;
+/// After so long nothing is on its way any more to a node that has left.
+const FORGOTTEN: Duration = Duration::from_secs(600);
+/// Stands for nobody.
+const NOBODY: u16 = u16::MAX;
+
+/// The servers of a pool at a moment.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// Another one each time.
+    pub version: u64,
+    /// By their numbers.
+    pub nodes: Vec<Node>,
+    /// Those that have keys, in an order that is the same for each Weir.
+    pub holders: Vec<usize>,
+    /// Of a Cluster, who has each slot.
+    pub slots: Option<Slots>,
+}
+
+/// A server with its number.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// How it is reached.
+    pub server: Arc<Server>,
+    /// Counts the servers that have had this number.
+    pub incarnation: u64,
+    /// Since when it is no node of the Cluster.
+    gone: Option<Instant>,
+}
+
+/// Who has each slot, by its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slots(Box<[u16]>);
+
+impl Slots {
+    fn nobody() -> Self {
+        Self(vec![NOBODY; usize::from(SLOTS)].into())
+    }
+
+    /// Who has a slot, as far as that is known.
+    #[inline]
+    pub fn holder(&self, slot: u16) -> Option<usize> {
+        let holder = self.0.get(usize::from(slot)).copied().filter(|of| *of != NOBODY);
+        holder.map(usize::from)
+    }
+
+    fn set(&mut self, slot: u16, number: usize) {
+        if let (Some(of), Ok(number)) = (self.0.get_mut(usize::from(slot)), u16::try_from(number)) {
+            *of = number;
+        }
+    }
+}
+
+impl View {
+    /// A server by its number.
+    pub fn server(&self, number: usize) -> Option<&Arc<Server>> {
+        self.nodes.get(number).map(|node| &node.server)
+    }
+
+    /// Which of the servers that have had this number it is.
+    pub fn incarnation(&self, number: usize) -> Option<u64> {
+        self.nodes.get(number).map(|node| node.incarnation)
+    }
+
+    /// Whether a server belongs to the pool still.
+    pub fn is_there(&self, number: usize) -> bool {
+        self.nodes.get(number).is_some_and(|node| node.gone.is_none())
+    }
+}
+
+/// The servers of a pool.
+#[derive(Debug)]
+pub struct Fleet {
+    view: ArcSwap<View>,
+    /// That of the view, to be looked at for each command.
+    version: AtomicU64,
+    /// Who changes the view has it.
+    changing: Mutex<()>,
+    health: Arc<Health>,
+    /// A password may be sent to a node in the clear.
+    allows_cleartext: bool,
+    /// How many servers are in the configuration: the first ones.
+    configured: usize,
+    /// The Cluster is to be asked how it is.
+    called: Notify,
+    /// Who is asked first: whom another node has named.
+    first: AtomicU64,
+    /// The newest epoch that was heard of.
+    epoch: AtomicU64,
+}
+
+impl Fleet {
+    /// Servers of which each has its own keys.
+    pub fn of_ring(servers: Vec<Server>, health: Arc<Health>) -> Arc<Self> {
+        Self::new(servers, None, health, false)
+    }
+
+    /// Nodes of a Cluster, of which others are heard.
+    pub fn of_cluster(
+        servers: Vec<Server>,
+        health: Arc<Health>,
+        allows_cleartext: bool,
+    ) -> Arc<Self> {
+        Self::new(servers, Some(Slots::nobody()), health, allows_cleartext)
+    }
+
+    fn new(
+        servers: Vec<Server>,
+        slots: Option<Slots>,
+        health: Arc<Health>,
+        allows_cleartext: bool,
+    ) -> Arc<Self> {
+        let configured = servers.len();
+        let node = |server| Node { server: Arc::new(server), incarnation: 0, gone: None };
+        let nodes = servers.into_iter().map(node).collect();
+        let view = View { version: 0, nodes, holders: (0..configured).collect(), slots };
+        Arc::new(Self {
+            view: ArcSwap::from_pointee(view),
+            version: AtomicU64::new(0),
+            changing: Mutex::default(),
+            health,
+            allows_cleartext,
+            configured,
+            called: Notify::new(),
+            first: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
+        })
+    }
+
+    /// The servers as they are now.
+    pub fn view(&self) -> Arc<View> {
+        self.view.load_full()
+    }
+
+    /// The version of that view.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// How the servers are.
+    pub fn health(&self) -> &Arc<Health> {
+        &self.health
+    }
+
+    /// Has the Cluster asked how it is, soon.
+    pub fn call(&self) {
+        self.called.notify_one();
+    }
+
+    /// A node has said that a slot is with another one: its number. Nothing changes where that is
+    /// known.
+    pub fn moved(&self, slot: u16, at: &At, by: usize) -> Option<usize> {
+        let _changing = self.lock();
+        let mut view = View::clone(&self.view.load());
+        let (number, is_new) = self.number(&mut view, at, by)?;
+        self.first.store(number as u64, Ordering::Relaxed);
+        self.call();
+        if is_new || view.slots.as_ref()?.holder(slot) != Some(number) {
+            view.slots.as_mut()?.set(slot, number);
+            if !view.holders.contains(&number) {
+                view.holders.push(number);
+                in_order(&mut view);
+            }
+            self.change(view);
+        }
+        Some(number)
+    }
+
+    /// A node has said that some of a slot is with another one: its number.
+    pub fn asks(&self, at: &At, by: usize) -> Option<usize> {
+        let _changing = self.lock();
+        let mut view = View::clone(&self.view.load());
+        let (number, is_new) = self.number(&mut view, at, by)?;
+        if is_new {
+            self.change(view);
+        }
+        Some(number)
+    }
+
+    /// A node says how the Cluster is.
+    pub fn take(&self, shape: &Shape, by: usize) {
+        let _changing = self.lock();
+        let before = self.view.load();
+        let mut view = View::clone(&before);
+        let (mut slots, mut there) = (Slots::nobody(), vec![false; SERVERS_MAX]);
+        let mut holders = Vec::new();
+        for range in &shape.ranges {
+            let Some((number, _)) = self.number(&mut view, &range.primary, by) else { continue };
+            (range.first..=range.last).for_each(|slot| slots.set(slot, number));
+            if !holders.contains(&number) {
+                holders.push(number);
+            }
+            there[number] = true;
+            for replica in &range.replicas {
+                if let Some((number, _)) = self.number(&mut view, replica, by) {
+                    there[number] = true;
+                }
+            }
+        }
+        if holders.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        for (node, is_there) in view.nodes.iter_mut().zip(there) {
+            match is_there {
+                true => node.gone = None,
+                false => node.gone = node.gone.or(Some(now)),
+            }
+        }
+        (view.holders, view.slots) = (holders, Some(slots));
+        in_order(&mut view);
+        let is_same = view.slots == before.slots
+            && view.holders == before.holders
+            && view.nodes.len() == before.nodes.len()
+            && view.nodes.iter().zip(&before.nodes).all(|(now, before)| {
+                now.gone.is_none() == before.gone.is_none() && now.incarnation == before.incarnation
+            });
+        if !is_same {
+            tracing::info!(
+                primaries = view.holders.len(),
+                epoch = shape.epoch,
+                "the Cluster has changed"
+            );
+            self.change(view);
+        }
+    }
+
+    /// The number of a node, and whether it is new: then it is logged in to as the first server of
+    /// the configuration.
+    fn number(&self, view: &mut View, at: &At, by: usize) -> Option<(usize, bool)> {
+        let host = match &at.host {
+            Some(host) => host.clone(),
+            None => view.server(by)?.host()?.to_owned(),
+        };
+        let is_it = |node: &Node| node.server.is_at(&host, at.port);
+        if let Some(number) = view.nodes.iter().position(is_it) {
+            return Some((number, false));
+        }
+        let first = view.server(0)?;
+        if first.tells_password(&host) && !self.allows_cleartext {
+            tracing::warn!(
+                host,
+                port = at.port,
+                "a node is left out: the password would travel in the clear; write rediss:// in \
+                 url, or allow-cleartext"
+            );
+            return None;
+        }
+        let server = match first.at(&host, at.port) {
+            Ok(server) => Arc::new(server),
+            Err(error) => {
+                tracing::warn!(host, port = at.port, error, "a node cannot be reached");
+                return None;
+            }
+        };
+        if view.nodes.len() < SERVERS_MAX {
+            self.health.is_new(view.nodes.len(), &server.name);
+            view.nodes.push(Node { server, incarnation: 0, gone: None });
+            return Some((view.nodes.len() - 1, true));
+        }
+        let left = |(number, node): (usize, &Node)| {
+            let gone = node.gone.filter(|gone| gone.elapsed() > FORGOTTEN)?;
+            (number >= self.configured).then_some((gone, number))
+        };
+        let Some((_, number)) = view.nodes.iter().enumerate().filter_map(left).min() else {
+            tracing::warn!(host, port = at.port, "there are more nodes than Weir keeps apart");
+            return None;
+        };
+        self.health.is_new(number, &server.name);
+        let incarnation = view.nodes[number].incarnation + 1;
+        view.nodes[number] = Node { server, incarnation, gone: None };
+        Some((number, true))
+    }
+
+    fn change(&self, mut view: View) {
+        view.version += 1;
+        let version = view.version;
+        self.view.store(Arc::new(view));
+        self.version.store(version, Ordering::Release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Puts those that have keys in the order of their names: cursors of `SCAN` count them.
+fn in_order(view: &mut View) {
+    let nodes = &view.nodes;
+    view.holders.sort_by(|one, other| nodes[*one].server.name.cmp(&nodes[*other].server.name));
+}

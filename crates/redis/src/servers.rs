@@ -1,0 +1,318 @@
+//! The servers of a worker, as its fabric asks for them: what their replies are, and what is asked
+//! again by what they answer.
+
+mod redirects;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use flow::lane::{Protocol, Step, What};
+use flow::lanes::Known;
+use flow::service::{Again, Fabric, Request, Service, Unanswered};
+use wire::resp::{Command, Piece, Replies, put_error};
+
+use crate::fleet::{Fleet, Node, View};
+use crate::scripts::{self, Scripts, Seen};
+use crate::server::{Connection, Place, ServerError};
+use crate::topology::redirect::Redirect;
+
+/// The servers, as a worker's fabric asks for them. Places have numbers, in the order in which
+/// they were wanted first.
+#[derive(Debug)]
+pub struct Servers {
+    fleet: Arc<Fleet>,
+    /// What this worker goes by.
+    view: Rc<RefCell<Arc<View>>>,
+    worker: usize,
+    places: RefCell<Vec<Place>>,
+    scripts: Seen,
+    /// Places from which commands were sent on since that was heeded.
+    left: RefCell<Vec<usize>>,
+}
+
+impl Servers {
+    /// The servers of a fleet.
+    pub fn new(fleet: Arc<Fleet>, worker: usize, scripts: Arc<Scripts>) -> Self {
+        let view = Rc::new(RefCell::new(fleet.view()));
+        let (places, scripts, left) = (RefCell::default(), Seen::new(scripts), RefCell::default());
+        Self { fleet, view, worker, places, scripts, left }
+    }
+
+    /// Goes by the servers as they are now.
+    #[inline]
+    pub fn look(&self) {
+        if self.fleet.version() != self.view.borrow().version {
+            let now = self.fleet.view();
+            *self.view.borrow_mut() = now;
+        }
+    }
+
+    /// What this worker goes by.
+    pub fn view(&self) -> Arc<View> {
+        Arc::clone(&self.view.borrow())
+    }
+
+    /// The version of that.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.view.borrow().version
+    }
+
+    /// Takes note of the servers from which commands were sent on: what a client wrote is not all
+    /// with one of them any more.
+    #[inline]
+    pub fn heed_left(fabric: &Fabric<Self>) {
+        let servers = fabric.service();
+        if !servers.left.borrow().is_empty() {
+            servers.left.take().into_iter().for_each(|place| fabric.broke(place));
+        }
+    }
+
+    /// Whether the answer to a command is to be judged by its first line, wherever its keys are.
+    pub fn is_judged(&self, command: &Command<'_>) -> bool {
+        self.scripts.is_concerned(command)
+    }
+
+    /// Whether keys are where a Cluster has them.
+    #[inline]
+    pub fn is_cluster(&self) -> bool {
+        self.view.borrow().slots.is_some()
+    }
+
+    /// Who has a slot of a Cluster; where that is not known, one that knows.
+    #[inline]
+    pub fn holder(&self, slot: u16) -> usize {
+        let view = self.view.borrow();
+        let holder = view.slots.as_ref().and_then(|slots| slots.holder(slot));
+        holder.or_else(|| view.holders.first().copied()).unwrap_or(0)
+    }
+
+    /// Those that have keys.
+    pub fn holders(&self) -> Vec<usize> {
+        self.view.borrow().holders.clone()
+    }
+
+    /// How many have keys.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.view.borrow().holders.len()
+    }
+
+    /// Whether none has keys.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of a place.
+    #[inline]
+    pub fn number(&self, place: Place) -> usize {
+        let mut places = self.places.borrow_mut();
+        places.iter().position(|of| *of == place).unwrap_or_else(|| {
+            places.push(place);
+            places.len() - 1
+        })
+    }
+
+    /// The name of the server of a place.
+    pub fn name(&self, number: usize) -> String {
+        let place = self.place(number);
+        let server = place.and_then(|place| self.server_name(place.server));
+        server.unwrap_or_else(|| "?".to_owned())
+    }
+
+    /// The name of a server.
+    pub fn server_name(&self, server: usize) -> Option<String> {
+        Some(self.view.borrow().server(server)?.name.as_ref().to_owned())
+    }
+
+    fn place(&self, number: usize) -> Option<Place> {
+        self.places.borrow().get(number).copied()
+    }
+
+    fn reached(&self, number: usize) -> Option<(Place, Node)> {
+        let place = self.place(number)?;
+        Some((place, self.view.borrow().nodes.get(place.server)?.clone()))
+    }
+
+    /// The place at another server that is otherwise as this one.
+    fn at_other(&self, number: usize, server: usize) -> Option<usize> {
+        Some(self.number(Place { server, ..self.place(number)? }))
+    }
+}
+
+/// Where replies end.
+#[derive(Debug, Default)]
+pub struct Ends(Replies);
+
+impl Protocol for Ends {
+    #[inline]
+    fn scan(&mut self, bytes: &[u8]) -> Step {
+        match self.0.scan(bytes) {
+            Ok(step) => {
+                let what = match step.what {
+                    Piece::Part => What::Part,
+                    Piece::End => What::End,
+                    // Nothing that a server says by itself was asked for.
+                    Piece::Push => What::Broken("a push that nobody asked for"),
+                };
+                Step { len: step.len, what }
+            }
+            Err(why) => Step { len: 0, what: What::Broken(why) },
+        }
+    }
+}
+
+/// Which server a connection leads to.
+#[derive(Debug)]
+pub struct LeadsTo {
+    server: usize,
+    incarnation: u64,
+    view: Rc<RefCell<Arc<View>>>,
+}
+
+impl Known for LeadsTo {
+    #[inline]
+    fn is_current(&self) -> bool {
+        self.view.borrow().incarnation(self.server) == Some(self.incarnation)
+    }
+}
+
+impl Service for Servers {
+    type Connection = Connection;
+    type Protocol = Ends;
+    type Known = LeadsTo;
+    type Error = ServerError;
+
+    async fn connect(self: Rc<Self>, number: usize) -> Result<Connection, ServerError> {
+        self.look();
+        let Some((place, node)) = self.reached(number) else {
+            return Err(ServerError { words: "there is no such server".into(), is_refusal: false });
+        };
+        let opened = node.server.open(place, number).await;
+        let health = self.fleet.health();
+        match opened {
+            Ok(mut connection) => {
+                health.reached(place.server, self.worker, None);
+                connection.incarnation = node.incarnation;
+                Ok(connection)
+            }
+            Err(error) => {
+                match error.is_refusal {
+                    true => health.reached(place.server, self.worker, Some(&error.words)),
+                    false => health.failed(place.server, self.worker, &error.words),
+                }
+                self.fleet.call();
+                Err(error)
+            }
+        }
+    }
+
+    fn known(&self, connection: &Connection) -> (Ends, LeadsTo) {
+        let server = self.place(connection.number).map_or(usize::MAX, |place| place.server);
+        let (incarnation, view) = (connection.incarnation, Rc::clone(&self.view));
+        (Ends::default(), LeadsTo { server, incarnation, view })
+    }
+
+    fn is_good(&self, connection: &Connection) -> bool {
+        self.known(connection).1.is_current()
+    }
+
+    fn lost(&self, number: usize) {
+        if let Some(place) = self.place(number) {
+            let words = "it ended a connection while commands waited on it";
+            self.fleet.health().failed(place.server, self.worker, words);
+            self.fleet.call();
+        }
+    }
+
+    fn are_one(&self, number: usize, other: usize) -> bool {
+        let places = self.places.borrow();
+        number == other
+            || places.get(number).map(|place| place.server)
+                == places.get(other).map(|place| place.server)
+    }
+
+    fn again(&self, request: &Request, line: &[u8]) -> Option<Again> {
+        if let (Some(slot), Some(b'-')) = (request.about, line.first())
+            && let Some(said) = Redirect::read(line)
+        {
+            return self.sent_on(request, slot, &said);
+        }
+        if !scripts::may_concern(redirects::plain(request)) {
+            return None;
+        }
+        let bytes = self.scripts.heard(redirects::plain(request), line)?;
+        let asked = Request { bytes: bytes.into(), replies: 1, unheard: 0, ..request.clone() };
+        // Of what was sent behind it, some may have been run before.
+        Some(Again { alone: true, ..Again::at_once(asked) })
+    }
+
+    fn elsewhere(&self, request: &Request) -> Option<usize> {
+        let slot = request.about.filter(|_| request.unheard == 0)?;
+        self.look();
+        self.at_other(request.server, self.holder(u16::try_from(slot).ok()?))
+    }
+
+    fn placement(&self) -> u64 {
+        self.version()
+    }
+
+    async fn restore(self: Rc<Self>, connection: &mut Connection) -> bool {
+        match self.reached(connection.number) {
+            Some((place, node)) if node.incarnation == connection.incarnation => {
+                node.server.restore(place, connection).await
+            }
+            _ => false,
+        }
+    }
+
+    fn words(&self, why: &Unanswered<ServerError>) -> Vec<u8> {
+        let of = |number: &usize| self.name(*number);
+        let text = match why {
+            Unanswered::Unreachable { server, error } => {
+                format!("ERR weir: not sent: {} cannot be reached: {error}", of(server))
+            }
+            Unanswered::NotSent { server } => {
+                format!(
+                    "ERR weir: not sent: the connection to {} broke, and what was before this may \
+                     have run",
+                    of(server)
+                )
+            }
+            Unanswered::Overtaken { server } => {
+                format!(
+                    "ERR weir: not sent: {} had given up its slot, and what this client sent \
+                     behind it was run first",
+                    of(server)
+                )
+            }
+            Unanswered::MayHaveRun { server } => {
+                format!("ERR weir: may have run: the connection to {} broke", of(server))
+            }
+            Unanswered::Late { server, may_have_run: false } => {
+                format!("ERR weir: not sent: {} took no command in time", of(server))
+            }
+            Unanswered::Late { server, may_have_run: true } => {
+                format!("ERR weir: may have run: {} did not answer in time", of(server))
+            }
+            Unanswered::Cancelled => "ERR weir: cancelled".to_owned(),
+            Unanswered::Killed => "ERR weir: closed by an operator".to_owned(),
+            Unanswered::Draining => "ERR weir: it stops".to_owned(),
+            Unanswered::TooMuchWaits => {
+                "ERR weir: more answers wait behind a slow one than max-waiting".to_owned()
+            }
+            Unanswered::TooLarge => "ERR weir: the command is larger than max-command".to_owned(),
+            Unanswered::LeaseLost { server } => {
+                format!(
+                    "ERR weir: not sent: the connection to {} that this client had for itself has \
+                     ended",
+                    of(server)
+                )
+            }
+        };
+        let mut out = Vec::with_capacity(text.len() + 3);
+        put_error(&mut out, &text);
+        out
+    }
+}

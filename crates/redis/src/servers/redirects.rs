@@ -1,0 +1,83 @@
+//! Commands that a node of a Cluster has not run, and that are asked again where they belong.
+//!
+//! Nothing is asked again that may have run. What begins as a redirect is one only where nobody but
+//! the server can have said it: a script could say the same at its end.
+
+use std::time::Duration;
+
+use flow::service::{Again, Request};
+use wire::resp::{Commands, Cut, Limits};
+
+use super::Servers;
+use crate::topology::redirect::Redirect;
+
+/// What lets the next command in although its slot is not there yet.
+const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
+/// The first and the longest pause before a command is asked again that nobody can run now.
+const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
+
+/// A command's own bytes.
+pub(super) fn plain(request: &Request) -> &[u8] {
+    let behind = request.bytes.strip_prefix(ASKING).filter(|_| request.unheard > 0);
+    behind.unwrap_or(&request.bytes)
+}
+
+impl Servers {
+    /// A command is not run by the server it was sent to: what is asked in its place.
+    pub(super) fn sent_on(&self, request: &Request, slot: u32, said: &Redirect) -> Option<Again> {
+        let by = self.place(request.server)?.server;
+        let (server, asks, after) = match said {
+            Redirect::Moved { slot: moved, at } if u32::from(*moved) == slot => {
+                let number = self.fleet.moved(*moved, at, by)?;
+                (number, false, Duration::ZERO)
+            }
+            Redirect::Ask { slot: asked, at } if u32::from(*asked) == slot => {
+                (self.fleet.asks(at, by)?, true, Duration::ZERO)
+            }
+            // It is about something else, so the server has not said it of this command.
+            Redirect::Moved { .. } | Redirect::Ask { .. } => return None,
+            Redirect::TryAgain => (by, false, pause(request.turns)),
+            Redirect::ClusterDown => {
+                self.fleet.call();
+                (by, false, pause(request.turns))
+            }
+        };
+        self.look();
+        let server = match after.is_zero() {
+            true => server,
+            false => self.holder(u16::try_from(slot).ok()?),
+        };
+        // What is within a transaction stays where that is.
+        let may_leave = !request.own || request.waits;
+        if !may_leave || self.may_have_said(request) {
+            return None;
+        }
+        if server != by {
+            self.left.borrow_mut().push(request.server);
+        }
+        let bytes = match asks {
+            true => [ASKING, plain(request)].concat().into(),
+            false => plain(request).into(),
+        };
+        let (replies, unheard) = if asks { (2, 1) } else { (1, 0) };
+        let server = self.at_other(request.server, server)?;
+        let request = Request { server, bytes, replies, unheard, ..request.clone() };
+        Some(Again { after, ..Again::at_once(request) })
+    }
+
+    /// Whether a command may be answered with words of a client's own.
+    fn may_have_said(&self, request: &Request) -> bool {
+        let (bytes, mut commands) = (plain(request), Commands::default());
+        let all = Limits { bulk: u64::MAX, ..Limits::default() };
+        match commands.cut(bytes, &all) {
+            Ok(Cut::Command(_)) => self.scripts.may_have_said(&commands.command(bytes)),
+            // It is not whole: its bytes are not there any more.
+            _ => true,
+        }
+    }
+}
+
+fn pause(turns: u8) -> Duration {
+    let doubled = 1_u32.checked_shl(u32::from(turns)).unwrap_or(u32::MAX);
+    PAUSES[0].saturating_mul(doubled).min(PAUSES[1])
+}

@@ -1,0 +1,16 @@
+//! Where servers are that others know of: the nodes of a Cluster, by asking any of them.
+//!
+//! Nothing here knows of clients or lanes: [`cluster`] asks a server, [`redirect`] reads what a
+//! node says of a key that is not with it.
+
+pub mod cluster;
+pub mod redirect;
+
+/// Where a node listens, as another one says.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct At {
+    /// Its host; `None`: that of the node which says so.
+    pub host: Option<String>,
+    /// Its port.
+    pub port: u16,
+}

@@ -1,0 +1,344 @@
+//! A Redis Cluster that changes under load.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use rig::redis::{RedisClient, RedisCluster};
+use rig::wait;
+use rig::weir::Weir;
+use rustix::process::Signal;
+
+use super::scene::{client, weir};
+use wire::resp::{Value, value};
+
+const CLUSTER: &str = "distribution = \"cluster\"\n";
+
+/// Weir before one of the nodes, which is to find the others by itself.
+fn before(cluster: &RedisCluster, seed: usize, lines: &str) -> Weir {
+    weir(&[&cluster.nodes[seed]], &format!("{CLUSTER}{lines}"), super::scene::ADMIN)
+}
+
+fn admin(weir: &Weir) -> RedisClient {
+    super::scene::admin(weir)
+}
+
+fn slot_of(cluster: &RedisCluster, key: &str) -> u16 {
+    let heard = cluster.nodes[0].client().ask(&["CLUSTER", "KEYSLOT", key]);
+    heard[1..].parse().unwrap()
+}
+
+#[test]
+fn a_cluster_is_one_server_to_its_clients() {
+    let cluster = RedisCluster::start(3, false, &[]);
+    let weir = before(&cluster, 1, "");
+    let mut ann = admin(&weir);
+    let keys: Vec<String> = (0..60).map(|n| format!("k{n}")).collect();
+    for key in &keys {
+        assert_eq!(ann.ask(&["SET", key, key]), "+OK");
+    }
+    let words: Vec<&str> = ["MGET"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+    let all = ann.ask(&words);
+    assert_eq!(all.split(' ').skip(2).step_by(2).collect::<Vec<_>>(), keys);
+    assert_eq!(ann.line("DBSIZE"), ":60");
+    let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
+    loop {
+        let page = ann.try_ask(&["SCAN", &cursor, "COUNT", "7"]).unwrap();
+        let Ok((Value::Array(page), _)) = value(&page) else { panic!("{page:?}") };
+        let [Value::Bulk(next), Value::Array(some)] = &page[..] else { panic!("{page:?}") };
+        let text = |of: &Value<'_>| match of {
+            Value::Bulk(text) => String::from_utf8_lossy(text).into_owned(),
+            other => panic!("{other:?}"),
+        };
+        found.extend(some.iter().map(text));
+        cursor = String::from_utf8_lossy(next).into_owned();
+        if cursor == "0" {
+            break;
+        }
+    }
+    let (mut wanted, crossed) = (keys.clone(), "-CROSSSLOT");
+    wanted.sort();
+    found.sort();
+    assert_eq!(found, wanted);
+    assert!(ann.line("SINTER k1 k2").starts_with(crossed));
+    assert!(ann.line("MSETNX k1 a k2 b").starts_with(crossed));
+    assert_eq!(ann.line("MSET k1 a k2 b k3 c"), "+OK");
+    assert_eq!(ann.line("DEL k1 k2 k3 k3"), ":3");
+    assert!(ann.line("SELECT 1").starts_with("-ERR DB index"));
+    assert_eq!(ann.line("EVAL return{KEYS[1],redis.call('get',KEYS[1])} 1 k4"), "*2 $2 k4 $2 k4");
+    ann.send(b"WATCH {a}1\r\nMULTI\r\nSET {a}1 x\r\nINCR {a}2\r\nEXEC\r\n");
+    for expected in ["+OK", "+OK", "+QUEUED", "+QUEUED", "*2 +OK :1"] {
+        assert_eq!(ann.hear(), expected);
+    }
+    assert_eq!(ann.line("SCRIPT LOAD return(1)").len(), 44);
+    let status = weir.ask_admin("/status").json();
+    assert_eq!(status["redis"]["backends"].as_array().map(Vec::len), Some(3), "{status}");
+
+    let mut hearers = [admin(&weir), admin(&weir), admin(&weir)];
+    hearers[0].line("SUBSCRIBE news");
+    hearers[1].line("PSUBSCRIBE n*");
+    hearers[2].line("SSUBSCRIBE news");
+    // From any node, and once.
+    for node in &cluster.nodes {
+        node.client().line("PUBLISH news hello");
+    }
+    assert_eq!(ann.line("SPUBLISH news shard"), ":1");
+    for _ in 0..3 {
+        assert_eq!(hearers[0].hear(), "*3 $7 message $4 news $5 hello");
+        assert_eq!(hearers[1].hear(), "*4 $8 pmessage $2 n* $4 news $5 hello");
+    }
+    assert_eq!(hearers[2].hear(), "*3 $8 smessage $4 news $5 shard");
+    hearers[0].line("UNSUBSCRIBE news");
+    assert_eq!(hearers[0].line("PING"), "+PONG");
+}
+
+/// What a client was told of its writes.
+#[derive(Default)]
+struct Told {
+    ok: Vec<String>,
+    /// What was counted, and what may have been.
+    counted: [usize; 2],
+    not_sent: Vec<String>,
+    unknown: Vec<String>,
+}
+
+/// What goes on while clients write.
+#[derive(Default)]
+struct Load {
+    is_over: AtomicBool,
+    /// So many writes were told of as done.
+    done: AtomicUsize,
+}
+
+impl Load {
+    /// Waits until so many more are done.
+    fn goes_on(&self, more: usize) {
+        let from = self.done.load(Ordering::Relaxed);
+        wait::until("clients write", wait::LONG, || {
+            self.done.load(Ordering::Relaxed) >= from + more
+        });
+    }
+
+    fn ends(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether a write was not run, by Weir's words or by those of a node.
+fn is_not_run(heard: &str) -> bool {
+    ["-ERR weir: not sent", "-CLUSTERDOWN", "-TRYAGAIN"].iter().any(|of| heard.starts_with(of))
+}
+
+/// Pipelines of writes to one slot, of numbers that count, until the load is over.
+fn write(weir: &Weir, list: &str, name: &str, load: &Load) -> Told {
+    let (mut told, mut n, mut client) = (Told::default(), 0, admin(weir));
+    while !load.is_over.load(Ordering::Relaxed) {
+        let elements: Vec<String> = (n..n + 8).map(|n| format!("{name}.{n}")).collect();
+        n += 8;
+        for element in &elements {
+            client.say(&["RPUSH", list, element]);
+            client.say(&["INCR", &format!("{list}:n")]);
+        }
+        for element in elements {
+            let heard = client.hear();
+            match client.hear() {
+                heard if heard.starts_with(':') => told.counted[0] += 1,
+                heard if heard.starts_with("-ERR weir: may have run") => told.counted[1] += 1,
+                heard => assert!(is_not_run(&heard), "{heard}"),
+            }
+            match &*heard {
+                heard if heard.starts_with(':') => {
+                    load.done.fetch_add(1, Ordering::Relaxed);
+                    told.ok.push(element);
+                }
+                heard if heard.starts_with("-ERR weir: may have run") => told.unknown.push(element),
+                heard if is_not_run(heard) => told.not_sent.push(element),
+                heard => panic!("{heard}"),
+            }
+        }
+    }
+    told
+}
+
+/// The elements of a list are those that were told of: each once, and each client's in its order.
+fn check(client: &mut RedisClient, list: &str, told: &[Told], may_lose: bool) {
+    let there = client.try_ask(&["LRANGE", list, "0", "-1"]).unwrap();
+    let Ok((Value::Array(there), _)) = value(&there) else { panic!("{there:?}") };
+    let text = |of: &Value<'_>| match of {
+        Value::Bulk(text) => String::from_utf8_lossy(text).into_owned(),
+        other => panic!("{other:?}"),
+    };
+    let there: Vec<String> = there.iter().map(text).collect();
+    let mut once = std::collections::HashSet::new();
+    for element in &there {
+        assert!(once.insert(element.clone()), "{element} ran twice");
+    }
+    let mut last = std::collections::HashMap::new();
+    for element in &there {
+        let (name, n) = element.split_once('.').unwrap();
+        let n: u64 = n.parse().unwrap();
+        let before = last.insert(name.to_owned(), n);
+        assert!(before.is_none_or(|before| before < n), "{element} is behind {before:?}");
+    }
+    for told in told {
+        let lost = told.ok.iter().filter(|element| !once.contains(*element)).count();
+        assert!(may_lose || lost == 0, "{lost} of {} are lost", told.ok.len());
+        let ran = told.not_sent.iter().filter(|element| once.contains(*element)).count();
+        assert_eq!(ran, 0, "were not sent and ran");
+    }
+    let there = client.ask(&["GET", &format!("{list}:n")]);
+    let there: usize = there.split(' ').nth(1).unwrap().parse().unwrap();
+    let of = |which: usize| told.iter().map(|told| told.counted[which]).sum::<usize>();
+    let (least, most) = (of(0), of(0) + of(1));
+    assert!(may_lose || least <= there, "{least} were counted, {there} are there");
+    assert!(there <= most, "{there} are there, and {most} were counted at most");
+}
+
+#[test]
+fn slots_that_move_under_load_lose_nothing_and_keep_the_order() {
+    let cluster = RedisCluster::start(3, false, &[]);
+    let weir = before(&cluster, 2, "");
+    let lists = ["{one}l", "{two}l"];
+    let slots = lists.map(|list| slot_of(&cluster, list));
+    let mut homes = slots.map(|slot| usize::from(slot) * 3 / 16384);
+    let load = Load::default();
+    let mut blocked = admin(&weir);
+    blocked.say(&["BLPOP", "{one}empty", "0"]);
+    let told: Vec<Vec<Told>> = std::thread::scope(|scope| {
+        let writers = lists.map(|list| {
+            let of = |n: usize| {
+                let (weir, load) = (&weir, &load);
+                scope.spawn(move || write(weir, list, &format!("c{n}"), load))
+            };
+            [of(0), of(1), of(2)]
+        });
+        for round in 0..24 {
+            let at = round % 2;
+            let to = (homes[at] + 1 + round % 3 / 2) % 3;
+            cluster.migrate(slots[at], homes[at], to);
+            homes[at] = to;
+            load.goes_on(40);
+        }
+        load.ends();
+        let told = writers.map(|of| of.map(|writer| writer.join().unwrap()));
+        told.into_iter().map(Vec::from).collect()
+    });
+    let mut ann = admin(&weir);
+    for (list, told) in lists.iter().zip(&told) {
+        check(&mut ann, list, told, false);
+    }
+    // Who waits is taken along.
+    assert_eq!(ann.line("RPUSH {one}empty x"), ":1");
+    assert_eq!(blocked.hear(), "*2 $10 {one}empty $1 x");
+}
+
+#[test]
+fn a_primary_that_is_handed_over_or_dies_loses_nothing_by_weir() {
+    let mut cluster = RedisCluster::start(3, true, &[]);
+    let weir = before(&cluster, 0, "timeout = \"3s\"\n");
+    let list = "{one}l";
+    let home = usize::from(slot_of(&cluster, list)) * 3 / 16384;
+    let load = Load::default();
+    let hand_over = |told: &mut Vec<Told>| {
+        std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..4)
+                .map(|n| {
+                    let (weir, load) = (&weir, &load);
+                    scope.spawn(move || write(weir, list, &format!("c{n}"), load))
+                })
+                .collect();
+            load.goes_on(100);
+            let mut replica = cluster.nodes[home + 3].client();
+            assert_eq!(replica.line("CLUSTER FAILOVER"), "+OK");
+            wait::until("it is the primary", wait::LONG, || {
+                replica.line("ROLE").starts_with("*3 $6 master")
+            });
+            load.goes_on(100);
+            load.ends();
+            told.extend(writers.into_iter().map(|writer| writer.join().unwrap()));
+        });
+    };
+    let mut told = Vec::new();
+    hand_over(&mut told);
+    let mut ann = admin(&weir);
+    check(&mut ann, list, &told, false);
+
+    // The other one takes over where it dies; what had not reached that is lost by Redis.
+    let load = Load::default();
+    let follows = |cluster: &RedisCluster| {
+        cluster.nodes[home].client().line("INFO replication").contains("link_status:up")
+    };
+    wait::until("the former one follows", wait::LONG, || follows(&cluster));
+    let more: Vec<Told> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (4..8)
+            .map(|n| {
+                let (weir, load) = (&weir, &load);
+                scope.spawn(move || write(weir, list, &format!("c{n}"), load))
+            })
+            .collect();
+        load.goes_on(100);
+        cluster.nodes[home + 3].running().signal(Signal::KILL);
+        let mut ann = client(&weir);
+        ann.line("AUTH p");
+        wait::until("its keys are served again", wait::LONG, || {
+            ann.ask(&["SET", "{one}x", "1"]) == "+OK"
+        });
+        load.goes_on(100);
+        load.ends();
+        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+    });
+    told.extend(more);
+    check(&mut ann, list, &told, true);
+}
+
+#[test]
+fn what_cannot_be_asked_again_is_told_and_goes_right_the_second_time() {
+    let cluster = RedisCluster::start(2, false, &[]);
+    let weir = before(&cluster, 0, "");
+    let mut ann = admin(&weir);
+    let key = "{one}k";
+    let slot = slot_of(&cluster, key);
+    let mut home = usize::from(slot) * 2 / 16384;
+    let mut moves = || {
+        cluster.migrate(slot, home, 1 - home);
+        home = 1 - home;
+    };
+    let moved = |heard: &str| heard.starts_with(&format!("-MOVED {slot} "));
+    let large = "x".repeat(300 << 10);
+    let says = "return redis.call('SET', KEYS[1], ARGV[1]) or redis.error_reply('x')";
+    for (words, expected) in [
+        (vec!["WATCH", key], "+OK"),
+        (vec!["EVAL", says, "1", key, "v"], "+OK"),
+        (vec!["SET", key, &large], "+OK"),
+    ] {
+        assert_eq!(ann.ask(&["SET", key, "1"]), "+OK");
+        moves();
+        // Weir may have asked in the meantime.
+        let heard = ann.ask(&words);
+        assert!(moved(&heard) || heard == expected, "{heard}");
+        assert_eq!(ann.ask(&words), expected, "{}", words[0]);
+        assert_eq!(ann.line("UNWATCH"), "+OK");
+    }
+    assert_eq!(ann.ask(&["GET", key]).len(), large.len() + 8);
+
+    moves();
+    let mut transaction = || {
+        ann.say(&["MULTI"]);
+        ann.say(&["SET", key, "2"]);
+        ann.say(&["EXEC"]);
+        [ann.hear(), ann.hear(), ann.hear()]
+    };
+    let heard = transaction();
+    let is_refused = moved(&heard[1]) && heard[2].starts_with("-EXECABORT");
+    assert!(is_refused || heard[2] == "*1 +OK", "{heard:?}");
+    assert_eq!(transaction(), ["+OK", "+QUEUED", "*1 +OK"]);
+
+    moves();
+    let plain = "return redis.call('APPEND', KEYS[1], ARGV[1])";
+    assert_eq!(ann.ask(&["EVAL", plain, "1", key, "v"]), ":2");
+    // What was written is with several nodes, or a node has sent it on.
+    let mut bob = admin(&weir);
+    assert_eq!(bob.ask(&["SET", key, "1"]), "+OK");
+    moves();
+    assert_eq!(bob.ask(&["SET", key, "1"]), "+OK");
+    let heard = bob.line("WAIT 0 10");
+    assert!(heard.starts_with("-ERR weir: "), "{heard}");
+}
