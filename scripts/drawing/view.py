@@ -79,7 +79,6 @@ def document(width, height, title, style, parts):
 
 def shots(picture, theme, folder):
     """Has Chromium show an SVG at each width; gives the PNG files."""
-    chromium = need("chromium", "chromium")
     folder.mkdir(parents=True, exist_ok=True)
     box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', picture.read_text())
     width, height = float(box[1]), float(box[2])
@@ -93,16 +92,26 @@ def shots(picture, theme, folder):
                 f'<img src="{picture.resolve().as_uri()}" width="{shown}">'
             )
             # Chromium leaves out the lower part of what is shown in a low window.
-            size = f"{shown},{max(round(height * shown / width), LOWEST_WINDOW)}"
-            command = [chromium, "--headless", "--disable-gpu", "--hide-scrollbars"]
-            # A shot is taken of what is drawn whole, also on a busy machine.
-            command += ["--run-all-compositor-stages-before-draw", "--virtual-time-budget=3000"]
-            # Chromium's sandbox refuses the superuser; the page is our own.
-            command += ["--no-sandbox"] if os.geteuid() == 0 else []
-            command += [f"--user-data-dir={own}/profile", f"--window-size={size}"]
-            command += [f"--screenshot={png.resolve()}", page.as_uri()]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        if done.returncode != 0 or not png.exists():
-            raise Refused(f"Chromium did not show {picture}: {done.stderr}")
+            lowest = max(round(height * shown / width), LOWEST_WINDOW)
+            photograph(page.as_uri(), png, shown, lowest, theme)
         made.append(png)
     return made
+
+
+def photograph(address, png, width, height, theme):
+    """Has Chromium show a page in a window of that size; refuses one that complains."""
+    chromium = need("chromium", "chromium")
+    with tempfile.TemporaryDirectory() as own:
+        command = [chromium, "--headless", "--disable-gpu", "--hide-scrollbars"]
+        # A shot is taken of what is drawn whole, also on a busy machine.
+        command += ["--run-all-compositor-stages-before-draw", "--virtual-time-budget=3000"]
+        # Chromium's sandbox refuses the superuser; the page is our own.
+        command += ["--no-sandbox"] if os.geteuid() == 0 else []
+        command += [f"--blink-settings=preferredColorScheme={int(theme == 'light')}"]
+        command += ["--enable-logging=stderr"]
+        command += [f"--user-data-dir={own}/profile", f"--window-size={width},{height}"]
+        command += [f"--screenshot={png.resolve()}", address]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    said = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
+    if done.returncode != 0 or not png.exists() or said:
+        raise Refused(f"Chromium did not show {address}: {said or done.stderr}")

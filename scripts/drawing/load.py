@@ -1,0 +1,54 @@
+"""`weir load`: its live view, as tmux has it on its screen, and its report, as Chromium shows it."""
+
+import contextlib
+import http.client
+import pathlib
+import tempfile
+
+from . import terminal
+from .status import answers, started
+from .terminal import wait
+from .view import THEMES, Refused, photograph
+
+COLUMNS, LINES = 88, 24
+GATEWAY, ADMIN = 8086, 8088
+# Long enough for lines that are worth a look.
+SECONDS = 40
+# What is asked grows, so that lines have a shape.
+LOAD = (
+    f"weir load http://127.0.0.1:{GATEWAY}/ping --rate 1000 --ramp-to 6000 --duration {SECONDS}s "
+    "--poisson --out run"
+)
+# What of the report's top a page shows.
+REPORT_SIZE = (1000, 860)
+
+
+def draw(weir, folder):
+    """The drawings of the live view for each theme; the report's are put into `folder`."""
+    if not weir.is_file():
+        raise Refused(f"{weir} is missing: cargo build --release --package weir, or set WEIR_BIN")
+    for port in (GATEWAY, ADMIN):
+        if answers(port):
+            raise Refused(f"port {port} is taken by another program; stop it first")
+    with contextlib.ExitStack() as stack:
+        home = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pictures-")))
+        started(stack, [weir, "serve"], home, home / "weir.log")
+        wait("Weir answers", lambda: answers(GATEWAY) and ready())
+        session = terminal.Session(stack, home, weir, COLUMNS, LINES)
+        session.keys(LOAD, "Enter")
+        left = " 9 s left"
+        wait(left, lambda: left in session.shown())
+        screen = session.screen()
+        report = home / "run/report.html"
+        wait("the report", lambda: report.exists() and "report: " in session.shown())
+        folder.mkdir(parents=True, exist_ok=True)
+        for theme in THEMES:
+            photograph(report.as_uri(), folder / f"report-{theme}.png", *REPORT_SIZE, theme)
+    return terminal.draw(screen)
+
+
+def ready():
+    connection = http.client.HTTPConnection("127.0.0.1", ADMIN, timeout=terminal.DEADLINE_SECONDS)
+    with contextlib.closing(connection):
+        connection.request("GET", "/ready")
+        return connection.getresponse().status == 200
