@@ -1,6 +1,7 @@
 //! `weir load` as its users run it, beside real servers. What is held is what came and what the
 //! servers have, and not the verdict: a machine that runs other tests earns an INVALID.
 
+use std::fs;
 use std::process::{Command, Output};
 
 use rig::influxd::Influxd;
@@ -98,4 +99,37 @@ fn a_server_has_each_point_that_was_written() {
         assert_eq!(before(&text, "commands or points"), 1000, "{text}");
         assert_eq!(points(&server, field, measurement), 1000, "{text}");
     }
+}
+
+/// The value of a percentile in the table of HdrHistogram's tool.
+fn tools(table: &str, percentile: &str) -> f64 {
+    let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let mut rows = rows.filter(|row| row.get(1).is_some_and(|of| of.starts_with(percentile)));
+    let row = rows.next().unwrap_or_else(|| panic!("{percentile} is in\n{table}"));
+    row[0].parse().expect("a value is a number")
+}
+
+#[test]
+fn hdrhistograms_own_tool_reads_the_same_percentiles_from_the_interval_log() {
+    places::need("java");
+    let (server, place) = (Redis::start(), places::directory());
+    let out = place.path().join("run");
+    let out = out.to_str().expect("a path is text");
+    told(&load(&[&server.url(), "--closed", "--connections", "4", "--out", out]));
+    let report = fs::read_to_string(format!("{out}/report.json")).expect("there is a report");
+    let report: Value = serde_json::from_str(&report).expect("it is JSON");
+    let script = places::root().join("tests/clients/hdrhistogram/run.sh");
+    let ran = Command::new("bash").arg(script).arg(format!("{out}/windows.hlog")).output();
+    let ran = ran.expect("bash can be started");
+    let table = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(ran.status.success(), "{table}{}", String::from_utf8_lossy(&ran.stderr));
+    let shares = [("0.50000", "p50_ns"), ("0.75000", "p75_ns"), ("0.90000", "p90_ns")];
+    for (percentile, name) in shares.into_iter().chain([("0.95000", "p95_ns"), ("1.0", "max_ns")]) {
+        let (theirs, ours) = (tools(&table, percentile), report["latency"][name].as_f64());
+        let ours = ours.expect("a percentile is a number");
+        assert!((theirs - ours).abs() <= 1.0, "{name}: {theirs} for {ours}\n{table}");
+    }
+    let total = report["requests"].as_u64().expect("requests are counted");
+    let total = format!("Total count    = {total:>12}");
+    assert!(table.contains(&total), "{total} in\n{table}");
 }
