@@ -2,6 +2,8 @@
 //! run that is killed all is there up to its last window; the report says until its end that the
 //! run has none. A disk that is full ends the writing, and never the run.
 
+pub mod rows;
+
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -24,10 +26,11 @@ pub const LOG: &str = "windows.hlog";
 pub const ROWS: &str = "windows.csv";
 /// The result for people.
 pub const TEXT: &str = "report.txt";
+/// The result to look at.
+pub const PAGE: &str = "report.html";
 /// The result for programs.
 pub const JSON: &str = "report.json";
 
-const COLUMNS: &str = "second,sent,ended,failed,p50_ns,p99_ns,max_ns\n";
 const UNFINISHED: &str = "UNFINISHED  This run has not ended, or was killed: there is no verdict \
                           on it. Every window up to the last one that is in windows.hlog and \
                           windows.csv is whole.\n";
@@ -90,18 +93,19 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Makes it, with all that is above it, and says in it what is run; nothing that is secret may
-    /// be in `run`.
+    /// Makes it, with all that is above it, and says in it what is run, and what its operations are
+    /// called; nothing that is secret may be in `run`.
     ///
     /// # Errors
     /// It can't be written, or holds something already.
-    pub fn create(path: &Path, run: &Value) -> Result<Self, DirectoryError> {
+    pub fn create(path: &Path, run: &Value, operations: &[String]) -> Result<Self, DirectoryError> {
         let failed = |source| DirectoryError::Io { path: path.to_owned(), source };
         fs::create_dir_all(path).map_err(failed)?;
         if fs::read_dir(path).map_err(failed)?.next().is_some() {
             return Err(DirectoryError::Taken(path.to_owned()));
         }
-        let about = json!({ "run": run, "machine": machine::describe() });
+        let machine = machine::describe();
+        let about = json!({ "run": run, "operations": operations, "machine": machine });
         write(&path.join(RUN), &pretty(&about))?;
         write(&path.join(TEXT), UNFINISHED)?;
         write(&path.join(JSON), &pretty(&json!({ "verdict": "UNFINISHED" })))?;
@@ -135,13 +139,11 @@ impl Directory {
         if !self.begun {
             self.begun = true;
             self.log.append(&hlog::head(ended.wall, &[]))?;
-            self.rows.append(COLUMNS)?;
+            self.rows.append(rows::COLUMNS)?;
         }
         self.log.append(&lines(start, WINDOW, &ended.results))?;
         self.end = start + WINDOW;
-        let (p50, p99, max) = (row.p50.as_nanos(), row.p99.as_nanos(), row.max.as_nanos());
-        let counts = format!("{},{},{},{}", row.number, row.sent, row.ended, row.failed);
-        self.rows.append(&format!("{counts},{p50},{p99},{max}\n"))
+        self.rows.append(&rows::line(row))
     }
 
     /// Writes what ended behind the last whole window, and the report.
@@ -161,7 +163,7 @@ impl Directory {
 
     /// Takes all back, of a run that could not be begun.
     pub fn discard(self) {
-        for name in [RUN, LOG, ROWS, TEXT, JSON] {
+        for name in [RUN, LOG, ROWS, TEXT, JSON, PAGE] {
             let _ = fs::remove_file(self.path.join(name));
         }
         let _ = fs::remove_dir(&self.path);
@@ -171,7 +173,7 @@ impl Directory {
         if !self.begun {
             self.begun = true;
             self.log.append(&hlog::head(outcome.wall, &[]))?;
-            self.rows.append(COLUMNS)?;
+            self.rows.append(rows::COLUMNS)?;
         }
         if outcome.rest.total() == 0 {
             return Ok(());
@@ -220,8 +222,11 @@ fn write(path: &Path, text: &str) -> Result<(), DirectoryError> {
     fs::write(path, text).map_err(failed)
 }
 
-/// There is the old text or the new one at any moment.
-fn replace(path: &Path, text: &str) -> Result<(), DirectoryError> {
+/// Puts a text into a file: there is the old one or the new one at any moment.
+///
+/// # Errors
+/// The disk refuses.
+pub fn replace(path: &Path, text: &str) -> Result<(), DirectoryError> {
     let beside = path.with_extension("new");
     let failed = |source| DirectoryError::Io { path: path.to_owned(), source };
     let done = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
@@ -256,15 +261,21 @@ mod tests {
         results.note(1, Kind::Server, 40 * MS, 40 * MS);
         let latency = results.times(Measure::Latency, None);
         let (p50, p99) = (latency.quantile(0.5), latency.quantile(0.99));
-        let row = Row { number, sent: 12, ended: 11, failed: 1, p50, p99, max: latency.max() };
+        let row =
+            Row { number, offered: 12, sent: 12, ended: 11, failed: 1, p50, p99, ..Row::default() };
+        let row = Row { max: latency.max(), ..row };
         Ended { wall: std::time::SystemTime::UNIX_EPOCH, row, results }
     }
 
     fn begun() -> (TempDir, Directory) {
         let place = tempfile::tempdir().unwrap();
         let directory =
-            Directory::create(&place.path().join("a/b"), &json!({ "rate": 7 })).unwrap();
+            Directory::create(&place.path().join("a/b"), &json!({ "rate": 7 }), &[]).unwrap();
         (place, directory)
+    }
+
+    fn logged(log: &str) -> Vec<hlog::Line> {
+        hlog::read(log.as_bytes()).collect::<Result<_, _>>().unwrap()
     }
 
     fn file(place: &TempDir, name: &str) -> String {
@@ -285,9 +296,9 @@ mod tests {
         let rows = file(&place, ROWS);
         let rows: Vec<_> = rows.lines().collect();
         assert_eq!(rows.len(), 3);
-        assert!(rows[0].starts_with("second,sent") && rows[2].starts_with("1,12,11,1,"));
+        assert!(rows[0].starts_with("second,") && rows[2].starts_with("1,12,12,11,1,"));
         let log = file(&place, LOG);
-        let lines = hlog::read(&log).unwrap();
+        let lines = logged(&log);
         let last = lines.iter().rfind(|line| line.tag.is_none()).unwrap();
         assert_eq!((last.start, last.times.count()), (1000 * MS, 11));
         let about: Value = serde_json::from_str(&file(&place, RUN)).unwrap();
@@ -308,10 +319,10 @@ mod tests {
         whole.results.add(&whole.rest.clone());
         directory.finish(&whole, &Summary::new(&whole, &[])).unwrap();
         let log = file(&place, LOG);
-        assert_eq!(hlog::read(&log).unwrap().last().unwrap().start, 2000 * MS);
+        assert_eq!(logged(&log).last().unwrap().start, 2000 * MS);
         let (mut all, mut tagged) = (Times::new(), Results::default());
-        for line in hlog::read(&log).unwrap() {
-            match line.tag.map(|text| tag(text).unwrap()) {
+        for line in logged(&log) {
+            match line.tag.map(|text| tag(&text).unwrap()) {
                 None => all.add(&line.times),
                 Some((at, kind, Measure::Latency)) => {
                     for _ in 0..line.times.count() {
@@ -356,13 +367,16 @@ mod tests {
     fn a_directory_that_holds_something_is_refused_and_one_of_no_run_goes() {
         let (place, directory) = begun();
         let path = place.path().join("a/b");
-        let refused = Directory::create(&path, &json!({}));
+        let refused = Directory::create(&path, &json!({}), &[]);
         assert!(matches!(refused, Err(DirectoryError::Taken(_))));
         directory.discard();
         assert!(!path.exists());
         let file = place.path().join("file");
         fs::write(&file, "").unwrap();
-        assert!(matches!(Directory::create(&file, &json!({})), Err(DirectoryError::Io { .. })));
+        assert!(matches!(
+            Directory::create(&file, &json!({}), &[]),
+            Err(DirectoryError::Io { .. })
+        ));
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod asking;
 mod collector;
 mod connection;
 mod looks;
+mod offered;
 mod opening;
 mod state;
 mod thread;
@@ -32,6 +33,7 @@ use crate::workload::Workload;
 pub use asking::{AskError, ask};
 use collector::Collector;
 pub use collector::{Ended, Row};
+use offered::Offered;
 pub use opening::OpenError;
 use thread::{Part, Said, Task};
 
@@ -68,6 +70,11 @@ impl Stop {
         self.asked.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Whether somebody has asked.
+    pub fn is_asked(&self) -> bool {
+        self.asked() > 0
+    }
+
     fn asked(&self) -> u8 {
         let of_all = self.of_all.as_ref().map_or(0, |all| all.load(Ordering::Relaxed));
         self.asked.load(Ordering::Relaxed).max(of_all)
@@ -98,6 +105,13 @@ pub struct Plan {
     pub abort: Vec<Gate>,
     /// Ends it early.
     pub stop: Stop,
+}
+
+impl Plan {
+    /// Whether each connection sends as soon as it has its answer.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.pace, Pace::Closed(_))
+    }
 }
 
 /// A run could not be begun.
@@ -261,7 +275,12 @@ fn conduct(
     for start in starts {
         let _ = start.send(timeline);
     }
-    let mut collector = Collector::new(plan.threads, timeline.whole_windows(), timeline.wall);
+    let offered = match &plan.pace {
+        Pace::Open(schedule) => Offered::new(schedule, plan.warm_up),
+        Pace::Closed(_) => Offered::default(),
+    };
+    let whole = timeline.whole_windows();
+    let mut collector = Collector::new(plan.threads, whole, timeline.wall, offered);
     let (mut parts, mut aborted) = (Vec::new(), None);
     let mut sliding = Sliding::new(&plan.abort);
     while let Ok(said) = said.recv() {
@@ -286,7 +305,7 @@ fn conduct(
         return Err(EngineError::Injector("a thread ended by itself".to_owned()));
     }
     let outcome = Outcome {
-        closed: matches!(plan.pace, Pace::Closed(_)),
+        closed: plan.is_closed(),
         connections: plan.connections,
         measured: duration,
         wall: timeline.wall,

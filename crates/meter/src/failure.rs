@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::recorder::{Kind, Results};
+
 /// Different words that are told apart; what comes later is counted by its owner alone.
 const WORDS_MAX: usize = 1000;
 /// The longest words of an error.
@@ -17,6 +19,29 @@ pub enum Owner {
     Network,
     /// The server answered with a failure, or what can't be understood.
     Server,
+}
+
+impl Owner {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Injector, Self::Network, Self::Server];
+
+    /// Whose fault a result is; a success is none, and what was not sent is nobody's error.
+    pub fn of(kind: Kind) -> Option<Self> {
+        match kind {
+            Kind::Succeeded | Kind::Unsent => None,
+            Kind::Server => Some(Self::Server),
+            Kind::Timeout | Kind::Network => Some(Self::Network),
+            Kind::Injector => Some(Self::Injector),
+        }
+    }
+
+    /// How many results are each one's fault.
+    pub fn counts(results: &Results) -> [u64; Self::ALL.len()] {
+        Self::ALL.map(|owner| {
+            let kinds = Kind::ALL.into_iter().filter(|kind| Self::of(*kind) == Some(owner));
+            kinds.map(|kind| results.count(kind)).sum()
+        })
+    }
 }
 
 impl fmt::Display for Owner {

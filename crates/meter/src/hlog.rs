@@ -4,7 +4,7 @@
 //! 2.1): big-endian heads, counts as ZigZag LEB128, and each run of empty ones as minus its length.
 
 use std::fmt::Write as _;
-use std::io::{self, Read, Write as _};
+use std::io::{self, BufRead, Read, Write as _};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
@@ -22,6 +22,8 @@ const COOKIE_COMPRESSED: u32 = 0x1c84_9304 | 0x10;
 const HEAD: usize = 40;
 /// A histogram with all counts at their largest is shorter.
 const LEN_MAX: u64 = 1 << 20;
+/// A line has a histogram in base64, its tag and its times.
+const LINE_MAX: u64 = 2 * LEN_MAX;
 /// The unit of the column that people read: milliseconds.
 const MAX_UNIT: f64 = 1e6;
 
@@ -56,9 +58,9 @@ pub fn line(out: &mut String, tag: Option<&str>, start: Duration, length: Durati
 
 /// A line of a log that was read.
 #[derive(Debug, Clone)]
-pub struct Line<'a> {
+pub struct Line {
     /// Its tag.
-    pub tag: Option<&'a str>,
+    pub tag: Option<String>,
     /// When its window began, since the log's begin.
     pub start: Duration,
     /// How long its window was.
@@ -75,25 +77,45 @@ pub struct LogError {
     what: &'static str,
 }
 
-/// Reads a log. A last line without an end was cut off when its writer was killed, and is left out.
-///
-/// # Errors
-/// A line is damaged.
-pub fn read(text: &str) -> Result<Vec<Line<'_>>, LogError> {
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let lines = whole.lines().enumerate();
-    let lines = lines.filter(|(_, text)| !text.starts_with(['#', '"']) && !text.is_empty());
-    lines
-        .map(|(at, text)| read_line(text).map_err(|what| LogError { line: at + 1, what }))
-        .collect()
+/// Reads a log line by line: each is a histogram, and a day of them does not fit in memory. A last
+/// line without an end was cut off when its writer was killed, and is left out. Behind an error
+/// there is nothing more.
+pub fn read(mut log: impl BufRead) -> impl Iterator<Item = Result<Line, LogError>> {
+    let (mut text, mut number, mut is_over) = (Vec::new(), 0, false);
+    std::iter::from_fn(move || {
+        while !is_over {
+            text.clear();
+            number += 1;
+            let got = log.by_ref().take(LINE_MAX).read_until(b'\n', &mut text);
+            let found = match got {
+                Ok(_) if text.ends_with(b"\n") => {
+                    let text = text.trim_ascii_end();
+                    if text.is_empty() || text.starts_with(b"#") || text.starts_with(b"\"") {
+                        continue;
+                    }
+                    let text = std::str::from_utf8(text).map_err(|_| "it is no text");
+                    text.and_then(read_line)
+                }
+                Ok(len) if (len as u64) < LINE_MAX => {
+                    is_over = true;
+                    continue;
+                }
+                Ok(_) => Err("it is longer than a histogram can be"),
+                Err(_) => Err("it can't be read"),
+            };
+            is_over = found.is_err();
+            return Some(found.map_err(|what| LogError { line: number, what }));
+        }
+        None
+    })
 }
 
-fn read_line(text: &str) -> Result<Line<'_>, &'static str> {
+fn read_line(text: &str) -> Result<Line, &'static str> {
     let (tag, rest) = match text.strip_prefix("Tag=") {
         None => (None, text),
         Some(rest) => {
             let (tag, rest) = rest.split_once(',').ok_or("it ends behind its tag")?;
-            (Some(tag), rest)
+            (Some(tag.to_owned()), rest)
         }
     };
     let mut fields = rest.splitn(4, ',');
@@ -209,8 +231,12 @@ mod tests {
 
     use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
 
-    use super::{head, line, put, read, take};
+    use super::{Line, LogError, head, line, put, take};
     use crate::recorder::Times;
+
+    fn read(text: &str) -> Result<Vec<Line>, LogError> {
+        super::read(text.as_bytes()).collect()
+    }
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -234,7 +260,7 @@ mod tests {
         assert!(lines[6].starts_with("Tag=http.latency,2.000,1.000,0.000,HISTFAAAA"));
         let found = read(&log).unwrap();
         assert_eq!((found.len(), found[0].times.count(), found[1].times.count()), (2, 2, 0));
-        assert_eq!((found[1].tag, found[1].start), (Some("http.latency"), 2 * SECOND));
+        assert_eq!((found[1].tag.as_deref(), found[1].start), (Some("http.latency"), 2 * SECOND));
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl BusyTime {
     }
 
     /// How long it was busy so far; for the thread itself.
-    fn so_far(&self) -> Duration {
+    pub fn so_far(&self) -> Duration {
         let awake = self.now().saturating_sub(self.awake_since.load(Ordering::Relaxed));
         Duration::from_nanos(self.busy.load(Ordering::Relaxed) + awake)
     }

@@ -7,10 +7,13 @@
 //! The one path: an [`engine::Plan`] goes into [`engine::run`], which opens the connections, agrees
 //! on a [`window::Timeline`], and lets each thread send what a [`schedule`] makes due through a
 //! [`workload::Workload`]. What comes of it is recorded by [`recorder`] and [`lateness`], and
-//! judged by [`verdict`]; [`summary`] says it in words, and [`directory`] keeps all of it.
+//! judged by [`verdict`]; [`summary`] says it in words, [`directory`] keeps all of it, and
+//! [`report`] shows it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
+//   compare: two sets of runs held against each other
+//   report: what a directory says, as a page
 //   directory: the results of a run on disk
 //   summary: the outcome in words and in JSON
 //   limit: the search for the highest rate that holds
@@ -23,6 +26,7 @@
 //   chance, recorder, schedule, url, window
 
 pub mod chance;
+pub mod compare;
 pub mod directory;
 pub mod engine;
 pub mod failure;
@@ -37,6 +41,7 @@ pub mod little;
 pub mod machine;
 pub mod recorder;
 pub mod redis;
+pub mod report;
 pub mod schedule;
 pub mod summary;
 pub mod url;

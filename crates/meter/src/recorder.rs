@@ -190,6 +190,19 @@ impl Results {
         }
     }
 
+    /// Adds times that were read from elsewhere.
+    pub fn add_times(&mut self, operation: usize, kind: Kind, measure: Measure, times: &Times) {
+        let operation = operation.min(OPERATIONS_MAX);
+        if self.operations.len() <= operation {
+            self.operations.resize_with(operation + 1, Default::default);
+        }
+        let both = self.operations[operation][kind as usize].get_or_insert_default();
+        match measure {
+            Measure::Latency => both.latency.add(times),
+            Measure::Service => both.service.add(times),
+        }
+    }
+
     /// The latency and service times of each operation and kind that there is.
     pub fn each(&self) -> impl Iterator<Item = (usize, Kind, &Times, &Times)> {
         let kinds = self.operations.iter().enumerate().flat_map(|(operation, kinds)| {

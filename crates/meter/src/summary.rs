@@ -52,6 +52,11 @@ impl<'a> Summary<'a> {
         format!("{self}\n{}", vegeta::Table(self.outcome))
     }
 
+    /// The verdict in a word.
+    pub fn verdict(&self) -> &'static str {
+        if self.invalid { "INVALID" } else { "VALID" }
+    }
+
     /// Whether its numbers can't be believed.
     pub fn is_invalid(&self) -> bool {
         self.invalid
@@ -79,7 +84,7 @@ impl<'a> Summary<'a> {
 impl Display for Summary<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let of = self.outcome;
-        headline(f, of, self.invalid)?;
+        writeln!(f, "{}  {}", self.verdict(), headline(of, self.invalid))?;
         for doubt in of.doubts() {
             writeln!(f, "  because {}; {}", doubt.cause, doubt.remedy)?;
         }
@@ -114,8 +119,8 @@ impl Display for Summary<'_> {
     }
 }
 
-fn headline(f: &mut Formatter<'_>, of: &Outcome, invalid: bool) -> fmt::Result {
-    let word = if invalid { "INVALID" } else { "VALID" };
+/// The run in a sentence.
+fn headline(of: &Outcome, invalid: bool) -> String {
     let (total, failed) = (of.results.total(), of.results.failed());
     let unsent = of.results.count(Kind::Unsent);
     // Of a run that can't be believed nothing is said about the server.
@@ -136,15 +141,15 @@ fn headline(f: &mut Formatter<'_>, of: &Outcome, invalid: bool) -> fmt::Result {
         more => format!("{} errors", words::count(more)),
     };
     let span = seconds(of.measured);
-    write!(f, "{word}  {what}: {} requests in {span}, {errors}", words::count(total))?;
+    let mut text = format!("{what}: {} requests in {span}, {errors}", words::count(total));
     if unsent > 0 {
-        write!(f, ", {} not sent", words::count(unsent))?;
+        text += &format!(", {} not sent", words::count(unsent));
     }
     if of.closed {
         let rate = (total - failed) as f64 / of.measured.as_secs_f64().max(f64::MIN_POSITIVE);
-        write!(f, ", {} answered a second", words::count(rate.round() as u64))?;
+        text += &format!(", {} answered a second", words::count(rate.round() as u64));
     }
-    writeln!(f, ".")
+    text + "."
 }
 
 /// What requests are made of, where that is more than one command each.
@@ -203,7 +208,8 @@ fn operations(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
     Ok(())
 }
 
-fn ended(kind: Kind) -> &'static str {
+/// What requests of a kind did.
+pub fn ended(kind: Kind) -> &'static str {
     match kind {
         Kind::Succeeded => "succeeded",
         Kind::Server => "the server failed",
@@ -246,7 +252,7 @@ fn injector(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
 }
 
 /// A time as a table has it.
-fn shown(span: Duration) -> String {
+pub fn shown(span: Duration) -> String {
     let millis = span.as_secs_f64() * 1000.0;
     match millis {
         _ if millis < 99.995 => format!("{millis:.2} ms"),

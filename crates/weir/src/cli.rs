@@ -114,7 +114,7 @@ Examples:
   weir load redis://127.0.0.1:6379 --mix get=9,set=1 --rate 5000
 
 It exits with 4 when the run is INVALID, else with 3 when something that was required is missed.")]
-    Load(Box<load::Command>),
+    Load(load::Load),
     /// Look into a journal, or make it forget a backend
     #[command(subcommand)]
     Journal(journal_commands::Command),

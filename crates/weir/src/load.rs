@@ -1,31 +1,105 @@
 //! `weir load`: loads a server and says what came of it.
 
+mod compare;
 mod influx;
 mod limit;
 mod redis;
+mod report;
 mod results;
+mod signals;
+mod view;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgMatches, Args, FromArgMatches, Subcommand, ValueEnum};
 use flow::dial::{Address, Target, Tls};
 use flow::tls::{Check, ClientOptions};
-use meter::engine::{self, Pace, Plan, Row, Stop};
+use meter::engine::{self, Pace, Plan, Stop};
 use meter::gate::{Gate, Sliding};
 use meter::http::{Http, Request, header};
 use meter::schedule::{Arrivals, Schedule, Segment};
 use meter::summary::Summary;
 use meter::url::{Scheme, Url};
 use meter::workload::Workload;
-use tokio::signal::unix::{SignalKind, signal};
 use watch::units::Duration;
-use watch::words::count;
 
 use crate::exit::{BAD_NEWS, DONE, Failure, INVALID};
 use influx::WriteOptions;
 use redis::RedisOptions;
 use results::Results;
+use signals::stop_at_signals;
+use view::View;
+
+/// A load, or something else that has to do with loads.
+#[derive(Debug)]
+pub enum Load {
+    /// A server is loaded.
+    Server(Box<Command>),
+    /// Something else is done.
+    Other(Other),
+}
+
+/// A URL, or the name of something else: clap derives the one and the other, not the choice.
+impl Args for Load {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let command = Other::augment_subcommands(Command::augment_args(command));
+        command
+            .args_conflicts_with_subcommands(true)
+            .subcommand_negates_reqs(true)
+            .subcommand_required(false)
+            .arg_required_else_help(false)
+            .override_usage("weir load [OPTIONS] <URL>, or weir load <COMMAND>")
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Load {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        match matches.subcommand_name() {
+            Some(_) => Other::from_arg_matches(matches).map(Self::Other),
+            None => Command::from_arg_matches(matches).map(|command| Self::Server(command.into())),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// What has to do with loads and loads no server by itself.
+#[derive(Debug, Subcommand)]
+pub enum Other {
+    /// Run two loads in turn, and say what sets them apart
+    #[command(after_help = "\
+Examples:
+  weir load compare http://127.0.0.1:8086/ping http://127.0.0.1:9086/ping -- --rate 500
+  weir load compare weir-load/before weir-load/after
+
+The run is the unit: p50, p99 and the rate of each. The exact test of Mann and Whitney
+says whether chance explains the difference, the interval of Hodges and Lehmann how large
+it is. It exits with 4 where too few runs are VALID to tell.")]
+    Compare(compare::Command),
+    /// Make the page of a run anew, or lay several runs over one another
+    #[command(after_help = "\
+Examples:
+  weir load report weir-load/2026-11-23-185050
+  weir load report before after --out both.html")]
+    Report(report::Command),
+}
+
+/// Does what was asked.
+pub fn run(load: &Load, out: &mut dyn Write) -> Result<u8, Failure> {
+    match load {
+        Load::Server(command) => command.run(out),
+        Load::Other(Other::Compare(command)) => compare::run(command, out),
+        Load::Other(Other::Report(command)) => report::run(command, out),
+    }
+}
 
 /// What to send where, how fast, and what is required.
 #[derive(Debug, Args)]
@@ -150,23 +224,6 @@ fn step(text: &str) -> Result<Segment, String> {
     Ok(Segment::constant(rate, span.get()))
 }
 
-/// Loads the server. Everything is checked before the first byte is sent.
-pub fn run(command: &Command, out: &mut dyn Write) -> Result<u8, Failure> {
-    let (kind, url, seed) = (command.check()?, &command.url, command.speed.seed);
-    match kind {
-        Kind::Http => command.go(&command.request.workload(url)?, out),
-        Kind::Redis => command.go(&command.redis.workload(url, seed)?, out),
-        Kind::InfluxWrite => {
-            let headers = &command.request.header;
-            let workload = command.writes.workload(url, headers, seed)?;
-            if command.prepare {
-                command.ask(&mut command.writes.preparation(url, headers)?)?;
-            }
-            command.go(&workload, out)
-        }
-    }
-}
-
 impl RequestOptions {
     /// The first option that was given.
     fn given(&self) -> Option<&'static str> {
@@ -193,6 +250,23 @@ impl RequestOptions {
 }
 
 impl Command {
+    /// Loads the server. Everything is checked before the first byte is sent.
+    fn run(&self, out: &mut dyn Write) -> Result<u8, Failure> {
+        let (kind, url, seed) = (self.check()?, &self.url, self.speed.seed);
+        match kind {
+            Kind::Http => self.go(&self.request.workload(url)?, out),
+            Kind::Redis => self.go(&self.redis.workload(url, seed)?, out),
+            Kind::InfluxWrite => {
+                let headers = &self.request.header;
+                let workload = self.writes.workload(url, headers, seed)?;
+                if self.prepare {
+                    self.ask(&mut self.writes.preparation(url, headers)?)?;
+                }
+                self.go(&workload, out)
+            }
+        }
+    }
+
     /// What is sent. Options that would have no effect are refused.
     fn check(&self) -> Result<Kind, Failure> {
         let kind = match (self.workload, self.url.scheme()) {
@@ -242,9 +316,9 @@ impl Command {
     {
         let stop = Stop::default();
         let plan = self.plan(stop.clone())?;
-        let mut results = Results::create(self, self.place.path())?;
-        stop_at_signals(stop)?;
-        let shows = io::stderr().is_terminal();
+        let mut results = Results::create(self, self.place.path(), &workload.operations())?;
+        stop_at_signals(stop.clone())?;
+        let mut view = View::of(&self.url.without_secrets(), &plan, stop);
         let mut sliding = Sliding::new(&self.require);
         let outcome = engine::run(
             &plan,
@@ -252,11 +326,10 @@ impl Command {
             |ended| {
                 results.window(ended);
                 sliding.window(&ended.results);
-                if shows {
-                    show(&ended.row);
-                }
+                view.window(ended);
             },
         );
+        drop(view);
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
@@ -345,47 +418,6 @@ impl Speed {
     fn arrivals(&self) -> Arrivals {
         if self.poisson { Arrivals::Poisson(self.seed) } else { Arrivals::Even }
     }
-}
-
-/// A line for each second, for whoever looks on.
-fn show(row: &Row) {
-    let line = format!(
-        "{:>5} s  sent {:>8}  ended {:>8}  failed {:>6}  p50 {:>8.2?}  p99 {:>8.2?}  max {:>8.2?}",
-        row.number + 1,
-        count(row.sent),
-        count(row.ended),
-        count(row.failed),
-        row.p50,
-        row.p99,
-        row.max
-    );
-    // A terminal that is gone ends no run.
-    let _ = writeln!(io::stderr(), "{line}");
-}
-
-/// The first SIGINT or SIGTERM ends the sending, a second one the waiting for answers, too.
-fn stop_at_signals(stop: Stop) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::other(format!("can't hear of signals: {error}"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(failed)?;
-    let (mut interrupt, mut terminate) = {
-        let _entered = runtime.enter();
-        let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-        (interrupt, signal(SignalKind::terminate()).map_err(failed)?)
-    };
-    let listening = move || {
-        runtime.block_on(async {
-            loop {
-                tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                }
-                stop.ask();
-            }
-        });
-    };
-    let thread = std::thread::Builder::new().name("signals".to_owned());
-    thread.spawn(listening).map(drop).map_err(failed)
 }
 
 #[cfg(test)]

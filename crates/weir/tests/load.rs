@@ -48,6 +48,12 @@ fn wait_for_windows(dir: &Path, windows: usize) {
     }
 }
 
+fn weir(dir: &Path, words: &[&str]) -> (Output, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(words).current_dir(dir).stdout(Stdio::piped()).stderr(Stdio::piped());
+    ended(command.spawn().unwrap())
+}
+
 fn ended(child: Child) -> (Output, String) {
     let output = child.wait_with_output().unwrap();
     let said = [&output.stdout[..], &output.stderr].concat();
@@ -65,15 +71,18 @@ fn a_run_leaves_its_results_in_a_directory_and_none_of_its_secrets() {
     let report = place.path().join(line);
     let dir = report.parent().unwrap();
     assert!(line.starts_with("weir-load/2"), "{line}");
-    for name in [directory::RUN, directory::LOG, directory::ROWS, directory::TEXT, directory::JSON]
-    {
+    assert!(line.ends_with("/report.html"), "{line}");
+    // Whoever has no terminal gets a line a second.
+    assert!(said.contains("    1 s  due       50  sent "), "{said}");
+    let files = [directory::RUN, directory::LOG, directory::ROWS, directory::TEXT, directory::JSON];
+    for name in files.into_iter().chain([directory::PAGE]) {
         let text = fs::read_to_string(dir.join(name)).unwrap();
         assert!(!text.is_empty() && !text.contains("hush"), "{name}: {text}");
     }
-    let text = fs::read_to_string(&report).unwrap();
+    let text = fs::read_to_string(dir.join(directory::TEXT)).unwrap();
     assert!(text.contains("VALID  ") && text.contains("[total, rate, throughput]"), "{text}");
     let log = fs::read_to_string(dir.join(directory::LOG)).unwrap();
-    let all = hlog::read(&log).unwrap();
+    let all: Vec<_> = hlog::read(log.as_bytes()).map(Result::unwrap).collect();
     let all = all.iter().filter(|line| line.tag.is_none()).map(|line| line.times.count());
     assert_eq!(all.sum::<u64>(), 100);
     assert_eq!(fs::read_to_string(dir.join(directory::ROWS)).unwrap().lines().count(), 3);
@@ -90,8 +99,17 @@ fn a_run_that_is_killed_leaves_every_window_that_had_ended() {
     child.wait().unwrap();
     assert!(read(directory::TEXT).unwrap().starts_with("UNFINISHED  "));
     let (log, rows) = (read(directory::LOG).unwrap(), read(directory::ROWS).unwrap());
-    let windows = hlog::read(&log).unwrap().iter().filter(|line| line.tag.is_none()).count();
+    let windows = hlog::read(log.as_bytes()).filter(|line| line.as_ref().unwrap().tag.is_none());
+    let windows = windows.count();
     assert!(windows >= 2 && windows + 1 >= rows.lines().count(), "{windows}:\n{rows}");
+    // Its page is made from what is there, alone and beside itself.
+    let (output, said) = weir(place.path(), &["load", "report", "results"]);
+    assert!(output.status.success() && said == "report: results/report.html\n", "{said}");
+    assert!(read(directory::PAGE).unwrap().contains("<b>UNFINISHED</b>"));
+    let (output, said) = weir(place.path(), &["load", "report", "results", "results"]);
+    assert!(output.status.success() && said == "report: report.html\n", "{said}");
+    let (output, said) = weir(place.path(), &["load", "report", "."]);
+    assert!(output.status.code() == Some(1) && said.contains("has no results of a run"), "{said}");
 }
 
 #[test]
@@ -148,4 +166,25 @@ fn a_server_that_dies_at_the_end_misses_what_is_demanded_of_any_stretch() {
     let words = ["--rate", "50", "--duration", "1s", "--timeout", "2s", "--require", demand];
     let (output, said) = ended(load(place.path(), &url, &words));
     assert!([Some(3), Some(4)].contains(&output.status.code()), "{said}");
+}
+
+#[test]
+fn two_loads_are_run_in_turn_and_too_few_runs_tell_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let (a, b) = (format!("http://{}/a", server()), format!("http://u:hush@{}/b", server()));
+    let pair = ["load", "compare", &a, &b, "--pairs", "1", "--out", "both", "--"];
+    let options = ["--duration", "1s", "--warmup", "0s", "--connections", "2"];
+    let (output, said) = weir(place.path(), &[&pair[..], &options].concat());
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("too few to tell: ") && !said.contains("hush"), "{said}");
+    assert!(said.contains("VALID  ") && said.contains("report: both/compare.txt"), "{said}");
+    // What was run is held against each other again, and says the same.
+    let (output, again) = weir(place.path(), &["load", "compare", "both/a", "both/b"]);
+    assert_eq!(output.status.code(), Some(4), "{again}");
+    assert!(again.ends_with(said.split("tell: ").nth(1).unwrap().split("report").next().unwrap()));
+    // A load that can't be run is told in its own words.
+    let (output, said) = weir(place.path(), &["load", "compare", &a, "http://127.0.0.1:1/"]);
+    assert!(output.status.code() == Some(1) && said.contains("refused"), "{said}");
+    let (output, said) = weir(place.path(), &["load", "compare", &a, "both/b"]);
+    assert!(output.status.code() == Some(1) && said.contains("two of a kind"), "{said}");
 }

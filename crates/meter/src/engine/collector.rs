@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use super::offered::Offered;
 use crate::recorder::{Kind, Measure, Results};
 
 /// Rows that are kept: a day of them.
@@ -13,21 +14,31 @@ const ROWS_MAX: usize = 86_400;
 pub struct Window {
     /// Requests that were sent in it.
     pub sent: u64,
+    /// Those of them that were late.
+    pub late: u64,
+    /// How long the busiest thread was outside its poll.
+    pub busy: Duration,
     /// What ended in it.
     pub results: Results,
 }
 
 /// A window in a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Row {
     /// Which second of what is measured it is.
     pub number: u64,
+    /// Requests that were due in it; in a closed loop those that were sent.
+    pub offered: u64,
     /// Requests that were sent in it.
     pub sent: u64,
     /// Requests that ended in it.
     pub ended: u64,
     /// Those that failed.
     pub failed: u64,
+    /// Sends that were late.
+    pub late: u64,
+    /// How long the busiest thread was outside its poll.
+    pub busy: Duration,
     /// The p50 of latency.
     pub p50: Duration,
     /// The p99 of latency.
@@ -53,6 +64,7 @@ pub struct Collector {
     threads: usize,
     whole: u64,
     wall: SystemTime,
+    offered: Offered,
     /// What ended behind the last whole window.
     behind: Results,
     open: BTreeMap<u64, (usize, Window)>,
@@ -65,9 +77,9 @@ pub struct Collector {
 impl Collector {
     /// Of so many threads; `whole` windows are whole, of which the first begins at `wall`, and what
     /// comes behind makes no row.
-    pub fn new(threads: usize, whole: u64, wall: SystemTime) -> Self {
+    pub fn new(threads: usize, whole: u64, wall: SystemTime, offered: Offered) -> Self {
         let (open, rows, results) = (BTreeMap::new(), Vec::new(), Results::default());
-        Self { threads, whole, wall, behind: Results::default(), open, results, rows }
+        Self { threads, whole, wall, offered, behind: Results::default(), open, results, rows }
     }
 
     /// What is in no row: it ended behind the last whole window, or in one that not all threads
@@ -90,6 +102,8 @@ impl Collector {
         let (threads, sum) = self.open.entry(number).or_default();
         *threads += 1;
         sum.sent += window.sent;
+        sum.late += window.late;
+        sum.busy = sum.busy.max(window.busy);
         sum.results.add(&window.results);
         let mut ended = Vec::new();
         while let Some(first) = self.open.first_entry() {
@@ -97,7 +111,8 @@ impl Collector {
                 break;
             }
             let (number, (_, window)) = first.remove_entry();
-            let (wall, row) = (self.wall, row(number, &window));
+            let offered = self.offered.in_window(number).unwrap_or(window.sent);
+            let (wall, row) = (self.wall, row(number, offered, &window));
             ended.push(Ended { wall, row, results: window.results });
         }
         let kept = ended.iter().map(|ended| ended.row);
@@ -106,15 +121,18 @@ impl Collector {
     }
 }
 
-fn row(number: u64, window: &Window) -> Row {
+fn row(number: u64, offered: u64, window: &Window) -> Row {
     // What was never sent ended in no window.
     let unsent = window.results.count(Kind::Unsent);
     let latency = window.results.times(Measure::Latency, None);
     Row {
         number,
+        offered,
         sent: window.sent,
         ended: window.results.total() - unsent,
         failed: window.results.failed() - unsent,
+        late: window.late,
+        busy: window.busy,
         p50: latency.quantile(0.5),
         p99: latency.quantile(0.99),
         max: latency.max(),
@@ -125,11 +143,11 @@ fn row(number: u64, window: &Window) -> Row {
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use super::{Collector, Window};
-    use crate::recorder::{Kind, Results};
+    use super::{Collector, Offered, Window};
+    use crate::recorder::Kind;
 
     fn window(results: u32) -> Window {
-        let mut window = Window { sent: u64::from(results), results: Results::default() };
+        let mut window = Window { sent: u64::from(results), ..Window::default() };
         for number in 0..results {
             let took = Duration::from_millis(u64::from(number) + 1);
             window.results.note(0, Kind::Succeeded, took, took);
@@ -139,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_row_comes_when_all_threads_have_ended_its_window() {
-        let mut collector = Collector::new(2, 2, SystemTime::UNIX_EPOCH);
+        let mut collector = Collector::new(2, 2, SystemTime::UNIX_EPOCH, Offered::default());
         assert!(collector.add(0, &window(1)).is_empty());
         assert!(collector.add(1, &window(2)).is_empty());
         assert_eq!(collector.rest().total(), 3);

@@ -11,11 +11,12 @@ use super::looks::Looks;
 use super::thread::Said;
 use super::{Stop, WarmUp};
 use crate::failure::{Errors, Owner};
-use crate::lateness::{Lateness, behind};
+use crate::injector::BusyTime;
+use crate::lateness::{LATE, Lateness, behind};
 use crate::little::Occupancy;
 use crate::recorder::{Kind, Times, nanoseconds};
 use crate::schedule::Due;
-use crate::window::Timeline;
+use crate::window::{Timeline, WINDOW};
 use crate::workload::Workload;
 
 /// A request that a connection is to send.
@@ -86,6 +87,9 @@ pub struct State<W> {
     pub window: Window,
     pub window_number: u64,
     pub looks: Looks,
+    pub busy: BusyTime,
+    /// How long the thread was busy until the window began.
+    pub busy_before: Duration,
     pub seen: Seen,
 }
 
@@ -174,7 +178,9 @@ impl<W: Workload> State<W> {
         } else if counts {
             // No connection would have been free later, had the thread looked.
             let free = if self.looks.missed(sent.due) { sent.due } else { free };
-            self.seen.lateness.note(behind(sent.due, free, sent.at));
+            let behind = behind(sent.due, free, sent.at);
+            self.window.late += u64::from(behind.late > LATE);
+            self.seen.lateness.note(behind);
         }
     }
 
@@ -244,6 +250,9 @@ impl<W: Workload> State<W> {
 
     /// Hands on the window as it is.
     pub fn hand_on(&mut self) {
+        let busy = self.busy.so_far();
+        self.window.busy = busy.saturating_sub(self.busy_before).min(WINDOW);
+        self.busy_before = busy;
         let window = std::mem::take(&mut self.window);
         // Whoever listens no longer needs no window.
         let _ = self.say.send(Said::Window(self.window_number, Box::new(window)));

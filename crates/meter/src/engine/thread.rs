@@ -86,7 +86,11 @@ async fn conduct<W: Workload + 'static>(
     // Whoever no longer waits has heard of an error elsewhere.
     let Ok(timeline) = started.await else { return Ok(()) };
     let shared = Rc::new(Shared {
-        state: RefCell::new(state(number, plan, timeline, workload, opened.len(), say.clone())),
+        state: RefCell::new(State {
+            busy_before: busy.so_far(),
+            busy: busy.clone(),
+            ..state(number, plan, timeline, workload, opened.len(), say.clone())
+        }),
         scratch: RefCell::new(vec![0; SCRATCH].into()),
     });
     wait_until(&alarm, timeline.begin).await?;
@@ -191,6 +195,8 @@ fn state<W>(
         window: Window::default(),
         window_number: 0,
         looks: Looks::new(timeline.begin),
+        busy: BusyTime::default(),
+        busy_before: Duration::ZERO,
         seen: Seen::default(),
     }
 }
@@ -237,11 +243,14 @@ async fn wait_until(alarm: &Alarm, at: Instant) -> Result<(), EngineError> {
 /// Looks after what no answer wakes: timeouts, windows in which nothing happens, who asks to stop.
 async fn sweep<W: Workload>(shared: &Shared<W>, timeout: Duration, measured: impl Fn()) {
     let mut turns = tokio::time::interval(TICK);
+    let mut counts = false;
     loop {
         turns.tick().await;
         let mut state = shared.state.borrow_mut();
         let now = Instant::now();
-        if now >= state.timeline.measured_from {
+        if !counts && now >= state.timeline.measured_from {
+            counts = true;
+            state.busy_before = state.busy.so_far();
             measured();
         }
         state.roll(now);

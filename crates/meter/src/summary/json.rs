@@ -25,7 +25,8 @@ impl Summary<'_> {
         let doubts: Vec<Value> = of.doubts().iter().map(doubt).collect();
         json!({
             "schema": SCHEMA,
-            "verdict": if self.invalid { "INVALID" } else { "VALID" },
+            "verdict": self.verdict(),
+            "words": super::headline(of, self.invalid),
             "because": doubts,
             "missed": missed.collect::<Vec<_>>(),
             "aborted": aborted,
@@ -101,6 +102,7 @@ fn operations(of: &Outcome) -> Value {
     let each = of.results.each().map(|(operation, kind, latency, service)| {
         json!({
             "operation": operation,
+            "name": of.operations.get(operation).map_or("other", |name| name),
             "kind": kind.name(),
             "latency": times(latency),
             "service": times(service),
@@ -153,9 +155,12 @@ fn thresholds() -> Value {
 fn row(row: &Row) -> Value {
     json!({
         "second": row.number,
+        "offered": row.offered,
         "sent": row.sent,
         "ended": row.ended,
         "failed": row.failed,
+        "late": row.late,
+        "busy_ns": nanoseconds(row.busy),
         "p50_ns": nanoseconds(row.p50),
         "p99_ns": nanoseconds(row.p99),
         "max_ns": nanoseconds(row.max),

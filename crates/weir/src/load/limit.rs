@@ -11,8 +11,9 @@ use meter::schedule::{Schedule, Segment};
 use meter::summary::Summary;
 use meter::workload::Workload;
 
+use super::Command;
 use super::results::Results;
-use super::{Command, stop_at_signals};
+use super::signals::stop_at_signals;
 use crate::exit::{BAD_NEWS, DONE, FAILED, Failure, INVALID};
 
 /// What the directory of the search has besides those of its runs.
@@ -44,7 +45,7 @@ where
         number += 1;
         let rate = search.rate();
         let path = place.join(format!("{number:02}-{rate:.0}"));
-        let results = Results::create(command, path)?;
+        let results = Results::create(command, path, &workload.operations())?;
         let (outcome, seen) = step(command, workload, gate, rate, results, &stop)?;
         if outcome.stopped {
             break None;

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Args;
 use meter::directory::{Directory, DirectoryError, TEXT};
 use meter::engine::{Ended, Outcome};
+use meter::report;
 use meter::schedule::Segment;
 use meter::summary::Summary;
 use serde_json::{Value, json};
@@ -65,8 +66,12 @@ pub struct Results {
 
 impl Results {
     /// Makes the directory, before anything is sent.
-    pub fn create(command: &Command, path: PathBuf) -> Result<Self, Failure> {
-        let created = Directory::create(&path, &describe(command));
+    pub fn create(
+        command: &Command,
+        path: PathBuf,
+        operations: &[String],
+    ) -> Result<Self, Failure> {
+        let created = Directory::create(&path, &describe(command), operations);
         let directory = created.map_err(|error| match error {
             DirectoryError::Taken(_) => Failure::other(error),
             DirectoryError::Io { .. } => {
@@ -95,13 +100,17 @@ impl Results {
 
     /// Keeps the report; says where it is.
     pub fn finish(self, outcome: &Outcome, summary: &Summary<'_>) -> String {
-        let report = self.path.join(TEXT);
-        match self.directory.finish(outcome, summary) {
-            Err(error) => format!("report: {}, in part: {error}", report.display()),
-            Ok(()) if self.torn => {
-                format!("report: {}, without the windows that found no room", report.display())
+        let Self { path, directory, torn } = self;
+        let text = path.join(TEXT);
+        if let Err(error) = directory.finish(outcome, summary) {
+            return format!("report: {}, in part: {error}", text.display());
+        }
+        match report::write(&path) {
+            Err(error) => format!("report: {}, and no page: {error}", text.display()),
+            Ok(page) if torn => {
+                format!("report: {}, without the windows that found no room", page.display())
             }
-            Ok(()) => format!("report: {}", report.display()),
+            Ok(page) => format!("report: {}", page.display()),
         }
     }
 }

@@ -1,0 +1,58 @@
+//! How many requests a schedule makes due in each window, whatever is sent.
+
+use std::iter::Peekable;
+use std::time::Duration;
+
+use crate::schedule::{Due, Schedule};
+use crate::window::WINDOW;
+
+/// Counts what is due, window by window; of a closed loop, in which nothing is, it knows none.
+#[derive(Debug, Default)]
+pub struct Offered {
+    due: Option<Peekable<Due>>,
+    warm_up: Duration,
+}
+
+impl Offered {
+    /// By a schedule, before which there is a warm-up.
+    pub fn new(schedule: &Schedule, warm_up: Duration) -> Self {
+        let due = schedule.clone().warmed_up(warm_up).due(0, 1);
+        Self { due: Some(due.peekable()), warm_up }
+    }
+
+    /// How many are due in a window. Windows are asked for in their order.
+    pub fn in_window(&mut self, number: u64) -> Option<u64> {
+        let due = self.due.as_mut()?;
+        let begin = self.warm_up + WINDOW * u32::try_from(number).unwrap_or(u32::MAX);
+        let mut until = |end| {
+            let mut count = 0;
+            while due.next_if(|(_, at)| *at < end).is_some() {
+                count += 1;
+            }
+            count
+        };
+        until(begin);
+        Some(until(begin + WINDOW))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Offered;
+    use crate::schedule::{Arrivals, Schedule, Segment};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn each_window_is_offered_what_its_schedule_makes_due_in_it() {
+        let ramp = Segment { from: 100.0, to: 300.0, duration: 2 * SECOND };
+        let segments = vec![Segment::constant(100.0, SECOND), ramp];
+        let schedule = Schedule::new(segments, Arrivals::Even).unwrap();
+        let mut offered = Offered::new(&schedule, SECOND * 3 / 2);
+        let counts = [0, 1, 2, 3].map(|number| offered.in_window(number).unwrap());
+        assert_eq!(counts, [100, 150, 250, 0]);
+        assert_eq!(Offered::default().in_window(0), None);
+    }
+}

@@ -1,0 +1,84 @@
+//! What a run's directory says, as one page that asks no network: `report.html`. It is made from
+//! the files alone, so that it can be made again, also of a run that was killed, and with several
+//! runs laid over one another.
+
+mod page;
+mod run;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::directory::{self, DirectoryError, PAGE};
+use crate::hlog::LogError;
+pub use run::{Point, Run, judged};
+
+/// Runs that are laid over one another.
+pub const RUNS_MAX: usize = 20;
+/// Points of a line.
+const POINTS_MAX: usize = 1000;
+/// Points of all runs: the page stays under 1 MB.
+const POINTS_OF_ALL: usize = 5000;
+
+/// A page can't be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// It is no directory of results.
+    #[error(
+        "{0} has no results of a run: name a directory that has a run.json (a search's directory \
+         has one for each step)"
+    )]
+    NoRun(PathBuf),
+    /// There are too many.
+    #[error("{0} runs can't be told apart on one page: name {RUNS_MAX} at most")]
+    TooMany(usize),
+    /// The disk refuses.
+    #[error("can't read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Somebody else wrote into it.
+    #[error("{path} is damaged: {what}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What of it.
+        what: String,
+    },
+    /// The log is.
+    #[error("{path}: {source}")]
+    Log {
+        /// The file.
+        path: PathBuf,
+        /// What of it.
+        source: LogError,
+    },
+    /// The page can't be kept.
+    #[error(transparent)]
+    Write(#[from] DirectoryError),
+}
+
+/// Makes the page of a run anew, in its directory; says where it is.
+///
+/// # Errors
+/// The directory can't be read or written.
+pub fn write(directory: &Path) -> Result<PathBuf, ReportError> {
+    let file = directory.join(PAGE);
+    directory::replace(&file, &page(&[directory.to_owned()])?)?;
+    Ok(file)
+}
+
+/// The page of these runs, laid over one another.
+///
+/// # Errors
+/// A directory can't be read, or there are too many.
+pub fn page(directories: &[PathBuf]) -> Result<String, ReportError> {
+    if directories.len() > RUNS_MAX {
+        return Err(ReportError::TooMany(directories.len()));
+    }
+    let points = (POINTS_OF_ALL / directories.len().max(1)).min(POINTS_MAX);
+    let runs = directories.iter().map(|directory| Run::read(directory, points));
+    Ok(page::page(&runs.collect::<Result<Vec<_>, _>>()?))
+}

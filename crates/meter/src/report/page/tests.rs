@@ -1,0 +1,120 @@
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::super::{POINTS_MAX, POINTS_OF_ALL, Point, RUNS_MAX, ReportError, Run, page, write};
+use crate::directory::{Directory, LOG, PAGE};
+use crate::engine::{Ended, Row};
+use crate::recorder::{Kind, Measure, Results};
+use crate::summary::Summary;
+use crate::summary::tests::outcome;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn ended(number: u64) -> Ended {
+    let mut results = Results::default();
+    for took in 1..=10 {
+        results.note(0, Kind::Succeeded, took * 3 * MS, took * MS);
+    }
+    results.note(1, Kind::Timeout, 40 * MS, 40 * MS);
+    let latency = results.times(Measure::Latency, None);
+    let row = Row { number, offered: 12, sent: 11, ended: 11, failed: 1, ..Row::default() };
+    let (p50, p99, max) = (latency.quantile(0.5), latency.quantile(0.99), latency.max());
+    let row = Row { busy: MS * 20, p50, p99, max, ..row };
+    Ended { wall: SystemTime::UNIX_EPOCH, row, results }
+}
+
+/// A run of so many windows that was killed.
+fn killed(windows: u64) -> TempDir {
+    let place = tempfile::tempdir().unwrap();
+    let run = json!({ "url": "http://h/<script>alert(1)</script>", "rate": 7 });
+    let names = ["read".to_owned(), "write".to_owned()];
+    let mut directory = Directory::create(place.path(), &run, &names).unwrap();
+    (0..windows).for_each(|number| directory.window(&ended(number)).unwrap());
+    place
+}
+
+#[test]
+fn a_run_that_was_killed_is_shown_up_to_its_last_window_and_says_so() {
+    let place = killed(3);
+    let text = fs::read_to_string(write(place.path()).unwrap()).unwrap();
+    assert!(text.contains("<b>UNFINISHED</b> This run has not ended, or was killed"), "{text}");
+    assert!(text.contains("33 requests in 3 whole seconds"), "{text}");
+    // What came from elsewhere is text, in the page and in its numbers.
+    assert!(!text.contains("<script>alert") && text.contains("&lt;script&gt;alert"));
+    let run = Run::read(place.path(), 1000).unwrap();
+    assert_eq!((run.points.len(), run.results.total(), run.operation(1)), (3, 33, "write"));
+    let point = &run.points[1];
+    assert_eq!((point.second, point.offered, point.errors), (1, 12, [0, 1, 0]));
+    let told = point.latency.unwrap();
+    assert!((told[0] / 18e6 - 1.0).abs() < 0.01 && (told[3] / 40e6 - 1.0).abs() < 0.01, "{told:?}");
+    // Half a line at the end is no damage.
+    let log = place.path().join(LOG);
+    let whole = fs::read_to_string(&log).unwrap();
+    fs::write(&log, format!("{whole}3.000,1.0")).unwrap();
+    assert_eq!(Run::read(place.path(), 1000).unwrap().results.total(), 33);
+    fs::write(&log, format!("{whole}3.000,1.0\n")).unwrap();
+    assert!(matches!(write(place.path()), Err(ReportError::Log { .. })));
+}
+
+#[test]
+fn windows_are_merged_and_the_page_of_many_long_runs_stays_small() {
+    let place = killed(40);
+    let mut run = Run::read(place.path(), 15).unwrap();
+    let spans: Vec<_> = run.points.iter().map(|point| point.seconds).collect();
+    assert_eq!((spans.len(), spans[0], spans[13]), (14, 3, 1));
+    assert_eq!(run.points.iter().map(|point| point.sent).sum::<u64>(), 40 * 11);
+    assert_eq!(run.points[0].errors, [0, 3, 0]);
+    for (count, points) in [(1, POINTS_MAX), (RUNS_MAX, POINTS_OF_ALL / RUNS_MAX)] {
+        // Numbers as long as they get.
+        let long = Point { offered: 1_234_567, second: 599_999, ..run.points[0].clone() };
+        run.points = vec![long; points];
+        let text = super::page(&vec![run.clone(); count]);
+        assert!(text.len() < 1_000_000, "{count}: {}", text.len());
+    }
+    let many = page(&vec![place.path().to_owned(); RUNS_MAX + 1]);
+    assert!(matches!(many, Err(ReportError::TooMany(_))));
+}
+
+#[test]
+fn the_page_of_a_run_has_its_verdict_first_and_asks_no_network() {
+    let place = killed(1);
+    let path = place.path().join("whole");
+    let directory = Directory::create(&path, &json!({ "url": "http://h/" }), &[]).unwrap();
+    let mut of = outcome();
+    of.errors.note(crate::failure::Owner::Server, "status 500 & more");
+    of.health.busy = 0.99;
+    of.rest = of.results.clone();
+    let gates = ["p50<1ns".parse().unwrap()];
+    directory.finish(&of, &Summary::new(&of, &gates)).unwrap();
+    let text = fs::read_to_string(write(&path).unwrap()).unwrap();
+    let body = text.split_once("<body>").unwrap().1;
+    let at = |word: &str| body.find(word).unwrap_or_else(|| panic!("{word} is in {body}"));
+    assert!(
+        at("<b>INVALID</b>") < at("Because a thread of the injector")
+            && at("Because") < at("p99.9")
+    );
+    assert!(body.contains("<b>Missed</b> p50&lt;1ns: it was"), "{body}");
+    assert!(body.contains("status 500 &amp; more") && body.contains("injector busy<td"));
+    // No figure of such a run stands without that word.
+    assert!(body.contains("Figures <b class=\"word\">INVALID</b>"));
+    for scheme in ["src=", "href=", "@import", "url("] {
+        assert!(!text.contains(scheme), "{scheme}");
+    }
+    // Beside others, each of its lines has the word.
+    let both = page(&[path, place.path().to_owned()]).unwrap();
+    assert!(both.contains("whole <b class=\"word\">INVALID</b> latency"));
+}
+
+#[test]
+fn what_is_no_directory_of_results_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let error = write(place.path()).unwrap_err();
+    assert!(error.to_string().contains("has no results of a run"), "{error}");
+    let place = killed(1);
+    fs::write(place.path().join("report.json"), "{").unwrap();
+    assert!(matches!(write(place.path()), Err(ReportError::Damaged { .. })));
+    assert!(!place.path().join(PAGE).exists());
+}
