@@ -3,11 +3,13 @@
 //! Each request has a place in a [`Line`]. A place is filled by a lane, by a lease, by the gateway
 //! itself, or by parts from several lanes, which are joined. What fills the place at the head goes
 //! on at once and is not copied; the rest waits, up to a limit. A place can be given up: then the
-//! gateway's words go out in its turn, and what comes for it later reaches nobody.
+//! gateway's words go out in its turn, and what comes for it later reaches nobody. A request can be
+//! taken back to be asked again, and with it all that were asked behind it.
 //!
 //! It knows no protocol, and no socket: what is to be sent is handed to a function.
 
 mod line;
+mod seat;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +38,8 @@ pub enum Filled {
     Taken,
     /// Its place was given up, so nobody hears of it.
     Late,
+    /// Nobody hears of it: a request before it was [taken back](Line::take_back).
+    Held,
     /// More waits than may: the client is to be ended.
     Over,
 }
@@ -69,7 +73,7 @@ impl Verdict {
     /// What is to become of a request by itself. `is_told`: a part of its answer was sent;
     /// `repeats`: it may be asked again although a server may have run it.
     #[inline]
-    pub const fn of(fate: Fate, is_told: bool, repeats: bool) -> Self {
+    const fn of(fate: Fate, is_told: bool, repeats: bool) -> Self {
         match fate {
             _ if is_told => Self::Close,
             Fate::Sent | Fate::Answered if !repeats => Self::MayHaveRun,

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Instant, SystemTime};
 
+use flow::answers::{Filled, Line, Place, Verdict};
+use flow::lane::Fate;
 use flow::outlet::Outlet;
 use wire::postgres::backend::{self, Status};
 use wire::postgres::{Refusal, sqlstate};
@@ -96,13 +98,10 @@ pub struct Client {
     seen: Seen,
     /// Its prepared statements.
     names: RefCell<Names>,
-    /// Requests on lanes that are not answered yet.
-    in_flight: Cell<u32>,
-    /// Those that are to be asked again, in their order.
+    /// The places of its requests on a lane. All else is asked, and answered, while there is none.
+    line: RefCell<Line>,
+    /// Requests that were taken back and are to be asked again, in their order.
     repeats: RefCell<VecDeque<Repeat>>,
-    /// A reply was withheld, so those of later requests have to be: a client hears its answers in
-    /// the order of its questions.
-    holding: Cell<bool>,
     /// Its task waits until nothing is in flight; it is not woken for an answer otherwise.
     settling: Cell<bool>,
     /// A cancel was asked for what is in flight.
@@ -131,9 +130,9 @@ impl Client {
             database: OnceCell::new(),
             seen: Seen::default(),
             names: RefCell::new(Names::new(limits)),
-            in_flight: Cell::new(0),
+            // It keeps to one lane at a time, so that none of its answers waits for another one.
+            line: RefCell::new(Line::new(0)),
             repeats: RefCell::default(),
-            holding: Cell::new(false),
             settling: Cell::new(false),
             cancel: Cell::new(false),
             failed: Cell::new(false),
@@ -221,27 +220,42 @@ impl Client {
         out
     }
 
-    /// A request was put on a lane.
+    /// A place for a request that is put on a lane.
     #[inline]
-    pub fn asked(&self) {
-        if self.in_flight.get() == 0 {
+    pub fn asks(&self) -> Place {
+        let mut line = self.line.borrow_mut();
+        if line.is_empty() {
             self.cancel.set(false);
         }
-        self.in_flight.set(self.in_flight.get() + 1);
+        line.open()
+    }
+
+    /// The request was put on no lane after all.
+    pub fn asks_not(&self, place: Place) {
+        // Nothing of it was told.
+        let _ = self.line.borrow_mut().give_up(place, &[], |bytes| self.outlet.send(bytes));
+    }
+
+    /// Pieces of an answer have come; `is_last`: all of it.
+    #[inline]
+    pub fn hears(&self, place: Place, pieces: &[&[u8]], is_last: bool) {
+        let send = |pieces: &[&[u8]]| match pieces {
+            [piece] => self.outlet.send(piece),
+            _ => self.outlet.send_parts(pieces),
+        };
+        let filled = self.line.borrow_mut().fill_all(place, pieces, is_last, send);
+        if filled == Filled::Over {
+            self.kill(Refusal::fatal(sqlstate::INTERNAL_ERROR, OUT_OF_STEP));
+        }
     }
 
     /// A request on a lane was answered. `within`: in a transaction, where no mail is told.
     #[inline]
     pub fn answered(&self, within: bool) {
-        let Some(left) = self.in_flight.get().checked_sub(1) else {
-            // More answers than questions: whatever follows would be taken for another's.
-            return self.kill(Refusal::fatal(sqlstate::INTERNAL_ERROR, OUT_OF_STEP));
-        };
-        self.in_flight.set(left);
         // The reply has ended and the next one has not begun.
-        let may_tell = self.has_mail() && !within && !self.is_holding();
+        let may_tell = self.has_mail() && !within && !self.has_repeats();
         let is_over = may_tell && self.tell_mail().is_err();
-        if self.in_flight.get() == 0 && (self.settling.get() || self.is_called() || is_over) {
+        if self.in_flight() == 0 && (self.settling.get() || self.is_called() || is_over) {
             self.wake();
         }
     }
@@ -251,36 +265,38 @@ impl Client {
         self.has_repeats() || self.is_killed() || self.parting.borrow().is_some()
     }
 
-    /// Requests on lanes that are not answered yet.
+    /// Requests on a lane that are not answered yet.
     #[inline]
-    pub fn in_flight(&self) -> u32 {
-        self.in_flight.get()
+    pub fn in_flight(&self) -> usize {
+        self.line.borrow().len()
     }
 
-    /// A request's reply was withheld, or never came: its task asks again once nothing is in
-    /// flight. Replies that come until then are withheld too.
-    pub fn again(&self, request: Rc<[u8]>, attempts: u8, again: Again) {
-        let again = if self.wants_cancel() { Again::Cancelled } else { again };
-        self.holding.set(true);
-        self.repeats.borrow_mut().push_back(Repeat { request, attempts, again });
+    /// A request is not answered: its task asks it again once nothing is in flight, and so it does
+    /// with those behind it.
+    pub fn again(&self, place: Place, repeat: Repeat) {
+        if self.line.borrow_mut().take_back(place, |bytes| self.outlet.send(bytes)).is_err() {
+            return self.cut_within_reply();
+        }
+        let again = if self.wants_cancel() { Again::Cancelled } else { repeat.again };
+        self.repeats.borrow_mut().push_back(Repeat { again, ..repeat });
         self.answered(false);
     }
 
-    /// Whether replies are withheld since an earlier one was.
+    /// Whether a request is behind one that is to be asked again, so that it is, too.
     #[inline]
-    pub fn is_holding(&self) -> bool {
-        self.holding.get()
+    pub fn is_held(&self, place: Place) -> bool {
+        self.line.borrow().is_held(place)
     }
 
-    /// A reply is withheld from now on, and so are those behind it.
-    pub fn hold(&self) {
-        self.holding.set(true);
+    /// What is to become of a request whose lane has ended before its reply did. Reads alone ride
+    /// lanes, so that each may be asked again.
+    pub fn orphaned(&self, place: Place, fate: Fate) -> Verdict {
+        self.line.borrow_mut().orphaned(place, fate, true)
     }
 
     /// The requests that are to be asked again, in their order.
     pub fn repeats(&self) -> VecDeque<Repeat> {
-        self.holding.set(false);
-        std::mem::take(&mut self.repeats.borrow_mut())
+        self.repeats.take()
     }
 
     /// Whether any request is to be asked again.
@@ -291,6 +307,7 @@ impl Client {
 
     /// A reply broke off within a message: what follows could not be told from it.
     pub fn cut_within_reply(&self) {
+        self.line.borrow_mut().clear();
         self.outlet.close();
         self.answered(false);
     }
@@ -316,7 +333,7 @@ impl Client {
 
     /// A cancel request came.
     pub fn cancel(&self) {
-        if self.in_flight.get() > 0 || self.seen.waits.get().is_some() {
+        if self.in_flight() > 0 || self.seen.waits.get().is_some() {
             self.cancel.set(true);
         }
         self.wake();
@@ -329,7 +346,7 @@ impl Client {
 
     /// Its statement waits for a server until the guard goes.
     pub fn waits(self: &Rc<Self>, since: Instant) -> Waiting {
-        if self.in_flight.get() == 0 {
+        if self.in_flight() == 0 {
             // One that came before is not for this one.
             self.cancel.set(false);
         }
@@ -423,7 +440,7 @@ impl Client {
 
     /// Ready when nothing is in flight any more.
     pub fn poll_settled(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let settled = self.in_flight.get() == 0;
+        let settled = self.in_flight() == 0;
         self.settling.set(!settled);
         if settled {
             return Poll::Ready(());
@@ -435,7 +452,7 @@ impl Client {
     /// Ready when its task has something to do beside reading.
     #[inline]
     pub fn poll_called(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.in_flight.get() == 0 && self.is_called() {
+        if self.in_flight() == 0 && self.is_called() {
             return Poll::Ready(());
         }
         self.park(cx);

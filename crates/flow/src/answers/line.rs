@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::seat::{Part, Seat};
 use super::{Begun, Filled, Join, Over, Place, Verdict};
 use crate::lane::Fate;
 
@@ -20,6 +21,8 @@ pub struct Line {
     asides: Vec<u8>,
     /// A request may have run without anybody knowing.
     doubt: Option<Doubt>,
+    /// The first request that was taken back, until those behind it are gone, too.
+    taken_back: Option<u64>,
 }
 
 /// The requests behind one that may have run: such a request could still take effect after them.
@@ -29,37 +32,6 @@ struct Doubt {
     of: u64,
     /// The first request that was taken after that was known.
     until: u64,
-}
-
-#[derive(Clone)]
-enum Seat {
-    /// One answer, as it comes.
-    Whole { waits: Vec<u8>, is_told: bool, is_done: bool },
-    /// Several, of which one is made when all are there.
-    Parts { parts: Vec<Part>, join: Join },
-}
-
-#[derive(Clone, Default)]
-struct Part {
-    bytes: Vec<u8>,
-    is_done: bool,
-}
-
-impl Seat {
-    const fn empty() -> Self {
-        Self::Whole { waits: Vec::new(), is_told: false, is_done: false }
-    }
-
-    const fn done(waits: Vec<u8>) -> Self {
-        Self::Whole { waits, is_told: false, is_done: true }
-    }
-
-    fn waits(&self) -> usize {
-        match self {
-            Self::Whole { waits, .. } => waits.len(),
-            Self::Parts { parts, .. } => parts.iter().map(|part| part.bytes.len()).sum(),
-        }
-    }
 }
 
 impl Line {
@@ -107,32 +79,53 @@ impl Line {
         is_last: bool,
         mut send: impl FnMut(&[u8]),
     ) -> Filled {
+        let send = |pieces: &[&[u8]]| pieces.iter().for_each(|piece| send(piece));
+        self.fill_all(place, &[bytes], is_last, send)
+    }
+
+    /// As [`fill`](Self::fill), with several pieces in a row, which are sent together.
+    #[inline]
+    pub fn fill_all(
+        &mut self,
+        place: Place,
+        pieces: &[&[u8]],
+        is_last: bool,
+        mut send: impl FnMut(&[&[u8]]),
+    ) -> Filled {
+        if self.is_held(place) {
+            return Filled::Held;
+        }
         let is_head = place.request == self.head;
         match self.seat(place) {
             Some(Seat::Whole { is_told, is_done: false, .. }) if is_head => {
                 // What waited before it came to be the head was sent at that moment.
-                *is_told |= !bytes.is_empty();
-                send(bytes);
+                if pieces.iter().any(|piece| !piece.is_empty()) {
+                    *is_told = true;
+                    send(pieces);
+                }
                 if is_last {
-                    self.go_on(&mut send);
+                    self.go_on(&mut |bytes: &[u8]| send(&[bytes]));
                 }
                 Filled::Taken
             }
             Some(Seat::Whole { waits, is_done: is_done @ false, .. }) => {
-                waits.extend_from_slice(bytes);
+                pieces.iter().for_each(|piece| waits.extend_from_slice(piece));
                 *is_done = is_last;
-                self.keep(bytes.len())
+                self.keep(pieces.iter().map(|piece| piece.len()).sum())
             }
             Some(Seat::Parts { parts, .. }) => {
                 let Some(part) = parts.get_mut(place.part as usize).filter(|part| !part.is_done)
                 else {
                     return Filled::Late;
                 };
-                part.bytes.extend_from_slice(bytes);
+                pieces.iter().for_each(|piece| part.bytes.extend_from_slice(piece));
                 part.is_done = is_last;
                 let are_all = parts.iter().all(|part| part.is_done);
-                let kept = self.keep(bytes.len());
-                if are_all && kept == Filled::Taken { self.join(place, &mut send) } else { kept }
+                let kept = self.keep(pieces.iter().map(|piece| piece.len()).sum());
+                if !are_all || kept != Filled::Taken {
+                    return kept;
+                }
+                self.join(place, &mut |bytes: &[u8]| send(&[bytes]))
             }
             Some(Seat::Whole { is_done: true, .. }) | None => Filled::Late,
         }
@@ -158,7 +151,9 @@ impl Line {
     /// Puts a whole answer in a place, and goes on with what is behind it if that was the head.
     fn end(&mut self, place: Place, answer: Vec<u8>, send: &mut impl FnMut(&[u8])) -> Filled {
         if place.request == self.head {
-            send(&answer);
+            if !answer.is_empty() {
+                send(&answer);
+            }
             self.go_on(send);
             return Filled::Taken;
         }
@@ -196,8 +191,11 @@ impl Line {
                 break;
             }
         }
-        if self.seats.is_empty() && self.seats.capacity() > KEEP {
-            self.seats = VecDeque::new();
+        if self.seats.is_empty() {
+            self.taken_back = None;
+            if self.seats.capacity() > KEEP {
+                self.seats = VecDeque::new();
+            }
         }
     }
 
@@ -224,6 +222,32 @@ impl Line {
         // The words are short, and the client is ended soon where too much waits.
         self.end(place, words.to_vec(), &mut send);
         Ok(())
+    }
+
+    /// Takes a request back that is to be asked again with a new place, behind all that have one:
+    /// nothing is told in this one. Where what a later request means is settled by those before it,
+    /// that has to be asked again, too, so whatever comes for those behind it is
+    /// [`Held`](Filled::Held), and they are to be taken back in their turn. Only of a client that
+    /// keeps to one connection: on another one a later answer could have come before.
+    ///
+    /// # Errors
+    /// A part of the answer was sent.
+    pub fn take_back(&mut self, place: Place, send: impl FnMut(&[u8])) -> Result<(), Begun> {
+        if !self.is_open(place) {
+            return Ok(());
+        }
+        self.give_up(place, &[], send)?;
+        if !self.is_empty() {
+            let first = self.taken_back.unwrap_or(u64::MAX);
+            self.taken_back = Some(first.min(place.request));
+        }
+        Ok(())
+    }
+
+    /// Whether a request is behind one that was taken back.
+    #[inline]
+    pub fn is_held(&self, place: Place) -> bool {
+        self.taken_back.is_some_and(|first| first < place.request)
     }
 
     /// Judges a request whose connection has ended before its answer was whole. `repeats`: its
@@ -296,13 +320,19 @@ impl Line {
         self.asides.extend_from_slice(bytes);
         match self.keep(bytes.len()) {
             Filled::Over => Err(Over),
-            Filled::Taken | Filled::Late => Ok(()),
+            Filled::Taken | Filled::Late | Filled::Held => Ok(()),
         }
     }
 
     /// The requests that are not answered, first to last.
     pub fn requests(&self) -> std::ops::Range<u64> {
         self.head..self.next()
+    }
+
+    /// How many requests are not answered.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.seats.len()
     }
 
     /// Whether every request is answered.
@@ -340,6 +370,7 @@ impl Line {
         self.asides = Vec::new();
         self.waiting = 0;
         self.doubt = None;
+        self.taken_back = None;
     }
 }
 

@@ -6,6 +6,7 @@ use super::{Begun, Filled, Join, Line, Over, Place, Verdict};
 use crate::lane::Fate;
 
 mod orders;
+mod taken_back;
 
 /// A line and what its client heard.
 struct Heard {
@@ -26,6 +27,11 @@ impl Heard {
     fn give_up(&mut self, place: Place, words: &str) -> Result<(), Begun> {
         let heard = &mut self.heard;
         self.line.give_up(place, words.as_bytes(), |sent| heard.extend_from_slice(sent))
+    }
+
+    fn take_back(&mut self, place: Place) -> Result<(), Begun> {
+        let heard = &mut self.heard;
+        self.line.take_back(place, |sent| heard.extend_from_slice(sent))
     }
 
     fn aside(&mut self, bytes: &str) -> Result<(), Over> {
@@ -65,6 +71,32 @@ fn a_client_hears_its_answers_in_the_order_of_its_requests() {
     client.has("c1.d1.");
     assert!(client.line.is_empty());
     assert_eq!(client.line.waiting(), 0);
+}
+
+#[test]
+fn pieces_of_one_answer_are_sent_together() {
+    let mut line = Line::new(100);
+    let (mut sends, places) = (Vec::new(), [line.open(), line.open()]);
+    let mut fill = |place, pieces: &[&str], is_last| {
+        let pieces: Vec<&[u8]> = pieces.iter().map(|piece| piece.as_bytes()).collect();
+        line.fill_all(place, &pieces, is_last, |sent| sends.push(sent.concat()))
+    };
+    assert_eq!(fill(places[1], &["b1", "b2"], false), Filled::Taken);
+    assert_eq!(fill(places[0], &["", ""], false), Filled::Taken);
+    assert_eq!(fill(places[0], &["a1", "a2"], false), Filled::Taken);
+    assert_eq!(fill(places[0], &[], true), Filled::Taken);
+    assert_eq!(fill(places[1], &["b3", "b4."], true), Filled::Taken);
+    assert_eq!(fill(places[1], &["late"], true), Filled::Late);
+    assert_eq!(sends, [&b"a1a2"[..], b"b1b2", b"b3b4."], "nothing is sent where there is nothing");
+}
+
+#[test]
+fn an_answer_that_has_not_said_anything_has_not_begun() {
+    let mut line = Line::new(100);
+    let place = line.open();
+    line.fill_all(place, &[b"", b""], false, |_| ());
+    assert!(!line.is_amid_answer());
+    assert_eq!(line.orphaned(place, Fate::Answered, true), Verdict::Again);
 }
 
 #[test]

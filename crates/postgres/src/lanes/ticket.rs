@@ -4,14 +4,14 @@ use std::cell::OnceCell;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
-use flow::answers::Verdict;
+use flow::answers::{Place, Verdict};
 use flow::lane::Fate;
 use wire::postgres::backend::{Fields, tag};
 use wire::postgres::sqlstate;
 
 use super::Loaded;
 use super::group::{Known, Lane};
-use crate::client::{Again, Client};
+use crate::client::{Again, Client, Repeat};
 use crate::pipeline::round::messages;
 use crate::pipeline::script::{Heard, Script};
 use crate::plan::Plan;
@@ -42,6 +42,8 @@ pub fn is_for_another(code: &[u8], is_replica: bool) -> bool {
 pub struct Ticket {
     /// Whose it is.
     pub client: Rc<Client>,
+    /// Where its answer belongs.
+    pub place: Place,
     /// The statement's plan, which learns how long it ran.
     pub plan: Rc<Plan>,
     /// The request as the client sent it, to ask again elsewhere.
@@ -150,7 +152,6 @@ impl Ticket {
         }
         let kept = std::mem::take(&mut self.kept);
         if is_last && self.ends_cancelled(&kept) {
-            self.client.hold();
             self.told = Told::Withheld(if self.within { Again::Elsewhere } else { Again::Same });
         }
         self.tell(lane, &kept, is_last)
@@ -172,10 +173,10 @@ impl Ticket {
             return true;
         }
         match &mut self.script {
-            None => self.client.outlet.send(bytes),
+            None => self.client.hears(self.place, &[bytes], is_last),
             Some(editing) => {
-                let within = self.within && is_last;
-                return editing.tell(lane, &self.client, bytes, within);
+                let (client, within) = (&self.client, self.within && is_last);
+                return editing.tell(lane, (client, self.place), bytes, is_last, within);
             }
         }
         true
@@ -184,15 +185,13 @@ impl Ticket {
     /// Whether the reply begins with an error that is no answer to what the client asked. What
     /// comes before it are messages without rows.
     fn judge(&self, lane: &Known, bytes: &[u8]) -> Told {
-        if self.client.wants_cancel() || self.client.is_holding() {
-            self.client.hold();
+        if self.client.wants_cancel() || self.client.is_held(self.place) {
             return Told::Withheld(Again::Same);
         }
         for message in messages(bytes) {
             match message.tag {
                 tag::ERROR_RESPONSE => {
                     let Some(again) = self.again(lane, message.body) else { break };
-                    self.client.hold();
                     return Told::Withheld(again);
                 }
                 tag::PARSE_COMPLETE
@@ -254,7 +253,7 @@ impl Ticket {
                 if let Some(needs) = self.needs {
                     lane.prepared.borrow_mut().doubted(needs.number);
                 }
-                self.client.again(self.request.clone(), self.attempts + 1, again);
+                self.is_asked_again(again);
             }
             _ => {
                 self.plan.note(ran);
@@ -292,18 +291,24 @@ impl Ticket {
         });
     }
 
-    /// The lane has ended before the reply did. Reads alone ride lanes, so what may have run is
-    /// asked again, though not for ever.
+    /// The lane has ended before the reply did. What may have run is asked again, though not for
+    /// ever.
     pub fn orphaned(mut self, fate: Fate) {
-        let repeats = self.attempts < ATTEMPTS_MAX;
-        let verdict = Verdict::of(fate, self.told == Told::Some, repeats);
-        if verdict == Verdict::Close {
-            return self.client.cut_within_reply();
+        match self.client.orphaned(self.place, fate) {
+            Verdict::Late => {}
+            Verdict::Close => self.client.cut_within_reply(),
+            Verdict::Again | Verdict::NotSent | Verdict::MayHaveRun => {
+                self.undo(None);
+                let repeats = self.attempts < ATTEMPTS_MAX;
+                self.is_asked_again(if repeats { Again::Elsewhere } else { Again::Lost });
+            }
         }
-        self.undo(None);
-        let is_asked = repeats && verdict == Verdict::Again;
-        let again = if is_asked { Again::Elsewhere } else { Again::Lost };
-        self.client.again(self.request.clone(), self.attempts + 1, again);
+    }
+
+    /// Nothing of the reply was told, or ever will be.
+    fn is_asked_again(&self, again: Again) {
+        let (request, attempts) = (self.request.clone(), self.attempts + 1);
+        self.client.again(self.place, Repeat { request, attempts, again });
     }
 }
 
@@ -313,9 +318,16 @@ impl Editing {
         Self { script, rest: Vec::new() }
     }
 
-    /// Tells the client its part; false when the server said what it was not asked. `within`: this
-    /// is the end of it, and says that the client is in a transaction.
-    fn tell(&mut self, lane: &Known, client: &Client, bytes: &[u8], within: bool) -> bool {
+    /// Tells the client its part, in its place; false when the server said what it was not asked.
+    /// `within`: this is the end of it, and says that the client is in a transaction.
+    fn tell(
+        &mut self,
+        lane: &Known,
+        (client, place): (&Client, Place),
+        bytes: &[u8],
+        is_last: bool,
+        within: bool,
+    ) -> bool {
         let joined;
         let bytes = if self.rest.is_empty() {
             bytes
@@ -329,9 +341,9 @@ impl Editing {
             Heard::Bytes(piece) => pieces.push(piece),
             Heard::Name(outcome) => client.named(outcome),
             Heard::Refused(why) => {
-                client.outlet.send_parts(&pieces);
+                client.hears(place, &pieces, false);
                 pieces.clear();
-                client.outlet.send(&client.refused(why));
+                client.hears(place, &[&client.refused(why)], false);
             }
             Heard::Prepared(number) => lane.prepared.borrow_mut().confirmed(number),
             Heard::NotPrepared(number) => lane.prepared.borrow_mut().not_prepared(number),
@@ -344,7 +356,7 @@ impl Editing {
             pieces.pop();
             pieces.extend([before, if client.has_failed() { b"E" } else { b"T" }]);
         }
-        client.outlet.send_parts(&pieces);
+        client.hears(place, &pieces, is_last);
         match heard {
             Ok(taken) => {
                 self.rest = bytes[taken..].to_vec();

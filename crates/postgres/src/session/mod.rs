@@ -52,7 +52,7 @@ use told::Told;
 use way::Way;
 
 /// Requests of one client in flight at a time; more wait in its socket.
-const IN_FLIGHT_MAX: u32 = 64;
+const IN_FLIGHT_MAX: usize = 64;
 /// How often it is looked whether a statement is still under way once a limit has passed.
 const BUSY_TURN: Duration = Duration::from_millis(10);
 /// What each client takes beside what it points to.

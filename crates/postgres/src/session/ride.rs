@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::time::Instant;
 
+use flow::lane::Full;
 use wire::postgres::frontend::tag;
 use wire::postgres::{Refusal, sqlstate};
 
@@ -204,6 +205,7 @@ impl Session {
         let within = self.begun.is_some();
         let ticket = |script, needs| Ticket {
             client: self.client.clone(),
+            place: self.client.asks(),
             plan,
             request: request.clone(),
             attempts,
@@ -220,13 +222,12 @@ impl Session {
             names.query();
             let editing = within.then(|| Box::new(Editing::new(Script::of_query())));
             let ticket = ticket(editing, None);
-            lane.handle.push(ticket, 1, now, |out| out.extend_from_slice(request)).is_ok()
+            push(lane, ticket, now, request)
         } else {
             self.put_composed(lane, request, is_point, &mut names, now, ticket)
         };
         drop(names);
         if is_put {
-            self.client.asked();
             self.client.seen().asked.set(Some(now));
             lane.known.record.asked(now);
             self.front.shared.metrics.ridden.inc();
@@ -290,14 +291,16 @@ impl Session {
         let needs = needed.filter(|_| !is_refused).map(|number| Needs { number, parsed });
         let edits = self.begun.is_some() || !script.is_plain();
         let editing = edits.then(|| Box::new(Editing::new(script.take())));
-        let is_put = composed.is_ok()
-            && lane
-                .handle
-                .push(ticket(editing, needs), 1, now, |to| to.extend_from_slice(out))
-                .is_ok();
+        let is_put = composed.is_ok() && push(lane, ticket(editing, needs), now, out);
         if !is_put {
             names.undo_since(mark);
         }
         is_put
     }
+}
+
+/// Puts a request on a lane; false where the lane does not take it.
+fn push(lane: &Lane, ticket: Ticket, now: Instant, request: &[u8]) -> bool {
+    let pushed = lane.handle.push(ticket, 1, now, |out| out.extend_from_slice(request));
+    pushed.map_err(|Full(ticket)| ticket.client.asks_not(ticket.place)).is_ok()
 }
