@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 
 use rig::influxd::Influxd;
 use rig::places;
+use rig::postgres::{self, Auth, Cluster, Setup};
 use rig::redis::Redis;
 use serde_json::Value;
 
@@ -98,6 +99,149 @@ fn a_server_has_each_point_that_was_written() {
         let text = load(&[&rest[..], &["--rows", rows]].concat());
         assert_eq!(before(&text, "commands or points"), 1000, "{text}");
         assert_eq!(points(&server, field, measurement), 1000, "{text}");
+    }
+}
+
+/// The server for loads of PostgreSQL, which counts each statement.
+fn counting() -> Cluster {
+    let cluster = Setup::new().setting("shared_preload_libraries", "pg_stat_statements").start();
+    cluster.sql("CREATE EXTENSION pg_stat_statements");
+    cluster
+}
+
+/// The scripts that are built in.
+const SCRIPTS: [&str; 11] = [
+    "oltp_point_select",
+    "oltp_read_only",
+    "oltp_write_only",
+    "oltp_read_write",
+    "oltp_update_index",
+    "oltp_update_non_index",
+    "oltp_insert",
+    "oltp_delete",
+    "select-only",
+    "simple-update",
+    "tpcb-like",
+];
+
+/// What a user's connections ran at least as often as there were transactions.
+fn ran(cluster: &Cluster, user: &str) -> Vec<String> {
+    let rows = cluster.sql(&format!(
+        "SELECT calls || ' ' || query FROM pg_stat_statements s JOIN pg_roles r \
+         ON r.oid = s.userid WHERE rolname = '{user}' AND calls >= 20 ORDER BY query, calls"
+    ));
+    rows.into_iter().flatten().flatten().collect()
+}
+
+/// Runs a script 20 times by the tool that it is of.
+fn run_by_its_own_tool(cluster: &Cluster, script: &str, user: &str) {
+    let (host, port) = (cluster.address.ip().to_string(), cluster.address.port().to_string());
+    let mut command = if script.starts_with("oltp_") {
+        let mut command = Command::new(places::need("sysbench"));
+        command.args([script, "--db-driver=pgsql", "--pgsql-db=bench", "--events=20", "--time=0"]);
+        command.args([format!("--pgsql-host={host}"), format!("--pgsql-port={port}")]);
+        command.args([&*format!("--pgsql-user={user}"), "run"]);
+        command
+    } else {
+        let mut command = Command::new(postgres::program("pgbench"));
+        command
+            .args(["-h", &host, "-p", &port, "-U", user, "-n", "-t", "20", "-b", script, "bench"]);
+        command
+    };
+    let output = command.output().expect("the tool can be started");
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_server_sees_the_statements_that_pgbench_and_sysbench_send() {
+    let cluster = counting();
+    let url = |user: &str| format!("postgres://{user}@{}/bench", cluster.address);
+    let both = "oltp_point_select,tpcb-like";
+    let made = ["--script", both, "--prepare", "--rate", "50", "--connections", "2"];
+    told(&load(&[&[&*url("postgres")], &made[..]].concat()));
+    let count = |table: &str| {
+        let mut client = cluster.connect_as("postgres", "", "bench").expect("it is there");
+        let rows = postgres::rows(&mut client, &format!("SELECT count(*) FROM {table}"));
+        rows.expect("the table is there").remove(0).remove(0).unwrap_or_default()
+    };
+    assert_eq!((count("sbtest1"), count("pgbench_accounts")), ("10000".into(), "100000".into()));
+    for at in 0..SCRIPTS.len() {
+        cluster.sql(&format!("CREATE ROLE ours_{at} SUPERUSER LOGIN"));
+        cluster.sql(&format!("CREATE ROLE theirs_{at} SUPERUSER LOGIN"));
+    }
+    // Each has a user of its own, by whom its statements are told apart.
+    std::thread::scope(|scope| {
+        for (at, script) in SCRIPTS.iter().enumerate() {
+            let url = url(&format!("ours_{at}"));
+            scope.spawn(move || {
+                let args = ["--script", script, "--rate", "20", "--connections", "1"];
+                told(&load(&[&[&*url], &args[..]].concat()));
+            });
+        }
+    });
+    for (at, script) in SCRIPTS.iter().enumerate() {
+        run_by_its_own_tool(&cluster, script, &format!("theirs_{at}"));
+        let ours = ran(&cluster, &format!("ours_{at}"));
+        assert_eq!(ours, ran(&cluster, &format!("theirs_{at}")), "{script}");
+        assert!(!ours.is_empty(), "{script}");
+    }
+}
+
+#[test]
+fn postgres_asks_for_a_password_in_each_of_its_ways_and_under_tls() {
+    let cluster = Setup::new()
+        .auth(Auth::Scram)
+        .tls()
+        .hba("hostssl all plain all password")
+        .hba("host all hashed all md5")
+        .start();
+    cluster.create_user("plain", "hush hush");
+    cluster.sql("SET password_encryption = 'md5'; CREATE ROLE hashed LOGIN PASSWORD 'hush'");
+    cluster.create_user("scrammed", "hush");
+    let (address, ca) = (cluster.address, cluster.certificate().expect("it has one"));
+    let script = tempfile::NamedTempFile::new().expect("there is room");
+    std::fs::write(script.path(), "SELECT 1;").expect("there is room");
+    let script = format!("@{}", script.path().display());
+    let rest = ["--script", &script, "--rate", "20", "--connections", "2"];
+    let login = |url: &str, more: &[&str]| load(&[&[url], &rest[..], more].concat());
+    for url in [
+        format!("postgres://hashed:hush@{address}/postgres"),
+        format!("postgres://scrammed:hush@{address}/postgres"),
+        format!("postgresql://plain:hush%20hush@{address}/postgres?sslmode=require"),
+    ] {
+        told(&login(&url, &[]));
+    }
+    let checked = format!("postgres://scrammed:hush@{address}/postgres?sslmode=verify-ca");
+    let dir = tempfile::tempdir().expect("there is room");
+    let file = ca.write(dir.path()).0.display().to_string();
+    told(&login(&checked, &["--ca", &file, "--protocol", "prepared"]));
+    for (url, words) in [
+        (checked, "TLS"),
+        (format!("postgres://scrammed:wrong@{address}/postgres"), "28P01"),
+        (format!("postgres://scrammed@{address}/postgres"), "PGPASSWORD"),
+        (format!("postgres://scrammed:hush@{address}/nowhere"), "3D000"),
+    ] {
+        let refused = login(&url, &[]);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(1) && said.contains(words), "{url}: {said}");
+    }
+}
+
+#[test]
+fn a_statement_that_fails_is_an_error_of_the_servers_and_its_transaction_is_rolled_back() {
+    let cluster = Setup::new().start();
+    let script = tempfile::NamedTempFile::new().expect("there is room");
+    let text = "\\set x key(1, 5)\nBEGIN;\nSELECT 1 / (:x - 3);\nCOMMIT;\n";
+    std::fs::write(script.path(), text).expect("there is room");
+    let (url, script) =
+        (format!("postgres://postgres@{}", cluster.address), script.path().display().to_string());
+    for more in [&["--protocol", "simple"][..], &["--protocol", "extended", "--pipelined"]] {
+        let script = format!("@{script}");
+        let fixed = [&*url, "--script", &script, "--key-order", "sequence", "--connections", "1"];
+        let output = load(&[&fixed[..], more, &["--rate", "50"]].concat());
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(matches!(output.status.code(), Some(0 | 4)), "{said}");
+        assert!(said.contains("10 errors") && said.contains("division by zero (22012)"), "{said}");
     }
 }
 

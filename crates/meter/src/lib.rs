@@ -18,11 +18,12 @@
 //   summary: the outcome in words and in JSON
 //   limit: the search for the highest rate that holds
 //   engine: sends, and hears of answers
-//   influx, redis, http: workloads
+//   influx, postgres, redis, http: workloads
 //   workload: what is sent
 //   gate, verdict: what of an outcome is demanded
 //   injector, lateness, little, failure: what is known besides
 //   hlog, machine: what results on disk are made of
+//   keys: in which order they come
 //   chance, recorder, schedule, url, window
 
 pub mod chance;
@@ -35,10 +36,12 @@ pub mod hlog;
 pub mod http;
 pub mod influx;
 pub mod injector;
+pub mod keys;
 pub mod lateness;
 pub mod limit;
 pub mod little;
 pub mod machine;
+pub mod postgres;
 pub mod recorder;
 pub mod redis;
 pub mod report;

@@ -10,13 +10,14 @@ mod tests;
 
 pub use mix::{Mix, names};
 pub use replies::Pipeline;
-pub use settings::{Options, Order, RedisError, Sizes};
+pub use settings::{Options, RedisError, Sizes};
 
 use std::sync::Arc;
 
 use wire::resp::put_bulk;
 
-use crate::chance::{Chance, Zipf};
+use crate::chance::Chance;
+use crate::keys::Keys;
 use crate::url::Url;
 use crate::workload::{Greeting, Workload};
 use login::Login;
@@ -32,18 +33,10 @@ const STARTS: u64 = 1024;
 pub struct Redis {
     mix: Mix,
     options: Options,
-    order: Drawn,
+    keys: Keys,
     /// What values are cut from: printable, and the same in each run.
     block: Arc<[u8]>,
     login: Login,
-}
-
-/// How keys are drawn.
-#[derive(Debug, Clone, Copy)]
-enum Drawn {
-    Uniform,
-    Zipf(Zipf),
-    Sequence,
 }
 
 impl Redis {
@@ -53,16 +46,12 @@ impl Redis {
     /// The URL's path is no database, or the options are beyond a limit.
     pub fn new(url: &Url, mix: Mix, options: Options) -> Result<Self, RedisError> {
         options.check(&mix)?;
-        let order = match options.order {
-            Order::Uniform => Drawn::Uniform,
-            Order::Zipf(exponent) => Drawn::Zipf(Zipf::new(options.keys, exponent)),
-            Order::Sequence => Drawn::Sequence,
-        };
+        let keys = Keys::new(options.keys, options.order);
         let mut chance = Chance::of(options.seed, u64::MAX);
         let letters = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
         let letter = |_| letters[chance.below(letters.len() as u64) as usize];
         let block = (0..options.sizes.most() + STARTS as usize).map(letter).collect();
-        Ok(Self { mix, options, order, block, login: Login::new(url)? })
+        Ok(Self { mix, options, keys, block, login: Login::new(url)? })
     }
 
     fn put(&self, command: usize, mut in_sequence: u64, chance: &mut Chance, out: &mut Vec<u8>) {
@@ -70,11 +59,7 @@ impl Redis {
             match part {
                 Part::Text(text) => out.extend_from_slice(text),
                 Part::Number => {
-                    let key = match self.order {
-                        Drawn::Uniform => chance.below(self.options.keys),
-                        Drawn::Zipf(zipf) => zipf.draw(chance),
-                        Drawn::Sequence => in_sequence % self.options.keys,
-                    };
+                    let key = self.keys.draw(in_sequence, chance);
                     in_sequence = in_sequence.wrapping_add(1);
                     put_digits(key, out);
                 }

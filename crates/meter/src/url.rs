@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use flow::tls::Check;
 use percent_encoding::percent_decode_str;
 
 /// The longest URL.
@@ -15,14 +16,18 @@ const SECRET_NAMES: [&str; 7] = ["auth", "cred", "key", "pass", "secret", "sig",
 pub enum Scheme {
     /// `http` and `https`.
     Http,
+    /// `postgres` and `postgresql`.
+    Postgres,
     /// `redis` and `rediss`.
     Redis,
 }
 
 /// The names of schemes, whether they are under TLS, and the ports that they mean.
-const SCHEMES: [(&str, Scheme, bool, u16); 4] = [
+const SCHEMES: [(&str, Scheme, bool, u16); 6] = [
     ("http", Scheme::Http, false, 80),
     ("https", Scheme::Http, true, 443),
+    ("postgres", Scheme::Postgres, false, 5432),
+    ("postgresql", Scheme::Postgres, false, 5432),
     ("redis", Scheme::Redis, false, 6379),
     ("rediss", Scheme::Redis, true, 6379),
 ];
@@ -31,7 +36,7 @@ const SCHEMES: [(&str, Scheme, bool, u16); 4] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
     scheme: Scheme,
-    tls: bool,
+    tls: Option<Check>,
     user: Option<String>,
     password: Option<String>,
     host: String,
@@ -43,7 +48,10 @@ pub struct Url {
 
 /// A URL can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{url:?}: {what}; write it as http://host:port/path or redis://host:port/database")]
+#[error(
+    "{url:?}: {what}; write it as http://host:port/path, \
+         postgres://host:port/database or redis://host:port/database"
+)]
 pub struct UrlError {
     url: String,
     what: &'static str,
@@ -55,8 +63,8 @@ impl Url {
         self.scheme
     }
 
-    /// Whether it is reached by TLS.
-    pub fn is_tls(&self) -> bool {
+    /// What must be right about the server's certificate, where it is reached by TLS.
+    pub fn tls(&self) -> Option<Check> {
         self.tls
     }
 
@@ -85,11 +93,25 @@ impl Url {
         &self.target
     }
 
+    /// The path, decoded; nothing where it is no UTF-8.
+    pub fn path(&self) -> Option<String> {
+        let (path, _) = self.target.split_once('?').unwrap_or((&self.target, ""));
+        let decoded = percent_decode_str(path.trim_start_matches('/')).decode_utf8();
+        decoded.ok().map(std::borrow::Cow::into_owned)
+    }
+
+    /// The names and values of its query as they are written.
+    pub fn parameters(&self) -> impl Iterator<Item = (&str, &str)> {
+        let (_, query) = self.target.split_once('?').unwrap_or_default();
+        let parts = query.split('&').filter(|part| !part.is_empty());
+        parts.map(|part| part.split_once('=').unwrap_or((part, "")))
+    }
+
     /// It without a name and password, and without what is secret in its query: the values of
     /// parameters that are named as secrets are, and of those that speak of a password.
     pub fn without_secrets(&self) -> String {
         let is_own = |(_, scheme, tls, _): &&(&str, Scheme, bool, u16)| {
-            *scheme == self.scheme && *tls == self.tls
+            *scheme == self.scheme && (*tls == self.tls.is_some() || *scheme == Scheme::Postgres)
         };
         let scheme = SCHEMES.iter().find(is_own).map_or("", |(name, ..)| name);
         let host =
@@ -125,8 +147,8 @@ impl FromStr for Url {
         }
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
         let known = SCHEMES.iter().find(|(name, ..)| *name == scheme);
-        let (_, scheme, tls, usual_port) =
-            *known.ok_or_else(|| wrong("only http, https, redis and rediss can be loaded"))?;
+        let (_, scheme, tls, usual_port) = *known
+            .ok_or_else(|| wrong("only http, https, postgres, redis and rediss can be loaded"))?;
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);
@@ -157,17 +179,38 @@ impl FromStr for Url {
             Some(port) => port.parse().map_err(|_| wrong("its port is no number up to 65535"))?,
         };
         let slash = if target.starts_with('/') { "" } else { "/" };
-        Ok(Self {
+        let mut url = Self {
             scheme,
-            tls,
+            tls: tls.then_some(Check::Name),
             user: decoded(user)?,
             password: decoded(password)?,
             host: host.to_owned(),
             port,
             is_usual_port: port == usual_port,
             target: format!("{slash}{target}"),
-        })
+        };
+        if scheme == Scheme::Postgres {
+            url.tls = sslmode(&url).map_err(wrong)?;
+        }
+        Ok(url)
     }
+}
+
+/// What `sslmode` means, as libpq has it. Those that may end up in the clear are none of ours: what
+/// is measured would not be known.
+fn sslmode(url: &Url) -> Result<Option<Check>, &'static str> {
+    let mut tls = None;
+    for (name, value) in url.parameters() {
+        tls = match (name, value) {
+            ("sslmode", "disable") => None,
+            ("sslmode", "require") => Some(Check::Nothing),
+            ("sslmode", "verify-ca") => Some(Check::Authority),
+            ("sslmode", "verify-full") => Some(Check::Name),
+            ("sslmode", _) => return Err("sslmode is disable, require, verify-ca or verify-full"),
+            _ => return Err("its query may have sslmode only"),
+        };
+    }
+    Ok(tls)
 }
 
 /// A parameter of a query as it may be shown.
@@ -193,7 +236,7 @@ fn without_password(url: &str) -> String {
 mod tests {
     use proptest::prelude::proptest;
 
-    use super::{Scheme, Url};
+    use super::{Check, Scheme, Url};
 
     #[test]
     fn a_url_is_read_as_it_is_meant() {
@@ -205,7 +248,10 @@ mod tests {
             ("http://[::1]/", false, "::1", 80, "/", "[::1]"),
         ] {
             let url: Url = text.parse().unwrap();
-            assert_eq!((url.tls, &*url.host, url.port, &*url.target), (tls, host, port, target));
+            assert_eq!(
+                (url.tls.is_some(), &*url.host, url.port, &*url.target),
+                (tls, host, port, target)
+            );
             assert_eq!(url.authority(), authority);
         }
     }
@@ -230,7 +276,7 @@ mod tests {
         let url: Url = "rediss://ann:a%40b@h/3".parse().unwrap();
         assert_eq!((url.user(), url.password()), (Some("ann"), Some("a@b")));
         assert_eq!(
-            (url.scheme(), url.tls, url.port, &*url.target),
+            (url.scheme(), url.tls.is_some(), url.port, &*url.target),
             (Scheme::Redis, true, 6379, "/3")
         );
         let url: Url = "redis://:secret@h".parse().unwrap();
@@ -238,9 +284,22 @@ mod tests {
         assert!("redis://%ff@h".parse::<Url>().is_err());
     }
 
+    #[test]
+    fn postgres_says_how_tls_is_checked_in_the_query() {
+        let url = |query: &str| format!("postgres://h/a%20b{query}").parse::<Url>();
+        assert_eq!((url("").unwrap().tls(), url("").unwrap().path()), (None, Some("a b".into())));
+        assert_eq!(url("?sslmode=require").unwrap().tls(), Some(Check::Nothing));
+        let checked = url("?sslmode=verify-full").unwrap();
+        assert_eq!(checked.tls(), Some(Check::Name));
+        assert_eq!(checked.without_secrets(), "postgres://h:5432/a%20b?sslmode=verify-full");
+        for query in ["?sslmode=prefer", "?sslmode", "?options=-c"] {
+            assert!(url(query).is_err(), "{query}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn no_text_panics(text in "((http|redis)s?://)?.{0,30}") {
+        fn no_text_panics(text in "((http|redis|postgres)s?://)?.{0,30}") {
             let _ = text.parse::<Url>();
         }
     }

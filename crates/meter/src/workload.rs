@@ -31,6 +31,12 @@ pub trait Workload {
 
 /// What is said on a new connection before its first request: a login.
 pub trait Greeting {
+    /// What is sent in the clear, where TLS is wanted and the protocol asks the server for it
+    /// first. The server agrees with the one byte `S`.
+    fn tls_request(&self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Takes in what has come, at first nothing; appends what is to be sent. Whether all is said
     /// and heard.
     ///
@@ -48,6 +54,12 @@ pub struct Refused(pub String);
 pub trait Reader {
     /// A request of that operation has been sent.
     fn begin(&mut self, operation: usize);
+
+    /// Up to where a request may be sent now, of which `sent` bytes were. A conversation waits here
+    /// for an answer before it says more, and may put other words in place of what is not sent yet.
+    fn go_on(&mut self, request: &mut Vec<u8>, _sent: usize) -> usize {
+        request.len()
+    }
 
     /// Takes in what has come.
     ///

@@ -11,7 +11,9 @@ use flow::dial::{Address, Target};
 use meter::engine::{Pace, Plan, Stop, run};
 use meter::http::{Http, Request};
 use meter::influx::{self, Rows, Writes};
-use meter::redis::{Options, Order, Redis};
+use meter::keys::Order;
+use meter::postgres::{self, Postgres};
+use meter::redis::{Options, Redis};
 use meter::workload::{Greeting, Workload};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
@@ -145,4 +147,25 @@ fn a_request_of_influx_write_allocates_nothing() {
     let writes = Writes::new(&"http://server".parse().unwrap(), &[], options).unwrap();
     let answer = b"HTTP/1.1 204 No Content\r\n\r\n";
     allocates_nothing(writes, answer, answer);
+}
+
+#[test]
+fn a_request_of_postgres_allocates_nothing() {
+    let source = postgres::Source { name: "simple-update".to_owned(), text: None, share: 1 };
+    let options = postgres::Options {
+        protocol: Some(postgres::Protocol::Extended),
+        pipelined: true,
+        table_size: 1000,
+        scale: 1,
+        variables: Vec::new(),
+        order: Order::Zipf(0.99),
+        seed: 1,
+        user: "ann".to_owned(),
+        password: None,
+    };
+    let url = "postgres://server/d".parse().unwrap();
+    let load = Postgres::new(&url, &[source], &options).unwrap();
+    let login = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
+    let answer = b"T\0\0\0\x06\0\0D\0\0\0\x06\0\0C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+    allocates_nothing(load, login, answer);
 }

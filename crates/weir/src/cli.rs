@@ -111,7 +111,9 @@ Examples:
   weir load http://127.0.0.1:8086/ping --steps 500:10s,1000:10s,2000:10s --poisson
   weir load 'http://127.0.0.1:8086/write?db=load' --method POST --body 'm v=1'
   weir load http://127.0.0.1:8086 --workload influx-write --db load --prepare --closed
+  weir load postgres://127.0.0.1/bench --script oltp_point_select --prepare --rate 500
   weir load redis://127.0.0.1:6379 --mix get=9,set=1 --rate 5000
+  weir load init > load.toml; weir load run load.toml
 
 It exits with 4 when the run is INVALID, else with 3 when something that was required is missed.")]
     Load(load::Load),

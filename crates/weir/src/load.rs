@@ -1,12 +1,16 @@
 //! `weir load`: loads a server and says what came of it.
 
 mod compare;
+mod file;
+mod http;
 mod influx;
 mod limit;
+mod postgres;
 mod redis;
 mod report;
 mod results;
 mod signals;
+mod speed;
 mod view;
 
 use std::io::Write;
@@ -15,20 +19,22 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand, ValueEnum};
 use flow::dial::{Address, Target, Tls};
 use flow::tls::{Check, ClientOptions};
-use meter::engine::{self, Pace, Plan, Stop};
+use meter::engine::{self, AskError, Plan, Stop};
 use meter::gate::{Gate, Sliding};
-use meter::http::{Http, Request, header};
-use meter::schedule::{Arrivals, Schedule, Segment};
 use meter::summary::Summary;
 use meter::url::{Scheme, Url};
 use meter::workload::Workload;
 use watch::units::Duration;
 
 use crate::exit::{BAD_NEWS, DONE, Failure, INVALID};
+use file::RunFile;
+use http::RequestOptions;
 use influx::WriteOptions;
+use postgres::PostgresOptions;
 use redis::RedisOptions;
 use results::Results;
 use signals::stop_at_signals;
+use speed::Speed;
 use view::View;
 
 /// A load, or something else that has to do with loads.
@@ -71,7 +77,7 @@ impl FromArgMatches for Load {
     }
 }
 
-/// What has to do with loads and loads no server by itself.
+/// What has to do with loads and has no URL of its own on the command line.
 #[derive(Debug, Subcommand)]
 pub enum Other {
     /// Run two loads in turn, and say what sets them apart
@@ -90,12 +96,27 @@ Examples:
   weir load report weir-load/2026-11-23-185050
   weir load report before after --out both.html")]
     Report(report::Command),
+    /// Print a run file with every key, as comments
+    #[command(after_help = "\
+Examples:
+  weir load init > load.toml")]
+    Init,
+    /// Run what a file says; its keys are the options of `weir load`
+    #[command(after_help = "\
+Examples:
+  weir load run load.toml")]
+    Run(RunFile),
 }
 
 /// Does what was asked.
 pub fn run(load: &Load, out: &mut dyn Write) -> Result<u8, Failure> {
     match load {
         Load::Server(command) => command.run(out),
+        Load::Other(Other::Init) => {
+            write!(out, "{}", file::template())?;
+            Ok(DONE)
+        }
+        Load::Other(Other::Run(file)) => file.read()?.run(out),
         Load::Other(Other::Compare(command)) => compare::run(command, out),
         Load::Other(Other::Report(command)) => report::run(command, out),
     }
@@ -105,12 +126,13 @@ pub fn run(load: &Load, out: &mut dyn Write) -> Result<u8, Failure> {
 #[derive(Debug, Args)]
 pub struct Command {
     /// Where to, which says what is sent where --workload does not: http://host:port/path or
-    /// https://..., or redis://user:password@host:port/database or rediss://...
+    /// https://..., postgres://user@host:port/database, or redis://user:password@host:port/database
+    /// or rediss://...
     url: Url,
     /// What is sent, where the URL does not say it
     #[arg(long, value_name = "NAME")]
     workload: Option<Named>,
-    /// Makes what is missing before the load: the database
+    /// Makes what is missing before the load: the database, and tables of scripts that are built in
     #[arg(long)]
     prepare: bool,
     #[command(flatten)]
@@ -119,6 +141,8 @@ pub struct Command {
     means: Means,
     #[command(flatten)]
     request: RequestOptions,
+    #[command(flatten)]
+    postgres: PostgresOptions,
     #[command(flatten)]
     redis: RedisOptions,
     #[command(flatten)]
@@ -150,38 +174,8 @@ enum Named {
 enum Kind {
     Http,
     InfluxWrite,
+    Postgres,
     Redis,
-}
-
-/// When requests are sent.
-#[derive(Debug, Args)]
-struct Speed {
-    /// Requests a second
-    #[arg(long, value_name = "N", default_value_t = 100.0)]
-    #[arg(conflicts_with_all = ["closed", "steps"])]
-    rate: f64,
-    /// Goes evenly from --rate to so many a second
-    #[arg(long, value_name = "N", conflicts_with_all = ["closed", "steps"])]
-    ramp_to: Option<f64>,
-    /// One rate after the other, each for so long, as 500:10s,1000:10s
-    #[arg(long, value_name = "N:TIME,...", value_delimiter = ',', value_parser = step,
-          conflicts_with_all = ["closed", "duration"])]
-    steps: Vec<Segment>,
-    /// Requests come by chance, as from independent users (Poisson), at the same rate
-    #[arg(long, conflicts_with = "closed")]
-    poisson: bool,
-    /// What chance begins with: the same number makes the same schedule
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// As fast as answers come: each connection sends as soon as it has its answer
-    #[arg(long)]
-    closed: bool,
-    /// How long requests are sent, of those that count
-    #[arg(long, value_name = "TIME", default_value_t = Duration::from_secs(10))]
-    duration: Duration,
-    /// How long requests are sent before those that count
-    #[arg(long, value_name = "TIME", default_value_t = Duration::from_secs(1))]
-    warmup: Duration,
 }
 
 /// What they are sent with.
@@ -201,60 +195,19 @@ struct Means {
     ca: Option<PathBuf>,
 }
 
-/// What each request is.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "HTTP")]
-struct RequestOptions {
-    /// The method; without it GET
-    #[arg(long, short = 'X', value_name = "NAME")]
-    method: Option<String>,
-    /// A header, as 'Name: value'; may be given several times
-    #[arg(long, short = 'H', value_name = "HEADER", value_parser = header)]
-    header: Vec<(String, String)>,
-    /// The body; @FILE reads it from a file
-    #[arg(long, value_name = "TEXT")]
-    body: Option<String>,
-}
-
-fn step(text: &str) -> Result<Segment, String> {
-    let words = || format!("{text:?} is no step: write it as 500:10s");
-    let (rate, span) = text.split_once(':').ok_or_else(words)?;
-    let rate = rate.trim().parse().map_err(|_| words())?;
-    let span: Duration = span.parse().map_err(|_| words())?;
-    Ok(Segment::constant(rate, span.get()))
-}
-
-impl RequestOptions {
-    /// The first option that was given.
-    fn given(&self) -> Option<&'static str> {
-        let Self { method, header, body } = self;
-        let all = [
-            ("--method", method.is_some()),
-            ("--header", !header.is_empty()),
-            ("--body", body.is_some()),
-        ];
-        all.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
-    }
-
-    fn workload(&self, url: &Url) -> Result<Http, Failure> {
-        let body = self.body.as_deref().unwrap_or_default();
-        let body = match body.strip_prefix('@') {
-            None => body.to_owned().into_bytes(),
-            Some(file) => std::fs::read(file)
-                .map_err(|error| Failure::other(format!("can't read the body {file}: {error}")))?,
-        };
-        let method = self.method.clone().unwrap_or_else(|| "GET".to_owned());
-        let request = Request { method, headers: self.header.clone(), body };
-        Http::new(url, &request).map_err(Failure::other)
-    }
-}
-
 impl Command {
     /// Loads the server. Everything is checked before the first byte is sent.
     fn run(&self, out: &mut dyn Write) -> Result<u8, Failure> {
         let (kind, url, seed) = (self.check()?, &self.url, self.speed.seed);
         match kind {
             Kind::Http => self.go(&self.request.workload(url)?, out),
+            Kind::Postgres => {
+                let workload = self.postgres.workload(url, self.redis.key_order(), seed)?;
+                if self.prepare {
+                    self.postgres.prepare(url, self)?;
+                }
+                self.go(&workload, out)
+            }
             Kind::Redis => self.go(&self.redis.workload(url, seed)?, out),
             Kind::InfluxWrite => {
                 let headers = &self.request.header;
@@ -272,19 +225,23 @@ impl Command {
         let kind = match (self.workload, self.url.scheme()) {
             (None, Scheme::Http) => Kind::Http,
             (Some(Named::InfluxWrite), Scheme::Http) => Kind::InfluxWrite,
+            (None, Scheme::Postgres) => Kind::Postgres,
             (None, Scheme::Redis) => Kind::Redis,
-            (Some(Named::InfluxWrite), Scheme::Redis) => {
+            (Some(Named::InfluxWrite), Scheme::Postgres | Scheme::Redis) => {
                 return Err(Failure::other("influx-write goes to http:// or https://"));
             }
         };
         let (redis, request, writes) =
             (self.redis.given(), self.request.given(), self.writes.given());
+        let postgres = self.postgres.given();
+        let own_redis = redis.filter(|name| *name != "--key-order");
         let own_body = request.filter(|name| *name != "--header");
         let prepare = self.prepare.then_some("--prepare");
         let useless = match kind {
-            Kind::Http => redis.or(writes).or(prepare),
-            Kind::InfluxWrite => redis.or(own_body),
-            Kind::Redis => request.or(writes).or(prepare),
+            Kind::Http => redis.or(postgres).or(writes).or(prepare),
+            Kind::InfluxWrite => redis.or(postgres).or(own_body),
+            Kind::Postgres => own_redis.or(request).or(writes),
+            Kind::Redis => request.or(postgres).or(writes).or(prepare),
         };
         match useless {
             None => Ok(kind),
@@ -296,8 +253,16 @@ impl Command {
 
     /// Asks the server for something before the load.
     fn ask<W: Workload>(&self, workload: &mut W) -> Result<(), Failure> {
-        let asked = engine::ask(&self.target()?, self.means.timeout.get(), workload, 1);
-        asked.map_err(|error| Failure::other(format!("can't prepare the load: {error}")))
+        self.asked(workload, 1)?.map_err(unprepared)
+    }
+
+    /// The same for so many requests, with what came of it.
+    fn asked<W: Workload>(
+        &self,
+        workload: &mut W,
+        count: u64,
+    ) -> Result<Result<(), AskError>, Failure> {
+        Ok(engine::ask(&self.target()?, self.means.timeout.get(), workload, count))
     }
 
     fn go<W>(&self, workload: &W, out: &mut dyn Write) -> Result<u8, Failure>
@@ -360,7 +325,8 @@ impl Command {
 
     /// The same load at another rate, as far as it may be shown.
     fn same(&self) -> String {
-        let given = self.redis.given().or(self.writes.given()).or(self.request.given());
+        let own = self.redis.given().or(self.postgres.given());
+        let given = own.or(self.writes.given()).or(self.request.given());
         match given.or(self.workload.map(|_| "--workload")) {
             Some(_) => "the same without its rate, and with".to_owned(),
             None => format!("weir load {}", self.url.without_secrets()),
@@ -384,14 +350,14 @@ impl Command {
         let host = self.url.host();
         let options = ClientOptions {
             ca: self.means.ca.as_deref(),
-            check: Check::Name,
+            check: self.url.tls().unwrap_or(Check::Name),
             identity: None,
             protocols: match self.url.scheme() {
                 Scheme::Http => &["http/1.1"],
-                Scheme::Redis => &[],
+                Scheme::Postgres | Scheme::Redis => &[],
             },
         };
-        let tls = self.url.is_tls().then(|| Tls::new(&options, host)).transpose();
+        let tls = self.url.tls().map(|_| Tls::new(&options, host)).transpose();
         Ok(Target {
             address: Address::Tcp { host: host.to_owned(), port: self.url.port() },
             tls: tls.map_err(Failure::other)?,
@@ -400,24 +366,8 @@ impl Command {
     }
 }
 
-impl Speed {
-    fn pace(&self) -> Result<Pace, Failure> {
-        let duration = self.duration.get();
-        if self.closed {
-            return Ok(Pace::Closed(duration));
-        }
-        let segments = if self.steps.is_empty() {
-            let to = self.ramp_to.unwrap_or(self.rate);
-            vec![Segment { from: self.rate, to, duration }]
-        } else {
-            self.steps.clone()
-        };
-        Ok(Pace::Open(Schedule::new(segments, self.arrivals()).map_err(Failure::other)?))
-    }
-
-    fn arrivals(&self) -> Arrivals {
-        if self.poisson { Arrivals::Poisson(self.seed) } else { Arrivals::Even }
-    }
+fn unprepared(error: AskError) -> Failure {
+    Failure::other(format!("can't prepare the load: {error}"))
 }
 
 #[cfg(test)]
@@ -482,6 +432,12 @@ mod tests {
             ("http://h --mix get", "--mix has no effect"),
             ("redis://h -X POST", "--method has no effect"),
             ("redis://h --prepare", "--prepare has no effect"),
+            ("redis://h --script select-only", "--script has no effect"),
+            ("postgres://h --keys 5", "--keys has no effect"),
+            ("postgres://h --body x", "--body has no effect"),
+            ("postgres://h --protocol fast", "simple, extended or prepared"),
+            ("postgres://h -D x", "no variable"),
+            ("postgres://h/?sslmode=maybe", "sslmode"),
             ("redis://h --workload influx-write", "goes to http"),
             ("http://h --workload influx-write --body x", "--body has no effect"),
             ("http://h --rows jmeter", "--rows has no effect"),

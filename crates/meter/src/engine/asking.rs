@@ -48,7 +48,7 @@ pub fn ask<W: Workload>(
         for number in 0..count {
             let mut out = Vec::new();
             reader.begin(workload.request(number, &mut out));
-            let exchanged = exchange(&mut socket, &mut reader, &out);
+            let exchanged = exchange(&mut socket, &mut reader, &mut out);
             let answer = tokio::time::timeout(timeout, exchanged).await;
             let answer =
                 answer.map_err(|_| AskError::Broken(format!("not within {timeout:?}")))??;
@@ -67,13 +67,17 @@ pub fn ask<W: Workload>(
 async fn exchange<R: Reader>(
     socket: &mut Socket,
     reader: &mut R,
-    out: &[u8],
+    out: &mut Vec<u8>,
 ) -> Result<Answer, AskError> {
     let broken = |error: std::io::Error| AskError::Broken(error.to_string());
-    socket.write_all(out).await.map_err(broken)?;
-    socket.flush().await.map_err(broken)?;
-    let mut piece = vec![0; PIECE];
+    let (mut piece, mut sent) = (vec![0; PIECE], 0);
     loop {
+        let allowed = reader.go_on(out, sent);
+        if allowed > sent {
+            socket.write_all(&out[sent..allowed]).await.map_err(broken)?;
+            socket.flush().await.map_err(broken)?;
+            sent = allowed;
+        }
         let len = socket.read(&mut piece).await.map_err(broken)?;
         let answer = match len {
             0 => Some(reader.ended().ok_or_else(|| AskError::Broken("it hung up".to_owned()))?),

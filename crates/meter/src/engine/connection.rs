@@ -131,8 +131,25 @@ impl<W: Workload> Connection<W> {
         sent
     }
 
-    async fn exchange(&mut self, reader: &mut W::Reader, out: &[u8]) -> Result<Answer, Broken> {
-        let (mut written, mut flushed) = (0, false);
+    async fn exchange(
+        &mut self,
+        reader: &mut W::Reader,
+        out: &mut Vec<u8>,
+    ) -> Result<Answer, Broken> {
+        let mut written = 0;
+        loop {
+            let allowed = reader.go_on(out, written);
+            let said = self.say(reader, &out[written..allowed]).await?;
+            written = allowed;
+            if let Some(answer) = said {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// Sends a part of a request; gives the answer, if it ends what is to be said.
+    async fn say(&mut self, reader: &mut W::Reader, out: &[u8]) -> Result<Option<Answer>, Broken> {
+        let (mut written, mut flushed) = (0, out.is_empty());
         poll_fn(|cx| {
             {
                 let mut state = self.shared.state.borrow_mut();
@@ -159,20 +176,22 @@ impl<W: Workload> Connection<W> {
                 }
             }
             // An answer may come before all of the request is sent: of one that is refused.
-            let answer = std::task::ready!(self.poll_answer(reader, cx));
-            Poll::Ready(answer.map(|mut answer| {
+            let answer = std::task::ready!(self.poll_answer(reader, flushed, cx))?;
+            Poll::Ready(Ok(answer.map(|mut answer| {
                 answer.reusable &= flushed;
                 answer
-            }))
+            })))
         })
         .await
     }
 
+    /// Reads what has come; gives nothing where the request may have to go on.
     fn poll_answer(
         &mut self,
         reader: &mut W::Reader,
+        flushed: bool,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Answer, Broken>> {
+    ) -> Poll<Result<Option<Answer>, Broken>> {
         let mut scratch = self.shared.scratch.borrow_mut();
         loop {
             let mut read = ReadBuf::new(&mut scratch);
@@ -183,10 +202,11 @@ impl<W: Workload> Connection<W> {
             if read.filled().is_empty() {
                 let answer = reader.ended();
                 let ended = || io::Error::new(io::ErrorKind::UnexpectedEof, ENDED);
-                return Poll::Ready(answer.ok_or_else(|| Broken::Io(ended())));
+                return Poll::Ready(answer.ok_or_else(|| Broken::Io(ended())).map(Some));
             }
             match reader.read(read.filled()) {
-                Ok(Some(answer)) => return Poll::Ready(Ok(answer)),
+                Ok(Some(answer)) => return Poll::Ready(Ok(Some(answer))),
+                Ok(None) if flushed => return Poll::Ready(Ok(None)),
                 Ok(None) => {}
                 Err(malformed) => return Poll::Ready(Err(Broken::Malformed(malformed))),
             }

@@ -68,6 +68,9 @@ pub async fn open(
         let mut socket = target.connect_in_clear().await?;
         let took = begun.elapsed();
         if let Some(tls) = &target.tls {
+            if let Some(request) = greeting.as_ref().and_then(|greeting| greeting.tls_request()) {
+                ask_for_tls(target, &mut socket, &request).await?;
+            }
             socket = target.start_tls(socket, tls).await?;
         }
         if let Some(mut greeting) = greeting {
@@ -76,6 +79,26 @@ pub async fn open(
         Ok((socket, took))
     };
     target.in_time(opened).await
+}
+
+/// Reads no byte behind the agreement: one in the clear must not be taken for an encrypted one.
+async fn ask_for_tls(
+    target: &Target,
+    socket: &mut Socket,
+    request: &[u8],
+) -> Result<(), OpenError> {
+    let address = || target.address.to_string();
+    let broken = |source| OpenError::Broken { address: address(), source };
+    socket.write_all(request).await.map_err(broken)?;
+    let mut agreed = [0];
+    socket.read_exact(&mut agreed).await.map_err(broken)?;
+    match agreed {
+        [b'S'] => Ok(()),
+        _ => {
+            let source = Refused("it has no TLS, which is asked for".to_owned());
+            Err(OpenError::Refused { address: address(), source })
+        }
+    }
 }
 
 async fn greet(

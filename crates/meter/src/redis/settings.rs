@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use super::{DIGITS, Mix};
 use crate::chance::Chance;
+use crate::keys::Order;
 
 /// The most keys, which is what the digits of one can say.
 const KEYS_MAX: u64 = 10_u64.pow(DIGITS as u32);
@@ -11,11 +12,6 @@ const KEYS_MAX: u64 = 10_u64.pow(DIGITS as u32);
 const PIPELINE_MAX: u32 = 10_000;
 /// The most bytes of all values of a request; a server takes 512 MiB of one by default.
 const REQUEST_BYTES_MAX: usize = 256 << 20;
-/// The largest exponent of Zipf's distribution.
-const EXPONENT_MAX: f64 = 5.0;
-/// What YCSB and others take.
-const EXPONENT: f64 = 0.99;
-
 /// The options of a load are wrong.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum RedisError {
@@ -29,45 +25,12 @@ pub enum RedisError {
     /// The path of the URL.
     #[error("{0:?} is no database: write the URL as redis://host:port/0")]
     Database(String),
-    /// An order of keys.
-    #[error("{0:?} is no order of keys: it is uniform, sequence, zipf or zipf:1.2")]
-    Order(String),
     /// Sizes of values.
     #[error("{0:?} is no size of values: write it as 100, or as 10-1000")]
     Sizes(String),
     /// A limit is exceeded.
     #[error("{0}")]
     Limit(String),
-}
-
-/// In which order keys come.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Order {
-    /// Each as often as any other.
-    Uniform,
-    /// Few come often, with this exponent.
-    Zipf(f64),
-    /// One after the other, and again from the first.
-    Sequence,
-}
-
-impl FromStr for Order {
-    type Err = RedisError;
-
-    fn from_str(text: &str) -> Result<Self, RedisError> {
-        match text.split_once(':').unwrap_or((text, "")) {
-            ("uniform", "") => Ok(Self::Uniform),
-            ("sequence", "") => Ok(Self::Sequence),
-            ("zipf", "") => Ok(Self::Zipf(EXPONENT)),
-            ("zipf", exponent) => match exponent.parse() {
-                Ok(exponent) if exponent > 0.0 && exponent <= EXPONENT_MAX => {
-                    Ok(Self::Zipf(exponent))
-                }
-                _ => Err(RedisError::Order(text.to_owned())),
-            },
-            _ => Err(RedisError::Order(text.to_owned())),
-        }
-    }
 }
 
 /// How long values are, in bytes: from the least to the most, each as often as any other.

@@ -2,7 +2,8 @@
 
 use proptest::prelude::{prop_assert_eq, proptest};
 
-use super::{Mix, Options, Order, Pipeline, Redis, RedisError, names};
+use super::{Mix, Options, Pipeline, Redis, RedisError, names};
+use crate::keys::Order;
 use crate::recorder::Kind;
 use crate::url::Url;
 use crate::workload::{Answer, Reader as _, Workload as _};

@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 use flow::dial::{Address, Target};
 use meter::engine::{Ended, EngineError, Outcome, Pace, Plan, Stop, run};
 use meter::http::{Http, Request};
+use meter::keys::Order;
 use meter::recorder::{Kind, Measure};
-use meter::redis::{self, Order, Redis};
+use meter::redis::{self, Redis};
 use meter::schedule::{Arrivals, Schedule, Segment};
 use meter::workload::Workload;
 

@@ -1,7 +1,8 @@
 //! What a load of Redis is made of.
 
 use clap::Args;
-use meter::redis::{Mix, Options, Order, Redis, Sizes};
+use meter::keys::Order;
+use meter::redis::{Mix, Options, Redis, Sizes};
 use meter::url::Url;
 
 use crate::exit::Failure;
@@ -17,7 +18,8 @@ pub struct RedisOptions {
     /// How many keys of each type there are; without it 100000
     #[arg(long, value_name = "N")]
     keys: Option<u64>,
-    /// In which order keys come: uniform, which they do without it, sequence, zipf or zipf:1.2
+    /// In which order keys come, PostgreSQL's too: uniform, which they do without it, sequence,
+    /// zipf or zipf:1.2
     #[arg(long, value_name = "ORDER")]
     key_order: Option<Order>,
     /// Bytes of a value, as 100 or from 10-1000; without it 100
@@ -40,6 +42,11 @@ impl RedisOptions {
             ("--pipeline", pipeline.is_some()),
         ];
         all.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+
+    /// In which order keys come, where somebody says it: PostgreSQL has keys, too.
+    pub fn key_order(&self) -> Option<Order> {
+        self.key_order
     }
 
     /// The workload for that server.

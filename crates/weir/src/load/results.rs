@@ -129,7 +129,8 @@ fn date_time(now: SystemTime) -> String {
 
 /// The run as it is run, without what is secret.
 fn describe(command: &Command) -> Value {
-    let Command { url, speed, means, request, redis, writes, require, abort, .. } = command;
+    let Command { url, speed, means, request, postgres, redis, writes, .. } = command;
+    let Command { require, abort, .. } = command;
     let body = request.body.as_deref().unwrap_or_default();
     let headers = request.header.iter().map(|(name, value)| {
         let is_open = OPEN_HEADERS.iter().any(|open| name.eq_ignore_ascii_case(open));
@@ -153,6 +154,7 @@ fn describe(command: &Command) -> Value {
         "body_bytes": (!body.starts_with('@')).then_some(body.len()),
         "body_file": body.strip_prefix('@'),
         "redis": redis.given().map(|_| format!("{redis:?}")),
+        "postgres": postgres.given().map(|_| format!("{postgres:?}")),
         "influx_write": command.is_influx_write().then(|| format!("{writes:?}")),
         "pace": pace,
         "poisson_seed": speed.poisson.then_some(speed.seed),

@@ -1,0 +1,161 @@
+//! PostgreSQL: scripts, as pgbench and sysbench have them. A script is one request, whether its
+//! statements are sent one by one or all at once; they are counted beside.
+
+mod builtin;
+mod expression;
+mod login;
+mod prepare;
+mod replies;
+mod script;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub use builtin::names;
+pub use prepare::{Preparation, create_database};
+pub use replies::Replies;
+pub use settings::{Options, PostgresError, Protocol, Source};
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use wire::postgres::frontend::{
+    Target, put_bind_written, put_describe, put_execute, put_parse, put_query, put_sync,
+};
+
+use crate::chance::Chance;
+use crate::keys::Order;
+use crate::url::Url;
+use crate::workload::{Greeting, Workload};
+use expression::Draws;
+use login::Login;
+use script::{Part, Script, Statement, Step, Values};
+
+/// The workload.
+#[derive(Debug, Clone)]
+pub struct Postgres {
+    scripts: Arc<[Script]>,
+    /// Of all scripts together.
+    shares: u64,
+    pipelined: bool,
+    order: Order,
+    seed: u64,
+    login: Login,
+    values: Values,
+}
+
+impl Postgres {
+    /// What goes to the server and database of `url`.
+    ///
+    /// # Errors
+    /// A script can't be read, or an option is beyond a limit.
+    pub fn new(url: &Url, sources: &[Source], options: &Options) -> Result<Self, PostgresError> {
+        options.check(sources)?;
+        let mut scripts = Vec::new();
+        let mut prepared = 0;
+        for source in sources {
+            let mut script = Script::read(source, options)?;
+            script.name_statements(&mut prepared);
+            scripts.push(script);
+        }
+        let (mut parses, mut named) = (Vec::new(), BTreeSet::new());
+        for statement in scripts.iter().flat_map(Script::statements) {
+            if !statement.name.is_empty() && named.insert(&statement.name) {
+                put_parse(&mut parses, &statement.name, &statement.text, &[]);
+            }
+        }
+        Ok(Self {
+            shares: scripts.iter().map(|script| u64::from(script.share)).sum(),
+            scripts: scripts.into(),
+            pipelined: options.pipelined,
+            order: options.order,
+            seed: options.seed,
+            login: Login::new(url, options, parses)?,
+            values: Values::default(),
+        })
+    }
+
+    /// Which script a request runs.
+    fn drawn(&self, chance: &mut Chance) -> usize {
+        let mut at = if self.scripts.len() == 1 { 0 } else { chance.below(self.shares) };
+        for (number, script) in self.scripts.iter().enumerate() {
+            match at.checked_sub(u64::from(script.share)) {
+                Some(rest) => at = rest,
+                None => return number,
+            }
+        }
+        0
+    }
+}
+
+impl Workload for Postgres {
+    type Reader = Replies;
+
+    fn request(&mut self, number: u64, out: &mut Vec<u8>) -> usize {
+        let mut chance = Chance::of(self.seed, number);
+        let operation = self.drawn(&mut chance);
+        let script = &self.scripts[operation];
+        self.values.clear(script.slots);
+        let mut draws = Draws::new(chance, self.order, number);
+        let mut syncs = false;
+        for step in &script.steps {
+            match step {
+                Step::Set(slot, expression) => self.values.set(*slot, expression, &mut draws),
+                Step::Send(statement) => {
+                    put(statement, &mut self.values, out);
+                    syncs = statement.protocol != Protocol::Simple;
+                    if syncs && !self.pipelined {
+                        put_sync(out);
+                    }
+                }
+            }
+        }
+        if syncs && self.pipelined {
+            put_sync(out);
+        }
+        operation
+    }
+
+    fn reader(&self) -> Replies {
+        Replies::new(self.pipelined)
+    }
+
+    fn operation(&self, number: u64) -> usize {
+        self.drawn(&mut Chance::of(self.seed, number))
+    }
+
+    fn operations(&self) -> Vec<String> {
+        self.scripts.iter().map(|script| script.name.clone()).collect()
+    }
+
+    fn greeting(&self) -> Option<Box<dyn Greeting>> {
+        Some(self.login.begin())
+    }
+}
+
+/// Puts a statement as libpq sends it: what it asks of a portal, it asks with Describe.
+fn put(statement: &Statement, values: &mut Values, out: &mut Vec<u8>) {
+    if statement.protocol == Protocol::Simple {
+        values.scratch.clear();
+        for part in &statement.parts {
+            match part {
+                Part::Text(text) => values.scratch.extend_from_slice(text),
+                Part::Value(slot) => values.write_literal(*slot),
+            }
+        }
+        put_query(out, &values.scratch);
+        return;
+    }
+    if statement.protocol == Protocol::Extended {
+        put_parse(out, b"", &statement.text, &[]);
+    }
+    values.scratch.clear();
+    for slot in &statement.parameters {
+        values.write_parameter(*slot);
+    }
+    // A script has as many parameters as a statement may have: it is checked where it is read.
+    let count = u16::try_from(statement.parameters.len()).unwrap_or(u16::MAX);
+    put_bind_written(out, &statement.name, count, &values.scratch);
+    put_describe(out, Target::Portal(b""));
+    put_execute(out, b"", 0);
+}

@@ -1,0 +1,165 @@
+//! What `--prepare` makes: the tables of sysbench's `oltp_*` and of pgbench's scripts, and the rows
+//! that are missing in them.
+
+use wire::postgres::frontend::put_query;
+
+use super::login::Login;
+use super::{Options, PostgresError, Replies, Source};
+use crate::url::Url;
+use crate::workload::{Greeting, Workload};
+
+/// Rows that are made by one statement.
+const ROWS: u64 = 10_000;
+/// Accounts of a branch.
+const ACCOUNTS: u64 = 100_000;
+
+const SBTEST: &str = "\
+    CREATE TABLE IF NOT EXISTS sbtest1 (id SERIAL, k INTEGER DEFAULT '0' NOT NULL, \
+    c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, PRIMARY KEY (id)); \
+    CREATE INDEX IF NOT EXISTS k_1 ON sbtest1(k)";
+const PGBENCH: &str = "\
+    CREATE TABLE IF NOT EXISTS pgbench_branches (bid int NOT NULL PRIMARY KEY, bbalance int, \
+    filler char(88)) WITH (fillfactor=100); \
+    CREATE TABLE IF NOT EXISTS pgbench_tellers (tid int NOT NULL PRIMARY KEY, bid int, \
+    tbalance int, filler char(84)) WITH (fillfactor=100); \
+    CREATE TABLE IF NOT EXISTS pgbench_accounts (aid int NOT NULL PRIMARY KEY, bid int, \
+    abalance int, filler char(84)) WITH (fillfactor=100); \
+    CREATE TABLE IF NOT EXISTS pgbench_history (tid int, bid int, aid int, delta int, \
+    mtime timestamp, filler char(22))";
+
+/// Asks for tables, one statement a request.
+#[derive(Debug, Clone)]
+pub struct Preparation {
+    login: Login,
+    steps: Vec<Step>,
+}
+
+/// What is asked.
+#[derive(Debug, Clone)]
+enum Step {
+    Sql(String),
+    /// A table's rows with these numbers.
+    Rows(fn(u64, u64, u64) -> String, u64, u64, u64),
+}
+
+impl Preparation {
+    /// What those scripts need.
+    ///
+    /// # Errors
+    /// They are not ours, or the options are beyond a limit.
+    pub fn new(url: &Url, sources: &[Source], options: &Options) -> Result<Self, PostgresError> {
+        options.check(sources)?;
+        let mut steps = Vec::new();
+        let ours = |is_sysbench: bool| {
+            let of_ours = sources.iter().filter(|source| source.text.is_none());
+            of_ours.filter(|source| source.name.starts_with("oltp_") == is_sysbench).count() > 0
+        };
+        if ours(true) {
+            steps.push(Step::Sql(SBTEST.to_owned()));
+            put_rows(&mut steps, sbtest, options.table_size, options.table_size);
+            let rows = options.table_size;
+            steps.push(Step::Sql(format!(
+                "SELECT setval('sbtest1_id_seq', greatest({rows}, (SELECT max(id) FROM sbtest1)))"
+            )));
+            steps.push(Step::Sql("ANALYZE sbtest1".to_owned()));
+        }
+        if ours(false) {
+            steps.push(Step::Sql(PGBENCH.to_owned()));
+            put_rows(&mut steps, branches, options.scale, 0);
+            put_rows(&mut steps, tellers, options.scale * 10, 0);
+            put_rows(&mut steps, accounts, options.scale * ACCOUNTS, 0);
+            for table in ["branches", "tellers", "accounts"] {
+                steps.push(Step::Sql(format!("ANALYZE pgbench_{table}")));
+            }
+        }
+        if steps.is_empty() {
+            return Err(PostgresError::Tables);
+        }
+        Ok(Self { login: Login::new(url, options, Vec::new())?, steps })
+    }
+
+    /// How many requests it has.
+    pub fn requests(&self) -> u64 {
+        self.steps.len() as u64
+    }
+}
+
+/// Makes the database of a URL, asked in the database `postgres`.
+///
+/// # Errors
+/// The URL names none.
+pub fn create_database(url: &Url, options: &Options) -> Result<Preparation, PostgresError> {
+    let login = Login::new(url, options, Vec::new())?;
+    let name = login.database().replace('"', "\"\"");
+    let steps = vec![Step::Sql(format!("CREATE DATABASE \"{name}\""))];
+    Ok(Preparation { login: login.to_database("postgres"), steps })
+}
+
+fn put_rows(steps: &mut Vec<Step>, rows: fn(u64, u64, u64) -> String, count: u64, of: u64) {
+    for first in (1..=count).step_by(ROWS as usize) {
+        steps.push(Step::Rows(rows, first, count.min(first + ROWS - 1), of));
+    }
+}
+
+/// Rows as sysbench fills them, but for those that are there.
+fn sbtest(first: u64, last: u64, size: u64) -> String {
+    // The condition names the row, so that each has texts of its own.
+    let groups = |count: u32| {
+        format!(
+            "(SELECT string_agg(lpad(trunc(random() * 1e11)::bigint::text, 11, '0'), '-') \
+             FROM generate_series(1, {count}) WHERE i > 0)"
+        )
+    };
+    format!(
+        "INSERT INTO sbtest1 (id, k, c, pad) SELECT i, 1 + trunc(random() * {size})::int, {}, {} \
+         FROM generate_series({first}, {last}) i ON CONFLICT (id) DO NOTHING",
+        groups(10),
+        groups(5)
+    )
+}
+
+fn branches(first: u64, last: u64, _: u64) -> String {
+    format!(
+        "INSERT INTO pgbench_branches (bid, bbalance) SELECT i, 0 \
+         FROM generate_series({first}, {last}) i ON CONFLICT (bid) DO NOTHING"
+    )
+}
+
+fn tellers(first: u64, last: u64, _: u64) -> String {
+    format!(
+        "INSERT INTO pgbench_tellers (tid, bid, tbalance) SELECT i, (i - 1) / 10 + 1, 0 \
+         FROM generate_series({first}, {last}) i ON CONFLICT (tid) DO NOTHING"
+    )
+}
+
+fn accounts(first: u64, last: u64, _: u64) -> String {
+    format!(
+        "INSERT INTO pgbench_accounts (aid, bid, abalance, filler) \
+         SELECT i, (i - 1) / {ACCOUNTS} + 1, 0, '' \
+         FROM generate_series({first}, {last}) i ON CONFLICT (aid) DO NOTHING"
+    )
+}
+
+impl Workload for Preparation {
+    type Reader = Replies;
+
+    fn request(&mut self, number: u64, out: &mut Vec<u8>) -> usize {
+        let step = usize::try_from(number).ok().and_then(|number| self.steps.get(number));
+        match step {
+            Some(Step::Sql(text)) => put_query(out, text.as_bytes()),
+            Some(Step::Rows(rows, first, last, of)) => {
+                put_query(out, rows(*first, *last, *of).as_bytes());
+            }
+            None => {}
+        }
+        0
+    }
+
+    fn reader(&self) -> Replies {
+        Replies::new(false)
+    }
+
+    fn greeting(&self) -> Option<Box<dyn Greeting>> {
+        Some(self.login.begin())
+    }
+}

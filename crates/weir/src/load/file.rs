@@ -1,0 +1,186 @@
+//! Run files: the options of `weir load` as TOML, each by its long name.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::builder::ArgAction;
+use clap::{Arg, Args, CommandFactory, Parser};
+use toml::{Table, Value};
+
+use super::Command;
+use crate::exit::Failure;
+
+/// The key of what is no option.
+const URL: &str = "url";
+/// What a load is where nobody has changed the file.
+const USUAL_URL: &str = "http://127.0.0.1:8086/ping";
+
+/// Runs what a file says.
+#[derive(Debug, Args)]
+pub struct RunFile {
+    /// The file, as `weir load init` prints one
+    file: PathBuf,
+}
+
+/// A command line without the program's name.
+#[derive(Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct Line {
+    #[command(flatten)]
+    command: Command,
+}
+
+impl RunFile {
+    /// Reads it; what is wrong in it is told before anything is sent.
+    pub fn read(&self) -> Result<Command, Failure> {
+        let file = self.file.display();
+        let text = std::fs::read_to_string(&self.file)
+            .map_err(|error| Failure::other(format!("can't read {file}: {error}")))?;
+        command(&text).map_err(|words| Failure::other(format!("{file}: {words}")))
+    }
+}
+
+/// The load that a file's text describes.
+fn command(text: &str) -> Result<Command, String> {
+    let table: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    let mut words = Vec::new();
+    for (key, value) in &table {
+        known(key)?;
+        if key == URL {
+            continue;
+        }
+        match value {
+            Value::Array(values) => {
+                for value in values {
+                    words.push(option(key, value)?);
+                }
+            }
+            Value::Boolean(true) => words.push(format!("--{key}")),
+            Value::Boolean(false) => {}
+            value => words.push(option(key, value)?),
+        }
+    }
+    let url = table.get(URL).ok_or("it has no url: write url = \"http://host:port/path\"")?;
+    words.extend(["--".to_owned(), text_of(URL, url)?]);
+    let line = Line::try_parse_from(words).map_err(|error| {
+        // The rest is about how to type it on a command line.
+        let said = error.to_string();
+        let first = said.lines().next().unwrap_or_default();
+        first.strip_prefix("error: ").unwrap_or(first).to_owned()
+    })?;
+    Ok(line.command)
+}
+
+fn option(key: &str, value: &Value) -> Result<String, String> {
+    Ok(format!("--{key}={}", text_of(key, value)?))
+}
+
+fn text_of(key: &str, value: &Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Integer(number) => Ok(number.to_string()),
+        Value::Float(number) => Ok(number.to_string()),
+        _ => Err(format!("{key} is a text, a number, or a list of them")),
+    }
+}
+
+/// Refuses a key that is no option, and names the nearest one.
+fn known(key: &str) -> Result<(), String> {
+    let line = Line::command();
+    let mut names: Vec<&str> = line.get_arguments().filter_map(Arg::get_long).collect();
+    names.push(URL);
+    if names.contains(&key) {
+        return Ok(());
+    }
+    let near = names.into_iter().map(|name| (strsim::jaro(name, key), name));
+    let nearest = near.max_by(|a, b| a.0.total_cmp(&b.0)).map_or("", |(_, name)| name);
+    Err(format!("there is no key {key:?}; the nearest one is {nearest:?}"))
+}
+
+/// A run file with every key, of which all but the URL are comments.
+pub fn template() -> String {
+    let mut out = String::from(
+        "# A load, for `weir load run FILE`. Each key is an option of `weir load`; those that are\n\
+         # commented out have the value that they have unsaid, or none. A key of which\n\
+         # there may be several has a list: require = [\"p99<20ms\", \"errors<0.1%\"].\n",
+    );
+    let line = Line::command();
+    let mut heading = None;
+    for arg in line.get_arguments() {
+        if heading != arg.get_help_heading() {
+            heading = arg.get_help_heading();
+            let _ = write!(out, "\n# ---- {} ----\n", heading.unwrap_or("The run"));
+        }
+        out.push('\n');
+        let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string);
+        for line in help.unwrap_or_default().lines() {
+            let _ = writeln!(out, "# {line}");
+        }
+        let _ = match arg.get_long() {
+            None => writeln!(out, "{URL} = \"{USUAL_URL}\""),
+            Some(name) => writeln!(out, "#{name} = {}", example(arg)),
+        };
+    }
+    out
+}
+
+/// What stands behind a key in the template: the value that it has, or what it is.
+fn example(arg: &Arg) -> String {
+    if matches!(arg.get_action(), ArgAction::SetTrue) {
+        return "true".to_owned();
+    }
+    let usual = arg.get_default_values().first().map(|value| value.to_string_lossy().into_owned());
+    let name = || arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
+    let value = usual.or_else(name).unwrap_or_default();
+    let value = if value.parse::<f64>().is_ok() { value } else { format!("{value:?}") };
+    let is_list = matches!(arg.get_action(), ArgAction::Append);
+    if is_list { format!("[{value}]") } else { value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{command, known, template};
+
+    #[test]
+    fn a_file_is_the_command_line_in_other_words() {
+        let text = "url = 'postgres://h/d'\nrate = 7\npoisson = true\nclosed = false\n\
+                    script = ['select-only=9', 'tpcb-like']\nduration = '3s'\n\
+                    require = ['p99<20ms', 'errors<1%']\n";
+        let read = command(text).unwrap();
+        assert_eq!(read.speed.rate, 7.0);
+        assert!(read.speed.poisson && !read.speed.closed);
+        assert_eq!((read.require.len(), read.url.host()), (2, "h"));
+        assert_eq!(read.postgres.given(), Some("--script"));
+        assert_eq!(read.speed.duration.to_string(), "3s");
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_file_is_told_in_its_own_words() {
+        for (text, part) in [
+            ("rate = 5", "no url"),
+            ("url = 'http://h'\nrats = 5", "nearest one is \"rate\""),
+            ("url = 'http://h'\nrate = 'fast'", "--rate"),
+            ("url = 'http://h'\nrate = 5\nclosed = true", "--closed"),
+            ("url = 'ftp://h'", "only http"),
+            ("url = 'http://h'\n[rate]\nx = 1", "rate is a text"),
+            ("url = 'http://h'\nurl = 'http://h'", "duplicate key"),
+            ("url = 5 5", "expected"),
+            ("url = 'http://h'\nhelp = true", "no key \"help\""),
+        ] {
+            let error = command(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_template_has_every_key_and_is_a_load() {
+        let text = template();
+        assert!(command(&text).unwrap().url.host() == "127.0.0.1", "{text}");
+        let keys = text.lines().filter_map(|line| line.strip_prefix('#')?.split_once(" = "));
+        let keys: Vec<_> = keys.map(|(key, _)| key).filter(|key| !key.contains(' ')).collect();
+        assert!(keys.len() > 30, "{keys:?}");
+        for key in keys {
+            known(key).unwrap();
+        }
+    }
+}

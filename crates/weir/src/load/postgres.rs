@@ -1,0 +1,133 @@
+//! What a load of PostgreSQL is made of.
+
+use std::env;
+
+use clap::Args;
+use meter::engine::{AskError, OpenError};
+use meter::keys::Order;
+use meter::postgres::{Options, Postgres, Preparation, Protocol, Source, create_database};
+use meter::url::Url;
+
+use super::Command;
+use crate::exit::Failure;
+
+/// What an error ends with where the database of a URL is not there.
+const NO_DATABASE: &str = "(3D000)";
+
+/// What of PostgreSQL is asked. Each has a value where none is given, so that another workload
+/// knows whether one was.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "PostgreSQL")]
+pub struct PostgresOptions {
+    /// Scripts with their shares, as oltp_point_select, select-only=9,@own.sql=1, where @FILE is a
+    /// file in pgbench's words; without it select-only
+    #[arg(long, value_name = "NAME=N,...", value_delimiter = ',')]
+    script: Vec<String>,
+    /// How statements are sent: simple, extended or prepared; without it as the tool does whose
+    /// script it is
+    #[arg(long, value_name = "NAME")]
+    protocol: Option<Protocol>,
+    /// All statements of a script are sent at once
+    #[arg(long)]
+    pipelined: bool,
+    /// Rows of the table of oltp_*; without it 10000
+    #[arg(long, value_name = "N")]
+    table_size: Option<u64>,
+    /// Branches of pgbench's tables, which have 100000 accounts each; without it 1
+    #[arg(long, value_name = "N")]
+    scale: Option<u64>,
+    /// A variable that scripts begin with, as name=7; may be given several times
+    #[arg(long, short = 'D', value_name = "NAME=N", value_parser = variable)]
+    define: Vec<(String, i64)>,
+}
+
+fn variable(text: &str) -> Result<(String, i64), String> {
+    let known = text.split_once('=').and_then(|(name, value)| {
+        let value = value.trim().parse().ok()?;
+        Some((name.trim().to_owned(), value))
+    });
+    known.ok_or_else(|| format!("{text:?} is no variable: write it as name=7"))
+}
+
+impl PostgresOptions {
+    /// The first option that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let Self { script, protocol, pipelined, table_size, scale, define } = self;
+        let all = [
+            ("--script", !script.is_empty()),
+            ("--protocol", protocol.is_some()),
+            ("--pipelined", *pipelined),
+            ("--table-size", table_size.is_some()),
+            ("--scale", scale.is_some()),
+            ("--define", !define.is_empty()),
+        ];
+        all.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+
+    /// What runs, with the texts of files.
+    fn sources(&self) -> Result<Vec<Source>, Failure> {
+        let usual = ["select-only".to_owned()];
+        let scripts = if self.script.is_empty() { &usual[..] } else { &self.script };
+        let read = |script: &String| {
+            let (name, share) = Source::share_of(script);
+            let text = match name.strip_prefix('@') {
+                None => None,
+                Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
+                    Failure::other(format!("can't read the script {file}: {error}"))
+                })?),
+            };
+            let name = name.trim_start_matches('@').to_owned();
+            Ok(Source { name, text, share })
+        };
+        scripts.iter().map(read).collect()
+    }
+
+    /// Who logs in, and with what, as libpq takes it from the environment.
+    fn options(&self, order: Option<Order>, seed: u64) -> Options {
+        let users = ["PGUSER", "USER", "LOGNAME"];
+        Options {
+            protocol: self.protocol,
+            pipelined: self.pipelined,
+            table_size: self.table_size.unwrap_or(10_000),
+            scale: self.scale.unwrap_or(1),
+            variables: self.define.clone(),
+            order: order.unwrap_or(Order::Uniform),
+            seed,
+            user: users.into_iter().find_map(|name| env::var(name).ok()).unwrap_or_default(),
+            password: env::var("PGPASSWORD").ok(),
+        }
+    }
+
+    /// The workload for that server.
+    pub fn workload(
+        &self,
+        url: &Url,
+        order: Option<Order>,
+        seed: u64,
+    ) -> Result<Postgres, Failure> {
+        let options = self.options(order, seed);
+        Postgres::new(url, &self.sources()?, &options).map_err(Failure::other)
+    }
+
+    /// Makes the tables that are missing, and the database.
+    pub fn prepare(&self, url: &Url, command: &Command) -> Result<(), Failure> {
+        let options = self.options(None, 1);
+        let tables = Preparation::new(url, &self.sources()?, &options).map_err(Failure::other)?;
+        let make = || command.asked(&mut tables.clone(), tables.requests());
+        let is_missing = |error: &AskError| {
+            let AskError::Open(OpenError::Refused { source, .. }) = error else { return false };
+            source.0.ends_with(NO_DATABASE)
+        };
+        let made = match make()? {
+            Err(error) if is_missing(&error) => {
+                let mut database = create_database(url, &options).map_err(Failure::other)?;
+                match command.asked(&mut database, 1)? {
+                    Ok(()) => make()?,
+                    Err(error) => Err(error),
+                }
+            }
+            made => made,
+        };
+        made.map_err(super::unprepared)
+    }
+}

@@ -1,0 +1,69 @@
+//! How fast a load is.
+
+use clap::Args;
+use meter::engine::Pace;
+use meter::schedule::{Arrivals, Schedule, Segment};
+use watch::units::Duration;
+
+use crate::exit::Failure;
+
+/// When requests are sent.
+#[derive(Debug, Args)]
+pub struct Speed {
+    /// Requests a second
+    #[arg(long, value_name = "N", default_value_t = 100.0)]
+    #[arg(conflicts_with_all = ["closed", "steps"])]
+    pub rate: f64,
+    /// Goes evenly from --rate to so many a second
+    #[arg(long, value_name = "N", conflicts_with_all = ["closed", "steps"])]
+    pub ramp_to: Option<f64>,
+    /// One rate after the other, each for so long, as 500:10s,1000:10s
+    #[arg(long, value_name = "N:TIME,...", value_delimiter = ',', value_parser = step,
+          conflicts_with_all = ["closed", "duration"])]
+    pub steps: Vec<Segment>,
+    /// Requests come by chance, as from independent users (Poisson), at the same rate
+    #[arg(long, conflicts_with = "closed")]
+    pub poisson: bool,
+    /// What chance begins with: the same number makes the same schedule
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// As fast as answers come: each connection sends as soon as it has its answer
+    #[arg(long)]
+    pub closed: bool,
+    /// How long requests are sent, of those that count
+    #[arg(long, value_name = "TIME", default_value_t = Duration::from_secs(10))]
+    pub duration: Duration,
+    /// How long requests are sent before those that count
+    #[arg(long, value_name = "TIME", default_value_t = Duration::from_secs(1))]
+    pub warmup: Duration,
+}
+
+fn step(text: &str) -> Result<Segment, String> {
+    let words = || format!("{text:?} is no step: write it as 500:10s");
+    let (rate, span) = text.split_once(':').ok_or_else(words)?;
+    let rate = rate.trim().parse().map_err(|_| words())?;
+    let span: Duration = span.parse().map_err(|_| words())?;
+    Ok(Segment::constant(rate, span.get()))
+}
+
+impl Speed {
+    /// When requests are due.
+    pub fn pace(&self) -> Result<Pace, Failure> {
+        let duration = self.duration.get();
+        if self.closed {
+            return Ok(Pace::Closed(duration));
+        }
+        let segments = if self.steps.is_empty() {
+            let to = self.ramp_to.unwrap_or(self.rate);
+            vec![Segment { from: self.rate, to, duration }]
+        } else {
+            self.steps.clone()
+        };
+        Ok(Pace::Open(Schedule::new(segments, self.arrivals()).map_err(Failure::other)?))
+    }
+
+    /// How they follow one another.
+    pub fn arrivals(&self) -> Arrivals {
+        if self.poisson { Arrivals::Poisson(self.seed) } else { Arrivals::Even }
+    }
+}
