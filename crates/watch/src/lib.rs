@@ -10,7 +10,7 @@
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   log, process, watchdog
-//   draft, list, metrics, profile, secret, units, words
+//   draft, list, metrics, profile, secret, units, window, words
 
 pub mod draft;
 pub mod list;
@@ -21,4 +21,5 @@ pub mod profile;
 pub mod secret;
 pub mod units;
 pub mod watchdog;
+pub mod window;
 pub mod words;
