@@ -5,6 +5,7 @@ mod aof;
 mod cluster;
 mod ejection;
 mod faults;
+mod guard;
 mod hostile;
 mod isolation;
 mod leases;

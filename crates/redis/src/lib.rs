@@ -7,12 +7,13 @@
 //! The one path: a [`session`] has a command cut off what its client sent, [`commands`] says what
 //! it is and where its keys are, [`placement`] which server has them; then it rides a lane of
 //! [`flow::service`], or goes by a connection of the client's own. Beside it, [`replica`] follows
-//! servers and keeps their append-only files.
+//! servers and keeps their append-only files, and [`guard`] watches how servers persist.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   gateway: opens, binds, runs the workers, reloads and drains
 //   pool: the servers that keys are spread over, and who may use them
+//   guard: how servers persist, what is wrong with it, and who saves when
 //   session: a client, and the way of each of its commands
 //   replica: the append-only files that are kept for servers
 //   front: what the clients of one worker share
@@ -35,6 +36,7 @@ pub mod commands;
 pub mod fleet;
 pub mod front;
 pub mod gateway;
+pub mod guard;
 pub mod health;
 pub mod hub;
 pub mod metrics;
@@ -53,4 +55,5 @@ pub mod topology;
 pub mod users;
 
 pub use gateway::Gateway;
+pub use guard::Guard;
 pub use replica::Follower;

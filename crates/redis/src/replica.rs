@@ -36,10 +36,11 @@ use serde::Serialize;
 use tokio::sync::{oneshot, watch};
 
 use crate::server::Server;
-use crate::settings::{AofSettings, SettingsError};
+use crate::settings::{AofSettings, MasterSettings, SettingsError};
 use directory::{Directory, DirectoryError};
 use inbox::Inbox;
-use link::{Link, Stop};
+use link::Link;
+pub use link::Stop;
 use state::{Followed, State};
 use survey::Surveyor;
 use writer::{Limits, WriteError, Writer};
@@ -113,6 +114,14 @@ impl Follower {
             threads.push(builder.spawn(run).map_err(OpenError::Thread)?);
         }
         Ok(Arc::new(Self { settings, masters, stop, threads: Mutex::new(threads) }))
+    }
+}
+
+impl Follower {
+    /// The masters, what goes on with each, and where its files are.
+    pub fn kept(&self) -> impl Iterator<Item = (&MasterSettings, Arc<State>, PathBuf)> {
+        let masters = self.settings.master.iter().zip(&self.masters);
+        masters.map(|(of, (state, dir))| (of, Arc::clone(state), dir.clone()))
     }
 }
 

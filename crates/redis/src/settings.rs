@@ -8,6 +8,7 @@ mod aof;
 mod backend;
 mod command;
 mod eject;
+mod guard;
 mod pool;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub use aof::{AofSettings, MasterSettings};
 pub use backend::BackendSettings;
 pub use command::{COMMAND_BYTES_MAX, CommandSettings};
 pub use eject::EjectSettings;
+pub use guard::{GuardSettings, Mode};
 pub use pool::{MAIN, PoolSettings};
 pub use user::UserSettings;
 pub use validate::{SettingsError, is_of_this_machine};
@@ -122,6 +124,9 @@ pub struct Settings {
     /// Needs a restart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aof: Option<AofSettings>,
+    /// `[redis.guard]`: what watches how servers persist, those of `[redis.aof]` and those of all
+    /// pools. Needs a restart.
+    pub guard: GuardSettings,
 }
 
 impl Default for Settings {
@@ -157,6 +162,7 @@ impl Default for Settings {
             command: Vec::new(),
             pool: Vec::new(),
             aof: None,
+            guard: GuardSettings::default(),
         }
     }
 }

@@ -96,6 +96,7 @@ fn plan(settings: &Settings) -> Vec<(&'static str, String)> {
     }
     if let Some(keys) = &settings.redis {
         under("follow", redis::followed(keys));
+        under("have", redis::acts(keys));
     }
     under("run", vec![format!("{} workers", settings.worker_count())]);
     lines

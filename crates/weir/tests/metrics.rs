@@ -115,7 +115,7 @@ fn of_redis() -> BTreeMap<String, Family> {
     let table = format!(
         "[redis]\nlisten = \"127.0.0.1:0\"\n[[redis.backend]]\nname = \"a\"\n\
          url = \"redis://127.0.0.1:1\"\n[redis.aof]\ndir = {:?}\n[[redis.aof.master]]\n\
-         name = \"a\"\nurl = \"redis://127.0.0.1:1\"\n",
+         name = \"a\"\nurl = \"redis://127.0.0.1:1\"\n[redis.guard]\nmode = \"act\"\n",
         dir.path().join("aof")
     );
     let running = Running::start(dir.path(), &format!("{ALONE}{table}"));

@@ -8,3 +8,5 @@ mod follow;
 mod hostile;
 mod pressure;
 mod scene;
+
+pub use scene::info;

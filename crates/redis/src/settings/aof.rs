@@ -92,6 +92,10 @@ pub struct MasterSettings {
     /// How long a connection may take, login included.
     #[serde(default = "super::backend::connect_timeout")]
     pub connect_timeout: Duration,
+    /// The machine it runs on, by any name: servers of one machine save and rewrite in turns where
+    /// the guard acts. By default what `url` says.
+    #[serde(default)]
+    pub host: Option<String>,
     /// Raises its `repl-backlog-size` and its `client-output-buffer-limit` of replicas, so that
     /// they last for `outage`; they are never lowered. It needs `+config|set`, and holds until the
     /// server restarts.
@@ -111,6 +115,7 @@ impl MasterSettings {
             password_file: self.password_file.clone(),
             ca: self.ca.clone(),
             connect_timeout: self.connect_timeout,
+            host: self.host.clone(),
         }
     }
 }

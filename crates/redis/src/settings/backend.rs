@@ -34,6 +34,10 @@ pub struct BackendSettings {
     /// How long a connection may take, login included.
     #[serde(default = "connect_timeout")]
     pub connect_timeout: Duration,
+    /// The machine it runs on, by any name: servers of one machine save and rewrite in turns where
+    /// the guard acts. By default what `url` says.
+    #[serde(default)]
+    pub host: Option<String>,
 }
 
 fn one() -> u32 {

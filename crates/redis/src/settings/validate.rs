@@ -32,6 +32,7 @@ impl Settings {
         if let Some(aof) = &self.aof {
             aof.validate(self.allow_cleartext)?;
         }
+        self.guard.validate()?;
         if !self.has_gateway() {
             return Ok(());
         }

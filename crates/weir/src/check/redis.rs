@@ -1,6 +1,6 @@
 //! What `weir serve` would do with `[redis]`, in words.
 
-use redis::settings::Settings;
+use redis::settings::{Mode, Settings};
 
 /// Where clients are taken.
 pub fn listeners(settings: &Settings) -> Vec<String> {
@@ -24,6 +24,20 @@ pub fn followed(settings: &Settings) -> Vec<String> {
         format!("{} at {}{user}, with its append-only file in {}", of.name, of.url, dir.display())
     });
     described.collect()
+}
+
+/// What the guard would have servers do.
+pub fn acts(settings: &Settings) -> Vec<String> {
+    let guard = &settings.guard;
+    if guard.mode != Mode::Act {
+        return Vec::new();
+    }
+    let turns = "Redis servers of one host save and rewrite in turns";
+    let mut facts = vec![format!("{turns}, from {} UTC", guard.window)];
+    if guard.appendonly && settings.aof.is_some() {
+        facts.push("appendonly of followed masters off while their copy is durable".to_owned());
+    }
+    facts
 }
 
 /// Who may log in.

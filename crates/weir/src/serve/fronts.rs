@@ -32,16 +32,32 @@ pub fn open(settings: &Settings, registry: &Registry) -> Result<Fronts, Failure>
         fronts.add(gateway.map_err(Failure::other)?, |wanted| wanted.postgres.clone());
     }
     if let Some(redis) = settings.redis.clone() {
-        if let Some(aof) = redis.aof.clone() {
-            let follower = redis::Follower::open(aof, registry).map_err(Failure::other)?;
-            fronts.add(follower, |wanted| wanted.redis.as_ref()?.aof.clone());
-        }
-        if redis.has_gateway() {
-            let gateway = redis::Gateway::open(redis, registry).map_err(Failure::other)?;
-            fronts.add(gateway, |wanted| wanted.redis.clone().filter(|of| of.has_gateway()));
-        }
+        open_redis(redis, registry, &mut fronts)?;
     }
     Ok(fronts)
+}
+
+fn open_redis(
+    settings: redis::settings::Settings,
+    registry: &Registry,
+    fronts: &mut Fronts,
+) -> Result<(), Failure> {
+    let follower = settings.aof.clone().map(|aof| redis::Follower::open(aof, registry));
+    let follower = follower.transpose().map_err(Failure::other)?;
+    if let Some(follower) = &follower {
+        fronts.add(Arc::clone(follower), |wanted| wanted.redis.as_ref()?.aof.clone());
+    }
+    if settings.has_guard() {
+        let guard =
+            redis::Guard::open(&settings, follower.as_deref(), registry, &Handle::current());
+        let guard = guard.map_err(Failure::other)?;
+        fronts.add(guard, |wanted| Some(wanted.redis.as_ref()?.guard.clone()));
+    }
+    if settings.has_gateway() {
+        let gateway = redis::Gateway::open(settings, registry).map_err(Failure::other)?;
+        fronts.add(gateway, |wanted| wanted.redis.clone().filter(|of| of.has_gateway()));
+    }
+    Ok(())
 }
 
 /// The journal. It serves nobody, and is closed once the gateway that stands on it has stopped.

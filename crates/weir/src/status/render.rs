@@ -6,9 +6,8 @@ use redis::replica::state::Followed;
 use serde::{Deserialize, Serialize};
 use watch::words::{bytes, count, seconds};
 
-use super::aof;
 use super::postgres::Shown;
-use super::table;
+use super::{aof, guard, table};
 
 /// How much of a backend's words is shown; `--json` has the rest.
 const REASON_CHARS_MAX: usize = 120;
@@ -53,6 +52,9 @@ pub struct Status {
     /// Empty where no append-only file is kept.
     #[serde(default, rename = "redis.aof")]
     followed: Vec<Followed>,
+    /// Absent where the guard is off.
+    #[serde(default, rename = "redis.guard")]
+    guard: Option<redis::guard::shown::Status>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -135,7 +137,8 @@ impl fmt::Display for Status {
         if let Some(status) = &self.redis {
             redis_shown(status, f)?;
         }
-        aof::write(&self.followed, f)
+        aof::write(&self.followed, f)?;
+        self.guard.as_ref().map_or(Ok(()), |status| guard::write(status, f))
     }
 }
 

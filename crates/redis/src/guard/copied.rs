@@ -1,0 +1,76 @@
+//! Whether what Weir keeps of a master is all that the master has.
+
+use std::time::Duration;
+
+use super::decide::Copied;
+use super::seen::Seen;
+use crate::replica::state::Followed;
+
+/// What was seen of one master and of Weir's file of it. Times are since the guard was started.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tracked {
+    /// How far which run of the master was at the look before.
+    before: Option<(String, u64)>,
+    /// When all that it had sent at the look before was last durable.
+    durable_at: Duration,
+}
+
+impl Tracked {
+    /// The master was asked, and then its file looked at.
+    pub fn note(&mut self, seen: &Seen, file: &Followed, now: Duration) -> Copied {
+        let is_well = file.link == "following" && !file.awaits_keys && file.trouble.is_none();
+        let before = self.before.replace((seen.run_id.clone(), seen.offset));
+        // A look before: what the master sends right now is on its way in any case.
+        let has_all =
+            before.is_some_and(|(run, offset)| run == seen.run_id && file.durable >= offset);
+        if is_well && has_all {
+            self.durable_at = now;
+            return Copied::Durable;
+        }
+        if file.link == "base" {
+            self.durable_at = now;
+            return Copied::Taking;
+        }
+        Copied::Behind(now.saturating_sub(self.durable_at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::decide::Copied;
+    use super::super::seen::Seen;
+    use super::Tracked;
+    use crate::replica::state::Followed;
+
+    fn seen(offset: u64) -> Seen {
+        Seen { run_id: "a".into(), offset, ..Seen::default() }
+    }
+
+    fn file(link: &str, durable: u64) -> Followed {
+        Followed { link: link.into(), durable, ..Followed::default() }
+    }
+
+    #[test]
+    fn a_file_is_durable_once_it_has_what_the_master_had_a_look_before() {
+        let mut tracked = Tracked::default();
+        let mut note = |offset, file: &Followed, seconds| {
+            tracked.note(&seen(offset), file, Duration::from_secs(seconds))
+        };
+        let behind = |seconds| Copied::Behind(Duration::from_secs(seconds));
+        assert_eq!(note(100, &file("following", 100), 0), behind(0), "there was no look before");
+        assert_eq!(note(200, &file("following", 150), 10), Copied::Durable);
+        assert_eq!(note(300, &file("following", 199), 20), behind(10));
+        assert_eq!(note(300, &file("connecting", 300), 30), behind(20));
+        assert_eq!(note(300, &file("base", 300), 40), Copied::Taking);
+        assert_eq!(note(300, &file("connecting", 300), 50), behind(10));
+        let awaited = Followed { awaits_keys: true, ..file("following", 300) };
+        assert_eq!(note(300, &awaited, 60), behind(20));
+        let troubled = Followed { trouble: Some("disk".into()), ..file("following", 300) };
+        assert_eq!(note(300, &troubled, 70), behind(30));
+        let restarted = Seen { run_id: "b".into(), ..seen(300) };
+        let copied = tracked.note(&restarted, &file("following", 300), Duration::from_secs(80));
+        assert_eq!(copied, behind(40), "its offsets are others");
+    }
+}

@@ -1,0 +1,301 @@
+//! The servers of one machine: asked in turn, and told one thing at a time.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::asked::{Asked, said};
+use super::copied::Tracked;
+use super::decide::{Act, Copied, Guarded, Rule, decide};
+use super::device::{Processes, Writing, is_here};
+use super::findings::{Around, Finding, findings, unasked};
+use super::history::History;
+use super::key::{Held, Key};
+use super::seen::Seen;
+use super::shown::{self, Shown, key_words};
+use crate::replica::Stop;
+use crate::replica::state::State;
+use crate::settings::{GuardSettings, Mode};
+
+/// Where Weir keeps the file of a master.
+pub struct Kept {
+    /// What goes on with it.
+    pub state: Arc<State>,
+    /// Its directory.
+    pub dir: PathBuf,
+}
+
+/// A server that is watched.
+pub struct Watched {
+    name: String,
+    url: String,
+    asked: Asked,
+    kept: Option<Kept>,
+    /// Its processes may be seen from here.
+    is_here: bool,
+    seen: Result<Seen, String>,
+    history: History,
+    tracked: Tracked,
+    copied: Option<Copied>,
+    told: Vec<(Act, SystemTime)>,
+    told_words: Option<String>,
+}
+
+impl Watched {
+    /// Not asked yet.
+    pub fn new(name: String, url: String, asked: Asked, kept: Option<Kept>, is_here: bool) -> Self {
+        Self {
+            name,
+            url,
+            asked,
+            kept,
+            is_here,
+            seen: Err(String::new()),
+            history: History::default(),
+            tracked: Tracked::default(),
+            copied: None,
+            told: Vec::new(),
+            told_words: None,
+        }
+    }
+
+    async fn look(&mut self, now: Duration) {
+        self.seen = self.asked.look().await;
+        let Ok(seen) = &self.seen else { return };
+        self.history.note(seen, now);
+        let file = self.kept.as_ref().map(|kept| kept.state.followed());
+        self.copied = file.map(|file| self.tracked.note(seen, &file, now));
+    }
+
+    /// The devices of its append-only files that are of this machine: where, and whose they are.
+    fn devices(&self) -> Vec<(PathBuf, Vec<u32>)> {
+        let kept = self.kept.as_ref().map(|kept| (kept.dir.clone(), vec![std::process::id()]));
+        let of_server = self.seen.as_ref().ok().filter(|seen| self.is_here && seen.aof.is_some());
+        let of_server = of_server.and_then(|seen| {
+            let (process, settings) = (seen.process?, seen.settings.as_ref()?);
+            is_here(process, &settings.dir).then(|| (settings.dir.clone(), vec![process]))
+        });
+        kept.into_iter().chain(of_server).collect()
+    }
+
+    fn is_busy(&self) -> bool {
+        self.seen.as_ref().is_ok_and(Seen::is_busy)
+    }
+
+    fn guarded(&self) -> Guarded<'_> {
+        Guarded { seen: self.seen.as_ref().ok(), copied: self.copied, told: &self.told }
+    }
+}
+
+/// The servers of a machine.
+pub struct Host {
+    name: String,
+    /// In the order of their names.
+    servers: Vec<Watched>,
+    key: Key,
+    settings: GuardSettings,
+    processes: Arc<Mutex<Processes>>,
+    shown: Arc<Shown>,
+    begun: Instant,
+}
+
+impl Host {
+    /// Nothing is asked yet.
+    pub fn new(
+        name: String,
+        mut servers: Vec<Watched>,
+        key: Key,
+        settings: &GuardSettings,
+        processes: Arc<Mutex<Processes>>,
+        shown: Arc<Shown>,
+    ) -> Self {
+        servers.sort_by(|one, other| one.name.cmp(&other.name));
+        let settings = settings.clone();
+        let host = Self { name, servers, key, settings, processes, shown, begun: Instant::now() };
+        let acts = host.settings.mode == Mode::Act;
+        let held = acts.then(|| Held::Unknown("it was not asked for yet".to_owned()));
+        host.show(vec![Vec::new(); host.servers.len()], held.as_ref());
+        host.servers.iter().filter(|_| acts).for_each(|of| host.shown.acts_on(&of.name));
+        host
+    }
+
+    fn show(&self, found: Vec<Vec<Finding>>, held: Option<&Held>) {
+        let servers = self.servers.iter().zip(found).map(|(server, findings)| shown::Server {
+            name: server.name.clone(),
+            url: server.url.clone(),
+            findings,
+            told: server.told_words.clone(),
+        });
+        self.shown.put(shown::Host {
+            host: self.name.clone(),
+            key: held.map(key_words),
+            servers: servers.collect(),
+        });
+    }
+
+    /// Watches until the process stops.
+    pub async fn run(mut self, mut stop: Stop) {
+        let mut ticks = interval(self.settings.ask_every.get());
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                _ = stop.wait_for(|stop| *stop) => return,
+            }
+            // What was begun at a server is ended, so that no half of a change stays.
+            self.look().await;
+        }
+    }
+
+    async fn look(&mut self) {
+        let now = self.begun.elapsed();
+        for server in &mut self.servers {
+            server.look(now).await;
+        }
+        let found = self.findings().await;
+        let held = match self.settings.mode {
+            Mode::Act => Some(self.act().await),
+            Mode::Off | Mode::Watch => None,
+        };
+        self.show(found, held.as_ref());
+    }
+
+    async fn findings(&self) -> Vec<Vec<Finding>> {
+        let writing = self.writing().await;
+        let of = |(server, writing): (&Watched, Vec<Writing>)| {
+            let seen = match &server.seen {
+                Ok(seen) => seen,
+                Err(why) => return vec![unasked(why)],
+            };
+            let others = self.servers.iter().filter(|other| other.name != server.name);
+            let busy: Vec<&str> =
+                others.filter(|other| other.is_busy()).map(|other| other.name.as_str()).collect();
+            let around = Around {
+                history: &server.history,
+                is_followed: server.kept.is_some(),
+                is_acted_on: self.settings.mode == Mode::Act,
+                fork_max: self.settings.fork_max.get(),
+                busy: &busy,
+                writing: &writing,
+            };
+            findings(seen, &around)
+        };
+        self.servers.iter().zip(writing).map(of).collect()
+    }
+
+    /// Who else writes to the devices of each server. The system may take its time to say so.
+    async fn writing(&self) -> Vec<Vec<Writing>> {
+        let devices: Vec<_> = self.servers.iter().map(Watched::devices).collect();
+        if devices.iter().all(Vec::is_empty) {
+            return vec![Vec::new(); devices.len()];
+        }
+        let (processes, count) = (Arc::clone(&self.processes), devices.len());
+        let (most, every) = (self.settings.other_writes_max.bytes(), self.settings.ask_every.get());
+        let looked = tokio::task::spawn_blocking(move || {
+            let mut processes = processes.lock().unwrap_or_else(PoisonError::into_inner);
+            processes.look(most, every / 2);
+            let of = |devices: &Vec<(PathBuf, Vec<u32>)>| {
+                let found = devices.iter().map(|(path, own)| processes.on_device_of(path, own));
+                found.flatten().collect()
+            };
+            devices.iter().map(of).collect()
+        });
+        looked.await.unwrap_or_else(|_| vec![Vec::new(); count])
+    }
+
+    /// Has one server do what is due, if this Weir holds the key.
+    async fn act(&mut self) -> Held {
+        let Some(first) = self.servers.first_mut() else {
+            return Held::Unknown("there is no server".to_owned());
+        };
+        let held = self.key.hold(&mut first.asked).await;
+        let now = SystemTime::now();
+        let rule = Rule {
+            appendonly: self.settings.appendonly,
+            behind_max: self.settings.behind_max.get(),
+            opened: self.settings.window.opened(now),
+            now,
+        };
+        let guarded: Vec<_> = self.servers.iter().map(Watched::guarded).collect();
+        let Some((number, act)) = decide(&guarded, &rule).filter(|_| held == Held::Own) else {
+            return held;
+        };
+        let Some(first) = self.servers.first_mut() else { return held };
+        if !self.key.is_still_own(&mut first.asked).await {
+            return Held::Unknown("it is not this Weir's any more".to_owned());
+        }
+        if let Some(server) = self.servers.get_mut(number) {
+            let done = server.tell(act, self.settings.min_replicas, now).await;
+            self.shown.count(&server.name, act, done);
+        }
+        held
+    }
+}
+
+impl Watched {
+    /// Has it do something; says whether it did.
+    async fn tell(&mut self, act: Act, min_replicas: u32, now: SystemTime) -> bool {
+        let before = self.seen.as_ref().ok().and_then(|seen| seen.settings.as_ref());
+        let before = before.map_or(0, |settings| settings.min_replicas);
+        let done = match act {
+            Act::Rewrite => self.asked.tell(&["BGREWRITEAOF"]).await,
+            Act::Save => self.asked.tell(&["BGSAVE"]).await,
+            Act::FileOff => self.file_off(before, min_replicas).await,
+            Act::FileOn => self.file_on(before, min_replicas).await,
+        };
+        self.told.retain(|(told, _)| *told != act);
+        self.told.push((act, now));
+        let words = match &done {
+            Ok(()) => act.word().to_owned(),
+            Err(why) => format!("{}, and it did not: {why}", act.word()),
+        };
+        if done.is_ok() || self.told_words.as_ref() != Some(&words) {
+            tracing::info!(server = self.name, "the guard has told a server: {words}");
+        }
+        self.told_words = Some(words);
+        done.is_ok()
+    }
+
+    /// Turns its append-only file off, in the file of its settings, too: a restart that found `yes`
+    /// there would load what the file had at the time.
+    async fn file_off(&mut self, before: u64, min_replicas: u32) -> Result<(), String> {
+        // One that can't write its settings is left as it is.
+        self.asked.tell(&["CONFIG", "REWRITE"]).await?;
+        let wanted = min_replicas.to_string();
+        let mut commands: Vec<&[&str]> = vec![&["CONFIG", "SET", "appendonly", "no"]];
+        let refuse = ["CONFIG", "SET", "min-replicas-to-write", &wanted];
+        let sets_replicas = min_replicas > 0 && before == 0;
+        if sets_replicas {
+            commands.push(&refuse);
+        }
+        commands.push(&["CONFIG", "REWRITE"]);
+        let done = self.all(&commands).await;
+        if let Err(why) = done {
+            self.file_on(u64::from(min_replicas), min_replicas).await?;
+            return Err(why);
+        }
+        Ok(())
+    }
+
+    /// Turns its append-only file on, and takes back what was set when it was turned off.
+    async fn file_on(&mut self, before: u64, min_replicas: u32) -> Result<(), String> {
+        let mut commands: Vec<&[&str]> = vec![&["CONFIG", "SET", "appendonly", "yes"]];
+        if min_replicas > 0 && before == u64::from(min_replicas) {
+            commands.push(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+        }
+        commands.push(&["CONFIG", "REWRITE"]);
+        self.all(&commands).await
+    }
+
+    /// Sends commands at once, so that nothing comes between them; the first refusal is the error.
+    async fn all(&mut self, commands: &[&[&str]]) -> Result<(), String> {
+        let replies = self.asked.ask(commands).await?;
+        let refused = commands.iter().zip(&replies).find_map(|(command, reply)| {
+            let error = reply.strip_prefix(b"-")?;
+            Some(format!("{}: {}", command.join(" "), said(error)))
+        });
+        refused.map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,65 @@
+//! What the guard has found, for a person.
+
+use std::fmt;
+
+use redis::guard::shown::Status;
+use redis::settings::Mode;
+
+/// Shows what is wrong with how servers persist, and who acts where.
+pub fn write(status: &Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let servers = status.hosts.iter().flat_map(|host| &host.servers);
+    let found: Vec<_> =
+        servers.filter(|server| !server.findings.is_empty() || server.told.is_some()).collect();
+    let keys = status.hosts.iter().filter_map(|host| Some((&host.host, host.key.as_ref()?)));
+    if found.is_empty() && status.mode != Mode::Act {
+        return Ok(());
+    }
+    writeln!(f, "\nthe guard of how Redis servers persist")?;
+    for (host, key) in keys {
+        writeln!(f, "  key of host {host}: {key}")?;
+    }
+    for server in found {
+        for finding in &server.findings {
+            writeln!(f, "  {}: {}: {}", server.name, finding.about.word(), finding.words)?;
+        }
+        if let Some(told) = &server.told {
+            writeln!(f, "  {}: told last: {told}", server.name)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+
+    use redis::guard::findings::{About, Finding};
+    use redis::guard::shown::{Host, Server, Status};
+    use redis::settings::Mode;
+
+    struct Shown(Status);
+
+    impl fmt::Display for Shown {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            super::write(&self.0, f)
+        }
+    }
+
+    #[test]
+    fn findings_are_shown_in_words_and_nothing_where_there_are_none() {
+        let server = Server { name: "a".into(), ..Server::default() };
+        let host = Host { host: "rack-1".into(), servers: vec![server], key: None };
+        let mut status = Status { mode: Mode::Watch, hosts: vec![host] };
+        assert_eq!(Shown(status.clone()).to_string(), "");
+        let words = "its last fork took 340ms".to_owned();
+        status.hosts[0].servers[0].findings.push(Finding { about: About::SlowFork, words });
+        let shown = Shown(status.clone()).to_string();
+        assert!(shown.contains("  a: slow-fork: its last fork took 340ms"), "{shown}");
+        status.mode = Mode::Act;
+        status.hosts[0].key = Some("held".into());
+        status.hosts[0].servers[0].told = Some("rewrite".into());
+        let shown = Shown(status).to_string();
+        assert!(shown.contains("key of host rack-1: held"), "{shown}");
+        assert!(shown.contains("a: told last: rewrite"), "{shown}");
+    }
+}
