@@ -31,7 +31,8 @@ use tokio::sync::watch;
 use crate::replica::Follower;
 use crate::server::Server;
 use crate::settings::{
-    BackendSettings, GuardSettings, MAIN, Mode, Settings, is_of_this_machine, read_address,
+    BackendSettings, GuardSettings, MAIN, Mode, SentinelSettings, Settings, is_of_this_machine,
+    read_address,
 };
 use asked::Asked;
 use device::Processes;
@@ -60,6 +61,9 @@ struct Named {
     host: String,
     is_here: bool,
     settings: BackendSettings,
+    sentinel: Option<SentinelSettings>,
+    /// For a person.
+    url: String,
     kept: Option<Kept>,
 }
 
@@ -78,10 +82,10 @@ impl Guard {
         let stop = watch::Sender::new(false);
         let mut hosts: BTreeMap<String, Vec<Watched>> = BTreeMap::new();
         for named in named(settings, follower).map_err(OpenError)? {
-            let server = Server::new(&named.settings).map_err(OpenError)?;
+            let server = Server::known_by(&named.settings, named.sentinel.as_ref());
+            let server = server.map_err(OpenError)?;
             let asked = Asked::new(server, named.settings.connect_timeout.get());
-            let url = named.settings.url.clone();
-            let watched = Watched::new(named.name, url, asked, named.kept, named.is_here);
+            let watched = Watched::new(named.name, named.url, asked, named.kept, named.is_here);
             hosts.entry(named.host).or_default().push(watched);
         }
         let (own, processes) = (own_name(), Arc::new(Mutex::new(Processes::default())));
@@ -97,38 +101,68 @@ impl Guard {
 
 /// Every server once: one that is followed and has keys of a pool, too, is the followed one.
 fn named(settings: &Settings, follower: Option<&Follower>) -> Result<Vec<Named>, String> {
-    let mut all: Vec<Named> = Vec::new();
-    let masters = follower
-        .into_iter()
-        .flat_map(Follower::kept)
-        .map(|(of, state, dir)| (of.name.clone(), of.backend(), Some(Kept { state, dir })));
+    let masters = follower.into_iter().flat_map(Follower::kept).map(|(of, state, dir)| Named {
+        name: of.name.clone(),
+        host: of.host.clone().unwrap_or_default(),
+        is_here: false,
+        settings: of.backend(),
+        sentinel: of.sentinel.clone(),
+        url: of.whereabouts(),
+        kept: Some(Kept { state, dir }),
+    });
     let pools = settings.pools();
     let backends = pools.iter().flat_map(|(pool, settings)| {
-        settings.backend.iter().map(move |of| {
-            let name = match pool.as_str() {
+        settings.backend.iter().map(move |of| Named {
+            name: match pool.as_str() {
                 MAIN => of.name.clone(),
                 pool => format!("{pool}/{}", of.name),
-            };
-            (name, of.clone(), None)
+            },
+            host: of.host.clone().unwrap_or_default(),
+            is_here: false,
+            settings: of.clone(),
+            sentinel: None,
+            url: of.url.clone(),
+            kept: None,
         })
     });
-    for (mut name, settings, kept) in masters.chain(backends) {
-        let reached = read_address(&settings.url).map_err(|error| error.to_string())?;
-        if all.iter().any(|other| {
-            read_address(&other.settings.url).is_ok_and(|other| other.address == reached.address)
-        }) {
+    let mut all: Vec<Named> = Vec::new();
+    for mut named in masters.chain(backends) {
+        if all.iter().any(|other| other.is_same(&named)) {
             continue;
         }
-        if all.iter().any(|other| other.name == name) {
-            name = format!("{MAIN}/{name}");
+        if all.iter().any(|other| other.name == named.name) {
+            named.name = format!("{MAIN}/{}", named.name);
         }
-        let host = reached.address.host();
-        let is_here = host.is_none_or(is_of_this_machine);
-        let by_address = if is_here { HERE } else { host.unwrap_or(HERE) };
-        let host = settings.host.clone().unwrap_or_else(|| by_address.to_owned());
-        all.push(Named { name, host, is_here, settings, kept });
+        named.place()?;
+        all.push(named);
     }
     Ok(all)
+}
+
+impl Named {
+    /// Whether it is the same server, by where it is.
+    fn is_same(&self, other: &Self) -> bool {
+        let address = |of: &Self| read_address(&of.settings.url).ok().map(|of| of.address);
+        address(self).is_some() && address(self) == address(other)
+    }
+
+    /// Says which host it is of. One that Sentinels find is of a host of its own.
+    fn place(&mut self) -> Result<(), String> {
+        let host = match &self.sentinel {
+            Some(_) => self.name.clone(),
+            None => {
+                let reached =
+                    read_address(&self.settings.url).map_err(|error| error.to_string())?;
+                let host = reached.address.host();
+                self.is_here = host.is_none_or(is_of_this_machine);
+                host.filter(|_| !self.is_here).unwrap_or(HERE).to_owned()
+            }
+        };
+        if self.host.is_empty() {
+            self.host = host;
+        }
+        Ok(())
+    }
 }
 
 /// Who this Weir is, for others and for a person.

@@ -96,7 +96,8 @@ impl Follower {
         let (mut masters, mut threads) = (Vec::new(), Vec::new());
         for of in &settings.master {
             let dir = settings.dir.join(&of.name);
-            let server = || Server::new(&of.backend()).map_err(OpenError::Master);
+            let server = || Server::known_by(&of.backend(), of.sentinel.as_ref());
+            let server = || server().map_err(OpenError::Master);
             let opened = Directory::open(&dir, settings.keep);
             let wrong = |source| OpenError::Directory { name: of.name.clone(), source };
             let opened = opened.map_err(wrong)?;
@@ -211,7 +212,7 @@ impl Front for Follower {
         let masters = self.settings.master.iter().zip(&self.masters);
         let followed = masters.map(|(of, (state, dir))| Followed {
             name: of.name.clone(),
-            url: of.url.clone(),
+            url: of.whereabouts(),
             dir: dir.display().to_string(),
             ..state.followed()
         });

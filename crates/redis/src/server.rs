@@ -3,6 +3,7 @@
 
 mod login;
 mod restore;
+mod sentinel;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,8 @@ use flow::dial::{Address, Socket, Target, Tls};
 use flow::tls::{Check, ClientOptions};
 use wire::resp::Version;
 
-use crate::settings::{BackendSettings, is_of_this_machine, read_address};
+use crate::settings::{BackendSettings, SentinelSettings, is_of_this_machine, read_address};
+use sentinel::Sentinels;
 
 /// A server, and how connections to it are opened. Clones are the same.
 #[derive(Debug, Clone)]
@@ -25,6 +27,8 @@ pub struct Server {
     ca: Option<PathBuf>,
     user: Option<String>,
     password: Option<watch::secret::Secret>,
+    /// Who knows where it is, where `target` does not say that.
+    sentinels: Option<Sentinels>,
 }
 
 /// What lanes are alike for: a server, a database of it, and the protocol's version.
@@ -70,7 +74,30 @@ impl Server {
             ca: settings.ca.clone(),
             user: settings.user.clone(),
             password: (!password.is_empty()).then_some(password),
+            sentinels: None,
         })
+    }
+
+    /// The same, of one that Sentinels may know.
+    ///
+    /// # Errors
+    /// As of [`Server::new`].
+    pub fn known_by(
+        settings: &BackendSettings,
+        sentinel: Option<&SentinelSettings>,
+    ) -> Result<Self, String> {
+        let Some(sentinel) = sentinel else { return Self::new(settings) };
+        let url = sentinel.urls.first().cloned().unwrap_or_default();
+        let like = Self::new(&BackendSettings { url, ..settings.clone() })?;
+        Ok(Self { sentinels: Some(Sentinels::new(settings, sentinel)?), ..like })
+    }
+
+    /// Ends once it is elsewhere than it was connected to last; never where nobody would know.
+    pub async fn moved(&self) {
+        match &self.sentinels {
+            Some(sentinels) => sentinels.moved(self.target.connect_timeout).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Whether another host than this one's would read the password on its way there.
@@ -93,6 +120,7 @@ impl Server {
                 tls: tls.map_err(|error| error.to_string())?,
                 connect_timeout: self.target.connect_timeout,
             },
+            sentinels: None,
             ..self.clone()
         })
     }

@@ -10,6 +10,7 @@ mod command;
 mod eject;
 mod guard;
 mod pool;
+mod sentinel;
 #[cfg(test)]
 mod tests;
 mod user;
@@ -29,6 +30,7 @@ pub use command::{COMMAND_BYTES_MAX, CommandSettings};
 pub use eject::EjectSettings;
 pub use guard::{GuardSettings, Mode};
 pub use pool::{MAIN, PoolSettings};
+pub use sentinel::SentinelSettings;
 pub use user::UserSettings;
 pub use validate::{SettingsError, is_of_this_machine};
 

@@ -8,5 +8,6 @@ mod follow;
 mod hostile;
 mod pressure;
 mod scene;
+mod sentinel;
 
 pub use scene::info;

@@ -116,8 +116,8 @@ fn file_off(of: &Guarded<'_>, rule: &Rule) -> Option<Act> {
     (rule.appendonly && copied == Copied::Durable && can).then_some(Act::FileOff)
 }
 
-/// A rewrite where its file has grown; a save where it has points to save at and has not saved since
-/// the window was opened.
+/// A rewrite where its file has grown; a save where it has points to save at and has not saved
+/// since the window was opened.
 fn chores(seen: &Seen, opened: SystemTime) -> [Option<Act>; 2] {
     let has_grown = seen.aof.is_some_and(|aof| {
         u128::from(aof.bytes) * 100 > u128::from(aof.base_bytes) * u128::from(100 + GROWN_PERCENT)

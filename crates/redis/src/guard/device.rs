@@ -34,8 +34,8 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Looks how much each process has written, if the last look is `every` ago; those beyond `most`
-    /// bytes a second are fast.
+    /// Looks how much each process has written, if the last look is `every` ago; those beyond
+    /// `most` bytes a second are fast.
     pub fn look(&mut self, most: u64, every: Duration) {
         if self.before.as_ref().is_some_and(|(then, _)| then.elapsed() < every) {
             return;

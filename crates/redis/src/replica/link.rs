@@ -45,6 +45,8 @@ enum LinkError {
     Refused(String),
     #[error("it is itself a replica: name its master in redis.aof")]
     IsReplica,
+    #[error("it is elsewhere, as its Sentinels say")]
+    Moved,
     #[error("it was silent for {0:?}")]
     Silent(Duration),
     #[error(transparent)]
@@ -289,6 +291,8 @@ impl Taking<'_> {
         let mut ticks = interval(TELL_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard = Instant::now();
+        let server = self.link.server.clone();
+        let mut moved = std::pin::pin!(server.moved());
         self.take()?;
         loop {
             if std::mem::take(&mut self.asked.is_asked) {
@@ -306,6 +310,7 @@ impl Taking<'_> {
                 }
                 // What is not read is not silence.
                 () = self.inbox.freed(), if !has_room => heard = Instant::now(),
+                () = &mut moved => return Err(LinkError::Moved),
                 // The sender lives as long as this.
                 _ = durable.changed() => self.tell(false).await?,
                 _ = ticks.tick() => {

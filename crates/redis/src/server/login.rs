@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::{fmt, io};
 
+use flow::dial::Target;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use wire::resp::{Piece, Replies, Version, put_command};
 
@@ -24,10 +25,24 @@ impl Server {
     /// Opens a connection for a place, up to where commands may be sent.
     ///
     /// # Errors
-    /// The server can't be reached, or refuses Weir.
+    /// The server can't be reached, or refuses Weir; no Sentinel says where it is.
     pub async fn open(&self, place: Place, number: usize) -> Result<Connection, ServerError> {
+        let Some(sentinels) = &self.sentinels else {
+            return self.open_at(&self.target, place, number).await;
+        };
+        let target = sentinels.target(&self.target).await.map_err(|words| said(&words))?;
+        self.open_at(&target, place, number).await
+    }
+
+    /// The same where it is known where the server is.
+    pub(super) async fn open_at(
+        &self,
+        target: &Target,
+        place: Place,
+        number: usize,
+    ) -> Result<Connection, ServerError> {
         let opened = async {
-            let socket = self.target.connect().await.map_err(|error| said(&error))?;
+            let socket = target.connect().await.map_err(|error| said(&error))?;
             let mut connection = Connection { socket, number, incarnation: 0 };
             let mut out = Vec::new();
             let count = self.put_login(&mut out, place);

@@ -9,7 +9,7 @@ use watch::secret::Secret;
 use watch::units::{Duration, Size};
 
 use super::validate::{Checked, is_of_this_machine, wrong};
-use super::{BackendSettings, read_address};
+use super::{BackendSettings, SentinelSettings, read_address};
 
 /// `[redis.aof]`: append-only files that Weir keeps for servers, so that these need write none.
 /// Needs a restart.
@@ -75,7 +75,11 @@ pub struct MasterSettings {
     /// Its name, and its directory's: letters, digits, `-`, `_` and `.`.
     pub name: String,
     /// Where it listens: `redis://10.0.0.1:6379`, `rediss://` for TLS, or a Unix socket's path.
+    #[serde(default)]
     pub url: String,
+    /// Who knows where it is, in place of `url`.
+    #[serde(default)]
+    pub sentinel: Option<SentinelSettings>,
     /// The user that Weir logs in as; without one, the password alone is sent. It needs
     /// `+psync +replconf +role`, and `+info +config|get` for what `weir status` says of it.
     #[serde(default)]
@@ -104,6 +108,14 @@ pub struct MasterSettings {
 }
 
 impl MasterSettings {
+    /// Where it is, for a person.
+    pub fn whereabouts(&self) -> String {
+        match &self.sentinel {
+            None => self.url.clone(),
+            Some(of) => format!("{} by Sentinel", of.master),
+        }
+    }
+
     /// How it is reached, as a backend is.
     pub fn backend(&self) -> BackendSettings {
         BackendSettings {
@@ -159,6 +171,15 @@ impl AofSettings {
 
 impl MasterSettings {
     fn validate(&self, at: String, allow_cleartext: bool) -> Checked {
+        if let Some(sentinel) = &self.sentinel {
+            if !self.url.is_empty() {
+                return wrong(at, "needs one of url and sentinel");
+            }
+            if self.ca.is_some() && !sentinel.is_tls() {
+                return wrong(at, "ca is for TLS: write rediss:// in sentinel.urls");
+            }
+            return sentinel.validate(&at, allow_cleartext);
+        }
         let reached = match read_address(&self.url) {
             Ok(reached) => reached,
             Err(error) => return wrong(at, error.to_string()),

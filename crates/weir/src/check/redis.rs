@@ -21,7 +21,8 @@ pub fn followed(settings: &Settings) -> Vec<String> {
     let described = aof.master.iter().map(|of| {
         let dir = std::path::absolute(aof.dir.join(&of.name)).unwrap_or_else(|_| aof.dir.clone());
         let user = of.user.as_ref().map_or_else(String::new, |user| format!(", as {user}"));
-        format!("{} at {}{user}, with its append-only file in {}", of.name, of.url, dir.display())
+        let at = of.whereabouts();
+        format!("{} at {at}{user}, with its append-only file in {}", of.name, dir.display())
     });
     described.collect()
 }

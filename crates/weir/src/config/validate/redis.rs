@@ -23,6 +23,9 @@ pub fn files(settings: &Settings) -> Vec<(String, &PathBuf)> {
         let of = |key: &str| format!("redis.aof.master {:?} {key}", master.name);
         named.push((of("password-file"), master.password_file.as_ref()));
         named.push((of("ca"), master.ca.as_ref()));
+        let sentinel = master.sentinel.as_ref();
+        let file = sentinel.and_then(|of| of.password_file.as_ref());
+        named.push((of("sentinel.password-file"), file));
     }
     named.into_iter().filter_map(|(key, file)| Some((key, file?))).collect()
 }
@@ -89,5 +92,8 @@ fn pool_exposure(settings: &Settings, found: &mut Found) {
 pub fn holds_secrets(settings: &Settings) -> bool {
     settings.all_backends().any(|(_, of)| !of.password.is_empty())
         || settings.all_users().any(|of| !of.password.is_empty())
-        || masters(settings).iter().any(|of| !of.password.is_empty())
+        || masters(settings).iter().any(|of| {
+            let of_sentinel = of.sentinel.as_ref().map(|of| &of.password);
+            [Some(&of.password), of_sentinel].into_iter().flatten().any(|of| !of.is_empty())
+        })
 }
