@@ -19,7 +19,7 @@
 //   pool, lane, outlet, poll_set: connections of many, and to one
 //   dial: how one is reached
 //   health, stream, progress, tls
-//   buffer, scratch, drain, limit, rate, backoff, clock, memory, nofile
+//   buffer, scratch, drain, limit, logins, rate, backoff, clock, memory, nofile
 
 pub mod answers;
 pub mod backoff;
@@ -33,6 +33,7 @@ pub mod health;
 pub mod lane;
 pub mod lanes;
 pub mod limit;
+pub mod logins;
 pub mod memory;
 pub mod nofile;
 pub mod outlet;

@@ -2,8 +2,6 @@
 
 mod remote;
 mod salts;
-pub(crate) mod slowing;
-pub(crate) mod turns;
 
 use std::io;
 use std::net::IpAddr;

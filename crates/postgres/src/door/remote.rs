@@ -9,13 +9,13 @@ use flow::dial::Socket;
 use tokio::time::timeout;
 use wire::postgres::sqlstate;
 
-use super::turns::Turns;
 use crate::auth::Credentials;
 use crate::auth::auth_query::{Lookup, Outcome, PARAMETERS};
 use crate::backends::{Backend, Backends};
 use crate::lock::lock;
 use crate::server::{Conversation, DialError, Dialled, Identity, dial};
 use crate::settings::AuthQuery;
+use flow::logins::turns::Turns;
 
 /// Answers that are remembered; at the limit all are forgotten, and asked anew as they come.
 const ANSWERS_MAX: usize = 10_000;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
+use flow::logins::slowing::{Place, Slowing};
+use flow::logins::turns::Turns;
 use wire::postgres::Refusal;
 
 use super::Shared;
 use crate::auth::{Derivation, KeyCache, Keys};
-use crate::door::slowing::{Place, Slowing};
-use crate::door::turns::Turns;
 use crate::door::{Door, DoorError, Doors, Salts};
 use crate::settings::Settings;
 

@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
-use crate::lock::lock;
+use super::lock;
 
 /// At so many who wait it is looked for those who have given up.
 const LOOKED_AT: usize = 64;
 
 /// Those who wait, the last one first.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting<T>(Vec<oneshot::Sender<T>>);
+pub struct Waiting<T>(Vec<oneshot::Sender<T>>);
 
 impl<T> Waiting<T> {
     /// One more.
-    pub(crate) fn join(&mut self) -> oneshot::Receiver<T> {
+    pub fn join(&mut self) -> oneshot::Receiver<T> {
         if self.0.len() >= LOOKED_AT && self.0.len() == self.0.capacity() {
             self.0.retain(|sender| !sender.is_closed());
         }
@@ -28,7 +28,7 @@ impl<T> Waiting<T> {
     }
 
     /// Gives it to whoever came last and still waits; back, where nobody does.
-    pub(crate) fn give(&mut self, mut what: T) -> Option<T> {
+    pub fn give(&mut self, mut what: T) -> Option<T> {
         while let Some(sender) = self.0.pop() {
             match sender.send(what) {
                 Ok(()) => return None,
@@ -39,14 +39,14 @@ impl<T> Waiting<T> {
     }
 
     /// Whether nobody waits.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 /// The places.
 #[derive(Debug)]
-pub(crate) struct Turns(Mutex<Free>);
+pub struct Turns(Mutex<Free>);
 
 #[derive(Debug)]
 struct Free {
@@ -56,15 +56,16 @@ struct Free {
 
 /// A place, until it goes.
 #[derive(Debug)]
-pub(crate) struct Turn(Option<Arc<Turns>>);
+pub struct Turn(Option<Arc<Turns>>);
 
 impl Turns {
-    pub(crate) fn new(places: usize) -> Arc<Self> {
+    /// So many places.
+    pub fn new(places: usize) -> Arc<Self> {
         Arc::new(Self(Mutex::new(Free { places, waiting: Waiting(Vec::new()) })))
     }
 
     /// Waits for a place.
-    pub(crate) async fn turn(self: &Arc<Self>) -> Turn {
+    pub async fn turn(self: &Arc<Self>) -> Turn {
         loop {
             let waiting = {
                 let mut free = lock(&self.0);

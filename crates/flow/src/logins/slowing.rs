@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use super::lock;
 use super::turns::Waiting;
-use crate::lock::lock;
 
 /// Refusals that come at once.
 const AT_ONCE: u32 = 5;
@@ -46,7 +46,7 @@ enum Network {
 
 /// Whose failures are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub struct Place {
     network: Network,
     /// One who has logged in from there; `None`: all who have not.
     friend: Option<Arc<str>>,
@@ -54,7 +54,7 @@ pub(crate) struct Place {
 
 /// What has failed, and where.
 #[derive(Debug, Default)]
-pub(crate) struct Slowing(Mutex<Known>);
+pub struct Slowing(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -104,7 +104,7 @@ impl Failures {
 
 impl Slowing {
     /// Waits until somebody from there may be asked.
-    pub(crate) async fn enter(&self, from: Option<IpAddr>, user: &str) -> Place {
+    pub async fn enter(&self, from: Option<IpAddr>, user: &str) -> Place {
         let (place, waiting) = self.entering(from, user);
         if let Some(waiting) = waiting {
             // It ends as well when the place is forgotten.
@@ -129,7 +129,7 @@ impl Slowing {
 
     /// A login has failed: how late it is to be told. [`told`](Self::told) is called then, whether
     /// or not the client is still there.
-    pub(crate) fn failed(&self, place: &mut Place, now: Instant) -> Duration {
+    pub fn failed(&self, place: &mut Place, now: Instant) -> Duration {
         let mut known = lock(&self.0);
         if !known.places.contains_key(place) && known.places.len() >= PLACES_MAX {
             known.places.retain(|_, failures| !failures.is_over(now));
@@ -146,7 +146,7 @@ impl Slowing {
     }
 
     /// A refusal that was to be late has been told.
-    pub(crate) fn told(&self, place: &Place) {
+    pub fn told(&self, place: &Place) {
         let mut known = lock(&self.0);
         let Some(failures) = known.places.get_mut(place) else { return };
         failures.untold = failures.untold.saturating_sub(1);
@@ -155,7 +155,7 @@ impl Slowing {
     }
 
     /// A user has logged in from there.
-    pub(crate) fn succeeded(&self, place: Place, user: &str) {
+    pub fn succeeded(&self, place: Place, user: &str) {
         if place.friend.is_some() {
             return;
         }

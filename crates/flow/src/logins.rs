@@ -1,0 +1,11 @@
+//! What keeps those who guess passwords from doing so quickly, and from keeping others out.
+
+pub mod slowing;
+pub mod turns;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks what is whole whoever panicked with it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
