@@ -28,4 +28,3 @@ pub use snapshot::{
     BackendRow, ClientRow, ClientState, DatabaseRow, LaneRow, MemoryRow, PlanRow, PoolRow,
     ServerRow, Snapshot, UserRow,
 };
-pub use table::{Table, Value};

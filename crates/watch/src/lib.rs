@@ -10,7 +10,7 @@
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   log, process, watchdog
-//   draft, list, metrics, profile, secret, units, window, words
+//   draft, list, metrics, profile, secret, table, units, window, words
 
 pub mod draft;
 pub mod list;
@@ -19,6 +19,7 @@ pub mod metrics;
 pub mod process;
 pub mod profile;
 pub mod secret;
+pub mod table;
 pub mod units;
 pub mod watchdog;
 pub mod window;

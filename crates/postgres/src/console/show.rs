@@ -4,16 +4,18 @@ mod overview;
 mod sockets;
 mod statistics;
 
+use watch::table::Table;
+
 use super::command::Show;
 use super::snapshot::Snapshot;
-use super::table::Table;
+use super::table;
 use crate::settings::Settings;
 pub(in crate::console) use sockets::micros;
 
 impl Show {
     /// Appends the whole answer. `settings` are those in force.
     pub fn encode(self, snapshot: &Snapshot, settings: &Settings, out: &mut Vec<u8>) {
-        self.table(snapshot, settings).encode(out);
+        table::encode(&self.table(snapshot, settings), out);
     }
 
     /// The table.

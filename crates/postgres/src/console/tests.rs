@@ -1,5 +1,6 @@
 use std::time::{Duration, SystemTime};
 
+use watch::table::Value;
 use wire::postgres::{backend, frame};
 
 use super::command::{Unreadable, parse};

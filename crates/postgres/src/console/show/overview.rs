@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
+use watch::table::{Kind, Table, Value};
 
 use super::super::command::Show;
 use super::super::snapshot::Snapshot;
-use super::super::table::{Kind, Table, Value};
 use super::sockets::micros;
 use crate::settings::{Mode, Settings};
 

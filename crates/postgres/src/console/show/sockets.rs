@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
+use watch::table::{Kind, Table, Value};
+
 use super::super::snapshot::{ClientRow, ClientState, LaneRow, ServerRow, Snapshot};
-use super::super::table::{Kind, Table, Value};
 use crate::connection::ServerState;
 
 /// A connection of either side.

@@ -1,7 +1,8 @@
 //! Counts: `STATS`, `STATS_TOTALS`, `STATS_AVERAGES`, `TOTALS`, `PLANS`.
 
+use watch::table::{Kind, Table, Value};
+
 use super::super::snapshot::Snapshot;
-use super::super::table::{Kind, Table, Value};
 use crate::database::Totals;
 
 /// The counts' names in `STATS_TOTALS` and `STATS_AVERAGES`, in the order of `Totals::cells`;
