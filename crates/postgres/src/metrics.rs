@@ -1,8 +1,7 @@
 //! What the gateway counts, beside what lanes, pools and backends count of themselves.
 
-use std::time::Duration;
-
-use watch::metrics::{Counter, Histogram, Registry};
+use watch::latencies::Latencies;
+use watch::metrics::{Counter, Registry};
 
 use crate::plan::Reason;
 
@@ -31,47 +30,6 @@ pub struct Metrics {
     pub repeated: Counter,
     reasons: Vec<(Reason, Counter)>,
     registry: Registry,
-}
-
-/// How long rounds take that go one way to one backend. Clones count the same ones.
-#[derive(Debug, Clone)]
-pub struct Latencies {
-    queue: Histogram,
-    server: Histogram,
-    total: Histogram,
-}
-
-impl Latencies {
-    /// A round was answered that had waited for a server, or for its turn on a lane, and was then
-    /// run.
-    #[inline]
-    pub fn observe(&self, queued: Duration, ran: Duration) {
-        self.queue.observe(queued);
-        self.server.observe(ran);
-        self.total.observe(queued + ran);
-    }
-
-    /// What half of the rounds keep to, and 99 of 100; `None` before the first.
-    pub fn percentiles(&self) -> Option<Percentiles> {
-        let of =
-            |histogram: &Histogram| Some([histogram.quantile(0.5)?, histogram.quantile(0.99)?]);
-        Some(Percentiles {
-            queue: of(&self.queue)?,
-            server: of(&self.server)?,
-            total: of(&self.total)?,
-        })
-    }
-}
-
-/// How long rounds took since the start: what half of them keep to, and 99 of 100.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Percentiles {
-    /// Waiting for a server connection, or on a lane for those before.
-    pub queue: [Duration; 2],
-    /// At the server.
-    pub server: [Duration; 2],
-    /// In all.
-    pub total: [Duration; 2],
 }
 
 /// How long rounds to one backend take.

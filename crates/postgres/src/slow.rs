@@ -1,20 +1,16 @@
 //! The log of slow statements, without their literals.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
+
+use watch::slow::SlowLimit;
 
 use crate::database::Database;
 use crate::plan::Plan;
 
 /// How much of a statement is logged.
 const STATEMENT_CHARS_MAX: usize = 1_000;
-
-/// How long a round has to run to be logged; nothing is where it is zero. Clones are the same
-/// limit.
-#[derive(Debug, Clone, Default)]
-pub struct SlowLimit(Rc<Cell<Duration>>);
 
 /// A round that was slow.
 pub struct Slow<'a> {
@@ -30,18 +26,11 @@ pub struct Slow<'a> {
     pub plans: &'a [Rc<Plan>],
 }
 
-impl SlowLimit {
-    /// Changes it, as by a reload.
-    pub fn set(&self, limit: Duration) {
-        self.0.set(limit);
-    }
-
-    /// Logs a round that has run for so long, if that is long.
-    #[inline]
-    pub fn note<'a>(&self, ran: Duration, of: impl FnOnce() -> Slow<'a>) {
-        if ran >= self.0.get() && !self.0.get().is_zero() {
-            of().tell(ran);
-        }
+/// Logs a round that has run for so long, if that is long.
+#[inline]
+pub fn note<'a>(limit: &SlowLimit, ran: Duration, of: impl FnOnce() -> Slow<'a>) {
+    if limit.is_slow(ran) {
+        of().tell(ran);
     }
 }
 

@@ -1,12 +1,10 @@
 //! The gateway's part of the admin port's `/status`, which `weir status` shows.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
+use watch::latencies::Latency;
 use watch::metrics::{Encoder, Label};
 
 use crate::console::Snapshot;
-use crate::metrics::Percentiles;
 
 /// The state at one moment, from what the console shows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -50,20 +48,6 @@ pub struct Backend {
     pub in_flight: u64,
     /// How long statements take, those on lanes and those by lease; none before the first.
     pub latencies: Vec<Latency>,
-}
-
-/// How long statements that go one way to a server took since the start, in seconds: what half of
-/// them keep to, and 99 of 100.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Latency {
-    /// `lane` or `lease`.
-    pub way: String,
-    /// Waiting for a server connection, or on a lane for those before.
-    pub queue: [f64; 2],
-    /// At the server.
-    pub server: [f64; 2],
-    /// In all.
-    pub total: [f64; 2],
 }
 
 /// One database and user.
@@ -162,18 +146,6 @@ impl Backend {
                 .into_iter()
                 .filter_map(|(way, took)| Some(Latency::of(way, &took?)))
                 .collect(),
-        }
-    }
-}
-
-impl Latency {
-    fn of(way: &str, took: &Percentiles) -> Self {
-        let seconds = |of: [Duration; 2]| of.map(|took| took.as_secs_f64());
-        Self {
-            way: way.to_owned(),
-            queue: seconds(took.queue),
-            server: seconds(took.server),
-            total: seconds(took.total),
         }
     }
 }

@@ -18,6 +18,7 @@ use flow::pool::{self, Pool};
 use flow::scratch::Scratch;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
+use watch::slow::SlowLimit;
 use wire::postgres::{Refusal, sqlstate};
 use wire::sql::Lifted;
 
@@ -35,7 +36,6 @@ use crate::pipeline::statements::Statements;
 use crate::server;
 use crate::settings::Settings;
 use crate::shared::{Call, Shared};
-use crate::slow::SlowLimit;
 use servers::{pool_settings, stopping};
 
 pub use lanes::HUNG;

@@ -2,6 +2,7 @@
 
 mod aof;
 mod guard;
+mod latencies;
 mod postgres;
 mod render;
 mod table;

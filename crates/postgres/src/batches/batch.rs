@@ -20,7 +20,7 @@ use crate::pipeline::prepared::DOUBTFUL;
 use crate::pipeline::round::messages;
 use crate::pipeline::script::{Expect, Heard};
 use crate::pipeline::settings::strings_of;
-use crate::slow::Slow;
+use crate::slow::{self, Slow};
 use crate::worker::{Front, HUNG};
 
 /// A statement that has failed in a batch, and its like, go alone for so long.
@@ -262,7 +262,7 @@ fn tell(
     if let Some(first) = members.first() {
         let all = OnceCell::<Vec<_>>::new();
         let plans = || members.iter().map(|member| member.plan.clone()).collect();
-        front.slow.note(ran, || Slow {
+        slow::note(&front.slow, ran, || Slow {
             database: &first.database,
             user: &server.record.key.user,
             backend: server.backend.name(),

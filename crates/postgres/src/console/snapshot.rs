@@ -6,11 +6,12 @@ mod merge;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
+use watch::latencies::Percentiles;
+
 use super::Averages;
 use crate::backends::BackendStatus;
 use crate::connection::ServerState;
 use crate::database::Totals;
-use crate::metrics::Percentiles;
 use crate::settings::Mode;
 
 /// The state at one moment. A part that was not asked for is left empty.

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flow::lanes::{self, Load, Norm};
+use watch::latencies::Latencies;
+use watch::slow::SlowLimit;
 use wire::postgres::Refusal;
 use wire::sql::Strings;
 
@@ -14,11 +16,9 @@ use super::{Replies, Ticket};
 use crate::backends::{Backend, Login};
 use crate::client::Client;
 use crate::connection::Record;
-use crate::metrics::Latencies;
 use crate::pipeline::prepared::Prepared;
 use crate::pipeline::settings::Applied;
 use crate::server::CancelKey;
-use crate::slow::SlowLimit;
 
 /// Whose statements a lane takes: nothing that a statement can see differs between them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -15,7 +15,7 @@ use crate::client::{Again, Client, Repeat};
 use crate::pipeline::round::messages;
 use crate::pipeline::script::{Heard, Script};
 use crate::plan::Plan;
-use crate::slow::Slow;
+use crate::slow::{self, Slow};
 
 /// SQLSTATEs after which a read is asked again elsewhere, when nothing of its reply was told: the
 /// server is read-only, in recovery, shutting down or starting.
@@ -282,7 +282,7 @@ impl Ticket {
             totals.query_time += ran;
             totals.wait_time += queued;
         });
-        lane.slow.note(ran, || Slow {
+        slow::note(&lane.slow, ran, || Slow {
             database,
             user: &lane.record.key.user,
             backend: lane.record.backend.name(),

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use postgres::status::{Backend, Latency, Pool, Status};
+use postgres::status::{Backend, Pool, Status};
 use watch::words::{bytes, count, seconds};
 
-use super::table;
+use super::{latencies, table};
 
 /// How many databases and users are shown; `--json` has the rest.
 const POOLS_MAX: usize = 20;
@@ -36,12 +36,7 @@ impl fmt::Display for Shown<'_> {
         let rows: Vec<_> = status.backends.iter().map(backend).collect();
         let trouble = |row: usize| status.backends.get(row)?.trouble.clone();
         table::write(f, &head, &rows, 3, trouble)?;
-        let latencies: Vec<_> = status.backends.iter().flat_map(latencies).collect();
-        if !latencies.is_empty() {
-            writeln!(f)?;
-            let head = ["server", "way", "in the queue", "at the server", "in all (p50 / p99)"];
-            table::write(f, &head, &latencies, 2, |_| None)?;
-        }
+        latencies::write(f, status.backends.iter().map(|of| (of.name.clone(), &*of.latencies)))?;
         if status.pools.is_empty() {
             return Ok(());
         }
@@ -79,19 +74,6 @@ fn backend(of: &Backend) -> Vec<String> {
     ]
 }
 
-/// A row for each way that statements have gone to a server.
-fn latencies(of: &Backend) -> Vec<Vec<String>> {
-    let short = |took: f64| {
-        if took < 0.1 { format!("{:.2}ms", took * 1e3) } else { seconds(took) }
-    };
-    let both = |[half, most]: [f64; 2]| format!("{} / {}", short(half), short(most));
-    let row = |took: &Latency| {
-        let parts = [took.queue, took.server, took.total].map(both);
-        [of.name.clone(), took.way.clone()].into_iter().chain(parts).collect()
-    };
-    of.latencies.iter().map(row).collect()
-}
-
 fn pool(of: &Pool) -> Vec<String> {
     let longest = if of.waiting > 0 { seconds(of.wait_max_seconds) } else { "-".to_owned() };
     let mut row = vec![of.database.clone(), of.user.clone(), of.mode.clone()];
@@ -102,7 +84,8 @@ fn pool(of: &Pool) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use postgres::status::{Backend, Latency, Pool, Status};
+    use postgres::status::{Backend, Pool, Status};
+    use watch::latencies::Latency;
 
     use super::Shown;
 

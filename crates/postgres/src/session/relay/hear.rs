@@ -17,7 +17,7 @@ use crate::pipeline::script::Heard;
 use crate::plan::{Kind, Leaves, Plan, Unsettles};
 use crate::session::{Session, effect};
 use crate::settings::Mode;
-use crate::slow::Slow;
+use crate::slow::{self, Slow};
 
 /// So much of a reply is kept back while it may turn out to be an error that is for another server.
 /// A server sends nothing earlier either: that is its own buffer (`pqcomm.c`).
@@ -287,7 +287,7 @@ impl Session {
         seen.pinned.set(self.pinned_by());
         if let Some(latencies) = &relay.latencies {
             latencies.lease.observe(queued.unwrap_or_default(), ran);
-            self.front.slow.note(ran, || Slow {
+            slow::note(&self.front.slow, ran, || Slow {
                 database: &self.database,
                 user: &self.user,
                 backend: &latencies.backend,
