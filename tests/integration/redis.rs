@@ -10,6 +10,7 @@ mod hostile;
 mod isolation;
 mod leases;
 mod logins;
+mod operating;
 mod placement;
 mod pools;
 mod pubsub;

@@ -71,6 +71,11 @@ pub struct MemoryShare {
 }
 
 impl MemoryShare {
+    /// Another share of the same memory, of so many bytes, or `None` where there are not as many.
+    pub fn other(&self, bytes: usize) -> Option<Self> {
+        self.of.take(bytes)
+    }
+
     /// Bytes of this share.
     pub fn bytes(&self) -> usize {
         self.bytes

@@ -12,23 +12,27 @@ mod apart;
 mod asking;
 mod client;
 mod fabric;
+mod holding;
 mod lease;
+mod pause;
 mod sift;
 mod talk;
 mod ticket;
 
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use apart::Apart;
-pub use client::Client;
-pub use fabric::{Fabric, Figures};
+pub use client::{Client, Standing};
+pub use fabric::{Fabric, Figures, LaneFigures};
+pub use pause::Pause;
 pub use ticket::Ticket;
 
 use crate::lane::Protocol;
 use crate::lanes::Known;
+use crate::memory::{Memory, MemoryShare};
 
 /// A gateway's protocol and its servers, which are numbered from 0.
 pub trait Service: Sized + 'static {
@@ -85,6 +89,18 @@ pub trait Service: Sized + 'static {
         None
     }
 
+    /// The first piece of the answer to a request has come.
+    #[inline]
+    fn begins(&self, request: &Request, bytes: &[u8]) {
+        let _ = (request, bytes);
+    }
+
+    /// A server has answered a request, whole.
+    #[inline]
+    fn answered(&self, request: &Request, took: Took) {
+        let _ = (request, took);
+    }
+
     /// A number that changes whenever what is asked from now on may go to another server than what
     /// was asked before: a client's later requests then wait for the answers to its earlier ones,
     /// of which some may have to follow.
@@ -94,6 +110,22 @@ pub trait Service: Sized + 'static {
 
     /// What a client hears in the place of an answer.
     fn words(&self, why: &Unanswered<Self::Error>) -> Vec<u8>;
+}
+
+/// What an answer took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Took {
+    /// From when the request came until its server had it to itself; `None` where that is no
+    /// matter of the server's, as of what [`waits`](Request::waits).
+    pub queued: Option<Duration>,
+    /// From then to the end of the answer.
+    pub ran: Duration,
+    /// Bytes of the answer.
+    pub bytes: u64,
+    /// It went by its client's own connection.
+    pub is_leased: bool,
+    /// Its client's number on this worker.
+    pub client: u64,
 }
 
 /// Why a request has no answer of its server's.
@@ -140,6 +172,8 @@ pub enum Unanswered<E> {
     TooMuchWaits,
     /// A request is larger than may be.
     TooLarge,
+    /// All clients together hold as much as they may.
+    OutOfMemory,
     /// The connection that the client had for itself has ended.
     LeaseLost {
         /// To which server.
@@ -149,6 +183,11 @@ pub enum Unanswered<E> {
 
 /// A gateway's side of one client: what it makes of the bytes that come.
 pub trait Dialogue<S: Service>: 'static {
+    /// The client is there, and has said nothing yet.
+    fn begins(&mut self, client: &Rc<Client<S>>) {
+        let _ = client;
+    }
+
     /// Cuts one request off the front of `bytes` and asks it through `client`. Gives how many
     /// bytes it took; 0: more are wanted.
     ///
@@ -186,6 +225,12 @@ pub struct Request {
     /// What it is about: of its client's requests with the same number none has an effect before
     /// another that was asked earlier, whatever is asked again. `None`: that is of no matter.
     pub about: Option<u32>,
+    /// What its gateway knows it by.
+    pub tag: u32,
+    /// When it came, which its client sets.
+    pub came: Option<Instant>,
+    /// Where its bytes are counted, which its client sets.
+    pub held: Option<Rc<MemoryShare>>,
     /// How often it was asked again.
     pub turns: u8,
     /// How often its connection broke when its server may have run it.
@@ -225,6 +270,9 @@ impl Request {
             unheard: 0,
             judged: false,
             about: None,
+            tag: 0,
+            came: None,
+            held: None,
             turns: 0,
             breaks: 0,
         }
@@ -250,4 +298,6 @@ pub struct Settings {
     pub spill: usize,
     /// Bytes that a request may have, of those that are not streamed.
     pub request: usize,
+    /// Bytes of requests and answers that all clients may hold together, little ones aside.
+    pub memory: Memory,
 }

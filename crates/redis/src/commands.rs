@@ -157,12 +157,23 @@ pub enum Wrong {
     Keys,
 }
 
-static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Spec>> =
-    LazyLock::new(|| table::TABLE.iter().map(|spec| (spec.name.as_bytes(), spec)).collect());
+static BY_NAME: LazyLock<HashMap<&'static [u8], Numbered>> = LazyLock::new(|| {
+    let numbered = |(number, spec): (usize, &'static Spec)| (spec.name.as_bytes(), (spec, number));
+    table::TABLE.iter().enumerate().map(numbered).collect()
+});
+
+/// A command, and its number.
+pub type Numbered = (&'static Spec, usize);
 
 /// A command by its name, in capitals or not.
 #[inline]
 pub fn find(name: &[u8]) -> Option<&'static Spec> {
+    find_numbered(name).map(|(spec, _)| spec)
+}
+
+/// The same, with its number in the list.
+#[inline]
+pub fn find_numbered(name: &[u8]) -> Option<Numbered> {
     BY_NAME.get(capitals::<NAME_BYTES_MAX>(name)?.get(..name.len())?).copied()
 }
 

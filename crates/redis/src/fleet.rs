@@ -90,6 +90,11 @@ impl View {
         self.nodes.get(number).map(|node| node.incarnation)
     }
 
+    /// The servers that have keys.
+    pub fn with_keys(&self) -> impl Iterator<Item = &Arc<Server>> {
+        self.holders.iter().filter_map(|number| self.server(*number))
+    }
+
     /// Whether a server belongs to the pool still.
     pub fn is_there(&self, number: usize) -> bool {
         self.nodes.get(number).is_some_and(|node| node.gone.is_none())

@@ -1,14 +1,20 @@
 //! What the clients of one worker share.
 
+mod part;
+mod shared;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
+use flow::clock::CoarseClock;
 use flow::service::Fabric;
 use wire::resp::Limits;
 
 use crate::commands::Kind;
+use crate::desk::Desk;
 use crate::fleet::View;
 use crate::health::Health;
 use crate::hub::Hub;
@@ -17,7 +23,9 @@ use crate::named::Named;
 use crate::placement::{Distribution, Hash, Member, Ring, slot, tagged};
 use crate::servers::Servers;
 use crate::settings::Settings;
+use crate::unknown::Unknown;
 use crate::users::Users;
+pub use shared::{Call, Shared};
 
 /// What can change while clients are connected.
 #[derive(Debug)]
@@ -122,6 +130,14 @@ pub struct Front {
     pub in_force: Arc<ArcSwap<InForce>>,
     /// What is counted.
     pub metrics: Metrics,
+    /// What it shares with those of other workers.
+    pub shared: Arc<Shared>,
+    /// What servers say of commands that Weir does not know.
+    pub unknown: Unknown,
+    /// What is kept for operators.
+    pub desk: Rc<Desk>,
+    /// The worker's clock.
+    pub clock: CoarseClock,
     /// This worker, among all.
     pub worker: usize,
     /// How the servers are.
@@ -141,15 +157,46 @@ impl Front {
         hub: Rc<Hub>,
         in_force: Arc<ArcSwap<InForce>>,
         metrics: Metrics,
-        worker: usize,
-        health: Arc<Health>,
+        shared: Arc<Shared>,
+        worker: &flow::Worker,
         placing: Option<Placing>,
     ) -> Self {
+        let (health, desk) =
+            (Arc::clone(shared.fleet.health()), Rc::clone(fabric.service().desk()));
+        let (clock, worker) = (worker.clock.clone(), worker.index);
         // A worker that starts late has not heard of what was ejected before.
         let heeded = Cell::new(u64::MAX);
         let placing = placing.map(RefCell::new);
         let seen = RefCell::new(fabric.service().view());
-        Self { fabric, hub, in_force, metrics, worker, health, placing, heeded, seen }
+        Self {
+            fabric,
+            hub,
+            in_force,
+            metrics,
+            shared,
+            unknown: Unknown::default(),
+            desk,
+            clock,
+            worker,
+            health,
+            placing,
+            heeded,
+            seen,
+        }
+    }
+
+    /// Closes the clients that are such by their numbers in the process; how many there were.
+    pub fn kill(&self, is_such: &dyn Fn(u64) -> bool) -> i64 {
+        let all = self.desk.clients().into_iter().filter(|(_, card)| is_such(card.id));
+        let all: Vec<_> = all.filter_map(|(client, _)| self.fabric.client(client)).collect();
+        all.iter().for_each(|client| client.kill());
+        i64::try_from(all.len()).unwrap_or(i64::MAX)
+    }
+
+    /// What is done from time to time.
+    pub fn tick(&self) {
+        self.look();
+        self.desk.samples.tick(Instant::now());
     }
 
     /// Heeds what has changed of who has keys: between two commands, so that all keys of one are

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use flow::endpoint::Endpoint;
 use flow::front::{self, Addresses, BindError, Prepared, Serving, Share, Sockets};
 use flow::limit::Limit;
+use flow::memory::Memory;
 use flow::tls::{ServerTls, TlsError};
 use serde::Serialize;
 use watch::metrics::Registry;
@@ -14,6 +15,7 @@ use watch::units::Duration;
 
 use crate::metrics::Metrics;
 use crate::pool::{Pool, PoolError};
+use crate::replica::Follower;
 use crate::session::Session;
 use crate::settings::{Settings, SettingsError};
 use crate::status::Status;
@@ -44,15 +46,21 @@ pub struct Gateway {
     pools: Vec<Pool>,
     endpoint: Endpoint,
     connections: Limit,
+    memory: Memory,
     tls: Option<ServerTls>,
 }
 
 impl Gateway {
-    /// Opens the gateway. No server is asked for anything yet.
+    /// Opens the gateway. No server is asked for anything yet. The console shows what the
+    /// follower does, where there is one.
     ///
     /// # Errors
     /// What in the settings stands in the way.
-    pub fn open(settings: Settings, registry: &Registry) -> Result<Arc<Self>, OpenError> {
+    pub fn open(
+        settings: Settings,
+        follower: Option<&Arc<Follower>>,
+        registry: &Registry,
+    ) -> Result<Arc<Self>, OpenError> {
         settings.validate()?;
         let tls = settings.tls.as_ref().map(|tls| ServerTls::new(&tls.pair(), &[])).transpose()?;
         let connections = Limit::new(settings.max_connections);
@@ -68,9 +76,23 @@ impl Gateway {
         let endpoint = Endpoint::new("redis", connections.clone(), &timeouts, registry)
             .with_tls(tls.clone())
             .with_refusal(TOO_MANY);
+        let memory = Memory::new(settings.max_memory.len());
+        let held = memory.clone();
+        registry.collect(move |encoder| {
+            encoder.gauge(
+                "weir_redis_held_bytes",
+                "Bytes of commands and answers that clients hold of redis.max-memory.",
+                &[],
+                held.used() as u64,
+            );
+        });
         let pools = settings.pools().into_iter();
-        let pools = pools.map(|(name, settings)| Pool::open(&name, settings, registry));
-        Ok(Arc::new(Self { pools: pools.collect::<Result<_, _>>()?, endpoint, connections, tls }))
+        let open = |(name, settings): (String, Settings)| {
+            Pool::open(&name, settings, follower.cloned(), memory.clone(), registry)
+        };
+        let pools = pools.map(open);
+        let pools = pools.collect::<Result<_, _>>()?;
+        Ok(Arc::new(Self { pools, endpoint, connections, memory, tls }))
     }
 }
 
@@ -99,7 +121,12 @@ impl front::Front for Gateway {
             let count = pool.settings().listen.len();
             let listen: Vec<_> = listen.by_ref().take(count).collect();
             if !listen.is_empty() {
-                tracing::info!(pool = pool.name, ?listen, workers, "Redis clients are taken");
+                tracing::info!(
+                    pool = pool.shared.name,
+                    ?listen,
+                    workers,
+                    "Redis clients are taken"
+                );
             }
         }
     }
@@ -112,16 +139,17 @@ impl front::Front for Gateway {
             let (front, attends) = pool.attend(&worker);
             attending.push(attends);
             let drain = worker.drain.clone();
-            let serve = move |stream| {
-                let session = Session::new(Rc::clone(&front));
+            let serve = move |stream, from| {
+                let session = Session::new(Rc::clone(&front), from);
                 Rc::clone(&front.fabric).serve(stream, drain.clone(), session)
             };
             // Sockets come in the order in which they were bound.
             let settings = pool.settings();
             let unix = unix.by_ref().take(settings.unix_sockets.len()).collect();
             let tcp = tcp.by_ref().take(settings.listen.len()).collect();
-            serving.unix(unix, &self.endpoint, serve.clone());
-            serving.tcp(tcp, &self.endpoint, move |stream, _| serve(stream));
+            let local = serve.clone();
+            serving.unix(unix, &self.endpoint, move |stream| local(stream, None));
+            serving.tcp(tcp, &self.endpoint, move |stream, from| serve(stream, Some(from)));
         }
         serving.ended().await;
         for (pool, attends) in self.pools.iter().zip(attending) {
@@ -138,12 +166,15 @@ impl front::Front for Gateway {
                 tls.put_in_force();
             }
             self.connections.set_max(wanted.max_connections);
+            self.memory.set_max(wanted.max_memory.len());
             let mut wanted = wanted.pools();
             let mut fixed = Vec::new();
             for pool in &self.pools {
-                match wanted.iter().position(|(name, _)| *name == pool.name) {
+                match wanted.iter().position(|(name, _)| *name == pool.shared.name) {
                     Some(at) => fixed.extend(pool.put_in_force(wanted.remove(at).1)),
-                    None => fixed.push(format!("redis.pool {:?}, which is gone,", pool.name)),
+                    None => {
+                        fixed.push(format!("redis.pool {:?}, which is gone,", pool.shared.name))
+                    }
                 }
             }
             let new = wanted.iter().map(|(name, _)| format!("redis.pool {name:?}, which is new,"));
@@ -164,7 +195,7 @@ impl front::Front for Gateway {
             lane_commands: sum(&|pool| pool.metrics.ridden.get()),
             refused: sum(&|pool| pool.metrics.refused.get()),
             failed_connections: sum(&|pool| pool.counts.failed.get()),
-            backends: self.pools.iter().flat_map(Pool::backends).collect(),
+            backends: self.pools.iter().flat_map(|pool| pool.shared.backends()).collect(),
         }
     }
 }

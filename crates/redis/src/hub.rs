@@ -194,6 +194,18 @@ impl Hub {
         self.links().iter().for_each(|(_, link)| link.remove_all(member));
     }
 
+    /// How many clients of this worker are subscribed to this, at whatever servers.
+    pub fn count(&self, kind: Kind, name: &[u8]) -> usize {
+        let mut clients = HashSet::new();
+        self.links().iter().for_each(|(_, link)| clients.extend(link.hearers(kind, name)));
+        clients.len()
+    }
+
+    /// The patterns that clients of this worker are subscribed to.
+    pub fn patterns(&self) -> HashSet<Name> {
+        self.links().iter().flat_map(|(_, link)| link.names(Kind::Pattern)).collect()
+    }
+
     /// Channels may be with other servers now: whoever is subscribed to one where it is not any
     /// more is closed.
     pub fn is_placed_anew(&self, is_at: impl Fn(Kind, &[u8], usize) -> bool) {

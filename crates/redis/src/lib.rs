@@ -15,24 +15,29 @@
 //   pool: the servers that keys are spread over, and who may use them
 //   guard: how servers persist, what is wrong with it, and who saves when
 //   session: a client, and the way of each of its commands
-//   replica: the append-only files that are kept for servers
 //   front: what the clients of one worker share
 //   hub: who is subscribed to what
 //   servers: the servers as a worker asks for them
+//   console: what operators are shown, and may say
 //   fleet: the servers of a pool as they are now
 //   topology: where servers are that others know of
+//   replica: the append-only files that are kept for servers
 //   server: how a server is reached, logged in to and shared again
+//   desk: what is kept for operators
+//   unknown: what servers say of commands that Weir does not know
 //   users: who may log in
-//   metrics: what is counted
 //   named: commands that the operator has named
 //   scripts: which scripts servers are known to have
 //   migrate: another proxy's configuration
 //   settings, status
+//   metrics: what is counted
 //   commands: what a command is and where its keys are
 //   health: which servers are ejected, and what was wrong with them last
 //   placement: which server a key belongs to
 
 pub mod commands;
+pub mod console;
+pub mod desk;
 pub mod fleet;
 pub mod front;
 pub mod gateway;
@@ -52,6 +57,7 @@ pub mod session;
 pub mod settings;
 pub mod status;
 pub mod topology;
+pub mod unknown;
 pub mod users;
 
 pub use gateway::Gateway;

@@ -1,6 +1,11 @@
 //! What the gateway counts.
 
-use watch::metrics::{Counter, Registry};
+pub mod errors;
+pub mod times;
+
+use watch::metrics::{Counter, Gauge, Registry};
+
+use crate::commands::Kind;
 
 /// Counters of a pool, of all workers.
 #[derive(Debug, Clone)]
@@ -17,6 +22,11 @@ pub struct Metrics {
     pub refused: Counter,
     /// Logins that were refused.
     pub logins_refused: Counter,
+    /// Those that were told late.
+    pub logins_slowed: Counter,
+    /// Messages that subscribers were told.
+    pub messages: Counter,
+    subscriptions: [Gauge; 3],
 }
 
 impl Metrics {
@@ -36,11 +46,35 @@ impl Metrics {
             split: way("split"),
             answered: way("own"),
             refused: way("refused"),
+            logins_slowed: registry.counter(
+                "weir_redis_logins_slowed_total",
+                "Logins of Redis clients that were told late that they had failed, since many from \
+                 their address had.",
+                &[("pool", pool)],
+            ),
+            messages: registry.counter(
+                "weir_redis_messages_total",
+                "Messages of Redis channels that clients were told, one for each client.",
+                &[("pool", pool)],
+            ),
+            subscriptions: ["channel", "pattern", "shard"].map(|kind| {
+                registry.gauge(
+                    "weir_redis_subscriptions",
+                    "Redis channels and patterns that clients are subscribed to, one for each \
+                     client.",
+                    &[("pool", pool), ("kind", kind)],
+                )
+            }),
             logins_refused: registry.counter(
                 "weir_redis_logins_refused_total",
                 "Logins of Redis clients that were refused.",
                 &[("pool", pool)],
             ),
         }
+    }
+
+    /// Subscriptions of a kind.
+    pub fn subscriptions(&self, kind: Kind) -> &Gauge {
+        &self.subscriptions[kind as usize]
     }
 }

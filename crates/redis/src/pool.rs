@@ -6,22 +6,26 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use flow::front::Calls;
+use flow::memory::Memory;
 use flow::pool::Counts;
 use flow::service::{self, Fabric};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use watch::metrics::Registry;
 
+use crate::desk::Desk;
 use crate::fleet::{self, Fleet};
-use crate::front::{Front, InForce, Placing};
+use crate::front::{Call, Front, InForce, Placing, Shared};
 use crate::health::Health;
 use crate::hub::{self, Hub};
 use crate::metrics::Metrics;
+use crate::metrics::times::Times;
+use crate::named;
+use crate::replica::Follower;
 use crate::scripts::Scripts;
 use crate::server::Server;
 use crate::servers::Servers;
 use crate::settings::{EjectSettings, Settings};
-use crate::status;
 
 /// After how long a connection is closed that nobody has used.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -31,9 +35,6 @@ const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Within a stop, how long clients may take to come to an end.
 const DRAIN: std::time::Duration = std::time::Duration::from_secs(1);
-
-/// What another thread has a worker do.
-type Call = Box<dyn FnOnce(&Front) + Send>;
 
 /// What in a pool's settings, or in the files that they name, stands in the way.
 #[derive(Debug, thiserror::Error)]
@@ -45,20 +46,16 @@ pub struct PoolError {
 
 /// A pool of one process.
 pub struct Pool {
-    /// Its name.
-    pub name: String,
+    /// What its workers share.
+    pub shared: Arc<Shared>,
     /// What is counted.
     pub metrics: Metrics,
     /// Where connections to its servers are counted.
     pub counts: Counts,
-    settings: ArcSwap<Settings>,
     in_force: Arc<ArcSwap<InForce>>,
-    fleet: Arc<Fleet>,
     /// Of a ring.
     placing: Option<Placing>,
-    health: Arc<Health>,
     scripts: Arc<Scripts>,
-    calls: Calls<Call>,
 }
 
 impl Pool {
@@ -66,7 +63,13 @@ impl Pool {
     ///
     /// # Errors
     /// What in the settings stands in the way.
-    pub fn open(name: &str, settings: Settings, registry: &Registry) -> Result<Self, PoolError> {
+    pub fn open(
+        name: &str,
+        settings: Settings,
+        follower: Option<Arc<Follower>>,
+        memory: Memory,
+        registry: &Registry,
+    ) -> Result<Self, PoolError> {
         let wrong = |what: String| PoolError { pool: name.to_owned(), what };
         let servers: Result<Vec<Server>, String> =
             settings.backend.iter().map(Server::new).collect();
@@ -78,36 +81,43 @@ impl Pool {
         let names: Vec<&str> = settings.backend.iter().map(|of| of.name.as_str()).collect();
         let rule = settings.eject.as_ref().map(EjectSettings::rule);
         let health = Arc::new(Health::new(name, &names, rule, registry));
+        let times = Times::new(name, named::name_of, registry);
+        names.iter().for_each(|server| drop(times.add(server)));
+        let in_force = InForce::new(&settings);
         let fleet = match settings.is_cluster() {
-            true => {
-                let allows_cleartext = settings.allow_cleartext;
-                Fleet::of_cluster(servers, Arc::clone(&health), allows_cleartext)
-            }
-            false => Fleet::of_ring(servers, Arc::clone(&health)),
+            true => Fleet::of_cluster(servers, health, settings.allow_cleartext),
+            false => Fleet::of_ring(servers, health),
         };
-        Ok(Self {
+        let shared = Shared {
             name: name.to_owned(),
-            metrics: Metrics::new(name, registry),
-            counts: counts(name, registry),
-            health,
-            in_force: Arc::new(ArcSwap::from_pointee(InForce::new(&settings))),
             settings: ArcSwap::from_pointee(settings),
             fleet,
+            times,
+            desk: Arc::default(),
+            calls: Calls::default(),
+            slowing: Arc::default(),
+            follower,
+            memory,
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            metrics: Metrics::new(name, registry),
+            counts: counts(name, registry),
+            in_force: Arc::new(ArcSwap::from_pointee(in_force)),
             placing,
             scripts: Arc::default(),
-            calls: Calls::default(),
         })
     }
 
     /// Its settings, as they are in force.
     pub fn settings(&self) -> Arc<Settings> {
-        self.settings.load_full()
+        self.shared.settings.load_full()
     }
 
     /// What the clients of a worker share, and the task that hears what other threads want there,
     /// which ends after [`leave`](Self::leave).
     pub fn attend(&self, worker: &flow::Worker) -> (Rc<Front>, JoinHandle<()>) {
-        let mut calls = self.calls.attend(worker.index);
+        let mut calls = self.shared.calls.attend(worker.index);
         let front = Rc::new(self.front(worker));
         let called = Rc::clone(&front);
         let attending = tokio::task::spawn_local(async move {
@@ -117,29 +127,32 @@ impl Pool {
         });
         tokio::task::spawn_local(look_after(Rc::downgrade(&front)));
         if worker.index == 0 && front.is_cluster() {
-            tokio::task::spawn_local(fleet::keep(Arc::clone(&self.fleet)));
+            tokio::task::spawn_local(fleet::keep(Arc::clone(&self.shared.fleet)));
         }
         (front, attending)
     }
 
     /// A worker serves it no more.
     pub fn leave(&self, worker: usize) {
-        self.calls.leave(worker);
+        self.shared.calls.leave(worker);
     }
 
     fn front(&self, worker: &flow::Worker) -> Front {
-        let (fleet, scripts) = (Arc::clone(&self.fleet), Arc::clone(&self.scripts));
-        let hub = Hub::new(Arc::clone(&fleet), heard(&self.settings()));
-        let servers = Servers::new(fleet, worker.index, scripts);
-        let running = fabric(&self.settings());
+        let (shared, scripts) = (Arc::clone(&self.shared), Arc::clone(&self.scripts));
+        let settings = self.settings();
+        let desk = Rc::new(Desk::new(Arc::clone(&shared.desk), settings.slow_command.get()));
+        let (fleet, times) = (Arc::clone(&shared.fleet), shared.times.clone());
+        let hub = Hub::new(Arc::clone(&fleet), heard(&settings));
+        let servers = Servers::new(fleet, worker.index, scripts, times, desk);
+        let running = fabric(&settings, &shared.memory);
         let scratch = worker.connections.scratch().clone();
         Front::new(
             Fabric::new(servers, running, scratch, self.counts.clone()),
             hub,
             Arc::clone(&self.in_force),
             self.metrics.clone(),
-            worker.index,
-            Arc::clone(&self.health),
+            shared,
+            worker,
             self.placing.clone(),
         )
     }
@@ -147,42 +160,26 @@ impl Pool {
     /// Puts in force what can be while it serves; gives the keys that need a restart.
     pub fn put_in_force(&self, wanted: Settings) -> Vec<String> {
         self.in_force.store(Arc::new(InForce::new(&wanted)));
-        self.health.set_rule(wanted.eject.as_ref().map(EjectSettings::rule));
-        let (running, heard) = (fabric(&wanted), heard(&wanted));
-        drop(self.calls.asked_all(|done: oneshot::Sender<()>| {
+        self.shared.fleet.health().set_rule(wanted.eject.as_ref().map(EjectSettings::rule));
+        let (running, heard) = (fabric(&wanted, &self.shared.memory), heard(&wanted));
+        let slow = wanted.slow_command.get();
+        drop(self.shared.calls.asked_all(|done: oneshot::Sender<()>| {
             let running = running.clone();
             let call: Call = Box::new(move |front| {
                 front.fabric.set_settings(running);
                 front.hub.set_limits(heard);
+                front.desk.slow_limit.set(slow);
                 let _ = done.send(());
             });
             call
         }));
-        let former = self.settings.load();
-        let fixed = former.fixed(&self.name, &wanted);
+        let former = self.shared.settings.load();
+        let fixed = former.fixed(&self.shared.name, &wanted);
         // What needs a restart stays as it runs, so that it is named again until there was one.
         let mut running = wanted;
         former.keep_fixed(&mut running);
-        self.settings.store(Arc::new(running));
+        self.shared.settings.store(Arc::new(running));
         fixed
-    }
-
-    /// Its servers, as they are.
-    pub fn backends(&self) -> Vec<status::Backend> {
-        let (settings, view) = (self.settings(), self.fleet.view());
-        let backend = |(number, node): (usize, &fleet::Node)| {
-            let state = self.health.state(number);
-            status::Backend {
-                pool: self.name.clone(),
-                name: node.server.name.to_string(),
-                url: node.server.url(),
-                weight: settings.backend.get(number).map_or(1, |of| of.weight),
-                ejected_seconds: state.ejected.map(|of| of.as_secs_f64()),
-                wrong: state.wrong,
-            }
-        };
-        let there = view.nodes.iter().enumerate().filter(|(number, _)| view.is_there(*number));
-        there.map(backend).collect()
     }
 }
 
@@ -209,7 +206,7 @@ async fn look_after(front: Weak<Front>) {
     loop {
         tokio::time::sleep(LOOK).await;
         let Some(front) = front.upgrade() else { return };
-        front.look();
+        front.tick();
     }
 }
 
@@ -219,7 +216,7 @@ fn heard(settings: &Settings) -> hub::Limits {
 }
 
 /// How a worker's fabric is run.
-fn fabric(settings: &Settings) -> service::Settings {
+fn fabric(settings: &Settings, memory: &Memory) -> service::Settings {
     let timeout = settings.timeout.get();
     let lanes = flow::lanes::Limits {
         count: settings.lanes,
@@ -245,5 +242,6 @@ fn fabric(settings: &Settings) -> service::Settings {
         waiting: settings.max_waiting.len(),
         spill: settings.max_unread.len(),
         request: settings.max_command.len(),
+        memory: memory.clone(),
     }
 }

@@ -124,6 +124,18 @@ impl Follower {
         let masters = self.settings.master.iter().zip(&self.masters);
         masters.map(|(of, (state, dir))| (of, Arc::clone(state), dir.clone()))
     }
+
+    /// How the masters are.
+    pub fn followed(&self) -> Vec<Followed> {
+        let masters = self.settings.master.iter().zip(&self.masters);
+        let followed = masters.map(|(of, (state, dir))| Followed {
+            name: of.name.clone(),
+            url: of.whereabouts(),
+            dir: dir.display().to_string(),
+            ..state.followed()
+        });
+        followed.collect()
+    }
 }
 
 impl Master {
@@ -209,14 +221,7 @@ impl Front for Follower {
     }
 
     fn status(&self) -> impl Serialize {
-        let masters = self.settings.master.iter().zip(&self.masters);
-        let followed = masters.map(|(of, (state, dir))| Followed {
-            name: of.name.clone(),
-            url: of.whereabouts(),
-            dir: dir.display().to_string(),
-            ..state.followed()
-        });
-        followed.collect::<Vec<_>>()
+        self.followed()
     }
 
     async fn stop(&self, within: Duration) {

@@ -1,6 +1,7 @@
 //! The servers of a worker, as its fabric asks for them: what their replies are, and what is asked
 //! again by what they answer.
 
+mod counts;
 mod redirects;
 
 use std::cell::RefCell;
@@ -9,13 +10,16 @@ use std::sync::Arc;
 
 use flow::lane::{Protocol, Step, What};
 use flow::lanes::Known;
-use flow::service::{Again, Fabric, Request, Service, Unanswered};
+use flow::service::{Again, Fabric, Request, Service, Took, Unanswered};
 use wire::resp::{Command, Piece, Replies, put_error};
 
+use crate::desk::Desk;
 use crate::fleet::{Fleet, Node, View};
+use crate::metrics::times::{ServerTimes, Times};
 use crate::scripts::{self, Scripts, Seen};
 use crate::server::{Connection, Place, ServerError};
 use crate::topology::redirect::Redirect;
+use counts::{Counts, kind_of};
 
 /// The servers, as a worker's fabric asks for them. Places have numbers, in the order in which
 /// they were wanted first.
@@ -29,14 +33,27 @@ pub struct Servers {
     scripts: Seen,
     /// Places from which commands were sent on since that was heeded.
     left: RefCell<Vec<usize>>,
+    counts: Counts,
+    desk: Rc<Desk>,
 }
 
 impl Servers {
     /// The servers of a fleet.
-    pub fn new(fleet: Arc<Fleet>, worker: usize, scripts: Arc<Scripts>) -> Self {
+    pub fn new(
+        fleet: Arc<Fleet>,
+        worker: usize,
+        scripts: Arc<Scripts>,
+        times: Times,
+        desk: Rc<Desk>,
+    ) -> Self {
         let view = Rc::new(RefCell::new(fleet.view()));
         let (places, scripts, left) = (RefCell::default(), Seen::new(scripts), RefCell::default());
-        Self { fleet, view, worker, places, scripts, left }
+        Self { fleet, view, worker, places, scripts, left, counts: Counts::new(times), desk }
+    }
+
+    /// What is kept for operators.
+    pub fn desk(&self) -> &Rc<Desk> {
+        &self.desk
     }
 
     /// Goes by the servers as they are now.
@@ -44,6 +61,7 @@ impl Servers {
     pub fn look(&self) {
         if self.fleet.version() != self.view.borrow().version {
             let now = self.fleet.view();
+            self.counts.are_others(&now);
             *self.view.borrow_mut() = now;
         }
     }
@@ -67,6 +85,11 @@ impl Servers {
         if !servers.left.borrow().is_empty() {
             servers.left.take().into_iter().for_each(|place| fabric.broke(place));
         }
+    }
+
+    /// Has the Cluster asked how it is, soon.
+    pub fn call(&self) {
+        self.fleet.call();
     }
 
     /// Whether the answer to a command is to be judged by its first line, wherever its keys are.
@@ -126,13 +149,23 @@ impl Servers {
         Some(self.view.borrow().server(server)?.name.as_ref().to_owned())
     }
 
-    fn place(&self, number: usize) -> Option<Place> {
+    /// What a place is, by its number.
+    #[inline]
+    pub fn place(&self, number: usize) -> Option<Place> {
         self.places.borrow().get(number).copied()
     }
 
     fn reached(&self, number: usize) -> Option<(Place, Node)> {
         let place = self.place(number)?;
         Some((place, self.view.borrow().nodes.get(place.server)?.clone()))
+    }
+
+    /// Counts something of the server of a place.
+    #[inline]
+    fn count(&self, number: usize, what: impl FnOnce(&ServerTimes)) {
+        if let Some(place) = self.place(number) {
+            self.counts.of(place.server, &self.view.borrow(), what);
+        }
     }
 
     /// The place at another server that is otherwise as this one.
@@ -254,6 +287,19 @@ impl Service for Servers {
         self.at_other(request.server, self.holder(u16::try_from(slot).ok()?))
     }
 
+    #[inline]
+    fn begins(&self, request: &Request, bytes: &[u8]) {
+        if bytes.first() == Some(&b'-') {
+            self.count(request.server, |times| times.refused(request.tag as usize, bytes));
+        }
+    }
+
+    #[inline]
+    fn answered(&self, request: &Request, took: Took) {
+        self.count(request.server, |times| times.answered(request.tag as usize, &took));
+        self.desk.answered(redirects::plain(request), &took, || self.name(request.server));
+    }
+
     fn placement(&self) -> u64 {
         self.version()
     }
@@ -268,6 +314,9 @@ impl Service for Servers {
     }
 
     fn words(&self, why: &Unanswered<ServerError>) -> Vec<u8> {
+        if let Some((server, kind)) = kind_of(why) {
+            self.count(server, |times| times.failed(kind));
+        }
         let of = |number: &usize| self.name(*number);
         let text = match why {
             Unanswered::Unreachable { server, error } => {
@@ -303,6 +352,10 @@ impl Service for Servers {
                 "ERR weir: more answers wait behind a slow one than max-waiting".to_owned()
             }
             Unanswered::TooLarge => "ERR weir: the command is larger than max-command".to_owned(),
+            Unanswered::OutOfMemory => {
+                "OOM weir: commands and answers of all clients together are at max-memory"
+                    .to_owned()
+            }
             Unanswered::LeaseLost { server } => {
                 format!(
                     "ERR weir: not sent: the connection to {} that this client had for itself has \

@@ -1,25 +1,34 @@
 //! One client: its commands one by one, and what holds for it from one to the next.
 
 mod all;
+mod clients;
+mod console;
 mod join;
 mod large;
+mod login;
 mod own;
+mod slow;
 mod split;
 mod subscribe;
 mod transaction;
+mod unknown;
 mod wait;
 
 use std::cell::Cell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use flow::service::{Client, Dialogue, Request};
 use wire::resp::{Command, Commands, Cut, Limits, Version, put_error, put_simple};
 
 use crate::commands::{self, Do, Positions, Spec, Wrong};
+use crate::desk::{Card, Desk};
 use crate::front::{Front, Home, InForce};
 use crate::server::Place;
 use crate::servers::Servers;
 use crate::users::Identity;
+use console::Monitoring;
+use login::Login;
 use subscribe::Subscribed;
 use transaction::Transaction;
 use wait::Written;
@@ -36,11 +45,19 @@ pub struct Session {
     identity: Option<Identity>,
     database: u32,
     version: Version,
-    /// What `CLIENT SETNAME` has set.
-    name: Vec<u8>,
+    /// What operators see of it.
+    card: Rc<Card>,
+    /// Until it is dropped, operators see it.
+    seen: Option<Seen>,
+    /// It watches all commands.
+    monitoring: Option<Monitoring>,
+    /// Its login that is under way.
+    login: Option<Rc<Login>>,
     transaction: Transaction,
     /// What it is subscribed to, once it has been to anything.
     subscribed: Option<Subscribed>,
+    /// The number of the command that is under way.
+    number: usize,
     /// Where it has written, for `WAIT`.
     written: Cell<Written>,
     /// It has said `QUIT`.
@@ -51,23 +68,49 @@ pub struct Session {
 type Taken = Result<(), String>;
 
 impl Session {
-    /// A client that has said nothing yet.
-    pub fn new(front: Rc<Front>) -> Self {
+    /// A client from there that has said nothing yet.
+    pub fn new(front: Rc<Front>, from: Option<SocketAddr>) -> Self {
         let in_force = front.in_force.load();
         let (identity, database) = (in_force.users.anonymous(), in_force.database);
         drop(in_force);
+        let card = Card::new(from, front.clock.now());
+        card.database.set(database);
         Self {
             front,
+            card,
+            seen: None,
+            monitoring: None,
+            login: None,
             commands: Commands::default(),
             identity,
             database,
             version: Version::Two,
-            name: Vec::new(),
             transaction: Transaction::None,
             subscribed: None,
+            number: 0,
             written: Cell::default(),
             is_over: false,
         }
+    }
+
+    /// As a client that has just come, but for what it has written.
+    fn begin_anew(&mut self, client: &Asking) {
+        self.leave_transaction(client);
+        let in_force = self.front.in_force.load();
+        (self.identity, self.database) = (in_force.users.anonymous(), in_force.database);
+        self.version = Version::Two;
+        (self.subscribed, self.monitoring) = (None, None);
+        *self.card.name.borrow_mut() = Vec::new();
+        *self.card.user.borrow_mut() = None;
+    }
+
+    /// Operators see what holds for it now.
+    fn show(&self) {
+        let card = &self.card;
+        card.database.set(self.database);
+        card.version.set(self.version);
+        card.in_multi.set(self.transaction.is_begun());
+        card.watches.set(self.transaction.watched().is_some());
     }
 
     fn limits(&self, in_force: &InForce) -> Limits {
@@ -80,23 +123,45 @@ impl Session {
         self.front.fabric.service().number(place)
     }
 
+    /// What is asked of a server by its place, for the command that is under way.
+    fn request_at(&self, place: usize, bytes: impl Into<Rc<[u8]>>) -> Request {
+        Request { tag: self.tag(), ..Request::new(place, bytes) }
+    }
+
+    /// What the command that is under way is counted by.
+    fn tag(&self) -> u32 {
+        u32::try_from(self.number).unwrap_or(u32::MAX)
+    }
+
     fn take(&mut self, command: Command<'_>, client: &Asking) -> Taken {
         let in_force = self.front.in_force.load();
         let found = in_force.commands.find(command.name());
-        let is_for_admins = found.is_some_and(|spec| in_force.commands.is_for_admins(spec));
+        let is_for_admins = found.is_some_and(|(spec, _)| in_force.commands.is_for_admins(spec));
         drop(in_force);
-        let Some(spec) = found else {
-            let name = String::from_utf8_lossy(command.name()).into_owned();
-            self.transaction.fails();
-            return Err(format!("ERR unknown command '{}'", shortened(&name)));
+        let Some((spec, number)) = found else {
+            let taken = self.ask_unknown(command, client);
+            if taken.is_err() {
+                self.transaction.fails();
+            }
+            return taken;
         };
+        self.number = number;
         if self.identity.is_none() && !own::is_before_login(spec) {
             return Err("NOAUTH Authentication required.".to_owned());
         }
-        let may = own::may(spec, is_for_admins, self.identity);
+        self.card.says(spec.name, self.front.clock.now());
+        let desk = &self.front.desk;
+        if desk.shared.monitors.is_any() && !own::is_before_login(spec) {
+            desk.shared.monitors.show(&command, self.database, &self.card);
+        }
+        let may = own::may(spec, &command, is_for_admins, self.identity);
         let taken = may.and_then(|()| self.go(spec, command, client));
         if taken.is_err() {
             self.transaction.fails();
+        }
+        // What rides a lane changes nothing of these.
+        if !matches!(spec.what, Do::Read | Do::Write) {
+            self.show();
         }
         taken
     }
@@ -119,6 +184,7 @@ impl Session {
             }
         };
         self.check_mode(spec)?;
+        self.front.desk.samples.pass(|| command.get(positions.iter().next()?));
         match spec.what {
             Do::Multi | Do::Exec | Do::Discard | Do::Watch | Do::Unwatch => {
                 return self.steps(spec, command, &positions, client);
@@ -187,7 +253,7 @@ impl Session {
 
     /// A request for where a key belongs.
     fn request(&self, home: Home, bytes: impl Into<Rc<[u8]>>) -> Request {
-        let request = Request::new(self.at(home.server), bytes);
+        let request = self.request_at(self.at(home.server), bytes);
         Request { about: home.slot.map(u32::from), judged: home.slot.is_some(), ..request }
     }
 
@@ -267,8 +333,28 @@ fn shortened(text: &str) -> String {
     text.chars().filter(|of| !of.is_control()).take(128).collect()
 }
 
+/// A client that operators see, until this is dropped.
+#[derive(Debug)]
+struct Seen {
+    desk: Rc<Desk>,
+    client: u64,
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        self.desk.leaves(self.client);
+    }
+}
+
 impl Dialogue<Servers> for Session {
+    fn begins(&mut self, client: &Asking) {
+        let (desk, client) = (Rc::clone(&self.front.desk), client.id());
+        desk.enters(client, Rc::clone(&self.card));
+        self.seen = Some(Seen { desk, client });
+    }
+
     fn next(&mut self, bytes: &[u8], client: &Asking) -> Result<usize, Vec<u8>> {
+        self.look_at_login();
         let in_force = self.front.in_force.load();
         let limits = self.limits(&in_force);
         let mut cutter = std::mem::take(&mut self.commands);

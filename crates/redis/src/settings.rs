@@ -102,8 +102,14 @@ pub struct Settings {
     pub max_waiting: Size,
     /// Bytes of answers that a client has not taken, at which it is closed.
     pub max_unread: Size,
+    /// Bytes of commands and answers that all clients of all pools may hold together: on their way,
+    /// waiting behind others, or not taken. Less than 16 KiB of a client is not counted.
+    pub max_memory: Size,
     /// Channels and patterns that one client may be subscribed to.
     pub max_subscriptions: usize,
+    /// A command that a server has to itself for longer is kept for `SLOWLOG` and `WEIR SHOW SLOW`,
+    /// without its values, the newest 128 of each pool; `0` keeps none.
+    pub slow_command: Duration,
     /// The keys of a server that fails go to the others until it is tried again. For caches: a key
     /// that is written meanwhile is not found once the server is back, and what the server had
     /// before is. Without this table a server keeps its keys, and their commands fail.
@@ -157,7 +163,9 @@ impl Default for Settings {
             max_value: Size::from_mib(512),
             max_waiting: Size::from_mib(64),
             max_unread: Size::from_mib(64),
+            max_memory: Size::from_gib(1),
             max_subscriptions: 10_000,
+            slow_command: Duration::from_millis(10),
             eject: None,
             user: Vec::new(),
             backend: Vec::new(),

@@ -1,6 +1,7 @@
 //! What `/status` shows of the gateway.
 
 use serde::{Deserialize, Serialize};
+use watch::latencies::Latency;
 
 /// What goes on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,4 +35,10 @@ pub struct Backend {
     pub ejected_seconds: Option<f64>,
     /// What was wrong with it last, where it was not reached since.
     pub wrong: Option<String>,
+    /// Commands that it has answered since the start, but for those that wait for others.
+    #[serde(default)]
+    pub answers: u64,
+    /// How long commands take, those on lanes and those by lease; none before the first.
+    #[serde(default)]
+    pub latencies: Vec<Latency>,
 }

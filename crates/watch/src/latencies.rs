@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::Histogram;
+use crate::metrics::{Histogram, Share};
 
 /// How long requests take that go one way to one server. Clones count the same ones.
 #[derive(Debug, Clone)]
@@ -27,6 +27,15 @@ impl Latencies {
         self.total.observe(queued + ran);
     }
 
+    /// The same for one thread alone, which counts with each of very many requests.
+    pub fn of_one_thread(&self) -> OneThreads {
+        OneThreads {
+            queue: self.queue.share(),
+            server: self.server.share(),
+            total: self.total.share(),
+        }
+    }
+
     /// What half of the requests keep to, and 99 of 100; `None` before the first.
     pub fn percentiles(&self) -> Option<Percentiles> {
         let of =
@@ -36,6 +45,24 @@ impl Latencies {
             server: of(&self.server)?,
             total: of(&self.total)?,
         })
+    }
+}
+
+/// One thread's part of [`Latencies`].
+#[derive(Debug)]
+pub struct OneThreads {
+    queue: Share,
+    server: Share,
+    total: Share,
+}
+
+impl OneThreads {
+    /// As [`Latencies::observe`].
+    #[inline]
+    pub fn observe(&self, queued: Duration, ran: Duration) {
+        self.queue.observe(queued);
+        self.server.observe(ran);
+        self.total.observe(queued + ran);
     }
 }
 

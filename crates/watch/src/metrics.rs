@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use histogram::Histogram;
+pub use histogram::{Histogram, Share};
 pub use text::{Encoder, Value};
 
 /// A label's name and its value.

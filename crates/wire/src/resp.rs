@@ -33,6 +33,16 @@ pub enum Version {
     Three,
 }
 
+impl Version {
+    /// 2 or 3.
+    pub fn number(self) -> u64 {
+        match self {
+            Self::Two => 2,
+            Self::Three => 3,
+        }
+    }
+}
+
 /// Where the line at the front of `bytes` ends: behind its CRLF. `None`: it goes on.
 fn line_end(bytes: &[u8]) -> Option<usize> {
     memchr::memchr(b'\n', bytes).map(|at| at + 1)

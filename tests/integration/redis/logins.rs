@@ -1,6 +1,9 @@
 //! Who may come in, and as what.
 
+use std::time::{Duration, Instant};
+
 use rig::redis::Redis;
+use rig::wait;
 
 use super::scene::{client, weir};
 
@@ -35,6 +38,37 @@ fn nobody_is_served_before_the_password() {
     assert_eq!(ann.line("FLUSHALL"), "+OK");
     assert_eq!(ann.line("RESET"), "+RESET");
     assert_eq!(ann.line("GET a"), "-NOAUTH Authentication required.");
+}
+
+#[test]
+fn wrong_passwords_are_told_late_and_right_ones_at_once() {
+    let server = Redis::start();
+    let weir = weir(&[&server], "", USERS);
+    let mut friend = client(&weir);
+    assert_eq!(friend.line("AUTH secret"), "+OK");
+    let wrong = "-WRONGPASS invalid username-password pair or user is disabled.";
+    let mut eve = client(&weir);
+    for n in 0..5 {
+        assert_eq!(eve.ask(&["AUTH", "eve", &n.to_string()]), wrong);
+    }
+    let begun = Instant::now();
+    // What she sends behind it is looked at once she has heard that.
+    eve.send(b"HELLO 3 AUTH eve 6\r\nPING\r\nAUTH root foobar\r\nHELLO 3\r\n");
+    assert_eq!(client(&weir).line("AUTH secret"), "+OK");
+    assert_eq!(eve.hear(), wrong);
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    assert_eq!([eve.hear(), eve.hear()], ["-NOAUTH Authentication required.", "+OK"]);
+    assert!(eve.hear().starts_with("%7"));
+    assert_eq!(eve.line("FLUSHALL"), "+OK");
+    assert_eq!(weir.metrics().sum("weir_redis_logins_slowed_total", &[]), 1.0);
+    // Whoever goes away meanwhile leaves nothing behind.
+    for n in 0..20 {
+        let mut gone = client(&weir);
+        gone.say(&["AUTH", "mallory", &n.to_string()]);
+    }
+    wait::until("they are gone", wait::LONG, || {
+        weir.metrics().sum("weir_connections_open", &[("listener", "redis")]) <= 2.0
+    });
 }
 
 #[test]

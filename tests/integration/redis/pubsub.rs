@@ -68,7 +68,7 @@ fn subscribed_clients_hear_what_a_server_says() {
         says_as(&mut direct, &mut through, &end);
         assert!(through.is_closed());
     }
-    assert!(client(&weir).line("PUBSUB NUMSUB a").starts_with("-ERR weir: PUBSUB NUMSUB"));
+    assert!(client(&weir).line("PUBSUB NOSUCH").starts_with("-ERR weir: PUBSUB NOSUCH"));
 }
 
 #[test]

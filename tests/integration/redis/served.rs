@@ -62,21 +62,15 @@ fn what_cannot_be_is_an_error_and_the_connection_stays() {
         assert_eq!(client.line(line), wanted, "{line}");
     }
     for line in [
-        "MONITOR",
         "SYNC",
         "PSYNC ? -1",
         "REPLCONF listening-port 1",
         "SHUTDOWN",
         "DEBUG SLEEP 1",
         "CONFIG SET save 1",
-        "CLIENT LIST",
-        "CLIENT KILL TYPE normal",
-        "CLIENT PAUSE 1000",
         "CLIENT REPLY OFF",
         "CLIENT TRACKING ON",
         "SCRIPT DEBUG YES",
-        "SCRIPT KILL",
-        "FUNCTION KILL",
         "SWAPDB 0 1",
         "CLUSTER INFO",
         "ACL LIST",
@@ -88,6 +82,31 @@ fn what_cannot_be_is_an_error_and_the_connection_stays() {
     assert_eq!(client.line("PING"), "+PONG");
     assert_eq!(client.line("QUIT"), "+OK");
     assert!(client.is_closed());
+}
+
+#[test]
+fn what_weir_does_not_know_has_a_connection_of_its_own() {
+    let renamed = "--rename-command GET MY.GET --rename-command BLPOP MY.BLPOP \
+                   --rename-command FLUSHALL MY.WIPE --rename-command SCARD MY.COUNT";
+    let args: Vec<&str> = renamed.split_whitespace().collect();
+    let servers = [Redis::start_with(&args), Redis::start_with(&args)];
+    let servers: Vec<&Redis> = servers.iter().collect();
+    let weir = weir(&servers, "", "");
+    let mut client = client(&weir);
+    for n in 0..10 {
+        client.send(format!("SET k{n} {n}\r\nMY.GET k{n}\r\nAPPEND k{n} x\r\n").as_bytes());
+        let heard = [client.hear(), client.hear(), client.hear()];
+        assert_eq!(heard, ["+OK".to_owned(), format!("$1 {n}"), ":2".to_owned()]);
+    }
+    assert!(client.line("MY.COUNT k1").starts_with("-WRONGTYPE"));
+    assert!(client.line("MY.BLPOP k1 0").contains("it may block"));
+    assert!(client.line("MY.WIPE").starts_with("-NOPERM weir: MY.WIPE"));
+    assert_eq!(client.line("SELECT 3"), "+OK");
+    assert_eq!(client.line("MY.GET k1"), "$-1");
+    assert_eq!(client.line("NO.SUCH k1"), "-ERR unknown command 'NO.SUCH'");
+    assert_eq!(client.line("MULTI"), "+OK");
+    assert_eq!(client.line("MY.GET k1"), "-ERR unknown command 'MY.GET'");
+    assert!(client.line("EXEC").starts_with("-EXECABORT"));
 }
 
 #[test]

@@ -22,6 +22,12 @@ const TOO_LARGE: Broken = Broken("it sent a message larger than may be held");
 /// [`Handle`] is limited to looking, [`quarantine`](Handle::quarantine) and
 /// [`close`](Handle::close).
 pub trait Owner<T> {
+    /// Bytes have come, at this moment; what they are is handed over next.
+    #[inline]
+    fn heard(&mut self, now: Instant) {
+        let _ = now;
+    }
+
     /// A piece of a reply; see [`Event::Reply`].
     fn reply(&mut self, ticket: &mut T, bytes: &[u8], last: Option<Duration>);
 
@@ -329,6 +335,7 @@ impl<P: Protocol, T, O: Owner<T>> Work<P, T, O> {
         let mut lane = self.shared.lane.borrow_mut();
         let now = Instant::now();
         self.shared.heard.set(now);
+        owner.heard(now);
         let received = lane.received(bytes, now, |event| match event {
             Event::Reply { ticket, bytes, last } => owner.reply(ticket, bytes, last),
             Event::Aside(bytes) => owner.aside(bytes),

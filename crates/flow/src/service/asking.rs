@@ -137,7 +137,7 @@ impl<S: Service> Client<S> {
         if what.place().is_some_and(|place| !self.is_awaited(place, &what)) {
             return None;
         }
-        if self.is_fenced(&what) {
+        if self.is_fenced(&what) || self.is_paused_for(&what) {
             return Some(what);
         }
         match what {

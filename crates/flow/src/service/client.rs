@@ -12,6 +12,7 @@ use super::lease::Lease;
 use super::{Fabric, Request, Service, Unanswered};
 use crate::answers::{Filled, Join, Line, Place};
 use crate::lanes::Turn;
+use crate::memory::MemoryShare;
 use crate::outlet::Outlet;
 
 /// A client of a worker. What its [`Dialogue`](super::Dialogue) asks is answered in the order in
@@ -42,6 +43,10 @@ pub struct Client<S: Service> {
     /// Its place among those who wait for a lane of a server.
     pub(super) turn: RefCell<Option<(usize, Turn)>>,
     pub(super) lease: RefCell<Lease<S>>,
+    /// What it holds of the memory for all, beside its requests.
+    pub(super) share: RefCell<MemoryShare>,
+    /// Bytes that came of the next request.
+    pub(super) inbox: Cell<usize>,
     /// A request whose bytes are still coming.
     pub(super) stream: RefCell<Option<Stream>>,
     /// It is closed behind its answers, with these words.
@@ -57,6 +62,21 @@ pub struct Client<S: Service> {
     waker: RefCell<Option<Waker>>,
 }
 
+/// How a client stands at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// Requests that are not answered.
+    pub unanswered: u64,
+    /// Bytes of answers that wait for their turn.
+    pub waiting: usize,
+    /// Bytes of answers that it has not taken.
+    pub unread: usize,
+    /// It has a connection for itself, or waits for one.
+    pub is_holding: bool,
+    /// It waits for what others do.
+    pub waits_for_others: bool,
+}
+
 /// A request that came.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
@@ -67,7 +87,7 @@ struct Asked {
 
 impl<S: Service> Client<S> {
     pub(super) fn new(fabric: Rc<Fabric<S>>, id: u64, outlet: Outlet) -> Rc<Self> {
-        let waiting = fabric.settings().waiting;
+        let (waiting, memory) = (fabric.settings().waiting, fabric.settings().memory.none());
         let placement = Cell::new(fabric.service().placement());
         Rc::new(Self {
             fabric,
@@ -84,6 +104,8 @@ impl<S: Service> Client<S> {
             detours: Cell::new(0),
             turn: RefCell::default(),
             lease: RefCell::new(Lease::None),
+            share: RefCell::new(memory),
+            inbox: Cell::new(0),
             stream: RefCell::default(),
             parting: OnceCell::new(),
             is_over: Cell::new(false),
@@ -99,20 +121,41 @@ impl<S: Service> Client<S> {
         self.id
     }
 
+    /// How it stands.
+    pub fn standing(&self) -> Standing {
+        let line = self.line.borrow();
+        let requests = line.requests();
+        Standing {
+            unanswered: requests.end - requests.start,
+            waiting: line.waiting(),
+            unread: self.outlet.spilled(),
+            is_holding: self.is_holding(),
+            waits_for_others: self.waits_for_others(),
+        }
+    }
+
     /// Asks a server; the answer goes to the client in its turn.
-    pub fn ask(self: &Rc<Self>, request: Request) {
+    pub fn ask(self: &Rc<Self>, mut request: Request) {
         let place = self.line.borrow_mut().open();
-        self.note_of(place, &request);
-        self.submit(Pending::ask(place, request));
+        self.note_of(place, &mut request);
+        self.submit_if_held(place, request);
+    }
+
+    fn submit_if_held(self: &Rc<Self>, place: Place, mut request: Request) {
+        if self.holds_request(&mut request) {
+            self.submit(Pending::ask(place, request));
+        } else {
+            self.give_up(place, &Unanswered::OutOfMemory);
+        }
     }
 
     /// Asks several servers, or one several times, and answers with what `join` makes of it.
     pub fn ask_parts(self: &Rc<Self>, parts: Vec<Request>, join: Join) {
         let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
         let place = self.line.borrow_mut().open_parts(count, join);
-        for (part, request) in (0..count).zip(parts) {
-            self.note_of(place, &request);
-            self.submit(Pending::ask(Place { part, ..place }, request));
+        for (part, mut request) in (0..count).zip(parts) {
+            self.note_of(place, &mut request);
+            self.submit_if_held(Place { part, ..place }, request);
         }
     }
 
@@ -128,6 +171,7 @@ impl<S: Service> Client<S> {
         if pushed.is_err() {
             self.end_with(&Unanswered::TooMuchWaits);
         }
+        self.count_held(None);
     }
 
     /// Says whether it is there to be sent what it has not asked for: then it is not idle.
@@ -147,6 +191,7 @@ impl<S: Service> Client<S> {
         if filled == Filled::Over {
             self.end_with(&Unanswered::TooMuchWaits);
         }
+        self.count_held(None);
         if is_last {
             self.wake_if_called();
         }
@@ -204,7 +249,7 @@ impl<S: Service> Client<S> {
     }
 
     /// Ends the client at once, with words where no answer is cut off by them.
-    fn end_with(&self, why: &Unanswered<S::Error>) {
+    pub(super) fn end_with(&self, why: &Unanswered<S::Error>) {
         if !self.line.borrow().is_amid_answer() {
             self.outlet.send(&self.fabric.service().words(why));
         }
@@ -229,17 +274,18 @@ impl<S: Service> Client<S> {
         drop(pending);
         self.turn.borrow_mut().take();
         self.abandon_lease();
+        self.share.borrow_mut().shrink_to(0);
     }
 
     pub(super) fn is_over(&self) -> bool {
         self.is_over.get() || self.outlet.is_closed()
     }
 
-    fn note_of(&self, place: Place, request: &Request) {
+    fn note_of(&self, place: Place, request: &mut Request) {
         if request.waits {
             self.waits.set(Some(place.request));
         } else {
-            self.note(place, request.server);
+            request.came = Some(self.note(place, request.server));
         }
     }
 
@@ -249,8 +295,8 @@ impl<S: Service> Client<S> {
         self.waits.get().is_some_and(|request| line.requests().contains(&request))
     }
 
-    /// Takes note of when a request came.
-    pub(super) fn note(&self, place: Place, server: usize) {
+    /// Takes note of when a request came, which is now.
+    pub(super) fn note(&self, place: Place, server: usize) -> Instant {
         let asked = Asked { request: place.request, server, at: Instant::now() };
         let mut all = self.asked.borrow_mut();
         let head = self.line.borrow().requests().start;
@@ -258,16 +304,21 @@ impl<S: Service> Client<S> {
             all.pop_front();
         }
         all.push_back(asked);
+        asked.at
     }
 
     /// Gives up what takes too long.
     pub(super) fn look(&self, now: Instant) {
+        self.count_held(None);
         let timeout = self.fabric.settings().timeout;
+        let is_paused = self.fabric.paused().is_some();
         let head = self.line.borrow().requests().start;
         loop {
             let first = self.asked.borrow().front().copied();
             let Some(first) = first else { return };
-            let is_late = now.saturating_duration_since(first.at) >= timeout;
+            let since = self.fabric.waits_since(first.at);
+            let is_held = is_paused && self.is_pending(first.request);
+            let is_late = !is_held && now.saturating_duration_since(since) >= timeout;
             // What has begun ends with its lane, or with the client.
             let has_begun = first.request == head && self.line.borrow().is_amid_answer();
             if first.request >= head && (!is_late || has_begun || self.is_streaming()) {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::ticket::Deliverer;
-use super::{Client, Service, Settings, Ticket};
+use super::{Client, Pause, Service, Settings, Ticket};
 use crate::lane::{Handle, Orphan, Protocol, Why};
 use crate::lanes::{self, Group, Known as _, Norm, NotOpened, Opened, Upkeep};
 use crate::outlet::Outlet;
@@ -39,6 +39,25 @@ pub struct Fabric<S: Service> {
     scratch: Scratch,
     /// How many connections that requests went by have broken, by their server.
     breaks: RefCell<HashMap<usize, u64>>,
+    /// What is held back.
+    pub(super) paused: Cell<Option<Pause>>,
+    /// When a pause ended last.
+    pub(super) resumed: Cell<Option<Instant>>,
+}
+
+/// One lane at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneFigures {
+    /// The number of its server.
+    pub server: usize,
+    /// Requests that are not answered.
+    pub in_flight: usize,
+    /// Bytes that its server has not taken.
+    pub unsent: usize,
+    /// For how long its server has had the request at the head to itself.
+    pub head_age: Duration,
+    /// For how long it has been open.
+    pub age: Duration,
 }
 
 /// What goes on in a fabric.
@@ -142,6 +161,8 @@ impl<S: Service> Fabric<S> {
             norm: Norm::default(),
             scratch,
             breaks: RefCell::default(),
+            paused: Cell::default(),
+            resumed: Cell::default(),
         });
         tokio::task::spawn_local(look_after(Rc::downgrade(&fabric)));
         fabric
@@ -202,6 +223,31 @@ impl<S: Service> Fabric<S> {
         Figures { clients: self.clients.borrow().len(), lanes, in_flight }
     }
 
+    /// All lanes.
+    pub fn lanes(&self) -> Vec<LaneFigures> {
+        let now = Instant::now();
+        let groups = self.groups.borrow();
+        let lanes = groups.iter().flat_map(|(server, group)| {
+            group.lanes().into_iter().map(move |lane| LaneFigures {
+                server: *server,
+                in_flight: lane.handle.depth(),
+                unsent: lane.handle.unsent(),
+                head_age: lane.handle.head_age(now).unwrap_or_default(),
+                age: now.saturating_duration_since(lane.opened),
+            })
+        });
+        lanes.collect()
+    }
+
+    /// Connections to servers, those of lanes among them, by the number of the server.
+    pub fn connections(&self) -> Vec<(usize, pool::Figures)> {
+        self.pool.groups().iter().map(|group| (*group.key(), group.figures())).collect()
+    }
+
+    pub(super) fn all_clients(&self) -> Vec<Rc<Client<S>>> {
+        self.clients.borrow().values().filter_map(Weak::upgrade).collect()
+    }
+
     pub(super) fn scratch(&self) -> Scratch {
         self.scratch.clone()
     }
@@ -257,9 +303,9 @@ impl<S: Service> Fabric<S> {
         let settings = self.settings();
         let hung = settings.timeout * HUNG;
         let upkeep = Upkeep { limits: settings.lanes, age: None, idle: None };
+        self.look_at_pause(now);
         // Not borrowed meanwhile: a client may leave.
-        let clients: Vec<_> = self.clients.borrow().values().filter_map(Weak::upgrade).collect();
-        for client in clients {
+        for client in self.all_clients() {
             client.look(now);
             client.look_at_lease(now, hung);
         }

@@ -69,13 +69,12 @@ impl<S: Service> Client<S> {
             || self.pending.borrow().iter().any(waits)
     }
 
-    /// Asks a request that is too large for a lane: it has the beginning, and the next `rest` bytes
-    /// of the client follow it, on a connection of its own.
-    pub fn stream(self: &Rc<Self>, request: Request, rest: u64) {
-        let server = request.server;
-        let frees = !self.is_holding();
+    /// Asks a request that is too large for a lane: its bytes are its beginning, and the next
+    /// `rest` bytes of the client follow them, on a connection of its own.
+    pub fn stream(self: &Rc<Self>, mut request: Request, rest: u64) {
+        let (frees, server) = (!self.is_holding(), request.server);
         let place = self.line.borrow_mut().open();
-        self.note(place, server);
+        request.came = Some(self.note(place, server));
         *self.stream.borrow_mut() = Some(Stream { left: rest, frees, place });
         if frees {
             self.submit(Pending::Hold { place: None, server, words: Vec::new() });

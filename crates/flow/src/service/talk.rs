@@ -34,6 +34,8 @@ impl<S: Service> Fabric<S> {
     pub async fn serve<D: Dialogue<S>>(self: Rc<Self>, stream: Stream, drain: Drain, dialogue: D) {
         let outlet = Outlet::new(stream, self.settings().spill);
         let client = self.enter(outlet.clone());
+        let mut dialogue = dialogue;
+        dialogue.begins(&client);
         let task =
             Talk { client: Rc::clone(&client), dialogue, inbox: Vec::new(), has_ended: false };
         task.run(drain).await;
@@ -145,6 +147,7 @@ impl<S: Service, D: Dialogue<S>> Talk<S, D> {
         if self.inbox.is_empty() {
             self.inbox = Vec::new();
         }
+        client.count_held(Some(self.inbox.len()));
     }
 
     /// Whether another request may be taken now.

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::fabric::Fabric;
 use super::sift::Sift;
-use super::{Again, Client, Request, Service};
+use super::{Again, Client, Request, Service, Took};
 use crate::answers::Place;
 use crate::lane::{Fate, Owner};
 
@@ -23,6 +23,8 @@ pub struct Ticket<S: Service> {
     request: Request,
     is_leased: bool,
     hears: Hears,
+    /// Bytes of the answer that its client was given.
+    told: u64,
 }
 
 /// What of a reply is for the client.
@@ -49,7 +51,7 @@ impl<S: Service> Ticket<S> {
     fn new(client: &Rc<Client<S>>, place: Place, request: Request, is_leased: bool) -> Self {
         let is_plain = !request.judged && request.unheard == 0;
         let hears = if is_plain { Hears::All } else { Hears::Line(Sift::new(request.unheard)) };
-        Self { client: Rc::clone(client), place, request, is_leased, hears }
+        Self { client: Rc::clone(client), place, request, is_leased, hears, told: 0 }
     }
 
     pub(super) fn into_request(self) -> Option<Request> {
@@ -60,19 +62,28 @@ impl<S: Service> Ticket<S> {
     #[inline]
     fn hear(&mut self, bytes: &[u8], is_last: bool) {
         match &mut self.hears {
-            Hears::All => self.client.fill(self.place, bytes, is_last),
+            Hears::All => self.tell(bytes, is_last),
             Hears::Again(_) => {}
             Hears::Line(sift) => {
                 let Some(seen) = sift.see(bytes, is_last) else { return };
                 self.hears = match self.judge(seen.line()) {
                     Some(again) => Hears::Again(Box::new(again)),
                     None => {
-                        self.client.fill(self.place, &seen.reply, is_last);
+                        self.tell(&seen.reply, is_last);
                         Hears::All
                     }
                 };
             }
         }
+    }
+
+    #[inline]
+    fn tell(&mut self, bytes: &[u8], is_last: bool) {
+        if self.told == 0 {
+            self.client.fabric.service().begins(&self.request, bytes);
+        }
+        self.told += bytes.len() as u64;
+        self.client.fill(self.place, bytes, is_last);
     }
 
     /// What is to be asked in its place, by the first line of its reply.
@@ -84,17 +95,27 @@ impl<S: Service> Ticket<S> {
         self.client.takes(self.place, &again).then_some(again)
     }
 
-    /// The reply is whole.
+    /// The reply is whole, as of this moment, after the server had the request for so long.
     #[inline]
-    fn answered(&mut self) {
+    fn answered(&mut self, ran: Duration, now: Instant) {
         self.is_off();
         match std::mem::replace(&mut self.hears, Hears::All) {
             Hears::Again(again) => {
                 let sent = (self.request.server, self.is_leased);
-                self.client.ask_instead(self.place, *again, sent);
+                return self.client.ask_instead(self.place, *again, sent);
             }
             Hears::All | Hears::Line(_) => self.client.overtakes(self.place, self.request.about),
         }
+        let queued = |came| now.saturating_duration_since(came).saturating_sub(ran);
+        let queued = self.request.came.map(queued);
+        let took = Took {
+            queued,
+            ran,
+            bytes: self.told,
+            is_leased: self.is_leased,
+            client: self.client.id(),
+        };
+        self.client.fabric.service().answered(&self.request, took);
     }
 
     /// It is on no connection any more.
@@ -108,12 +129,12 @@ impl<S: Service> Ticket<S> {
     }
 
     /// The connection has ended before the reply was whole.
-    pub(super) fn orphaned(mut self, fate: Fate) {
-        if matches!(self.hears, Hears::Again(_)) {
-            return self.answered();
-        }
+    pub(super) fn orphaned(self, fate: Fate) {
         self.is_off();
         let of = (self.request.server, self.request.about);
+        if let Hears::Again(again) = self.hears {
+            return self.client.ask_instead(self.place, *again, (of.0, self.is_leased));
+        }
         let asked = (!self.is_leased).then_some(self.request);
         self.client.orphaned(self.place, fate, asked, of);
     }
@@ -134,6 +155,8 @@ pub(super) struct Deliverer<S: Service> {
     /// The client whose replies, of those that one read has brought in a row, go out together: a
     /// pipeline's answers are one system call instead of one each.
     gathering: Option<Rc<Client<S>>>,
+    /// When the bytes came that are being handed over.
+    heard: Instant,
     /// Nobody waits for the answer at the head any more.
     is_unheard: bool,
     /// Whose own connection it is; `None` of one that is shared.
@@ -144,7 +167,8 @@ impl<S: Service> Deliverer<S> {
     pub(super) fn new(fabric: &Rc<Fabric<S>>, server: usize, of: Option<&Rc<Client<S>>>) -> Self {
         let of = of.map(Rc::downgrade);
         let fabric = Rc::downgrade(fabric);
-        Self { fabric, server, slow: None, gathering: None, is_unheard: false, of }
+        let (slow, gathering, heard) = (None, None, Instant::now());
+        Self { fabric, server, slow, gathering, heard, is_unheard: false, of }
     }
 
     #[inline]
@@ -170,6 +194,11 @@ impl<S: Service> Deliverer<S> {
 
 impl<S: Service> Owner<Ticket<S>> for Deliverer<S> {
     #[inline]
+    fn heard(&mut self, now: Instant) {
+        self.heard = now;
+    }
+
+    #[inline]
     fn reply(&mut self, ticket: &mut Ticket<S>, bytes: &[u8], last: Option<Duration>) {
         self.gather(&ticket.client);
         ticket.hear(bytes, last.is_some());
@@ -179,7 +208,7 @@ impl<S: Service> Owner<Ticket<S>> for Deliverer<S> {
             self.slow = Some(Rc::clone(client));
         }
         if let Some(ran) = last {
-            ticket.answered();
+            ticket.answered(ran, self.heard);
             if let Some(fabric) = self.fabric.upgrade() {
                 fabric.answered(ran);
             }

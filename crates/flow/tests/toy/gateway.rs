@@ -190,6 +190,7 @@ impl Service for Toy {
             Unanswered::Draining => "-draining",
             Unanswered::TooMuchWaits => "-too much waits",
             Unanswered::TooLarge => "-too large",
+            Unanswered::OutOfMemory => "-out of memory",
             Unanswered::LeaseLost { .. } => "-not sent: lost",
         };
         format!("{words}\n").into_bytes()

@@ -10,6 +10,7 @@ use flow::Worker;
 use flow::endpoint::Endpoint;
 use flow::front::{BindError, Calls, Front, Fronts, Prepared, Serving, Share, Sockets};
 use flow::limit::Limit;
+use flow::memory::Memory;
 use flow::pool::Counts;
 use flow::progress::Timeouts;
 use flow::service::{Fabric, Figures, Settings};
@@ -111,6 +112,7 @@ pub fn settings() -> Settings {
         waiting: 1024 * 1024,
         spill: 1024 * 1024,
         request: 128 * 1024,
+        memory: Memory::new(usize::MAX),
     }
 }
 

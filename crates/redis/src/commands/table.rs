@@ -8,7 +8,6 @@ use super::Do::{
 use super::Keys::{At, Count, From, None, Pairs, Store, StoreCount, Streams, Two, UntilLast};
 use super::{All as Join, Kind, Spec, Split as Parts};
 
-const MONITOR: &str = "MONITOR shows what all clients do; connect to the server itself";
 const SERVER: &str = "it is for one server; connect to that server itself";
 
 /// Name, arity (negative: at least), where its keys are, what is done with it.
@@ -100,7 +99,7 @@ pub(super) const TABLE: &[Spec] = &[
     Spec { name: "INFO", arity: -1, keys: None, what: Own },
     Spec { name: "KEYS", arity: 2, keys: None, what: All(Join::Concat) },
     Spec { name: "LASTSAVE", arity: 1, keys: None, what: Refused(SERVER) },
-    Spec { name: "LATENCY", arity: -2, keys: None, what: Refused(SERVER) },
+    Spec { name: "LATENCY", arity: -2, keys: None, what: Own },
     Spec { name: "LCS", arity: -3, keys: Two, what: Read },
     Spec { name: "LINDEX", arity: 3, keys: At(1), what: Read },
     Spec { name: "LINSERT", arity: 5, keys: At(1), what: Write },
@@ -120,7 +119,7 @@ pub(super) const TABLE: &[Spec] = &[
     Spec { name: "MGET", arity: -2, keys: From(1), what: Split(Parts::Mget) },
     Spec { name: "MIGRATE", arity: -6, keys: None, what: Refused(SERVER) },
     Spec { name: "MODULE", arity: -2, keys: None, what: Refused(SERVER) },
-    Spec { name: "MONITOR", arity: 1, keys: None, what: Refused(MONITOR) },
+    Spec { name: "MONITOR", arity: 1, keys: None, what: Own },
     Spec { name: "MOVE", arity: 3, keys: At(1), what: Write },
     Spec { name: "MSET", arity: -3, keys: Pairs, what: Split(Parts::Mset) },
     Spec { name: "MSETNX", arity: -3, keys: Pairs, what: Write },
@@ -178,7 +177,7 @@ pub(super) const TABLE: &[Spec] = &[
     Spec { name: "SINTERSTORE", arity: -3, keys: From(1), what: Write },
     Spec { name: "SISMEMBER", arity: 3, keys: At(1), what: Read },
     Spec { name: "SLAVEOF", arity: 3, keys: None, what: Refused(SERVER) },
-    Spec { name: "SLOWLOG", arity: -2, keys: None, what: Refused(SERVER) },
+    Spec { name: "SLOWLOG", arity: -2, keys: None, what: Own },
     Spec { name: "SMEMBERS", arity: 2, keys: At(1), what: Read },
     Spec { name: "SMISMEMBER", arity: -3, keys: At(1), what: Read },
     Spec { name: "SMOVE", arity: 4, keys: Two, what: Write },
@@ -208,6 +207,7 @@ pub(super) const TABLE: &[Spec] = &[
     Spec { name: "WAIT", arity: 3, keys: None, what: Wait },
     Spec { name: "WAITAOF", arity: 4, keys: None, what: Wait },
     Spec { name: "WATCH", arity: -2, keys: From(1), what: Watch },
+    Spec { name: "WEIR", arity: -2, keys: None, what: Own },
     Spec { name: "XACK", arity: -4, keys: At(1), what: Write },
     Spec { name: "XADD", arity: -5, keys: At(1), what: Write },
     Spec { name: "XAUTOCLAIM", arity: -6, keys: At(1), what: Write },

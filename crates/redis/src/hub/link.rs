@@ -124,6 +124,16 @@ impl Link {
         }
     }
 
+    /// The numbers of the clients that are subscribed to this.
+    pub(super) fn hearers(&self, kind: Kind, name: &[u8]) -> Vec<u64> {
+        self.topics.borrow().hearers(kind, name).map(|member| member.id()).collect()
+    }
+
+    /// All to which somebody is subscribed.
+    pub(super) fn names(&self, kind: Kind) -> Vec<Name> {
+        self.topics.borrow().names(kind).cloned().collect()
+    }
+
     /// Closes those whose subscriptions are such.
     pub(super) fn close_where(&self, is_such: impl Fn(Kind, &[u8]) -> bool) {
         let those = self.topics.borrow().those(is_such);

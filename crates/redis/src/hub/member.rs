@@ -7,8 +7,10 @@ use std::rc::Rc;
 use flow::service::Client;
 use wire::resp::{Version, put_array, put_bulk, put_error, put_integer, put_null, put_push};
 
-use super::{Name, words};
+use super::{KINDS, Name, words};
 use crate::commands::Kind;
+use crate::desk::Card;
+use crate::metrics::Metrics;
 use crate::servers::Servers;
 
 /// A client that is subscribed, or has been.
@@ -18,16 +20,26 @@ pub struct Member {
     version: Cell<Version>,
     topics: RefCell<[HashSet<Name>; 3]>,
     has_left: Cell<bool>,
+    metrics: Metrics,
+    /// What operators see of it.
+    card: Rc<Card>,
 }
 
 impl Member {
     /// A client that is subscribed to nothing.
-    pub fn new(client: &Rc<Client<Servers>>, version: Version) -> Self {
+    pub fn new(
+        client: &Rc<Client<Servers>>,
+        version: Version,
+        metrics: &Metrics,
+        card: &Rc<Card>,
+    ) -> Self {
         Self {
             client: Rc::clone(client),
             version: Cell::new(version),
             topics: RefCell::default(),
             has_left: Cell::new(false),
+            metrics: metrics.clone(),
+            card: Rc::clone(card),
         }
     }
 
@@ -68,12 +80,26 @@ impl Member {
     }
 
     pub(super) fn leaves(&self) {
-        self.has_left.set(true);
+        if self.has_left.replace(true) {
+            return;
+        }
+        for kind in KINDS {
+            let count = self.topics.borrow()[kind as usize].len();
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.metrics.subscriptions(kind).add(-count);
+        }
         self.client.listens(false);
+        self.card.subscriptions.set([0; 3]);
+    }
+
+    /// Operators see what it is subscribed to.
+    fn show(&self) {
+        self.card.subscriptions.set(self.topics.borrow().each_ref().map(HashSet::len));
     }
 
     /// It hears this now, or behind the answer that is under way.
     pub(super) fn hear(&self, message: &[u8]) {
+        self.metrics.messages.inc();
         self.client.push(message);
     }
 
@@ -86,10 +112,14 @@ impl Member {
     pub(super) fn joined(&self, kind: Kind, names: &[Name]) -> Vec<u8> {
         let mut out = Vec::new();
         for name in names {
-            self.topics.borrow_mut()[kind as usize].insert(Rc::clone(name));
+            let is_new = self.topics.borrow_mut()[kind as usize].insert(Rc::clone(name));
+            if is_new && !self.has_left() {
+                self.metrics.subscriptions(kind).inc();
+            }
             self.put(&mut out, words(kind)[0], Some(name), kind);
         }
         self.client.listens(true);
+        self.show();
         out
     }
 
@@ -97,13 +127,17 @@ impl Member {
     pub fn left(&self, kind: Kind, names: &[Name]) -> Vec<u8> {
         let mut out = Vec::new();
         for name in names {
-            self.topics.borrow_mut()[kind as usize].remove(name);
+            let was_there = self.topics.borrow_mut()[kind as usize].remove(name);
+            if was_there && !self.has_left() {
+                self.metrics.subscriptions(kind).dec();
+            }
             self.put(&mut out, words(kind)[1], Some(name), kind);
         }
         if names.is_empty() {
             self.put(&mut out, words(kind)[1], None, kind);
         }
         self.client.listens(self.count() > 0);
+        self.show();
         out
     }
 

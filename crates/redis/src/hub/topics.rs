@@ -80,6 +80,12 @@ impl<M> Topics<M> {
         topic.into_iter().flat_map(|topic| topic.members.values())
     }
 
+    /// All channels, or patterns, to which somebody is subscribed.
+    pub(super) fn names(&self, kind: Kind) -> impl Iterator<Item = &Name> {
+        let all = self.0[kind as usize].iter();
+        all.filter(|(_, topic)| !topic.members.is_empty()).map(|(name, _)| name)
+    }
+
     /// All whose subscriptions are such.
     pub(super) fn those(&self, is_such: impl Fn(Kind, &[u8]) -> bool) -> Vec<Rc<M>> {
         let mut all = HashMap::new();

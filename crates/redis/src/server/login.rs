@@ -64,16 +64,55 @@ impl Server {
         }
     }
 
+    /// Opens a connection to a place for one client, which nobody else is to have.
+    ///
+    /// # Errors
+    /// As of [`dial`](Self::dial).
+    pub async fn open_for(&self, place: Place) -> Result<Connection, ServerError> {
+        self.open(place, 0).await
+    }
+
+    /// Asks something on a connection of its own, and before anything else but the login: a server
+    /// on which a script runs answers to little more.
+    ///
+    /// # Errors
+    /// The server can't be reached, refuses Weir, or does not answer.
+    pub async fn ask_apart(&self, words: &[&str]) -> Result<Vec<u8>, ServerError> {
+        let asked = async {
+            let socket = self.target.connect().await.map_err(|error| said(&error))?;
+            let mut connection = Connection { socket, number: 0, incarnation: 0 };
+            let mut out = Vec::new();
+            let login = self.login();
+            login.iter().for_each(|words| put_command(&mut out, words.iter()));
+            put_command(&mut out, words.iter());
+            let count = usize::from(login.is_some()) + 1;
+            let replies = connection.ask(&out, count).await;
+            let mut replies = replies.map_err(|error| said(&error))?;
+            let answer = replies.pop().unwrap_or_default();
+            match refusal(&replies) {
+                Some(words) => Err(said(&format_args!("it refuses Weir: {words}"))),
+                None => Ok(answer),
+            }
+        };
+        let limit = self.target.connect_timeout;
+        let asked = tokio::time::timeout(limit, asked).await;
+        asked.unwrap_or_else(|_| Err(said(&format_args!("no answer within {limit:?}"))))
+    }
+
+    /// Who Weir is, for the server.
+    fn login(&self) -> Option<Vec<&str>> {
+        let password = self.password.as_ref()?.reveal();
+        Some(match &self.user {
+            Some(user) => vec!["AUTH", user, password],
+            None => vec!["AUTH", password],
+        })
+    }
+
     /// What a connection begins with: how many replies it has.
     pub(super) fn put_login(&self, out: &mut Vec<u8>, place: Place) -> usize {
         let mut all: Vec<Vec<&str>> = Vec::new();
         let database = place.database.to_string();
-        if let Some(password) = &self.password {
-            match &self.user {
-                Some(user) => all.push(vec!["AUTH", user, password.reveal()]),
-                None => all.push(vec!["AUTH", password.reveal()]),
-            }
-        }
+        all.extend(self.login());
         if place.version == Version::Three {
             all.push(vec!["HELLO", "3"]);
         }
@@ -108,7 +147,7 @@ impl Connection {
         self.ask_up_to(bytes, count, ANSWER_BYTES_MAX).await
     }
 
-    /// The same, with a limit of its own on each reply.
+    /// As [`ask`](Self::ask), with a limit on the bytes of one reply.
     ///
     /// # Errors
     /// As of `ask`.
@@ -116,7 +155,7 @@ impl Connection {
         &mut self,
         bytes: &[u8],
         count: usize,
-        limit: usize,
+        most: usize,
     ) -> io::Result<Vec<Vec<u8>>> {
         self.socket.write_all(bytes).await?;
         self.socket.flush().await?;
@@ -144,7 +183,7 @@ impl Connection {
                 }
             }
             rest.drain(..at);
-            if reply.len() + rest.len() > limit || all.len() > count {
+            if reply.len() + rest.len() > most || all.len() > count {
                 return Err(io::Error::other("it answers more than it was asked"));
             }
         }

@@ -49,7 +49,7 @@ impl Session {
         let request = |server: usize| Request {
             repeats: reads,
             judged,
-            ..Request::new(self.at(server), Rc::clone(&bytes))
+            ..self.request_at(self.at(server), Rc::clone(&bytes))
         };
         let requests = all.into_iter().map(request).collect();
         client.ask_parts(requests, Rc::new(move |answers| joined(answers, &servers)));
@@ -83,7 +83,7 @@ impl Session {
             let part: &[u8] = parts.first().map_or(&[], Vec::as_slice);
             join::scanned(part, &name, (at, count), is_last)
         };
-        let request = Request { repeats: true, ..Request::new(place, bytes) };
+        let request = Request { repeats: true, ..self.request_at(place, bytes) };
         client.ask_parts(vec![request], Rc::new(joined));
         self.front.metrics.split.inc();
         Ok(())
@@ -95,6 +95,7 @@ impl Session {
             "FLUSH" => self.each(false, command, join::first, client),
             "EXISTS" => self.each(true, command, join::in_all, client),
             "HELP" => self.ask_one(Home::at(self.front.any_server()), true, command, client),
+            "KILL" if command.len() == 2 => self.kill_scripts(["SCRIPT", "KILL"], client),
             other => return Err(refused("SCRIPT", other)),
         }
         Ok(())
@@ -108,9 +109,31 @@ impl Session {
             "LIST" | "DUMP" | "STATS" | "HELP" => {
                 self.ask_one(Home::at(self.front.any_server()), true, command, client)
             }
+            "KILL" if command.len() == 2 => self.kill_scripts(["FUNCTION", "KILL"], client),
             other => return Err(refused("FUNCTION", other)),
         }
         Ok(())
+    }
+}
+
+impl Session {
+    /// Has the servers end what runs there, each by a connection of its own: all others wait for
+    /// that very script.
+    fn kill_scripts(&self, words: [&'static str; 2], client: &Asking) {
+        self.ask_workers(client, move |front| async move {
+            let mut first = None;
+            for server in front.fabric.service().view().with_keys() {
+                let answer = match server.ask_apart(&words).await {
+                    Ok(answer) => answer,
+                    Err(error) => join::error(&format!("ERR weir: {}: {error}", server.name)),
+                };
+                if answer.starts_with(b"+") {
+                    return answer;
+                }
+                first.get_or_insert(answer);
+            }
+            first.unwrap_or_default()
+        });
     }
 }
 

@@ -13,8 +13,14 @@ const LARGE: u64 = 256 << 10;
 impl Session {
     /// Sends the beginning of a command on its way whose last argument is still coming, and is
     /// large. Gives how many bytes of it were taken: all, or none.
-    pub(super) fn begin_large(&self, commands: &Commands, bytes: &[u8], client: &Asking) -> usize {
-        self.beginning(commands, bytes).map_or(0, |(home, rest)| {
+    pub(super) fn begin_large(
+        &mut self,
+        commands: &Commands,
+        bytes: &[u8],
+        client: &Asking,
+    ) -> usize {
+        self.beginning(commands, bytes).map_or(0, |(home, number, rest)| {
+            self.number = number;
             self.writes(home.server);
             // Its bytes are gone when it is answered, so it is not asked again.
             client.stream(Request { own: true, ..self.request(home, bytes) }, rest);
@@ -23,12 +29,12 @@ impl Session {
         })
     }
 
-    /// Where it belongs, and how much of it is to come.
-    fn beginning(&self, commands: &Commands, bytes: &[u8]) -> Option<(Home, u64)> {
+    /// Where it belongs, the number of the command, and how much of it is to come.
+    fn beginning(&self, commands: &Commands, bytes: &[u8]) -> Option<(Home, usize, u64)> {
         self.identity?;
         let coming = commands.coming(bytes)?;
         let total = coming.total.filter(|total| *total >= LARGE)?;
-        let spec = commands::find(coming.command.get(0)?)?;
+        let (spec, number) = commands::find_numbered(coming.command.get(0)?)?;
         let count = i64::try_from(coming.args).ok()?;
         let least = i64::from(spec.arity);
         let fits = if least > 0 { count == least } else { count >= -least };
@@ -37,6 +43,6 @@ impl Session {
         let rest = total.checked_sub(bytes.len() as u64).filter(|rest| *rest > 0)?;
         let goes = fits && is_plain && self.transaction.is_none();
         self.front.look();
-        goes.then(|| (self.front.home(key), rest))
+        goes.then(|| (self.front.home(key), number, rest))
     }
 }

@@ -1,23 +1,23 @@
 //! What Weir answers itself: who a client is, and what it is told of the server it sees.
 
-use flow::service::Client;
-use wire::resp::{
-    Command, Version, put_array, put_bulk, put_integer, put_map, put_null, put_simple,
-};
+use wire::resp::{Command, put_array, put_bulk, put_map, put_simple};
 
 use super::all::{refused, sub_command};
+use super::login::REDIS_VERSION;
 use super::{Asking, Session, Taken};
-use crate::commands::{Spec, number};
+use crate::commands::{Do, Spec, number};
 use crate::front::Home;
-use crate::servers::Servers;
-use crate::users::{DEFAULT, Identity};
+use crate::users::Identity;
 
-/// The version whose commands Weir knows: what clients are told.
-const REDIS_VERSION: &str = "7.0.15";
-/// Numbers of clients leave room for so many workers.
-const WORKERS_MAX: u64 = 1024;
 /// Commands that show or touch what is everybody's, of those that are served at all.
-const DANGEROUS: [&str; 3] = ["FLUSHALL", "FLUSHDB", "KEYS"];
+const DANGEROUS: [&str; 7] =
+    ["FLUSHALL", "FLUSHDB", "KEYS", "LATENCY", "MONITOR", "SLOWLOG", "WEIR"];
+/// Sub-commands that do.
+const DANGEROUS_PARTS: [(&str, &[&str]); 3] = [
+    ("CLIENT", &["KILL", "LIST", "PAUSE", "UNPAUSE"]),
+    ("FUNCTION", &["KILL"]),
+    ("SCRIPT", &["KILL"]),
+];
 
 /// Whether a client may say this before it has logged in.
 pub(super) fn is_before_login(spec: &Spec) -> bool {
@@ -25,12 +25,27 @@ pub(super) fn is_before_login(spec: &Spec) -> bool {
 }
 
 /// Whether a client may use a command, which the operator may have kept for administrators.
-pub(super) fn may(spec: &Spec, is_kept: bool, identity: Option<Identity>) -> Taken {
-    if (is_kept || DANGEROUS.contains(&spec.name)) && !identity.is_some_and(|of| of.admin) {
-        let name = spec.name;
-        return Err(format!("NOPERM weir: {name} is for users with admin = true"));
+pub(super) fn may(
+    spec: &Spec,
+    command: &Command<'_>,
+    is_kept: bool,
+    identity: Option<Identity>,
+) -> Taken {
+    // Most commands are none of these by what is done with them.
+    let is_plain = matches!(spec.what, Do::Read | Do::Write | Do::Split(_)) && !is_kept;
+    if is_plain || identity.is_some_and(|of| of.admin) {
+        return Ok(());
     }
-    Ok(())
+    let part = || {
+        let (_, parts) = DANGEROUS_PARTS.iter().find(|(name, _)| *name == spec.name)?;
+        let part = sub_command(command);
+        parts.contains(&&*part).then(|| format!("{} {part}", spec.name))
+    };
+    let whole = is_kept || DANGEROUS.contains(&spec.name);
+    match whole.then(|| spec.name.to_owned()).or_else(part) {
+        Some(name) => Err(format!("NOPERM weir: {name} is for users with admin = true")),
+        None => Ok(()),
+    }
 }
 
 impl Session {
@@ -52,20 +67,25 @@ impl Session {
                 (Some(message), _) => put_bulk(&mut out, message),
                 (None, _) => put_simple(&mut out, b"PONG"),
             },
-            "AUTH" => self.auth(command, &mut out)?,
-            "HELLO" => self.hello(command, client, &mut out)?,
+            "AUTH" => return self.auth(command, client),
+            "HELLO" => return self.hello(command, client),
             "SELECT" => self.select(command, &mut out)?,
             "QUIT" => {
                 self.is_over = true;
                 return Ok(());
             }
             "RESET" => {
-                self.leave_transaction(client);
-                let (front, written) = (self.front.clone(), self.written.clone());
-                *self = Self { written, ..Self::new(front) };
+                self.begin_anew(client);
                 put_simple(&mut out, b"RESET");
             }
-            "CLIENT" => self.client(command, client, &mut out)?,
+            "CLIENT" => return self.client(command, client),
+            "WEIR" => return self.console(command, client),
+            "MONITOR" => {
+                self.monitor(client);
+                return Ok(());
+            }
+            "SLOWLOG" => self.slowlog(command, &mut out)?,
+            "LATENCY" => self.latency(command, &mut out)?,
             "INFO" => put_bulk(&mut out, self.info().as_bytes()),
             "CONFIG" => self.config(command, &mut out)?,
             "COMMAND" => {
@@ -77,121 +97,6 @@ impl Session {
         }
         self.say(&out, client);
         Ok(())
-    }
-
-    fn auth(&mut self, command: Command<'_>, out: &mut Vec<u8>) -> Taken {
-        let (name, password) = match (command.get(1), command.get(2)) {
-            (Some(password), None) => (DEFAULT, password),
-            (Some(name), Some(password)) if command.len() == 3 => (name, password),
-            _ => return Err("ERR syntax error".to_owned()),
-        };
-        self.log_in(name, password)?;
-        put_simple(out, b"OK");
-        Ok(())
-    }
-
-    fn log_in(&mut self, name: &[u8], password: &[u8]) -> Taken {
-        let in_force = self.front.in_force.load();
-        if in_force.users.anonymous().is_some() {
-            return Err("ERR AUTH <password> called without any password configured for the \
-                        default user. Are you sure your configuration is correct?"
-                .to_owned());
-        }
-        let Some(identity) = in_force.users.log_in(name, password) else {
-            self.front.metrics.logins_refused.inc();
-            return Err("WRONGPASS invalid username-password pair or user is disabled.".to_owned());
-        };
-        self.identity = Some(identity);
-        Ok(())
-    }
-
-    fn hello(
-        &mut self,
-        command: Command<'_>,
-        client: &Client<Servers>,
-        out: &mut Vec<u8>,
-    ) -> Taken {
-        let wanted = match command.get(1).map(number) {
-            None => self.version,
-            Some(Some(2)) => Version::Two,
-            Some(Some(3)) => Version::Three,
-            Some(Some(_)) => return Err("NOPROTO unsupported protocol version".to_owned()),
-            Some(None) => {
-                return Err("ERR Protocol version is not an integer or out of range".to_owned());
-            }
-        };
-        let (mut login, mut name, mut at) = (None, None, 2);
-        while let Some(option) = command.get(at) {
-            let is = |word: &[u8]| option.eq_ignore_ascii_case(word);
-            match (command.get(at + 1), command.get(at + 2)) {
-                (Some(user), Some(password)) if is(b"AUTH") => {
-                    login = Some((user, password));
-                    at += 3;
-                }
-                (Some(wanted), _) if is(b"SETNAME") => {
-                    name = Some(wanted);
-                    at += 2;
-                }
-                _ => {
-                    let option = String::from_utf8_lossy(option);
-                    let option = super::shortened(&option);
-                    return Err(format!("ERR Syntax error in HELLO option '{option}'"));
-                }
-            }
-        }
-        if let Some(name) = name {
-            check_name(name)?;
-        }
-        if let Some((user, password)) = login {
-            self.log_in(user, password)?;
-        }
-        if self.identity.is_none() {
-            return Err("NOAUTH HELLO must be called with the client already authenticated, \
-                        otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
-                        authenticate the client and select the RESP protocol version at the same \
-                        time"
-                .to_owned());
-        }
-        if wanted != self.version && !self.transaction.is_none() {
-            return Err("ERR weir: HELLO cannot change the protocol while keys are watched".into());
-        }
-        self.version = wanted;
-        if let Some(subscribed) = &self.subscribed {
-            subscribed.speaks(wanted);
-        }
-        if let Some(name) = name {
-            self.name = name.to_vec();
-        }
-        self.put_hello(client, out);
-        Ok(())
-    }
-
-    fn put_hello(&self, client: &Client<Servers>, out: &mut Vec<u8>) {
-        put_map(out, 7, self.version);
-        let mut text = |key: &str, value: &str| {
-            put_bulk(out, key.as_bytes());
-            put_bulk(out, value.as_bytes());
-        };
-        text("server", "redis");
-        text("version", REDIS_VERSION);
-        put_bulk(out, b"proto");
-        put_integer(out, if self.version == Version::Three { 3 } else { 2 });
-        put_bulk(out, b"id");
-        put_integer(out, self.id(client));
-        let mut text = |key: &str, value: &str| {
-            put_bulk(out, key.as_bytes());
-            put_bulk(out, value.as_bytes());
-        };
-        text("mode", "standalone");
-        text("role", "master");
-        put_bulk(out, b"modules");
-        put_array(out, 0);
-    }
-
-    /// A client's number, among those of all workers.
-    fn id(&self, client: &Client<Servers>) -> i64 {
-        let number = client.id() * WORKERS_MAX + self.front.worker as u64 + 1;
-        i64::try_from(number).unwrap_or(i64::MAX)
     }
 
     fn select(&mut self, command: Command<'_>, out: &mut Vec<u8>) -> Taken {
@@ -206,34 +111,6 @@ impl Session {
         }
         self.database = wanted;
         put_simple(out, b"OK");
-        Ok(())
-    }
-
-    fn client(&mut self, command: Command<'_>, client: &Asking, out: &mut Vec<u8>) -> Taken {
-        let argument = || command.get(2).unwrap_or_default();
-        let is = |word: &[u8]| argument().eq_ignore_ascii_case(word);
-        match (&*sub_command(&command), command.len()) {
-            ("ID", 2) => put_integer(out, self.id(client)),
-            ("GETNAME", 2) if self.name.is_empty() => put_null(out, self.version),
-            ("GETNAME", 2) => put_bulk(out, &self.name),
-            ("SETNAME", 3) => {
-                check_name(argument())?;
-                self.name = argument().to_vec();
-                put_simple(out, b"OK");
-            }
-            ("SETINFO", 4) => put_simple(out, b"OK"),
-            ("INFO", 2) => {
-                let version = if self.version == Version::Three { 3 } else { 2 };
-                let name = String::from_utf8_lossy(&self.name);
-                let (id, database) = (self.id(client), self.database);
-                let line = format!("id={id} name={name} db={database} resp={version}\n");
-                put_bulk(out, line.as_bytes());
-            }
-            ("REPLY", 3) if is(b"ON") => put_simple(out, b"OK"),
-            ("TRACKING", 3) if is(b"OFF") => put_simple(out, b"OK"),
-            ("NO-EVICT" | "NO-TOUCH", 3) if is(b"OFF") => put_simple(out, b"OK"),
-            (sub, _) => return Err(refused("CLIENT", sub)),
-        }
         Ok(())
     }
 
@@ -276,11 +153,4 @@ impl Session {
 
 fn arity(name: &str) -> String {
     format!("ERR wrong number of arguments for '{name}' command")
-}
-
-fn check_name(name: &[u8]) -> Taken {
-    if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
-        return Ok(());
-    }
-    Err("ERR Client names cannot contain spaces, newlines or special characters.".to_owned())
 }

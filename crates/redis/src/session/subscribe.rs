@@ -1,10 +1,11 @@
 //! Subscriptions of a client, which share connections with those of others.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
-use wire::resp::{Command, Version};
+use wire::resp::{Command, Version, put_array, put_bulk, put_integer};
 
-use super::all::sub_command;
+use super::all::{refused, sub_command};
 use super::{Asking, Session, Taken, join};
 use crate::commands::{Kind, Spec};
 use crate::front::Home;
@@ -52,10 +53,11 @@ impl Session {
     }
 
     fn member(&mut self, client: &Asking) -> Rc<Member> {
-        let (hub, version) = (&self.front.hub, self.version);
+        let (hub, metrics) = (&self.front.hub, &self.front.metrics);
+        let (version, card) = (self.version, &self.card);
         let subscribed = self.subscribed.get_or_insert_with(|| Subscribed {
             hub: Rc::clone(hub),
-            member: Rc::new(Member::new(client, version)),
+            member: Rc::new(Member::new(client, version, metrics, card)),
         });
         Rc::clone(&subscribed.member)
     }
@@ -109,14 +111,46 @@ impl Session {
                 let any = Home::at(self.front.any_server());
                 self.ask_one(any, true, command, client);
             }
-            other => {
-                let other = super::shortened(other);
-                return Err(format!(
-                    "ERR weir: PUBSUB {other} is refused: servers count Weir's connections, not \
-                     its clients"
-                ));
-            }
+            "NUMSUB" => self.count(Kind::Channel, &command, client),
+            "SHARDNUMSUB" => self.count(Kind::Shard, &command, client),
+            "NUMPAT" => self.count_patterns(client),
+            other => return Err(refused("PUBSUB", other)),
         }
         Ok(())
+    }
+
+    /// Counts those who are subscribed to channels. Servers would count Weir's connections.
+    fn count(&self, kind: Kind, command: &Command<'_>, client: &Asking) {
+        let names: Vec<Vec<u8>> = command.iter().skip(2).map(<[u8]>::to_vec).collect();
+        self.ask_workers(client, move |front| async move {
+            let asked = names.clone();
+            let counts = front.shared.asked(move |front| {
+                let count = |name: &Vec<u8>| front.hub.count(kind, name);
+                asked.iter().map(count).collect::<Vec<usize>>()
+            });
+            let counts = counts.await;
+            let mut out = Vec::new();
+            put_array(&mut out, names.len() * 2);
+            for (at, name) in names.iter().enumerate() {
+                put_bulk(&mut out, name);
+                let count: usize = counts.iter().filter_map(|of| of.get(at)).sum();
+                put_integer(&mut out, i64::try_from(count).unwrap_or(i64::MAX));
+            }
+            out
+        });
+    }
+
+    /// Counts the patterns to which anybody is subscribed.
+    fn count_patterns(&self, client: &Asking) {
+        self.ask_workers(client, |front| async move {
+            let patterns = front.shared.asked(|front| {
+                let all = front.hub.patterns();
+                all.iter().map(|name| name.to_vec()).collect::<Vec<_>>()
+            });
+            let all: HashSet<Vec<u8>> = patterns.await.into_iter().flatten().collect();
+            let mut out = Vec::new();
+            put_integer(&mut out, i64::try_from(all.len()).unwrap_or(i64::MAX));
+            out
+        });
     }
 }

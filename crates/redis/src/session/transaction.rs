@@ -10,7 +10,7 @@ use flow::service::Request;
 use wire::resp::{Command, put_array, put_command, put_error, put_simple};
 
 use super::{Asking, Session, Taken};
-use crate::commands::{Do, Positions, Spec};
+use crate::commands::{self, Do, Positions, Spec};
 use crate::front::Home;
 
 /// What waits here for the first key of its transaction, in bytes.
@@ -157,7 +157,7 @@ impl Session {
             (Some(place), wanted) if wanted.is_none_or(|wanted| wanted == place) => {
                 let request = match home {
                     Some(home) => self.request(home, command.bytes()),
-                    None => Request::new(place, command.bytes()),
+                    None => self.request_at(place, command.bytes()),
                 };
                 client.ask(Request { own: true, ..request });
                 self.front.metrics.leased.inc();
@@ -193,7 +193,10 @@ impl Session {
         let own = |bytes: Vec<u8>| Request { own: true, ..self.request(home, bytes) };
         let mut multi = Vec::new();
         put_command(&mut multi, [b"MULTI"].iter());
-        let parts = std::iter::once(multi).chain(queued).map(own).collect();
+        let mut parts: Vec<_> = std::iter::once(multi).chain(queued).map(own).collect();
+        if let (Some(first), Some(number)) = (parts.first_mut(), number_of(b"MULTI")) {
+            first.tag = number;
+        }
         let last = |parts: &[Vec<u8>]| {
             // Without MULTI the others would have been run one by one.
             let begun = parts.first().filter(|first| first.first() == Some(&b'-'));
@@ -320,7 +323,7 @@ impl Session {
     fn ask_own(&self, place: usize, words: &[&[u8]], client: &Asking) {
         let mut bytes = Vec::new();
         put_command(&mut bytes, words.iter());
-        client.ask(Request { own: true, ..Request::new(place, bytes) });
+        client.ask(Request { own: true, ..self.request_at(place, bytes) });
         self.front.metrics.leased.inc();
     }
 
@@ -328,10 +331,15 @@ impl Session {
     fn ask_own_for(&self, place: usize, words: &[&[u8]], answer: Vec<u8>, client: &Asking) {
         let mut bytes = Vec::new();
         put_command(&mut bytes, words.iter());
-        let request = Request { own: true, ..Request::new(place, bytes) };
+        let request = Request { own: true, ..self.request_at(place, bytes) };
         client.ask_parts(vec![request], Rc::new(move |_| answer.clone()));
         self.front.metrics.leased.inc();
     }
+}
+
+/// What a command is counted by.
+fn number_of(name: &[u8]) -> Option<u32> {
+    u32::try_from(commands::find_numbered(name)?.1).ok()
 }
 
 fn error(words: &str) -> Vec<u8> {

@@ -86,7 +86,8 @@ impl Session {
         }
         let mut write = Vec::new();
         put_command(&mut write, ["SPUBLISH", CHANNEL, ""].iter());
-        let own = |bytes: &[u8]| Request { own: true, waits: true, ..Request::new(place, bytes) };
+        let own =
+            |bytes: &[u8]| Request { own: true, waits: true, ..self.request_at(place, bytes) };
         let joined = move |answers: &[Vec<u8>]| {
             Servers::heed_left(&fabric);
             match fabric.breaks(place) == breaks {

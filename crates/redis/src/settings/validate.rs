@@ -115,6 +115,9 @@ impl Settings {
         if self.max_command.bytes() < 64 << 10 {
             return wrong("max-command", "must be at least 64KiB");
         }
+        if self.max_memory < self.max_command {
+            return wrong("max-memory", "must not be less than max-command");
+        }
         if self.max_waiting.bytes() < 64 << 10 || self.max_unread.bytes() < 64 << 10 {
             return wrong("max-waiting", "and max-unread must be at least 64KiB");
         }

@@ -1,10 +1,12 @@
 //! Durations counted into buckets.
 
-use std::sync::Arc;
+use std::marker::PhantomData;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{stripe, stripes};
+use super::{lock, stripe, stripes};
 
 /// Upper bounds within a decade, in tenths. Decimal, so that a limit such as 5 ms is a bound.
 const STEPS: [u64; 10] = [10, 12, 15, 20, 25, 30, 40, 50, 60, 80];
@@ -31,7 +33,37 @@ const fn bounds() -> [u64; COUNT] {
 /// How long something took, counted into buckets from 1 microsecond to 60 seconds whose bounds are
 /// at most half apart. Clones count the same thing.
 #[derive(Clone, Debug)]
-pub struct Histogram(Arc<[Stripe]>);
+pub struct Histogram(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    stripes: Box<[Stripe]>,
+    /// Those that one thread alone counts into.
+    shares: Mutex<Vec<Arc<Stripe>>>,
+}
+
+/// A part of a histogram that one thread alone counts into, so that counting takes no locked
+/// instruction: for what happens with each of very many requests.
+#[derive(Debug)]
+pub struct Share {
+    stripe: Arc<Stripe>,
+    /// Two threads at once would lose counts.
+    _of_one_thread: PhantomData<Rc<()>>,
+}
+
+impl Share {
+    /// Counts one duration.
+    #[inline]
+    pub fn observe(&self, took: Duration) {
+        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let bucket = BOUNDS.partition_point(|bound| *bound < took);
+        let add = |to: &AtomicU64, more: u64| {
+            to.store(to.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+        };
+        add(&self.stripe.buckets[bucket], 1);
+        add(&self.stripe.sum_ns, took);
+    }
+}
 
 #[derive(Debug)]
 #[repr(align(64))]
@@ -50,11 +82,20 @@ pub(super) struct Snapshot {
 impl Histogram {
     /// A histogram that no registry shows.
     pub fn new() -> Self {
-        let stripe = || Stripe {
-            buckets: [const { AtomicU64::new(0) }; COUNT + 1],
-            sum_ns: AtomicU64::new(0),
-        };
-        Self((0..stripes()).map(|_| stripe()).collect())
+        let stripes = (0..stripes()).map(|_| Stripe::new()).collect();
+        Self(Arc::new(Parts { stripes, shares: Mutex::default() }))
+    }
+
+    /// A part of its own for the calling thread. One that nobody has any more is given again.
+    pub fn share(&self) -> Share {
+        let mut shares = lock(&self.0.shares);
+        let free = shares.iter().find(|share| Arc::strong_count(share) == 1).cloned();
+        let stripe = free.unwrap_or_else(|| {
+            let new = Arc::new(Stripe::new());
+            shares.push(Arc::clone(&new));
+            new
+        });
+        Share { stripe, _of_one_thread: PhantomData }
     }
 
     /// Counts one duration.
@@ -73,7 +114,7 @@ impl Histogram {
     #[inline]
     pub fn observe_many(&self, took: u64, times: u64) {
         let bucket = BOUNDS.partition_point(|bound| *bound < took);
-        let stripe = &self.0[stripe(self.0.len())];
+        let stripe = &self.0.stripes[stripe(self.0.stripes.len())];
         stripe.buckets[bucket].fetch_add(times, Ordering::Relaxed);
         let sum = took.saturating_mul(times);
         stripe.sum_ns.fetch_add(sum, Ordering::Relaxed);
@@ -100,7 +141,8 @@ impl Histogram {
 
     pub(super) fn snapshot(&self) -> Snapshot {
         let mut all = Snapshot { buckets: [0; COUNT + 1], sum_ns: 0 };
-        for stripe in self.0.iter() {
+        let shares = lock(&self.0.shares);
+        for stripe in self.0.stripes.iter().chain(shares.iter().map(|share| &**share)) {
             for (sum, bucket) in all.buckets.iter_mut().zip(&stripe.buckets) {
                 *sum += bucket.load(Ordering::Relaxed);
             }
@@ -108,6 +150,12 @@ impl Histogram {
             all.sum_ns = all.sum_ns.wrapping_add(sum);
         }
         all
+    }
+}
+
+impl Stripe {
+    fn new() -> Self {
+        Self { buckets: [const { AtomicU64::new(0) }; COUNT + 1], sum_ns: AtomicU64::new(0) }
     }
 }
 
@@ -119,7 +167,7 @@ impl Default for Histogram {
 
 #[cfg(test)]
 mod tests {
-    use super::{BOUNDS, Histogram};
+    use super::{BOUNDS, Histogram, lock};
     use std::time::Duration;
 
     #[test]
@@ -140,6 +188,20 @@ mod tests {
         histogram.observe(Duration::from_secs(100));
         assert_eq!(histogram.snapshot().buckets[BOUNDS.len()], 1);
         assert_eq!(histogram.count(), 3);
+    }
+
+    #[test]
+    fn what_one_thread_counts_by_itself_is_there_when_it_has_ended() {
+        let histogram = Histogram::new();
+        for _ in 0..3 {
+            std::thread::scope(|scope| {
+                scope.spawn(|| histogram.share().observe(Duration::from_micros(7)));
+            });
+        }
+        histogram.observe_ns(7_000);
+        assert_eq!(histogram.count(), 4);
+        assert_eq!(histogram.quantile(1.0), Some(Duration::from_micros(8)));
+        assert_eq!(lock(&histogram.0.shares).len(), 1, "one after the other share one");
     }
 
     #[test]

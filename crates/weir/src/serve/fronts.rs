@@ -54,7 +54,8 @@ fn open_redis(
         fronts.add(guard, |wanted| Some(wanted.redis.as_ref()?.guard.clone()));
     }
     if settings.has_gateway() {
-        let gateway = redis::Gateway::open(settings, registry).map_err(Failure::other)?;
+        let gateway = redis::Gateway::open(settings, follower.as_ref(), registry);
+        let gateway = gateway.map_err(Failure::other)?;
         fronts.add(gateway, |wanted| wanted.redis.clone().filter(|of| of.has_gateway()));
     }
     Ok(())

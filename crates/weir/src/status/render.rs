@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use watch::words::{bytes, count, seconds};
 
 use super::postgres::Shown;
-use super::{aof, guard, table};
+use super::{aof, guard, latencies, table};
 
 /// How much of a backend's words is shown; `--json` has the rest.
 const REASON_CHARS_MAX: usize = 120;
@@ -164,7 +164,12 @@ fn redis_shown(status: &redis::status::Status, f: &mut fmt::Formatter<'_>) -> fm
     table::write(f, &["pool", "server", "address", "weight", "state"], &rows, 3, |row| {
         let words = status.backends.get(row)?.wrong.as_ref()?;
         Some(words.replace('\n', " "))
-    })
+    })?;
+    let named = |of: &redis::status::Backend| match &*of.pool {
+        redis::settings::MAIN => of.name.clone(),
+        pool => format!("{pool} {}", of.name),
+    };
+    latencies::write(f, status.backends.iter().map(|of| (named(of), &*of.latencies)))
 }
 
 impl fmt::Display for Journal {

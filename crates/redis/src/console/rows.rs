@@ -1,0 +1,147 @@
+//! What one worker gives of itself to be shown.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::desk::{BigKey, HotKey};
+
+/// What is wanted of the workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// Lanes, and connections to servers.
+    Lanes,
+    /// Clients.
+    Clients,
+    /// Keys that were sampled.
+    Keys,
+}
+
+/// A worker's part of what is shown.
+#[derive(Debug, Default)]
+pub struct Part {
+    /// Its lanes.
+    pub lanes: Vec<LaneRow>,
+    /// Its connections to servers.
+    pub connections: Vec<ConnectionsRow>,
+    /// Its clients.
+    pub clients: Vec<ClientRow>,
+    /// Hot keys, each with its server's name.
+    pub hot: Vec<(HotKey, String)>,
+    /// Big keys.
+    pub big: Vec<BigKey>,
+}
+
+/// A lane.
+#[derive(Debug)]
+pub struct LaneRow {
+    /// Its worker.
+    pub worker: usize,
+    /// Its server's name.
+    pub server: String,
+    /// Its database.
+    pub database: u32,
+    /// 2 or 3.
+    pub resp: u64,
+    /// Commands that are not answered.
+    pub in_flight: usize,
+    /// Bytes that its server has not taken.
+    pub unsent: usize,
+    /// For how long its server has had the command at the head to itself.
+    pub head: Duration,
+    /// For how long it is open.
+    pub age: Duration,
+}
+
+/// A worker's connections to one server.
+#[derive(Debug)]
+pub struct ConnectionsRow {
+    /// Its name.
+    pub server: String,
+    /// Those that are in use, by lanes too.
+    pub active: usize,
+    /// Those that are not.
+    pub idle: usize,
+    /// Clients that wait for one.
+    pub waiting: usize,
+}
+
+/// A client.
+#[derive(Debug, Clone)]
+pub struct ClientRow {
+    /// Its number in the process.
+    pub id: u64,
+    /// Where it comes from; `None`: over a Unix socket.
+    pub from: Option<SocketAddr>,
+    /// The same, as a server shows it.
+    pub address: String,
+    /// What `CLIENT SETNAME` has set.
+    pub name: String,
+    /// The user it has logged in as.
+    pub user: Option<String>,
+    /// Its database.
+    pub database: u32,
+    /// 2 or 3.
+    pub resp: u64,
+    /// For how long it is connected.
+    pub age: Duration,
+    /// For how long it has sent no command.
+    pub idle: Duration,
+    /// Commands that it has sent.
+    pub commands: u64,
+    /// The last of them.
+    pub last: &'static str,
+    /// It is within `MULTI`.
+    pub in_multi: bool,
+    /// It watches keys.
+    pub watches: bool,
+    /// It watches all commands.
+    pub monitors: bool,
+    /// Its subscriptions, by their kinds.
+    pub subscriptions: [usize; 3],
+    /// How its requests stand.
+    pub standing: flow::service::Standing,
+}
+
+impl ClientRow {
+    /// Its flags, as `CLIENT LIST` has them.
+    pub fn flags(&self) -> String {
+        let all = [
+            ('O', self.monitors),
+            ('P', self.subscriptions.iter().sum::<usize>() > 0),
+            ('x', self.in_multi),
+            ('b', self.standing.waits_for_others),
+            ('U', self.from.is_none()),
+        ];
+        let flags: String = all.iter().filter(|(_, is)| *is).map(|(flag, _)| *flag).collect();
+        if flags.is_empty() { "N".to_owned() } else { flags }
+    }
+
+    /// Its kind, as `CLIENT KILL TYPE` has it.
+    pub fn kind(&self) -> &'static str {
+        if self.subscriptions.iter().sum::<usize>() > 0 { "pubsub" } else { "normal" }
+    }
+
+    /// Its line of `CLIENT LIST`, without its end.
+    pub fn line(&self) -> String {
+        let [channels, patterns, shards] = self.subscriptions;
+        format!(
+            "id={} addr={} name={} age={} idle={} flags={} db={} sub={channels} psub={patterns} \
+             ssub={shards} multi={} tot-cmds={} pending={} omem={} lease={} cmd={} user={} resp={}",
+            self.id,
+            self.address,
+            self.name,
+            self.age.as_secs(),
+            self.idle.as_secs(),
+            self.flags(),
+            self.database,
+            if self.in_multi { 0 } else { -1 },
+            self.commands,
+            self.standing.unanswered,
+            self.standing.unread + self.standing.waiting,
+            u8::from(self.standing.is_holding),
+            self.last.to_ascii_lowercase(),
+            self.user.as_deref().unwrap_or("(none)"),
+            self.resp,
+        )
+    }
+}

@@ -1,0 +1,76 @@
+//! What an operator sees of a client.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use wire::resp::Version;
+
+/// Numbers of clients, in all pools of the process: whoever is told one can mean no other client.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// A client, as it is shown.
+#[derive(Debug)]
+pub struct Card {
+    /// Its number in the process.
+    pub id: u64,
+    /// Where it comes from; `None`: over a Unix socket.
+    pub from: Option<SocketAddr>,
+    /// When it came.
+    pub since: Instant,
+    /// What `CLIENT SETNAME` has set.
+    pub name: RefCell<Vec<u8>>,
+    /// The user it has logged in as.
+    pub user: RefCell<Option<Rc<str>>>,
+    /// Its database.
+    pub database: Cell<u32>,
+    /// What it is answered in.
+    pub version: Cell<Version>,
+    /// Its last command, and when that came by the worker's clock.
+    pub last: Cell<(&'static str, Instant)>,
+    /// Commands that it has sent.
+    pub commands: Cell<u64>,
+    /// It is within `MULTI`.
+    pub in_multi: Cell<bool>,
+    /// It watches keys.
+    pub watches: Cell<bool>,
+    /// Its subscriptions, by their kinds.
+    pub subscriptions: Cell<[usize; 3]>,
+    /// It watches all commands.
+    pub monitors: Cell<bool>,
+}
+
+impl Card {
+    /// A client that has just come.
+    pub fn new(from: Option<SocketAddr>, now: Instant) -> Rc<Self> {
+        Rc::new(Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            from,
+            since: now,
+            name: RefCell::default(),
+            user: RefCell::default(),
+            database: Cell::new(0),
+            version: Cell::new(Version::Two),
+            last: Cell::new(("NULL", now)),
+            commands: Cell::new(0),
+            in_multi: Cell::new(false),
+            watches: Cell::new(false),
+            subscriptions: Cell::default(),
+            monitors: Cell::new(false),
+        })
+    }
+
+    /// It has sent a command.
+    #[inline]
+    pub fn says(&self, name: &'static str, now: Instant) {
+        self.last.set((name, now));
+        self.commands.set(self.commands.get() + 1);
+    }
+
+    /// Where it comes from, as a server shows it.
+    pub fn address(&self) -> String {
+        self.from.map_or_else(|| "/unix:0".to_owned(), |from| from.to_string())
+    }
+}

@@ -1,0 +1,224 @@
+//! `AUTH` and `HELLO`: who a client is.
+//!
+//! A login is done apart, behind all that the client has asked before: one that fails is told late
+//! where many from its address have failed. Nothing of the client is looked at meanwhile.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use flow::service::Apart;
+use tokio::task::AbortHandle;
+use wire::resp::{Command, Version, put_array, put_bulk, put_error, put_integer, put_map};
+
+use super::clients::check_name;
+use super::{Asking, Session, Taken};
+use crate::commands::number;
+use crate::front::Front;
+use crate::servers::Servers;
+use crate::users::{DEFAULT, Identity};
+
+/// The version whose commands Weir knows: what clients are told.
+pub(super) const REDIS_VERSION: &str = "7.0.15";
+
+const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+
+/// A login that is under way, until it is dropped.
+#[derive(Debug, Default)]
+pub(super) struct Login {
+    task: RefCell<Option<AbortHandle>>,
+    done: RefCell<Option<LoggedIn>>,
+}
+
+/// What holds for a client that has logged in.
+#[derive(Debug)]
+struct LoggedIn {
+    identity: Identity,
+    user: Rc<str>,
+    hello: Option<Hello>,
+}
+
+/// What a client wants with `HELLO`.
+#[derive(Debug)]
+struct Hello {
+    version: Version,
+    name: Option<Vec<u8>>,
+}
+
+impl Drop for Login {
+    fn drop(&mut self) {
+        // Its client is gone: nobody waits for it.
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn auth(&mut self, command: Command<'_>, client: &Asking) -> Taken {
+        let (name, password) = match (command.get(1), command.get(2)) {
+            (Some(password), None) => (DEFAULT, password),
+            (Some(name), Some(password)) if command.len() == 3 => (name, password),
+            _ => return Err("ERR syntax error".to_owned()),
+        };
+        self.log_in(name, password, None, client)
+    }
+
+    pub(super) fn hello(&mut self, command: Command<'_>, client: &Asking) -> Taken {
+        let version = match command.get(1).map(number) {
+            None => self.version,
+            Some(Some(2)) => Version::Two,
+            Some(Some(3)) => Version::Three,
+            Some(Some(_)) => return Err("NOPROTO unsupported protocol version".to_owned()),
+            Some(None) => {
+                return Err("ERR Protocol version is not an integer or out of range".to_owned());
+            }
+        };
+        let (mut login, mut name, mut at) = (None, None, 2);
+        while let Some(option) = command.get(at) {
+            let is = |word: &[u8]| option.eq_ignore_ascii_case(word);
+            match (command.get(at + 1), command.get(at + 2)) {
+                (Some(user), Some(password)) if is(b"AUTH") => {
+                    login = Some((user, password));
+                    at += 3;
+                }
+                (Some(wanted), _) if is(b"SETNAME") => {
+                    name = Some(wanted);
+                    at += 2;
+                }
+                _ => {
+                    let option = String::from_utf8_lossy(option);
+                    let option = super::shortened(&option);
+                    return Err(format!("ERR Syntax error in HELLO option '{option}'"));
+                }
+            }
+        }
+        if let Some(name) = name {
+            check_name(name)?;
+        }
+        if version != self.version && !self.transaction.is_none() {
+            return Err("ERR weir: HELLO cannot change the protocol while keys are watched".into());
+        }
+        let hello = Hello { version, name: name.map(<[u8]>::to_vec) };
+        if let Some((user, password)) = login {
+            return self.log_in(user, password, Some(hello), client);
+        }
+        if self.identity.is_none() {
+            return Err("NOAUTH HELLO must be called with the client already authenticated, \
+                        otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
+                        authenticate the client and select the RESP protocol version at the same \
+                        time"
+                .to_owned());
+        }
+        let answer = hello.answer(self.id());
+        self.greeted(hello);
+        self.say(&answer, client);
+        Ok(())
+    }
+
+    fn log_in(
+        &mut self,
+        name: &[u8],
+        password: &[u8],
+        hello: Option<Hello>,
+        client: &Asking,
+    ) -> Taken {
+        let in_force = self.front.in_force.load();
+        if in_force.users.anonymous().is_some() {
+            return Err("ERR AUTH <password> called without any password configured for the \
+                        default user. Are you sure your configuration is correct?"
+                .to_owned());
+        }
+        let user: Rc<str> = String::from_utf8_lossy(name).into();
+        let found = in_force.users.log_in(name, password);
+        drop(in_force);
+        let answer = hello.as_ref().map_or_else(|| b"+OK\r\n".to_vec(), |of| of.answer(self.id()));
+        let login = Rc::new(Login::default());
+        self.login = Some(Rc::clone(&login));
+        let (front, from) = (Rc::clone(&self.front), self.card.from.map(|from| from.ip()));
+        let login = Rc::downgrade(&login);
+        client.apart(move |apart: Apart<Servers>| {
+            let Some(of) = login.upgrade() else { return };
+            let task = tokio::task::spawn_local(async move {
+                let place = front.shared.slowing.enter(from, &user).await;
+                let Some(identity) = found else {
+                    return refuse(&front, place, apart).await;
+                };
+                front.shared.slowing.succeeded(place, &user);
+                if let Some(login) = login.upgrade() {
+                    *login.done.borrow_mut() = Some(LoggedIn { identity, user, hello });
+                    apart.answer(&answer);
+                }
+            });
+            *of.task.borrow_mut() = Some(task.abort_handle());
+        });
+        self.front.metrics.answered.inc();
+        Ok(())
+    }
+
+    /// What has come of a login holds from now on.
+    #[inline]
+    pub(super) fn look_at_login(&mut self) {
+        let Some(done) = self.login.as_ref().and_then(|login| login.done.take()) else { return };
+        self.login = None;
+        self.identity = Some(done.identity);
+        *self.card.user.borrow_mut() = Some(done.user);
+        if let Some(hello) = done.hello {
+            self.greeted(hello);
+        }
+        self.show();
+    }
+
+    fn greeted(&mut self, hello: Hello) {
+        self.version = hello.version;
+        if let Some(subscribed) = &self.subscribed {
+            subscribed.speaks(hello.version);
+        }
+        if let Some(name) = hello.name {
+            *self.card.name.borrow_mut() = name;
+        }
+    }
+}
+
+/// Tells that a login has failed, late where many from there have. The time counts for those who
+/// go away as well.
+async fn refuse(front: &Front, mut place: flow::logins::slowing::Place, apart: Apart<Servers>) {
+    front.metrics.logins_refused.inc();
+    let slowing = Arc::clone(&front.shared.slowing);
+    let late = slowing.failed(&mut place, Instant::now());
+    if !late.is_zero() {
+        front.metrics.logins_slowed.inc();
+        let over = tokio::task::spawn_local(async move {
+            tokio::time::sleep(late).await;
+            slowing.told(&place);
+        });
+        let _ = over.await;
+    }
+    let mut out = Vec::new();
+    put_error(&mut out, WRONG);
+    apart.answer(&out);
+}
+
+impl Hello {
+    /// What a client of this number hears.
+    fn answer(&self, id: i64) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_map(&mut out, 7, self.version);
+        let text = |out: &mut Vec<u8>, key: &str, value: &str| {
+            put_bulk(out, key.as_bytes());
+            put_bulk(out, value.as_bytes());
+        };
+        text(&mut out, "server", "redis");
+        text(&mut out, "version", REDIS_VERSION);
+        put_bulk(&mut out, b"proto");
+        put_integer(&mut out, if self.version == Version::Three { 3 } else { 2 });
+        put_bulk(&mut out, b"id");
+        put_integer(&mut out, id);
+        text(&mut out, "mode", "standalone");
+        text(&mut out, "role", "master");
+        put_bulk(&mut out, b"modules");
+        put_array(&mut out, 0);
+        out
+    }
+}

@@ -1,0 +1,109 @@
+//! `SLOWLOG` and `LATENCY`: what was slow at the servers of the pool, as Weir saw it.
+
+use wire::resp::{Command, put_array, put_bulk, put_integer, put_simple};
+
+use super::all::{refused, sub_command};
+use super::console::{SLOW_SHOWN, put_moment};
+use super::{Session, Taken};
+use crate::commands::number;
+use crate::console::put_help;
+
+/// The only event there is: a server had a command to itself for longer than `slow-command`.
+const EVENT: &[u8] = b"command";
+
+const SLOWLOG_HELP: [&str; 7] = [
+    "SLOWLOG <subcommand>. Subcommands are:",
+    "GET [<count>]",
+    "    The newest commands of this pool that were slow at their server, without values.",
+    "LEN",
+    "    How many are kept.",
+    "RESET",
+    "    Forget them.",
+];
+
+const LATENCY_HELP: [&str; 7] = [
+    "LATENCY <subcommand>. Subcommands are:",
+    "LATEST",
+    "    The last slow command, and the slowest, in milliseconds.",
+    "HISTORY command",
+    "    When commands were slow, and how long they took.",
+    "RESET [command]",
+    "    Forget them.",
+];
+
+impl Session {
+    pub(super) fn slowlog(&self, command: Command<'_>, out: &mut Vec<u8>) -> Taken {
+        let log = &self.front.shared.desk.slow;
+        match (&*sub_command(&command), command.len()) {
+            ("GET", 2 | 3) => {
+                let count = match command.get(2).map(number) {
+                    None => SLOW_SHOWN,
+                    Some(Some(-1)) => usize::MAX,
+                    Some(count) => count
+                        .and_then(|count| usize::try_from(count).ok())
+                        .ok_or("ERR count should be greater than or equal to -1")?,
+                };
+                let newest = log.newest(count);
+                put_array(out, newest.len());
+                for of in &newest {
+                    put_array(out, 6);
+                    put_integer(out, i64::try_from(of.id).unwrap_or(i64::MAX));
+                    put_moment(out, of.at);
+                    put_integer(out, i64::try_from(of.ran.as_micros()).unwrap_or(i64::MAX));
+                    put_array(out, of.words.len());
+                    of.words.iter().for_each(|word| put_bulk(out, word.as_bytes()));
+                    put_bulk(out, of.address.as_bytes());
+                    put_bulk(out, of.name.as_bytes());
+                }
+            }
+            ("LEN", 2) => put_integer(out, i64::try_from(log.len()).unwrap_or(i64::MAX)),
+            ("RESET", 2) => {
+                log.clear();
+                put_simple(out, b"OK");
+            }
+            ("HELP", 2) => put_help(out, &SLOWLOG_HELP),
+            (sub, _) => return Err(refused("SLOWLOG", sub)),
+        }
+        Ok(())
+    }
+
+    pub(super) fn latency(&self, command: Command<'_>, out: &mut Vec<u8>) -> Taken {
+        let log = &self.front.shared.desk.slow;
+        let is_event = |at: usize| command.get(at).is_some_and(|word| word == EVENT);
+        let millis = |of: std::time::Duration| i64::try_from(of.as_millis()).unwrap_or(i64::MAX);
+        match (&*sub_command(&command), command.len()) {
+            ("LATEST", 2) => {
+                let last = log.newest(1);
+                put_array(out, last.len());
+                for of in &last {
+                    put_array(out, 4);
+                    put_bulk(out, EVENT);
+                    put_moment(out, of.at);
+                    put_integer(out, millis(of.ran));
+                    put_integer(out, millis(log.longest()));
+                }
+            }
+            ("HISTORY", 3) => {
+                let mut all = if is_event(2) { log.newest(usize::MAX) } else { Vec::new() };
+                all.reverse();
+                put_array(out, all.len());
+                for of in &all {
+                    put_array(out, 2);
+                    put_moment(out, of.at);
+                    put_integer(out, millis(of.ran));
+                }
+            }
+            ("RESET", _) => {
+                let is_meant = command.len() == 2 || (2..command.len()).any(is_event);
+                let had_some = is_meant && !log.is_empty();
+                if is_meant {
+                    log.clear();
+                }
+                put_integer(out, i64::from(had_some));
+            }
+            ("HELP", 2) => put_help(out, &LATENCY_HELP),
+            (sub, _) => return Err(refused("LATENCY", sub)),
+        }
+        Ok(())
+    }
+}

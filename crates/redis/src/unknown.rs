@@ -1,0 +1,145 @@
+//! What servers say of commands that Weir does not know.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+use wire::resp::{Value, value};
+
+use crate::commands::Keys;
+
+/// Names of which it is remembered what servers say, and for how long.
+const KNOWN_MAX: usize = 256;
+const KNOWN_FOR: Duration = Duration::from_secs(30);
+/// Such commands under way at once on one worker, each with a connection.
+const AT_ONCE: usize = 16;
+/// Flags of what is not run: it may not end, says more than once, or is for one server.
+const REFUSED: [&str; 3] = ["admin", "blocking", "pubsub"];
+
+/// What servers say of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fact {
+    /// Where its keys are; `None` where that is not said.
+    pub keys: Option<Keys>,
+    /// It is not run.
+    pub is_refused: bool,
+    /// It is for administrators.
+    pub is_dangerous: bool,
+}
+
+/// What was said of a command, and when; `None`: that there is none.
+type Said = (Instant, Option<Fact>);
+
+/// What one worker remembers, and how many it may run at once.
+#[derive(Debug)]
+pub struct Unknown {
+    facts: RefCell<HashMap<Box<[u8]>, Said>>,
+    /// Permits to run one.
+    pub running: Semaphore,
+}
+
+impl Default for Unknown {
+    fn default() -> Self {
+        Self { facts: RefCell::default(), running: Semaphore::new(AT_ONCE) }
+    }
+}
+
+impl Unknown {
+    /// What the servers said of a command a short while ago: `Some(None)` that they have none.
+    pub fn remembered(&self, name: &[u8]) -> Option<Option<Fact>> {
+        let facts = self.facts.borrow();
+        let (at, fact) = facts.get(name)?;
+        (at.elapsed() < KNOWN_FOR).then_some(*fact)
+    }
+
+    /// Remembers what they say.
+    pub fn remember(&self, name: &[u8], fact: Option<Fact>) {
+        let mut facts = self.facts.borrow_mut();
+        if facts.len() >= KNOWN_MAX {
+            facts.clear();
+        }
+        facts.insert(name.into(), (Instant::now(), fact));
+    }
+}
+
+impl Fact {
+    /// What `COMMAND INFO` of one command says; `None` where there is no such command, or what is
+    /// said is not understood.
+    pub fn read(answer: &[u8]) -> Option<Self> {
+        let (Value::Array(all), _) = value(answer).ok()? else { return None };
+        let [Value::Array(parts)] = &*all else { return None };
+        let words = |of: Option<&Value<'_>>| -> Option<Vec<String>> {
+            let (Value::Array(words) | Value::Set(words)) = of? else { return None };
+            let word = |of: &Value<'_>| match of {
+                Value::Simple(text) | Value::Bulk(text) => {
+                    Some(String::from_utf8_lossy(text).to_ascii_lowercase())
+                }
+                _ => None,
+            };
+            words.iter().map(word).collect()
+        };
+        let number = |at: usize| match parts.get(at)? {
+            Value::Integer(number) => i8::try_from(*number).ok(),
+            _ => None,
+        };
+        let (flags, categories) = (words(parts.get(2))?, words(parts.get(6))?);
+        let has = |flag: &&str| flags.iter().any(|of| of == flag);
+        let range = match (number(3)?, number(4)?, number(5)?) {
+            (0, ..) => Keys::None,
+            (first, last, step) => Keys::Range {
+                first: u8::try_from(first).ok()?,
+                last,
+                step: u8::try_from(step).ok().filter(|step| *step > 0)?,
+            },
+        };
+        Some(Self {
+            keys: (!has(&"movablekeys")).then_some(range),
+            is_refused: REFUSED.iter().any(has),
+            is_dangerous: categories.iter().any(|of| of == "@dangerous"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(flags: &str, keys: [i64; 3], category: &str) -> Vec<u8> {
+        let [first, last, step] = keys;
+        format!(
+            "*1\r\n*7\r\n$1\r\nx\r\n:-2\r\n*1\r\n+{flags}\r\n:{first}\r\n:{last}\r\n:{step}\r\n\
+             *1\r\n+{category}\r\n"
+        )
+        .into_bytes()
+    }
+
+    #[test]
+    fn what_a_server_says_is_read_and_what_is_not_clear_proves_nothing() {
+        let fact = Fact::read(&info("write", [1, -1, 2], "@slow")).unwrap();
+        assert_eq!(fact.keys, Some(Keys::Range { first: 1, last: -1, step: 2 }));
+        assert!(!fact.is_refused && !fact.is_dangerous);
+        assert_eq!(Fact::read(&info("movablekeys", [0, 0, 0], "@x")).unwrap().keys, None);
+        assert_eq!(Fact::read(&info("fast", [0, 0, 0], "@x")).unwrap().keys, Some(Keys::None));
+        assert!(Fact::read(&info("blocking", [1, 1, 1], "@x")).unwrap().is_refused);
+        assert!(Fact::read(&info("fast", [1, 1, 1], "@dangerous")).unwrap().is_dangerous);
+        for odd in [[1, 1, 0], [-1, 1, 1], [999, 1, 1], [1, 999, 1]] {
+            assert_eq!(Fact::read(&info("fast", odd, "@x")), None, "{odd:?}");
+        }
+        for odd in ["*1\r\n*-1\r\n", "*1\r\n_\r\n", "*0\r\n", "-ERR\r\n", "", "*1\r\n*1\r\n:1\r\n"]
+        {
+            assert_eq!(Fact::read(odd.as_bytes()), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn only_so_many_names_are_remembered() {
+        let unknown = Unknown::default();
+        for n in 0..2 * KNOWN_MAX {
+            unknown.remember(n.to_string().as_bytes(), None);
+        }
+        assert!(unknown.facts.borrow().len() <= KNOWN_MAX);
+        assert_eq!(unknown.remembered(b"511"), Some(None));
+        assert_eq!(unknown.remembered(b"x"), None);
+    }
+}
