@@ -47,6 +47,15 @@ impl Disk {
         disk
     }
 
+    /// How many bytes files in a directory may grow by until its file system is full.
+    ///
+    /// # Errors
+    /// As the system says it.
+    pub fn room(dir: &Path) -> io::Result<u64> {
+        let of = rustix::fs::statvfs(dir)?;
+        Ok(of.f_bavail.saturating_mul(of.f_frsize))
+    }
+
     /// Writes all parts one after the other, beginning at `offset`.
     ///
     /// # Errors

@@ -53,7 +53,7 @@ impl FileError {
     }
 
     /// Whether there was no room, which may go away by itself.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         crate::disk::is_full(&self.source)
     }
 

@@ -5,9 +5,11 @@
 //! `inbox`; the `writer` takes all that came as one group, writes it to an `increment`, syncs
 //! it, and the link tells the master up to where its stream is durable. A [`directory`] holds the
 //! files, and [`scan`] finds in them where to go on. What the disk refuses closes the link. Beside
-//! the link, a `survey` asks the master how it is set.
+//! the link, a `survey` asks the master how it is set, and [`rewrite`] takes new bases from a
+//! `source`, with a `bridge` from each one's offset to where the increments were parted for it.
 
 pub mod answers;
+mod bridge;
 pub mod crc64;
 pub mod directory;
 mod inbox;
@@ -17,7 +19,10 @@ pub mod lines;
 mod link;
 pub mod manifest;
 pub mod rdb;
+pub mod restore;
+pub mod rewrite;
 pub mod scan;
+mod source;
 pub mod state;
 pub mod stream;
 mod survey;
@@ -36,11 +41,12 @@ use serde::Serialize;
 use tokio::sync::{oneshot, watch};
 
 use crate::server::Server;
-use crate::settings::{AofSettings, MasterSettings, SettingsError};
-use directory::{Directory, DirectoryError};
+use crate::settings::{AofSettings, MasterSettings, SettingsError, read_address};
+use directory::{Directory, DirectoryError, Keep};
 use inbox::Inbox;
 use link::Link;
 pub use link::Stop;
+use rewrite::{Hosts, Origin, Rewriter};
 use state::{Followed, State};
 use survey::Surveyor;
 use writer::{Limits, WriteError, Writer};
@@ -81,6 +87,7 @@ pub struct Follower {
 /// One master, as its thread has it.
 struct Master {
     link: Link,
+    rewriter: Rewriter,
     dir: PathBuf,
     settings: AofSettings,
     state: Arc<State>,
@@ -94,18 +101,27 @@ impl Follower {
     pub fn open(settings: AofSettings, registry: &Registry) -> Result<Arc<Self>, OpenError> {
         let stop = watch::Sender::new(false);
         let (mut masters, mut threads) = (Vec::new(), Vec::new());
+        let mut hosts = Hosts::default();
         for of in &settings.master {
             let dir = settings.dir.join(&of.name);
             let server = || Server::known_by(&of.backend(), of.sentinel.as_ref());
             let server = || server().map_err(OpenError::Master);
-            let opened = Directory::open(&dir, settings.keep);
+            let opened = Directory::open(&dir, keep(&settings));
             let wrong = |source| OpenError::Directory { name: of.name.clone(), source };
             let opened = opened.map_err(wrong)?;
             let state = State::new(&of.name, registry);
             masters.push((Arc::clone(&state), dir.clone()));
             let link = Link::new(server()?, &settings, Arc::clone(&state));
             let surveyor = Surveyor::new(server()?, &settings, of.tune, Arc::clone(&state));
-            let master = Master { link, dir, settings: settings.clone(), state };
+            let rewriter = Rewriter {
+                origins: origins(of, &mut hosts).map_err(OpenError::Master)?,
+                state: Arc::clone(&state),
+                settings: settings.rewrite.clone(),
+                timeout: settings.timeout.get(),
+                base_max: settings.base_max,
+                of_master: dir.clone(),
+            };
+            let master = Master { link, rewriter, dir, settings: settings.clone(), state };
             let stop = stop.subscribe();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(OpenError::Thread)?;
@@ -138,15 +154,41 @@ impl Follower {
     }
 }
 
+/// Which older generations are kept.
+fn keep(settings: &AofSettings) -> Keep {
+    Keep {
+        count: settings.keep,
+        age: settings.keep_for.get(),
+        bytes: settings.keep_bytes.bytes(),
+        pinned: settings.keep_pinned,
+    }
+}
+
+/// Where new bases of a master are taken from: its replicas, and else itself. As for the guard, a
+/// master that Sentinels find is of a host of its own where none is named.
+fn origins(of: &MasterSettings, hosts: &mut Hosts) -> Result<Vec<Origin>, String> {
+    let mut found = Vec::new();
+    let replicas = of.replicas().into_iter().map(|replica| (replica, None));
+    for (backend, sentinel) in replicas.chain([(of.backend(), of.sentinel.as_ref())]) {
+        let named = backend.host.clone().or_else(|| sentinel.map(|_| of.name.clone()));
+        let by_url = || read_address(&backend.url).ok()?.address.host().map(str::to_owned);
+        let host = hosts.permit(named.or_else(by_url).unwrap_or_default());
+        let is_replica = found.len() < of.replicas.len();
+        let server = Server::known_by(&backend, sentinel)?;
+        found.push(Origin { server, host, is_replica });
+    }
+    Ok(found)
+}
+
 impl Master {
     /// Follows until it is told to stop.
     async fn follow(mut self, first: Directory, mut stop: Stop) {
         let mut backoff = Backoff::new(RETRY[0], RETRY[1]);
-        let mut directory = Some(first);
+        let (mut directory, mut is_full) = (Some(first), false);
         while !*stop.borrow() {
             let opened = match directory.take() {
                 Some(directory) => Ok(directory),
-                None => Directory::open(&self.dir, self.settings.keep).map_err(WriteError::from),
+                None => self.open(std::mem::take(&mut is_full)),
             };
             let done = match opened {
                 Ok(directory) => self.attempt(directory, &mut stop).await,
@@ -155,6 +197,7 @@ impl Master {
             self.state.gave_up();
             if let Err(error) = done {
                 self.tell(&error);
+                is_full = error.is_full();
                 if error.is_final() {
                     self.state.link("stopped");
                     // The sender lives as long as the process serves.
@@ -167,6 +210,20 @@ impl Master {
                 _ = stop.wait_for(|stop| *stop) => {}
             }
         }
+    }
+
+    /// Opens the directory again. Where the disk was full, the oldest generation goes that is
+    /// neither pinned nor the current one: what is written now is worth more.
+    fn open(&self, is_full: bool) -> Result<Directory, WriteError> {
+        let directory = Directory::open(&self.dir, keep(&self.settings))?;
+        if is_full && let Some(removed) = directory.make_room()? {
+            tracing::error!(
+                master = self.link.name(),
+                removed,
+                "the disk is full: an older generation is removed before its time"
+            );
+        }
+        Ok(directory)
     }
 
     /// Says why nothing more is acknowledged.
@@ -202,9 +259,31 @@ impl Master {
         };
         let builder = std::thread::Builder::new().name(format!("aof-{}", self.link.name()));
         builder.spawn(run).map_err(WriteError::Thread)?;
-        self.link.run(&inbox, stop).await;
+        let rewriting = self.rewriting(&inbox);
+        if rewriting.is_ok() {
+            self.link.run(&inbox, stop).await;
+        }
         inbox.close();
-        end.await.unwrap_or(Err(WriteError::Died))
+        let ended = end.await.unwrap_or(Err(WriteError::Died));
+        // It has ended where its thread has died.
+        let _ = rewriting?.await;
+        ended
+    }
+
+    /// Takes new bases on a thread of its own, until the inbox is closed.
+    fn rewriting(&self, inbox: &Arc<Inbox>) -> Result<oneshot::Receiver<()>, WriteError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(WriteError::Thread)?;
+        let (rewriter, inbox) = (self.rewriter.clone(), Arc::clone(inbox));
+        let (ended, end) = oneshot::channel();
+        let run = move || {
+            runtime.block_on(rewriter.run(&inbox));
+            // The follower waits for it.
+            let _ = ended.send(());
+        };
+        let builder = std::thread::Builder::new().name(format!("base-{}", self.link.name()));
+        builder.spawn(run).map_err(WriteError::Thread)?;
+        Ok(end)
     }
 }
 

@@ -7,6 +7,8 @@ mod faults;
 mod follow;
 mod hostile;
 mod pressure;
+mod restore;
+mod rewrite;
 mod scene;
 mod sentinel;
 

@@ -4,12 +4,18 @@
 //! generation are named in its `appendonly.aof.manifest`, those of an older one in
 //! `generation.N.manifest`, or in `pinned.N.manifest` where nothing of it is ever removed.
 
-use std::collections::HashSet;
+mod kept;
+mod parted;
+
 use std::fs::{self, File};
 use std::io::{BufReader, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use journal::{Disk, FileError};
+
+pub use kept::Keep;
+pub use parted::{NEW, NEW_BASE, Parted};
 
 use super::manifest::{self, CURRENT, Manifest, Part, is_manifest};
 use super::rdb::{HEAD_LEN, is_of_nothing};
@@ -33,6 +39,9 @@ pub enum DirectoryError {
     /// There is no base that came with too few keys.
     #[error("{0}: nothing waits to be accepted")]
     NothingAwaited(PathBuf),
+    /// A base is of no use.
+    #[error("it is of an offset before the current base's")]
+    TooOld,
     /// The file system refused.
     #[error(transparent)]
     Io(#[from] FileError),
@@ -55,8 +64,8 @@ pub struct Directory {
     manifest: Manifest,
     /// The number of the next file.
     next: u64,
-    /// How many older generations are kept.
-    keep: usize,
+    /// Which older generations are kept.
+    keep: Keep,
     _lock: File,
 }
 
@@ -76,7 +85,7 @@ impl Directory {
     ///
     /// # Errors
     /// Another process has it, or the file system refuses.
-    pub fn open(of_master: &Path, keep: usize) -> Result<Self, DirectoryError> {
+    pub fn open(of_master: &Path, keep: Keep) -> Result<Self, DirectoryError> {
         let path = of_master.join(APPEND_DIR);
         let made: Vec<&Path> = of_master.ancestors().skip(1).filter(|dir| !is_there(dir)).collect();
         fs::create_dir_all(&path).map_err(FileError::of("make", &path))?;
@@ -185,6 +194,7 @@ impl Directory {
     /// # Errors
     /// The file system refuses.
     pub fn replace(&mut self, base: Part, first: Part, pinned: bool) -> Result<(), FileError> {
+        let pinned = pinned && self.has_room_to_pin()?;
         let current = self.path.join(CURRENT);
         let former = match fs::read_to_string(&current) {
             Ok(text) if !text.is_empty() => text,
@@ -195,7 +205,7 @@ impl Directory {
             _ => self.manifest.text(),
         };
         if self.manifest.names().next().is_some() {
-            let number = self.manifest.base.as_ref().map_or(0, |base| base.number);
+            let number = self.manifest.number();
             let kind = if pinned { "pinned" } else { "generation" };
             self.put(&format!("{kind}.{number}.manifest"), &former)?;
         }
@@ -235,93 +245,9 @@ impl Directory {
         }
     }
 
-    /// The generations that no manifest names, where the current one is gone: each base that an
-    /// increment came after. One without was never whole.
-    fn unnamed(&self) -> Result<Vec<Manifest>, DirectoryError> {
-        if self.manifest.base.is_some() {
-            return Ok(Vec::new());
-        }
-        let (all, named) = (names(&self.path)?, self.named()?);
-        let left = all.into_iter().filter(|name| !named.contains(name));
-        let parts = left.filter_map(|name| Some((manifest::number_of(&name)?, name)));
-        let mut parts: Vec<(u64, String)> = parts.collect();
-        parts.sort_unstable();
-        let mut found: Vec<Manifest> = Vec::new();
-        for (number, name) in parts {
-            let is_base = manifest::number_of_base(&name).is_some();
-            let part = Part { name, number };
-            match found.last_mut() {
-                _ if is_base => {
-                    let (base, increments) = (Some(part), Vec::new());
-                    found.push(Manifest { is_ours: true, base, increments });
-                }
-                Some(generation) => generation.increments.push(part),
-                None => {}
-            }
-        }
-        found.retain(|generation| !generation.increments.is_empty());
-        Ok(found)
-    }
-
-    /// Pins the generations that no manifest names, where the current one is gone.
-    ///
-    /// # Errors
-    /// The file system refuses.
-    pub fn pin_unnamed(&self) -> Result<(), DirectoryError> {
-        for generation in self.unnamed()? {
-            let number = generation.base.as_ref().map_or(0, |base| base.number);
-            self.put(&format!("pinned.{number}.manifest"), &generation.text())?;
-        }
-        Ok(())
-    }
-
-    /// What the manifests of older and pinned generations name.
-    fn named(&self) -> Result<HashSet<String>, DirectoryError> {
-        let mut named = HashSet::new();
-        let is_older = |name: &&String| is_manifest(name) && *name != CURRENT;
-        for name in names(&self.path)?.iter().filter(is_older) {
-            let manifest = read_manifest(&self.path.join(name))?.unwrap_or_default();
-            named.extend(manifest.names().map(str::to_owned));
-        }
-        Ok(named)
-    }
-
-    /// Removes the oldest generations beyond those that are kept, and, where there is a current
-    /// one, what no manifest names.
-    ///
-    /// # Errors
-    /// The file system refuses.
-    pub fn prune(&self) -> Result<(), DirectoryError> {
-        let mut older: Vec<(u64, String)> = self.older()?;
-        older.sort_unstable();
-        let surplus = older.len().saturating_sub(self.keep);
-        for (_, name) in older.drain(..surplus) {
-            self.remove(&name)?;
-        }
-        if self.manifest.base.is_none() {
-            return Ok(());
-        }
-        let mut named = self.named()?;
-        named.extend(self.manifest.names().map(str::to_owned));
-        for name in names(&self.path)? {
-            if manifest::number_of(&name).is_some() && !named.contains(&name) {
-                self.remove(&name)?;
-            }
-        }
-        Ok(())
-    }
-
     fn remove(&self, name: &str) -> Result<(), FileError> {
         let path = self.path.join(name);
         self.disk.remove(&path).map_err(FileError::of("remove", &path))
-    }
-
-    fn older(&self) -> Result<Vec<(u64, String)>, FileError> {
-        let number = |name: &str| {
-            name.strip_prefix("generation.")?.strip_suffix(".manifest")?.parse::<u64>().ok()
-        };
-        let found = names(&self.path)?.into_iter();
-        Ok(found.filter_map(|name| Some((number(&name)?, name))).collect())
     }
 
     /// How many generations there are, the current one included.
@@ -337,6 +263,14 @@ impl Directory {
         let read = File::open(self.path.join(&base.name))
             .and_then(|file| file.take(HEAD_LEN as u64).read_to_end(&mut head));
         read.is_err() || !is_of_nothing(&head)
+    }
+
+    /// When the current base was whole, in seconds since 1970; 0 where there is none.
+    pub fn base_time(&self) -> u64 {
+        let base = self.manifest.base.as_ref();
+        let of = base.and_then(|part| fs::metadata(self.path.join(&part.name)).ok());
+        let whole = of.and_then(|of| of.modified().ok()?.duration_since(UNIX_EPOCH).ok());
+        whole.map_or(0, |whole| whole.as_secs())
     }
 
     /// Bytes of the current generation: its base, and its increments.
@@ -390,6 +324,26 @@ pub fn read_manifest(path: &Path) -> Result<Option<Manifest>, DirectoryError> {
     Manifest::read(&text).map(Some).map_err(wrong)
 }
 
+/// Whether a Weir that runs has a master's directory.
+///
+/// # Errors
+/// The file system refuses.
+pub fn is_held(of_master: &Path) -> Result<bool, DirectoryError> {
+    Ok(journal::hold(&of_master.join(LOCK))?.is_none())
+}
+
+/// The manifests in an `appendonlydir`: the current one first, then the others from the newest
+/// base to the oldest.
+///
+/// # Errors
+/// The directory can't be read.
+pub fn manifests(dir: &Path) -> Result<Vec<String>, FileError> {
+    let mut found: Vec<String> = names(dir)?.into_iter().filter(|name| is_manifest(name)).collect();
+    let number = |name: &str| name.split('.').nth(1).and_then(|number| number.parse::<u64>().ok());
+    found.sort_by_key(|name| (name != CURRENT, std::cmp::Reverse(number(name)), name.clone()));
+    Ok(found)
+}
+
 /// Best effort: without it a sync that failed needs room to be said.
 fn spare(dir: &Path) {
     if !dir.join(SYNC_FAILED).exists() {
@@ -415,7 +369,7 @@ fn names(dir: &Path) -> Result<Vec<String>, FileError> {
 mod tests {
     use std::fs;
 
-    use super::{APPEND_DIR, CURRENT, Directory, Found, SYNC_FAILED};
+    use super::{APPEND_DIR, CURRENT, Directory, Found, Keep, SYNC_FAILED};
 
     #[test]
     fn a_generation_without_its_manifest_is_pinned_and_one_never_whole_is_not() {
@@ -433,7 +387,7 @@ mod tests {
             if is_emptied {
                 fs::write(path.join(CURRENT), "").unwrap();
             }
-            let directory = Directory::open(&of_master, 1).unwrap();
+            let directory = Directory::open(&of_master, Keep::count(1)).unwrap();
             let found = directory.find().unwrap();
             assert!(matches!(found, Found::Unfit(why) if why == "its manifest is gone"));
             directory.pin_unnamed().unwrap();

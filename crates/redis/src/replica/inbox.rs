@@ -4,8 +4,9 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
+use super::directory::Parted;
 use super::lines::Id;
 
 /// Pieces are joined up to so many bytes.
@@ -27,7 +28,19 @@ pub enum Order {
     Renamed(Id),
     /// The stream's next bytes.
     Stream(Vec<u8>),
+    /// A base of this history at this offset comes beside the stream: the increments are to be
+    /// parted there, or it is said why not.
+    Part(Id, u64, Answer<Parted>),
+    /// That base is whole, and takes the current one's place.
+    Rewrite(Parted, Answer<()>),
+    /// That base does not come.
+    GiveUp(Option<Parted>),
+    /// The time may have come to remove older generations.
+    Prune,
 }
+
+/// Where the disk's thread answers, in words where it refuses.
+pub type Answer<T> = oneshot::Sender<Result<T, String>>;
 
 impl Order {
     fn len(&self) -> usize {

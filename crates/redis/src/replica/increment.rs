@@ -251,6 +251,11 @@ impl Increment {
     pub fn is_at_rest(&self) -> bool {
         self.tracker.is_at_rest()
     }
+
+    /// The stream's state, if neither a command nor a transaction is under way.
+    pub fn at_rest(&self) -> Option<&Tracker> {
+        self.is_at_rest().then_some(&self.tracker)
+    }
 }
 
 impl Group<'_> {

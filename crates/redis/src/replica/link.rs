@@ -20,7 +20,7 @@ use crate::server::{Connection, Server, ServerError};
 use crate::settings::AofSettings;
 
 /// How much is read at once.
-const READ_BYTES: usize = 128 << 10;
+pub const READ_BYTES: usize = 128 << 10;
 /// A line of a master's before its stream is no longer.
 const LINE_BYTES_MAX: usize = 4 << 10;
 /// How often a master is told what is durable, whatever happens: one that sends a base without a
@@ -36,21 +36,29 @@ pub type Stop = watch::Receiver<bool>;
 
 /// Why a link ended.
 #[derive(Debug, thiserror::Error)]
-enum LinkError {
+pub enum LinkError {
+    /// There is no connection.
     #[error("it cannot be joined: {0}")]
     Server(#[from] ServerError),
+    /// The connection is gone.
     #[error("the link broke: {0}")]
     Io(#[from] io::Error),
+    /// It says no.
     #[error("it refuses: {0}")]
     Refused(String),
+    /// It follows another server.
     #[error("it is itself a replica: name its master in redis.aof")]
     IsReplica,
+    /// It has been failed over.
     #[error("it is elsewhere, as its Sentinels say")]
     Moved,
+    /// It says nothing.
     #[error("it was silent for {0:?}")]
     Silent(Duration),
+    /// Its data set is none.
     #[error(transparent)]
     Rdb(#[from] RdbError),
+    /// What is received has nowhere to go.
     #[error("the disk takes no more")]
     Closed,
 }
@@ -233,7 +241,10 @@ impl Link {
 }
 
 /// Cuts a line off the front, without its end; empty ones are a master's signs of life.
-fn line(bytes: &mut Vec<u8>) -> Result<Option<Vec<u8>>, LinkError> {
+///
+/// # Errors
+/// It has no end.
+pub fn line(bytes: &mut Vec<u8>) -> Result<Option<Vec<u8>>, LinkError> {
     let blank = bytes.iter().take_while(|byte| **byte == b'\n').count();
     bytes.drain(..blank);
     let Some(end) = memchr::memchr(b'\n', bytes) else {

@@ -73,14 +73,23 @@ impl Manifest {
 
     /// Its text.
     pub fn text(&self) -> String {
-        let number = self.base.as_ref().map_or(0, |base| base.number);
-        let mut text = format!("{OURS} {number}\n");
+        format!("{OURS} {}\n{}", self.number(), self.text_of_server())
+    }
+
+    /// The same as a server writes it: Weir does not go on with what it names.
+    pub fn text_of_server(&self) -> String {
+        let mut text = String::new();
         let parts = self.base.iter().map(|part| (part, 'b'));
         for (part, kind) in parts.chain(self.increments.iter().map(|part| (part, 'i'))) {
             // Writing to a string does not fail.
             let _ = writeln!(text, "file {} seq {} type {kind}", part.name, part.number);
         }
         text
+    }
+
+    /// The number of its base.
+    pub fn number(&self) -> u64 {
+        self.base.as_ref().map_or(0, |base| base.number)
     }
 
     /// Its files' names.

@@ -36,6 +36,29 @@ pub enum Tail {
     Damaged(u64, String),
 }
 
+/// How much of a file is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// All that is sound.
+    End,
+    /// What was written up to the end of this second since 1970.
+    Time(u64),
+    /// What lies before this offset of the stream.
+    Offset(u64),
+}
+
+/// Where a file can be cut, so that it holds what is wanted and no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// The last place within what is wanted at which neither a command nor a transaction is under
+    /// way; Weir's own lines at this offset lie behind it.
+    pub place: Place,
+    /// CRC-32C between the mark before and this place.
+    pub crc: u32,
+    /// From where to where in the file the next mark goes, if one follows.
+    pub mark: Option<(u64, u64)>,
+}
+
 /// What a file holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scanned {
@@ -45,6 +68,10 @@ pub struct Scanned {
     pub end: Place,
     /// What is behind that.
     pub tail: Tail,
+    /// Where what is wanted ends, if that is before the end.
+    pub cut: Option<Cut>,
+    /// The first and the last time that it says, in seconds since 1970, of what is wanted.
+    pub times: Option<(u64, u64)>,
 }
 
 /// Why a file can't be read as an increment.
@@ -63,7 +90,15 @@ pub enum ScanError {
 /// # Errors
 /// It can't be read, or its beginning is not Weir's.
 pub fn scan(file: &mut impl BufRead) -> Result<Scanned, ScanError> {
-    let mut scan = Scan::begin(file)?;
+    scan_until(file, Until::End)
+}
+
+/// Reads a file to its end, and finds where so much of it ends.
+///
+/// # Errors
+/// It can't be read, or its beginning is not Weir's.
+pub fn scan_until(file: &mut impl BufRead, until: Until) -> Result<Scanned, ScanError> {
+    let mut scan = Scan::begin(file, until)?;
     let begin = scan.end;
     let trouble = scan.run(file)?;
     let tail = match trouble {
@@ -74,7 +109,9 @@ pub fn scan(file: &mut impl BufRead) -> Result<Scanned, ScanError> {
             if is_middle { Tail::Damaged(at, why) } else { scan.tail() }
         }
     };
-    Ok(Scanned { begin, end: scan.end, tail })
+    // What no mark is behind is not known to be sound.
+    let cut = scan.cut.filter(|cut| scan.is_passed && cut.place.at <= scan.end.at);
+    Ok(Scanned { begin, end: scan.end, tail, cut, times: scan.times })
 }
 
 struct Scan {
@@ -90,11 +127,16 @@ struct Scan {
     end: Place,
     /// `SELECT`s up to the last mark.
     selects: u64,
+    until: Until,
+    /// What is wanted has ended.
+    is_passed: bool,
+    cut: Option<Cut>,
+    times: Option<(u64, u64)>,
 }
 
 impl Scan {
     /// Reads the first line, and the `SELECT` behind it.
-    fn begin(file: &mut impl BufRead) -> Result<Self, ScanError> {
+    fn begin(file: &mut impl BufRead, until: Until) -> Result<Self, ScanError> {
         let mut line = Vec::new();
         let read = line_of(file, &mut line)?.then(|| Line::read(content(&line))).flatten();
         let Some(Line::Begin { id, offset, database }) = read else {
@@ -111,7 +153,24 @@ impl Scan {
         let crc = crc32c::crc32c_append(crc32c::crc32c(&line), &select);
         let end = Place { at, offset, id, database, keys: None };
         let (tracker, keys) = (Tracker::new(database), None);
-        Ok(Self { tracker, at, offset, id, keys, crc, end, selects: 0 })
+        let (is_passed, cut, times, selects) = (false, None, None, 0);
+        let mut scan =
+            Self { tracker, at, offset, id, keys, crc, end, selects, until, is_passed, cut, times };
+        scan.rested();
+        Ok(scan)
+    }
+
+    fn here(&self) -> Place {
+        let Self { at, offset, id, keys, .. } = *self;
+        Place { at, offset, id, database: self.tracker.database(), keys }
+    }
+
+    /// A file may end here, if that is still within what is wanted.
+    fn rested(&mut self) {
+        self.is_passed |= matches!(self.until, Until::Offset(most) if self.offset > most);
+        if !self.is_passed && self.until != Until::End {
+            self.cut = Some(Cut { place: self.here(), crc: self.crc, mark: None });
+        }
     }
 
     /// Reads on until the file's end; gives what is wrong with what it has come to, if anything.
@@ -142,6 +201,9 @@ impl Scan {
             self.at += taken as u64;
             self.offset += taken as u64;
             file.consume(taken);
+            if wrong.is_none() && self.tracker.is_at_rest() {
+                self.rested();
+            }
             if wrong.is_some() {
                 return Ok(wrong);
             }
@@ -150,6 +212,7 @@ impl Scan {
 
     /// Takes a line of Weir's own; gives what is wrong with it.
     fn line(&mut self, line: &[u8]) -> Option<String> {
+        let begun = self.at;
         self.at += line.len() as u64;
         match Line::read(content(line)) {
             Some(Line::Mark { offset, crc }) => {
@@ -162,12 +225,22 @@ impl Scan {
                 self.end = Place { at, offset, id: self.id, database, keys: self.keys };
                 self.crc = 0;
                 self.selects = self.tracker.selects();
+                if let Some(cut) = &mut self.cut {
+                    cut.mark.get_or_insert((begun, self.at));
+                }
                 return None;
             }
             Some(Line::Renamed(id)) => self.id = id,
             Some(Line::Keys(keys)) => self.keys = Some(keys),
             Some(Line::Begin { .. }) => return Some("a second beginning".into()),
-            Some(Line::Time(_)) | None => {}
+            Some(Line::Time(time)) => {
+                self.is_passed |= matches!(self.until, Until::Time(most) if time > most);
+                if !self.is_passed {
+                    let (first, _) = self.times.unwrap_or((time, time));
+                    self.times = Some((first, time));
+                }
+            }
+            None => {}
         }
         self.crc = crc32c::crc32c_append(self.crc, line);
         None
@@ -222,7 +295,7 @@ mod tests {
     use proptest::prelude::*;
     use wire::resp::put_command;
 
-    use super::{Id, Line, ScanError, Tail, put_select, scan};
+    use super::{Id, Line, ScanError, Tail, Until, put_select, scan, scan_until};
 
     /// A file of three groups, and where each ends.
     fn file() -> (Vec<u8>, Vec<usize>) {
@@ -293,6 +366,50 @@ mod tests {
         all.extend([0; 64]);
         let found = scan(&mut &all[..]).unwrap();
         assert_eq!(found.tail, Tail::Torn(64));
+    }
+
+    #[test]
+    fn it_is_cut_by_time_and_by_offset_and_never_within_a_transaction() {
+        let (mut out, id) = (Vec::new(), Id::read(&[b'1'; 40]).unwrap());
+        Line::Begin { id, offset: 100, database: 2 }.put(&mut out);
+        put_select(&mut out, 2);
+        let (mut from, mut offset, mut rests) = (0, 100, vec![100]);
+        for time in 5..9 {
+            Line::Time(time).put(&mut out);
+            for words in [&["MULTI"][..], &["INCR", "n"], &["EXEC"], &["PING"]] {
+                let begun = out.len();
+                put_command(&mut out, words.iter());
+                offset += (out.len() - begun) as u64;
+                if matches!(words[0], "EXEC" | "PING") {
+                    rests.push(offset);
+                }
+            }
+            Line::Mark { offset, crc: crc32c::crc32c(&out[from..]) }.put(&mut out);
+            from = out.len();
+        }
+        for wanted in 0..offset + 3 {
+            let found = scan_until(&mut &out[..], Until::Offset(wanted)).unwrap();
+            let rest = rests.iter().rfind(|rest| **rest <= wanted);
+            let cut = found.cut.map(|cut| cut.place.offset);
+            assert_eq!(cut, rest.copied().filter(|_| wanted < offset), "offset {wanted}");
+            if let Some(cut) = found.cut {
+                // What is cut there and marked is a whole file again.
+                let mut whole = out[..cut.place.at as usize].to_vec();
+                Line::Mark { offset: cut.place.offset, crc: cut.crc }.put(&mut whole);
+                let again = scan(&mut &whole[..]).unwrap();
+                assert_eq!((again.end.offset, again.tail), (cut.place.offset, Tail::None));
+            }
+        }
+        for (time, passed) in [(4, Some(0)), (5, Some(1)), (7, Some(3)), (8, None), (99, None)] {
+            let found = scan_until(&mut &out[..], Until::Time(time)).unwrap();
+            let cut = found.cut.map(|cut| cut.place.offset);
+            assert_eq!(cut, passed.map(|groups| rests[groups * 2]), "time {time}");
+            let last = found.times.map(|(_, last)| last);
+            assert_eq!(last, (time >= 5).then_some(time.min(8)), "time {time}");
+        }
+        // What no mark is behind is not known to be sound.
+        let torn = &out[..out.len() - 5];
+        assert_eq!(scan_until(&mut &torn[..], Until::Offset(offset - 1)).unwrap().cut, None);
     }
 
     proptest! {

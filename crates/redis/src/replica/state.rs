@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ::watch::metrics::{Encoder, Histogram, Registry};
 use serde::{Deserialize, Serialize};
@@ -36,9 +36,11 @@ pub struct State {
     counted: Mutex<Option<(Id, u64)>>,
     /// How many it had as the files have it.
     keys: Mutex<Option<Keys>>,
+    /// Whose history the files are of.
+    id: Mutex<Option<Id>>,
     /// How long syncs took.
     pub syncs: Histogram,
-    figures: [AtomicU64; 5],
+    figures: [AtomicU64; 8],
 }
 
 #[derive(Debug, Default)]
@@ -52,6 +54,7 @@ struct Words {
     link: &'static str,
     trouble: Option<String>,
     advice: Vec<String>,
+    rewrite: Option<String>,
 }
 
 /// For how long a master keeps what Weir does not take.
@@ -77,8 +80,14 @@ pub enum Figure {
     Base,
     /// Bytes of its increments.
     Increments,
-    /// Bases taken since the start.
+    /// Bases that came with the stream since the start.
     Bases,
+    /// When the current base was whole, in seconds since 1970.
+    BaseTime,
+    /// Bases taken beside the stream since the start.
+    Rewrites,
+    /// Those that failed.
+    RewritesFailed,
 }
 
 /// A master, as the status shows it.
@@ -122,6 +131,12 @@ pub struct Followed {
     pub base_bytes: u64,
     /// Bytes of its increments.
     pub increment_bytes: u64,
+    /// For how long the current base has been whole.
+    #[serde(default)]
+    pub base_seconds: f64,
+    /// The new base that is being taken, or why the last one was not.
+    #[serde(default)]
+    pub rewrite: Option<String>,
     /// How long a sync took: the half, and 99 in 100, took no longer.
     pub sync_seconds: [f64; 2],
 }
@@ -142,6 +157,7 @@ impl State {
             lasts: Mutex::default(),
             counted: Mutex::default(),
             keys: Mutex::default(),
+            id: Mutex::default(),
             syncs,
             figures: Default::default(),
         });
@@ -176,15 +192,32 @@ impl State {
             "Bytes of the increments since the current base.",
             followed.increment_bytes as f64,
         );
+        gauge(
+            "base_seconds",
+            "For how long the current base has been whole.",
+            followed.base_seconds,
+        );
         let is_following = f64::from(u8::from(followed.link == "following"));
         gauge("following", "1 while a master's stream is followed.", is_following);
         let is_troubled = f64::from(u8::from(followed.trouble.is_some()));
         gauge("trouble", "1 while something is wrong; `weir status` says what.", is_troubled);
         encoder.counter(
             "weir_redis_aof_bases_total",
-            "Bases taken of a master, each a fork of its process.",
+            "Bases that came with a master's stream, each a fork of its process.",
             &of,
             self.figure(Figure::Bases),
+        );
+        encoder.counter(
+            "weir_redis_aof_rewrites_total",
+            "Bases taken beside a master's stream.",
+            &of,
+            self.figure(Figure::Rewrites),
+        );
+        encoder.counter(
+            "weir_redis_aof_rewrites_failed_total",
+            "Bases that were to be taken beside a master's stream and were not.",
+            &of,
+            self.figure(Figure::RewritesFailed),
         );
     }
 
@@ -206,7 +239,8 @@ impl State {
         self.figures[figure as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    fn figure(&self, figure: Figure) -> u64 {
+    /// A figure.
+    pub fn figure(&self, figure: Figure) -> u64 {
         self.figures[figure as usize].load(Ordering::Relaxed)
     }
 
@@ -247,6 +281,16 @@ impl State {
         is_new
     }
 
+    /// Whether the stream is followed.
+    pub fn is_following(&self) -> bool {
+        self.words().link == "following"
+    }
+
+    /// What there is to say of a new base that is taken beside the stream.
+    pub fn rewrite(&self, words: Option<String>) {
+        self.words().rewrite = words;
+    }
+
     /// What an operator should set otherwise; gives what of it is new.
     pub fn advise(&self, advice: Vec<String>) -> Vec<String> {
         let mut words = self.words();
@@ -273,6 +317,16 @@ impl State {
         counted.filter(|(id, _)| *id == of).map(|(_, keys)| keys)
     }
 
+    /// Whose history the files are of.
+    pub fn is_of(&self, id: Id) {
+        *self.id.lock().unwrap_or_else(PoisonError::into_inner) = Some(id);
+    }
+
+    /// The same, where there are files.
+    pub fn id(&self) -> Option<Id> {
+        *self.id.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// How many keys the master had as the files have it.
     pub fn has_keys(&self, keys: Option<Keys>) {
         *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys;
@@ -285,6 +339,13 @@ impl State {
     /// Whether nothing is acknowledged, because the master has lost keys.
     pub fn is_awaited(&self) -> bool {
         matches!(self.keys(), Some(Keys::Awaited(_)))
+    }
+
+    fn base_age(&self) -> f64 {
+        let whole = UNIX_EPOCH + Duration::from_secs(self.figure(Figure::BaseTime));
+        let is_known = self.figure(Figure::BaseTime) > 0;
+        let age = SystemTime::now().duration_since(whole).unwrap_or_default();
+        if is_known { age.as_secs_f64() } else { 0.0 }
     }
 
     /// For the status; who it is comes from elsewhere.
@@ -310,6 +371,8 @@ impl State {
             generations: self.figure(Figure::Generations),
             base_bytes: self.figure(Figure::Base),
             increment_bytes: self.figure(Figure::Increments),
+            base_seconds: self.base_age(),
+            rewrite: words.rewrite.clone(),
             sync_seconds: [quantile(0.5), quantile(0.99)],
             ..Followed::default()
         }

@@ -1,14 +1,14 @@
 //! `weir redis verify`: every file of every generation against its checksums.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use journal::FileError;
 
-use super::directory::{APPEND_DIR, DirectoryError, read_manifest};
-use super::manifest::{CURRENT, Manifest, is_manifest};
+use super::directory::{APPEND_DIR, DirectoryError, manifests, read_manifest};
+use super::manifest::Manifest;
 use super::rdb::Check;
 use super::scan::{Scanned, Tail, scan};
 
@@ -53,11 +53,7 @@ impl Report {
 pub fn verify(dir: &Path) -> Result<Report, DirectoryError> {
     let below = dir.join(APPEND_DIR);
     let dir: PathBuf = if below.is_dir() { below } else { dir.to_owned() };
-    let entries = fs::read_dir(&dir).map_err(FileError::of("read", &dir))?;
-    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(|name| is_manifest(name)).collect();
-    // The current one first.
-    names.sort_by_key(|name| (name != CURRENT, name.clone()));
+    let names = manifests(&dir)?;
     if names.is_empty() {
         let none = std::io::Error::from(std::io::ErrorKind::NotFound);
         return Err(FileError::of("find a manifest in", &dir)(none).into());

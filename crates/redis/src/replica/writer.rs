@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use journal::FileError;
 
-use super::directory::{Directory, DirectoryError, Found};
-use super::inbox::{Inbox, Order};
+use super::directory::{Directory, DirectoryError, Found, Parted};
+use super::inbox::{Answer, Inbox, Order};
 use super::increment::Increment;
 use super::keys::{self, Keys};
 use super::lines::Id;
@@ -18,7 +18,7 @@ use super::manifest::Part;
 use super::rdb::{Check, RdbError};
 use super::scan::Tail;
 use super::state::{Durable, Figure, State};
-use super::stream::Broken;
+use super::stream::{Broken, Tracker};
 
 /// A generation that a base of nothing takes the place of is pinned, unless it began with nothing
 /// itself and has grown by less than this since.
@@ -55,11 +55,18 @@ pub enum WriteError {
 impl WriteError {
     /// Whether a sync failed: nothing is written again before a restart.
     pub fn is_final(&self) -> bool {
+        self.of_disk().is_some_and(FileError::is_failed_sync)
+    }
+
+    /// Whether there was no room.
+    pub fn is_full(&self) -> bool {
+        self.of_disk().is_some_and(FileError::is_full)
+    }
+
+    fn of_disk(&self) -> Option<&FileError> {
         match self {
-            Self::Disk(error) | Self::Directory(DirectoryError::Io(error)) => {
-                error.is_failed_sync()
-            }
-            _ => false,
+            Self::Disk(error) | Self::Directory(DirectoryError::Io(error)) => Some(error),
+            _ => None,
         }
     }
 }
@@ -78,6 +85,13 @@ struct NewBase {
     keys: Option<u64>,
 }
 
+/// A base comes beside the stream, and the increments are not parted for it yet.
+#[derive(Debug)]
+struct Parting {
+    offset: u64,
+    answer: Answer<Parted>,
+}
+
 /// What a writer goes by.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -94,6 +108,9 @@ pub struct Writer {
     state: Arc<State>,
     increment: Option<Increment>,
     base: Option<NewBase>,
+    parting: Option<Parting>,
+    /// The number behind which the increments were parted for a base that comes.
+    parted: Option<u64>,
     /// The current generation can't be continued, and stays for good.
     pins: bool,
     bases: u64,
@@ -137,11 +154,21 @@ impl Writer {
             }
         }
         directory.pin_unnamed()?;
+        directory.sweep_new()?;
         directory.prune()?;
         let bases = state.durable.borrow().bases;
-        let (base, closed_bytes) = (None, 0);
-        let mut writer =
-            Self { directory, state, increment, base, pins, bases, limits, closed_bytes };
+        let mut writer = Self {
+            directory,
+            state,
+            increment,
+            base: None,
+            parting: None,
+            parted: None,
+            pins,
+            bases,
+            limits,
+            closed_bytes: 0,
+        };
         writer.figures();
         writer.publish();
         Ok(writer)
@@ -207,6 +234,8 @@ impl Writer {
         match order {
             Order::Base(id, offset, keys) => {
                 self.lose_base();
+                self.refuse_parting("the master sends its data set by itself");
+                self.parted = None;
                 self.bases += 1;
                 let (part, path, file) = self.directory.new_base()?;
                 let check = Check::default();
@@ -226,11 +255,83 @@ impl Writer {
             Order::BaseEnd => self.end_base()?,
             Order::BaseLost => self.lose_base(),
             Order::Renamed(id) => {
+                self.refuse_parting("the master's history has changed");
                 if let Some(increment) = &mut self.increment {
                     increment.rename(id);
                 }
             }
             Order::Stream(_) => {}
+            Order::Part(id, offset, answer) => self.part(id, Parting { offset, answer })?,
+            Order::Rewrite(parted, answer) => self.rewrite(parted, answer)?,
+            Order::GiveUp(parted) => {
+                (self.parting, self.parted) = (None, None);
+                self.directory.give_up(parted.as_ref());
+            }
+            Order::Prune => {
+                self.directory.prune()?;
+                self.figures();
+            }
+        }
+        Ok(())
+    }
+
+    /// Parts the increments where the stream has come to the base's offset, at once if it has.
+    fn part(&mut self, id: Id, parting: Parting) -> Result<(), WriteError> {
+        let why = match &self.increment {
+            _ if self.base.is_some() => "the master sends its data set by itself",
+            None => "there is no generation yet",
+            Some(increment) if increment.is_awaited() => "the master is not believed yet",
+            Some(increment) if increment.position().0 != id => "it is of another history",
+            Some(_) => {
+                self.parting = Some(parting);
+                let at_rest = self.increment.as_ref().and_then(Increment::at_rest).cloned();
+                return match at_rest.filter(|_| self.is_to_part()) {
+                    Some(at_rest) => self.rotate(&at_rest),
+                    None => Ok(()),
+                };
+            }
+        };
+        // Nobody waits for it any more, else.
+        let _ = parting.answer.send(Err(why.to_owned()));
+        Ok(())
+    }
+
+    fn refuse_parting(&mut self, why: &str) {
+        if let Some(parting) = self.parting.take() {
+            // Nobody waits for it any more, else.
+            let _ = parting.answer.send(Err(why.to_owned()));
+        }
+    }
+
+    /// Whether the stream has come to where the increments are to be parted.
+    fn is_to_part(&self) -> bool {
+        let offset = self.parting.as_ref().map(|parting| parting.offset);
+        let at = self.increment.as_ref().map(|increment| increment.position().1);
+        offset.zip(at).is_some_and(|(offset, at)| offset <= at)
+    }
+
+    /// A base that came beside the stream takes the current one's place.
+    fn rewrite(&mut self, parted: Parted, answer: Answer<()>) -> Result<(), WriteError> {
+        let done = match self.parted.take() == Some(parted.since) {
+            true => self.directory.rewrite(parted.clone()),
+            false => {
+                let _ = answer.send(Err("the master has sent its data set by itself".to_owned()));
+                self.directory.give_up(Some(&parted));
+                return Ok(());
+            }
+        };
+        match done {
+            Err(error) if error.is_failed_sync() => return Err(error.into()),
+            Err(error) => {
+                self.directory.give_up(Some(&parted));
+                let _ = answer.send(Err(error.to_string()));
+            }
+            Ok(()) => {
+                self.state.count(Figure::Rewrites);
+                self.directory.prune()?;
+                self.figures();
+                let _ = answer.send(Ok(()));
+            }
         }
         Ok(())
     }
@@ -306,20 +407,14 @@ impl Writer {
         }
         let disk = self.directory.disk.clone();
         let was_at_rest = increment.is_at_rest();
-        let mut rotated = false;
         let group = increment.group(pieces)?;
         increment.write_before(&disk, &group, was_at_rest)?;
-        if let Some(at_rest) =
-            group.at_rest().filter(|_| increment.len() >= self.limits.increment_max)
-        {
-            increment.sync(&disk)?;
-            let (part, path, file) = self.directory.new_increment()?;
-            *increment = increment.go_on_in(&disk, (path, file), at_rest)?;
-            let dir = self.directory.path();
-            disk.sync_dir(dir).map_err(FileError::of("sync", dir))?;
-            self.directory.append(part)?;
-            rotated = true;
+        let is_long = increment.len() >= self.limits.increment_max;
+        let rotated = group.at_rest().filter(|_| is_long || self.is_to_part());
+        if let Some(at_rest) = rotated {
+            self.rotate(at_rest)?;
         }
+        let increment = self.increment.as_mut().ok_or(WriteError::NoBase)?;
         increment.write_behind(&disk, &group)?;
         let begun = Instant::now();
         increment.sync(&disk)?;
@@ -327,15 +422,38 @@ impl Writer {
         if was_awaited && !increment.is_recounted() && !increment.is_awaited() {
             keys::forget(self.directory.of_master());
         }
-        if rotated {
+        if rotated.is_some() {
             self.figures();
+        }
+        Ok(())
+    }
+
+    /// Closes the increment where a file may end, and begins another. Where a base comes whose
+    /// offset has been reached, the increments are parted here.
+    fn rotate(&mut self, at_rest: &Tracker) -> Result<(), WriteError> {
+        let is_to_part = self.is_to_part();
+        let parting = self.parting.take_if(|_| is_to_part);
+        let increment = self.increment.as_mut().ok_or(WriteError::NoBase)?;
+        let disk = self.directory.disk.clone();
+        increment.sync(&disk)?;
+        let parted = parting.map(|of| (self.directory.part(of.offset), of.answer));
+        let (part, path, file) = self.directory.new_increment()?;
+        *increment = increment.go_on_in(&disk, (path, file), at_rest)?;
+        let dir = self.directory.path();
+        disk.sync_dir(dir).map_err(FileError::of("sync", dir))?;
+        self.directory.append(part)?;
+        if let Some((parted, answer)) = parted {
+            self.parted = parted.as_ref().ok().map(|parted| parted.since);
+            // Nobody waits for it any more, else.
+            let _ = answer.send(parted.map_err(|error| error.to_string()));
         }
         Ok(())
     }
 
     /// Says up to where the stream is durable.
     fn publish(&self) {
-        if let Some((_, offset)) = self.position() {
+        if let Some((id, offset)) = self.position() {
+            self.state.is_of(id);
             self.state.has_keys(self.increment.as_ref().and_then(Increment::keys));
             // While a base comes, what is durable is of the one before.
             let bases = if self.base.is_some() { self.bases - 1 } else { self.bases };
@@ -351,6 +469,7 @@ impl Writer {
         let open = self.increment.as_ref().map_or(0, Increment::len);
         self.closed_bytes = increments.saturating_sub(open);
         self.state.set(Figure::Base, base);
+        self.state.set(Figure::BaseTime, self.directory.base_time());
         self.state.set(Figure::Generations, self.directory.generations());
     }
 }

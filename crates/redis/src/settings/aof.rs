@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watch::secret::Secret;
 use watch::units::{Duration, Size};
+use watch::window::Window;
 
 use super::validate::{Checked, is_of_this_machine, wrong};
 use super::{BackendSettings, SentinelSettings, read_address};
@@ -28,8 +29,18 @@ pub struct AofSettings {
     /// transactions.
     pub increment_size: Size,
     /// How many generations are kept beside the current one: each a base with what came after it.
-    /// One that is pinned is kept in any case.
+    /// One that is pinned is kept in any case. Where the disk is full, the oldest goes before its
+    /// time, and the current one never.
     pub keep: usize,
+    /// For how long such a generation is kept at most; `"0"` is for ever.
+    pub keep_for: Duration,
+    /// How many bytes such generations have at most; `"0"` is any number.
+    pub keep_bytes: Size,
+    /// How many generations are pinned at most. At the limit a further one is kept as any other:
+    /// those that were pinned first are the ones with what a master had before its trouble.
+    pub keep_pinned: usize,
+    /// When new bases are taken beside the stream.
+    pub rewrite: RewriteSettings,
     /// A master whose full resync brings fewer of 100 keys than this, as one that comes back empty,
     /// is not told that anything is durable until they are back, or `weir redis accept`; the
     /// generation before is pinned. 0 believes it. It needs `+info`.
@@ -58,6 +69,10 @@ impl Default for AofSettings {
             base_max: Size::from_mib(1 << 20),
             increment_size: Size::from_mib(256),
             keep: 1,
+            keep_for: Duration::default(),
+            keep_bytes: Size::default(),
+            keep_pinned: 8,
+            rewrite: RewriteSettings::default(),
             accept_keys: 90,
             timeout: Duration::from_secs(60),
             ask_every: Duration::from_secs(10),
@@ -65,6 +80,28 @@ impl Default for AofSettings {
             tune_max: Size::from_mib(512),
             master: Vec::new(),
         }
+    }
+}
+
+/// `[redis.aof.rewrite]`: when a new base is taken beside the stream, besides `weir redis rewrite`.
+/// Of the servers of one host, one sends a base at a time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct RewriteSettings {
+    /// When the increments have so many percent of their base's bytes, as Redis's
+    /// `auto-aof-rewrite-percentage`; 0 is never.
+    pub percentage: u32,
+    /// And no fewer bytes than this, as its `auto-aof-rewrite-min-size`.
+    pub min_size: Size,
+    /// Once in each span of the day like this, in UTC, where more than 1 MiB was written since the
+    /// last: `"02:00-05:00"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+}
+
+impl Default for RewriteSettings {
+    fn default() -> Self {
+        Self { percentage: 100, min_size: Size::from_mib(4 << 10), window: None }
     }
 }
 
@@ -93,6 +130,11 @@ pub struct MasterSettings {
     /// A PEM file of certificate authorities to trust instead of the system's.
     #[serde(default)]
     pub ca: Option<PathBuf>,
+    /// Replicas of it, as `url`, from the first of which that can a new base is taken, so that it
+    /// is the replica that forks; where none can, the master does. They get the same user and
+    /// password, so none is found out from what the master says.
+    #[serde(default)]
+    pub replicas: Vec<String>,
     /// How long a connection may take, login included.
     #[serde(default = "super::backend::connect_timeout")]
     pub connect_timeout: Duration,
@@ -118,9 +160,19 @@ impl MasterSettings {
 
     /// How it is reached, as a backend is.
     pub fn backend(&self) -> BackendSettings {
+        self.server(&self.name, &self.url)
+    }
+
+    /// How its replicas are, which are on other hosts than it.
+    pub fn replicas(&self) -> Vec<BackendSettings> {
+        let replica = |url: &String| BackendSettings { host: None, ..self.server(url, url) };
+        self.replicas.iter().map(replica).collect()
+    }
+
+    fn server(&self, name: &str, url: &str) -> BackendSettings {
         BackendSettings {
-            name: self.name.clone(),
-            url: self.url.clone(),
+            name: name.to_owned(),
+            url: url.to_owned(),
             weight: 1,
             user: self.user.clone(),
             password: self.password.clone(),
@@ -171,6 +223,12 @@ impl AofSettings {
 
 impl MasterSettings {
     fn validate(&self, at: String, allow_cleartext: bool) -> Checked {
+        for url in &self.replicas {
+            self.validate_url(&at, url, allow_cleartext)?;
+        }
+        if self.user.is_some() && self.password.is_empty() && self.password_file.is_none() {
+            return wrong(at, "user needs a password");
+        }
         if let Some(sentinel) = &self.sentinel {
             if !self.url.is_empty() {
                 return wrong(at, "needs one of url and sentinel");
@@ -180,15 +238,16 @@ impl MasterSettings {
             }
             return sentinel.validate(&at, allow_cleartext);
         }
-        let reached = match read_address(&self.url) {
+        self.validate_url(&at, &self.url, allow_cleartext)
+    }
+
+    fn validate_url(&self, at: &str, url: &str, allow_cleartext: bool) -> Checked {
+        let reached = match read_address(url) {
             Ok(reached) => reached,
             Err(error) => return wrong(at, error.to_string()),
         };
         if self.ca.is_some() && !reached.tls {
             return wrong(at, "ca is for TLS: write rediss:// in url");
-        }
-        if self.user.is_some() && self.password.is_empty() && self.password_file.is_none() {
-            return wrong(at, "user needs a password");
         }
         let is_here = reached.address.host().is_none_or(is_of_this_machine);
         if !reached.tls && !is_here && !allow_cleartext {

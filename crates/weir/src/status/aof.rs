@@ -39,7 +39,7 @@ pub fn write(followed: &[Followed], f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 last(lasts.backlog_seconds),
             )?;
         }
-        for words in &of.advice {
+        for words in of.rewrite.iter().chain(&of.advice) {
             writeln!(f, "{}: {words}", of.name)?;
         }
     }

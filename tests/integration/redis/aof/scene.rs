@@ -102,6 +102,14 @@ impl Scene {
         Some(self.append_dir().join(name))
     }
 
+    /// The name of the current base, where there is one.
+    pub fn last_base(&self) -> Option<String> {
+        let manifest = fs::read_to_string(self.append_dir().join("appendonly.aof.manifest"));
+        let manifest = manifest.ok()?;
+        let base = manifest.lines().find(|line| line.ends_with("type b"))?;
+        base.split(' ').nth(1).map(str::to_owned)
+    }
+
     /// `weir redis verify`: its exit code and what it says.
     pub fn verify(&self) -> (Option<i32>, String) {
         let dir = self.dir();
