@@ -6,7 +6,8 @@
 //! it, and the link tells the master up to where its stream is durable. A [`directory`] holds the
 //! files, and [`scan`] finds in them where to go on. What the disk refuses closes the link. Beside
 //! the link, a `survey` asks the master how it is set, and [`rewrite`] takes new bases from a
-//! `source`, with a `bridge` from each one's offset to where the increments were parted for it.
+//! `source`, with a `bridge` from each one's offset to where the increments were parted for it. At
+//! its `port` Weir says what it is, and fills servers by a `replay` of the files.
 
 pub mod answers;
 mod bridge;
@@ -18,7 +19,9 @@ pub mod keys;
 pub mod lines;
 mod link;
 pub mod manifest;
+mod port;
 pub mod rdb;
+mod replay;
 pub mod restore;
 pub mod rewrite;
 pub mod scan;
@@ -46,6 +49,7 @@ use directory::{Directory, DirectoryError, Keep};
 use inbox::Inbox;
 use link::Link;
 pub use link::Stop;
+use port::Port;
 use rewrite::{Hosts, Origin, Rewriter};
 use state::{Followed, State};
 use survey::Surveyor;
@@ -111,7 +115,9 @@ impl Follower {
             let opened = opened.map_err(wrong)?;
             let state = State::new(&of.name, registry);
             masters.push((Arc::clone(&state), dir.clone()));
-            let link = Link::new(server()?, &settings, Arc::clone(&state));
+            let port = Port::bind(&settings, of, Arc::clone(&state)).map_err(OpenError::Master)?;
+            let announced = port.as_ref().map(Port::number);
+            let link = Link::new(server()?, &settings, announced, Arc::clone(&state));
             let surveyor = Surveyor::new(server()?, &settings, of.tune, Arc::clone(&state));
             let rewriter = Rewriter {
                 origins: origins(of, &mut hosts).map_err(OpenError::Master)?,
@@ -127,6 +133,9 @@ impl Follower {
             let runtime = runtime.map_err(OpenError::Thread)?;
             let builder = std::thread::Builder::new().name(format!("link-{}", of.name));
             runtime.spawn(surveyor.run(stop.clone()));
+            if let Some(port) = port {
+                runtime.spawn(port.run(stop.clone()));
+            }
             let run = move || runtime.block_on(master.follow(opened, stop));
             threads.push(builder.spawn(run).map_err(OpenError::Thread)?);
         }

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use watch::units::{Duration, Size};
 
 pub use address::{AddressError, Reached, read_address};
-pub use aof::{AofSettings, MasterSettings, RewriteSettings};
+pub use aof::{AofSettings, MasterSettings, PortSettings, RewriteSettings};
 pub use backend::BackendSettings;
 pub use command::{COMMAND_BYTES_MAX, CommandSettings};
 pub use eject::EjectSettings;

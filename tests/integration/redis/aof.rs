@@ -2,10 +2,12 @@
 //! every write that `WAIT` confirmed.
 
 mod accept;
+mod chaos;
 mod failover;
 mod faults;
 mod follow;
 mod hostile;
+mod port;
 mod pressure;
 mod restore;
 mod rewrite;

@@ -99,6 +99,17 @@ impl ServerTls {
         &self.0.settings
     }
 
+    /// Shakes hands on a connection that no front end keeps; gives whether the client has shown a
+    /// certificate that those in `client_ca` vouch for.
+    ///
+    /// # Errors
+    /// The client has given up, or is not let in.
+    pub async fn shake(&self, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, bool)> {
+        let encrypted = self.accept(stream).await?;
+        let is_known = encrypted.client_certificate().is_some();
+        Ok((encrypted.stream, is_known))
+    }
+
     pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<Encrypted> {
         let loaded = self.0.loaded.load_full();
         let stream = TlsAcceptor::from(Arc::clone(&loaded.config)).accept(stream).await?;

@@ -15,7 +15,7 @@ use std::time::UNIX_EPOCH;
 use journal::{Disk, FileError};
 
 pub use kept::Keep;
-pub use parted::{NEW, NEW_BASE, Parted};
+pub use parted::{NEW, NEW_BASE, Parted, begin_of};
 
 use super::manifest::{self, CURRENT, Manifest, Part, is_manifest};
 use super::rdb::{HEAD_LEN, is_of_nothing};
@@ -370,6 +370,28 @@ mod tests {
     use std::fs;
 
     use super::{APPEND_DIR, CURRENT, Directory, Found, Keep, SYNC_FAILED};
+
+    #[test]
+    fn no_more_generations_are_pinned_than_may_be_and_the_first_ones_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let keep = Keep { pinned: 2, ..Keep::count(1) };
+        let mut directory = Directory::open(&dir.path().join("m"), keep).unwrap();
+        for _ in 0..5 {
+            let (base, first) = (directory.new_base().unwrap(), directory.new_increment().unwrap());
+            directory.replace(base.0, first.0, true).unwrap();
+            directory.prune().unwrap();
+        }
+        let there = |name: &str| directory.path().join(name).exists();
+        assert!(there("pinned.1.manifest") && there("pinned.3.manifest"));
+        assert!(!there("pinned.5.manifest") && !there("generation.5.manifest"));
+        assert!(there("generation.7.manifest"));
+        assert!(there("appendonly.aof.1.base.rdb") && !there("appendonly.aof.5.base.rdb"));
+        // Where the disk is full, the oldest goes, and nothing that is pinned or in force.
+        let removed = directory.make_room().unwrap();
+        assert_eq!(removed.as_deref(), Some("generation.7.manifest"));
+        assert!(!there("appendonly.aof.7.base.rdb") && there("appendonly.aof.9.base.rdb"));
+        assert_eq!(directory.make_room().unwrap(), None);
+    }
 
     #[test]
     fn a_generation_without_its_manifest_is_pinned_and_one_never_whole_is_not() {

@@ -70,6 +70,8 @@ pub struct Link {
     state: Arc<State>,
     timeout: Duration,
     base_max: u64,
+    /// The port that the master is told, if any.
+    announced: Option<u16>,
     position: Option<(Id, u64)>,
     /// How many bases were begun.
     bases: u64,
@@ -88,9 +90,14 @@ enum Phase {
 
 impl Link {
     /// Nothing is sent yet.
-    pub fn new(server: Server, settings: &AofSettings, state: Arc<State>) -> Self {
+    pub fn new(
+        server: Server,
+        settings: &AofSettings,
+        announced: Option<u16>,
+        state: Arc<State>,
+    ) -> Self {
         let (timeout, base_max) = (settings.timeout.get(), settings.base_max.bytes());
-        Self { server, state, timeout, base_max, position: None, bases: 0 }
+        Self { server, state, timeout, base_max, announced, position: None, bases: 0 }
     }
 
     /// The master's name.
@@ -170,7 +177,10 @@ impl Link {
         let mut connection = self.within(self.server.dial()).await?;
         let mut out = Vec::new();
         put_command(&mut out, ["ROLE"].iter());
-        put_command(&mut out, ["REPLCONF", "capa", "eof", "capa", "psync2"].iter());
+        let mut told = vec!["REPLCONF", "capa", "eof", "capa", "psync2"];
+        let port = self.announced.map(|port| port.to_string());
+        told.extend(port.iter().flat_map(|port| ["listening-port", port]));
+        put_command(&mut out, told.iter());
         put_command(&mut out, ["INFO", "keyspace"].iter());
         let mut replies = self.within(connection.ask(&out, 3)).await?;
         // A user that may not ask has them unknown.

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flow::dial::Address;
 use flow::tls::ServerTls;
 use ring::digest::{SHA256, digest};
 use tokio::sync::Semaphore;
@@ -17,7 +18,7 @@ use tokio::time::{sleep, timeout};
 use super::directory::APPEND_DIR;
 use super::link::Stop;
 use super::state::State;
-use crate::settings::{AofSettings, MasterSettings, read_address};
+use crate::settings::{AddressError, AofSettings, MasterSettings, read_address};
 use client::Client;
 
 /// How long a handshake may take.
@@ -68,20 +69,17 @@ impl Port {
         listener.set_nonblocking(true).map_err(|error| wrong(&error))?;
         let port = listener.local_addr().map_or(listen.port(), |bound: SocketAddr| bound.port());
         let of_port = &settings.port;
-        let tls = of_port.tls.as_ref().map(|tls| {
-            ServerTls::with_clients(tls, &[], of_port.client_ca.as_deref())
-        });
+        let tls = of_port
+            .tls
+            .as_ref()
+            .map(|tls| ServerTls::with_clients(tls, &[], of_port.client_ca.as_deref()));
         let tls = tls.transpose().map_err(|error| wrong(&error))?;
         let password = of_port.password.or_from(of_port.password_file.as_deref());
         let password = password.map_err(|error| wrong(&error))?;
         let sum = |text: &str| digest(&SHA256, text.as_bytes()).as_ref().try_into().ok();
         let password = (!password.is_empty()).then(|| sum(password.reveal())).flatten();
-        let reached = read_address(&of.url).map_err(|error| wrong(&error))?;
-        let master = match reached.address.host_and_port() {
-            Some((host, port)) => (host.to_owned(), port),
-            None => (of.url.clone(), 0),
-        };
-        let run_id = (0..40).map(|_| char::from(b"0123456789abcdef"[rand::random_range(0..16)]));
+        let master = master(of).map_err(|error| wrong(&error))?;
+        let run_id = (0..40).filter_map(|_| char::from_digit(rand::random_range(0..16), 16));
         let facts = Facts {
             state,
             dir: settings.dir.join(&of.name).join(APPEND_DIR),
@@ -133,4 +131,15 @@ impl Port {
             });
         }
     }
+}
+
+/// The master's host and port, for those who ask; where Sentinels know these, its name.
+fn master(of: &MasterSettings) -> Result<(String, u16), AddressError> {
+    if let Some(sentinel) = &of.sentinel {
+        return Ok((sentinel.master.clone(), 0));
+    }
+    Ok(match read_address(&of.url)?.address {
+        Address::Tcp { host, port } => (host, port),
+        Address::Unix(path) => (path.display().to_string(), 0),
+    })
 }

@@ -106,11 +106,6 @@ impl Replay {
         Self { dir, offset, open: None }
     }
 
-    /// How much of the stream lies before what is read next.
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
     /// The next bytes of the stream, none beyond `durable`; none where there are no more.
     ///
     /// # Errors
@@ -161,7 +156,8 @@ fn open_at(dir: &Path, offset: u64) -> Result<Open, ReplayError> {
     let database = std::str::from_utf8(database).ok().and_then(|text| text.trim().parse().ok());
     let mut select = Vec::new();
     put_select(&mut select, database.unwrap_or(0));
-    file.read_exact(&mut select).map_err(|error| ReplayError::Io(FileError::of("read", &path)(error)))?;
+    file.read_exact(&mut select)
+        .map_err(|error| ReplayError::Io(FileError::of("read", &path)(error)))?;
     let mut open = Open { file, path, tracker: Tracker::default() };
     let mut skipped = begin;
     while skipped < offset {
@@ -178,7 +174,8 @@ impl Open {
     /// Reads up to so many bytes of the stream; 0 at the file's end.
     fn read(&mut self, most: u64, piece: &mut Vec<u8>) -> Result<u64, ReplayError> {
         loop {
-            let failed = |error: io::Error| ReplayError::Io(FileError::of("read", &self.path)(error));
+            let failed =
+                |error: io::Error| ReplayError::Io(FileError::of("read", &self.path)(error));
             let bytes = self.file.fill_buf().map_err(failed)?;
             match bytes.first() {
                 None => return Ok(0),

@@ -161,8 +161,10 @@ impl Rewriter {
                 pruned = Instant::now();
                 inbox.push(Order::Prune);
             }
-            let is_asked = self.of_master.join(ASK).exists();
-            if Instant::now() < next || !self.state.is_following() || !(is_asked || self.is_due()) {
+            // A master that has lost its keys is not believed.
+            let can_be = self.state.is_following() && !self.state.is_awaited();
+            let is_due = || self.of_master.join(ASK).exists() || self.is_due();
+            if Instant::now() < next || !can_be || !is_due() {
                 continue;
             }
             match self.rewrite(inbox).await {

@@ -285,10 +285,11 @@ impl Writer {
             Some(_) => {
                 self.parting = Some(parting);
                 let at_rest = self.increment.as_ref().and_then(Increment::at_rest).cloned();
-                return match at_rest.filter(|_| self.is_to_part()) {
-                    Some(at_rest) => self.rotate(&at_rest),
-                    None => Ok(()),
-                };
+                if let Some(at_rest) = at_rest.filter(|_| self.is_to_part()) {
+                    self.rotate(&at_rest)?;
+                    self.figures();
+                }
+                return Ok(());
             }
         };
         // Nobody waits for it any more, else.

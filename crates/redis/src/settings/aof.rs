@@ -1,8 +1,10 @@
 //! `[redis.aof]`: the append-only files that Weir keeps for servers.
 
 use std::collections::HashSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use flow::tls::Settings as Tls;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watch::secret::Secret;
@@ -41,6 +43,8 @@ pub struct AofSettings {
     pub keep_pinned: usize,
     /// When new bases are taken beside the stream.
     pub rewrite: RewriteSettings,
+    /// Who may do what where a master has a `listen`.
+    pub port: PortSettings,
     /// A master whose full resync brings fewer of 100 keys than this, as one that comes back empty,
     /// is not told that anything is durable until they are back, or `weir redis accept`; the
     /// generation before is pinned. 0 believes it. It needs `+info`.
@@ -73,6 +77,7 @@ impl Default for AofSettings {
             keep_bytes: Size::default(),
             keep_pinned: 8,
             rewrite: RewriteSettings::default(),
+            port: PortSettings::default(),
             accept_keys: 90,
             timeout: Duration::from_secs(60),
             ask_every: Duration::from_secs(10),
@@ -105,6 +110,59 @@ impl Default for RewriteSettings {
     }
 }
 
+/// `[redis.aof.port]`: who may do what at the ports that masters' `listen` opens. `INFO`, `ROLE`
+/// and `PING` are answered; with `REPLICAOF` to it, a server is filled with what the files have,
+/// which needs the password or a certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct PortSettings {
+    /// The password of its only user, `default`. Without one, and without `client-ca`, no server
+    /// is filled.
+    pub password: Secret,
+    /// A file whose first line is the password; read at start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub password_file: Option<PathBuf>,
+    /// The certificate that clients are shown; with it only TLS is spoken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+    /// A PEM file of the authorities whose client certificates stand for the password.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_ca: Option<PathBuf>,
+    /// How many connections each port has; one more is closed at once.
+    pub connections: usize,
+    /// How many servers are filled at once from each port.
+    pub fills: usize,
+}
+
+impl Default for PortSettings {
+    fn default() -> Self {
+        Self {
+            password: Secret::default(),
+            password_file: None,
+            tls: None,
+            client_ca: None,
+            connections: 64,
+            fills: 2,
+        }
+    }
+}
+
+impl PortSettings {
+    fn validate(&self, masters: &[MasterSettings], allow_cleartext: bool) -> Checked {
+        if self.client_ca.is_some() && self.tls.is_none() {
+            return wrong("aof.port.client-ca", "is for TLS: add [redis.aof.port.tls]");
+        }
+        let fills = !self.password.is_empty() || self.password_file.is_some();
+        let is_open = |of: &MasterSettings| of.listen.is_some_and(|at| !at.ip().is_loopback());
+        if fills && self.tls.is_none() && !allow_cleartext && masters.iter().any(is_open) {
+            let what = "a password, and every key and value behind it, would travel in the clear: \
+                        add [redis.aof.port.tls], or allow-cleartext";
+            return wrong("aof.port", what);
+        }
+        Ok(())
+    }
+}
+
 /// `[[redis.aof.master]]`: a server whose stream is followed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -130,6 +188,11 @@ pub struct MasterSettings {
     /// A PEM file of certificate authorities to trust instead of the system's.
     #[serde(default)]
     pub ca: Option<PathBuf>,
+    /// Where Weir listens as a replica of it, as `0.0.0.0:7001`: the port is announced to the
+    /// master, so that its `INFO` has it, and Sentinel finds that it is neither to be listed nor
+    /// promoted. See `[redis.aof.port]`.
+    #[serde(default)]
+    pub listen: Option<SocketAddr>,
     /// Replicas of it, as `url`, from the first of which that can a new base is taken, so that it
     /// is the replica that forks; where none can, the master does. They get the same user and
     /// password, so none is found out from what the master says.
@@ -207,6 +270,7 @@ impl AofSettings {
         if self.timeout.get().is_zero() {
             return wrong("aof.timeout", "must not be 0; write \"60s\"");
         }
+        self.port.validate(&self.master, allow_cleartext)?;
         let mut names = HashSet::new();
         for master in &self.master {
             let at = format!("aof.master {:?}", master.name);

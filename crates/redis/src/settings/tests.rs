@@ -55,6 +55,10 @@ fn masters_are_followed_with_or_without_a_gateway() {
     assert!(alone.validate().is_ok() && !alone.has_gateway());
     let both: Settings = toml::from_str(&format!("{BACKEND}{master}")).unwrap();
     assert!(both.validate().is_ok() && both.has_gateway());
+    let open = "[aof.port]\npassword = \"p\"\n";
+    let here: Settings =
+        toml::from_str(&format!("{open}{master}listen = \"127.0.0.1:7001\"")).unwrap();
+    assert!(here.validate().is_ok());
     for (lines, wanted) in [
         ("[aof]", "add [[redis.aof.master]]"),
         (&format!("{master}{master}"), "that no other has"),
@@ -62,6 +66,9 @@ fn masters_are_followed_with_or_without_a_gateway() {
         (&master.replace("127.0.0.1", "10.0.0.1"), "in the clear"),
         (&format!("[aof]\nbuffer = \"1KiB\"\n{master}"), "at least 1MiB"),
         (&format!("{master}user = \"u\""), "user needs a password"),
+        (&format!("{master}replicas = [\"redis://10.0.0.2\"]"), "in the clear"),
+        (&format!("[aof.port]\nclient-ca = \"c\"\n{master}"), "add [redis.aof.port.tls]"),
+        (&format!("{open}{master}listen = \"0.0.0.0:7001\""), "in the clear"),
     ] {
         assert!(said(lines).contains(wanted), "{lines}: {}", said(lines));
     }

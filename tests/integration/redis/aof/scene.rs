@@ -39,6 +39,11 @@ impl Scene {
         Self::start(Setup::new().embedded().with_faults(), None, &table(url, lines, ""))
     }
 
+    /// The same, with a whole table.
+    pub fn with_faults_at(table: &str) -> Self {
+        Self::start(Setup::new().embedded().with_faults(), None, table)
+    }
+
     /// The same on a file system of its own, of this size. It needs root.
     pub fn on_small_disk(url: &str, lines: &str, size: &str) -> Self {
         Self::start(Setup::new().embedded(), Some(size), &table(url, lines, ""))
@@ -79,10 +84,33 @@ impl Scene {
         });
     }
 
+    /// Waits until a base of this server is in force, and all that it has sent is durable.
+    pub fn wait_link_to(&self, master: &Redis) {
+        let mut client = master.client();
+        wait::until("its base is in force", wait::LONG, || {
+            // It has another id from its first replica on.
+            let id = info(&mut client, "replication", "master_replid");
+            let line = format!("#WEIR begin {id}");
+            let file = self.last_increment_now().and_then(|path| fs::read(path).ok());
+            file.is_some_and(|file| file.starts_with(line.as_bytes()))
+        });
+        self.wait_caught_up(master);
+    }
+
+    /// A copy of the files as they are.
+    pub fn copy(&self) -> TempDir {
+        let manifest = self.append_dir().join("appendonly.aof.manifest");
+        wait::value("the files stay as they are for a moment", wait::LONG, || {
+            let copy = rig::places::directory();
+            let before = fs::read(&manifest).ok()?;
+            copy_all(&self.append_dir(), &copy.path().join("appendonlydir")).ok()?;
+            (fs::read(&manifest).ok()? == before).then_some(copy)
+        })
+    }
+
     /// A server started from a copy of the files as they are.
     pub fn restored(&self) -> (Redis, TempDir) {
-        let copy = rig::places::directory();
-        copy_all(&self.append_dir(), &copy.path().join("appendonlydir"));
+        let copy = self.copy();
         let dir = copy.path().to_str().unwrap();
         let server = master(&["--appendonly", "yes", "--dir", dir]);
         wait_loaded(&server);
@@ -151,11 +179,12 @@ pub fn digest(server: &Redis) -> String {
     server.client().line("DEBUG DIGEST")
 }
 
-fn copy_all(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().flatten() {
-        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)?.flatten() {
+        fs::copy(entry.path(), to.join(entry.file_name()))?;
     }
+    Ok(())
 }
 
 /// A relay whose connections a test cuts.

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use journal::FileError;
 
@@ -97,7 +97,10 @@ impl Directory {
 }
 
 /// The offset that an increment begins at, where its first line says so.
-fn begin_of(path: &PathBuf) -> Result<Option<u64>, FileError> {
+///
+/// # Errors
+/// It can't be read.
+pub fn begin_of(path: &Path) -> Result<Option<u64>, FileError> {
     let file = File::open(path).map_err(FileError::of("open", path))?;
     let mut line = Vec::new();
     let mut head = BufReader::new(std::io::Read::take(file, 256));

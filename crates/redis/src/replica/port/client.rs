@@ -23,8 +23,6 @@ const LIMITS: Limits = Limits { args: 64, bulk: 16 << 10, inline: 4 << 10, is_be
 const IDLE: Duration = Duration::from_secs(300);
 /// How long a wrong password is waited for.
 const REFUSED_AFTER: Duration = Duration::from_millis(250);
-/// How often a server that waits for its data set, or for more, is told that Weir is there.
-const ALIVE_EVERY: Duration = Duration::from_secs(5);
 
 /// A client, or a server that is to be filled.
 pub struct Client<'a, S> {
@@ -101,7 +99,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Client<'a, S> {
         let name = command.name().to_ascii_uppercase();
         match name.as_slice() {
             b"QUIT" => {
-                put_simple(out, "OK");
+                put_simple(out, b"OK");
                 return Next::Close;
             }
             b"AUTH" => self.log_in(command.get(1), command.get(2), out).await,
@@ -109,11 +107,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Client<'a, S> {
             _ if !self.may_ask() => put_error(out, "NOAUTH Authentication required."),
             b"PING" => match command.get(1) {
                 Some(text) => put_bulk(out, text),
-                None => put_simple(out, "PONG"),
+                None => put_simple(out, b"PONG"),
             },
             b"INFO" => put_bulk(out, words::info(self.facts).as_bytes()),
             b"ROLE" => words::role(self.facts, out),
-            b"REPLCONF" | b"CLIENT" => put_simple(out, "OK"),
+            b"REPLCONF" | b"CLIENT" => put_simple(out, b"OK"),
             b"PSYNC" | b"SYNC" if !self.may_have_all() => put_error(
                 out,
                 "NOPERM weir: the data set is sent to whoever gives a password or shows a \
@@ -140,7 +138,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Client<'a, S> {
 
     async fn log_in(&mut self, first: Option<&[u8]>, second: Option<&[u8]>, out: &mut Vec<u8>) {
         match self.check(first, second).await {
-            Ok(()) => put_simple(out, "OK"),
+            Ok(()) => put_simple(out, b"OK"),
             Err(words) => put_error(out, words),
         }
     }
@@ -200,14 +198,17 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Client<'a, S> {
 
     /// Sends a server what it lacks, and then all that becomes durable.
     async fn fill(&mut self, from: Option<(Vec<u8>, u64)>) -> io::Result<()> {
-        let Ok(_fill) = self.facts.fills.try_acquire() else {
-            return self.write(b"-ERR weir: as many servers are filled as may be at once\r\n").await;
+        let facts = self.facts;
+        let Ok(_fill) = facts.fills.try_acquire() else {
+            return self
+                .write(b"-ERR weir: as many servers are filled as may be at once\r\n")
+                .await;
         };
-        let Some(id) = self.facts.state.id() else {
+        let Some(id) = facts.state.id() else {
             return self.write(b"-NOMASTERLINK weir has no data set yet\r\n").await;
         };
-        let (id, dir) = (id.to_string(), self.facts.dir.clone());
-        let durable = self.facts.state.durable.borrow().offset;
+        let (id, dir) = (id.to_string(), facts.dir.clone());
+        let durable = facts.state.durable.borrow().offset;
         let offset = match from {
             Some((of, offset)) if of == id.as_bytes() && offset <= durable && has(&dir, offset) => {
                 self.write(format!("+CONTINUE {id}\r\n").as_bytes()).await?;
@@ -273,7 +274,6 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Client<'a, S> {
                         return Ok(());
                     }
                 }
-                () = sleep(ALIVE_EVERY) => {}
             }
         }
     }

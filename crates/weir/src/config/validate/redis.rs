@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use flow::tls::ServerTls;
 use redis::settings::{MAIN, MasterSettings, Settings};
 
 use super::Found;
@@ -27,6 +28,13 @@ pub fn files(settings: &Settings) -> Vec<(String, &PathBuf)> {
         let file = sentinel.and_then(|of| of.password_file.as_ref());
         named.push((of("sentinel.password-file"), file));
     }
+    if let Some(port) = settings.aof.as_ref().map(|aof| &aof.port) {
+        let of = |key: &str| format!("redis.aof.port {key}");
+        named.push((of("password-file"), port.password_file.as_ref()));
+        named.push((of("client-ca"), port.client_ca.as_ref()));
+        named.push((of("tls.certificate"), port.tls.as_ref().map(|tls| &tls.certificate)));
+        named.push((of("tls.key"), port.tls.as_ref().map(|tls| &tls.key)));
+    }
     named.into_iter().filter_map(|(key, file)| Some((key, file?))).collect()
 }
 
@@ -37,9 +45,15 @@ fn masters(settings: &Settings) -> &[MasterSettings] {
 /// Whether certificates are such, and fit their keys.
 pub fn certificates(settings: &Settings, found: &mut Found) {
     if let Some(tls) = &settings.tls
-        && let Err(error) = flow::tls::ServerTls::new(&tls.pair(), &[])
+        && let Err(error) = ServerTls::new(&tls.pair(), &[])
     {
         found.wrong(format!("redis.tls: {error}"));
+    }
+    if let Some(port) = settings.aof.as_ref().map(|aof| &aof.port)
+        && let Some(tls) = &port.tls
+        && let Err(error) = ServerTls::with_clients(tls, &[], port.client_ca.as_deref())
+    {
+        found.wrong(format!("redis.aof.port.tls: {error}"));
     }
     for (at, backend) in settings.all_backends() {
         if let Some(authorities) = &backend.ca
@@ -63,7 +77,9 @@ pub fn listeners(settings: &Settings) -> Vec<(&'static str, SocketAddr)> {
         let key = if name == MAIN { "redis.listen" } else { "redis.pool.listen" };
         pool.listen.into_iter().map(move |address| (key, address))
     };
-    settings.pools().into_iter().flat_map(at).collect()
+    let of_masters = masters(settings).iter().filter_map(|of| of.listen);
+    let of_masters = of_masters.map(|address| ("redis.aof.master.listen", address));
+    settings.pools().into_iter().flat_map(at).chain(of_masters).collect()
 }
 
 /// What strangers could read or do.
@@ -96,4 +112,5 @@ pub fn holds_secrets(settings: &Settings) -> bool {
             let of_sentinel = of.sentinel.as_ref().map(|of| &of.password);
             [Some(&of.password), of_sentinel].into_iter().flatten().any(|of| !of.is_empty())
         })
+        || settings.aof.as_ref().is_some_and(|aof| !aof.port.password.is_empty())
 }
