@@ -45,7 +45,8 @@ fn at(second: u64) -> String {
 #[test]
 fn what_a_master_had_at_a_second_and_at_an_offset_is_restored() {
     let mut master = master(&["--repl-diskless-sync-delay", "0"]);
-    let mut scene = Scene::new(&master.url(), "increment-size = \"1MiB\"", "");
+    let lines = "increment-size = \"1MiB\"\naccept-keys = 0";
+    let mut scene = Scene::new(&master.url(), lines, "");
     let mut client = master.client();
     client.line("SELECT 3");
     client.line("SET first 1");
@@ -73,7 +74,7 @@ fn what_a_master_had_at_a_second_and_at_an_offset_is_restored() {
         for more in [at(*second), format!("offset:{offset}")] {
             // Offsets are those of a history.
             let is_offset = more.starts_with("offset");
-            let of = ["--at", &more, "--generation", "pinned.1.manifest"];
+            let of = ["--at", &more, "--generation", "generation.1.manifest"];
             let (server, _dir) = started(&scene, if is_offset { &of } else { &of[..2] });
             assert_eq!(digest(&server), *digest_then, "{more}");
         }
@@ -81,7 +82,8 @@ fn what_a_master_had_at_a_second_and_at_an_offset_is_restored() {
     // Within a transaction it is cut before that, for any offset.
     let (_, whole, _) = had[0];
     let later = format!("offset:{}", whole + 40);
-    let (server, _dir) = started(&scene, &["--at", &later, "--generation", "pinned.1.manifest"]);
+    let (server, _dir) =
+        started(&scene, &["--at", &later, "--generation", "generation.1.manifest"]);
     assert_eq!(digest(&server), had[0].2, "{later}");
     let (server, _dir) = started(&scene, &["--at", "latest"]);
     assert_eq!(digest(&server), digest(&master));
