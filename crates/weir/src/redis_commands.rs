@@ -44,7 +44,7 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         weir redis restore /var/lib/weir/aof/cache --to /var/lib/redis \
         --at 2026-11-20T12:00:00Z\n  \
-        weir redis restore /var/lib/weir/aof/cache --to /tmp/before --at latest \
+        weir redis restore aof/cache --to before --at latest \
         --generation pinned.1.manifest")]
     Restore {
         /// A master's directory, below redis.aof.dir in the configuration

@@ -17,6 +17,13 @@ const ETC: &str = "/etc/weir/";
 fn every_configuration_in_the_pages_can_be_used() {
     let etc = tempfile::tempdir().unwrap();
     let etc = format!("{}/", etc.path().display());
+    let made = rcgen::generate_simple_self_signed(vec!["weir".to_owned()]).unwrap();
+    let (certificate, key) = (made.cert.pem(), made.key_pair.serialize_pem());
+    let content = |name: &str| match name.rsplit('.').next() {
+        Some("pem") => certificate.clone(),
+        Some("key") => key.clone(),
+        _ => "secret\n".to_owned(),
+    };
     let mut tried = 0;
     for (page, text) in pages() {
         let mut whole = String::new();
@@ -29,7 +36,7 @@ fn every_configuration_in_the_pages_can_be_used() {
             }
             for (at, _) in whole.match_indices(ETC) {
                 let name = whole[at + ETC.len()..].split('"').next().unwrap();
-                fs::write(format!("{etc}{name}"), "secret\n").unwrap();
+                fs::write(format!("{etc}{name}"), content(name)).unwrap();
             }
             let problems = config::problems(&whole.replace(ETC, &etc));
             assert!(problems.is_empty(), "{page}:{line}: {problems:?}");
