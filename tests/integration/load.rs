@@ -11,7 +11,10 @@ use rig::redis::Redis;
 use serde_json::Value;
 
 fn load(args: &[&str]) -> Output {
+    // Its results are left there.
+    let place = places::directory();
     let mut command = Command::new(places::weir());
+    command.current_dir(place.path());
     command.arg("load").args(args).args(["--duration", "1s", "--warmup", "0s"]);
     command.output().expect("weir can be started")
 }
