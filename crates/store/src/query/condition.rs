@@ -145,7 +145,7 @@ fn instant(value: &Expr, known: Constants<'_>) -> Result<i64, QueryError> {
             Expr::Duration(ns) | Expr::Integer(ns) => return Ok(ns),
             Expr::Number(ns) => return Ok(ns as i64),
             other => {
-                let kind = kind(&other);
+                let kind = other.go_type();
                 let text = format!("invalid operation: time and {kind} are not compatible");
                 return Err(QueryError(text));
             }
@@ -164,26 +164,6 @@ fn instant(value: &Expr, known: Constants<'_>) -> Result<i64, QueryError> {
 
 fn unwrapped(expr: Expr) -> Expr {
     if let Expr::Paren(inner) = expr { *inner } else { expr }
-}
-
-/// InfluxDB names the Go types of its syntax tree in its errors.
-fn kind(expr: &Expr) -> &'static str {
-    match expr {
-        Expr::Reference { .. } => "*influxql.VarRef",
-        Expr::Wildcard(_) => "*influxql.Wildcard",
-        Expr::Regex(_) => "*influxql.RegexLiteral",
-        Expr::Call { .. } => "*influxql.Call",
-        Expr::Binary { .. } => "*influxql.BinaryExpr",
-        Expr::Paren(_) => "*influxql.ParenExpr",
-        Expr::Distinct(_) => "*influxql.Distinct",
-        Expr::Number(_) => "*influxql.NumberLiteral",
-        Expr::Integer(_) => "*influxql.IntegerLiteral",
-        Expr::Unsigned(_) => "*influxql.UnsignedLiteral",
-        Expr::String(_) => "*influxql.StringLiteral",
-        Expr::Boolean(_) => "*influxql.BooleanLiteral",
-        Expr::Duration(_) => "*influxql.DurationLiteral",
-        Expr::Time(_) => "*influxql.TimeLiteral",
-    }
 }
 
 #[cfg(test)]

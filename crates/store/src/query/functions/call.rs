@@ -73,26 +73,6 @@ impl Call {
     }
 }
 
-/// The type of a literal in the words of Go's `%T`.
-fn type_name(expr: &Expr) -> &'static str {
-    match expr {
-        Expr::Reference { .. } => "*influxql.VarRef",
-        Expr::Wildcard(_) => "*influxql.Wildcard",
-        Expr::Regex(_) => "*influxql.RegexLiteral",
-        Expr::Call { .. } => "*influxql.Call",
-        Expr::Binary { .. } => "*influxql.BinaryExpr",
-        Expr::Paren(_) => "*influxql.ParenExpr",
-        Expr::Distinct(_) => "*influxql.Distinct",
-        Expr::Number(_) => "*influxql.NumberLiteral",
-        Expr::Integer(_) => "*influxql.IntegerLiteral",
-        Expr::Unsigned(_) => "*influxql.UnsignedLiteral",
-        Expr::String(_) => "*influxql.StringLiteral",
-        Expr::Boolean(_) => "*influxql.BooleanLiteral",
-        Expr::Duration(_) => "*influxql.DurationLiteral",
-        Expr::Time(_) => "*influxql.TimeLiteral",
-    }
-}
-
 /// The argument of a function that takes a field.
 fn symbol(name: &str, argument: Option<&Expr>, at: &Setting) -> Result<(), QueryError> {
     match argument {
@@ -253,7 +233,7 @@ fn integral(arguments: &[Expr], at: &Setting) -> Result<Call, QueryError> {
 fn timed(name: &str, arguments: &[Expr], at: &Setting) -> Result<Call, QueryError> {
     one_or_two(name, arguments)?;
     let wrong = |argument: &Expr| {
-        format!("second argument to {name} must be a duration, got {}", type_name(argument))
+        format!("second argument to {name} must be a duration, got {}", argument.go_type())
     };
     let unit_ns = unit(arguments, wrong)?;
     nested(name, arguments.first(), at)?;
@@ -280,7 +260,7 @@ fn moving_average(arguments: &[Expr], at: &Setting) -> Result<Call, QueryError> 
             return fail(format!("moving_average window must be greater than 1, got {size}"));
         }
         Some(other) => {
-            let found = type_name(other);
+            let found = other.go_type();
             return fail(format!(
                 "second argument for moving_average must be an integer, got {found}"
             ));

@@ -52,6 +52,29 @@ pub enum Expr {
     Time(i64),
 }
 
+impl Expr {
+    /// The Go type that stands for it in InfluxDB's syntax tree, as errors name it.
+    #[must_use]
+    pub fn go_type(&self) -> &'static str {
+        match self {
+            Self::Reference { .. } => "*influxql.VarRef",
+            Self::Wildcard(_) => "*influxql.Wildcard",
+            Self::Regex(_) => "*influxql.RegexLiteral",
+            Self::Call { .. } => "*influxql.Call",
+            Self::Binary { .. } => "*influxql.BinaryExpr",
+            Self::Paren(_) => "*influxql.ParenExpr",
+            Self::Distinct(_) => "*influxql.Distinct",
+            Self::Number(_) => "*influxql.NumberLiteral",
+            Self::Integer(_) => "*influxql.IntegerLiteral",
+            Self::Unsigned(_) => "*influxql.UnsignedLiteral",
+            Self::String(_) => "*influxql.StringLiteral",
+            Self::Boolean(_) => "*influxql.BooleanLiteral",
+            Self::Duration(_) => "*influxql.DurationLiteral",
+            Self::Time(_) => "*influxql.TimeLiteral",
+        }
+    }
+}
+
 /// `::type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cast {
