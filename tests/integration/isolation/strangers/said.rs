@@ -259,6 +259,14 @@ fn excuse_of_rows(sql: &str, through: &[Line], beside: &[Line]) -> Option<&'stat
     if sql.contains("pg_settings_get_flags") {
         return Some("a setting that somebody else has named");
     }
+    // One that nobody has named there can't be read; one that was set and reset is ''.
+    let is_unknown = error(beside).is_some_and(|line| {
+        line.code == "42704" && line.text.contains("unrecognized configuration parameter")
+    });
+    let is_empty = through.iter().any(|line| line.tag == b'D' && line.text.is_empty());
+    if sql.contains("current_setting") && is_unknown && is_empty {
+        return Some("a setting that somebody else has named");
+    }
     // A twin that came back may be let in before its former server process has ended.
     let is_lock = sql.contains("pg_try_advisory");
     let is_late = is_lock && reads(through, "t") && reads(beside, "f");
