@@ -137,7 +137,21 @@ fn line(tag: u8, body: &[u8]) -> io::Result<Option<Line>> {
         }
         _ => text(body.strip_suffix(&[0]).unwrap_or(body)),
     };
-    Ok(Some(Line { tag, code, text }))
+    Ok(Some(Line { tag, code, text: without_number_of_process(text) }))
+}
+
+/// A schema of temporary tables has the number of its server process in its name.
+fn without_number_of_process(mut text: String) -> String {
+    const NAME: &str = "pg_temp_";
+    let mut from = 0;
+    while let Some(at) = text[from..].find(NAME) {
+        let digits = from + at + NAME.len();
+        let end =
+            text[digits..].find(|c: char| !c.is_ascii_digit()).map_or(text.len(), |n| digits + n);
+        text.replace_range(digits..end, "");
+        from = digits;
+    }
+    text
 }
 
 fn columns(body: &[u8]) -> io::Result<String> {
@@ -266,6 +280,14 @@ fn excuse_of_rows(sql: &str, through: &[Line], beside: &[Line]) -> Option<&'stat
     let is_empty = through.iter().any(|line| line.tag == b'D' && line.text.is_empty());
     if sql.contains("current_setting") && is_unknown && is_empty {
         return Some("a setting that somebody else has named");
+    }
+    // What was set by `SET` is set again on another connection, under quote_all_identifiers then.
+    let unquoted = |lines: &[Line]| {
+        let plain = |line: &Line| Line { text: line.text.replace('"', ""), ..line.clone() };
+        lines.iter().map(plain).collect::<Vec<_>>()
+    };
+    if sql.contains("setting") && unquoted(through) == unquoted(beside) {
+        return Some("names of a setting's list in quotes");
     }
     // A twin that came back may be let in before its former server process has ended.
     let is_lock = sql.contains("pg_try_advisory");
