@@ -1,6 +1,7 @@
 //! A real Redis server, and a client that hears each reply as it came.
 
 mod cluster;
+mod sentinel;
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -12,6 +13,7 @@ use tempfile::TempDir;
 use wire::resp::{Piece, Replies, put_command};
 
 pub use cluster::RedisCluster;
+pub use sentinel::Sentinels;
 
 use crate::places;
 use crate::process::Process;

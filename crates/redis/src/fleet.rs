@@ -2,10 +2,12 @@
 //!
 //! A server has a number that stays, by which everything else knows it. Servers of a ring are those
 //! of the configuration. In a Cluster these are where Weir begins to ask ([`keep`]): nodes come and
-//! go, and [`View::slots`] says who has what. Each change makes another [`View`] with another
+//! go, and [`View::slots`] says who has what. A server that Sentinels know is where they say
+//! ([`masters`]). Each change makes another [`View`] with another
 //! version; a worker goes by one view until it looks again, between two commands.
 
 mod keep;
+mod masters;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +25,7 @@ use crate::topology::At;
 use crate::topology::cluster::Shape;
 
 pub use keep::keep;
+pub use masters::follow;
 
 /// Servers with a number: a Cluster has at most 1,000 nodes. Beyond it, numbers of nodes that have
 /// left are given again.
@@ -50,10 +53,18 @@ pub struct View {
 pub struct Node {
     /// How it is reached.
     pub server: Arc<Server>,
+    /// As its settings have it: these may say no more than who knows where it is.
+    origin: Arc<Server>,
     /// Counts the servers that have had this number.
     pub incarnation: u64,
     /// Since when it is no node of the Cluster.
     gone: Option<Instant>,
+}
+
+impl Node {
+    fn new(server: Arc<Server>, incarnation: u64) -> Self {
+        Self { origin: Arc::clone(&server), server, incarnation, gone: None }
+    }
 }
 
 /// Who has each slot, by its number.
@@ -116,6 +127,10 @@ pub struct Fleet {
     configured: usize,
     /// The Cluster is to be asked how it is.
     called: Notify,
+    /// Sentinels are to be asked where their masters are.
+    missed: Notify,
+    /// There is another view.
+    changed: Notify,
     /// Who is asked first: whom another node has named.
     first: AtomicU64,
     /// The newest epoch that was heard of.
@@ -124,8 +139,12 @@ pub struct Fleet {
 
 impl Fleet {
     /// Servers of which each has its own keys.
-    pub fn of_ring(servers: Vec<Server>, health: Arc<Health>) -> Arc<Self> {
-        Self::new(servers, None, health, false)
+    pub fn of_ring(
+        servers: Vec<Server>,
+        health: Arc<Health>,
+        allows_cleartext: bool,
+    ) -> Arc<Self> {
+        Self::new(servers, None, health, allows_cleartext)
     }
 
     /// Nodes of a Cluster, of which others are heard.
@@ -144,8 +163,7 @@ impl Fleet {
         allows_cleartext: bool,
     ) -> Arc<Self> {
         let configured = servers.len();
-        let node = |server| Node { server: Arc::new(server), incarnation: 0, gone: None };
-        let nodes = servers.into_iter().map(node).collect();
+        let nodes = servers.into_iter().map(|server| Node::new(Arc::new(server), 0)).collect();
         let view = View { version: 0, nodes, holders: (0..configured).collect(), slots };
         Arc::new(Self {
             view: ArcSwap::from_pointee(view),
@@ -155,6 +173,8 @@ impl Fleet {
             allows_cleartext,
             configured,
             called: Notify::new(),
+            missed: Notify::new(),
+            changed: Notify::new(),
             first: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
         })
@@ -176,9 +196,10 @@ impl Fleet {
         &self.health
     }
 
-    /// Has the Cluster asked how it is, soon.
+    /// Has the Cluster asked how it is, or Sentinels where their masters are, soon.
     pub fn call(&self) {
         self.called.notify_one();
+        self.missed.notify_waiters();
     }
 
     /// A node has said that a slot is with another one: its number. Nothing changes where that is
@@ -289,7 +310,7 @@ impl Fleet {
         };
         if view.nodes.len() < SERVERS_MAX {
             self.health.is_new(view.nodes.len(), &server.name);
-            view.nodes.push(Node { server, incarnation: 0, gone: None });
+            view.nodes.push(Node::new(server, 0));
             return Some((view.nodes.len() - 1, true));
         }
         let left = |(number, node): (usize, &Node)| {
@@ -302,7 +323,7 @@ impl Fleet {
         };
         self.health.is_new(number, &server.name);
         let incarnation = view.nodes[number].incarnation + 1;
-        view.nodes[number] = Node { server, incarnation, gone: None };
+        view.nodes[number] = Node::new(server, incarnation);
         Some((number, true))
     }
 
@@ -311,6 +332,7 @@ impl Fleet {
         let version = view.version;
         self.view.store(Arc::new(view));
         self.version.store(version, Ordering::Release);
+        self.changed.notify_waiters();
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {

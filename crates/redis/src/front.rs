@@ -224,6 +224,7 @@ impl Front {
     /// Heeds that the servers are others now.
     fn are_others(&self, now: Arc<View>) {
         let before = self.seen.replace(Arc::clone(&now));
+        self.fabric.service().are_others(&before, &now);
         self.fabric.close_outdated();
         self.hub.are_others(&now);
         if !self.is_cluster() {

@@ -31,7 +31,7 @@ use tokio::sync::watch;
 use crate::replica::Follower;
 use crate::server::Server;
 use crate::settings::{
-    BackendSettings, GuardSettings, MAIN, Mode, SentinelSettings, Settings, is_of_this_machine,
+    BackendSettings, GuardSettings, MAIN, Mode, Settings, is_of_this_machine,
     read_address,
 };
 use asked::Asked;
@@ -61,7 +61,6 @@ struct Named {
     host: String,
     is_here: bool,
     settings: BackendSettings,
-    sentinel: Option<SentinelSettings>,
     /// For a person.
     url: String,
     kept: Option<Kept>,
@@ -82,8 +81,7 @@ impl Guard {
         let stop = watch::Sender::new(false);
         let mut hosts: BTreeMap<String, Vec<Watched>> = BTreeMap::new();
         for named in named(settings, follower).map_err(OpenError)? {
-            let server = Server::known_by(&named.settings, named.sentinel.as_ref());
-            let server = server.map_err(OpenError)?;
+            let server = Server::new(&named.settings).map_err(OpenError)?;
             let asked = Asked::new(server, named.settings.connect_timeout.get());
             let watched = Watched::new(named.name, named.url, asked, named.kept, named.is_here);
             hosts.entry(named.host).or_default().push(watched);
@@ -106,7 +104,6 @@ fn named(settings: &Settings, follower: Option<&Follower>) -> Result<Vec<Named>,
         host: of.host.clone().unwrap_or_default(),
         is_here: false,
         settings: of.backend(),
-        sentinel: of.sentinel.clone(),
         url: of.whereabouts(),
         kept: Some(Kept { state, dir }),
     });
@@ -120,8 +117,7 @@ fn named(settings: &Settings, follower: Option<&Follower>) -> Result<Vec<Named>,
             host: of.host.clone().unwrap_or_default(),
             is_here: false,
             settings: of.clone(),
-            sentinel: None,
-            url: of.url.clone(),
+            url: of.whereabouts(),
             kept: None,
         })
     });
@@ -148,7 +144,7 @@ impl Named {
 
     /// Says which host it is of. One that Sentinels find is of a host of its own.
     fn place(&mut self) -> Result<(), String> {
-        let host = match &self.sentinel {
+        let host = match &self.settings.sentinel {
             Some(_) => self.name.clone(),
             None => {
                 let reached =

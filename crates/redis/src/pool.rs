@@ -86,7 +86,7 @@ impl Pool {
         let in_force = InForce::new(&settings);
         let fleet = match settings.is_cluster() {
             true => Fleet::of_cluster(servers, health, settings.allow_cleartext),
-            false => Fleet::of_ring(servers, health),
+            false => Fleet::of_ring(servers, health, settings.allow_cleartext),
         };
         let shared = Shared {
             name: name.to_owned(),
@@ -126,8 +126,12 @@ impl Pool {
             }
         });
         tokio::task::spawn_local(look_after(Rc::downgrade(&front)));
-        if worker.index == 0 && front.is_cluster() {
-            tokio::task::spawn_local(fleet::keep(Arc::clone(&self.shared.fleet)));
+        if worker.index == 0 {
+            let fleet = Arc::clone(&self.shared.fleet);
+            match front.is_cluster() {
+                true => drop(tokio::task::spawn_local(fleet::keep(fleet))),
+                false => drop(tokio::task::spawn_local(fleet::follow(fleet))),
+            }
         }
         (front, attending)
     }

@@ -108,8 +108,7 @@ impl Follower {
         let mut hosts = Hosts::default();
         for of in &settings.master {
             let dir = settings.dir.join(&of.name);
-            let server = || Server::known_by(&of.backend(), of.sentinel.as_ref());
-            let server = || server().map_err(OpenError::Master);
+            let server = || Server::new(&of.backend()).map_err(OpenError::Master);
             let opened = Directory::open(&dir, keep(&settings));
             let wrong = |source| OpenError::Directory { name: of.name.clone(), source };
             let opened = opened.map_err(wrong)?;
@@ -177,13 +176,13 @@ fn keep(settings: &AofSettings) -> Keep {
 /// master that Sentinels find is of a host of its own where none is named.
 fn origins(of: &MasterSettings, hosts: &mut Hosts) -> Result<Vec<Origin>, String> {
     let mut found = Vec::new();
-    let replicas = of.replicas().into_iter().map(|replica| (replica, None));
-    for (backend, sentinel) in replicas.chain([(of.backend(), of.sentinel.as_ref())]) {
-        let named = backend.host.clone().or_else(|| sentinel.map(|_| of.name.clone()));
+    for backend in of.replicas().into_iter().chain([of.backend()]) {
+        let by_sentinel = backend.sentinel.as_ref().map(|_| of.name.clone());
+        let named = backend.host.clone().or(by_sentinel);
         let by_url = || read_address(&backend.url).ok()?.address.host().map(str::to_owned);
         let host = hosts.permit(named.or_else(by_url).unwrap_or_default());
         let is_replica = found.len() < of.replicas.len();
-        let server = Server::known_by(&backend, sentinel)?;
+        let server = Server::new(&backend)?;
         found.push(Origin { server, host, is_replica });
     }
     Ok(found)

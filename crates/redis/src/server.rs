@@ -14,8 +14,8 @@ use flow::dial::{Address, Socket, Target, Tls};
 use flow::tls::{Check, ClientOptions};
 use wire::resp::Version;
 
-use crate::settings::{BackendSettings, SentinelSettings, is_of_this_machine, read_address};
-use sentinel::Sentinels;
+use crate::settings::{BackendSettings, is_of_this_machine, read_address};
+pub use sentinel::Sentinels;
 
 /// A server, and how connections to it are opened. Clones are the same.
 #[derive(Debug, Clone)]
@@ -27,6 +27,8 @@ pub struct Server {
     ca: Option<PathBuf>,
     user: Option<String>,
     password: Option<watch::secret::Secret>,
+    /// It is used only where it says that it is a master.
+    is_master: bool,
     /// Who knows where it is, where `target` does not say that.
     sentinels: Option<Sentinels>,
 }
@@ -58,6 +60,13 @@ impl Server {
     /// # Errors
     /// What in the settings stands in the way.
     pub fn new(settings: &BackendSettings) -> Result<Self, String> {
+        let Some(sentinel) = &settings.sentinel else { return Self::at_url(settings) };
+        let url = sentinel.urls.first().cloned().unwrap_or_default();
+        let like = Self::at_url(&BackendSettings { url, ..settings.clone() })?;
+        Ok(Self { sentinels: Some(Sentinels::new(settings, sentinel)?), ..like })
+    }
+
+    fn at_url(settings: &BackendSettings) -> Result<Self, String> {
         let named = |error: &dyn fmt::Display| format!("backend {:?}: {error}", settings.name);
         let reached = read_address(&settings.url).map_err(|error| named(&error))?;
         let host = reached.address.host().filter(|_| reached.tls);
@@ -74,22 +83,31 @@ impl Server {
             ca: settings.ca.clone(),
             user: settings.user.clone(),
             password: (!password.is_empty()).then_some(password),
+            is_master: false,
             sentinels: None,
         })
     }
 
-    /// The same, of one that Sentinels may know.
+    /// Those who know where it is, where its settings do not say that.
+    pub fn sentinels(&self) -> Option<&Sentinels> {
+        self.sentinels.as_ref()
+    }
+
+    /// The server where Sentinels say that it is now. It has to say itself that it is a master.
     ///
     /// # Errors
-    /// As of [`Server::new`].
-    pub fn known_by(
-        settings: &BackendSettings,
-        sentinel: Option<&SentinelSettings>,
-    ) -> Result<Self, String> {
-        let Some(sentinel) = sentinel else { return Self::new(settings) };
-        let url = sentinel.urls.first().cloned().unwrap_or_default();
-        let like = Self::new(&BackendSettings { url, ..settings.clone() })?;
-        Ok(Self { sentinels: Some(Sentinels::new(settings, sentinel)?), ..like })
+    /// None of them says where it is.
+    pub async fn located(&self) -> Result<Self, String> {
+        let Some(sentinels) = &self.sentinels else { return Ok(self.clone()) };
+        let target = sentinels.target(&self.target).await?;
+        Ok(Self { target, is_master: true, sentinels: None, ..self.clone() })
+    }
+
+    /// Whether it is where the other one is.
+    pub fn is_where(&self, other: &Self) -> bool {
+        self.sentinels.is_none()
+            && other.sentinels.is_none()
+            && self.target.address == other.target.address
     }
 
     /// Ends once it is elsewhere than it was connected to last; never where nobody would know.
@@ -120,6 +138,7 @@ impl Server {
                 tls: tls.map_err(|error| error.to_string())?,
                 connect_timeout: self.target.connect_timeout,
             },
+            is_master: false,
             sentinels: None,
             ..self.clone()
         })
@@ -138,6 +157,9 @@ impl Server {
 
     /// Where it listens, as it is written in the configuration.
     pub fn url(&self) -> String {
+        if let Some(sentinels) = &self.sentinels {
+            return format!("{} by Sentinel", sentinels.master());
+        }
         let scheme = if self.target.tls.is_some() { "rediss" } else { "redis" };
         match &self.target.address {
             Address::Unix(path) => path.display().to_string(),

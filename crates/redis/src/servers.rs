@@ -7,6 +7,7 @@ mod redirects;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flow::lane::{Protocol, Step, What};
 use flow::lanes::Known;
@@ -20,6 +21,9 @@ use crate::scripts::{self, Scripts, Seen};
 use crate::server::{Connection, Place, ServerError};
 use crate::topology::redirect::Redirect;
 use counts::{Counts, kind_of};
+
+/// How long is waited for somebody to say where a server is.
+const LOCATED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The servers, as a worker's fabric asks for them. Places have numbers, in the order in which
 /// they were wanted first.
@@ -75,6 +79,17 @@ impl Servers {
     #[inline]
     pub fn version(&self) -> u64 {
         self.view.borrow().version
+    }
+
+    /// Servers are others than before, by the same numbers: what clients have written to them may
+    /// be lost.
+    pub fn are_others(&self, before: &View, now: &View) {
+        let is_other = |place: &Place| {
+            before.incarnation(place.server).is_some_and(|of| now.incarnation(place.server) != Some(of))
+        };
+        let places = self.places.borrow();
+        let others = places.iter().enumerate().filter(|(_, place)| is_other(place));
+        self.left.borrow_mut().extend(others.map(|(number, _)| number));
     }
 
     /// Takes note of the servers from which commands were sent on: what a client wrote is not all
@@ -218,12 +233,18 @@ impl Service for Servers {
     type Error = ServerError;
 
     async fn connect(self: Rc<Self>, number: usize) -> Result<Connection, ServerError> {
-        self.look();
-        let Some((place, node)) = self.reached(number) else {
+        let Some(place) = self.place(number) else {
             return Err(ServerError { words: "there is no such server".into(), is_refusal: false });
         };
+        let until = tokio::time::Instant::now() + LOCATED_WITHIN;
+        let (node, health) = (self.fleet.reached(place.server, until).await, self.fleet.health());
+        let tell = |error: &ServerError| {
+            health.reached(place.server, self.worker, Some(&error.words));
+        };
+        let node = node.inspect_err(tell)?;
+        // What this worker goes by from now on must not be older.
+        self.look();
         let opened = node.server.open(place, number).await;
-        let health = self.fleet.health();
         match opened {
             Ok(mut connection) => {
                 health.reached(place.server, self.worker, None);

@@ -46,8 +46,18 @@ impl Server {
             let mut connection = Connection { socket, number, incarnation: 0 };
             let mut out = Vec::new();
             let count = self.put_login(&mut out, place);
+            if self.is_master {
+                put_command(&mut out, ["ROLE"].iter());
+            }
+            let count = count + usize::from(self.is_master);
             let replies = connection.ask(&out, count).await.map_err(|error| said(&error))?;
+            let role = replies.last().map(Vec::as_slice).unwrap_or_default();
+            let is_other = self.is_master && !role.starts_with(b"*3\r\n$6\r\nmaster\r\n");
             match refusal(&replies) {
+                None if is_other => {
+                    let words = "Sentinel has it as the master, and it says that it is none";
+                    Err(ServerError { words: words.into(), is_refusal: true })
+                }
                 Some(words) => {
                     let words = format!("it refuses Weir: {words}").into();
                     Err(ServerError { words, is_refusal: true })
@@ -79,7 +89,8 @@ impl Server {
     /// The server can't be reached, refuses Weir, or does not answer.
     pub async fn ask_apart(&self, words: &[&str]) -> Result<Vec<u8>, ServerError> {
         let asked = async {
-            let socket = self.target.connect().await.map_err(|error| said(&error))?;
+            let server = self.located().await.map_err(|words| said(&words))?;
+            let socket = server.target.connect().await.map_err(|error| said(&error))?;
             let mut connection = Connection { socket, number: 0, incarnation: 0 };
             let mut out = Vec::new();
             let login = self.login();

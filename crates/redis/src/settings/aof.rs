@@ -215,15 +215,13 @@ pub struct MasterSettings {
 impl MasterSettings {
     /// Where it is, for a person.
     pub fn whereabouts(&self) -> String {
-        match &self.sentinel {
-            None => self.url.clone(),
-            Some(of) => format!("{} by Sentinel", of.master),
-        }
+        self.backend().whereabouts()
     }
 
     /// How it is reached, as a backend is.
     pub fn backend(&self) -> BackendSettings {
-        self.server(&self.name, &self.url)
+        let sentinel = self.sentinel.clone();
+        BackendSettings { sentinel, ..self.server(&self.name, &self.url) }
     }
 
     /// How its replicas are, which are on other hosts than it.
@@ -236,6 +234,7 @@ impl MasterSettings {
         BackendSettings {
             name: name.to_owned(),
             url: url.to_owned(),
+            sentinel: None,
             weight: 1,
             user: self.user.clone(),
             password: self.password.clone(),

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use watch::secret::Secret;
 use watch::units::Duration;
 
+use super::SentinelSettings;
+
 /// `[[redis.backend]]`: one server that has a share of the keys.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -15,7 +17,11 @@ pub struct BackendSettings {
     /// keeps its keys. twemproxy takes `host:port` where a server has no name.
     pub name: String,
     /// Where it listens: `redis://10.0.0.1:6379`, `rediss://` for TLS, or a Unix socket's path.
+    #[serde(default)]
     pub url: String,
+    /// Who knows where it is, in place of `url`.
+    #[serde(default)]
+    pub sentinel: Option<SentinelSettings>,
     /// How much of the keys it has in proportion to the others.
     #[serde(default = "one")]
     pub weight: u32,
@@ -38,6 +44,16 @@ pub struct BackendSettings {
     /// the guard acts. By default what `url` says.
     #[serde(default)]
     pub host: Option<String>,
+}
+
+impl BackendSettings {
+    /// Where it is, for a person.
+    pub fn whereabouts(&self) -> String {
+        match &self.sentinel {
+            None => self.url.clone(),
+            Some(of) => format!("{} by Sentinel", of.master),
+        }
+    }
 }
 
 fn one() -> u32 {

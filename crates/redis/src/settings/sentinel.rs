@@ -1,4 +1,4 @@
-//! `[redis.aof.master.sentinel]`: who knows where a master is.
+//! `sentinel` of a backend and of a master that is followed: who knows where it is.
 
 use std::path::PathBuf;
 
@@ -9,13 +9,14 @@ use watch::secret::Secret;
 use super::read_address;
 use super::validate::{Checked, is_of_this_machine, wrong};
 
-/// `[redis.aof.master.sentinel]`: Sentinels that know where a master is, in place of its `url`. It
-/// is followed where they say it is, at once after a failover.
+/// `sentinel`: Sentinels that know where a master is, in place of its `url`. After a failover it is
+/// reached where they say that it is, at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SentinelSettings {
     /// Where Sentinels listen: `redis://10.0.0.1:26379`, or `rediss://` for TLS, by which the
-    /// master is reached then, too. The first that answers is asked.
+    /// master is reached then, too. One after the other is asked, until one knows of the newest
+    /// failover that was ever heard of.
     #[serde(deserialize_with = "watch::list::one_or_many")]
     #[schemars(with = "watch::list::OneOrMany<String>")]
     pub urls: Vec<String>,
@@ -38,11 +39,16 @@ impl SentinelSettings {
         self.urls.first().is_some_and(|url| url.starts_with("rediss://"))
     }
 
+    /// Whether Weir logs in to them.
+    pub(super) fn has_password(&self) -> bool {
+        !self.password.is_empty() || self.password_file.is_some()
+    }
+
     pub(super) fn validate(&self, at: &str, allow_cleartext: bool) -> Checked {
         if self.urls.is_empty() || self.master.is_empty() {
             return wrong(at, "sentinel needs urls, as \"redis://10.0.0.1:26379\", and master");
         }
-        if self.user.is_some() && self.password.is_empty() && self.password_file.is_none() {
+        if self.user.is_some() && !self.has_password() {
             return wrong(at, "sentinel.user needs a password");
         }
         for url in &self.urls {
@@ -55,7 +61,7 @@ impl SentinelSettings {
             }
             let is_here = reached.address.host().is_none_or(is_of_this_machine);
             if !reached.tls && !is_here && !allow_cleartext {
-                let what = "every key and value would travel in the clear: write rediss:// in \
+                let what = "what is said would travel in the clear: write rediss:// in \
                             sentinel.urls, or allow-cleartext";
                 return wrong(at, what);
             }

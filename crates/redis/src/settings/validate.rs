@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use flow::unix;
 
-use super::{COMMAND_BYTES_MAX, MAIN, Settings, read_address};
+use super::{BackendSettings, COMMAND_BYTES_MAX, MAIN, Settings, read_address};
 use crate::commands;
 
 /// What is wrong with the gateway's settings: where, and what to write instead.
@@ -202,30 +202,44 @@ impl Settings {
             if backend.name.is_empty() || !names.insert(&backend.name) {
                 return wrong(at, "needs a name that no other has");
             }
-            let reached = read_address(&backend.url);
-            let reached = match reached {
-                Ok(reached) => reached,
-                Err(error) => return wrong(at, error.to_string()),
-            };
-            if backend.ca.is_some() && !reached.tls {
-                return wrong(at, "ca is for TLS: write rediss:// in url");
-            }
             if backend.weight == 0 {
                 return wrong(at, "weight must be at least 1");
             }
-            if backend.user.is_some()
-                && backend.password.is_empty()
-                && backend.password_file.is_none()
-            {
-                return wrong(at, "user needs a password");
+            self.validate_reached(backend, at)?;
+        }
+        Ok(())
+    }
+
+    fn validate_reached(&self, backend: &BackendSettings, at: String) -> Checked {
+        let has_password = !backend.password.is_empty() || backend.password_file.is_some();
+        if backend.user.is_some() && !has_password {
+            return wrong(at, "user needs a password");
+        }
+        if let Some(sentinel) = &backend.sentinel {
+            if !backend.url.is_empty() {
+                return wrong(at, "needs one of url and sentinel");
             }
-            let is_here = reached.address.host().is_none_or(is_of_this_machine);
-            let has_password = !backend.password.is_empty() || backend.password_file.is_some();
-            if has_password && !reached.tls && !is_here && !self.allow_cleartext {
-                let what = "its password would travel in the clear: write rediss:// in url, or \
-                            allow-cleartext";
-                return wrong(at, what);
+            if self.is_cluster() {
+                return wrong(at, "sentinel is not for a Cluster, which decides by itself");
             }
+            if backend.ca.is_some() && !sentinel.is_tls() {
+                return wrong(at, "ca is for TLS: write rediss:// in sentinel.urls");
+            }
+            let tells_nothing = !has_password && !sentinel.has_password();
+            return sentinel.validate(&at, self.allow_cleartext || tells_nothing);
+        }
+        let reached = match read_address(&backend.url) {
+            Ok(reached) => reached,
+            Err(error) => return wrong(at, error.to_string()),
+        };
+        if backend.ca.is_some() && !reached.tls {
+            return wrong(at, "ca is for TLS: write rediss:// in url");
+        }
+        let is_here = reached.address.host().is_none_or(is_of_this_machine);
+        if has_password && !reached.tls && !is_here && !self.allow_cleartext {
+            let what = "its password would travel in the clear: write rediss:// in url, or \
+                        allow-cleartext";
+            return wrong(at, what);
         }
         Ok(())
     }

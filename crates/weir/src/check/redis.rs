@@ -83,7 +83,7 @@ pub fn backends(settings: &Settings) -> Vec<String> {
             (None, false) => ", with a password".to_owned(),
             (None, true) => String::new(),
         };
-        format!("{} at {}{user}, weight {}", of.name, of.url, of.weight)
+        format!("{} at {}{user}, weight {}", of.name, of.whereabouts(), of.weight)
     });
     described.collect()
 }

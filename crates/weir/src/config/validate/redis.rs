@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use flow::tls::ServerTls;
-use redis::settings::{MAIN, MasterSettings, Settings};
+use redis::settings::{MAIN, MasterSettings, SentinelSettings, Settings};
+
+use watch::secret::Secret;
 
 use super::Found;
 
@@ -19,14 +21,13 @@ pub fn files(settings: &Settings) -> Vec<(String, &PathBuf)> {
         let of = |key: &str| format!("redis.{at} {key}");
         named.push((of("password-file"), backend.password_file.as_ref()));
         named.push((of("ca"), backend.ca.as_ref()));
+        named.push((of("sentinel.password-file"), file_of(backend.sentinel.as_ref())));
     }
     for master in masters(settings) {
         let of = |key: &str| format!("redis.aof.master {:?} {key}", master.name);
         named.push((of("password-file"), master.password_file.as_ref()));
         named.push((of("ca"), master.ca.as_ref()));
-        let sentinel = master.sentinel.as_ref();
-        let file = sentinel.and_then(|of| of.password_file.as_ref());
-        named.push((of("sentinel.password-file"), file));
+        named.push((of("sentinel.password-file"), file_of(master.sentinel.as_ref())));
     }
     if let Some(port) = settings.aof.as_ref().map(|aof| &aof.port) {
         let of = |key: &str| format!("redis.aof.port {key}");
@@ -36,6 +37,10 @@ pub fn files(settings: &Settings) -> Vec<(String, &PathBuf)> {
         named.push((of("tls.key"), port.tls.as_ref().map(|tls| &tls.key)));
     }
     named.into_iter().filter_map(|(key, file)| Some((key, file?))).collect()
+}
+
+fn file_of(sentinel: Option<&SentinelSettings>) -> Option<&PathBuf> {
+    sentinel.and_then(|of| of.password_file.as_ref())
 }
 
 fn masters(settings: &Settings) -> &[MasterSettings] {
@@ -106,11 +111,11 @@ fn pool_exposure(settings: &Settings, found: &mut Found) {
 
 /// Whether passwords stand in the file.
 pub fn holds_secrets(settings: &Settings) -> bool {
-    settings.all_backends().any(|(_, of)| !of.password.is_empty())
+    let has = |password: &Secret, sentinel: Option<&SentinelSettings>| {
+        !password.is_empty() || sentinel.is_some_and(|of| !of.password.is_empty())
+    };
+    settings.all_backends().any(|(_, of)| has(&of.password, of.sentinel.as_ref()))
         || settings.all_users().any(|of| !of.password.is_empty())
-        || masters(settings).iter().any(|of| {
-            let of_sentinel = of.sentinel.as_ref().map(|of| &of.password);
-            [Some(&of.password), of_sentinel].into_iter().flatten().any(|of| !of.is_empty())
-        })
+        || masters(settings).iter().any(|of| has(&of.password, of.sentinel.as_ref()))
         || settings.aof.as_ref().is_some_and(|aof| !aof.port.password.is_empty())
 }
