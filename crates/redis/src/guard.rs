@@ -29,12 +29,10 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::replica::Follower;
-use crate::server::Server;
+use crate::server::{Asked, Server};
 use crate::settings::{
-    BackendSettings, GuardSettings, MAIN, Mode, Settings, is_of_this_machine,
-    read_address,
+    BackendSettings, GuardSettings, MAIN, Mode, Settings, is_of_this_machine, read_address,
 };
-use asked::Asked;
 use device::Processes;
 use host::{Host, Kept, Watched};
 use key::Key;

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::asked::{Asked, said};
+use crate::server::{Asked, said};
 
 /// What is known of a host's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
