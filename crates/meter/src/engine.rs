@@ -35,6 +35,7 @@ use collector::Collector;
 pub use collector::{Ended, Row};
 use offered::Offered;
 pub use opening::OpenError;
+use state::Last;
 use thread::{Part, Said, Task};
 
 /// The most connections.
@@ -189,6 +190,8 @@ pub struct Outcome {
     pub aborted: Option<(Gate, String)>,
     /// Somebody ended it early.
     pub stopped: bool,
+    /// It ended before its time: each row of the data had its request.
+    pub used_up: bool,
 }
 
 impl Outcome {
@@ -232,6 +235,8 @@ pub fn run<W: Workload + 'static>(
     check(plan)?;
     // A demand that is missed ends this run alone.
     let plan = &Plan { stop: plan.stop.of_run(), ..plan.clone() };
+    let first = make(0);
+    let (operations, last) = (first.operations(), last(plan, first.requests_max())?);
     let addresses = addresses(&plan.target)?;
     let (say, said) = sync_channel(SAID_MAX);
     std::thread::scope(|scope| {
@@ -239,7 +244,8 @@ pub fn run<W: Workload + 'static>(
         for number in 0..plan.threads {
             let (start, started) = oneshot::channel();
             starts.push(start);
-            let task = Task { number, plan, addresses: &addresses, say: say.clone(), started };
+            let (say, last) = (say.clone(), last.clone());
+            let task = Task { number, plan, addresses: &addresses, say, last, started };
             let make = &make;
             let spawned = std::thread::Builder::new().name(format!("load-{number}")).spawn_scoped(
                 scope,
@@ -254,7 +260,7 @@ pub fn run<W: Workload + 'static>(
         }
         drop(say);
         let outcome = conduct(plan, starts, &said, each_window)?;
-        Ok(Outcome { operations: make(0).operations(), ..outcome })
+        Ok(Outcome { operations, ..outcome })
     })
 }
 
@@ -325,6 +331,7 @@ fn conduct(
         health: Health::default(),
         stood: Duration::ZERO,
         warm_up: WarmUp { duration: plan.warm_up, ..WarmUp::default() },
+        used_up: false,
     };
     Ok(parts.into_iter().fold(outcome, with))
 }
@@ -357,6 +364,7 @@ fn with(mut outcome: Outcome, part: Box<Part>) -> Outcome {
     outcome.warm_up.requests += seen.warm_up.requests;
     outcome.warm_up.failed += seen.warm_up.failed;
     outcome.stood = outcome.stood.max(part.stood);
+    outcome.used_up |= part.used_up;
     outcome.health.busy = outcome.health.busy.max(part.health.busy);
     outcome.health.waited = outcome.health.waited.max(part.health.waited);
     outcome.health.stolen = outcome.health.stolen.max(part.health.stolen);
@@ -370,6 +378,21 @@ fn missed(plan: &Plan, so_far: &Results, window: u64) -> Option<(Gate, String)> 
         let found = gate.missed(so_far, measured)?;
         Some((gate.clone(), found))
     })
+}
+
+/// The numbers of requests where there are only so many; a schedule may not have more.
+fn last(plan: &Plan, requests: Option<u64>) -> Result<Option<Last>, EngineError> {
+    let Some(requests) = requests else { return Ok(None) };
+    if let Pace::Open(schedule) = &plan.pace {
+        let mut due = schedule.clone().warmed_up(plan.warm_up).due(0, 1);
+        if due.nth(usize::try_from(requests).unwrap_or(usize::MAX)).is_some() {
+            return Err(EngineError::Plan(format!(
+                "there are data for {requests} requests, each once, and more are due, with the \
+                 warm-up: shorten the load, or add rows"
+            )));
+        }
+    }
+    Ok(Some(Last { next: Arc::default(), requests }))
 }
 
 /// Refuses what can't work, before anything is opened.

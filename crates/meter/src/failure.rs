@@ -19,17 +19,20 @@ pub enum Owner {
     Network,
     /// The server answered with a failure, or what can't be understood.
     Server,
+    /// The server answered with a success, and not with what a check wants.
+    Check,
 }
 
 impl Owner {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Injector, Self::Network, Self::Server];
+    pub const ALL: [Self; 4] = [Self::Injector, Self::Network, Self::Server, Self::Check];
 
     /// Whose fault a result is; a success is none, and what was not sent is nobody's error.
     pub fn of(kind: Kind) -> Option<Self> {
         match kind {
             Kind::Succeeded | Kind::Unsent => None,
             Kind::Server => Some(Self::Server),
+            Kind::Check => Some(Self::Check),
             Kind::Timeout | Kind::Network => Some(Self::Network),
             Kind::Injector => Some(Self::Injector),
         }
@@ -50,6 +53,7 @@ impl fmt::Display for Owner {
             Self::Injector => "injector",
             Self::Network => "network",
             Self::Server => "server",
+            Self::Check => "check",
         })
     }
 }

@@ -1,18 +1,28 @@
-//! HTTP/1.1: one request, the same each time.
+//! HTTP/1.1: one request, many in turn, or the steps of a user, with what their answers have to be.
 
 pub mod answer;
+pub mod check;
+pub mod cookies;
+pub mod data;
+mod kept;
+mod requests;
+pub mod targets;
+mod text;
+mod visit;
 
-use std::io::Write as _;
+use std::sync::Arc;
 
-use answer::Answers;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use crate::url::Url;
+use crate::url::{Url, UrlError};
 use crate::workload::Workload;
+pub use requests::{Options, STEPS_MAX, Sequence, Step};
+use requests::{Requests, User};
+use visit::Visit;
 
 /// What is sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Request {
     /// As `GET`.
     pub method: String,
@@ -25,12 +35,86 @@ pub struct Request {
 /// A part of a request can't be sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// A method has letters only.
-    #[error("{0:?} is no method: it has letters only, as GET")]
+    /// A method has letters only, and begins no tunnel.
+    #[error(
+        "{0:?} is no method that can be sent: it has letters only, as GET, and opens no tunnel"
+    )]
     Method(String),
     /// A header has no colon, or bytes that can't be in one.
     #[error("{0:?} is no header: write it as 'Name: value'")]
     Header(String),
+    /// A gap can't be filled.
+    #[error("{gap} {what}")]
+    Gap {
+        /// As it is written.
+        gap: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// An order of rows has no such name.
+    #[error("{0:?} is no order of rows: it is sequence, random or once")]
+    Order(String),
+    /// A check is none.
+    #[error("{text:?} is no check: {what}")]
+    Check {
+        /// As it is written.
+        text: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A value can't be taken so.
+    #[error("{text:?} takes nothing from an answer: {what}")]
+    Take {
+        /// As it is written.
+        text: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A line of a file of targets.
+    #[error("line {line}: {what}")]
+    Target {
+        /// From 1 on.
+        line: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A target can't be asked for.
+    #[error("the target {target:?} can't be used: {what}")]
+    Path {
+        /// As it is written.
+        target: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The URL of a target.
+    #[error(transparent)]
+    Url(UrlError),
+    /// A limit is exceeded.
+    #[error("{0}")]
+    Limit(String),
+    /// What is wrong with one of several requests.
+    #[error("request {step}: {source}")]
+    Step {
+        /// Its number and name.
+        step: String,
+        /// What is wrong.
+        source: Box<RequestError>,
+    },
+}
+
+impl RequestError {
+    fn check(text: &str, what: &str) -> Self {
+        Self::Check { text: text.to_owned(), what: what.to_owned() }
+    }
+
+    fn take(text: &str, what: &str) -> Self {
+        Self::Take { text: text.to_owned(), what: what.to_owned() }
+    }
+}
+
+/// Whether a byte may be in the name of a header (RFC 9110, section 5.6.2).
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// Reads a header as `Name: value`.
@@ -40,10 +124,9 @@ pub enum RequestError {
 pub fn header(text: &str) -> Result<(String, String), RequestError> {
     let wrong = || RequestError::Header(text.to_owned());
     let (name, value) = text.split_once(':').ok_or_else(wrong)?;
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty()
-        || !name.bytes().all(is_token)
-        || value.bytes().any(|b| b < b' ' && b != b'\t')
+        || !name.bytes().all(is_token_byte)
+        || value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t')
     {
         return Err(wrong());
     }
@@ -53,8 +136,10 @@ pub fn header(text: &str) -> Result<(String, String), RequestError> {
 /// The head of requests that differ in their bodies alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// All of it up to the length of the body, which comes last.
-    text: String,
+    method: String,
+    target: String,
+    /// From behind the target up to the length of the body, which comes last.
+    lines: String,
     length: Length,
 }
 
@@ -80,7 +165,8 @@ impl Head {
         method: &str,
         headers: &[(String, String)],
     ) -> Result<Self, RequestError> {
-        if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+        let is_method = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_alphabetic());
+        if !is_method || method.eq_ignore_ascii_case("CONNECT") {
             return Err(RequestError::Method(method.to_owned()));
         }
         let mut usual = vec![("Host", url.authority()), ("User-Agent", "weir-load".to_owned())];
@@ -91,9 +177,9 @@ impl Head {
         usual.retain(|(name, _)| !headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name)));
         let usual = usual.iter().map(|(name, value)| (*name, &**value));
         let own = headers.iter().map(|(name, value)| (&**name, &**value));
-        let mut text = format!("{method} {target} HTTP/1.1\r\n");
+        let mut lines = " HTTP/1.1\r\n".to_owned();
         for (name, value) in usual.chain(own) {
-            text.extend([name, ": ", value, "\r\n"]);
+            lines.extend([name, ": ", value, "\r\n"]);
         }
         let own_length = headers.iter().any(|(own, _)| own.eq_ignore_ascii_case("Content-Length"));
         let length = match method {
@@ -101,40 +187,34 @@ impl Head {
             "POST" | "PUT" | "PATCH" => Length::Always,
             _ => Length::OfBody,
         };
-        Ok(Self { text, length })
+        Ok(Self { method: method.to_owned(), target: target.to_owned(), lines, length })
     }
 
     /// Puts a request with that body.
     pub fn put(&self, body: &[u8], out: &mut Vec<u8>) {
-        out.extend_from_slice(self.text.as_bytes());
-        let is_said = match self.length {
-            Length::Always => true,
-            Length::OfBody => !body.is_empty(),
-            Length::Own => false,
-        };
-        if is_said {
-            // Writing to a vector does not fail.
-            let _ = write!(out, "Content-Length: {}\r\n", body.len());
+        for part in [&*self.method, " ", &self.target, &self.lines] {
+            out.extend_from_slice(part.as_bytes());
         }
-        out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(body);
+        self.length.put(body, out);
     }
 }
 
-/// The workload of one request.
+/// The workload.
 #[derive(Debug, Clone)]
 pub struct Http {
-    bytes: Vec<u8>,
-    is_head: bool,
+    requests: Arc<Requests>,
+    /// Nobody who has asked anything before.
+    user: User,
+    scratch: Vec<u8>,
 }
 
 impl Http {
-    /// Sends that request to the target of `url`.
+    /// Sends that request to the target of `url`, the same each time.
     ///
     /// # Errors
     /// It can't be sent.
     pub fn new(url: &Url, request: &Request) -> Result<Self, RequestError> {
-        Self::to_target(url, url.target(), request)
+        Self::of(url, Options::of(request.clone()))
     }
 
     /// Sends that request to another target of the same server.
@@ -142,10 +222,18 @@ impl Http {
     /// # Errors
     /// It can't be sent.
     pub fn to_target(url: &Url, target: &str, request: &Request) -> Result<Self, RequestError> {
-        let Request { method, headers, body } = request;
-        let mut bytes = Vec::new();
-        Head::new(url, target, method, headers)?.put(body, &mut bytes);
-        Ok(Self { bytes, is_head: method == "HEAD" })
+        let mut options = Options::of(request.clone());
+        options.steps.iter_mut().for_each(|step| step.target = Some(target.to_owned()));
+        Self::of(url, options)
+    }
+
+    /// Sends what the options say.
+    ///
+    /// # Errors
+    /// A part of it can't be sent.
+    pub fn of(url: &Url, options: Options) -> Result<Self, RequestError> {
+        let requests = Arc::new(Requests::new(url, options)?);
+        Ok(Self { requests, user: User::default(), scratch: Vec::new() })
     }
 }
 
@@ -156,15 +244,27 @@ fn authorization(url: &Url) -> String {
 }
 
 impl Workload for Http {
-    type Reader = Answers;
+    type Reader = Visit;
 
-    fn request(&mut self, _: u64, out: &mut Vec<u8>) -> usize {
-        out.extend_from_slice(&self.bytes);
-        0
+    fn request(&mut self, number: u64, out: &mut Vec<u8>) -> usize {
+        self.user.number = number;
+        self.requests.put(self.requests.first(number), &self.user, &mut self.scratch, out)
     }
 
-    fn reader(&self) -> Answers {
-        Answers::new(self.is_head)
+    fn reader(&self) -> Visit {
+        Visit::new(Arc::clone(&self.requests))
+    }
+
+    fn operation(&self, number: u64) -> usize {
+        self.requests.each[self.requests.first(number)].operation
+    }
+
+    fn operations(&self) -> Vec<String> {
+        self.requests.operations.clone()
+    }
+
+    fn requests_max(&self) -> Option<u64> {
+        self.requests.requests_max()
     }
 }
 

@@ -15,6 +15,8 @@ pub struct Occupancy {
     pub thinking: u128,
     /// Nanoseconds in which a connection was not open: it was being opened anew.
     pub reopening: u128,
+    /// Nanoseconds in which a connection had nothing more to send.
+    pub idle: u128,
 }
 
 impl Occupancy {
@@ -24,11 +26,12 @@ impl Occupancy {
         self.turnarounds += other.turnarounds;
         self.thinking += other.thinking;
         self.reopening += other.reopening;
+        self.idle += other.idle;
     }
 
     /// How many connections that makes over so long.
     pub fn connections(&self, measured: Duration) -> f64 {
-        let busy = self.answers + self.turnarounds + self.thinking + self.reopening;
+        let busy = self.answers + self.turnarounds + self.thinking + self.reopening + self.idle;
         busy as f64 / measured.as_nanos().max(1) as f64
     }
 }

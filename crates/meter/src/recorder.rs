@@ -101,6 +101,8 @@ pub enum Kind {
     Succeeded,
     /// The server answered, and the answer is a failure.
     Server,
+    /// The server answered, and a check of its answer failed.
+    Check,
     /// There was no whole answer within the timeout; counted at its age then.
     Timeout,
     /// The connection broke.
@@ -117,6 +119,7 @@ impl Kind {
         match self {
             Self::Succeeded => "succeeded",
             Self::Server => "server",
+            Self::Check => "check",
             Self::Timeout => "timeout",
             Self::Network => "network",
             Self::Injector => "injector",
@@ -125,8 +128,15 @@ impl Kind {
     }
 
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Succeeded, Self::Server, Self::Timeout, Self::Network, Self::Injector, Self::Unsent];
+    pub const ALL: [Self; 7] = [
+        Self::Succeeded,
+        Self::Server,
+        Self::Check,
+        Self::Timeout,
+        Self::Network,
+        Self::Injector,
+        Self::Unsent,
+    ];
 }
 
 /// The times of one operation and kind.

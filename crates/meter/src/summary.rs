@@ -100,6 +100,10 @@ impl Display for Summary<'_> {
         if of.stopped {
             writeln!(f, "STOPPED  before its end, after {}", seconds(of.measured))?;
         }
+        if of.used_up {
+            let span = seconds(of.measured);
+            writeln!(f, "ENDED  after {span}: each row of the data had its request")?;
+        }
         times(f, of)?;
         within(f, of)?;
         injector(f, of)?;
@@ -213,6 +217,7 @@ pub fn ended(kind: Kind) -> &'static str {
     match kind {
         Kind::Succeeded => "succeeded",
         Kind::Server => "the server failed",
+        Kind::Check => "failed a check",
         Kind::Timeout => "timed out, at their age (>=)",
         Kind::Network => "the network failed",
         Kind::Injector => "the injector failed",

@@ -126,6 +126,19 @@ impl Url {
         format!("{scheme}://{host}:{}{path}{query}", self.port)
     }
 
+    /// Whether another one leads to the same server in the same way.
+    pub fn is_same_server(&self, other: &Self) -> bool {
+        self.scheme == other.scheme
+            && self.tls == other.tls
+            && self.host.eq_ignore_ascii_case(&other.host)
+            && self.port == other.port
+    }
+
+    /// A URL as it may be shown.
+    pub fn shown(text: &str) -> String {
+        without_password(text)
+    }
+
     /// Host and port as HTTP's `Host` says them.
     pub fn authority(&self) -> String {
         let host =
@@ -142,7 +155,13 @@ impl FromStr for Url {
         if text.len() > LEN_MAX {
             return Err(UrlError { url: text.chars().take(40).collect(), what: "it is too long" });
         }
-        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        // Gaps, as {{random 1 9}}, are filled before anything is sent.
+        let mut outside =
+            text.split("{{").enumerate().map(|(at, part)| match part.split_once("}}") {
+                Some((_, behind)) if at > 0 => behind,
+                _ => part,
+            });
+        if !outside.all(|part| part.bytes().all(|byte| byte.is_ascii_graphic())) {
             return Err(wrong("it has blanks, or letters that must be percent-encoded"));
         }
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;

@@ -23,6 +23,12 @@ pub trait Workload {
         vec!["request".to_owned()]
     }
 
+    /// How many requests it has something to send for; most have no end. Those of a closed loop end
+    /// there, and a schedule that has more is refused.
+    fn requests_max(&self) -> Option<u64> {
+        None
+    }
+
     /// What a new connection begins with, before it counts as open; most have nothing.
     fn greeting(&self) -> Option<Box<dyn Greeting>> {
         None
@@ -52,6 +58,9 @@ pub struct Refused(pub String);
 
 /// Finds where answers end, from bytes that come in any pieces.
 pub trait Reader {
+    /// The next request is that number; what follows on its answer is of the same number.
+    fn number(&mut self, _number: u64) {}
+
     /// A request of that operation has been sent.
     fn begin(&mut self, operation: usize);
 
@@ -70,6 +79,21 @@ pub trait Reader {
     /// The server has closed the connection; the answer, if that ends it.
     fn ended(&mut self) -> Option<Answer>;
 
+    /// Appends the request that the same user sends on the last answer; gives which operation it
+    /// is, or nothing where the user is done.
+    fn follow(&mut self, _out: &mut Vec<u8>) -> Option<usize> {
+        None
+    }
+
+    /// The connection was opened anew; `fresh` has read nothing of it. What is known of a user
+    /// stays.
+    fn renew(&mut self, fresh: Self)
+    where
+        Self: Sized,
+    {
+        *self = fresh;
+    }
+
     /// What the last answer says in words, if it is no success.
     fn failure(&self, answer: &Answer) -> String {
         format!("status {}", answer.code)
@@ -79,7 +103,7 @@ pub trait Reader {
 /// A whole answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
-    /// Whether it is a success: [`Kind::Succeeded`] or [`Kind::Server`].
+    /// Whether it is a success: [`Kind::Succeeded`], [`Kind::Server`] or [`Kind::Check`].
     pub kind: Kind,
     /// What the protocol calls it.
     pub code: u16,

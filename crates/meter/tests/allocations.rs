@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use flow::dial::{Address, Target};
 use meter::engine::{Pace, Plan, Stop, run};
-use meter::http::{Http, Request};
+use meter::http::data::{Data, RowOrder};
+use meter::http::{Http, Options, Request};
 use meter::influx::{self, Rows, Writes};
 use meter::keys::Order;
 use meter::postgres::{self, Postgres};
-use meter::redis::{Options, Redis};
+use meter::redis::{self, Redis};
 use meter::workload::{Greeting, Workload};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
@@ -119,8 +120,26 @@ fn a_request_of_http_allocates_nothing() {
 }
 
 #[test]
-fn a_request_of_redis_allocates_nothing() {
+fn a_request_with_gaps_allocates_nothing() {
+    let csv = "name,id\nann,1\n\"b & c\",2\n";
+    let request = Request {
+        method: "POST".into(),
+        headers: vec![("X-Id".into(), "{{id}}".into())],
+        body: b"{\"n\": \"{{json name}}\", \"r\": {{random 1 99}}}".to_vec(),
+    };
     let options = Options {
+        data: vec![Data::new(csv.as_bytes(), RowOrder::Random, 1).unwrap()],
+        literal: false,
+        ..Options::of(request)
+    };
+    let url = "http://server/{{url name}}?n={{seq}}".parse().unwrap();
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    allocates_nothing(Http::of(&url, options).unwrap(), answer, answer);
+}
+
+#[test]
+fn a_request_of_redis_allocates_nothing() {
+    let options = redis::Options {
         keys: 1000,
         order: Order::Zipf(0.99),
         sizes: "10-100".parse().unwrap(),

@@ -47,6 +47,7 @@ pub fn ask<W: Workload>(
         let mut reader = workload.reader();
         for number in 0..count {
             let mut out = Vec::new();
+            reader.number(number);
             reader.begin(workload.request(number, &mut out));
             let exchanged = exchange(&mut socket, &mut reader, &mut out);
             let answer = tokio::time::timeout(timeout, exchanged).await;

@@ -58,16 +58,13 @@ impl<W: Workload> Connection<W> {
         let mut reader = self.shared.state.borrow().workload.reader();
         let mut out = Vec::new();
         loop {
-            let keep = match self.turn().await {
+            let goes_on = match self.turn().await {
                 Turn::Over => return,
-                Turn::Reopen => false,
-                Turn::Send(job) => self.request(job, &mut reader, &mut out).await,
+                Turn::Reopen => self.reopen(&mut reader).await,
+                Turn::Send(job) => self.visit(job, &mut reader, &mut out).await,
             };
-            if !keep {
-                if !self.reopen().await {
-                    return;
-                }
-                reader = self.shared.state.borrow().workload.reader();
+            if !goes_on {
+                return;
             }
         }
     }
@@ -81,6 +78,7 @@ impl<W: Workload> Connection<W> {
                 return Turn::Send(job);
             }
             if state.over || state.closed {
+                state.note_done();
                 return Turn::Over;
             }
             state.rest(self.at);
@@ -112,12 +110,29 @@ impl<W: Workload> Connection<W> {
         Poll::Ready(Turn::Reopen)
     }
 
-    /// Sends a request and waits for its answer; whether the connection takes another one.
-    async fn request(&mut self, job: Job, reader: &mut W::Reader, out: &mut Vec<u8>) -> bool {
-        let sent = self.begin(job, reader, out);
-        let answer = self.exchange(reader, out).await;
-        self.settle(sent, reader, &answer, Instant::now());
-        answer.is_ok_and(|answer| answer.reusable)
+    /// Sends a request, and those that the same user sends on its answers; false where the run is
+    /// over.
+    async fn visit(&mut self, job: Job, reader: &mut W::Reader, out: &mut Vec<u8>) -> bool {
+        let mut sent = self.begin(job, reader, out);
+        loop {
+            let answer = self.exchange(reader, out).await;
+            let now = Instant::now();
+            self.settle(sent, reader, &answer, now);
+            out.clear();
+            let next = if answer.is_ok() { reader.follow(out) } else { None };
+            let is_reusable = answer.is_ok_and(|answer| answer.reusable);
+            if !is_reusable && !self.reopen(reader).await {
+                return false;
+            }
+            let Some(operation) = next else { return true };
+            let mut state = self.shared.state.borrow_mut();
+            if state.is_over(now) {
+                return true;
+            }
+            reader.begin(operation);
+            sent = Sent { operation, due: now, at: Instant::now() };
+            state.note_sent(self.at, sent);
+        }
     }
 
     /// Makes a request; it counts as sent from now on.
@@ -125,6 +140,7 @@ impl<W: Workload> Connection<W> {
         let mut state = self.shared.state.borrow_mut();
         out.clear();
         let operation = state.workload.request(job.number, out);
+        reader.number(job.number);
         reader.begin(operation);
         let sent = Sent { operation, due: job.due, at: Instant::now() };
         state.note_sent(self.at, sent);
@@ -241,17 +257,14 @@ impl<W: Workload> Connection<W> {
             Err(Broken::Malformed(malformed)) => malformed.to_string(),
             Err(Broken::Io(error)) => error.to_string(),
         };
-        let owner = match kind {
-            Kind::Injector => Owner::Injector,
-            Kind::Timeout | Kind::Network => Owner::Network,
-            Kind::Succeeded | Kind::Server | Kind::Unsent => Owner::Server,
-        };
-        state.note_error(owner, &words, sent.due);
+        if let Some(owner) = Owner::of(kind) {
+            state.note_error(owner, &words, sent.due);
+        }
     }
 
     /// Opens the connection anew; false where the run is over. What waits for it meanwhile is
     /// blocked.
-    async fn reopen(&mut self) -> bool {
+    async fn reopen(&mut self, reader: &mut W::Reader) -> bool {
         let closed = self.shared.state.borrow().slots[self.at].free;
         let mut pause = PAUSES.0;
         let socket = loop {
@@ -272,6 +285,7 @@ impl<W: Workload> Connection<W> {
         state.slots[self.at].free = now;
         let Some(socket) = socket else { return false };
         state.seen.reconnects += 1;
+        reader.renew(state.workload.reader());
         drop(state);
         self.socket = socket;
         true
@@ -286,7 +300,7 @@ impl<W: Workload> Connection<W> {
         let mut what = pin!(what);
         poll_fn(|cx| {
             let mut state = self.shared.state.borrow_mut();
-            if state.over || (state.closed && Instant::now() >= state.timeline.end) {
+            if state.is_over(Instant::now()) {
                 return Poll::Ready(None);
             }
             state.listen(self.at, cx);

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::iter::Peekable;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
@@ -26,6 +28,14 @@ pub struct Job {
     pub number: u64,
     /// When it was due; in a closed loop when its connection became free.
     pub due: Instant,
+}
+
+/// The numbers of requests of which there are only so many. Threads share them, so that none is
+/// left when the first thread has no more.
+#[derive(Debug, Clone)]
+pub struct Last {
+    pub next: Arc<AtomicU64>,
+    pub requests: u64,
 }
 
 /// A request under way.
@@ -82,6 +92,12 @@ pub struct State<W> {
     pub blocked: bool,
     /// Nothing more is sent.
     pub over: bool,
+    /// Where there are so many requests and no more: the next one's number, of all threads.
+    pub last: Option<Last>,
+    /// All of those are under way.
+    pub used_up: bool,
+    /// Connections that have nothing more to send.
+    pub done: usize,
     pub stop: Stop,
     pub say: SyncSender<Said>,
     pub window: Window,
@@ -126,14 +142,42 @@ impl<W: Workload> State<W> {
             if free >= self.timeline.end {
                 return None;
             }
-            let number = self.number;
-            self.number += self.stride;
-            return Some(Job { number, due: free });
+            return Some(Job { number: self.next_number()?, due: free });
         }
         // Others that have been free for longer are first.
         let job = self.peek().filter(|job| self.idle.is_empty() && job.due <= free)?;
         self.due.as_mut()?.next();
         Some(job)
+    }
+
+    /// The number of a closed loop's next request.
+    fn next_number(&mut self) -> Option<u64> {
+        let Some(last) = &self.last else {
+            let number = self.number;
+            self.number += self.stride;
+            return Some(number);
+        };
+        let number = last.next.fetch_add(1, Ordering::Relaxed);
+        self.used_up |= number >= last.requests;
+        (number < last.requests).then_some(number)
+    }
+
+    /// A connection has nothing more to send.
+    pub fn note_done(&mut self) {
+        self.done += 1;
+        if self.is_done() {
+            self.wake_pacer();
+        }
+    }
+
+    /// Everything there was to send has its answer.
+    pub fn is_done(&self) -> bool {
+        self.used_up && self.done == self.slots.len()
+    }
+
+    /// Whether what follows on an answer is not sent any more.
+    pub fn is_over(&self, now: Instant) -> bool {
+        self.over || (self.closed && now >= self.timeline.end)
     }
 
     /// Gives what is due to connections that are free.
@@ -277,6 +321,11 @@ impl<W: Workload> State<W> {
         self.over = true;
         self.timeline.end = self.timeline.end.min(now);
         let end = self.timeline.end;
+        if self.is_done() {
+            // Nothing of these times was lost: there was nothing to send.
+            let idle = self.slots.iter().map(|slot| self.timeline.clipped(slot.free, end));
+            self.seen.occupancy.idle += idle.map(|span| span.as_nanos()).sum::<u128>();
+        }
         while let Some(job) = self.peek().filter(|job| job.due < end) {
             if let Some(due) = &mut self.due {
                 due.next();

@@ -20,7 +20,7 @@ use super::collector::Window;
 use super::connection::{Connection, Shared};
 use super::looks::{Looks, TICK};
 use super::opening::open;
-use super::state::{Next, Seen, Slot, State};
+use super::state::{Last, Next, Seen, Slot, State};
 use super::{EngineError, Pace, Plan};
 use crate::injector::{BusyTime, Health, Spent};
 use crate::recorder::{Times, nanoseconds};
@@ -38,6 +38,8 @@ pub struct Task<'a> {
     pub plan: &'a Plan,
     pub addresses: &'a [SocketAddr],
     pub say: SyncSender<Said>,
+    /// Where there are so many requests and no more.
+    pub last: Option<Last>,
     pub started: oneshot::Receiver<Timeline>,
 }
 
@@ -56,6 +58,8 @@ pub struct Part {
     pub seen: Seen,
     pub health: Health,
     pub stood: Duration,
+    /// There was nothing more to send before the time was over.
+    pub used_up: bool,
 }
 
 /// Does all of it; what came of it is said.
@@ -80,7 +84,7 @@ async fn conduct<W: Workload + 'static>(
     busy: BusyTime,
     workload: W,
 ) -> Result<(), EngineError> {
-    let Task { number, plan, addresses, say, started } = task;
+    let Task { number, plan, addresses, say, last, started } = task;
     let alarm = Alarm::new().map_err(|error| EngineError::Injector(error.to_string()))?;
     let opened = open_all(number, plan, addresses, &workload, &say).await?;
     // Whoever no longer waits has heard of an error elsewhere.
@@ -89,6 +93,7 @@ async fn conduct<W: Workload + 'static>(
         state: RefCell::new(State {
             busy_before: busy.so_far(),
             busy: busy.clone(),
+            last,
             ..state(number, plan, timeline, workload, opened.len(), say.clone())
         }),
         scratch: RefCell::new(vec![0; SCRATCH].into()),
@@ -190,6 +195,9 @@ fn state<W>(
         pacer: None,
         blocked: false,
         over: false,
+        last: None,
+        used_up: false,
+        done: 0,
         stop: plan.stop.clone(),
         say,
         window: Window::default(),
@@ -208,7 +216,7 @@ async fn pace<W: Workload>(shared: &Shared<W>, alarm: &Alarm) -> Result<(), Engi
             let mut state = shared.state.borrow_mut();
             let now = Instant::now();
             let next = if state.closed { Next::Nothing } else { state.hand_out(now) };
-            if now >= state.timeline.end || state.stop.asked() > 0 {
+            if now >= state.timeline.end || state.stop.asked() > 0 || state.is_done() {
                 return Ok(());
             }
             state.blocked = next == Next::Blocked;
@@ -222,7 +230,8 @@ async fn pace<W: Workload>(shared: &Shared<W>, alarm: &Alarm) -> Result<(), Engi
         let rung = poll_fn(|cx| {
             let mut state = shared.state.borrow_mut();
             state.pacer = Some(cx.waker().clone());
-            if (state.blocked && !state.idle.is_empty()) || state.stop.asked() > 0 {
+            let is_called = state.blocked && !state.idle.is_empty();
+            if is_called || state.stop.asked() > 0 || state.is_done() {
                 return Poll::Ready(Ok(()));
             }
             alarm.poll(cx)
@@ -276,5 +285,6 @@ fn part<W: Workload>(state: &mut State<W>, health: Health) -> Part {
         seen: std::mem::take(&mut state.seen),
         health,
         stood: state.looks.stood,
+        used_up: state.is_done(),
     }
 }

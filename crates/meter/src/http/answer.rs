@@ -1,5 +1,6 @@
 //! Where an HTTP/1.1 answer ends (RFC 9112, section 6.3), from bytes that come in any pieces. The
-//! body is counted, not kept. Nothing is allocated for an answer whose head comes at once.
+//! body is counted, and kept only for who looks into it. Nothing is allocated for an answer whose
+//! head comes at once.
 
 mod chunks;
 #[cfg(test)]
@@ -8,6 +9,7 @@ mod tests;
 use chunks::Chunks;
 use httparse::{EMPTY_HEADER, Header, Response, Status};
 
+use super::kept::Kept;
 use crate::recorder::Kind;
 use crate::workload::{Answer, Malformed, Reader};
 
@@ -39,6 +41,9 @@ pub struct Answers {
     answer: Answer,
     /// What a request is made of, as points.
     commands: u32,
+    /// The answer under way, where somebody looks into it.
+    kept: Option<Box<Kept>>,
+    keeps: bool,
 }
 
 /// What a head says.
@@ -53,7 +58,25 @@ impl Answers {
     /// Of a connection on which nothing was asked yet; answers to HEAD have no bodies.
     pub fn new(is_head: bool) -> Self {
         let answer = Answer { kind: Kind::Server, code: 0, commands: 1, reusable: false };
-        Self { is_head, place: Place::Head, head: Vec::new(), answer, commands: 1 }
+        let (place, head) = (Place::Head, Vec::new());
+        Self { is_head, place, head, answer, commands: 1, kept: None, keeps: false }
+    }
+
+    /// The next answer is that to a HEAD, or not, and is kept, or not.
+    pub fn expect(&mut self, is_head: bool, keeps: bool) {
+        (self.is_head, self.keeps) = (is_head, keeps);
+        if keeps {
+            self.kept.get_or_insert_default().clear();
+        }
+    }
+
+    /// What was kept of the last answer.
+    pub fn kept(&self) -> Option<&Kept> {
+        self.kept.as_deref().filter(|_| self.keeps)
+    }
+
+    fn keeper(&mut self) -> Option<&mut Kept> {
+        self.kept.as_deref_mut().filter(|_| self.keeps)
     }
 
     /// Where each request is made of so many commands, or points.
@@ -70,6 +93,9 @@ impl Answers {
                 return Ok(None);
             };
             self.begin_body(&head);
+            if let Some(kept) = self.keeper().filter(|_| head.status >= 200) {
+                kept.take_head(&bytes[..head.len]);
+            }
             return Ok(Some(&bytes[head.len..]));
         }
         let before = self.head.len();
@@ -80,6 +106,9 @@ impl Answers {
         }
         let Some(head) = parse(&self.head, self.is_head)? else { return Ok(None) };
         self.begin_body(&head);
+        if let Some(kept) = self.kept.as_deref_mut().filter(|_| self.keeps && head.status >= 200) {
+            kept.take_head(&self.head[..head.len]);
+        }
         self.head.clear();
         // It was not whole before, so it ends within what has come now.
         Ok(bytes.get(head.len.saturating_sub(before)..))
@@ -117,6 +146,12 @@ impl Reader for Answers {
 
     fn read(&mut self, mut bytes: &[u8]) -> Result<Option<Answer>, Malformed> {
         loop {
+            let mut kept = self.kept.as_deref_mut().filter(|_| self.keeps);
+            let mut keep = |body: &[u8]| {
+                if let Some(kept) = &mut kept {
+                    kept.take_body(body);
+                }
+            };
             match &mut self.place {
                 Place::Head => {
                     if bytes.is_empty() {
@@ -128,18 +163,23 @@ impl Reader for Answers {
                 Place::Length(left) => {
                     let len = (*left).min(bytes.len() as u64);
                     *left -= len;
+                    let (body, behind) = bytes.split_at(len as usize);
+                    keep(body);
                     if *left > 0 {
                         return Ok(None);
                     }
-                    return self.done(&bytes[len as usize..]);
+                    return self.done(behind);
                 }
                 Place::Chunked(chunks) => {
-                    return match chunks.read(bytes)? {
+                    return match chunks.read(bytes, keep)? {
                         Some(len) => self.done(&bytes[len..]),
                         None => Ok(None),
                     };
                 }
-                Place::UntilClosed => return Ok(None),
+                Place::UntilClosed => {
+                    keep(bytes);
+                    return Ok(None);
+                }
             }
         }
     }

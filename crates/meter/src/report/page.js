@@ -116,6 +116,7 @@
 
     draw("errors", places, runs.map((run, at) => [
       line(run, at, "server", run.errors.server, "key5"),
+      line(run, at, "failed checks", run.errors.check, "key3", 3),
       line(run, at, "network", run.errors.network, "key1", 1),
       line(run, at, "injector", run.errors.injector, "key2", 2),
     ]), { ...over, show: count, scale: from0, none: "No errors in any whole second." });

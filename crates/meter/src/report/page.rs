@@ -123,6 +123,9 @@ fn verdict(out: &mut String, run: &Run, at: usize, runs: usize) {
     if run.judged["stopped"] == true {
         let _ = write!(out, "<li>Stopped before its end.");
     }
+    if run.judged["used_up"] == true {
+        let _ = write!(out, "<li>Ended when each row of the data had its request.");
+    }
     let all = run.judged["requests"].as_u64().unwrap_or_default();
     let logged = run.results.total();
     if logged < all {

@@ -31,6 +31,7 @@ impl Summary<'_> {
             "missed": missed.collect::<Vec<_>>(),
             "aborted": aborted,
             "stopped": of.stopped,
+            "used_up": of.used_up,
             "loop": if of.closed { "closed" } else { "open" },
             "began": since_epoch(of.wall),
             "measured_ns": nanoseconds(of.measured),

@@ -37,6 +37,7 @@ pub(crate) fn outcome() -> Outcome {
         warm_up: WarmUp { duration: Duration::from_secs(1), requests: 100, failed: 0 },
         aborted: None,
         stopped: false,
+        used_up: false,
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod hostile;
 mod server;
+mod users;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -33,6 +33,11 @@ pub struct Server {
 impl Server {
     /// Calls `answer` for each request; false ends the connection.
     pub fn start(answer: impl Fn(&mut Stream) -> bool + Send + Sync + 'static) -> Self {
+        Self::seeing(move |stream, _| answer(stream))
+    }
+
+    /// The same, with all of the request.
+    pub fn seeing(answer: impl Fn(&mut Stream, &str) -> bool + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let requests = Arc::new(AtomicU64::new(0));
@@ -52,14 +57,15 @@ impl Server {
     }
 }
 
-fn serve(mut stream: Stream, count: &AtomicU64, answer: &dyn Fn(&mut Stream) -> bool) {
+fn serve(mut stream: Stream, count: &AtomicU64, answer: &dyn Fn(&mut Stream, &str) -> bool) {
     let (mut read, mut chunk) = (Vec::new(), [0; 4096]);
     stream.0.set_nodelay(true).unwrap();
     loop {
-        while let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") {
-            read.drain(..end + 4);
+        while let Some(len) = whole(&read) {
+            let request = String::from_utf8_lossy(&read[..len]).into_owned();
+            read.drain(..len);
             count.fetch_add(1, Ordering::Relaxed);
-            if !answer(&mut stream) {
+            if !answer(&mut stream, &request) {
                 return;
             }
         }
@@ -68,4 +74,13 @@ fn serve(mut stream: Stream, count: &AtomicU64, answer: &dyn Fn(&mut Stream) -> 
             _ => return,
         }
     }
+}
+
+/// How long the first request is, if it is whole.
+fn whole(read: &[u8]) -> Option<usize> {
+    let end = read.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+    let head = String::from_utf8_lossy(&read[..end]).to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let len = end + length.map_or(0, |length| length.parse::<usize>().unwrap());
+    (read.len() >= len).then_some(len)
 }

@@ -108,7 +108,10 @@ fn line(shown: &Shown) -> String {
         text += &format!("  late {}", count(row.late));
     }
     for (owner, errors) in Owner::ALL.iter().zip(errors).filter(|(_, errors)| **errors > 0) {
-        text += &format!("  errors of the {owner} {}", count(*errors));
+        text += &match owner {
+            Owner::Check => format!("  failed checks {}", count(*errors)),
+            owner => format!("  errors of the {owner} {}", count(*errors)),
+        };
     }
     text
 }
@@ -184,9 +187,10 @@ mod tests {
         let row = Row { number: 4, offered: 2000, sent: 1999, ended: 1998, ..Row::default() };
         let row = Row { late: 7, p50, p99, max, busy, ..row };
         assert_eq!(
-            line(&Shown { row, errors: [0, 3, 0] }),
+            line(&Shown { row, errors: [0, 3, 0, 2] }),
             "    5 s  due    2,000  sent    1,999  ended    1,998  p50   1.00ms  p99   2.00ms  \
-             max   3.00ms  busy  12 %  late 7  errors of the network 3"
+             max   3.00ms  busy  12 %  late 7  errors of the network 3  \
+             failed checks 2"
         );
     }
 }

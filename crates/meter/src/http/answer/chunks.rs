@@ -36,13 +36,19 @@ impl Default for Chunks {
 }
 
 impl Chunks {
-    /// Takes in what has come; how many bytes of it are the body's, once that is whole.
-    pub fn read(&mut self, bytes: &[u8]) -> Result<Option<usize>, Malformed> {
+    /// Takes in what has come, and hands on its data; how many bytes of it are the body's, once
+    /// that is whole.
+    pub fn read(
+        &mut self,
+        bytes: &[u8],
+        mut data: impl FnMut(&[u8]),
+    ) -> Result<Option<usize>, Malformed> {
         let mut at = 0;
         while at < bytes.len() {
             if let Place::Data(left) = &mut self.place {
                 let len = (*left).min((bytes.len() - at) as u64);
                 *left -= len;
+                data(&bytes[at..at + len as usize]);
                 at += len as usize;
                 if *left == 0 {
                     self.place = Place::DataEnd;

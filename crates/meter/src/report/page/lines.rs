@@ -43,7 +43,9 @@ fn of_run(run: &Run) -> Value {
         "sent": a_second(|point| point.sent),
         "answered": a_second(|point| point.ended.saturating_sub(point.failed)),
         "p50": times[0], "p99": times[1], "p999": times[2], "max": max,
-        "errors": { "injector": errors(0), "network": errors(1), "server": errors(2) },
+        "errors": {
+            "injector": errors(0), "network": errors(1), "server": errors(2), "check": errors(3),
+        },
         "busy": column(&|point| share(point.busy, point.seconds as f64)),
         "late": column(&|point| share(point.late as f64, point.sent as f64)),
         "latency": distribution(&run.results.times(Measure::Latency, None)),

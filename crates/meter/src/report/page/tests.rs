@@ -47,7 +47,7 @@ fn a_run_that_was_killed_is_shown_up_to_its_last_window_and_says_so() {
     let run = Run::read(place.path(), 1000).unwrap();
     assert_eq!((run.points.len(), run.results.total(), run.operation(1)), (3, 33, "write"));
     let point = &run.points[1];
-    assert_eq!((point.second, point.offered, point.errors), (1, 12, [0, 1, 0]));
+    assert_eq!((point.second, point.offered, point.errors), (1, 12, [0, 1, 0, 0]));
     let told = point.latency.unwrap();
     assert!((told[0] / 18e6 - 1.0).abs() < 0.01 && (told[3] / 40e6 - 1.0).abs() < 0.01, "{told:?}");
     // Half a line at the end is no damage.
@@ -66,7 +66,7 @@ fn windows_are_merged_and_the_page_of_many_long_runs_stays_small() {
     let spans: Vec<_> = run.points.iter().map(|point| point.seconds).collect();
     assert_eq!((spans.len(), spans[0], spans[13]), (14, 3, 1));
     assert_eq!(run.points.iter().map(|point| point.sent).sum::<u64>(), 40 * 11);
-    assert_eq!(run.points[0].errors, [0, 3, 0]);
+    assert_eq!(run.points[0].errors, [0, 3, 0, 0]);
     for (count, points) in [(1, POINTS_MAX), (RUNS_MAX, POINTS_OF_ALL / RUNS_MAX)] {
         // Numbers as long as they get.
         let long = Point { offered: 1_234_567, second: 599_999, ..run.points[0].clone() };

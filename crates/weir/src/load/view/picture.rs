@@ -18,7 +18,7 @@ use super::Shown;
 const SECONDS_MAX: usize = 600;
 /// Below that the lines have no room, and only numbers are shown.
 const CHART_HEIGHT_MIN: u16 = 6;
-const PANEL_HEIGHT: u16 = 5;
+const PANEL_HEIGHT: u16 = 6;
 
 /// What is known before it begins.
 pub struct About {
@@ -231,7 +231,7 @@ mod tests {
                 p99,
                 max,
             };
-            seen.add(&Shown { row, errors: [0, 1, 1] });
+            seen.add(&Shown { row, errors: [0, 1, 1, 0] });
         }
         seen
     }
