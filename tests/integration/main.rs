@@ -15,6 +15,7 @@ mod disk_faults;
 mod drivers;
 mod embedded;
 mod failover;
+mod first_loads;
 mod hostile_clients;
 mod hung_disk;
 mod import_export;

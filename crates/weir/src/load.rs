@@ -193,6 +193,10 @@ struct Means {
     /// A PEM file of certificate authorities to trust instead of this machine's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// Whoever answers under TLS may be the server: its certificate is not checked (of PostgreSQL
+    /// the URL's sslmode says that)
+    #[arg(long, conflicts_with = "ca")]
+    insecure: bool,
 }
 
 impl Command {
@@ -200,7 +204,14 @@ impl Command {
     fn run(&self, out: &mut dyn Write) -> Result<u8, Failure> {
         let (kind, url, seed) = (self.check()?, &self.url, self.speed.seed);
         match kind {
-            Kind::Http => self.go(&self.request.workload(url)?, out),
+            Kind::Http => {
+                let workload = self.request.workload(url, seed)?;
+                if self.find_limit.is_some() && workload.requests_max().is_some() {
+                    let words = "--find-limit uses rows again at each rate, and =once forbids it";
+                    return Err(Failure::other(words));
+                }
+                self.go(&workload, out)
+            }
             Kind::Postgres => {
                 let workload = self.postgres.workload(url, self.redis.key_order(), seed)?;
                 if self.prepare {
@@ -243,7 +254,9 @@ impl Command {
             Kind::Postgres => own_redis.or(request).or(writes),
             Kind::Redis => request.or(postgres).or(writes).or(prepare),
         };
-        match useless {
+        let insecure = self.means.insecure.then_some("--insecure");
+        let has_none = self.url.tls().is_none() || kind == Kind::Postgres;
+        match useless.or(insecure.filter(|_| has_none)) {
             None => Ok(kind),
             Some(name) => Err(Failure::other(format!(
                 "{name} has no effect on this workload: --help says which options belong to which"
@@ -350,7 +363,10 @@ impl Command {
         let host = self.url.host();
         let options = ClientOptions {
             ca: self.means.ca.as_deref(),
-            check: self.url.tls().unwrap_or(Check::Name),
+            check: match self.means.insecure {
+                true => Check::Nothing,
+                false => self.url.tls().unwrap_or(Check::Name),
+            },
             identity: None,
             protocols: match self.url.scheme() {
                 Scheme::Http => &["http/1.1"],
@@ -425,7 +441,7 @@ mod tests {
         }
         assert!(read("http://h --rate 0").unwrap().plan(Stop::default()).is_err());
         let request = read("http://h --body @/nowhere").unwrap().request;
-        assert!(request.workload(&"http://h".parse().unwrap()).is_err());
+        assert!(request.workload(&"http://h".parse().unwrap(), 1).is_err());
         let nowhere = read("http://h --workload influx-write").unwrap();
         assert!(nowhere.writes.workload(&nowhere.url, &[], 1).is_err());
         for (words, part) in [
@@ -442,6 +458,12 @@ mod tests {
             ("http://h --workload influx-write --body x", "--body has no effect"),
             ("http://h --rows jmeter", "--rows has no effect"),
             ("redis://h --size 9-1", "no size"),
+            ("redis://h --check text", "says no text"),
+            ("redis://h --data a.csv", "--data has no effect"),
+            ("http://h --insecure", "--insecure has no effect"),
+            ("postgres://h/?sslmode=require --insecure", "--insecure has no effect"),
+            ("https://h --insecure --ca x", "cannot be used with"),
+            ("http://h --workload influx-write -H a:b --body x", "--body has no effect"),
             ("redis://h --mix fly", "zrange"),
         ] {
             let error = read(words).and_then(|command| match command.check() {

@@ -7,7 +7,7 @@ use clap::builder::ArgAction;
 use clap::{Arg, Args, CommandFactory, Parser};
 use toml::{Table, Value};
 
-use super::Command;
+use super::{Command, http};
 use crate::exit::Failure;
 
 /// The key of what is no option.
@@ -41,14 +41,18 @@ impl RunFile {
 }
 
 /// The load that a file's text describes.
-fn command(text: &str) -> Result<Command, String> {
+pub(super) fn command(text: &str) -> Result<Command, String> {
     let table: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
-    let mut words = Vec::new();
+    let (mut words, mut steps) = (Vec::new(), Vec::new());
     for (key, value) in &table {
-        known(key)?;
         if key == URL {
             continue;
         }
+        if key == http::KEY {
+            steps = http::parse(value)?;
+            continue;
+        }
+        known(key)?;
         match value {
             Value::Array(values) => {
                 for value in values {
@@ -68,7 +72,9 @@ fn command(text: &str) -> Result<Command, String> {
         let first = said.lines().next().unwrap_or_default();
         first.strip_prefix("error: ").unwrap_or(first).to_owned()
     })?;
-    Ok(line.command)
+    let mut command = line.command;
+    command.request.steps = steps;
+    Ok(command)
 }
 
 fn option(key: &str, value: &Value) -> Result<String, String> {
@@ -88,7 +94,7 @@ fn text_of(key: &str, value: &Value) -> Result<String, String> {
 fn known(key: &str) -> Result<(), String> {
     let line = Line::command();
     let mut names: Vec<&str> = line.get_arguments().filter_map(Arg::get_long).collect();
-    names.push(URL);
+    names.extend([URL, http::KEY]);
     if names.contains(&key) {
         return Ok(());
     }
@@ -121,7 +127,20 @@ pub fn template() -> String {
             Some(name) => writeln!(out, "#{name} = {}", example(arg)),
         };
     }
+    put_step(&mut out);
     out
+}
+
+/// A step of a user, which is no option; in TOML tables stand behind all else.
+fn put_step(out: &mut String) {
+    out.push_str(
+        "\n# ---- The steps of a user (HTTP) ----\n\n\
+         # What one user does, step by step, with cookies and values of its own.\n",
+    );
+    let _ = writeln!(out, "#[[{}]]", http::KEY);
+    for (key, example, help) in http::KEYS {
+        let _ = writeln!(out, "# {key} = {example:<38} # {help}");
+    }
 }
 
 /// What stands behind a key in the template: the value that it has, or what it is.

@@ -1,12 +1,23 @@
 //! What a load of HTTP is made of.
 
+mod steps;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
 use clap::Args;
-use meter::http::{Http, Request, header};
+use meter::http::check::Check;
+use meter::http::data::{BYTES_MAX, Data, RowOrder};
+use meter::http::targets::targets;
+use meter::http::{Http, Options, Request, Sequence, Step, header};
 use meter::url::Url;
+use serde_json::{Value, json};
 
 use crate::exit::Failure;
+pub use steps::{KEY, KEYS, StepTable, parse};
 
-/// What each request is.
+/// What requests are.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "HTTP")]
 pub struct RequestOptions {
@@ -19,30 +30,157 @@ pub struct RequestOptions {
     /// The body; @FILE reads it from a file
     #[arg(long, value_name = "TEXT")]
     pub body: Option<String>,
+    /// A file of requests, which are sent in turn, in one of vegeta's formats (http or json)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "user_steps"])]
+    targets: Option<PathBuf>,
+    /// A TOML file of [[step]]s, through which each request goes as a user of its own
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "body"])]
+    user_steps: Option<PathBuf>,
+    /// The same of a run file, which has them in it.
+    #[arg(skip)]
+    pub steps: Vec<StepTable>,
+    /// A data set for {{column}}: CSV with a line of names, or JSON lines. FILE=random draws its
+    /// rows, FILE=once uses each once; without it they come in turn. May be given several times
+    #[arg(long, value_name = "FILE[=ORDER]")]
+    data: Vec<String>,
+    /// What each answer has to be, as 'status 200', 'header Content-Type ~ json', 'text done',
+    /// 'json /ok = true' or 'not text error'; may be given several times
+    #[arg(long, value_name = "CHECK")]
+    check: Vec<Check>,
+    /// {{...}} is sent as it is
+    #[arg(long, conflicts_with = "data")]
+    literal: bool,
+    /// A connection ends after so many requests; without it the server ends it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    requests_per_connection: Option<u32>,
+}
+
+/// Reads a file, or says which one it is that can't be.
+fn read(what: &str, file: &str) -> Result<Vec<u8>, Failure> {
+    std::fs::read(file)
+        .map_err(|error| Failure::other(format!("can't read {what} {file}: {error}")))
+}
+
+/// The same for one that is text.
+fn read_text(what: &str, file: &str) -> Result<String, Failure> {
+    String::from_utf8(read(what, file)?)
+        .map_err(|_| Failure::other(format!("can't read {what} {file}: it is no UTF-8")))
+}
+
+/// A body as it is written, or from the file that `@` names.
+fn body(text: &str) -> Result<Vec<u8>, Failure> {
+    match text.strip_prefix('@') {
+        None => Ok(text.to_owned().into_bytes()),
+        Some(file) => read("the body", file),
+    }
 }
 
 impl RequestOptions {
-    /// The first option that was given.
+    /// The first option that was given; headers, which all that is HTTP has, last.
     pub fn given(&self) -> Option<&'static str> {
-        let Self { method, header, body } = self;
+        let Self { method, header, body, targets, user_steps, steps, .. } = self;
+        let Self { data, check, literal, requests_per_connection, .. } = self;
         let all = [
             ("--method", method.is_some()),
-            ("--header", !header.is_empty()),
             ("--body", body.is_some()),
+            ("--targets", targets.is_some()),
+            ("--user-steps", user_steps.is_some()),
+            ("[[step]]", !steps.is_empty()),
+            ("--data", !data.is_empty()),
+            ("--check", !check.is_empty()),
+            ("--literal", *literal),
+            ("--requests-per-connection", requests_per_connection.is_some()),
+            ("--header", !header.is_empty()),
         ];
         all.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 
     /// The workload for that server.
-    pub fn workload(&self, url: &Url) -> Result<Http, Failure> {
-        let body = self.body.as_deref().unwrap_or_default();
-        let body = match body.strip_prefix('@') {
-            None => body.to_owned().into_bytes(),
-            Some(file) => std::fs::read(file)
-                .map_err(|error| Failure::other(format!("can't read the body {file}: {error}")))?,
+    pub fn workload(&self, url: &Url, seed: u64) -> Result<Http, Failure> {
+        let (steps, sequence) = self.steps(url)?;
+        let data = self.data.iter().zip(1..).map(|(data, salt)| data_set(data, salt));
+        let options = Options {
+            steps,
+            sequence,
+            data: data.collect::<Result<_, _>>()?,
+            seed,
+            literal: self.literal,
+            per_connection: self.requests_per_connection,
         };
-        let method = self.method.clone().unwrap_or_else(|| "GET".to_owned());
-        let request = Request { method, headers: self.header.clone(), body };
-        Http::new(url, &request).map_err(Failure::other)
+        Http::of(url, options).map_err(Failure::other)
     }
+
+    /// What is sent, and how it follows one another.
+    fn steps(&self, url: &Url) -> Result<(Vec<Step>, Sequence), Failure> {
+        let own_steps = self.user_steps.as_deref().map(steps::read).transpose()?;
+        let method = self.method.clone().unwrap_or_else(|| "GET".to_owned());
+        let body = body(self.body.as_deref().unwrap_or_default())?;
+        let request = Request { method, headers: self.header.clone(), body };
+        let tables: Option<&[StepTable]> = match (&own_steps, &*self.steps) {
+            (None, []) => None,
+            (Some(steps), []) => Some(steps),
+            (None, steps) => Some(steps),
+            (Some(_), _) => {
+                return Err(Failure::other("steps are in the run file, or in that of user-steps"));
+            }
+        };
+        let (mut steps, sequence) = match (tables, &self.targets) {
+            (Some(_), Some(_)) => {
+                return Err(Failure::other("a load has targets, or the steps of a user"));
+            }
+            (Some(_), None) if self.method.is_some() || self.body.is_some() => {
+                return Err(Failure::other("steps have methods and bodies of their own"));
+            }
+            (Some(tables), None) => (steps::of(tables, &request.headers)?, Sequence::AsOneUser),
+            (None, Some(file)) => {
+                (targets_of(&file.display().to_string(), &request)?, Sequence::InTurn)
+            }
+            (None, None) => (vec![Step { request, ..Step::default() }], Sequence::InTurn),
+        };
+        let has_own = steps.iter().all(|step| step.target.is_some());
+        if has_own && url.target() != "/" {
+            let path = url.target();
+            return Err(Failure::other(format!(
+                "{path} has no effect: each request has a target of its own, so end the URL there"
+            )));
+        }
+        for step in &mut steps {
+            step.checks.extend(self.check.iter().cloned());
+        }
+        Ok((steps, sequence))
+    }
+
+    /// It as far as it is written down: nothing that is sent.
+    pub fn described(&self) -> Value {
+        let checks: Vec<_> = self.check.iter().map(ToString::to_string).collect();
+        let steps: Vec<_> = self.steps.iter().map(StepTable::shown).collect();
+        json!({
+            "targets": self.targets.as_ref().map(|file| file.display().to_string()),
+            "user_steps": self.user_steps.as_ref().map(|file| file.display().to_string()),
+            "steps": steps,
+            "data": self.data,
+            "checks": checks,
+            "literal": self.literal,
+            "requests_per_connection": self.requests_per_connection,
+        })
+    }
+}
+
+fn targets_of(file: &str, usual: &Request) -> Result<Vec<Step>, Failure> {
+    let text = read_text("the targets", file)?;
+    let body =
+        |file: &str| std::fs::read(file).map_err(|error| format!("its body {file}: {error}"));
+    targets(&text, usual, &body).map_err(|error| Failure::other(format!("{file}: {error}")))
+}
+
+/// Reads a data set. What stands behind the last `=` is its order, if there is such a one.
+fn data_set(text: &str, salt: u64) -> Result<Data, Failure> {
+    let known = text.rsplit_once('=').and_then(|(file, order)| Some((file, order.parse().ok()?)));
+    let (file, order) = known.unwrap_or((text, RowOrder::default()));
+    let wrong = |words: &dyn std::fmt::Display| Failure::other(format!("the data {file}: {words}"));
+    let len = std::fs::metadata(file).map_err(|error| wrong(&error))?.len();
+    if len > BYTES_MAX as u64 {
+        return Err(wrong(&format!("it has over {} MiB, which is the most", BYTES_MAX >> 20)));
+    }
+    Data::new(&read("the data", file)?, order, salt).map_err(|error| wrong(&error))
 }

@@ -153,6 +153,7 @@ fn describe(command: &Command) -> Value {
         "headers": headers.collect::<Vec<_>>(),
         "body_bytes": (!body.starts_with('@')).then_some(body.len()),
         "body_file": body.strip_prefix('@'),
+        "http": request.described(),
         "redis": redis.given().map(|_| format!("{redis:?}")),
         "postgres": postgres.given().map(|_| format!("{postgres:?}")),
         "influx_write": command.is_influx_write().then(|| format!("{writes:?}")),

@@ -1,0 +1,151 @@
+//! The steps of a user, as TOML has them: tables called `step`, in a run file or in one of their
+//! own.
+
+use std::path::Path;
+
+use meter::http::check::{Check, Take};
+use meter::http::{Request, Step, header};
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::{body, read_text};
+use crate::exit::Failure;
+
+/// What the tables are called.
+pub const KEY: &str = "step";
+/// The keys of one, with what each is.
+pub const KEYS: [(&str, &str, &str); 7] = [
+    ("name", "\"login\"", "what its results are called; without it the method and the path"),
+    ("target", "\"/login?as={{name}}\"", "what is asked for: the only key that there must be"),
+    ("method", "\"POST\"", "without it GET"),
+    ("header", "[\"Content-Type: application/json\"]", "besides those of all steps"),
+    ("body", "'{\"name\": \"{{json name}}\"}'", "\"@FILE\" reads it from a file"),
+    ("check", "[\"status 200\", \"json /ok = true\"]", "besides those of all steps"),
+    ("take", "[\"token = json /token\"]", "values of its answer for {{token}} in later steps"),
+];
+
+/// A step as it is written.
+#[derive(Debug, Clone, Deserialize)]
+pub struct StepTable {
+    name: Option<String>,
+    target: String,
+    method: Option<String>,
+    #[serde(default)]
+    header: Texts,
+    body: Option<String>,
+    #[serde(default)]
+    check: Texts,
+    #[serde(default)]
+    take: Texts,
+}
+
+/// One text, or a list of them.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum Texts {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self::Several(Vec::new())
+    }
+}
+
+impl Texts {
+    fn all(&self) -> &[String] {
+        match self {
+            Self::One(text) => std::slice::from_ref(text),
+            Self::Several(texts) => texts,
+        }
+    }
+}
+
+impl StepTable {
+    /// What is written down of it: nothing that it sends.
+    pub fn shown(&self) -> String {
+        self.name.clone().unwrap_or_else(|| {
+            let (path, _) = self.target.split_once('?').unwrap_or((&self.target, ""));
+            let path = path.rsplit_once('@').map_or(path, |(_, path)| path);
+            format!("{} {path}", self.method.as_deref().unwrap_or("GET"))
+        })
+    }
+
+    fn step(&self, headers: &[(String, String)]) -> Result<Step, String> {
+        let own = self.header.all().iter().map(|text| header(text));
+        let own = own.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+        let is_own = |name: &str| own.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+        let mut headers: Vec<_> =
+            headers.iter().filter(|(name, _)| !is_own(name)).cloned().collect();
+        headers.extend(own.iter().cloned());
+        let checks = self.check.all().iter().map(|text| text.parse::<Check>());
+        let takes = self.take.all().iter().map(|text| text.parse::<Take>());
+        let body = body(self.body.as_deref().unwrap_or_default());
+        Ok(Step {
+            name: self.name.clone(),
+            target: Some(self.target.clone()),
+            request: Request {
+                method: self.method.clone().unwrap_or_else(|| "GET".to_owned()),
+                headers,
+                body: body.map_err(|error| error.to_string())?,
+            },
+            checks: checks.collect::<Result<_, _>>().map_err(|error| error.to_string())?,
+            takes: takes.collect::<Result<_, _>>().map_err(|error| error.to_string())?,
+        })
+    }
+}
+
+/// The steps of a file of their own.
+pub fn read(file: &Path) -> Result<Vec<StepTable>, Failure> {
+    let file = file.display().to_string();
+    let wrong = |words: String| Failure::other(format!("{file}: {words}"));
+    let text = read_text("the steps", &file)?;
+    let mut table: Table =
+        text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+    let steps = table.remove(KEY).ok_or_else(|| wrong("it has no [[step]]".to_owned()))?;
+    if let Some((key, _)) = table.iter().next() {
+        return Err(wrong(format!("it has {key:?}, and only [[step]]s belong there")));
+    }
+    parse(&steps).map_err(wrong)
+}
+
+/// The steps of a value of a TOML file.
+pub fn parse(value: &Value) -> Result<Vec<StepTable>, String> {
+    let Value::Array(tables) = value else { return Err("a step is a table: [[step]]".to_owned()) };
+    let each = tables.iter().enumerate().map(|(at, table)| {
+        let words = |what: String| format!("step {}: {what}", at + 1);
+        if let Value::Table(table) = table {
+            for key in table.keys() {
+                known(key).map_err(words)?;
+            }
+        }
+        table
+            .clone()
+            .try_into()
+            .map_err(|error: toml::de::Error| words(error.message().trim().to_owned()))
+    });
+    each.collect()
+}
+
+fn known(key: &str) -> Result<(), String> {
+    let near = |(name, ..): &&(&str, &str, &str)| (strsim::jaro(name, key) * 1000.0) as u64;
+    match KEYS.iter().any(|(name, ..)| *name == key) {
+        true => Ok(()),
+        false => Err(format!(
+            "there is no key {key:?}; the nearest one is {:?}",
+            KEYS.iter().max_by_key(near).map_or("", |(name, ..)| *name)
+        )),
+    }
+}
+
+/// They as requests. `headers` are those of all.
+pub fn of(tables: &[StepTable], headers: &[(String, String)]) -> Result<Vec<Step>, Failure> {
+    let each = tables.iter().enumerate().map(|(at, table)| {
+        let step = table.step(headers);
+        step.map_err(|words| {
+            Failure::other(format!("step {} ({}): {words}", at + 1, table.shown()))
+        })
+    });
+    each.collect()
+}
