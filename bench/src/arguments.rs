@@ -21,7 +21,7 @@ pub struct Arguments {
     #[arg(long)]
     pub quick: bool,
     /// Rounds in which the peers take turns, and pairs of runs of `hung` (there five short ones for
-    /// each) and `disk`; the median counts. With --beside 30 when absent
+    /// each), `disk` and the rows of append-only files; the median counts. With --beside 30 when absent
     #[arg(long)]
     pub rounds: Option<NonZeroUsize>,
     /// Seconds of one measurement, 10 when absent; with --beside of one slice, 4 when absent
@@ -117,6 +117,20 @@ pub enum Name {
     RedisIdle,
     /// Memory that is kept after a burst of values of 1 MiB
     RedisBurst,
+    /// Memory of Weir while it keeps an append-only file: a data set of 2 GB, 50 MB a second
+    AofMemory,
+    /// A recorded stream made durable, beside a replica with everysec; CPU time
+    AofStream,
+    /// SET at fixed times on a disk that stands still every 20 s, by where the file is
+    AofStall,
+    /// The same load while dd writes to the same disk
+    AofBesideDd,
+    /// The master's p99 at 20,000 SET a second with its file in Weir, and with none
+    AofMaster,
+    /// The master's p99 while a base comes from a replica, and while that does BGSAVE
+    AofBase,
+    /// A restart with 10 GB of files
+    AofRestart,
 }
 
 impl Name {
@@ -135,6 +149,9 @@ impl Name {
             Self::StoreSeries | Self::StoreDecade => "Embedded store",
             Self::RedisRates | Self::RedisServers | Self::RedisMget => "Redis gateway",
             Self::RedisWait | Self::RedisIdle | Self::RedisBurst => "Redis gateway",
+            Self::AofMemory | Self::AofStream | Self::AofStall => "Append-only files",
+            Self::AofBesideDd | Self::AofMaster => "Append-only files",
+            Self::AofBase | Self::AofRestart => "Append-only files",
             _ => "PostgreSQL gateway",
         }
     }
@@ -146,6 +163,8 @@ impl Name {
             Self::Memory | Self::PostgresIdle | Self::RedisIdle | Self::RedisBurst => None,
             Self::StoreLoad | Self::StoreQueries | Self::StoreDisk => None,
             Self::StoreSeries | Self::StoreDecade => None,
+            Self::AofMemory | Self::AofStream | Self::AofStall => None,
+            Self::AofBase | Self::AofRestart => None,
             _ => Some(scale.duration),
         }
     }

@@ -29,7 +29,7 @@ pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 /// Measures some rows.
 type Measure = fn(&Scale) -> Outcome<Vec<Row>>;
 
-const ALL: [(Name, Measure); 24] = [
+const ALL: [(Name, Measure); 31] = [
     (Name::Requests, rows::requests::measure),
     (Name::Relays, rows::relays::measure),
     (Name::Lines, rows::lines::measure),
@@ -54,6 +54,13 @@ const ALL: [(Name, Measure); 24] = [
     (Name::RedisWait, rows::redis::wait::measure),
     (Name::RedisIdle, rows::redis::idle::measure),
     (Name::RedisBurst, rows::redis::burst::measure),
+    (Name::AofMemory, rows::aof::memory::measure),
+    (Name::AofStream, rows::aof::stream::measure),
+    (Name::AofStall, rows::aof::stall::measure),
+    (Name::AofBesideDd, rows::aof::beside::measure),
+    (Name::AofMaster, rows::aof::master::measure),
+    (Name::AofBase, rows::aof::base::measure),
+    (Name::AofRestart, rows::aof::restart::measure),
 ];
 
 fn main() -> ExitCode {

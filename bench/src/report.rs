@@ -20,6 +20,10 @@ pub mod unit {
     pub const LINES: &str = "lines/s";
     /// Rows into the store a second.
     pub const ROWS: &str = "rows/s";
+    /// Megabytes a second.
+    pub const MB: &str = "MB/s";
+    /// Of 10,000 requests.
+    pub const OF_10_000: &str = "of 10,000";
     /// Microseconds of latency.
     pub const US: &str = "us";
     /// Microseconds of CPU time for a request or a statement.

@@ -329,11 +329,12 @@ impl<'a, F: FnMut(u64, &mut Vec<u8>)> Run<'a, F> {
 }
 
 /// An empty histogram of microseconds.
-pub(crate) fn latencies() -> Histogram<u64> {
+pub fn latencies() -> Histogram<u64> {
     let made = Histogram::new_with_bounds(1, LATENCY_MAX_US, 3);
     made.expect("the bounds are constants that fit")
 }
 
-pub(crate) fn note(histogram: &mut Histogram<u64>, took: Duration) {
+/// Notes how long something took.
+pub fn note(histogram: &mut Histogram<u64>, took: Duration) {
     histogram.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
 }

@@ -41,12 +41,16 @@ const REDIS: [(&str, &str, &str); 3] = [
     ("redis-benchmark", "--version", "redis-benchmark"),
 ];
 
+/// The same beside append-only files.
+const AOF: [(&str, &str, &str); 1] = [REDIS[0]];
+
 /// Those of Weir and of all that is installed and may stand beside it in this row.
 pub fn of(name: Name) -> Versions {
     let (programs, is_postgres): (&[(&str, &str, &str)], bool) = match name.gateway() {
         "InfluxDB gateway" => (&INFLUX, false),
         "Embedded store" => (&STORE, false),
         "Redis gateway" => (&REDIS, false),
+        "Append-only files" => (&AOF, false),
         _ => (&POSTGRES, true),
     };
     let mut all = BTreeMap::from([("Weir".to_owned(), weir())]);

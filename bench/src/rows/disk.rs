@@ -1,12 +1,9 @@
 //! Acks at 10,000 a second while dd writes to the same disk: `durable` beside a bare
 //! write+fdatasync at the same rate, `written` beside itself in quiet.
 
-use std::io;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use rig::disk::Probe;
@@ -17,8 +14,8 @@ use crate::Outcome;
 use crate::arguments::Scale;
 use crate::figures::{Series, Wanted};
 use crate::load::{LINE_BYTES, line};
-use crate::measure;
 use crate::report::{Row, Verdict, median, unit};
+use crate::rows::dd::{Dd, Ran};
 use crate::sink::DATABASE;
 use crate::stand::Stand;
 
@@ -27,82 +24,6 @@ const RATE: f64 = 10_000.0;
 const CONNECTIONS: usize = 4096;
 /// The same for those of a second and a half, as a flush beside dd does.
 const FLUSH_CONNECTIONS: usize = 16_000;
-
-/// A file that dd writes again and again. It is laid down once and never freed: what a virtual
-/// machine frees its host takes away from it again, and stops it for that.
-struct Dd {
-    dir: tempfile::TempDir,
-    mib: u64,
-}
-
-impl Dd {
-    fn lay_down(mib: u64) -> Outcome<Self> {
-        let this = Self { dir: places::directory(), mib };
-        this.write()?;
-        Ok(this)
-    }
-
-    /// Runs dd, which syncs at its end.
-    fn write(&self) -> io::Result<()> {
-        let done = Command::new("dd")
-            .args(["if=/dev/zero", "bs=1M", "conv=notrunc,fdatasync"])
-            .arg(format!("count={}", self.mib))
-            .arg(format!("of={}", self.dir.path().join("dd").display()))
-            .stderr(Stdio::null())
-            .status()?;
-        if done.success() { Ok(()) } else { Err(io::Error::other("dd failed")) }
-    }
-
-    /// Runs `measured` while dd writes everything, and again until `least` has passed. Gives dd's
-    /// MB a second too.
-    fn beside<T>(
-        &self,
-        least: Duration,
-        measured: impl FnOnce(Arc<AtomicBool>) -> T,
-    ) -> Outcome<Ran<(T, f64)>> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let write_all = || {
-            let (begun, mut mib) = (Instant::now(), 0);
-            let mut done = Ok(());
-            while done.is_ok() && (mib == 0 || begun.elapsed() < least) {
-                done = self.write();
-                mib += self.mib;
-            }
-            stop.store(true, Ordering::SeqCst);
-            done.map(|()| mib as f64 * 1.048_576 / begun.elapsed().as_secs_f64())
-        };
-        let ran = Ran::run(|| {
-            thread::scope(|scope| {
-                let writing = scope.spawn(write_all);
-                let result = measured(stop.clone());
-                let speed = writing.join().map_err(|_| "the thread beside dd panicked")?;
-                Ok((result, speed?))
-            })
-        });
-        settle_disk();
-        ran
-    }
-}
-
-/// What a run gave.
-struct Ran<T> {
-    result: T,
-    /// How long the host had the CPUs meanwhile.
-    stolen: Duration,
-}
-
-impl<T> Ran<T> {
-    fn run(measured: impl FnOnce() -> Outcome<T>) -> Outcome<Self> {
-        let before = measure::stolen();
-        let result = measured()?;
-        Ok(Self { result, stolen: measure::stolen().saturating_sub(before) })
-    }
-}
-
-/// Waits until what dd left in the page cache is on the disk, so that the next run has it quiet.
-fn settle_disk() {
-    let _ = Command::new("sync").status();
-}
 
 /// The clients of a stand. Their connections stay, and have all been used beside dd before anything
 /// is measured: memory that was not used for a while may be the host's by now.
@@ -186,9 +107,9 @@ fn durable(scale: &Scale, dd: &Dd) -> Outcome<Row> {
             note: format!(
                 "bare {bare_ms:.1} ms (dd {dd_bare:.0} MB/s{}), Weir {weir_ms:.1} ms (dd \
                  {dd_weir:.0} MB/s; {}{})",
-                taken(&bare),
+                bare.taken(),
                 behind(report),
-                taken(&weir),
+                weir.taken(),
             ),
             failed: failed(&[report]),
         })
@@ -210,21 +131,13 @@ fn written(scale: &Scale, dd: &Dd) -> Outcome<Row> {
             second: loud_ms,
             note: format!(
                 "quiet {quiet_ms:.2} ms{}, under dd {loud_ms:.2} ms (dd {dd:.0} MB/s; {}{})",
-                taken(&quiet),
+                quiet.taken(),
                 behind(beside),
-                taken(&loud),
+                loud.taken(),
             ),
             failed: failed(&[before, beside]),
         })
     })
-}
-
-/// What the host took, where it took anything.
-fn taken<T>(ran: &Ran<T>) -> String {
-    match ran.stolen.as_millis() {
-        0 => String::new(),
-        millis => format!("; the host took {millis} ms"),
-    }
 }
 
 /// The median of all pairs: the second way's figure over the first's.

@@ -1,0 +1,71 @@
+//! Memory of Weir while it takes a large data set, follows 50 MB a second, and takes a new base
+//! meanwhile.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use super::paced::Paced;
+use super::{Following, master, populate};
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::{Series, Wanted};
+use crate::measure::{Peak, anonymous_mib};
+use crate::report::{Row, median, unit};
+
+const DATA_MIB: u64 = 2 << 10;
+/// 50 MB a second.
+const LOAD: Paced = Paced { rate: 5_000.0, clients: 50, value: 10_000, keys: 10_000 };
+
+/// The row.
+///
+/// # Errors
+/// When anything can't be started, or a write fails.
+pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
+    let master = master(&[]);
+    let data_mib = DATA_MIB / scale.one_in;
+    populate(&mut master.client(), data_mib)?;
+    let (mut peaks, mut notes) = (Vec::new(), Vec::new());
+    for _ in 0..scale.pairs {
+        let mut following = Following::of(&master.url(), "");
+        let pid = following.weir.running().id();
+        let (peak, stop) = (Peak::begin(pid), AtomicBool::new(false));
+        let run = thread::scope(|scope| -> Outcome<_> {
+            let stopping = Stopping(&stop);
+            let loading = scope.spawn(|| {
+                let run = LOAD.run(master.address, || stop.load(Ordering::Relaxed));
+                run.map_err(|error| error.to_string())
+            });
+            following.wait_following();
+            let rest = anonymous_mib(pid);
+            thread::sleep(scale.duration);
+            let took = following.rewrite()?;
+            drop(stopping);
+            let run = loading.join().map_err(|_| "the load panicked")??;
+            Ok((rest, took, run))
+        });
+        let peak = peak.end_mib();
+        let (rest, took, run) = run?;
+        notes.push(format!(
+            "{peak:.1} MiB at most, {rest:.1} once the first base was in force; the second took \
+             {:.1} s; {:.1} MB a second were written",
+            took.as_secs_f64(),
+            run.rate() * LOAD.value as f64 / 1e6
+        ));
+        peaks.push(peak);
+    }
+    notes.push(format!("the data set has {data_mib} MiB"));
+    let figure = "peak memory (RssAnon), 2 GB data set and 50 MB/s";
+    let row = Row::judged(figure, median(&peaks), unit::MIB, Wanted::at_most(64.0, 32.0))
+        .of(vec![Series::new("Weir", unit::MIB, &peaks)])
+        .noted(notes);
+    Ok(vec![row.repeat("make bench ARGS=\"--only aof-memory\"")])
+}
+
+/// Ends the load when it goes, also where something fails.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

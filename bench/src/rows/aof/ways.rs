@@ -1,0 +1,103 @@
+//! A server with its append-only file in different places, or with none.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use rig::redis::Redis;
+use rig::wait;
+use tempfile::TempDir;
+
+use super::{Following, info, master};
+use crate::Outcome;
+
+/// Where the file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// There is none.
+    Nothing,
+    /// At the server, synced once a second.
+    Everysec,
+    /// At the server, synced whenever the system likes.
+    No,
+    /// At the server, synced before each answer.
+    Always,
+    /// At a replica of it, synced once a second.
+    Replica,
+    /// In Weir.
+    Weir,
+}
+
+impl Kind {
+    /// For a person.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "no AOF",
+            Self::Everysec => "appendfsync everysec",
+            Self::No => "appendfsync no",
+            Self::Always => "appendfsync always",
+            Self::Replica => "a replica with everysec",
+            Self::Weir => "AOF in Weir",
+        }
+    }
+
+    fn appendfsync(self) -> Option<&'static str> {
+        match self {
+            Self::Everysec => Some("everysec"),
+            Self::No => Some("no"),
+            Self::Always => Some("always"),
+            Self::Nothing | Self::Replica | Self::Weir => None,
+        }
+    }
+}
+
+/// A server, and who keeps its file.
+pub struct Server {
+    _replica: Option<Redis>,
+    _following: Option<Following>,
+    server: Redis,
+    _dir: TempDir,
+}
+
+impl Server {
+    /// Starts one whose file lies in a directory of its own below `dir`.
+    ///
+    /// # Errors
+    /// A directory can't be made.
+    pub fn start(kind: Kind, dir: &Path) -> Outcome<Self> {
+        let dir = tempfile::tempdir_in(dir)?;
+        let path = dir.path().display().to_string();
+        let file = |fsync| {
+            let usual = ["--auto-aof-rewrite-percentage", "0", "--appendonly", "yes"];
+            [&usual[..], &["--appendfsync", fsync, "--dir", &path]].concat()
+        };
+        let server = match kind.appendfsync() {
+            Some(fsync) => master(&file(fsync)),
+            None => master(&[]),
+        };
+        let mut this = Self { _replica: None, _following: None, server, _dir: dir };
+        match kind {
+            Kind::Replica => {
+                let port = this.server.address.port().to_string();
+                let args = [&file("everysec")[..], &["--replicaof", "127.0.0.1", &port]].concat();
+                let replica = master(&args);
+                wait::until("the replica follows", wait::LONG, || {
+                    let link = info(&mut replica.client(), "replication", "master_link_status");
+                    link.is_ok_and(|link| link == "up")
+                });
+                this._replica = Some(replica);
+            }
+            Kind::Weir => {
+                let following = Following::in_dir(this._dir.path(), &this.server.url(), "");
+                following.wait_following();
+                this._following = Some(following);
+            }
+            Kind::Nothing | Kind::Everysec | Kind::No | Kind::Always => {}
+        }
+        Ok(this)
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address
+    }
+}
