@@ -95,11 +95,7 @@ fn built() -> &'static Built {
 }
 
 fn build(features: &[&str]) -> PathBuf {
-    let exe = std::env::current_exe().expect("a running program has a path");
-    let mut profile = exe.parent().expect("a program lies in a directory");
-    if profile.ends_with("deps") {
-        profile = profile.parent().expect("deps lies in a profile's directory");
-    }
+    let profile = beside_the_build();
     let target = profile.parent().expect("a profile lies in the target directory");
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["build", "--quiet", "--package", "weir", "--target-dir"]).arg(target);
@@ -110,6 +106,19 @@ fn build(features: &[&str]) -> PathBuf {
     let status = command.status().expect("cargo can be started");
     assert!(status.success(), "weir can't be built");
     profile.join("weir")
+}
+
+/// Where the programs of this build are, and what is kept for as long as they are.
+///
+/// # Panics
+/// When the running program is of no build of cargo's.
+pub fn beside_the_build() -> PathBuf {
+    let exe = std::env::current_exe().expect("a running program has a path");
+    let mut profile = exe.parent().expect("a program lies in a directory");
+    if profile.ends_with("deps") {
+        profile = profile.parent().expect("deps lies in a profile's directory");
+    }
+    profile.to_owned()
 }
 
 /// The root of the source tree.

