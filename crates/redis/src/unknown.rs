@@ -69,6 +69,25 @@ impl Fact {
     pub fn read(answer: &[u8]) -> Option<Self> {
         let (Value::Array(all), _) = value(answer).ok()? else { return None };
         let [Value::Array(parts)] = &*all else { return None };
+        let mut fact = Self::of_one(parts)?;
+        // What a command with sub-commands says of itself holds for none of them, and which one a
+        // client names is not looked at: the strictest counts for all.
+        let subs = match parts.get(9) {
+            None => &[][..],
+            Some(Value::Array(subs) | Value::Set(subs)) => subs,
+            Some(_) => return None,
+        };
+        for sub in subs {
+            let Value::Array(parts) = sub else { return None };
+            let sub = Self::of_one(parts)?;
+            fact.is_refused |= sub.is_refused;
+            fact.is_dangerous |= sub.is_dangerous;
+            fact.keys = fact.keys.filter(|keys| sub.keys == Some(*keys));
+        }
+        Some(fact)
+    }
+
+    fn of_one(parts: &[Value<'_>]) -> Option<Self> {
         let words = |of: Option<&Value<'_>>| -> Option<Vec<String>> {
             let (Value::Array(words) | Value::Set(words)) = of? else { return None };
             let word = |of: &Value<'_>| match of {
@@ -130,6 +149,33 @@ mod tests {
         {
             assert_eq!(Fact::read(odd.as_bytes()), None, "{odd}");
         }
+    }
+
+    #[test]
+    fn a_command_is_as_strict_as_its_strictest_sub_command() {
+        let with = |subs: &[(&str, i64, &str)]| {
+            let one = |flag: &str, first: i64, category: &str, subs: &str| {
+                format!(
+                    "*10\r\n$1\r\nx\r\n:-2\r\n*1\r\n+{flag}\r\n:{first}\r\n:{first}\r\n:{first}\r\n\
+                     *1\r\n+{category}\r\n*0\r\n*0\r\n{subs}"
+                )
+            };
+            let each =
+                |(flag, first, category): &(&str, i64, &str)| one(flag, *first, category, "*0\r\n");
+            let all: String = subs.iter().map(each).collect();
+            let all = one("sentinel", 0, "@slow", &format!("*{}\r\n{all}", subs.len()));
+            Fact::read(format!("*1\r\n{all}").as_bytes())
+        };
+        let plain = with(&[("fast", 0, "@slow"), ("fast", 0, "@slow")]).unwrap();
+        assert!(!plain.is_refused && !plain.is_dangerous && plain.keys == Some(Keys::None));
+        assert!(with(&[("fast", 0, "@slow"), ("admin", 0, "@slow")]).unwrap().is_refused);
+        assert!(with(&[("fast", 0, "@dangerous"), ("fast", 0, "@x")]).unwrap().is_dangerous);
+        assert_eq!(with(&[("fast", 0, "@slow"), ("fast", 1, "@slow")]).unwrap().keys, None);
+        let odd = format!(
+            "{}*1\r\n:1\r\n",
+            "*1\r\n*10\r\n$1\r\nx\r\n:-2\r\n*0\r\n:0\r\n:0\r\n:0\r\n*0\r\n*0\r\n*0\r\n"
+        );
+        assert_eq!(Fact::read(odd.as_bytes()), None);
     }
 
     #[test]

@@ -49,6 +49,14 @@ fn a_transaction_is_run_as_a_whole() {
     ] {
         assert_eq!(ann.line(line), wanted, "{line}");
     }
+    // What would stay on the connection is refused as outside of MULTI.
+    assert_eq!(ann.line("MULTI"), "+OK");
+    let said = ann.line("SCRIPT DEBUG YES");
+    assert!(said.starts_with("-ERR weir: SCRIPT DEBUG is refused"), "{said}");
+    assert!(ann.line("EXEC").starts_with("-EXECABORT"));
+    for (line, wanted) in [("MULTI", "+OK"), ("SCRIPT EXISTS x", "+QUEUED"), ("EXEC", "*1 *1 :0")] {
+        assert_eq!(ann.line(line), wanted, "{line}");
+    }
 }
 
 #[test]

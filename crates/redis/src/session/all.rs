@@ -145,6 +145,17 @@ pub(super) fn sub_command(command: &Command<'_>) -> String {
     String::from_utf8_lossy(word).to_ascii_uppercase()
 }
 
+/// Whether a sub-command of `SCRIPT` or `FUNCTION` leaves nothing on the connection it goes by, and
+/// ends there.
+pub(super) fn leaves_nothing(name: &str, sub: &str) -> bool {
+    let known: &[&str] = match name {
+        "SCRIPT" => &["EXISTS", "FLUSH", "HELP", "LOAD"],
+        "FUNCTION" => &["DELETE", "DUMP", "FLUSH", "HELP", "LIST", "LOAD", "RESTORE", "STATS"],
+        _ => &[],
+    };
+    known.contains(&sub)
+}
+
 pub(super) fn refused(name: &str, sub: &str) -> String {
     let sub = super::shortened(sub);
     format!("ERR weir: {name} {sub} is refused: it is not for a connection that others share")

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use flow::service::Request;
 use wire::resp::{Command, put_array, put_command, put_error, put_simple};
 
+use super::all::{leaves_nothing, refused, sub_command};
 use super::{Asking, Session, Taken};
 use crate::commands::{self, Do, Positions, Spec};
 use crate::front::Home;
@@ -138,7 +139,14 @@ impl Session {
         let may = match spec.what {
             Do::Own => ["PING", "ECHO"].contains(&spec.name),
             Do::Wait | Do::Subscribe(_) | Do::Unsubscribe(_) | Do::Pubsub => false,
-            Do::All(_) | Do::Scan | Do::Script | Do::Function => self.front.only().is_some(),
+            Do::All(_) | Do::Scan => self.front.only().is_some(),
+            Do::Script | Do::Function => {
+                let sub = sub_command(&command);
+                if !leaves_nothing(spec.name, &sub) {
+                    return Err(refused(spec.name, &sub));
+                }
+                self.front.only().is_some()
+            }
             _ => true,
         };
         if !may {
