@@ -109,7 +109,9 @@ fn a_certificate_is_checked_unless_somebody_says_otherwise() {
     let server = Fake::start_tls("a", &["db"], &good);
     let url = format!("{}/ping", server.url());
     let (ours, theirs) = (place.path().join("ours"), place.path().join("theirs"));
-    [&ours, &theirs].map(|dir| fs::create_dir(dir).expect("there is room"));
+    for dir in [&ours, &theirs] {
+        fs::create_dir(dir).expect("there is room");
+    }
     let (ours, theirs) = (good.write(&ours).0, other.write(&theirs).0);
     let path = |path: &Path| path.display().to_string();
     let few = ["--rate", "20", "--connections", "2"];

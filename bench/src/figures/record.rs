@@ -22,8 +22,8 @@ pub struct Record {
     /// How long one round of one way took; absent where a row does not measure by time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_seconds: Option<f64>,
-    /// What `value` is in: `ratio`, `requests/s`, `statements/s`, `lines/s`, `MB/s`, `MiB`, `KiB`, `s`,
-    /// `ms`, `us`.
+    /// What `value` is in: `ratio`, `requests/s`, `statements/s`, `lines/s`, `MB/s`, `MiB`, `KiB`,
+    /// `s`, `ms`, `us`.
     pub unit: String,
     /// What the run came to: as a rule the median of its rounds. Absent where it came to nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]

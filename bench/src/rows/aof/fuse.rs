@@ -1,8 +1,8 @@
 //! A directory that stands still now and then, as a busy disk does: a file system in user space
 //! which hands everything on to a directory below it, and holds writes and syncs meanwhile.
 //!
-//! It speaks the kernel's protocol for that (`linux/fuse.h`, version 7.31) as far as servers with an
-//! append-only file need it, and caches nothing. It needs root and `/dev/fuse`.
+//! It speaks the kernel's protocol for that (`linux/fuse.h`, version 7.31) as far as servers with
+//! an append-only file need it, and caches nothing. It needs root and `/dev/fuse`.
 
 mod protocol;
 mod tree;

@@ -37,6 +37,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
             });
             following.wait_following();
             let rest = anonymous_mib(pid);
+            // The stream is followed for as long before the base is asked for.
             thread::sleep(scale.duration);
             let took = following.rewrite()?;
             drop(stopping);

@@ -79,6 +79,7 @@ impl Recording {
             let line = info(&mut client, "replication", "slave0").unwrap_or_default();
             !line.is_empty()
         });
+        // What the master has sent last is still on its way to who records it.
         thread::sleep(Duration::from_millis(500));
         drop(master);
         let mut stream = reading.join().map_err(|_| "the thread that records panicked")?;
@@ -234,6 +235,7 @@ impl Shared {
                 client.write_all(head.as_bytes())?;
                 client.write_all(rdb)?;
                 while self.times.load(Ordering::SeqCst) == 0 {
+                    // This thread has nothing else to do.
                     thread::sleep(LOOK_EVERY);
                 }
                 for _ in 0..self.times.load(Ordering::SeqCst) {
@@ -242,6 +244,7 @@ impl Shared {
             }
             loop {
                 client.write_all(GETACK)?;
+                // As often, and no more often, is it asked.
                 thread::sleep(LOOK_EVERY);
             }
         })

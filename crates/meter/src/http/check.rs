@@ -215,9 +215,7 @@ impl FromStr for Check {
             })?),
             "text" => match test(rest).map_err(|what| wrong(&what))? {
                 _ if rest.is_empty() => return Err(wrong("it says no text")),
-                (before, test @ Test::Matches(_)) if before.is_empty() => {
-                    What::Part(Part::Body, test)
-                }
+                ("", test @ Test::Matches(_)) => What::Part(Part::Body, test),
                 _ => What::Words(rest.as_bytes().to_vec()),
             },
             "header" => header(rest).map_err(|what| wrong(&what))?,
