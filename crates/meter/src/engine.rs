@@ -5,6 +5,7 @@ mod alarm;
 mod asking;
 mod collector;
 mod connection;
+mod kept;
 mod looks;
 mod offered;
 mod opening;
@@ -33,6 +34,7 @@ use crate::workload::Workload;
 pub use asking::{AskError, ask};
 use collector::Collector;
 pub use collector::{Ended, Row};
+pub use kept::Kept;
 use offered::Offered;
 pub use opening::OpenError;
 use state::Last;
@@ -232,6 +234,16 @@ pub fn run<W: Workload + 'static>(
     make: impl Fn(usize) -> W + Sync,
     each_window: impl FnMut(&Ended),
 ) -> Result<Outcome, EngineError> {
+    run_over(&Kept::default(), plan, make, each_window)
+}
+
+/// The same over connections that may be there already, and that are kept.
+fn run_over<W: Workload + 'static>(
+    kept: &Kept,
+    plan: &Plan,
+    make: impl Fn(usize) -> W + Sync,
+    each_window: impl FnMut(&Ended),
+) -> Result<Outcome, EngineError> {
     check(plan)?;
     // A demand that is missed ends this run alone.
     let plan = &Plan { stop: plan.stop.of_run(), ..plan.clone() };
@@ -245,7 +257,7 @@ pub fn run<W: Workload + 'static>(
             let (start, started) = oneshot::channel();
             starts.push(start);
             let (say, last) = (say.clone(), last.clone());
-            let task = Task { number, plan, addresses: &addresses, say, last, started };
+            let task = Task { number, plan, kept, addresses: &addresses, say, last, started };
             let make = &make;
             let spawned = std::thread::Builder::new().name(format!("load-{number}")).spawn_scoped(
                 scope,

@@ -53,18 +53,18 @@ enum Broken {
 }
 
 impl<W: Workload> Connection<W> {
-    /// Sends until the run is over.
-    pub async fn serve(mut self) {
+    /// Sends until the run is over; gives the connection, if it is open and idle then.
+    pub async fn serve(mut self) -> Option<(Target, Socket)> {
         let mut reader = self.shared.state.borrow().workload.reader();
         let mut out = Vec::new();
         loop {
             let goes_on = match self.turn().await {
-                Turn::Over => return,
+                Turn::Over => return Some((self.target, self.socket)),
                 Turn::Reopen => self.reopen(&mut reader).await,
                 Turn::Send(job) => self.visit(job, &mut reader, &mut out).await,
             };
             if !goes_on {
-                return;
+                return None;
             }
         }
     }
@@ -130,7 +130,7 @@ impl<W: Workload> Connection<W> {
                 return true;
             }
             reader.begin(operation);
-            sent = Sent { operation, due: now, at: Instant::now() };
+            sent = Sent { number: job.number, operation, due: now, at: Instant::now() };
             state.note_sent(self.at, sent);
         }
     }
@@ -142,7 +142,7 @@ impl<W: Workload> Connection<W> {
         let operation = state.workload.request(job.number, out);
         reader.number(job.number);
         reader.begin(operation);
-        let sent = Sent { operation, due: job.due, at: Instant::now() };
+        let sent = Sent { number: job.number, operation, due: job.due, at: Instant::now() };
         state.note_sent(self.at, sent);
         sent
     }
@@ -249,6 +249,7 @@ impl<W: Workload> Connection<W> {
         if let Ok(answer) = answer {
             state.note_commands(sent, answer.commands);
         }
+        state.workload.heard(sent.number, answer.as_ref().ok());
         state.slots[self.at].free = now;
         let words = match answer {
             Ok(answer) if answer.kind == Kind::Succeeded => return,

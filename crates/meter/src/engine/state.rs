@@ -41,6 +41,7 @@ pub struct Last {
 /// A request under way.
 #[derive(Debug, Clone, Copy)]
 pub struct Sent {
+    pub number: u64,
     pub operation: usize,
     pub due: Instant,
     pub at: Instant,
@@ -139,7 +140,8 @@ impl<W: Workload> State<W> {
             return None;
         }
         if self.closed {
-            if free >= self.timeline.end {
+            // Whoever stops it has nothing more sent, and not only from the next tick on.
+            if free >= self.timeline.end || self.stop.is_asked() {
                 return None;
             }
             return Some(Job { number: self.next_number()?, due: free });

@@ -21,7 +21,7 @@ use super::connection::{Connection, Shared};
 use super::looks::{Looks, TICK};
 use super::opening::open;
 use super::state::{Last, Next, Seen, Slot, State};
-use super::{EngineError, Pace, Plan};
+use super::{EngineError, Kept, Pace, Plan};
 use crate::injector::{BusyTime, Health, Spent};
 use crate::recorder::{Times, nanoseconds};
 use crate::window::Timeline;
@@ -36,6 +36,7 @@ const SCRATCH: usize = 64 * 1024;
 pub struct Task<'a> {
     pub number: usize,
     pub plan: &'a Plan,
+    pub kept: &'a Kept,
     pub addresses: &'a [SocketAddr],
     pub say: SyncSender<Said>,
     /// Where there are so many requests and no more.
@@ -84,9 +85,9 @@ async fn conduct<W: Workload + 'static>(
     busy: BusyTime,
     workload: W,
 ) -> Result<(), EngineError> {
-    let Task { number, plan, addresses, say, last, started } = task;
+    let Task { number, plan, kept, addresses, say, last, started } = task;
     let alarm = Alarm::new().map_err(|error| EngineError::Injector(error.to_string()))?;
-    let opened = open_all(number, plan, addresses, &workload, &say).await?;
+    let opened = open_all(number, (plan, kept), addresses, &workload, &say).await?;
     // Whoever no longer waits has heard of an error elsewhere.
     let Ok(timeline) = started.await else { return Ok(()) };
     let shared = Rc::new(Shared {
@@ -116,7 +117,11 @@ async fn conduct<W: Workload + 'static>(
     let paced = pace(&shared, &alarm).await;
     let now = Spent::now(&busy);
     shared.state.borrow_mut().end(Instant::now());
-    while connections.join_next().await.is_some() {}
+    while let Some(served) = connections.join_next().await {
+        if let Ok(Some((target, socket))) = served {
+            kept.put(target.address, socket);
+        }
+    }
     sweeper.abort();
     paced?;
     let health = before.borrow().map(|before| now.since(&before)).unwrap_or_default();
@@ -128,7 +133,7 @@ async fn conduct<W: Workload + 'static>(
 /// Opens this thread's connections, the first one alone: if nobody listens, it is told at once.
 async fn open_all<W: Workload>(
     number: usize,
-    plan: &Plan,
+    (plan, kept): (&Plan, &Kept),
     addresses: &[SocketAddr],
     workload: &W,
     say: &SyncSender<Said>,
@@ -146,10 +151,14 @@ async fn open_all<W: Workload>(
         let at_once = if opened.is_empty() { 1 } else { OPENING_MAX };
         let mut opening = JoinSet::new();
         for target in targets.by_ref().take(at_once) {
+            if let Some(socket) = kept.take(&target.address) {
+                opened.push((target, socket));
+                continue;
+            }
             let greeting = workload.greeting();
             opening.spawn_local(async move { (open(&target, greeting).await, target) });
         }
-        if opening.is_empty() {
+        if opening.is_empty() && targets.len() == 0 {
             let _ = say.send(Said::Ready(Box::new(times)));
             return Ok(opened);
         }

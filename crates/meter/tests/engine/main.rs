@@ -2,6 +2,7 @@
 //! and never smaller, so what is held are counts and what a time must at least be.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
+mod caller;
 mod hostile;
 mod server;
 mod users;
