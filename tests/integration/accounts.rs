@@ -3,8 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
+use meter::engine::Plan;
 use rig::fake::Mode;
-use rig::load::{self, Plan};
+use rig::sending;
 use rig::wait;
 
 use crate::scene::{Scene, single_points};
@@ -12,8 +13,10 @@ use crate::scene::{Scene, single_points};
 #[test]
 fn accepted_is_delivered_and_dead_lettered_and_dropped_and_waiting_at_any_time() {
     let scene = Scene::with_b(|setup| setup, "timeout = \"1s\"\nbatch-points = 50");
-    let plan = Plan::rate(scene.weir.http, 500.0, Duration::from_secs(6));
-    let running = thread::spawn(move || load::run(&plan, single_points("db")));
+    // So many that none is blocked when the time is over: that would not be sent.
+    let plan = sending::rate(scene.weir.http, 500.0, Duration::from_secs(6));
+    let plan = Plan { connections: 1_000, ..plan };
+    let running = thread::spawn(move || sending::run(&plan, single_points("db")));
     let faults = [
         Mode::Hang,
         Mode::Accept,

@@ -1,14 +1,16 @@
 //! The field report's run, in its bounded form.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use meter::engine::Plan;
 use rig::disk::Probe;
 use rig::influxd::Influxd;
-use rig::load::{self, Plan};
+use rig::sending;
 use rig::weir::Setup;
 use rig::{places, wait};
 
@@ -17,6 +19,8 @@ use crate::scene::{point, single_points};
 /// What the bare disk is asked beside Weir, a second: enough to see what stands still, and a small
 /// part of what Weir asks.
 const MEANWHILE_RATE: f64 = 100.0;
+/// So many that no request is blocked when the time is over: that would not be sent.
+const CONNECTIONS: usize = 1_000;
 
 /// What the environment says, or the bounded form's number.
 fn number(variable: &str, bounded: u64) -> u64 {
@@ -39,10 +43,11 @@ fn a_server_is_killed_and_started_again_and_no_client_notices() {
     };
     let mut disk = by_itself();
     let weir = Setup::new().backend("a", &a.url()).backend("b", &b.url()).start();
-    let plan = Plan::rate(weir.http, rate as f64, Duration::from_secs(seconds));
+    let plan = sending::rate(weir.http, rate as f64, Duration::from_secs(seconds));
+    let plan = Plan { connections: CONNECTIONS, ..plan };
     let all = rate * seconds;
     // Counted by the load: to ask Weir a hundred times a second would be a load of its own.
-    let sent = AtomicU64::new(0);
+    let sent = Arc::new(AtomicU64::new(0));
     let sent_part = |part: u64| {
         wait::until("a part of the load is sent", wait::LONG, || {
             sent.load(Ordering::Relaxed) >= all * part / 10
@@ -50,8 +55,8 @@ fn a_server_is_killed_and_started_again_and_no_client_notices() {
     };
     let (report, meanwhile) = thread::scope(|scope| {
         let running = scope.spawn(|| {
-            let mut request = single_points("load");
-            load::run(&plan, |n, out| {
+            let (mut request, sent) = (single_points("load"), Arc::clone(&sent));
+            sending::run(&plan, move |n, out| {
                 sent.store(n, Ordering::Relaxed);
                 request(n, out);
             })
@@ -69,8 +74,7 @@ fn a_server_is_killed_and_started_again_and_no_client_notices() {
     weir.wait_delivered();
     assert_eq!(a.count("load", "load", "v"), all, "on the server that stayed");
     assert_eq!(b.count("load", "load", "v"), all, "on the server that was killed");
-    let (p50, p99) = (report.percentile(50.0), report.percentile(99.0));
-    let lag = Duration::from_micros(report.lag.value_at_quantile(0.99));
+    let (p50, p99, lag) = (report.latency(0.5), report.latency(0.99), report.lag(0.99));
     let sync = weir.metrics().bound("weir_journal_sync_seconds", 0.99);
     println!("acknowledged in {p50:?} (p50), {p99:?} (p99) from the intended time");
     println!("the load was {lag:?} late, a sync took up to {:.1} ms (p99)", sync * 1e3);
@@ -92,8 +96,9 @@ fn both_servers_are_away_and_writes_are_still_taken() {
     weir.wait_delivered();
     a.kill();
     b.kill();
-    let plan = Plan::rate(weir.http, 1_000.0, Duration::from_secs(2));
-    let report = load::run(&plan, |n, out| single_points("load")(n + 10, out));
+    let plan = sending::rate(weir.http, 1_000.0, Duration::from_secs(2));
+    let plan = Plan { connections: CONNECTIONS, ..plan };
+    let report = sending::run(&plan, |n, out| single_points("load")(n + 10, out));
     assert_eq!(report.statuses, BTreeMap::from([(204, 2_000)]));
     assert_eq!(weir.account("a").waiting, 2_000);
     a.start_again();

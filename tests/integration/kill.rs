@@ -1,11 +1,10 @@
 //! `kill -9` of Weir under load.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rig::load::{self, Plan, Report};
+use rig::sending::{self, Report};
 use rig::status::Account;
 use rig::wait;
 use rig::weir::Weir;
@@ -33,9 +32,9 @@ pub fn until_taken(weir: &Weir, points: f64) {
 
 /// Kills and starts Weir again and again while clients write; gives what they heard.
 fn killed_under_load(scene: &mut Scene) -> Report {
-    let plan = Plan::closed(scene.weir.http, 16, Duration::from_secs(3600));
+    let plan = sending::closed(scene.weir.http, 16, Duration::from_secs(3600));
     let stop = plan.stop.clone();
-    let running = thread::spawn(move || load::run(&plan, single_points("db")));
+    let running = thread::spawn(move || sending::run(&plan, single_points("db")));
     for _ in 0..kills() {
         let moment = f64::from(rand::random_range(20..2_000));
         until_taken(&scene.weir, moment);
@@ -43,7 +42,7 @@ fn killed_under_load(scene: &mut Scene) -> Report {
         scene.weir.start_again();
     }
     until_taken(&scene.weir, 100.0);
-    stop.store(true, Ordering::Relaxed);
+    stop.ask();
     running.join().unwrap()
 }
 

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use rig::fake::{Fake, Mode};
-use rig::load::{self, Plan};
+use rig::sending;
 use rig::wait;
 use rig::weir::Setup;
 
@@ -13,15 +13,15 @@ use crate::scene::{Scene, assert_points, point, points, single_points};
 #[test]
 fn sigterm_answers_what_was_begun_and_keeps_what_was_taken() {
     let mut scene = Scene::new();
-    let plan = Plan::closed(scene.weir.http, 8, Duration::from_secs(3600));
+    let plan = sending::closed(scene.weir.http, 8, Duration::from_secs(3600));
     let stop = plan.stop.clone();
-    let running = thread::spawn(move || load::run(&plan, single_points("db")));
+    let running = thread::spawn(move || sending::run(&plan, single_points("db")));
     wait::until("the load is under way", wait::LONG, || {
         scene.weir.metrics().sum("weir_influx_points_accepted_total", &[]) > 500.0
     });
     let status = scene.weir.terminate();
     assert!(status.success(), "{status}");
-    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    stop.ask();
     let report = running.join().unwrap();
     scene.weir.start_again();
     scene.weir.wait_delivered();
@@ -170,8 +170,8 @@ fn a_catching_up_backend_is_not_knocked_over() {
 fn several_workers_share_the_port() {
     let a = Fake::start("a", &["db"]);
     let weir = Setup::new().top("workers = 3").backend("a", &a.url()).start();
-    let plan = Plan::closed(weir.http, 32, Duration::from_secs(1));
-    let report = load::run(&plan, single_points("db"));
+    let plan = sending::closed(weir.http, 32, Duration::from_secs(1));
+    let report = sending::run(&plan, single_points("db"));
     assert_eq!(report.count(204), report.sent, "{:?}", report.statuses);
     weir.wait_delivered();
     assert_points(&a, 0, report.sent);

@@ -1,7 +1,7 @@
 //! What most tests begin with: Weir in front of two fakes, and points that can be told apart.
 
 use rig::fake::Fake;
-use rig::load;
+use rig::sending;
 use rig::weir::{Setup, Weir};
 
 /// Nanoseconds of the first point: in the past, so that no server takes it for the future.
@@ -20,7 +20,7 @@ pub fn points(first: u64, count: u64) -> String {
 /// The requests of a load of single points.
 pub fn single_points(db: &str) -> impl FnMut(u64, &mut Vec<u8>) + use<> {
     let target = format!("/write?db={db}");
-    move |n, out| load::put_post(out, &target, point(n).as_bytes())
+    move |n, out| sending::put_post(out, &target, point(n).as_bytes())
 }
 
 /// Weir in front of two fakes that have the database `db`.

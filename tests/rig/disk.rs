@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use sched::Slice;
 
-use crate::load::{latencies, note};
-
+/// The longest latency that is told apart, in microseconds.
+const LATENCY_MAX_US: u64 = 120_000_000;
 /// Preallocated for the probe, as a journal's segments are.
 const PROBE_BYTES: u64 = 256 << 20;
 
@@ -77,4 +77,15 @@ impl Probe {
         }
         Ok(histogram)
     }
+}
+
+/// An empty histogram of microseconds.
+pub fn latencies() -> Histogram<u64> {
+    let made = Histogram::new_with_bounds(1, LATENCY_MAX_US, 3);
+    made.expect("the bounds are constants that fit")
+}
+
+/// Notes how long something took.
+pub fn note(histogram: &mut Histogram<u64>, took: Duration) {
+    histogram.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
 }

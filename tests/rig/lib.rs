@@ -1,22 +1,22 @@
 //! What the integration tests and the benchmark stand on: Weir itself, real servers and fakes as
 //! processes and threads that end with the value that stands for them; a small blocking HTTP
-//! client; a load generator; and waiting for a condition with a deadline.
+//! client; loads by the load meter; and waiting for a condition with a deadline.
 //!
 //! It never sleeps to synchronise and never skips what is missing: it fails and says what to
 //! install. The path through it: [`fake::Fake`], [`influxd::Influxd`] or [`postgres::Cluster`] as
-//! backends, [`weir::Setup`] to start Weir in front of them, [`load::run`] or [`http::send`] to
+//! backends, [`weir::Setup`] to start Weir in front of them, [`sending::run`] or [`http::send`] to
 //! drive it, [`wait::until`] to see it through.
 
 pub mod disk;
 pub mod fake;
 pub mod http;
 pub mod influxd;
-pub mod load;
 pub mod metrics;
 pub mod places;
 pub mod postgres;
 pub mod process;
 pub mod redis;
+pub mod sending;
 pub mod status;
 pub mod tls;
 pub mod wait;

@@ -2,11 +2,10 @@
 
 use std::io;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use meter::engine::Stop;
 use rig::places;
 
 use crate::Outcome;
@@ -49,9 +48,9 @@ impl Dd {
     pub fn beside<T>(
         &self,
         least: Duration,
-        measured: impl FnOnce(Arc<AtomicBool>) -> T,
+        measured: impl FnOnce(Stop) -> T,
     ) -> Outcome<Ran<(T, f64)>> {
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Stop::default();
         let write_all = || {
             let (begun, mut mib) = (Instant::now(), 0);
             let mut done = Ok(());
@@ -59,7 +58,7 @@ impl Dd {
                 done = self.write();
                 mib += self.mib;
             }
-            stop.store(true, Ordering::SeqCst);
+            stop.ask();
             done.map(|()| mib as f64 * 1.048_576 / begun.elapsed().as_secs_f64())
         };
         let ran = Ran::run(|| {

@@ -1,14 +1,13 @@
 //! Acks at 10,000 a second while dd writes to the same disk: `durable` beside a bare
 //! write+fdatasync at the same rate, `written` beside itself in quiet.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use meter::engine::{Kept, Plan, Stop};
 use rig::disk::Probe;
-use rig::load::{self, Clients, Plan, Report};
 use rig::places;
+use rig::sending::{self, Report};
 
 use crate::Outcome;
 use crate::arguments::Scale;
@@ -20,6 +19,7 @@ use crate::sink::DATABASE;
 use crate::stand::Stand;
 
 const RATE: f64 = 10_000.0;
+const P999: f64 = 0.999;
 /// Enough that the schedule is kept while answers take 400 ms.
 const CONNECTIONS: usize = 4096;
 /// The same for those of a second and a half, as a flush beside dd does.
@@ -29,28 +29,32 @@ const FLUSH_CONNECTIONS: usize = 16_000;
 /// is measured: memory that was not used for a while may be the host's by now.
 struct Load<'a> {
     stand: &'a Stand,
-    clients: Clients,
+    connections: usize,
+    clients: Kept,
     runs: u32,
 }
 
 impl<'a> Load<'a> {
     fn warmed(stand: &'a Stand, connections: usize, dd: &Dd, scale: &Scale) -> Outcome<Self> {
-        let plan = Plan::closed(stand.weir.http, connections, LONGEST);
-        let mut this = Self { stand, clients: Clients::connect(&plan), runs: 0 };
+        let plan = sending::closed(stand.weir.http, connections, LONGEST);
+        let mut this = Self { stand, connections, clients: Kept::default(), runs: 0 };
         dd.beside(scale.duration, |stop| this.run(&Plan { stop, ..plan }))?;
         stand.settle()?;
         Ok(this)
     }
 
-    fn steady(&mut self, stop: Arc<AtomicBool>, longest: Duration) -> Report {
-        self.run(&Plan { stop, ..Plan::rate(self.stand.weir.http, RATE, longest) })
+    fn steady(&mut self, stop: Stop, longest: Duration) -> Report {
+        let connections = self.connections;
+        self.run(&Plan { stop, connections, ..sending::rate(self.stand.weir.http, RATE, longest) })
     }
 
     fn run(&mut self, plan: &Plan) -> Report {
         let target = format!("/write?db={DATABASE}");
         let run = self.runs;
         self.runs += 1;
-        self.clients.run(plan, |n, out| load::put_post(out, &target, line(run, n).as_bytes()))
+        sending::run_over(&self.clients, plan, move |n, out| {
+            sending::put_post(out, &target, line(run, n).as_bytes());
+        })
     }
 }
 
@@ -61,11 +65,16 @@ fn failed(reports: &[&Report]) -> Option<Verdict> {
 
 /// How far the generator itself was behind its schedule.
 fn behind(report: &Report) -> String {
-    format!("sent {:.1} ms late at p99.9", p999_ms(&report.lag))
+    format!("sent {:.1} ms late at p99.9", report.lag(P999).as_secs_f64() * 1e3)
 }
 
+/// Of a histogram of microseconds.
 fn p999_ms(histogram: &Histogram<u64>) -> f64 {
-    histogram.value_at_quantile(0.999) as f64 / 1e3
+    histogram.value_at_quantile(P999) as f64 / 1e3
+}
+
+fn latency_ms(report: &Report) -> f64 {
+    report.latency(P999).as_secs_f64() * 1e3
 }
 
 /// The rows.
@@ -94,13 +103,12 @@ fn durable(scale: &Scale, dd: &Dd) -> Outcome<Row> {
     let probe = Probe::lay_down(dir.path(), LINE_BYTES)?;
     let ways = ["bare write+fdatasync", "durable"];
     pairs(ways, Wanted::at_most(2.0, 1.2), scale, || {
-        let bare =
-            dd.beside(scale.duration, |stop| probe.run(RATE, || stop.load(Ordering::SeqCst)))?;
+        let bare = dd.beside(scale.duration, |stop| probe.run(RATE, || stop.is_asked()))?;
         let weir = dd.beside(scale.duration, |stop| load.steady(stop, LONGEST))?;
         stand.settle()?;
         let ((histogram, dd_bare), (report, dd_weir)) = (&bare.result, &weir.result);
         let histogram = histogram.as_ref().map_err(ToString::to_string)?;
-        let (bare_ms, weir_ms) = (p999_ms(histogram), p999_ms(&report.latency));
+        let (bare_ms, weir_ms) = (p999_ms(histogram), latency_ms(report));
         Ok(Pair {
             first: bare_ms,
             second: weir_ms,
@@ -120,12 +128,12 @@ fn written(scale: &Scale, dd: &Dd) -> Outcome<Row> {
     let stand = Stand::start("written")?;
     let mut load = Load::warmed(&stand, CONNECTIONS, dd, scale)?;
     pairs(["quiet", "written"], Wanted::at_most(5.0, 2.0), scale, || {
-        let quiet = Ran::run(|| Ok(load.steady(Arc::default(), scale.duration)))?;
+        let quiet = Ran::run(|| Ok(load.steady(Stop::default(), scale.duration)))?;
         stand.settle()?;
         let loud = dd.beside(scale.duration, |stop| load.steady(stop, LONGEST))?;
         stand.settle()?;
         let (before, (beside, dd)) = (&quiet.result, &loud.result);
-        let (quiet_ms, loud_ms) = (p999_ms(&before.latency), p999_ms(&beside.latency));
+        let (quiet_ms, loud_ms) = (latency_ms(before), latency_ms(beside));
         Ok(Pair {
             first: quiet_ms,
             second: loud_ms,

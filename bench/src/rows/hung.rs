@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use rig::load::{self, Clients, Plan, Report};
+use meter::engine::{Kept, Plan};
+use rig::sending::{self, Report};
 
 use crate::Outcome;
 use crate::arguments::Scale;
@@ -26,7 +27,7 @@ pub const RUN: Duration = Duration::from_secs(2);
 /// Weir, its clients, and what was measured of it, in microseconds.
 struct Side {
     stand: Stand,
-    clients: Clients,
+    clients: Kept,
     p99: Vec<f64>,
     lag: Vec<f64>,
 }
@@ -34,20 +35,21 @@ struct Side {
 impl Side {
     fn start() -> Outcome<Self> {
         let stand = Stand::start("durable")?;
-        let clients = Clients::connect(&plan(&stand, RUN));
-        Ok(Self { stand, clients, p99: Vec::new(), lag: Vec::new() })
+        Ok(Self { stand, clients: Kept::default(), p99: Vec::new(), lag: Vec::new() })
     }
 
     /// Single points at [`RATE`] with times that no other run has.
     fn run(&mut self, length: Duration, number: u32) -> Report {
         let target = format!("/write?db={DATABASE}");
-        let post = |n, out: &mut Vec<u8>| load::put_post(out, &target, line(number, n).as_bytes());
-        self.clients.run(&plan(&self.stand, length), post)
+        let post = move |n, out: &mut Vec<u8>| {
+            sending::put_post(out, &target, line(number, n).as_bytes());
+        };
+        sending::run_over(&self.clients, &plan(&self.stand, length), post)
     }
 }
 
 fn plan(stand: &Stand, length: Duration) -> Plan {
-    Plan { connections: CONNECTIONS, ..Plan::rate(stand.weir.http, RATE, length) }
+    Plan { connections: CONNECTIONS, ..sending::rate(stand.weir.http, RATE, length) }
 }
 
 /// The row.
@@ -72,8 +74,8 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         }
         for side in turn {
             let report = side.run(RUN, pair);
-            side.p99.push(report.percentile(99.0).as_secs_f64() * 1e6);
-            side.lag.push(report.lag.value_at_quantile(0.99) as f64);
+            side.p99.push(report.latency(0.99).as_secs_f64() * 1e6);
+            side.lag.push(report.lag(0.99).as_secs_f64() * 1e6);
             if report.count(204) != report.sent {
                 failed = Some(Verdict::Failed(format!("answers: {:?}", report.statuses)));
             }

@@ -1,6 +1,8 @@
 //! Bodies of 5,000 lines, as fast as they are acknowledged.
 
-use rig::load::{self, Plan};
+use std::sync::Arc;
+
+use rig::sending;
 
 use crate::Outcome;
 use crate::arguments::Scale;
@@ -22,7 +24,7 @@ pub fn requests() -> Vec<Vec<u8>> {
     let body = |body: u64| (0..LINES).map(|n| line(0, body * LINES + n)).collect::<String>();
     let request = |number| {
         let mut out = Vec::new();
-        load::put_post(&mut out, &target, body(number).as_bytes());
+        sending::put_post(&mut out, &target, body(number).as_bytes());
         out
     };
     (0..BODIES).map(request).collect()
@@ -34,16 +36,17 @@ pub fn requests() -> Vec<Vec<u8>> {
 /// When anything can't be started, or an acknowledged point is missing.
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let mut stand = Stand::start("durable")?;
-    let requests = requests();
+    let requests = Arc::new(requests());
     let (mut per_second, mut client, mut disk) = (Vec::new(), Vec::new(), Vec::new());
     let mut failed = None;
     for _ in 0..scale.rounds {
         let (usage, own) = (Usage::begin(stand.id()), Usage::begin(std::process::id()));
-        let plan = Plan::closed(stand.weir.http, CONNECTIONS, scale.duration);
-        let report = load::run(&plan, |number, out| {
-            out.extend_from_slice(&requests[(number % BODIES) as usize]);
+        let plan = sending::closed(stand.weir.http, CONNECTIONS, scale.duration);
+        let bodies = Arc::clone(&requests);
+        let report = sending::run(&plan, move |number, out| {
+            out.extend_from_slice(&bodies[(number % BODIES) as usize]);
         });
-        let seconds = report.elapsed.as_secs_f64();
+        let seconds = report.elapsed().as_secs_f64();
         client.push(own.cpu().as_secs_f64() / seconds);
         disk.push(usage.disk_mb_per_second());
         per_second.push((report.count(204) * LINES) as f64 / seconds);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rig::load::{self, Plan};
+use rig::sending;
 use rig::wait;
 
 use crate::Outcome;
@@ -29,11 +29,11 @@ pub fn measure(_: &Scale) -> Outcome<Vec<Row>> {
     let Stand { sinks, weir } = stand;
     drop(sinks);
     let requests = lines::requests();
-    let plan = Plan::closed(weir.http, 1, Duration::from_secs(600));
+    let plan = sending::closed(weir.http, 1, Duration::from_secs(600));
     let stop = plan.stop.clone();
-    let report = load::run(&plan, |number, out| {
+    let report = sending::run(&plan, move |number, out| {
         if number + 1 == POINTS / LINES {
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            stop.ask();
         }
         out.extend_from_slice(&requests[number as usize % requests.len()]);
     });

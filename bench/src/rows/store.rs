@@ -11,13 +11,14 @@ pub mod queries;
 pub mod series;
 
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
+use meter::engine::Plan;
 use rig::http::{Connection, Request};
 use rig::influxd::Influxd;
-use rig::load::{self as generator, Plan};
 use rig::places;
+use rig::sending;
 use rig::weir::{Setup, Weir};
 
 use crate::Outcome;
@@ -113,19 +114,19 @@ impl Loaded {
 /// When anything but 204 is answered, or rows are missing.
 pub fn load(
     (address, pid): (SocketAddr, u32),
-    bodies: &Bodies,
+    bodies: &Arc<Bodies>,
     count: &str,
     expected: u64,
 ) -> Outcome<Loaded> {
     let mut client = Client::open(address)?;
     let peak = measure::Peak::begin(pid);
     let usage = Usage::begin(std::process::id());
-    let plan = Plan { timeout: LONGEST, ..Plan::closed(address, bodies.writers(), LONGEST) };
-    let (stop, last) = (plan.stop.clone(), bodies.len() as u64);
+    let plan = Plan { timeout: LONGEST, ..sending::closed(address, bodies.writers(), LONGEST) };
+    let (stop, last, bodies) = (plan.stop.clone(), bodies.len() as u64, Arc::clone(bodies));
     let begun = Instant::now();
-    let report = generator::run(&plan, |number, out| {
+    let report = sending::run(&plan, move |number, out| {
         if number + 1 == last {
-            stop.store(true, Ordering::Relaxed);
+            stop.ask();
         }
         // What is due at the moment of the stop is sent too: rows that are there already.
         out.extend_from_slice(bodies.request((number % last) as usize));
@@ -137,8 +138,9 @@ pub fn load(
     while counted != expected && begun.elapsed() < LONGEST {
         counted = client.count(count)?;
     }
-    let took = begun.elapsed();
-    let client = usage.cpu().as_secs_f64() / report.elapsed.as_secs_f64();
+    // The clock of the load begins once its connections are open, on a whole second.
+    let took = SystemTime::now().duration_since(report.outcome.wall).unwrap_or_default();
+    let client = usage.cpu().as_secs_f64() / report.elapsed().as_secs_f64();
     Ok(Loaded { took, peak_mib: peak.end_mib(), client })
 }
 

@@ -1,10 +1,9 @@
 //! What was acknowledged is there, once, after restarts and kills.
 
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use rig::load::{self, Plan};
+use rig::sending;
 use rig::status::Account;
 use rig::wait;
 
@@ -34,9 +33,9 @@ fn what_is_written_can_be_read_at_once_and_after_a_restart() {
 /// Kills it while 16 connections write and the store writes files; gives what there is to expect.
 fn killed_under_load(memory: &str, kills: u32) {
     let mut weir = with(|setup| setup.store(&format!("memory = \"{memory}\"")));
-    let plan = Plan::closed(weir.http, 16, Duration::from_secs(3600));
+    let plan = sending::closed(weir.http, 16, Duration::from_secs(3600));
     let stop = plan.stop.clone();
-    let running = thread::spawn(move || load::run(&plan, single_points("db")));
+    let running = thread::spawn(move || sending::run(&plan, single_points("db")));
     for _ in 0..kills {
         let moment = f64::from(rand::random_range(20..20_000));
         until_taken(&weir, moment);
@@ -44,7 +43,7 @@ fn killed_under_load(memory: &str, kills: u32) {
         weir.start_again();
     }
     until_taken(&weir, 100.0);
-    stop.store(true, Ordering::Relaxed);
+    stop.ask();
     let report = running.join().unwrap();
     let found = values(&weir);
     let time = |n: u64| 1_600_000_000_000_000_000 + n;
@@ -64,15 +63,15 @@ fn a_kill_during_writes_and_flushes_loses_nothing_acknowledged() {
 #[test]
 fn a_database_that_is_dropped_and_made_again_while_writes_run_is_a_new_one() {
     let weir = store();
-    let plan = Plan::closed(weir.http, 8, Duration::from_secs(3600));
+    let plan = sending::closed(weir.http, 8, Duration::from_secs(3600));
     let stop = plan.stop.clone();
-    let running = thread::spawn(move || load::run(&plan, single_points("db")));
+    let running = thread::spawn(move || sending::run(&plan, single_points("db")));
     for _ in 0..10 {
         weir.must_write("db", "old v=1i 1\n");
         must_run(&weir, "DROP DATABASE db; CREATE DATABASE db");
         assert!(rows(&weir, "SELECT v FROM old").is_empty());
     }
-    stop.store(true, Ordering::Relaxed);
+    stop.ask();
     running.join().unwrap();
     weir.wait_delivered();
     let account = weir.account("store");

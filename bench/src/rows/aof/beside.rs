@@ -1,7 +1,5 @@
 //! The same load while dd writes to the disk that the append-only file is on.
 
-use std::sync::atomic::Ordering;
-
 use rig::places;
 
 use super::stall::{KINDS, LOAD, Seen};
@@ -22,7 +20,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         for (number, kind) in KINDS.into_iter().enumerate() {
             let server = Server::start(kind, dir.path())?;
             let ran = dd.beside(scale.duration, |stop| {
-                let run = LOAD.run(server.address(), || stop.load(Ordering::SeqCst));
+                let run = LOAD.run(server.address(), || stop.is_asked());
                 run.map_err(|error| error.to_string())
             })?;
             let (report, mb_per_second) = &ran.result;

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use rig::load::{latencies, note};
+use rig::disk::{latencies, note};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wire::resp::put_command;
 

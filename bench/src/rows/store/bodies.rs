@@ -1,10 +1,11 @@
 //! Requests made beforehand, head included, in one piece of memory.
 
 use std::io::Write as _;
+use std::sync::Arc;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use rig::load;
+use rig::sending;
 
 use super::DATABASE;
 
@@ -26,7 +27,7 @@ pub struct Bodies {
 
 impl Bodies {
     /// Requests of so many rows each; `row` writes row number n as a line.
-    pub fn of(rows: u64, batch: u64, mut row: impl FnMut(u64, &mut Vec<u8>)) -> Self {
+    pub fn of(rows: u64, batch: u64, mut row: impl FnMut(u64, &mut Vec<u8>)) -> Arc<Self> {
         Self::numbered(
             (0..rows.div_ceil(batch)).map(|n| n * batch..((n + 1) * batch).min(rows)),
             |n, out| {
@@ -36,7 +37,7 @@ impl Bodies {
     }
 
     /// The same where row k is of writer k mod 30, and the writers take turns.
-    pub fn of_writers(rows: u64, batch: u64, row: impl FnMut(u64, &mut Vec<u8>)) -> Self {
+    pub fn of_writers(rows: u64, batch: u64, row: impl FnMut(u64, &mut Vec<u8>)) -> Arc<Self> {
         let rounds = rows.div_ceil(WRITERS * batch);
         let request = move |n: u64| {
             let (round, writer) = (n / WRITERS, n % WRITERS);
@@ -49,18 +50,18 @@ impl Bodies {
     fn numbered<I: Iterator<Item = u64>>(
         requests: impl Iterator<Item = I>,
         mut row: impl FnMut(u64, &mut Vec<u8>),
-    ) -> Self {
+    ) -> Arc<Self> {
         let target = format!("/write?db={DATABASE}");
         let (mut bytes, mut ends, mut body) = (Vec::new(), Vec::new(), Vec::new());
         for numbers in requests {
             body.clear();
             numbers.for_each(|number| row(number, &mut body));
             if !body.is_empty() {
-                load::put_post(&mut bytes, &target, &body);
+                sending::put_post(&mut bytes, &target, &body);
                 ends.push(bytes.len());
             }
         }
-        Self { bytes, ends, writers: WRITERS as usize }
+        Arc::new(Self { bytes, ends, writers: WRITERS as usize })
     }
 
     /// How many there are.
@@ -107,7 +108,7 @@ impl ReportRow {
 }
 
 /// The field report's rows, by its 30 writers.
-pub fn report(rows: u64, batch: u64) -> Bodies {
+pub fn report(rows: u64, batch: u64) -> Arc<Bodies> {
     let mut row = ReportRow::new();
     Bodies::of_writers(rows, batch, move |k, out| row.put(k, 0, out))
 }

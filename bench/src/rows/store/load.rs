@@ -1,5 +1,7 @@
 //! The field report's 10,000,000 rows, in batches of 30 and of 5,000.
 
+use std::sync::Arc;
+
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::figures::{Series, Wanted};
@@ -36,7 +38,7 @@ impl Side {
 }
 
 /// Loads both, in turns.
-fn both(bodies: &Bodies, rows: u64, rounds: usize) -> Outcome<(Side, Side)> {
+fn both(bodies: &Arc<Bodies>, rows: u64, rounds: usize) -> Outcome<(Side, Side)> {
     let (mut theirs, mut ours) = (Side::default(), Side::default());
     for _ in 0..rounds {
         let server = influxdb(&[]);
