@@ -21,8 +21,8 @@ pub struct Arguments {
     #[arg(long)]
     pub quick: bool,
     /// Rounds in which the peers take turns, and pairs of runs of `hung` (there five short ones for
-    /// each), `disk` and the rows of append-only files; the median counts. With --beside 30 when
-    /// absent
+    /// each), `disk`, `load-*` and the rows of append-only files; the median counts. With --beside 30
+    /// when absent
     #[arg(long)]
     pub rounds: Option<NonZeroUsize>,
     /// Seconds of one measurement, 10 when absent; with --beside of one slice, 4 when absent
@@ -132,6 +132,20 @@ pub enum Name {
     AofBase,
     /// A restart with 10 GB of files
     AofRestart,
+    /// The load meter's CPU time a request beside wrk and h2load
+    LoadHttp,
+    /// The load meter's CPU time a statement beside pgbench
+    LoadPostgres,
+    /// The load meter's CPU time a command beside redis-benchmark
+    LoadRedis,
+    /// Memory of the load meter over ten minutes
+    LoadMemory,
+    /// What the load meter says of a server that is silent now and then, beside the server's log
+    LoadStall,
+    /// Requests as the load meter and nginx count them
+    LoadCounts,
+    /// The load meter's verdict where it is known what it has to be
+    LoadVerdicts,
 }
 
 impl Name {
@@ -153,6 +167,9 @@ impl Name {
             Self::AofMemory | Self::AofStream | Self::AofStall => "Append-only files",
             Self::AofBesideDd | Self::AofMaster => "Append-only files",
             Self::AofBase | Self::AofRestart => "Append-only files",
+            Self::LoadHttp | Self::LoadPostgres | Self::LoadRedis => "Load meter",
+            Self::LoadMemory | Self::LoadStall => "Load meter",
+            Self::LoadCounts | Self::LoadVerdicts => "Load meter",
             _ => "PostgreSQL gateway",
         }
     }
@@ -166,6 +183,7 @@ impl Name {
             Self::StoreSeries | Self::StoreDecade => None,
             Self::AofMemory | Self::AofStream | Self::AofStall => None,
             Self::AofBase | Self::AofRestart => None,
+            Self::LoadMemory | Self::LoadStall | Self::LoadCounts | Self::LoadVerdicts => None,
             _ => Some(scale.duration),
         }
     }

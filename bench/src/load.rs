@@ -98,16 +98,10 @@ pub fn wrk(address: SocketAddr, connections: usize, duration: Duration, run: u32
     }
     let output = child.wait_with_output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let number = |text: &str| text.trim().parse::<f64>().ok();
-    let per_second = said.lines().find_map(|line| number(line.strip_prefix("Requests/sec:")?));
-    let requests = said.lines().find_map(|line| {
-        let (count, _) = line.split_once(" requests in ")?;
-        number(count)
-    });
-    let (Some(per_second), Some(requests)) = (per_second, requests) else {
+    let Some((requests, per_second)) = figures(&said) else {
         return Err(format!("wrk said {said:?}").into());
     };
-    let bad = said.lines().find(|l| l.contains("Non-2xx") || l.contains("Socket errors"));
+    let bad = said.lines().find(|line| is_error(line));
     let worthless = match (bad, answer.status()) {
         (Some(bad), _) => Some(Verdict::Failed(bad.trim().to_owned())),
         (None, 204) if cpu > THREAD_CPU_MAX * THREADS as f64 => {
@@ -120,9 +114,37 @@ pub fn wrk(address: SocketAddr, connections: usize, duration: Duration, run: u32
     Ok(Run { requests: requests as u64, per_second, client_cpu: cpu, worthless, command })
 }
 
+/// Requests that wrk had answered, in all and a second.
+pub fn figures(said: &str) -> Option<(f64, f64)> {
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let per_second = said.lines().find_map(|line| number(line.strip_prefix("Requests/sec:")?))?;
+    let requests = said.lines().find_map(|line| {
+        let (count, _) = line.split_once(" requests in ")?;
+        number(count)
+    })?;
+    Some((requests, per_second))
+}
+
+/// Whether wrk had answers that are no successes, or none.
+pub fn has_errors(said: &str) -> bool {
+    said.lines().any(is_error)
+}
+
+fn is_error(line: &str) -> bool {
+    line.contains("Non-2xx") || line.contains("Socket errors")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{LINE_BYTES, line};
+    use super::{LINE_BYTES, figures, has_errors, line};
+
+    #[test]
+    fn what_wrk_says_is_read() {
+        let said = "  1234 requests in 3.00s, 1.2MB read\nRequests/sec:    411.33\n";
+        assert_eq!(figures(said), Some((1_234.0, 411.33)));
+        assert!(!has_errors(said) && has_errors("  Socket errors: connect 0, read 1"));
+        assert_eq!(figures("Requests/sec: 1"), None);
+    }
 
     #[test]
     fn a_line_has_sixty_bytes() {

@@ -29,7 +29,7 @@ pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 /// Measures some rows.
 type Measure = fn(&Scale) -> Outcome<Vec<Row>>;
 
-const ALL: [(Name, Measure); 31] = [
+const ALL: [(Name, Measure); 38] = [
     (Name::Requests, rows::requests::measure),
     (Name::Relays, rows::relays::measure),
     (Name::Lines, rows::lines::measure),
@@ -61,6 +61,13 @@ const ALL: [(Name, Measure); 31] = [
     (Name::AofMaster, rows::aof::master::measure),
     (Name::AofBase, rows::aof::base::measure),
     (Name::AofRestart, rows::aof::restart::measure),
+    (Name::LoadHttp, rows::meter::http::measure),
+    (Name::LoadPostgres, rows::meter::postgres::measure),
+    (Name::LoadRedis, rows::meter::redis::measure),
+    (Name::LoadMemory, rows::meter::memory::measure),
+    (Name::LoadStall, rows::meter::stall::measure),
+    (Name::LoadCounts, rows::meter::counts::measure),
+    (Name::LoadVerdicts, rows::meter::verdicts::measure),
 ];
 
 fn main() -> ExitCode {

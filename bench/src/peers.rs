@@ -8,6 +8,7 @@ use rig::http::{self, Request};
 use rig::influxd::Influxd;
 use rig::places;
 use rig::process::Process;
+use rig::wait;
 use tempfile::TempDir;
 
 use crate::Outcome;
@@ -33,6 +34,18 @@ impl Peer {
         own.or_else(|| self.influxd.as_ref()?.id()).unwrap_or(0)
     }
 
+    /// Ends it, and reads its log of accesses.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn stop_and_read_log(self) -> Outcome<String> {
+        let Self { process, _dir: dir, .. } = self;
+        if let Some(mut process) = process {
+            process.terminate(wait::LONG);
+        }
+        Ok(std::fs::read_to_string(dir.path().join("accesses"))?)
+    }
+
     fn start(
         name: &'static str,
         program: &str,
@@ -54,13 +67,27 @@ impl Peer {
 /// # Errors
 /// When its configuration can't be written.
 pub fn nginx() -> Outcome<Peer> {
+    nginx_that("access_log off;")
+}
+
+/// The same with a log of accesses, a line each: the time in seconds, and the path.
+///
+/// # Errors
+/// When its configuration can't be written.
+pub fn nginx_with_log() -> Outcome<Peer> {
+    nginx_that("log_format times '$msec $uri'; access_log {at}/accesses times buffer=64k;")
+}
+
+/// nginx with directives, in which `{at}` is its directory.
+fn nginx_that(directives: &str) -> Outcome<Peer> {
     Peer::start("nginx 204", "nginx", Vec::new(), |command, dir, address, _| {
         let at = dir.display();
+        let directives = directives.replace("{at}", &at.to_string());
         let configuration = format!(
             "daemon off; master_process off; worker_processes 1;\n\
              pid {at}/pid; error_log {at}/error;\n\
              events {{ worker_connections 4096; }}\n\
-             http {{ access_log off; keepalive_requests 1000000000; client_body_temp_path {at}/b;\n\
+             http {{ {directives} keepalive_requests 1000000000; client_body_temp_path {at}/b;\n\
              proxy_temp_path {at}/p; fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u;\n\
              scgi_temp_path {at}/s;\n\
              server {{ listen {address} backlog=4096; location / {{ return 204; }} }} }}\n"

@@ -34,6 +34,10 @@ pub mod unit {
     pub const SECONDS: &str = "s";
     /// Bytes.
     pub const BYTES: &str = "bytes";
+    /// Hundredths of a whole.
+    pub const PERCENT: &str = "%";
+    /// Requests, however long that took.
+    pub const REQUESTS_IN_ALL: &str = "requests";
     /// 1,024 bytes.
     pub const KIB: &str = "KiB";
     /// 1,048,576 bytes.

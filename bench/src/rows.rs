@@ -6,6 +6,7 @@ pub mod disk;
 pub mod hung;
 pub mod lines;
 pub mod memory;
+pub mod meter;
 pub mod postgres;
 pub mod redis;
 pub mod relays;

@@ -66,12 +66,12 @@ pub struct Wanted {
 
 impl Wanted {
     /// So much or more.
-    pub fn at_least(least: f64, beyond: f64) -> Self {
+    pub const fn at_least(least: f64, beyond: f64) -> Self {
         Self { at_least: Some(least), at_most: None, beyond: Some(beyond) }
     }
 
     /// So much or less.
-    pub fn at_most(most: f64, beyond: f64) -> Self {
+    pub const fn at_most(most: f64, beyond: f64) -> Self {
         Self { at_least: None, at_most: Some(most), beyond: Some(beyond) }
     }
 

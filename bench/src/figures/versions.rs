@@ -44,6 +44,10 @@ const REDIS: [(&str, &str, &str); 3] = [
 /// The same beside append-only files.
 const AOF: [(&str, &str, &str); 1] = [REDIS[0]];
 
+/// The same beside the load meter.
+const METER: [(&str, &str, &str); 5] =
+    [INFLUX[0], INFLUX[6], ("h2load", "--version", "h2load"), REDIS[0], REDIS[2]];
+
 /// Those of Weir and of all that is installed and may stand beside it in this row.
 pub fn of(name: Name) -> Versions {
     let (programs, is_postgres): (&[(&str, &str, &str)], bool) = match name.gateway() {
@@ -51,6 +55,7 @@ pub fn of(name: Name) -> Versions {
         "Embedded store" => (&STORE, false),
         "Redis gateway" => (&REDIS, false),
         "Append-only files" => (&AOF, false),
+        "Load meter" => (&METER, name == Name::LoadPostgres),
         _ => (&POSTGRES, true),
     };
     let mut all = BTreeMap::from([("Weir".to_owned(), weir())]);

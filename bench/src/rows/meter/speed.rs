@@ -1,0 +1,179 @@
+//! An injector and its peer in pairs, in turn on the same server: the CPU time of a request.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::injector::{load, words};
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::{Series, Wanted};
+use crate::measure;
+use crate::report::{Row, Verdict, median, unit};
+
+/// A miss of the median by so much counts as reached: two runs differ by more.
+const TOLERANCE: f64 = 1.05;
+
+/// What a run came to.
+pub struct Done {
+    /// Requests, or commands.
+    pub count: f64,
+    /// The same a second.
+    pub per_second: f64,
+    /// The CPU time of its process.
+    pub cpu: Duration,
+    /// What the injector says of its own numbers.
+    pub verdict: Option<String>,
+}
+
+impl Done {
+    fn cpu_us(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / self.count.max(1.0)
+    }
+}
+
+/// What is measured beside whom.
+pub struct Pairs<'a> {
+    /// What is sent, as `GET, closed, 64 connections`.
+    pub what: &'a str,
+    /// Whom it is measured beside.
+    pub peer: &'a str,
+    /// What is counted, a second.
+    pub unit: &'static str,
+    /// What the ratio of the CPU times has to be.
+    pub wanted: Wanted,
+    /// What repeats it.
+    pub repeat: String,
+}
+
+/// Runs `weir load`, where each request has so many commands.
+///
+/// # Errors
+/// It could not begin, or a request failed.
+pub fn weir(line: &str, commands: f64) -> Outcome<Done> {
+    let loaded = load(line)?.without_errors()?;
+    let count = loaded.requests() as f64 * commands;
+    Ok(Done {
+        count,
+        per_second: count / loaded.number("/measured_ns") * 1e9,
+        cpu: loaded.cpu,
+        verdict: Some(loaded.verdict()),
+    })
+}
+
+/// Runs another generator, with a command line in which no word has a space; gives what it says
+/// and its CPU time.
+///
+/// # Errors
+/// It can't be run, or failed.
+pub fn peer(program: &str, line: &str) -> Outcome<(String, Duration)> {
+    let mut command = Command::new(rig::places::need(program));
+    command.args(words(line)).stdin(Stdio::null());
+    let before = measure::ended_children_cpu();
+    let done = command.output()?;
+    let cpu = measure::ended_children_cpu().saturating_sub(before);
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    if !done.status.success() {
+        let errors = String::from_utf8_lossy(&done.stderr);
+        return Err(format!("{program}: {} {said} {errors}", done.status).into());
+    }
+    Ok((said, cpu))
+}
+
+impl Pairs<'_> {
+    /// Runs both in turn; who begins changes from pair to pair.
+    ///
+    /// # Errors
+    /// A run failed.
+    pub fn measure(
+        &self,
+        scale: &Scale,
+        mut weir: impl FnMut() -> Outcome<Done>,
+        mut peer: impl FnMut() -> Outcome<Done>,
+    ) -> Outcome<Row> {
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for pair in 0..scale.pairs {
+            if pair % 2 == 0 {
+                ours.push(weir()?);
+                theirs.push(peer()?);
+            } else {
+                theirs.push(peer()?);
+                ours.push(weir()?);
+            }
+        }
+        Ok(self.row(&ours, &theirs))
+    }
+
+    fn row(&self, ours: &[Done], theirs: &[Done]) -> Row {
+        let Pairs { what, peer, unit, wanted, repeat } = self;
+        let ratios: Vec<f64> =
+            ours.iter().zip(theirs).map(|(our, their)| our.cpu_us() / their.cpu_us()).collect();
+        let ratio = median(&ratios);
+        let figure = format!("CPU time a request of the injector, {what} / {peer}");
+        let mut row = Row::judged(figure, ratio, unit::RATIO, *wanted);
+        let each = |of: &[Done], figure: fn(&Done) -> f64| of.iter().map(figure).collect();
+        let series = |name: &str, of: &[Done]| {
+            let (cpu, rate): (Vec<f64>, Vec<f64>) =
+                (each(of, Done::cpu_us), each(of, |done| done.per_second));
+            [Series::new(name, unit::CPU_US, &cpu), Series::new(name, unit, &rate)]
+        };
+        row = row.of([series("Weir", ours), series(peer, theirs)].concat());
+        let list = |of: &[f64]| of.iter().map(|one| format!("{one:.2}")).collect::<Vec<_>>();
+        let side = |name: &str, of: &[Done]| {
+            let (cpu, rate): (Vec<f64>, Vec<f64>) =
+                (each(of, Done::cpu_us), each(of, |done| done.per_second));
+            let (list, rate) = (list(&cpu).join(", "), median(&rate));
+            format!("{name}: {list} us of CPU each, {rate:.0} {unit}")
+        };
+        let mut notes = vec![side("Weir", ours), side(peer, theirs)];
+        notes.push(format!("ratios of the pairs: {}", list(&ratios).join(", ")));
+        notes.extend(verdicts(ours));
+        if row.verdict == Verdict::Missed && wanted.is_met(ratio / TOLERANCE) {
+            row.verdict = Verdict::Reached;
+            notes.push("a miss within 5 % counts as reached".to_owned());
+        }
+        row.noted(notes).repeat(repeat)
+    }
+}
+
+/// How often each verdict was said.
+fn verdicts(of: &[Done]) -> Option<String> {
+    let mut said: Vec<&str> = of.iter().filter_map(|done| done.verdict.as_deref()).collect();
+    let is_valid = |verdict: &&str| *verdict == "VALID";
+    let valid = said.iter().filter(|verdict| is_valid(verdict)).count();
+    let all = said.len();
+    said.retain(|verdict| !is_valid(verdict));
+    let others = said.into_iter().map(|verdict| format!("; {verdict}")).collect::<String>();
+    (all > 0).then(|| format!("of Weir's runs {valid} of {all} are VALID{others}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Done, Pairs};
+    use crate::figures::Wanted;
+    use crate::report::{Verdict, unit};
+
+    fn done(cpu_us: u64, verdict: Option<&str>) -> Done {
+        let cpu = Duration::from_micros(cpu_us * 100);
+        Done { count: 100.0, per_second: 10.0, cpu, verdict: verdict.map(str::to_owned) }
+    }
+
+    #[test]
+    fn the_median_of_the_pairs_counts_and_a_miss_within_a_twentieth_is_none() {
+        let pairs = Pairs {
+            what: "GET",
+            peer: "wrk",
+            unit: unit::REQUESTS,
+            wanted: Wanted::at_most(1.3, 1.0),
+            repeat: String::new(),
+        };
+        let theirs = [100, 100, 100].map(|us| done(us, None));
+        let row = |ours: [u64; 3]| pairs.row(&ours.map(|us| done(us, Some("VALID"))), &theirs);
+        let seen = [[90, 130, 200], [90, 136, 200], [90, 137, 200]].map(|ours| row(ours).verdict);
+        assert_eq!(seen, [Verdict::Reached, Verdict::Reached, Verdict::Missed]);
+        let row = pairs.row(&[done(50, Some("INVALID, it slept"))], &theirs[..1]);
+        assert_eq!(row.value, Some(0.5));
+        assert_eq!(row.notes[3], "of Weir's runs 0 of 1 are VALID; INVALID, it slept");
+    }
+}
