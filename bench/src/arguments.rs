@@ -21,8 +21,8 @@ pub struct Arguments {
     #[arg(long)]
     pub quick: bool,
     /// Rounds in which the peers take turns, and pairs of runs of `hung` (there five short ones for
-    /// each), `disk`, `load-*` and the rows of append-only files; the median counts. With --beside 30
-    /// when absent
+    /// each), `disk`, `load-*` and the rows of append-only files; the median counts. With --beside
+    /// 30 when absent
     #[arg(long)]
     pub rounds: Option<NonZeroUsize>,
     /// Seconds of one measurement, 10 when absent; with --beside of one slice, 4 when absent
