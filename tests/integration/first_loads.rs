@@ -10,6 +10,7 @@ use rig::fake::Fake;
 use rig::places;
 use rig::redis::Redis;
 use rig::tls::Certificate;
+use rig::wait;
 use rig::weir::Setup;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -130,14 +131,19 @@ fn a_run_whose_disk_is_full_goes_on_and_says_what_is_missing() {
     let mount = place.path().join("disk");
     fs::create_dir(&mount).expect("there is room");
     let _mounted = Mount::tmpfs(&mount, "64k");
-    let ballast = mount.join("ballast");
-    fs::write(&ballast, vec![1; 40 << 10]).expect("there is room");
     let url = format!("http://{}/ping", weir.http);
-    let args =
-        [&*url, "--rate", "200", "--duration", "4s", "--warmup", "0s", "--out", "disk/results"];
-    let (code, said) = load(place.path(), &args);
+    let rest = ["--rate", "200", "--duration", "8s", "--warmup", "0s", "--out", "disk/results"];
+    let child = spawn(place.path(), &[&[&*url], &rest[..]].concat());
+    let rows = mount.join("results/windows.csv");
+    wait::until("a window has ended", wait::LONG, || {
+        fs::read_to_string(&rows).is_ok_and(|rows| rows.lines().count() > 1)
+    });
+    assert!(fs::write(mount.join("ballast"), vec![1; 64 << 10]).is_err(), "there is no room left");
+    let (code, said) = said(&child.wait_with_output().expect("it ends"));
     assert!(matches!(code, Some(0 | 4)), "{said}");
-    assert!(said.contains("800 requests in 4 s, no errors"), "{said}");
+    assert!(said.contains("1,600 requests in 8 s, no errors"), "{said}");
     assert!(said.contains("; the run goes on, and no further windows are kept"), "{said}");
-    assert!(said.contains("report: disk/results/"), "{said}");
+    assert!(said.contains("report: disk/results/report.txt, in part: "), "{said}");
+    let kept = fs::read_to_string(&rows).expect("what found room is there").lines().count();
+    assert!((2..9).contains(&kept), "{kept}");
 }
