@@ -29,8 +29,8 @@ pub trait Workload {
         None
     }
 
-    /// Hears what came of request `number`: its answer, or nothing where there was none. Of what was
-    /// never sent it hears nothing; of the further steps of a user by the number of the first.
+    /// Hears what came of request `number`: its answer, or nothing where there was none. Of what
+    /// was never sent it hears nothing; of the further steps of a user by the number of the first.
     fn heard(&mut self, _number: u64, _answer: Option<&Answer>) {}
 
     /// What a new connection begins with, before it counts as open; most have nothing.

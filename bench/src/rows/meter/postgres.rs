@@ -25,7 +25,8 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let address = cluster.address;
     let line = format!(
         "postgres://postgres@{address}/postgres --script select-only --scale {rows} --protocol \
-         prepared --closed --connections {CONNECTIONS} --threads 1 --duration {seconds}s --warmup 0s"
+         prepared --closed --connections {CONNECTIONS} --threads 1 --duration {seconds}s \
+         --warmup 0s"
     );
     let way = Way { name: "pgbench", address, pid: None, optional: false };
     let pairs = Pairs {
