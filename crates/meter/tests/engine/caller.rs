@@ -14,7 +14,10 @@ use super::server::{NO_CONTENT, Server};
 use super::{MS, http, open, plan};
 
 /// Notes what it hears.
-struct Hearing(Http, Arc<Mutex<Vec<(u64, Option<u16>)>>>);
+struct Hearing(Http, Arc<Mutex<Heard>>);
+
+/// Numbers of requests, each with the status of its answer.
+type Heard = Vec<(u64, Option<u16>)>;
 
 impl Workload for Hearing {
     type Reader = <Http as Workload>::Reader;
