@@ -16,7 +16,6 @@ mod operating;
 mod placement;
 mod pools;
 mod pubsub;
-mod replicas;
 mod scene;
 mod sentinel;
 mod served;

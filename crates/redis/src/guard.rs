@@ -29,10 +29,11 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::replica::Follower;
-use crate::server::{Asked, Server};
+use crate::server::Server;
 use crate::settings::{
     BackendSettings, GuardSettings, MAIN, Mode, Settings, is_of_this_machine, read_address,
 };
+use asked::Asked;
 use device::Processes;
 use host::{Host, Kept, Watched};
 use key::Key;

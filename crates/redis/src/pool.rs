@@ -127,12 +127,7 @@ impl Pool {
         });
         tokio::task::spawn_local(look_after(Rc::downgrade(&front)));
         if worker.index == 0 {
-            let (fleet, shared) = (Arc::clone(&self.shared.fleet), Arc::clone(&self.shared));
-            let wanted = move || {
-                let settings = shared.settings.load();
-                settings.reads_replicas().then(|| settings.max_replica_lag.get())
-            };
-            tokio::task::spawn_local(fleet::read(Arc::clone(&fleet), wanted));
+            let fleet = Arc::clone(&self.shared.fleet);
             match front.is_cluster() {
                 true => drop(tokio::task::spawn_local(fleet::keep(fleet))),
                 false => drop(tokio::task::spawn_local(fleet::follow(fleet))),

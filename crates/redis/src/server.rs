@@ -1,7 +1,6 @@
 //! A server: how it is reached and logged in to, and how a connection that one client had is made
 //! everybody's again.
 
-mod asked;
 mod login;
 mod restore;
 mod sentinel;
@@ -16,7 +15,6 @@ use flow::tls::{Check, ClientOptions};
 use wire::resp::Version;
 
 use crate::settings::{BackendSettings, is_of_this_machine, read_address};
-pub use asked::{Asked, said};
 pub use sentinel::Sentinels;
 
 /// A server, and how connections to it are opened. Clones are the same.
@@ -31,8 +29,6 @@ pub struct Server {
     password: Option<watch::secret::Secret>,
     /// It is used only where it says that it is a master.
     is_master: bool,
-    /// It is a node of a Cluster.
-    is_node: bool,
     /// Who knows where it is, where `target` does not say that.
     sentinels: Option<Sentinels>,
 }
@@ -46,13 +42,6 @@ pub struct Place {
     pub database: u32,
     /// What the server answers in.
     pub version: Version,
-    /// It is a replica, which is asked for nothing but reads.
-    pub reads: bool,
-}
-
-impl Place {
-    /// Where a connection begins: in RESP2 and the first database.
-    pub const FIRST: Self = Self { server: 0, database: 0, version: Version::Two, reads: false };
 }
 
 /// Why a server can not be asked, in words for the client.
@@ -95,7 +84,6 @@ impl Server {
             user: settings.user.clone(),
             password: (!password.is_empty()).then_some(password),
             is_master: false,
-            is_node: false,
             sentinels: None,
         })
     }
@@ -113,12 +101,6 @@ impl Server {
         let Some(sentinels) = &self.sentinels else { return Ok(self.clone()) };
         let target = sentinels.target(&self.target).await?;
         Ok(Self { target, is_master: true, sentinels: None, ..self.clone() })
-    }
-
-    /// The same, as a node of a Cluster.
-    #[must_use]
-    pub fn as_node(self) -> Self {
-        Self { is_node: true, ..self }
     }
 
     /// Whether it is where the other one is.

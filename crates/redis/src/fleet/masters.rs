@@ -101,7 +101,6 @@ impl Fleet {
             node.incarnation += 1;
         }
         node.server = Arc::new(found);
-        node.readers = Arc::default();
         self.change(view);
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::asked::look;
+use super::asked::{Asked, said};
 use super::copied::Tracked;
 use super::decide::{Act, Copied, Guarded, Rule, decide};
 use super::device::{Processes, Writing, is_here};
@@ -17,7 +17,6 @@ use super::seen::Seen;
 use super::shown::{self, Shown, key_words};
 use crate::replica::Stop;
 use crate::replica::state::State;
-use crate::server::{Asked, said};
 use crate::settings::{GuardSettings, Mode};
 
 /// Where Weir keeps the file of a master.
@@ -63,7 +62,7 @@ impl Watched {
     }
 
     async fn look(&mut self, now: Duration) {
-        self.seen = look(&mut self.asked).await;
+        self.seen = self.asked.look().await;
         let Ok(seen) = &self.seen else { return };
         self.history.note(seen, now);
         let file = self.kept.as_ref().map(|kept| kept.state.followed());

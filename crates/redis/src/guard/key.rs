@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::server::{Asked, said};
+use super::asked::{Asked, said};
 
 /// What is known of a host's key.
 #[derive(Debug, Clone, PartialEq, Eq)]

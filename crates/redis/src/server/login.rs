@@ -19,7 +19,7 @@ impl Server {
     /// # Errors
     /// The server can't be reached, or refuses Weir.
     pub async fn dial(&self) -> Result<Connection, ServerError> {
-        self.open(Place::FIRST, 0).await
+        self.open(Place { server: 0, database: 0, version: Version::Two }, 0).await
     }
 
     /// Opens a connection for a place, up to where commands may be sent.
@@ -129,10 +129,6 @@ impl Server {
         }
         if place.database != 0 {
             all.push(vec!["SELECT", &database]);
-        }
-        // What else a replica in a Cluster says of every key is that another node has it.
-        if place.reads && self.is_node {
-            all.push(vec!["READONLY"]);
         }
         // Without any of these the server's greeting would be the first client's.
         if all.is_empty() {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use flow::service::Request;
 use wire::resp::{Command, put_command};
 
 use super::{Asking, Session, Taken, join};
@@ -30,10 +31,7 @@ impl Session {
             return Err("ERR wrong number of arguments for 'mset' command".to_owned());
         }
         if let Ok(Some(home)) = self.home_of(&command, positions) {
-            match reads {
-                true => self.ask_read(spec, home, command, client),
-                false => self.ask_one(home, false, command, client),
-            }
+            self.ask_one(home, reads, command, client);
             return Ok(());
         }
         let (parts, order) = self.parts(how, spec, &command, positions);
@@ -46,10 +44,7 @@ impl Session {
         let request = |part: &Part<'_>| {
             let mut bytes = Vec::new();
             put_command(&mut bytes, part.words.iter());
-            match reads {
-                true => self.read(spec, part.home, bytes, client),
-                false => self.request(part.home, bytes),
-            }
+            Request { repeats: reads, ..self.request(part.home, bytes) }
         };
         let requests = parts.iter().map(request).collect();
         let version = self.version;

@@ -9,7 +9,6 @@ use std::rc::Rc;
 use flow::service::Apart;
 use wire::resp::{Command, Commands, Cut, Limits};
 
-use super::replicas::Wrote;
 use super::wait::Written;
 use super::{Asking, Session, Taken, join, shortened};
 use crate::commands::{Do, Spec};
@@ -43,8 +42,7 @@ impl Session {
             Some(only) => self.writes(only),
             None => self.written.set(Written::OnSeveral),
         }
-        self.wrote.set(Wrote::Something);
-        let place = self.place(0);
+        let place = Place { server: 0, database: self.database, version: self.version };
         let asked = Asked { bytes: command.bytes().to_vec(), place, is_admin: identity.admin };
         let front = Rc::clone(&self.front);
         client.apart(move |apart: Apart<Servers>| {
