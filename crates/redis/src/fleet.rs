@@ -3,8 +3,8 @@
 //! A server has a number that stays, by which everything else knows it. Servers of a ring are those
 //! of the configuration. In a Cluster these are where Weir begins to ask ([`keep`]): nodes come and
 //! go, and [`View::slots`] says who has what. A server that Sentinels know is where they say
-//! ([`masters`]). Each change makes another [`View`] with another version; a worker goes by one view
-//! until it looks again, between two commands.
+//! ([`masters`]). Each change makes another [`View`] with another version; a worker goes by one
+//! view until it looks again, between two commands.
 
 mod keep;
 mod masters;
