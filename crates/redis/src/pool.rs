@@ -128,10 +128,10 @@ impl Pool {
         tokio::task::spawn_local(look_after(Rc::downgrade(&front)));
         if worker.index == 0 {
             let fleet = Arc::clone(&self.shared.fleet);
-            match front.is_cluster() {
-                true => drop(tokio::task::spawn_local(fleet::keep(fleet))),
-                false => drop(tokio::task::spawn_local(fleet::follow(fleet))),
-            }
+            let _followed = match front.is_cluster() {
+                true => tokio::task::spawn_local(fleet::keep(fleet)),
+                false => tokio::task::spawn_local(fleet::follow(fleet)),
+            };
         }
         (front, attending)
     }

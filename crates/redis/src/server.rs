@@ -158,7 +158,7 @@ impl Server {
     /// Where it listens, as it is written in the configuration.
     pub fn url(&self) -> String {
         if let Some(sentinels) = &self.sentinels {
-            return format!("{} by Sentinel", sentinels.master());
+            return sentinels.whereabouts().to_owned();
         }
         let scheme = if self.target.tls.is_some() { "rediss" } else { "redis" };
         match &self.target.address {

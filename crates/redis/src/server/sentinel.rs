@@ -34,6 +34,7 @@ struct Found {
 pub struct Sentinels {
     /// What they call it.
     master: Arc<str>,
+    whereabouts: Arc<str>,
     all: Arc<[Server]>,
     /// What the master's certificate is checked with, where it is reached under TLS.
     ca: Option<PathBuf>,
@@ -64,12 +65,13 @@ impl Sentinels {
         };
         let all = settings.urls.iter().map(sentinel).collect::<Result<Vec<_>, _>>()?;
         let (master, ca) = (settings.master.as_str().into(), of.ca.clone());
-        Ok(Self { master, all: all.into(), ca, last: Arc::default() })
+        let whereabouts = settings.whereabouts().into();
+        Ok(Self { master, whereabouts, all: all.into(), ca, last: Arc::default() })
     }
 
-    /// What they call the master.
-    pub fn master(&self) -> &str {
-        &self.master
+    /// Where the master is, for a person.
+    pub fn whereabouts(&self) -> &str {
+        &self.whereabouts
     }
 
     /// Where the master is now, to be reached as `like` is.

@@ -89,28 +89,24 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn script(&self, command: Command<'_>, client: &Asking) -> Taken {
-        match &*sub_command(&command) {
-            "LOAD" => self.each(false, command, join::first, client),
-            "FLUSH" => self.each(false, command, join::first, client),
-            "EXISTS" => self.each(true, command, join::in_all, client),
-            "HELP" => self.ask_one(Home::at(self.front.any_server()), true, command, client),
-            "KILL" if command.len() == 2 => self.kill_scripts(["SCRIPT", "KILL"], client),
-            other => return Err(refused("SCRIPT", other)),
-        }
-        Ok(())
-    }
-
-    pub(super) fn function(&self, command: Command<'_>, client: &Asking) -> Taken {
-        match &*sub_command(&command) {
-            "LOAD" | "DELETE" | "FLUSH" | "RESTORE" => {
-                self.each(false, command, join::first, client);
-            }
-            "LIST" | "DUMP" | "STATS" | "HELP" => {
+    /// `SCRIPT` or `FUNCTION`.
+    pub(super) fn manage(
+        &self,
+        name: &'static str,
+        command: Command<'_>,
+        client: &Asking,
+    ) -> Taken {
+        let sub = sub_command(&command);
+        match managing(name, &sub) {
+            Some(Managing::Changes) => self.each(false, command, join::first, client),
+            Some(Managing::AsksAll) => self.each(true, command, join::in_all, client),
+            Some(Managing::AsksOne) => {
                 self.ask_one(Home::at(self.front.any_server()), true, command, client)
             }
-            "KILL" if command.len() == 2 => self.kill_scripts(["FUNCTION", "KILL"], client),
-            other => return Err(refused("FUNCTION", other)),
+            Some(Managing::Kills) if command.len() == 2 => {
+                self.kill_scripts([name, "KILL"], client)
+            }
+            _ => return Err(refused(name, &sub)),
         }
         Ok(())
     }
@@ -145,15 +141,30 @@ pub(super) fn sub_command(command: &Command<'_>) -> String {
     String::from_utf8_lossy(word).to_ascii_uppercase()
 }
 
-/// Whether a sub-command of `SCRIPT` or `FUNCTION` leaves nothing on the connection it goes by, and
-/// ends there.
-pub(super) fn leaves_nothing(name: &str, sub: &str) -> bool {
-    let known: &[&str] = match name {
-        "SCRIPT" => &["EXISTS", "FLUSH", "HELP", "LOAD"],
-        "FUNCTION" => &["DELETE", "DUMP", "FLUSH", "HELP", "LIST", "LOAD", "RESTORE", "STATS"],
-        _ => &[],
-    };
-    known.contains(&sub)
+/// What a sub-command of `SCRIPT` or `FUNCTION` does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Managing {
+    /// All servers get it, and say the same.
+    Changes,
+    /// What holds is what all servers say.
+    AsksAll,
+    /// Any server knows.
+    AsksOne,
+    /// It ends what runs, past who waits for that.
+    Kills,
+}
+
+/// What one does; `None` for one that leaves something on its connection, or is not known.
+pub(super) fn managing(name: &str, sub: &str) -> Option<Managing> {
+    match (name, sub) {
+        ("SCRIPT", "LOAD" | "FLUSH") => Some(Managing::Changes),
+        ("SCRIPT", "EXISTS") => Some(Managing::AsksAll),
+        ("SCRIPT", "HELP") => Some(Managing::AsksOne),
+        ("FUNCTION", "LOAD" | "DELETE" | "FLUSH" | "RESTORE") => Some(Managing::Changes),
+        ("FUNCTION", "LIST" | "DUMP" | "STATS" | "HELP") => Some(Managing::AsksOne),
+        ("SCRIPT" | "FUNCTION", "KILL") => Some(Managing::Kills),
+        _ => None,
+    }
 }
 
 pub(super) fn refused(name: &str, sub: &str) -> String {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use flow::service::Request;
 use wire::resp::{Command, put_array, put_command, put_error, put_simple};
 
-use super::all::{leaves_nothing, refused, sub_command};
+use super::all::{Managing, managing, refused, sub_command};
 use super::{Asking, Session, Taken};
 use crate::commands::{self, Do, Positions, Spec};
 use crate::front::Home;
@@ -142,7 +142,7 @@ impl Session {
             Do::All(_) | Do::Scan => self.front.only().is_some(),
             Do::Script | Do::Function => {
                 let sub = sub_command(&command);
-                if !leaves_nothing(spec.name, &sub) {
+                if matches!(managing(spec.name, &sub), None | Some(Managing::Kills)) {
                     return Err(refused(spec.name, &sub));
                 }
                 self.front.only().is_some()

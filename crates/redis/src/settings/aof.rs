@@ -11,8 +11,8 @@ use watch::secret::Secret;
 use watch::units::{Duration, Size};
 use watch::window::Window;
 
-use super::validate::{Checked, is_of_this_machine, wrong};
-use super::{BackendSettings, SentinelSettings, read_address};
+use super::validate::{Checked, wrong};
+use super::{BackendSettings, SentinelSettings};
 
 /// `[redis.aof]`: append-only files that Weir keeps for servers, so that these need write none.
 /// Needs a restart.
@@ -278,45 +278,16 @@ impl AofSettings {
             if !is_name || !master.name.chars().all(is_plain) || !names.insert(&master.name) {
                 return wrong(at, "needs a name of letters, digits, - _ . that no other has");
             }
-            master.validate(at, allow_cleartext)?;
+            master.validate(&at, allow_cleartext)?;
         }
         Ok(())
     }
 }
 
 impl MasterSettings {
-    fn validate(&self, at: String, allow_cleartext: bool) -> Checked {
-        for url in &self.replicas {
-            self.validate_url(&at, url, allow_cleartext)?;
-        }
-        if self.user.is_some() && self.password.is_empty() && self.password_file.is_none() {
-            return wrong(at, "user needs a password");
-        }
-        if let Some(sentinel) = &self.sentinel {
-            if !self.url.is_empty() {
-                return wrong(at, "needs one of url and sentinel");
-            }
-            if self.ca.is_some() && !sentinel.is_tls() {
-                return wrong(at, "ca is for TLS: write rediss:// in sentinel.urls");
-            }
-            return sentinel.validate(&at, allow_cleartext);
-        }
-        self.validate_url(&at, &self.url, allow_cleartext)
-    }
-
-    fn validate_url(&self, at: &str, url: &str, allow_cleartext: bool) -> Checked {
-        let reached = match read_address(url) {
-            Ok(reached) => reached,
-            Err(error) => return wrong(at, error.to_string()),
-        };
-        if self.ca.is_some() && !reached.tls {
-            return wrong(at, "ca is for TLS: write rediss:// in url");
-        }
-        let is_here = reached.address.host().is_none_or(is_of_this_machine);
-        if !reached.tls && !is_here && !allow_cleartext {
-            let what = "every key and value would travel in the clear: write rediss:// in url, or \
-                        allow-cleartext";
-            return wrong(at, what);
+    fn validate(&self, at: &str, allow_cleartext: bool) -> Checked {
+        for server in self.replicas().iter().chain([&self.backend()]) {
+            server.validate(at, "every key and value", allow_cleartext)?;
         }
         Ok(())
     }

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use watch::secret::Secret;
 use watch::units::Duration;
 
-use super::SentinelSettings;
+use super::validate::{Checked, is_of_this_machine, wrong};
+use super::{SentinelSettings, read_address};
 
 /// `[[redis.backend]]`: one server that has a share of the keys.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -51,8 +52,48 @@ impl BackendSettings {
     pub fn whereabouts(&self) -> String {
         match &self.sentinel {
             None => self.url.clone(),
-            Some(of) => format!("{} by Sentinel", of.master),
+            Some(of) => of.whereabouts(),
         }
+    }
+
+    /// Whether Weir logs in to it.
+    pub fn has_password(&self) -> bool {
+        !self.password.is_empty() || self.password_file.is_some()
+    }
+
+    /// Whether Weir logs in to it, or to those who know where it is.
+    pub(super) fn tells_password(&self) -> bool {
+        self.has_password() || self.sentinel.as_ref().is_some_and(SentinelSettings::has_password)
+    }
+
+    /// That it can be reached as its settings say. On the way to another machine, `what` is said in
+    /// the clear only where that is allowed.
+    pub(super) fn validate(&self, at: &str, what: &str, allow_cleartext: bool) -> Checked {
+        if self.user.is_some() && !self.has_password() {
+            return wrong(at, "user needs a password");
+        }
+        if let Some(sentinel) = &self.sentinel {
+            if !self.url.is_empty() {
+                return wrong(at, "needs one of url and sentinel");
+            }
+            if self.ca.is_some() && !sentinel.is_tls() {
+                return wrong(at, "ca is for TLS: write rediss:// in sentinel.urls");
+            }
+            return sentinel.validate(at, allow_cleartext);
+        }
+        let reached = match read_address(&self.url) {
+            Ok(reached) => reached,
+            Err(error) => return wrong(at, error.to_string()),
+        };
+        if self.ca.is_some() && !reached.tls {
+            return wrong(at, "ca is for TLS: write rediss:// in url");
+        }
+        let is_here = reached.address.host().is_none_or(is_of_this_machine);
+        if !reached.tls && !is_here && !allow_cleartext {
+            let remedy = "would travel in the clear: write rediss:// in url, or allow-cleartext";
+            return wrong(at, format!("{what} {remedy}"));
+        }
+        Ok(())
     }
 }
 

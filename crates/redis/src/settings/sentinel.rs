@@ -39,6 +39,11 @@ impl SentinelSettings {
         self.urls.first().is_some_and(|url| url.starts_with("rediss://"))
     }
 
+    /// Where the master is, for a person.
+    pub fn whereabouts(&self) -> String {
+        format!("{} by Sentinel", self.master)
+    }
+
     /// Whether Weir logs in to them.
     pub(super) fn has_password(&self) -> bool {
         !self.password.is_empty() || self.password_file.is_some()

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use flow::unix;
 
-use super::{BackendSettings, COMMAND_BYTES_MAX, MAIN, Settings, read_address};
+use super::{COMMAND_BYTES_MAX, MAIN, Settings, read_address};
 use crate::commands;
 
 /// What is wrong with the gateway's settings: where, and what to write instead.
@@ -205,41 +205,11 @@ impl Settings {
             if backend.weight == 0 {
                 return wrong(at, "weight must be at least 1");
             }
-            self.validate_reached(backend, at)?;
-        }
-        Ok(())
-    }
-
-    fn validate_reached(&self, backend: &BackendSettings, at: String) -> Checked {
-        let has_password = !backend.password.is_empty() || backend.password_file.is_some();
-        if backend.user.is_some() && !has_password {
-            return wrong(at, "user needs a password");
-        }
-        if let Some(sentinel) = &backend.sentinel {
-            if !backend.url.is_empty() {
-                return wrong(at, "needs one of url and sentinel");
-            }
-            if self.is_cluster() {
+            if backend.sentinel.is_some() && self.is_cluster() {
                 return wrong(at, "sentinel is not for a Cluster, which decides by itself");
             }
-            if backend.ca.is_some() && !sentinel.is_tls() {
-                return wrong(at, "ca is for TLS: write rediss:// in sentinel.urls");
-            }
-            let tells_nothing = !has_password && !sentinel.has_password();
-            return sentinel.validate(&at, self.allow_cleartext || tells_nothing);
-        }
-        let reached = match read_address(&backend.url) {
-            Ok(reached) => reached,
-            Err(error) => return wrong(at, error.to_string()),
-        };
-        if backend.ca.is_some() && !reached.tls {
-            return wrong(at, "ca is for TLS: write rediss:// in url");
-        }
-        let is_here = reached.address.host().is_none_or(is_of_this_machine);
-        if has_password && !reached.tls && !is_here && !self.allow_cleartext {
-            let what = "its password would travel in the clear: write rediss:// in url, or \
-                        allow-cleartext";
-            return wrong(at, what);
+            let allow_cleartext = self.allow_cleartext || !backend.tells_password();
+            backend.validate(&at, "its password", allow_cleartext)?;
         }
         Ok(())
     }

@@ -78,10 +78,10 @@ pub fn placement(settings: &Settings) -> Vec<String> {
 /// The servers.
 pub fn backends(settings: &Settings) -> Vec<String> {
     let described = settings.backend.iter().map(|of| {
-        let user = match (&of.user, of.password.is_empty() && of.password_file.is_none()) {
+        let user = match (&of.user, of.has_password()) {
             (Some(user), _) => format!(", as {user}"),
-            (None, false) => ", with a password".to_owned(),
-            (None, true) => String::new(),
+            (None, true) => ", with a password".to_owned(),
+            (None, false) => String::new(),
         };
         format!("{} at {}{user}, weight {}", of.name, of.whereabouts(), of.weight)
     });
