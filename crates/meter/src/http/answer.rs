@@ -41,9 +41,20 @@ pub struct Answers {
     answer: Answer,
     /// What a request is made of, as points.
     commands: u32,
-    /// The answer under way, where somebody looks into it.
+    keeper: Keeper,
+}
+
+/// Keeps the answer under way, where somebody looks into it.
+#[derive(Debug, Clone, Default)]
+struct Keeper {
     kept: Option<Box<Kept>>,
     keeps: bool,
+}
+
+impl Keeper {
+    fn get(&mut self) -> Option<&mut Kept> {
+        self.kept.as_deref_mut().filter(|_| self.keeps)
+    }
 }
 
 /// What a head says.
@@ -59,24 +70,20 @@ impl Answers {
     pub fn new(is_head: bool) -> Self {
         let answer = Answer { kind: Kind::Server, code: 0, commands: 1, reusable: false };
         let (place, head) = (Place::Head, Vec::new());
-        Self { is_head, place, head, answer, commands: 1, kept: None, keeps: false }
+        Self { is_head, place, head, answer, commands: 1, keeper: Keeper::default() }
     }
 
     /// The next answer is that to a HEAD, or not, and is kept, or not.
     pub fn expect(&mut self, is_head: bool, keeps: bool) {
-        (self.is_head, self.keeps) = (is_head, keeps);
+        (self.is_head, self.keeper.keeps) = (is_head, keeps);
         if keeps {
-            self.kept.get_or_insert_default().clear();
+            self.keeper.kept.get_or_insert_default().clear();
         }
     }
 
     /// What was kept of the last answer.
     pub fn kept(&self) -> Option<&Kept> {
-        self.kept.as_deref().filter(|_| self.keeps)
-    }
-
-    fn keeper(&mut self) -> Option<&mut Kept> {
-        self.kept.as_deref_mut().filter(|_| self.keeps)
+        self.keeper.kept.as_deref().filter(|_| self.keeper.keeps)
     }
 
     /// Where each request is made of so many commands, or points.
@@ -93,7 +100,7 @@ impl Answers {
                 return Ok(None);
             };
             self.begin_body(&head);
-            if let Some(kept) = self.keeper().filter(|_| head.status >= 200) {
+            if let Some(kept) = self.keeper.get().filter(|_| head.status >= 200) {
                 kept.take_head(&bytes[..head.len]);
             }
             return Ok(Some(&bytes[head.len..]));
@@ -106,7 +113,7 @@ impl Answers {
         }
         let Some(head) = parse(&self.head, self.is_head)? else { return Ok(None) };
         self.begin_body(&head);
-        if let Some(kept) = self.kept.as_deref_mut().filter(|_| self.keeps && head.status >= 200) {
+        if let Some(kept) = self.keeper.get().filter(|_| head.status >= 200) {
             kept.take_head(&self.head[..head.len]);
         }
         self.head.clear();
@@ -146,7 +153,7 @@ impl Reader for Answers {
 
     fn read(&mut self, mut bytes: &[u8]) -> Result<Option<Answer>, Malformed> {
         loop {
-            let mut kept = self.kept.as_deref_mut().filter(|_| self.keeps);
+            let mut kept = self.keeper.get();
             let mut keep = |body: &[u8]| {
                 if let Some(kept) = &mut kept {
                     kept.take_body(body);

@@ -79,8 +79,8 @@ impl Options {
 pub struct Requests {
     pub each: Vec<Prepared>,
     pub operations: Vec<String>,
-    pub sequence: Sequence,
     pub per_connection: Option<u32>,
+    sequence: Sequence,
     data: Vec<Data>,
     seed: u64,
     host: String,
@@ -170,6 +170,11 @@ impl Requests {
         }
         let (host, is_tls) = (url.host().to_owned(), url.tls().is_some());
         Ok(Self { each, operations, sequence, per_connection, data, seed, host, is_tls })
+    }
+
+    /// Whether one user goes through all of them.
+    pub fn are_of_one_user(&self) -> bool {
+        self.sequence == Sequence::AsOneUser
     }
 
     /// The request that a number begins with.

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::answer::Answers;
 use super::check::Seen;
-use super::requests::{Requests, Sequence, User};
+use super::requests::{Requests, User};
 use crate::recorder::Kind;
 use crate::workload::{Answer, Malformed, Reader};
 
@@ -52,10 +52,6 @@ impl Visit {
         }
     }
 
-    fn is_user(&self) -> bool {
-        self.requests.sequence == Sequence::AsOneUser
-    }
-
     fn is_last(&self) -> bool {
         self.requests.per_connection.is_some_and(|most| self.sent >= most)
     }
@@ -75,15 +71,14 @@ impl Visit {
         let Some(kept) = self.answers.kept() else { return answer.kind };
         let one = &self.requests.each[self.at];
         let mut seen = Seen::new(answer.code, kept);
-        let failed = one.checks.iter().position(|check| !check.holds(&mut seen));
         // A status that a check wants is a success, whichever it is. Any other one that is no
         // success is the server's error, and not that of a check.
         let mut says = one.checks.iter().filter(|check| check.is_of_status()).peekable();
-        let is_wanted = says.peek().is_some() && says.all(|check| check.holds(&mut seen));
-        if answer.kind != Kind::Succeeded && !is_wanted {
+        let mut is_wanted = || says.peek().is_some() && says.all(|check| check.holds(&mut seen));
+        if answer.kind != Kind::Succeeded && !is_wanted() {
             return answer.kind;
         }
-        if let Some(at) = failed {
+        if let Some(at) = one.checks.iter().position(|check| !check.holds(&mut seen)) {
             self.failed = Some(Failed::Check(at));
             return Kind::Check;
         }
@@ -97,7 +92,7 @@ impl Visit {
             self.user.taken[place] = value;
         }
         let mut lines = kept.headers("set-cookie").peekable();
-        if lines.peek().is_some() && self.requests.sequence == Sequence::AsOneUser {
+        if lines.peek().is_some() && self.requests.are_of_one_user() {
             let (asked, now) = (self.requests.asked(&self.target), SystemTime::now());
             lines.for_each(|line| self.user.jar.take_in(line, &asked, now));
         }
@@ -109,7 +104,7 @@ impl Reader for Visit {
     fn number(&mut self, number: u64) {
         self.at = self.requests.first(number);
         self.user.number = number;
-        if self.is_user() {
+        if self.requests.are_of_one_user() {
             self.user.taken.clear();
             self.user.jar.clear();
         }
@@ -123,7 +118,7 @@ impl Reader for Visit {
     }
 
     fn go_on(&mut self, request: &mut Vec<u8>, sent: usize) -> usize {
-        if sent == 0 && self.is_user() {
+        if sent == 0 && self.requests.are_of_one_user() {
             let target = request.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
             self.target.clear();
             self.target.extend_from_slice(target);
@@ -146,7 +141,9 @@ impl Reader for Visit {
     }
 
     fn follow(&mut self, out: &mut Vec<u8>) -> Option<usize> {
-        let is_next = self.is_well && self.is_user() && self.at + 1 < self.requests.each.len();
+        let is_next = self.is_well
+            && self.requests.are_of_one_user()
+            && self.at + 1 < self.requests.each.len();
         if !is_next {
             return None;
         }
