@@ -95,6 +95,11 @@ fn known(key: &str) -> Result<(), String> {
     let line = Line::command();
     let mut names: Vec<&str> = line.get_arguments().filter_map(Arg::get_long).collect();
     names.extend([URL, http::KEY]);
+    known_among(key, names)
+}
+
+/// Refuses a key that is none of these names, and names the nearest one.
+pub fn known_among(key: &str, names: Vec<&str>) -> Result<(), String> {
     if names.contains(&key) {
         return Ok(());
     }

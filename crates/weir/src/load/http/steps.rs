@@ -10,6 +10,7 @@ use toml::{Table, Value};
 
 use super::{body, read_text};
 use crate::exit::Failure;
+use crate::load::file::known_among;
 
 /// What the tables are called.
 pub const KEY: &str = "step";
@@ -113,11 +114,12 @@ pub fn read(file: &Path) -> Result<Vec<StepTable>, Failure> {
 /// The steps of a value of a TOML file.
 pub fn parse(value: &Value) -> Result<Vec<StepTable>, String> {
     let Value::Array(tables) = value else { return Err("a step is a table: [[step]]".to_owned()) };
+    let names = || KEYS.map(|(name, ..)| name).to_vec();
     let each = tables.iter().enumerate().map(|(at, table)| {
         let words = |what: String| format!("step {}: {what}", at + 1);
         if let Value::Table(table) = table {
             for key in table.keys() {
-                known(key).map_err(words)?;
+                known_among(key, names()).map_err(words)?;
             }
         }
         table
@@ -126,17 +128,6 @@ pub fn parse(value: &Value) -> Result<Vec<StepTable>, String> {
             .map_err(|error: toml::de::Error| words(error.message().trim().to_owned()))
     });
     each.collect()
-}
-
-fn known(key: &str) -> Result<(), String> {
-    let near = |(name, ..): &&(&str, &str, &str)| (strsim::jaro(name, key) * 1000.0) as u64;
-    match KEYS.iter().any(|(name, ..)| *name == key) {
-        true => Ok(()),
-        false => Err(format!(
-            "there is no key {key:?}; the nearest one is {:?}",
-            KEYS.iter().max_by_key(near).map_or("", |(name, ..)| *name)
-        )),
-    }
 }
 
 /// They as requests. `headers` are those of all.
