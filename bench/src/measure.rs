@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use rig::wait;
 
+use crate::Outcome;
+
 /// Clock ticks a second in `/proc`: fixed by the kernel's interface for user space (proc(5)).
 const TICKS_PER_SECOND: u64 = 100;
 
@@ -31,6 +33,16 @@ pub fn ended_children_cpu() -> Duration {
     // cutime and cstime are fields 16 and 17, where `cpu` has utime and stime.
     let ticks: u64 = rest.split(' ').skip(13).take(2).filter_map(|f| f.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND)
+}
+
+/// Runs something, and gives the CPU time of the children that have ended meanwhile.
+///
+/// # Errors
+/// As it has.
+pub fn with_children_cpu<T>(run: impl FnOnce() -> Outcome<T>) -> Outcome<(T, Duration)> {
+    let before = ended_children_cpu();
+    let done = run()?;
+    Ok((done, ended_children_cpu().saturating_sub(before)))
 }
 
 /// How long the host has had the CPUs although there was work for them (`steal` in proc(5)), a

@@ -110,6 +110,17 @@ pub fn master(args: &[&str]) -> Redis {
     Redis::start_with(&[&usual, args].concat())
 }
 
+/// A replica of it, once it follows.
+pub fn replica(of: &Redis, args: &[&str]) -> Redis {
+    let port = of.address.port().to_string();
+    let replica = master(&[args, &["--replicaof", "127.0.0.1", &port]].concat());
+    wait::until("the replica follows", LONG, || {
+        let link = info(&mut replica.client(), "replication", "master_link_status");
+        link.is_ok_and(|link| link == "up")
+    });
+    replica
+}
+
 /// Fills a server with so many MiB in values of 1 KiB.
 ///
 /// # Errors

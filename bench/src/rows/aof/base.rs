@@ -1,14 +1,11 @@
 //! What a master's clients wait for while a base is taken from a replica of it, and while that
 //! replica saves by itself.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-
 use rig::redis::Redis;
 use rig::wait;
 
 use super::paced::{Paced, Report};
-use super::{Following, LONG, info, master, populate};
+use super::{Following, LONG, info, master, populate, replica};
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::figures::{Series, Wanted};
@@ -24,7 +21,7 @@ const LOAD: Paced = Paced { rate: 5_000.0, clients: 50, value: 100, keys: 100_00
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let master = master(&[]);
     populate(&mut master.client(), DATA_MIB / scale.one_in)?;
-    let replica = replica(&master);
+    let replica = replica(&master, &[]);
     let following = Following::of(&master.url(), &format!("replicas = [\"{}\"]", replica.url()));
     following.wait_following();
     let forks = || info(&mut master.client(), "stats", "total_forks");
@@ -60,33 +57,11 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     Ok(vec![row.repeat("make bench ARGS=\"--only aof-base\"")])
 }
 
-/// A replica, once it has the data set.
-fn replica(of: &Redis) -> Redis {
-    let port = of.address.port().to_string();
-    let replica = master(&["--replicaof", "127.0.0.1", &port]);
-    wait::until("the replica follows", LONG, || {
-        let link = info(&mut replica.client(), "replication", "master_link_status");
-        link.is_ok_and(|link| link == "up")
-    });
-    replica
-}
-
-/// Loads the master for as long as something takes; gives what its clients saw, and how long it
-/// took.
+/// What the master's clients see while something is done, and how many seconds that takes.
 fn beside(master: &Redis, done: impl FnOnce() -> Outcome<()>) -> Outcome<(Report, f64)> {
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let loading = scope.spawn(|| {
-            let run = LOAD.run(master.address, || stop.load(Ordering::Relaxed));
-            run.map_err(|error| error.to_string())
-        });
-        let done = done();
-        stop.store(true, Ordering::Relaxed);
-        let report = loading.join().map_err(|_| "the load panicked")??;
-        done?;
-        let seconds = report.took.as_secs_f64();
-        Ok((report, seconds))
-    })
+    let (report, ()) = LOAD.beside(master.address, done)?;
+    let seconds = report.took.as_secs_f64();
+    Ok((report, seconds))
 }
 
 fn save(replica: &Redis) -> Outcome<()> {

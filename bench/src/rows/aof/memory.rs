@@ -1,7 +1,6 @@
 //! Memory of Weir while it takes a large data set, follows 50 MB a second, and takes a new base
 //! meanwhile.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::paced::Paced;
@@ -28,24 +27,16 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     for _ in 0..scale.pairs {
         let mut following = Following::of(&master.url(), "");
         let pid = following.weir.running().id();
-        let (peak, stop) = (Peak::begin(pid), AtomicBool::new(false));
-        let run = thread::scope(|scope| -> Outcome<_> {
-            let stopping = Stopping(&stop);
-            let loading = scope.spawn(|| {
-                let run = LOAD.run(master.address, || stop.load(Ordering::Relaxed));
-                run.map_err(|error| error.to_string())
-            });
+        let peak = Peak::begin(pid);
+        let run = LOAD.beside(master.address, || {
             following.wait_following();
             let rest = anonymous_mib(pid);
             // The stream is followed for as long before the base is asked for.
             thread::sleep(scale.duration);
-            let took = following.rewrite()?;
-            drop(stopping);
-            let run = loading.join().map_err(|_| "the load panicked")??;
-            Ok((rest, took, run))
+            Ok((rest, following.rewrite()?))
         });
         let peak = peak.end_mib();
-        let (rest, took, run) = run?;
+        let (run, (rest, took)) = run?;
         notes.push(format!(
             "{peak:.1} MiB at most, {rest:.1} once the first base was in force; the second took \
              {:.1} s; {:.1} MB a second were written",
@@ -60,13 +51,4 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         .of(vec![Series::new("Weir", unit::MIB, &peaks)])
         .noted(notes);
     Ok(vec![row.repeat("make bench ARGS=\"--only aof-memory\"")])
-}
-
-/// Ends the load when it goes, also where something fails.
-struct Stopping<'a>(&'a AtomicBool);
-
-impl Drop for Stopping<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }

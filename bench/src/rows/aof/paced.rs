@@ -96,6 +96,29 @@ impl Paced {
         })
     }
 
+    /// Sends for as long as something takes, whatever comes of that; gives both.
+    ///
+    /// # Errors
+    /// As of [`Paced::run`], and as that has.
+    pub fn beside<T>(
+        &self,
+        address: SocketAddr,
+        done: impl FnOnce() -> Outcome<T>,
+    ) -> Outcome<(Report, T)> {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let stopping = Stopping(&stop);
+            let loading = scope.spawn(|| {
+                let run = self.run(address, || stop.load(Ordering::Relaxed));
+                run.map_err(|error| error.to_string())
+            });
+            let done = done();
+            drop(stopping);
+            let report = loading.join().map_err(|_| "the load panicked")??;
+            Ok((report, done?))
+        })
+    }
+
     fn due(&self, number: u64) -> Duration {
         Duration::from_secs_f64(number as f64 / self.rate)
     }
@@ -175,5 +198,14 @@ impl Paced {
                 }
             }
         }
+    }
+}
+
+/// Ends the load when it goes, also where something fails.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }

@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use rig::redis::Redis;
-use rig::wait;
 use tempfile::TempDir;
 
-use super::{Following, info, master};
+use super::{Following, master, replica};
 use crate::Outcome;
 
 /// Where the file is.
@@ -77,14 +76,7 @@ impl Server {
         let mut this = Self { _replica: None, _following: None, server, _dir: dir };
         match kind {
             Kind::Replica => {
-                let port = this.server.address.port().to_string();
-                let args = [&file("everysec")[..], &["--replicaof", "127.0.0.1", &port]].concat();
-                let replica = master(&args);
-                wait::until("the replica follows", wait::LONG, || {
-                    let link = info(&mut replica.client(), "replication", "master_link_status");
-                    link.is_ok_and(|link| link == "up")
-                });
-                this._replica = Some(replica);
+                this._replica = Some(replica(&this.server, &file("everysec")));
             }
             Kind::Weir => {
                 let following = Following::in_dir(this._dir.path(), &this.server.url(), "");

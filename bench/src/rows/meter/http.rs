@@ -21,25 +21,19 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let common =
         format!("{url} --connections {CONNECTIONS} --threads 1 --duration {seconds}s --warmup 0s");
     let wrk_line = format!("-t1 -c{CONNECTIONS} -d{seconds}s {url}");
-    let closed = Pairs {
-        what: "GET, closed, 64 connections",
-        peer: "wrk",
-        unit: unit::REQUESTS,
-        wanted: Wanted::at_most(1.3, 1.0),
-        repeat: format!("weir load {common} --closed; wrk {wrk_line}"),
+    let pairs = |what, peer, repeat| {
+        let (unit, wanted) = (unit::REQUESTS, Wanted::at_most(1.3, 1.0));
+        Pairs { what, peer, unit, wanted, repeat }
     };
-    let closed =
-        closed.measure(scale, || weir(&format!("{common} --closed"), 1.0), || wrk(&wrk_line))?;
+    let repeat = format!("weir load {common} --closed; wrk {wrk_line}");
+    let closed = pairs("GET, closed, 64 connections", "wrk", repeat);
+    let ours = || weir(&format!("{common} --closed"), 1.0);
+    let closed = closed.measure(scale, ours, || wrk(&wrk_line))?;
     // Its rate is that of each connection.
     let rate = RATE / CONNECTIONS as f64;
     let h2load_line = format!("--h1 -t1 -c{CONNECTIONS} -D{seconds} --rps={rate} {url}");
-    let open = Pairs {
-        what: "GET, 10,000/s, 64 connections",
-        peer: "h2load",
-        unit: unit::REQUESTS,
-        wanted: Wanted::at_most(1.3, 1.0),
-        repeat: format!("weir load {common} --rate {RATE}; h2load {h2load_line}"),
-    };
+    let repeat = format!("weir load {common} --rate {RATE}; h2load {h2load_line}");
+    let open = pairs("GET, 10,000/s, 64 connections", "h2load", repeat);
     let ours = || weir(&format!("{common} --rate {RATE}"), 1.0);
     Ok(vec![closed, open.measure(scale, ours, || h2load(&h2load_line))?])
 }

@@ -41,9 +41,8 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let peer = || {
         let mut arguments = pgbench::select_arguments(Mode::Prepared).to_vec();
         arguments.extend(["--jobs", "1"]);
-        let before = measure::ended_children_cpu();
-        let run = pgbench::run(way, &arguments, CONNECTIONS, seconds, None)?;
-        let cpu = measure::ended_children_cpu().saturating_sub(before);
+        let run = || pgbench::run(way, &arguments, CONNECTIONS, seconds, None);
+        let (run, cpu) = measure::with_children_cpu(run)?;
         Ok(Done { count: run.requests, per_second: run.per_second, cpu, verdict: None })
     };
     Ok(vec![pairs.measure(scale, || weir(&line, 1.0), peer)?])

@@ -63,9 +63,8 @@ fn pairs(
     };
     let way = Way { name: "direct", address: server.address, pid: None, optional: false };
     let peer = || {
-        let before = measure::ended_children_cpu();
-        let run = load.run(way)?.run;
-        let cpu = measure::ended_children_cpu().saturating_sub(before);
+        let (done, cpu) = measure::with_children_cpu(|| load.run(way))?;
+        let run = done.run;
         Ok(Done { count: run.requests, per_second: run.per_second, cpu, verdict: None })
     };
     pairs.measure(scale, || weir(&line, pipeline as f64), peer)

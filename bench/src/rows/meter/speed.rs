@@ -68,9 +68,7 @@ pub fn weir(line: &str, commands: f64) -> Outcome<Done> {
 pub fn peer(program: &str, line: &str) -> Outcome<(String, Duration)> {
     let mut command = Command::new(rig::places::need(program));
     command.args(words(line)).stdin(Stdio::null());
-    let before = measure::ended_children_cpu();
-    let done = command.output()?;
-    let cpu = measure::ended_children_cpu().saturating_sub(before);
+    let (done, cpu) = measure::with_children_cpu(|| Ok(command.output()?))?;
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     if !done.status.success() {
         let errors = String::from_utf8_lossy(&done.stderr);
@@ -110,21 +108,17 @@ impl Pairs<'_> {
         let ratio = median(&ratios);
         let figure = format!("CPU time a request of the injector, {what} / {peer}");
         let mut row = Row::judged(figure, ratio, unit::RATIO, *wanted);
-        let each = |of: &[Done], figure: fn(&Done) -> f64| of.iter().map(figure).collect();
-        let series = |name: &str, of: &[Done]| {
-            let (cpu, rate): (Vec<f64>, Vec<f64>) =
-                (each(of, Done::cpu_us), each(of, |done| done.per_second));
-            [Series::new(name, unit::CPU_US, &cpu), Series::new(name, unit, &rate)]
-        };
-        row = row.of([series("Weir", ours), series(peer, theirs)].concat());
         let list = |of: &[f64]| of.iter().map(|one| format!("{one:.2}")).collect::<Vec<_>>();
-        let side = |name: &str, of: &[Done]| {
-            let (cpu, rate): (Vec<f64>, Vec<f64>) =
-                (each(of, Done::cpu_us), each(of, |done| done.per_second));
+        let (mut series, mut notes) = (Vec::new(), Vec::new());
+        for (name, of) in [("Weir", ours), (peer, theirs)] {
+            let cpu: Vec<f64> = of.iter().map(Done::cpu_us).collect();
+            let rate: Vec<f64> = of.iter().map(|done| done.per_second).collect();
+            series.push(Series::new(name, unit::CPU_US, &cpu));
+            series.push(Series::new(name, unit, &rate));
             let (list, rate) = (list(&cpu).join(", "), median(&rate));
-            format!("{name}: {list} us of CPU each, {rate:.0} {unit}")
-        };
-        let mut notes = vec![side("Weir", ours), side(peer, theirs)];
+            notes.push(format!("{name}: {list} us of CPU each, {rate:.0} {unit}"));
+        }
+        row = row.of(series);
         notes.push(format!("ratios of the pairs: {}", list(&ratios).join(", ")));
         notes.extend(verdicts(ours));
         if row.verdict == Verdict::Missed && wanted.is_met(ratio / TOLERANCE) {

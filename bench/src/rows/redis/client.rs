@@ -82,9 +82,9 @@ impl Load {
         let mut command = Command::new(places::need("redis-benchmark"));
         command.args(["-h", &way.address.ip().to_string(), "-p", &way.address.port().to_string()]);
         command.args(self.arguments(count)).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let (before, begun) = (measure::ended_children_cpu(), Instant::now());
-        let done = command.spawn()?.wait_with_output()?;
-        let cpu = measure::ended_children_cpu().saturating_sub(before);
+        let begun = Instant::now();
+        let run = || Ok(command.spawn()?.wait_with_output()?);
+        let (done, cpu) = measure::with_children_cpu(run)?;
         let said = String::from_utf8_lossy(&done.stdout);
         let errors = String::from_utf8_lossy(&done.stderr);
         let why = || format!("{}: redis-benchmark: {said} {errors}", way.name);
