@@ -109,6 +109,45 @@ fn a_function_that_asks_for_a_last_value_gets_no_other_clients() {
 }
 
 #[test]
+fn a_default_that_asks_for_a_last_value_can_be_made_and_gets_no_other_clients() {
+    let (_cluster, _weir, mut ann, mut bob) = shared();
+    for sql in [
+        "CREATE TABLE kept (a int, n bigint DEFAULT currval('t_id_seq'))",
+        "CREATE VIEW asked AS SELECT currval('t_id_seq')",
+        "CREATE DOMAIN asking AS bigint DEFAULT currval('t_id_seq')",
+        "CREATE TABLE of_domain (a int, n asking)",
+        "ALTER TABLE u ALTER a SET DEFAULT currval('t_id_seq')",
+    ] {
+        bob.simple_query(sql).unwrap();
+    }
+    for n in 0..20 {
+        for sql in [
+            "INSERT INTO kept (a) VALUES (1) RETURNING n",
+            "SELECT * FROM asked",
+            "INSERT INTO of_domain (a) VALUES (1) RETURNING n",
+            "INSERT INTO u DEFAULT VALUES RETURNING a",
+        ] {
+            ann.simple_query("INSERT INTO t (a) VALUES (1)").unwrap();
+            let asked = value(&mut bob, sql).unwrap_err();
+            assert!(asked.starts_with("55000 currval of sequence"), "{n}: {sql}: {asked}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // In the transaction that makes it, too; and there what was drawn before stays known.
+    ann.simple_query("INSERT INTO t (a) VALUES (1)").unwrap();
+    let made = "CREATE TABLE made (a int, n bigint DEFAULT currval('t_id_seq'))";
+    bob.simple_query("BEGIN; SELECT 1").unwrap();
+    bob.simple_query(made).unwrap();
+    let asked = value(&mut bob, "INSERT INTO made (a) VALUES (1) RETURNING n").unwrap_err();
+    assert!(asked.starts_with("55000 currval of sequence"), "{asked}");
+    bob.simple_query("ROLLBACK").unwrap();
+    bob.simple_query("BEGIN; INSERT INTO t (a) VALUES (1)").unwrap();
+    bob.simple_query(made).unwrap();
+    value(&mut bob, "INSERT INTO made (a) VALUES (1) RETURNING n").unwrap();
+    bob.simple_query("ROLLBACK").unwrap();
+}
+
+#[test]
 fn who_keeps_its_last_values_hears_them_outside_a_transaction() {
     let cluster = Cluster::start();
     cluster.sql(TABLES);

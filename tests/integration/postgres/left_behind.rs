@@ -53,6 +53,24 @@ const CONTENTS: &str = "
     CREATE TABLE defaulted (id int, v text DEFAULT public.deep('one'));
     CREATE TABLE generated_by (id int, v text CHECK (public.deep(v) IS NOT NULL));
     CREATE DOMAIN watchful AS text CHECK (public.deep('one') <> VALUE);
+    CREATE DOMAIN filled AS text DEFAULT public.deep('one');
+    CREATE TABLE of_domain (id int, v filled);
+    CREATE FUNCTION idle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
+    CREATE TABLE asked (id int, v text);
+    CREATE TRIGGER t BEFORE INSERT ON asked FOR EACH ROW
+    WHEN (public.deep('one') IS NULL) EXECUTE FUNCTION idle();
+    CREATE FUNCTION part(v text) RETURNS int LANGUAGE plpgsql IMMUTABLE
+    AS $$ BEGIN PERFORM public.deep('one'); RETURN length(v); END $$;
+    CREATE TABLE split (v text) PARTITION BY RANGE (part(v));
+    CREATE TABLE piece PARTITION OF split FOR VALUES FROM (0) TO (9);
+    CREATE FUNCTION by_class(a int, b int) RETURNS int LANGUAGE plpgsql IMMUTABLE
+    AS $$ BEGIN PERFORM public.deep('one'); RETURN a - b; END $$;
+    CREATE OPERATOR CLASS leaving_ops FOR TYPE int USING btree AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
+    FUNCTION 1 by_class(int, int);
+    CREATE TYPE spanned AS RANGE (SUBTYPE = int, SUBTYPE_OPCLASS = leaving_ops);
+    CREATE TABLE classed (n int) PARTITION BY LIST (n leaving_ops);
+    CREATE TABLE class_piece PARTITION OF classed FOR VALUES IN (1, 2, 3);
     CREATE OPERATOR ### (LEFTARG = text, RIGHTARG = text, FUNCTION = concat_with);
 ";
 
@@ -79,7 +97,7 @@ const REST: &str = "
 ";
 
 /// Objects through which something is left, each named for what the user did.
-const OBJECTS: [(&str, &str); 19] = [
+const OBJECTS: [(&str, &str); 25] = [
     ("a function in SQL", "SELECT sets('one')"),
     ("a function that calls one", "SELECT deep('one')"),
     ("a function by its schema", "SELECT public.deep('one')"),
@@ -92,6 +110,12 @@ const OBJECTS: [(&str, &str); 19] = [
     ("a default", "INSERT INTO defaulted (id) VALUES (1)"),
     ("a check", "INSERT INTO generated_by VALUES (1, 'one')"),
     ("a domain", "SELECT 'x'::watchful"),
+    ("the default of a domain", "INSERT INTO of_domain (id) VALUES (1)"),
+    ("the condition of a trigger", "INSERT INTO asked VALUES (1, 'x')"),
+    ("the key of partitions", "INSERT INTO split VALUES ('x')"),
+    ("the key of a partition's parent", "INSERT INTO piece VALUES ('x')"),
+    ("the operator class of a range", "SELECT spanned(1, 2)"),
+    ("the operator class of partitions", "INSERT INTO classed VALUES (3)"),
     ("an operator", "SELECT 'a' ### 'one'"),
     ("an aggregate", "SELECT leaving('one')"),
     ("a rule", "INSERT INTO ruled VALUES (1, 'x')"),

@@ -70,6 +70,10 @@ trees as materialized (
     select 't', k.contypid, k.conbin::text
     from pg_catalog.pg_constraint k where k.contypid <> 0
     union all
+    -- What a column of a domain is filled with that has no default of its own.
+    select 't', t.oid, t.typdefaultbin::text
+    from pg_catalog.pg_type t where t.typtype = 'd' and t.typdefaultbin is not null
+    union all
     -- As JSON, since before PostgreSQL 14 there is no such column.
     select 'f', p.oid, to_jsonb(p) ->> 'prosqlbody'
     from pg_catalog.pg_proc p where p.oid >= 16384
@@ -195,6 +199,13 @@ edges(class, oid, on_class, on_oid) as materialized (
         lateral (values (r.rngcanonical::oid), (r.rngsubdiff::oid)) f(oid)
     where f.oid <> 0 and s.oid is not null
     union all
+    select 't', s.oid, 'f', a.amproc::oid
+    from pg_catalog.pg_range r
+        join pg_catalog.pg_opclass c on c.oid = r.rngsubopc and c.oid >= 16384
+        join pg_catalog.pg_amproc a on a.amprocfamily = c.opcfamily,
+        lateral (values (r.rngtypid), ((to_jsonb(r) ->> 'rngmultitypid')::oid)) s(oid)
+    where s.oid is not null
+    union all
     select 't', s.oid, 'f', c.castfunc
     from pg_catalog.pg_cast c, lateral (values (c.castsource), (c.casttarget)) s(oid)
     where c.castfunc <> 0 and s.oid >= 16384
@@ -307,6 +318,13 @@ changing(oid, tree) as materialized (
     select i.indrelid, coalesce(i.indexprs::text, '') || coalesce(i.indpred::text, '')
     from pg_catalog.pg_index i where i.indexprs is not null or i.indpred is not null
     union all
+    select p.partrelid, p.partexprs::text
+    from pg_catalog.pg_partitioned_table p where p.partexprs is not null
+    union all
+    -- Whether a trigger is fired at all.
+    select g.tgrelid, g.tgqual::text
+    from pg_catalog.pg_trigger g where g.tgqual is not null and g.tgenabled <> 'D'
+    union all
     select w.ev_class, coalesce(w.ev_qual::text, '') || w.ev_action::text
     from pg_catalog.pg_rewrite w
     union all
@@ -334,10 +352,20 @@ changes(class, oid, on_class, on_oid) as materialized (
     from pg_catalog.pg_constraint k
     where k.contype = 'f' and (k.confdeltype in ('c', 'n', 'd') or k.confupdtype in ('c', 'n', 'd'))
     union
-    select 'r', i.indrelid, 'f', a.amproc::oid
-    from pg_catalog.pg_index i, lateral unnest(i.indclass) o(oid)
+    select 'r', k.relid, 'f', a.amproc::oid
+    from (select indrelid, indclass from pg_catalog.pg_index
+            union all select partrelid, partclass from pg_catalog.pg_partitioned_table)
+            k(relid, classes),
+        lateral unnest(k.classes) o(oid)
         join pg_catalog.pg_opclass c on c.oid = o.oid and c.oid >= 16384
         join pg_catalog.pg_amproc a on a.amprocfamily = c.opcfamily
+    union
+    select 'r', k.conrelid, 'o', o.oid
+    from pg_catalog.pg_constraint k, lateral unnest(k.conexclop) o(oid)
+    union
+    -- A partition computes its parent's key to know whether a row is its own.
+    select 'r', i.inhrelid, 'r', i.inhparent
+    from pg_catalog.pg_inherits i join pg_catalog.pg_partitioned_table p on p.partrelid = i.inhparent
 ),
 leaving(class, oid, lasts) as (
     select 'f'::"char", d.oid, d.lasts from doers d

@@ -28,20 +28,8 @@ pub enum Leaves {
 }
 
 /// Statements, beside queries and changes of data, whose names tell all that they run.
-const TELLING: [&str; 12] = [
-    "show",
-    "declare",
-    "fetch",
-    "move",
-    "close",
-    "lock",
-    "copy",
-    "call",
-    "analyze",
-    "analyse",
-    "vacuum",
-    "checkpoint",
-];
+const TELLING: [&str; 9] =
+    ["show", "declare", "fetch", "move", "close", "lock", "copy", "call", "checkpoint"];
 /// What `EXPLAIN` may run that is neither a query nor a change of data.
 const NOT_EXPLAINED: [&str; 4] = ["create", "execute", "declare", "refresh"];
 

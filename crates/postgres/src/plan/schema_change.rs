@@ -4,6 +4,7 @@ use wire::sql::Token;
 
 use super::kind::{Kind, Pin, Unsettles};
 use super::names::name;
+use super::sequences;
 
 /// What can be made anew without making anything that is known less harmless than it was.
 const ADDING: [&str; 3] = ["table", "materialized", "sequence"];
@@ -86,7 +87,13 @@ fn create(rest: &[Token<'_>]) -> Kind {
             [what, ..] if what.is_any(&APART) => return Kind::Ddl(Unsettles::Nothing),
             // A partition or child of a table that is known may be of a kind that is not harmless;
             // and what refers to one with `ON DELETE CASCADE` or `SET NULL` changes along with it.
-            [what, after @ ..] if what.is_any(&ADDING) && !replaces && !attaches(after) => {
+            // A column's default may ask for what others have drawn.
+            [what, after @ ..]
+                if what.is_any(&ADDING)
+                    && !replaces
+                    && !attaches(after)
+                    && !sequences::may_ask(after) =>
+            {
                 return Kind::Ddl(Unsettles::Adds);
             }
             _ => return Kind::Ddl(Unsettles::Changes),

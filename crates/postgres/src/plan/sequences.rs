@@ -30,6 +30,8 @@ pub struct Sequences {
     pub asks: Vec<Asks>,
     /// It asks behind a statement that may have drawn.
     pub asks_later: bool,
+    /// It only keeps what asks, as the default of a column does: nothing is asked now.
+    pub keeps_asking: bool,
     /// A text that it runs may ask for any.
     pub may_ask: bool,
 }
@@ -71,6 +73,9 @@ impl Sequences {
     /// What another statement adds that is run after these.
     pub(super) fn add(&mut self, next: Self) {
         self.asks_later |= self.may_draw && !next.asks.is_empty();
+        if !next.asks.is_empty() {
+            self.keeps_asking = next.keeps_asking && (self.keeps_asking || self.asks.is_empty());
+        }
         let open = next
             .asks
             .into_iter()
@@ -138,7 +143,34 @@ pub(super) fn find(kind: &Kind, tokens: &[Token<'_>], facts: &Facts) -> (Sequenc
             found.asks.push(asks);
         }
     }
+    found.keeps_asking = !found.asks.is_empty() && is_kept(tokens);
     (found, keep)
+}
+
+/// Whether a function is among these that tells what was drawn.
+pub(super) fn may_ask(tokens: &[Token<'_>]) -> bool {
+    let asks = |token: &Token<'_>| {
+        name(token).is_some_and(|name| matches!(&*name, b"currval" | b"lastval"))
+    };
+    tokens.iter().any(asks)
+}
+
+/// Whether a statement is sure to keep its expressions for later, and to compute none of them.
+/// What is kept is known by the catalogue's facts (`asking` in `facts.sql`).
+fn is_kept(tokens: &[Token<'_>]) -> bool {
+    let Some((first, rest)) = tokens.split_first() else { return false };
+    let computes = ["as", "select", "execute", "partition", "add", "type", "using", "attach"];
+    let computes = || rest.iter().any(|token| token.is_any(&computes));
+    if first.is("alter") {
+        return rest.first().is_some_and(|what| what.is("table")) && !computes();
+    }
+    let before = ["or", "replace", "global", "local", "temp", "temporary", "unlogged", "recursive"];
+    let what = rest.iter().find(|token| !token.is_any(&before));
+    first.is("create")
+        && what.is_some_and(|what| match what.is("table") {
+            true => !computes(),
+            false => what.is_any(&["view", "function", "procedure", "policy", "rule", "domain"]),
+        })
 }
 
 /// How many parentheses are open where a value is computed once for certain: in the list of a

@@ -43,6 +43,8 @@ fn whatever_is_named_may_leave_something() {
         "do 'begin end'",
         "create table x (a int)",
         "insert into t values (1); select sets_it()",
+        "analyze t",
+        "vacuum",
         "something new",
     ] {
         assert_eq!(leaves(sql), Leaves::Some, "{sql}");

@@ -78,3 +78,41 @@ fn whose_last_value_is_asked_for_is_known_or_it_is_not() {
         |sql: &str| planner.plan(sql.as_bytes(), Scope::default()).effects.sequences.asks.clone();
     assert_ne!(asks("select currval('a')"), asks("select currval('b')"), "of one form");
 }
+
+#[test]
+fn what_only_keeps_a_question_asks_nothing_now() {
+    for sql in [
+        "create table x (id int default nextval('s'), n int default - currval('s'))",
+        "create temporary table x (n bigint default lastval())",
+        "alter table x alter n set default currval('s')",
+        "create or replace view v as select currval('s')",
+        "create function f() returns bigint language sql return currval('s')",
+        "create rule r as on insert to x do also insert into y values (currval('s'))",
+        "create policy p on x using (n > currval('s'))",
+        "create domain d as bigint default currval('s')",
+        "select 1; create table x (n int default currval('s')); select 1",
+    ] {
+        let sequences = of(sql);
+        assert!(!sequences.asks.is_empty() && sequences.keeps_asking, "{sql}");
+    }
+    for sql in [
+        "create table x as select currval('s')",
+        "create table x (n) as values (currval('s'))",
+        "create table x partition of y for values from (currval('s')) to (9)",
+        "create materialized view v as select currval('s')",
+        "create schema c create materialized view v as select currval('s')",
+        "alter table x add n bigint default currval('s')",
+        "alter table x alter n set default currval('s'), add m int default currval('s')",
+        "alter table x alter n type bigint using currval('s')",
+        "alter domain d add check (value > currval('s'))",
+        "create table x (n int default currval('s')); select currval('s')",
+        "select currval('s'); create table x (n int default currval('s'))",
+        "select lastval()",
+    ] {
+        assert!(!of(sql).keeps_asking, "{sql}");
+    }
+    // Of a table that asks, facts that are older say nothing.
+    let asking = "create table x (n int default currval('s'))";
+    assert!(matches!(plan(asking).kind, Kind::Ddl(Unsettles::Changes)));
+    assert!(matches!(plan("create table x (n int default 1)").kind, Kind::Ddl(Unsettles::Adds)));
+}

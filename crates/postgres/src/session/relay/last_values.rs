@@ -12,7 +12,7 @@ use wire::postgres::backend::Status;
 use super::Relay;
 use super::state::Round;
 use crate::connection::Connection;
-use crate::plan::{Kind, Plan, is_literal};
+use crate::plan::{Asks, Kind, Plan, is_literal};
 use crate::session::Session;
 use crate::settings::Mode;
 
@@ -141,8 +141,11 @@ impl Session {
                 .into_iter()
                 .flat_map(|round| &round.drew)
                 .for_each(|plan| drawn.add(plan, relay.swayed));
-            return match sequences.asks.iter().all(|asks| asks.is_met(&drawn.from, drawn.any)) {
+            let is_met = |asks: &Asks| asks.is_met(&drawn.from, drawn.any);
+            return match sequences.asks.iter().all(is_met) {
                 true => LastValues::Own,
+                // Whatever asks later, in this transaction, too, finds nothing of others.
+                false if sequences.keeps_asking => LastValues::Forgotten,
                 false => LastValues::Refused,
             };
         }
