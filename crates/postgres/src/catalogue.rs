@@ -116,10 +116,10 @@ impl Catalogue {
         match how {
             Unsettles::Nothing => return,
             Unsettles::Adds => {}
-            Unsettles::Changes => {
+            Unsettles::Changes | Unsettles::Code => {
                 self.changes.fetch_add(1, Ordering::AcqRel);
                 let _publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
-                let forgotten = self.facts.load().forgotten();
+                let forgotten = self.facts.load().forgotten(how);
                 self.set(forgotten);
             }
         }

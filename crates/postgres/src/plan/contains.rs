@@ -29,6 +29,8 @@ impl Contains {
     pub const FORGETS: Self = Self(1 << 8);
     /// A setting for the rest of the transaction.
     pub const LOCAL: Self = Self(1 << 9);
+    /// Functions are made or changed.
+    pub const CODE: Self = Self(1 << 10);
 
     /// Whether anything of `other` is among them.
     #[must_use]
@@ -59,6 +61,7 @@ impl Contains {
             Kind::Listen(_) | Kind::Unlisten(_) => Self::LISTEN,
             Kind::CopyIn | Kind::CopyOut => Self::COPY.with(Self::WRITES),
             Kind::Pins(_) => Self::PINS.with(Self::WRITES),
+            Kind::Ddl(Unsettles::Code) => Self::CODE.with(Self::CHANGES).with(Self::WRITES),
             Kind::Ddl(Unsettles::Changes) => Self::CHANGES.with(Self::WRITES),
             Kind::Ddl(Unsettles::Adds) => Self::ADDS.with(Self::WRITES),
             Kind::Ddl(Unsettles::Nothing) | Kind::Write | Kind::Notify | Kind::Other => {

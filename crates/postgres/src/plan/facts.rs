@@ -5,6 +5,7 @@
 
 use hashbrown::{HashMap, HashSet};
 
+use super::kind::Unsettles;
 use super::leaves::Leaves;
 
 /// The query whose rows make the facts: three columns of text, none of them null. It is one
@@ -113,10 +114,13 @@ impl Facts {
     }
 
     /// None any more, of a catalogue of which they were facts: whether there is anything whose
-    /// traces outlast `DISCARD ALL` is still taken for known.
+    /// traces outlast `DISCARD ALL` is still taken for known, unless functions are new.
     #[must_use]
-    pub fn forgotten(&self) -> Self {
-        Self { text_leaves: self.text_leaves, ..Self::default() }
+    pub fn forgotten(&self, by: Unsettles) -> Self {
+        match by {
+            Unsettles::Code => Self::none(),
+            _ => Self { text_leaves: self.text_leaves, ..Self::default() },
+        }
     }
 
     /// Makes facts of the rows of [`Facts::query`], all three columns of each.

@@ -199,13 +199,6 @@ edges(class, oid, on_class, on_oid) as materialized (
         lateral (values (r.rngcanonical::oid), (r.rngsubdiff::oid)) f(oid)
     where f.oid <> 0 and s.oid is not null
     union all
-    select 't', s.oid, 'f', a.amproc::oid
-    from pg_catalog.pg_range r
-        join pg_catalog.pg_opclass c on c.oid = r.rngsubopc and c.oid >= 16384
-        join pg_catalog.pg_amproc a on a.amprocfamily = c.opcfamily,
-        lateral (values (r.rngtypid), ((to_jsonb(r) ->> 'rngmultitypid')::oid)) s(oid)
-    where s.oid is not null
-    union all
     select 't', s.oid, 'f', c.castfunc
     from pg_catalog.pg_cast c, lateral (values (c.castsource), (c.casttarget)) s(oid)
     where c.castfunc <> 0 and s.oid >= 16384
@@ -352,11 +345,8 @@ changes(class, oid, on_class, on_oid) as materialized (
     from pg_catalog.pg_constraint k
     where k.contype = 'f' and (k.confdeltype in ('c', 'n', 'd') or k.confupdtype in ('c', 'n', 'd'))
     union
-    select 'r', k.relid, 'f', a.amproc::oid
-    from (select indrelid, indclass from pg_catalog.pg_index
-            union all select partrelid, partclass from pg_catalog.pg_partitioned_table)
-            k(relid, classes),
-        lateral unnest(k.classes) o(oid)
+    select 'r', i.indrelid, 'f', a.amproc::oid
+    from pg_catalog.pg_index i, lateral unnest(i.indclass) o(oid)
         join pg_catalog.pg_opclass c on c.oid = o.oid and c.oid >= 16384
         join pg_catalog.pg_amproc a on a.amprocfamily = c.opcfamily
     union
@@ -658,6 +648,7 @@ from (
     union all
     -- What a text leaves that is made when it is run.
     select 'leaves_text', '', exists (select from foreigners)
+        or exists (select from traces t where t.lasts and t.oid >= 16384)
 ) t(what, name, lasts)
 group by 1, 2
 union all

@@ -218,4 +218,7 @@ pub enum Unsettles {
     Adds,
     /// They may be wrong: nothing is proven any more until they are loaded again.
     Changes,
+    /// As `Changes`; and functions may be new, of which nobody knows whether anything takes away
+    /// what they leave.
+    Code,
 }

@@ -36,7 +36,8 @@ const NOT_EXPLAINED: [&str; 4] = ["create", "execute", "declare", "refresh"];
 /// What a statement of this kind leaves.
 pub(super) fn of(kind: &Kind, tokens: &[Token<'_>], facts: &Facts) -> Leaves {
     match kind {
-        _ if tokens.first().is_some_and(|first| first.is("do")) => of_block(tokens, facts),
+        Kind::Pins(pin) if is_block(tokens) => of_pin(*pin).max(of_block(tokens, facts)),
+        _ if is_block(tokens) => of_block(tokens, facts),
         _ if kind.is_followed() => Leaves::Nothing,
         Kind::Pins(pin) => of_pin(*pin).max(named(tokens, facts)),
         Kind::Ddl(_) => Leaves::Some.max(named(tokens, facts)),
@@ -51,6 +52,10 @@ pub(super) fn of(kind: &Kind, tokens: &[Token<'_>], facts: &Facts) -> Leaves {
 /// What a text leaves that is not looked into.
 pub(super) fn of_text(facts: &Facts) -> Leaves {
     facts.text_leaves().max(Leaves::Some)
+}
+
+fn is_block(tokens: &[Token<'_>]) -> bool {
+    tokens.first().is_some_and(|first| first.is("do"))
 }
 
 /// What the code of a `DO` block leaves: each word in it may name what it runs.

@@ -6,6 +6,8 @@ use super::kind::{Kind, Pin, Unsettles};
 use super::names::name;
 use super::sequences;
 
+/// What may bring functions that are not known yet.
+const CODE: [&str; 6] = ["extension", "function", "procedure", "language", "trusted", "procedural"];
 /// What can be made anew without making anything that is known less harmless than it was.
 const ADDING: [&str; 3] = ["table", "materialized", "sequence"];
 
@@ -45,6 +47,9 @@ pub(super) fn classify(tokens: &[Token<'_>]) -> Kind {
     let default = first.is("alter") && rest.iter().any(is_transaction_default);
     Kind::Ddl(match (is_apart || apart) && !default {
         true => Unsettles::Nothing,
+        false if first.is("alter") && what.is_some_and(|what| what.is_any(&CODE)) => {
+            Unsettles::Code
+        }
         false => Unsettles::Changes,
     })
 }
@@ -96,6 +101,7 @@ fn create(rest: &[Token<'_>]) -> Kind {
             {
                 return Kind::Ddl(Unsettles::Adds);
             }
+            [what, ..] if what.is_any(&CODE) => return Kind::Ddl(Unsettles::Code),
             _ => return Kind::Ddl(Unsettles::Changes),
         }
     }

@@ -107,6 +107,7 @@ pub(super) fn may_commit(plan: &Plan) -> bool {
 pub(super) fn unsettles(plan: &Plan) -> Unsettles {
     match &plan.kind {
         Kind::Ddl(how) => *how,
+        Kind::Several(contains) if contains.has(Contains::CODE) => Unsettles::Code,
         Kind::Several(contains) if contains.has(Contains::CHANGES) => Unsettles::Changes,
         Kind::Several(contains) if contains.has(Contains::ADDS) => Unsettles::Adds,
         _ => Unsettles::Nothing,

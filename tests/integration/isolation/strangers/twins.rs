@@ -109,10 +109,9 @@ impl Twins {
 
     /// A statement that it has prepared, and may use as it was.
     pub fn prepared(&self, chance: &mut StdRng) -> Option<(String, Statement)> {
-        let fit = self
-            .named
-            .iter()
-            .filter(|(_, (of, epoch))| !of.marks.depends && !of.marks.blur || *epoch == self.epoch);
+        // A letter beyond ASCII depends on the encoding under which it is parsed.
+        let is_plain = |of: &Statement| !of.marks.depends && !of.marks.blur && of.sql.is_ascii();
+        let fit = self.named.iter().filter(|(_, (of, at))| is_plain(of) || *at == self.epoch);
         let fit: Vec<_> = fit.map(|(name, (of, _))| (name.clone(), of.clone())).collect();
         fit.choose(chance).cloned()
     }

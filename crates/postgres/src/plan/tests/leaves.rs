@@ -52,6 +52,7 @@ fn whatever_is_named_may_leave_something() {
     for sql in [
         "select setseed(0.5)",
         "do 'begin perform in_perl(); end'",
+        "do 'begin perform setseed(0.5); end'",
         "select 1; select in_perl()",
         "load 'x'",
         "select dblink_connect('a', 'b')",
@@ -66,9 +67,14 @@ fn without_facts_nothing_but_control_is_proven() {
     let mut of = |sql: &str| planner.plan(sql.as_bytes(), Scope::default()).effects.leaves;
     assert_eq!(of("insert into t values (1)"), Leaves::Lasting);
     assert_eq!((of("begin"), of("set timezone = 'utc'")), (Leaves::Nothing, Leaves::Nothing));
-    let mut planner = Planner::new(Arc::new(facts().forgotten()), 10);
+    let mut planner = Planner::new(Arc::new(facts().forgotten(Unsettles::Changes)), 10);
     let known = planner.plan(b"insert into t values (1)", Scope::default()).effects.leaves;
     assert_eq!(known, Leaves::Some, "what outlasts DISCARD ALL there was none of");
+    let mut planner = Planner::new(Arc::new(facts().forgotten(Unsettles::Code)), 10);
+    let known = planner.plan(b"insert into t values (1)", Scope::default()).effects.leaves;
+    assert_eq!(known, Leaves::Lasting, "a function may be new that opens a connection");
+    let several = planner.plan(b"create extension dblink; select 1", Scope::default());
+    assert!(matches!(several.kind, Kind::Several(all) if all.has(Contains::CODE)));
 }
 
 #[test]

@@ -236,7 +236,7 @@ impl Session {
     /// tells.
     fn transaction_ended(&mut self, relay: &mut Relay, holds: Option<bool>) {
         let committed = std::mem::take(&mut relay.committed);
-        let unsettles = |plan: &Rc<Plan>| effect::unsettles(plan) == Unsettles::Changes;
+        let unsettles = |plan: &Rc<Plan>| effect::unsettles(plan) >= Unsettles::Changes;
         if !relay.rounds.iter().any(|round| round.plans.iter().any(unsettles)) {
             relay.unsettled = None;
         }

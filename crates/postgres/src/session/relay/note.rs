@@ -106,7 +106,7 @@ impl Session {
         server.leaves = Leaves::Lasting;
         server.drew = true;
         relay.drawn.may_have_drawn();
-        self.database.catalogue_changed(Unsettles::Changes);
+        self.database.catalogue_changed(Unsettles::Code);
         relay.unsettled.get_or_insert_with(|| self.database.unsettle());
         relay.round().unknown = true;
         self.asked(relay, server);
@@ -155,10 +155,11 @@ impl Session {
             self.sway(relay, server);
         }
         self.front.shared.metrics.unproven(plan.reason);
-        if effect::unsettles(plan) == Unsettles::Changes {
+        let unsettles = effect::unsettles(plan);
+        if unsettles >= Unsettles::Changes {
             // Before the server knows of it and until its transaction has ended, so that no proof
             // rests on what it changes.
-            self.database.catalogue_changed(Unsettles::Changes);
+            self.database.catalogue_changed(unsettles);
             relay.unsettled.get_or_insert_with(|| self.database.unsettle());
         }
         self.note_change(relay, plan);
