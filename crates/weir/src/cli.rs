@@ -24,8 +24,8 @@ Exit codes:
   4   a load is INVALID: its numbers can't be believed
   78  the configuration is wrong";
 
-/// A gateway in front of InfluxDB and PostgreSQL: takes many small requests and hands on few large
-/// ones.
+/// A gateway in front of InfluxDB, PostgreSQL and Redis: takes many small requests and hands on few
+/// large ones.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version)]
 #[command(after_help = EXIT_CODES, max_term_width = 100)]

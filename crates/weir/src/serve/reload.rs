@@ -31,13 +31,20 @@ pub fn reload(
             return false;
         }
     };
-    for key in fixed {
+    for key in &fixed {
         tracing::warn!("{key} has changed in the file; that needs a restart");
     }
     if let Err(error) = log.set_level(&wanted.log.level) {
         tracing::error!(%error, "the log level stays as it was");
     }
-    tracing::info!("the configuration was reloaded");
+    match fixed.is_empty() {
+        true => tracing::info!("the configuration was reloaded"),
+        // Warnings that come again within a minute are only counted.
+        false => tracing::info!(
+            needs_restart = fixed.join(", "),
+            "the configuration was reloaded, but for some of it"
+        ),
+    }
     // What needs a restart stays as it runs, so that it is named again until there was one.
     running.log.level = wanted.log.level;
     true
