@@ -5,9 +5,11 @@
 //! [`set_slice`] asks for short slices of CPU time (`sched-eevdf` in the kernel's documentation,
 //! `sched_setattr(2)`): from Linux 6.12 a thread that asked for them interrupts one that did not
 //! as soon as it has something to do, for no more CPU time than is its due and without privileges.
-//! [`heap`] asks the allocator for memory back.
+//! [`heap`] asks the allocator for memory back; [`tcp`] asks for what only the kernel knows of a
+//! connection.
 
 pub mod heap;
+pub mod tcp;
 
 use std::io;
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -59,6 +60,15 @@ impl Socket {
             Self::Tls(stream) => stream.get_ref().0,
         };
         (stream.local_addr().ok(), stream.peer_addr().ok())
+    }
+
+    /// The TCP connection below, by its descriptor; none for a Unix socket.
+    pub fn tcp(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Plain(Plain::Tcp(stream)) => Some(stream.as_fd()),
+            Self::Plain(Plain::Unix(_)) => None,
+            Self::Tls(stream) => Some(stream.get_ref().0.as_fd()),
+        }
     }
 
     /// The certificate (DER) that the server has shown, for channel binding.
