@@ -21,7 +21,7 @@
 //   influx, postgres, redis, http: workloads
 //   workload: what is sent
 //   gate, verdict: what of an outcome is demanded
-//   injector, lateness, little, failure: what is known besides
+//   injector, lateness, little, ledger, failure: what is known besides
 //   hlog, machine: what results on disk are made of
 //   keys: in which order they come
 //   chance, recorder, schedule, url, window
@@ -38,6 +38,7 @@ pub mod influx;
 pub mod injector;
 pub mod keys;
 pub mod lateness;
+pub mod ledger;
 pub mod limit;
 pub mod little;
 pub mod machine;
