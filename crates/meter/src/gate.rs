@@ -43,14 +43,26 @@ pub struct Gate {
     limit: f64,
     /// It is demanded of any so many windows in a row, and not of the run.
     stretch: Option<u32>,
+    /// Of which operations it is demanded.
+    of: Of,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Of {
+    All,
+    /// Those of that name, which nobody has looked up yet.
+    Named(String),
+    /// Those with these numbers.
+    Numbers(Vec<usize>),
 }
 
 /// A demand can't be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is no demand: {what}; write it as 'p99<20ms', 'service p50<1ms', 'max<1s', \
-         'mean<5ms', 'errors<0.1%', 'errors<10' or 'rate>1900', and behind it, where it is of any \
-         part of the run, 'in any 10s' (1 to {STRETCH_MAX})"
+         'mean<5ms', 'errors<0.1%', 'errors<10' or 'rate>1900', and behind it, where it is of one \
+         operation, 'of get', and where it is of any part of the run, 'in any 10s' (1 to \
+         {STRETCH_MAX})"
 )]
 pub struct GateError {
     text: String,
@@ -68,12 +80,16 @@ impl FromStr for Gate {
 
     fn from_str(text: &str) -> Result<Self, GateError> {
         let wrong = |what| GateError { text: text.to_owned(), what };
-        let (demand, stretch) = match text.split_once(" in any ") {
+        let (demand, stretch) = match text.rsplit_once(" in any ") {
             None => (text, None),
             Some((demand, stretch)) => {
                 let windows = windows(stretch.trim());
                 (demand, Some(windows.ok_or_else(|| wrong("its stretch is no whole seconds"))?))
             }
+        };
+        let (demand, of) = match demand.split_once(" of ") {
+            None => (demand, Of::All),
+            Some((demand, name)) => (demand, Of::Named(name.trim().to_owned())),
         };
         let at = demand.find(['<', '>']).ok_or_else(|| wrong("it has no < or >"))?;
         let (name, rest) = demand.split_at(at);
@@ -114,11 +130,40 @@ impl FromStr for Gate {
             }
         };
         let text = text.trim().to_owned();
-        Ok(Self { text, measure, figure, relation, limit, stretch })
+        Ok(Self { text, measure, figure, relation, limit, stretch, of })
     }
 }
 
+/// A demand is on what there is not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{gate}: there is no operation {name:?}; there are {known}")]
+pub struct NoSuchOperation {
+    gate: String,
+    name: String,
+    known: String,
+}
+
 impl Gate {
+    /// The same on the operations that it names, of a run that has these. A name is an operation's
+    /// own, or that of a load of several operations.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn on(mut self, operations: &[String]) -> Result<Self, NoSuchOperation> {
+        let Of::Named(name) = &self.of else { return Ok(self) };
+        let is_of = |own: &str| {
+            own == name || own.strip_prefix(&**name).is_some_and(|rest| rest.starts_with(' '))
+        };
+        let numbers = operations.iter().enumerate().filter(|(_, own)| is_of(own));
+        let numbers: Vec<_> = numbers.map(|(number, _)| number).collect();
+        if numbers.is_empty() {
+            let (gate, name) = (self.text.clone(), name.clone());
+            return Err(NoSuchOperation { gate, name, known: operations.join(", ") });
+        }
+        self.of = Of::Numbers(numbers);
+        Ok(self)
+    }
+
     /// What was found instead; nothing where the demand is met, or is one of stretches, which
     /// [`Sliding`] looks at.
     pub fn missed(&self, results: &Results, measured: Duration) -> Option<String> {
@@ -127,6 +172,15 @@ impl Gate {
 
     /// What was found instead in results of whatever part of a run.
     pub fn found(&self, results: &Results, measured: Duration) -> Option<String> {
+        match &self.of {
+            Of::All => self.found_in(results, measured),
+            Of::Numbers(numbers) => self.found_in(&results.only(numbers), measured),
+            // Nobody has looked it up: it is met by nothing.
+            Of::Named(name) => Some(format!("not looked for, of {name}")),
+        }
+    }
+
+    fn found_in(&self, results: &Results, measured: Duration) -> Option<String> {
         let times = || results.times(self.measure, None);
         let (found, is_time) = match self.figure {
             Figure::Quantile(share) => (times().quantile(share).as_secs_f64(), true),
@@ -217,6 +271,30 @@ mod tests {
             let said = missed(gate);
             assert!(said.as_ref().is_some_and(|said| said.contains(found)), "{gate}: {said:?}");
         }
+    }
+
+    #[test]
+    fn a_demand_on_an_operation_looks_at_no_other() {
+        let mut results = Results::default();
+        for _ in 0..100 {
+            results.note(0, Kind::Succeeded, MS, MS);
+            results.note(1, Kind::Server, 50 * MS, 50 * MS);
+            results.note(2, Kind::Succeeded, 9 * MS, 9 * MS);
+        }
+        let names = ["cache get", "pipeline of 16", "cache set"].map(str::to_owned);
+        let missed = |text: &str| {
+            let gate = text.parse::<Gate>().unwrap().on(&names).unwrap();
+            gate.missed(&results, Duration::from_secs(1)).is_some()
+        };
+        assert!(!missed("p99<5ms of cache get") && missed("p99<5ms of cache set"));
+        assert!(!missed("errors<1% of cache") && missed("errors<1% of pipeline of 16"));
+        assert!(!missed("max<10ms of cache") && !missed("rate>199 of cache"));
+        assert!(missed("p50<60ms of cache in any 3s") == false);
+        let unknown = "p99<5ms of cach".parse::<Gate>().unwrap();
+        // Nobody takes a demand on nothing for one that is met.
+        assert!(unknown.missed(&results, MS).is_some());
+        let said = unknown.on(&names).unwrap_err().to_string();
+        assert!(said.contains("\"cach\"") && said.contains("pipeline of 16"), "{said}");
     }
 
     #[test]

@@ -200,6 +200,15 @@ impl Results {
         }
     }
 
+    /// Those of these operations alone.
+    #[must_use]
+    pub fn only(&self, operations: &[usize]) -> Self {
+        let kinds = self.operations.iter().enumerate().map(|(number, kinds)| {
+            if operations.contains(&number) { kinds.clone() } else { Default::default() }
+        });
+        Self { operations: kinds.collect() }
+    }
+
     /// Adds times that were read from elsewhere.
     pub fn add_times(&mut self, operation: usize, kind: Kind, measure: Measure, times: &Times) {
         let operation = operation.min(OPERATIONS_MAX);
