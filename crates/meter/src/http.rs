@@ -4,7 +4,7 @@ pub mod answer;
 pub mod check;
 pub mod cookies;
 pub mod data;
-mod kept;
+pub(crate) mod kept;
 mod requests;
 pub mod targets;
 mod text;

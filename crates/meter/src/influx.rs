@@ -5,9 +5,11 @@ mod rows;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod written;
 
 pub use rows::Rows;
 pub use settings::{Options, WriteError};
+pub use written::Written;
 
 use std::io::Write as _;
 
@@ -98,7 +100,7 @@ fn encoded(text: &str) -> impl std::fmt::Display + '_ {
 }
 
 impl Workload for Writes {
-    type Reader = Answers;
+    type Reader = Written;
 
     fn request(&mut self, number: u64, out: &mut Vec<u8>) -> usize {
         self.put_lines(number);
@@ -116,7 +118,7 @@ impl Workload for Writes {
         0
     }
 
-    fn reader(&self) -> Answers {
-        Answers::new(false).each_of(self.options.batch)
+    fn reader(&self) -> Written {
+        Written(Answers::new(false).each_of(self.options.batch))
     }
 }

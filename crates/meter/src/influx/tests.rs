@@ -6,7 +6,7 @@ use std::io::Read as _;
 use flate2::read::GzDecoder;
 
 use super::{Options, Rows, WriteError, Writes};
-use crate::workload::Workload as _;
+use crate::workload::{Reader as _, Workload as _};
 
 const START_NS: u64 = 1_700_000_000_000_000_000;
 
@@ -93,5 +93,28 @@ fn what_can_not_be_written_is_refused_with_the_reason() {
         Options { out_of_order: 1.5, ..options() },
     ] {
         assert!(matches!(refused("http://h", wrong), WriteError::Limit(_)));
+    }
+}
+
+#[test]
+fn a_write_that_is_refused_is_told_in_the_servers_own_words() {
+    let head = |more: &str, len| {
+        format!("HTTP/1.1 400 Bad Request\r\n{more}Content-Length: {len}\r\n\r\n")
+    };
+    let mut reader = writes(options()).reader();
+    for (more, body, words) in [
+        ("", "{\"error\":\"partial write:\\n dropped=1\"}", "status 400: partial write: dropped=1"),
+        ("", "{\"code\":\"invalid\",\"message\":\"no bucket\"}", "status 400: no bucket"),
+        ("X-Influxdb-Error: timeout\r\n", "", "status 400: timeout"),
+        ("Content-Encoding: gzip\r\nX-Influxdb-Error: packed\r\n", "x", "status 400: packed"),
+        ("", "<html>", "status 400"),
+        ("", "{\"error\": 7}", "status 400"),
+    ] {
+        reader.begin(0);
+        let whole = head(more, body.len()) + body;
+        let (first, rest) = whole.as_bytes().split_at(20);
+        assert_eq!(reader.read(first).unwrap(), None);
+        let answer = reader.read(rest).unwrap().unwrap();
+        assert_eq!((&*reader.failure(&answer), answer.commands), (words, 30));
     }
 }
