@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use flow::dial::{Address, Target};
-use meter::engine::{Kept, Outcome, Pace, Plan, Stop};
+use meter::engine::{Kept, Outcome, Pace, Plan};
 use meter::http::answer::Answers;
 use meter::recorder::Measure;
 use meter::schedule::{Arrivals, Schedule, Segment};
@@ -32,20 +32,9 @@ pub fn closed(address: SocketAddr, connections: usize, duration: Duration) -> Pl
 
 fn plan(address: SocketAddr, pace: Pace) -> Plan {
     let (host, port) = (address.ip().to_string(), address.port());
-    Plan {
-        target: Target {
-            address: Address::Tcp { host, port },
-            tls: None,
-            connect_timeout: wait::LONG,
-        },
-        pace,
-        warm_up: Duration::ZERO,
-        connections: 64,
-        threads: 1,
-        timeout: wait::LONG,
-        abort: Vec::new(),
-        stop: Stop::default(),
-    }
+    let connect_timeout = wait::LONG;
+    let target = Target { address: Address::Tcp { host, port }, tls: None, connect_timeout };
+    Plan { timeout: wait::LONG, ..Plan::new(target, pace) }
 }
 
 /// What came of a load.

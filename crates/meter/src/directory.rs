@@ -20,6 +20,14 @@ use crate::window::WINDOW;
 
 /// What was run, and where.
 pub const RUN: &str = "run.json";
+/// The same as a run file.
+pub const RUN_FILE: &str = "run.toml";
+/// What the bits of a ledger are of, the directory that they are in, and what was verified by them.
+pub const LEDGER: &str = "ledger.json";
+/// See [`LEDGER`].
+pub const LEDGER_BITS: &str = "ledger";
+/// See [`LEDGER`].
+pub const VERIFIED: &str = "verify.json";
 /// Every histogram of every window.
 pub const LOG: &str = "windows.hlog";
 /// A line for each window.
@@ -163,9 +171,10 @@ impl Directory {
 
     /// Takes all back, of a run that could not be begun.
     pub fn discard(self) {
-        for name in [RUN, LOG, ROWS, TEXT, JSON, PAGE] {
+        for name in [RUN, RUN_FILE, LEDGER, LOG, ROWS, TEXT, JSON, PAGE] {
             let _ = fs::remove_file(self.path.join(name));
         }
+        let _ = fs::remove_dir_all(self.path.join(LEDGER_BITS));
         let _ = fs::remove_dir(&self.path);
     }
 

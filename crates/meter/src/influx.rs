@@ -23,7 +23,7 @@ use crate::url::Url;
 use crate::workload::Workload;
 
 /// Nanoseconds from one point of a series to its next.
-const STEP_NS: u64 = 1_000_000;
+pub(crate) const STEP_NS: u64 = 1_000_000;
 
 /// The workload.
 #[derive(Debug, Clone)]
@@ -92,6 +92,52 @@ impl Writes {
             // Writing to memory does not fail.
             let _ = writeln!(self.lines, " {time}");
         }
+    }
+
+    /// The lines of request `number`, without compression.
+    pub(crate) fn lines(&mut self, number: u64) -> &str {
+        self.put_lines(number);
+        // Kinds of rows write text.
+        std::str::from_utf8(&self.lines).unwrap_or_default()
+    }
+
+    /// What is written, and where.
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// What a ledger has to say of it, so that [`Writes::of_kept`] makes the same; nothing where
+    /// the URL's path says where to write, since nobody knows then where to read.
+    pub fn kept(&self) -> Option<serde_json::Value> {
+        let Options { database, rows, batch, series, out_of_order, start_ns, seed, .. } =
+            &self.options;
+        Some(serde_json::json!({
+            "influx_write": {
+                "database": database.as_ref()?, "rows": rows.name(), "batch": batch,
+                "series": series, "out_of_order": out_of_order, "start_ns": start_ns, "seed": seed,
+            },
+        }))
+    }
+
+    /// What such a run has written.
+    ///
+    /// # Errors
+    /// The URL has a path.
+    pub fn of_kept(url: &Url, kept: &serde_json::Value) -> Result<Option<Self>, WriteError> {
+        let of = &kept["influx_write"];
+        let read = || {
+            Some(Options {
+                database: Some(of["database"].as_str()?.to_owned()),
+                rows: of["rows"].as_str()?.parse().ok()?,
+                batch: u32::try_from(of["batch"].as_u64()?).ok()?,
+                series: of["series"].as_u64()?,
+                out_of_order: of["out_of_order"].as_f64()?,
+                gzip: false,
+                start_ns: of["start_ns"].as_u64()?,
+                seed: of["seed"].as_u64()?,
+            })
+        };
+        read().map(|options| Self::new(url, &[], options)).transpose()
     }
 }
 

@@ -1,5 +1,6 @@
 //! In which order keys come: those of Redis, or rows of a table.
 
+use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
 use crate::chance::{Chance, Zipf};
@@ -23,6 +24,16 @@ pub enum Order {
     Zipf(f64),
     /// One after the other, and again from the first.
     Sequence,
+}
+
+impl Display for Order {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uniform => f.write_str("uniform"),
+            Self::Zipf(exponent) => write!(f, "zipf:{exponent}"),
+            Self::Sequence => f.write_str("sequence"),
+        }
+    }
 }
 
 impl FromStr for Order {

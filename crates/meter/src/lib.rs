@@ -8,7 +8,7 @@
 //! on a [`window::Timeline`], and lets each thread send what a [`schedule`] makes due through a
 //! [`workload::Workload`]. What comes of it is recorded by [`recorder`] and [`lateness`], and
 //! judged by [`verdict`]; [`summary`] says it in words, [`directory`] keeps all of it, and
-//! [`report`] shows it.
+//! [`report`] shows it. What a server has of what was written, [`verify`] says by a [`ledger`].
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
@@ -17,11 +17,12 @@
 //   directory: the results of a run on disk
 //   summary: the outcome in words and in JSON
 //   limit: the search for the highest rate that holds
+//   verify: what a server has of what was written
 //   engine: sends, and hears of answers
 //   influx, postgres, redis, http: workloads
 //   workload: what is sent
 //   gate, verdict: what of an outcome is demanded
-//   injector, lateness, little, ledger, failure: what is known besides
+//   injector, lateness, little, ledger, failure, network, traffic: what is known besides
 //   hlog, machine: what results on disk are made of
 //   keys: in which order they come
 //   chance, recorder, schedule, url, window
@@ -42,13 +43,16 @@ pub mod ledger;
 pub mod limit;
 pub mod little;
 pub mod machine;
+pub mod network;
 pub mod postgres;
 pub mod recorder;
 pub mod redis;
 pub mod report;
 pub mod schedule;
 pub mod summary;
+pub mod traffic;
 pub mod url;
 pub mod verdict;
+pub mod verify;
 pub mod window;
 pub mod workload;

@@ -3,6 +3,7 @@
 
 mod builtin;
 mod expression;
+mod kept;
 mod login;
 mod prepare;
 mod replies;
@@ -12,8 +13,10 @@ mod settings;
 mod tests;
 
 pub use builtin::names;
+pub use kept::Kept;
 pub use prepare::{Preparation, create_database};
 pub use replies::Replies;
+pub(crate) use replies::words;
 pub use settings::{Options, PostgresError, Protocol, Source};
 
 use std::collections::BTreeSet;
@@ -37,6 +40,8 @@ pub struct Postgres {
     scripts: Arc<[Script]>,
     /// Of all scripts together.
     shares: u64,
+    /// The run that a ledger is kept of.
+    run: Option<i64>,
     pipelined: bool,
     order: Order,
     seed: u64,
@@ -51,12 +56,19 @@ impl Postgres {
     /// A script can't be read, or an option is beyond a limit.
     pub fn new(url: &Url, sources: &[Source], options: &Options) -> Result<Self, PostgresError> {
         options.check(sources)?;
+        let needs_ledger = |source: &Source| source.text.is_none() && source.name == "ledger";
+        if options.run.is_none() && sources.iter().any(needs_ledger) {
+            return Err(PostgresError::NoLedger);
+        }
         let mut scripts = Vec::new();
         let mut prepared = 0;
         for source in sources {
             let mut script = Script::read(source, options)?;
             script.name_statements(&mut prepared);
             scripts.push(script);
+        }
+        if options.run.is_some() && !scripts.iter().any(|script| script.is_kept) {
+            return Err(PostgresError::NothingKept);
         }
         let (mut parses, mut named) = (Vec::new(), BTreeSet::new());
         for statement in scripts.iter().flat_map(Script::statements) {
@@ -67,6 +79,7 @@ impl Postgres {
         Ok(Self {
             shares: scripts.iter().map(|script| u64::from(script.share)).sum(),
             scripts: scripts.into(),
+            run: options.run,
             pipelined: options.pipelined,
             order: options.order,
             seed: options.seed,
@@ -77,15 +90,32 @@ impl Postgres {
 
     /// Which script a request runs.
     fn drawn(&self, chance: &mut Chance) -> usize {
-        let mut at = if self.scripts.len() == 1 { 0 } else { chance.below(self.shares) };
-        for (number, script) in self.scripts.iter().enumerate() {
-            match at.checked_sub(u64::from(script.share)) {
-                Some(rest) => at = rest,
-                None => return number,
-            }
-        }
-        0
+        drawn(self.shares, self.scripts.iter().map(|script| script.share), chance)
     }
+
+    /// What a ledger has to say of it, so that [`Kept::read`] knows what was written.
+    pub fn kept(&self) -> serde_json::Value {
+        let scripts = self
+            .scripts
+            .iter()
+            .map(|script| serde_json::json!({ "share": script.share, "kept": script.is_kept }));
+        let scripts = scripts.collect::<Vec<_>>();
+        serde_json::json!({
+            "postgres": { "scripts": scripts, "seed": self.seed, "run": self.run },
+        })
+    }
+}
+
+/// Draws one of several by their shares, which make that sum.
+fn drawn(sum: u64, shares: impl ExactSizeIterator<Item = u32>, chance: &mut Chance) -> usize {
+    let mut at = if shares.len() == 1 { 0 } else { chance.below(sum) };
+    for (number, share) in shares.enumerate() {
+        match at.checked_sub(u64::from(share)) {
+            Some(rest) => at = rest,
+            None => return number,
+        }
+    }
+    0
 }
 
 impl Workload for Postgres {

@@ -132,7 +132,7 @@ impl Schedule {
 }
 
 /// The requests of one thread; each is its number and when it is due, from the begin on.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Due {
     schedule: Schedule,
     chance: Option<StdRng>,

@@ -97,6 +97,11 @@ impl Display for Summary<'_> {
         for (gate, found) in &self.missed {
             writeln!(f, "MISSED  {gate}: it was {found}")?;
         }
+        for (address, took) in of.network.too_long() {
+            let (took, expected) = (shown(took), of.network.expected.unwrap_or_default());
+            let expected = shown(expected);
+            writeln!(f, "WARNING  the way to {address} takes {took}, and {expected} was expected")?;
+        }
         if of.stopped {
             writeln!(f, "STOPPED  before its end, after {}", seconds(of.measured))?;
         }
@@ -107,6 +112,7 @@ impl Display for Summary<'_> {
         times(f, of)?;
         within(f, of)?;
         injector(f, of)?;
+        ways(f, of)?;
         if of.warm_up.requests > 0 {
             let (count, failed) = (words::count(of.warm_up.requests), of.warm_up.failed);
             let span = seconds(of.warm_up.duration);
@@ -242,7 +248,7 @@ fn injector(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
     } else {
         write!(f, "{} late; ", words::count(of.lateness.late))?;
     }
-    write!(f, "network {}", shown(of.connects.quantile(0.0)))?;
+    write!(f, "network {}", shown(of.network.shortest()))?;
     if !of.closed {
         write!(f, "; {} waited for a connection", words::count(of.lateness.blocked))?;
         if of.lateness.blocked > 0 {
@@ -254,6 +260,18 @@ fn injector(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
         write!(f, "; {} connections opened anew", words::count(of.reconnects))?;
     }
     writeln!(f)
+}
+
+/// A line for each address, where there are several.
+fn ways(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
+    let ways = of.network.ways();
+    for way in ways.iter().filter(|_| ways.len() > 1) {
+        let told = way.round_trip.map_or_else(|| "not told".to_owned(), shown);
+        let (p50, count) = (shown(way.connects.quantile(0.5)), words::count(way.connects.count()));
+        let address = &way.address;
+        writeln!(f, "network  {address}: {told}; {count} connections opened in {p50} (p50)")?;
+    }
+    Ok(())
 }
 
 /// A time as a table has it.

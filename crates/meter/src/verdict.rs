@@ -45,6 +45,12 @@ pub const THRESHOLDS: Thresholds = Thresholds {
     little: 0.02,
 };
 
+impl Default for Thresholds {
+    fn default() -> Self {
+        THRESHOLDS
+    }
+}
+
 /// What a run is judged by.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence {

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use flow::dial::{Address, Target};
-use meter::engine::{Pace, Plan, Stop, run};
+use meter::engine::{Pace, Plan, run};
 use meter::http::data::{Data, RowOrder};
 use meter::http::{Http, Options, Request};
 use meter::influx::{self, Rows, Writes};
@@ -81,20 +81,10 @@ where
     });
     let (host, port) = (address.ip().to_string(), address.port());
     let timeout = Duration::from_secs(30);
-    let plan = Plan {
-        target: Target {
-            address: Address::Tcp { host, port },
-            tls: None,
-            connect_timeout: timeout,
-        },
-        pace: Pace::Closed(Duration::from_secs(120)),
-        warm_up: Duration::ZERO,
-        connections: 8,
-        threads: 1,
-        timeout,
-        abort: Vec::new(),
-        stop: Stop::default(),
-    };
+    let address = Address::Tcp { host, port };
+    let target = Target { address, tls: None, connect_timeout: timeout };
+    let pace = Pace::Closed(Duration::from_secs(120));
+    let plan = Plan { connections: 8, timeout, ..Plan::new(target, pace) };
     let stop = plan.stop.clone();
     let outcome = run(
         &plan,
@@ -145,6 +135,7 @@ fn a_request_of_redis_allocates_nothing() {
         sizes: "10-100".parse().unwrap(),
         pipeline: 2,
         seed: 1,
+        run: None,
     };
     let url = "redis://server/1".parse().unwrap();
     let redis = Redis::new(&url, "get=9,set=1".parse().unwrap(), options).unwrap();
@@ -181,6 +172,7 @@ fn a_request_of_postgres_allocates_nothing() {
         seed: 1,
         user: "ann".to_owned(),
         password: None,
+        run: None,
     };
     let url = "postgres://server/d".parse().unwrap();
     let load = Postgres::new(&url, &[source], &options).unwrap();

@@ -4,38 +4,43 @@ mod compare;
 mod file;
 mod http;
 mod influx;
+mod ledger;
 mod limit;
+mod mix;
 mod postgres;
+mod reader;
 mod redis;
 mod report;
 mod results;
+mod run;
 mod signals;
 mod speed;
+#[cfg(test)]
+mod tests;
+mod verify;
 mod view;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand, ValueEnum};
 use flow::dial::{Address, Target, Tls};
 use flow::tls::{Check, ClientOptions};
 use meter::engine::{self, AskError, Plan, Stop};
-use meter::gate::{Gate, Sliding};
-use meter::summary::Summary;
+use meter::gate::Gate;
 use meter::url::{Scheme, Url};
+use meter::verdict::Thresholds;
 use meter::workload::Workload;
+use serde_json::Value;
 use watch::units::Duration;
 
-use crate::exit::{BAD_NEWS, DONE, Failure, INVALID};
+use crate::exit::{DONE, Failure};
 use file::RunFile;
 use http::RequestOptions;
 use influx::WriteOptions;
 use postgres::PostgresOptions;
 use redis::RedisOptions;
-use results::Results;
-use signals::stop_at_signals;
 use speed::Speed;
-use view::View;
 
 /// A load, or something else that has to do with loads.
 #[derive(Debug)]
@@ -67,7 +72,11 @@ impl FromArgMatches for Load {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         match matches.subcommand_name() {
             Some(_) => Other::from_arg_matches(matches).map(Self::Other),
-            None => Command::from_arg_matches(matches).map(|command| Self::Server(command.into())),
+            None => {
+                let mut command = Command::from_arg_matches(matches)?;
+                command.given = file::given(matches);
+                Ok(Self::Server(command.into()))
+            }
         }
     }
 
@@ -106,17 +115,32 @@ Examples:
 Examples:
   weir load run load.toml")]
     Run(RunFile),
+    /// Hold what a server has against the ledger of a run
+    #[command(after_help = "\
+Examples:
+  weir load verify weir-load/2026-11-23-185050
+  weir load verify weir-load/2026-11-23-185050 --url postgres://ann@replica/bench
+
+It names what is lost, altered, doubled, or there without having been sent. A write without
+an answer is unknown, and never lost. It exits with 3 where anything is wrong.")]
+    Verify(verify::Command),
 }
 
 /// Does what was asked.
 pub fn run(load: &Load, out: &mut dyn Write) -> Result<u8, Failure> {
+    let out = &mut reader::Reader::new(out);
     match load {
-        Load::Server(command) => command.run(out),
+        Load::Server(command) => run::run(&[(LOAD.to_owned(), command.as_ref())], out),
         Load::Other(Other::Init) => {
             write!(out, "{}", file::template())?;
             Ok(DONE)
         }
-        Load::Other(Other::Run(file)) => file.read()?.run(out),
+        Load::Other(Other::Run(file)) => {
+            let loads = file.read()?;
+            let loads: Vec<_> = loads.iter().map(|(name, load)| (name.clone(), load)).collect();
+            run::run(&loads, out)
+        }
+        Load::Other(Other::Verify(command)) => verify::run(command, out),
         Load::Other(Other::Compare(command)) => compare::run(command, out),
         Load::Other(Other::Report(command)) => report::run(command, out),
     }
@@ -147,6 +171,13 @@ pub struct Command {
     redis: RedisOptions,
     #[command(flatten)]
     writes: WriteOptions,
+    /// Keeps a ledger of which writes were sent and answered, for `weir load verify DIR`: of
+    /// influx-write, of what scripts put into weir_ledger, and of Redis's set and rpush
+    #[arg(long, conflicts_with = "find_limit")]
+    ledger: bool,
+    /// Warns where the way to an address takes longer, as 0.2ms
+    #[arg(long, value_name = "TIME", value_parser = round_trip)]
+    expect_rtt: Option<std::time::Duration>,
     /// Looks for the highest rate at which this demand holds: steps of 5 s, from 100 a second
     #[arg(long, value_name = "DEMAND")]
     #[arg(conflicts_with_all = ["closed", "rate", "ramp_to", "steps", "duration"])]
@@ -160,6 +191,26 @@ pub struct Command {
     /// The same, looked at each second: the first miss ends the run
     #[arg(long, value_name = "DEMAND")]
     abort: Vec<Gate>,
+    /// Beyond what it is INVALID, where a run file says so.
+    #[arg(skip)]
+    thresholds: Thresholds,
+    /// The options that were given, as a run file has them.
+    #[arg(skip)]
+    given: toml::Table,
+}
+
+/// What a load is called that has none beside it.
+const LOAD: &str = "load";
+
+/// A time that may be a fraction of a millisecond, as ways are.
+fn round_trip(text: &str) -> Result<std::time::Duration, String> {
+    let wrong = || format!("{text:?} is no round trip: write it as 0.2ms or 200us");
+    let units = [("us", 1e-6), ("\u{b5}s", 1e-6), ("ms", 1e-3), ("s", 1.0)];
+    let found = units.iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)));
+    let (number, seconds) = found.ok_or_else(wrong)?;
+    let number = number.trim().parse::<f64>().ok().filter(|number| *number > 0.0);
+    let span = std::time::Duration::try_from_secs_f64(number.ok_or_else(wrong)? * seconds);
+    span.map_err(|_| wrong())
 }
 
 /// A workload that no scheme means.
@@ -200,34 +251,55 @@ struct Means {
 }
 
 impl Command {
-    /// Loads the server. Everything is checked before the first byte is sent.
-    fn run(&self, out: &mut dyn Write) -> Result<u8, Failure> {
+    /// The load, checked, and what its ledger has to say of it.
+    fn load(
+        &self,
+        name: &str,
+        plan: Plan,
+        run: Option<u64>,
+    ) -> Result<(engine::Load<'static>, Option<Value>), Failure> {
         let (kind, url, seed) = (self.check()?, &self.url, self.speed.seed);
-        match kind {
+        Ok(match kind {
+            Kind::Http if run.is_some() => return Err(Failure::other(UNKEPT)),
             Kind::Http => {
                 let workload = self.request.workload(url, seed)?;
                 if self.find_limit.is_some() && workload.requests_max().is_some() {
                     let words = "--find-limit uses rows again at each rate, and =once forbids it";
                     return Err(Failure::other(words));
                 }
-                self.go(&workload, out)
+                (made(name, plan, workload), None)
             }
             Kind::Postgres => {
-                let workload = self.postgres.workload(url, self.redis.key_order(), seed)?;
-                if self.prepare {
-                    self.postgres.prepare(url, self)?;
-                }
-                self.go(&workload, out)
+                let workload = self.postgres.workload(url, self.redis.key_order(), seed, run)?;
+                let kept = run.map(|_| workload.kept());
+                (made(name, plan, workload), kept)
             }
-            Kind::Redis => self.go(&self.redis.workload(url, seed)?, out),
+            Kind::Redis => {
+                let workload = self.redis.workload(url, seed, run)?;
+                let kept = run.map(|_| workload.kept());
+                (made(name, plan, workload), kept)
+            }
             Kind::InfluxWrite => {
-                let headers = &self.request.header;
-                let workload = self.writes.workload(url, headers, seed)?;
-                if self.prepare {
-                    self.ask(&mut self.writes.preparation(url, headers)?)?;
+                let workload = self.writes.workload(url, &self.request.header, seed)?;
+                let kept = workload.kept().filter(|_| run.is_some());
+                if run.is_some() && kept.is_none() {
+                    return Err(Failure::other(UNREADABLE));
                 }
-                self.go(&workload, out)
+                (made(name, plan, workload), kept)
             }
+        })
+    }
+
+    /// Makes what is missing on the server, where that is asked for.
+    fn make_missing(&self) -> Result<(), Failure> {
+        match self.check()? {
+            Kind::Postgres if self.prepare => {
+                self.postgres.prepare(&self.url, self.ledger.then_some(0), self)
+            }
+            Kind::InfluxWrite if self.prepare => {
+                self.ask(&mut self.writes.preparation(&self.url, &self.request.header)?)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -278,59 +350,6 @@ impl Command {
         Ok(engine::ask(&self.target()?, self.means.timeout.get(), workload, count))
     }
 
-    fn go<W>(&self, workload: &W, out: &mut dyn Write) -> Result<u8, Failure>
-    where
-        W: Workload + Clone + Sync + 'static,
-    {
-        match &self.find_limit {
-            Some(gate) => limit::find(self, workload, gate, out),
-            None => self.drive(workload, out),
-        }
-    }
-
-    fn drive<W>(&self, workload: &W, out: &mut dyn Write) -> Result<u8, Failure>
-    where
-        W: Workload + Clone + Sync + 'static,
-    {
-        let stop = Stop::default();
-        let plan = self.plan(stop.clone())?;
-        let mut results = Results::create(self, self.place.path(), &workload.operations())?;
-        stop_at_signals(stop.clone())?;
-        let mut view = View::of(&self.url.without_secrets(), &plan, stop);
-        let mut sliding = Sliding::new(&self.require);
-        let outcome = engine::run(
-            &plan,
-            |_| workload.clone(),
-            |ended| {
-                results.window(ended);
-                sliding.window(&ended.results);
-                view.window(ended);
-            },
-        );
-        drop(view);
-        let outcome = match outcome {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                results.discard();
-                return Err(Failure::other(error));
-            }
-        };
-        sliding.end(&outcome.rest);
-        let summary = Summary::new(&outcome, &self.require).with_missed(sliding.missed());
-        write!(out, "{summary}")?;
-        writeln!(out, "{}", results.finish(&outcome, &summary))?;
-        if summary.is_invalid() {
-            return Ok(INVALID);
-        }
-        if let Some(demand) = summary.next_demand() {
-            writeln!(out, "next: {} --find-limit '{demand}'", self.same())?;
-        }
-        if summary.has_missed() {
-            return Ok(BAD_NEWS);
-        }
-        Ok(DONE)
-    }
-
     /// Whether points are written to InfluxDB.
     fn is_influx_write(&self) -> bool {
         matches!(self.workload, Some(Named::InfluxWrite))
@@ -348,129 +367,64 @@ impl Command {
 
     fn plan(&self, stop: Stop) -> Result<Plan, Failure> {
         Ok(Plan {
-            target: self.target()?,
-            pace: self.speed.pace()?,
             warm_up: self.speed.warmup.get(),
             connections: self.means.connections,
             threads: self.means.threads,
             timeout: self.means.timeout.get(),
+            think: self.speed.think,
             abort: self.abort.clone(),
+            thresholds: self.thresholds,
             stop,
+            ..Plan::new(self.target()?, self.speed.pace()?)
         })
     }
 
     fn target(&self) -> Result<Target, Failure> {
-        let host = self.url.host();
-        let options = ClientOptions {
-            ca: self.means.ca.as_deref(),
-            check: match self.means.insecure {
-                true => Check::Nothing,
-                false => self.url.tls().unwrap_or(Check::Name),
-            },
-            identity: None,
-            protocols: match self.url.scheme() {
-                Scheme::Http => &["http/1.1"],
-                Scheme::Postgres | Scheme::Redis => &[],
-            },
-        };
-        let tls = self.url.tls().map(|_| Tls::new(&options, host)).transpose();
-        Ok(Target {
-            address: Address::Tcp { host: host.to_owned(), port: self.url.port() },
-            tls: tls.map_err(Failure::other)?,
-            connect_timeout: self.means.timeout.get(),
-        })
+        let (ca, is_insecure) = (self.means.ca.as_deref(), self.means.insecure);
+        target(&self.url, ca, is_insecure, self.means.timeout.get())
     }
+}
+
+/// Where a URL leads.
+fn target(
+    url: &Url,
+    ca: Option<&Path>,
+    is_insecure: bool,
+    connect_timeout: std::time::Duration,
+) -> Result<Target, Failure> {
+    let host = url.host();
+    let options = ClientOptions {
+        ca,
+        check: match is_insecure {
+            true => Check::Nothing,
+            false => url.tls().unwrap_or(Check::Name),
+        },
+        identity: None,
+        protocols: match url.scheme() {
+            Scheme::Http => &["http/1.1"],
+            Scheme::Postgres | Scheme::Redis => &[],
+        },
+    };
+    let tls = url.tls().map(|_| Tls::new(&options, host)).transpose();
+    Ok(Target {
+        address: Address::Tcp { host: host.to_owned(), port: url.port() },
+        tls: tls.map_err(Failure::other)?,
+        connect_timeout,
+    })
+}
+
+const UNKEPT: &str = "--ledger is kept of what is written to databases: of influx-write, of \
+                      PostgreSQL's rows in weir_ledger, and of Redis's set and rpush";
+const UNREADABLE: &str = "beside --ledger the database is named by --db: what is written by a \
+                          path, nobody would know where to read";
+
+fn made<W>(name: &str, plan: Plan, workload: W) -> engine::Load<'static>
+where
+    W: Workload + Clone + Sync + 'static,
+{
+    engine::Load::new(name, plan, move |_| workload.clone())
 }
 
 fn unprepared(error: AskError) -> Failure {
     Failure::other(format!("can't prepare the load: {error}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-    use meter::engine::{Pace, Stop};
-
-    use super::Command;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        command: Command,
-    }
-
-    fn read(words: &str) -> Result<Command, String> {
-        let words = std::iter::once("load").chain(words.split(' '));
-        Line::try_parse_from(words).map(|line| line.command).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn a_url_alone_is_a_load() {
-        let plan = read("http://127.0.0.1:8086/ping").unwrap().plan(Stop::default()).unwrap();
-        let Pace::Open(schedule) = &plan.pace else { panic!("{:?}", plan.pace) };
-        assert_eq!((schedule.due(0, 1).count(), plan.connections, plan.threads), (1000, 64, 1));
-    }
-
-    #[test]
-    fn steps_ramps_and_closed_loops_exclude_one_another() {
-        let steps = read("http://h --steps 1:1s,2:2s --poisson --seed 7").unwrap();
-        assert_eq!(steps.speed.steps.len(), 2);
-        assert!(read("http://h --closed").unwrap().speed.pace().is_ok());
-        assert!(read("http://h --find-limit p99<20ms --poisson").is_ok());
-        for words in [
-            "--find-limit p99<1s --rate 5",
-            "--find-limit fast",
-            "--closed --rate 5",
-            "--steps 1:1s --ramp-to 9",
-            "--steps 1",
-        ] {
-            assert!(read(&format!("http://h {words}")).is_err(), "{words}");
-        }
-    }
-
-    #[test]
-    fn bad_input_is_told_before_anything_is_sent() {
-        for (words, part) in [
-            ("ftp://h", "only http"),
-            ("http://h --require p99<5", "no duration"),
-            ("http://h --duration 10", "unit"),
-            ("http://h -H x", "no header"),
-        ] {
-            let error = read(words).unwrap_err();
-            assert!(error.contains(part), "{words}: {error}");
-        }
-        assert!(read("http://h --rate 0").unwrap().plan(Stop::default()).is_err());
-        let request = read("http://h --body @/nowhere").unwrap().request;
-        assert!(request.workload(&"http://h".parse().unwrap(), 1).is_err());
-        let nowhere = read("http://h --workload influx-write").unwrap();
-        assert!(nowhere.writes.workload(&nowhere.url, &[], 1).is_err());
-        for (words, part) in [
-            ("http://h --mix get", "--mix has no effect"),
-            ("redis://h -X POST", "--method has no effect"),
-            ("redis://h --prepare", "--prepare has no effect"),
-            ("redis://h --script select-only", "--script has no effect"),
-            ("postgres://h --keys 5", "--keys has no effect"),
-            ("postgres://h --body x", "--body has no effect"),
-            ("postgres://h --protocol fast", "simple, extended or prepared"),
-            ("postgres://h -D x", "no variable"),
-            ("postgres://h/?sslmode=maybe", "sslmode"),
-            ("redis://h --workload influx-write", "goes to http"),
-            ("http://h --workload influx-write --body x", "--body has no effect"),
-            ("http://h --rows jmeter", "--rows has no effect"),
-            ("redis://h --size 9-1", "no size"),
-            ("redis://h --check text", "says no text"),
-            ("redis://h --data a.csv", "--data has no effect"),
-            ("http://h --insecure", "--insecure has no effect"),
-            ("postgres://h/?sslmode=require --insecure", "--insecure has no effect"),
-            ("https://h --insecure --ca x", "cannot be used with"),
-            ("http://h --workload influx-write -H a:b --body x", "--body has no effect"),
-            ("redis://h --mix fly", "zrange"),
-        ] {
-            let error = read(words).and_then(|command| match command.check() {
-                Ok(_) => Ok(()),
-                Err(failure) => Err(failure.to_string()),
-            });
-            assert!(error.clone().unwrap_err().contains(part), "{words}: {error:?}");
-        }
-    }
 }

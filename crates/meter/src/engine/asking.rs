@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use flow::dial::{Socket, Target};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
 
 use super::opening::{OpenError, open};
 use crate::recorder::Kind;
-use crate::workload::{Answer, Reader, Workload};
+use crate::workload::{Answer, Greeting, Reader, Workload};
 
 /// Bytes that are read at once.
 const PIECE: usize = 16 * 1024;
@@ -31,6 +31,57 @@ pub enum AskError {
     Injector(std::io::Error),
 }
 
+/// One connection on which one request after the other is asked; it is opened when it is needed,
+/// and anew where the server has closed it.
+pub struct Conversation<'a> {
+    runtime: Runtime,
+    target: &'a Target,
+    timeout: Duration,
+    socket: Option<Socket>,
+}
+
+impl<'a> Conversation<'a> {
+    /// With that server.
+    ///
+    /// # Errors
+    /// This machine can't do it.
+    pub fn new(target: &'a Target, timeout: Duration) -> Result<Self, AskError> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(AskError::Injector)?;
+        Ok(Self { runtime, target, timeout, socket: None })
+    }
+
+    /// Whether the next request goes out on the connection of the last one.
+    pub fn is_open(&self) -> bool {
+        self.socket.is_some()
+    }
+
+    /// Sends a request, for whose answer the reader is prepared, and waits for the answer.
+    ///
+    /// # Errors
+    /// There is no answer, or it is none.
+    pub fn ask<R: Reader>(
+        &mut self,
+        greeting: impl FnOnce() -> Option<Box<dyn Greeting>>,
+        out: &mut Vec<u8>,
+        reader: &mut R,
+    ) -> Result<Answer, AskError> {
+        let Self { runtime, target, timeout, socket } = self;
+        LocalSet::new().block_on(runtime, async {
+            let mut open_socket = match socket.take() {
+                Some(socket) => socket,
+                None => open(target, greeting()).await?.0,
+            };
+            let exchanged = exchange(&mut open_socket, reader, out);
+            let answer = tokio::time::timeout(*timeout, exchanged).await;
+            let late = |_| AskError::Broken(format!("not within {timeout:?}"));
+            let answer = answer.map_err(late)??;
+            *socket = answer.reusable.then_some(open_socket);
+            Ok(answer)
+        })
+    }
+}
+
 /// Sends the first `count` requests of a workload; each has its answer before the next one.
 ///
 /// # Errors
@@ -41,28 +92,21 @@ pub fn ask<W: Workload>(
     workload: &mut W,
     count: u64,
 ) -> Result<(), AskError> {
-    let runtime = Builder::new_current_thread().enable_all().build().map_err(AskError::Injector)?;
-    LocalSet::new().block_on(&runtime, async {
-        let (mut socket, _) = open(target, workload.greeting()).await?;
-        let mut reader = workload.reader();
-        for number in 0..count {
-            let mut out = Vec::new();
-            reader.number(number);
-            reader.begin(workload.request(number, &mut out));
-            let exchanged = exchange(&mut socket, &mut reader, &mut out);
-            let answer = tokio::time::timeout(timeout, exchanged).await;
-            let answer =
-                answer.map_err(|_| AskError::Broken(format!("not within {timeout:?}")))??;
-            if answer.kind != Kind::Succeeded {
-                return Err(AskError::Refused(reader.failure(&answer)));
-            }
-            if !answer.reusable && number + 1 < count {
-                socket = open(target, workload.greeting()).await?.0;
-                reader = workload.reader();
-            }
+    let mut conversation = Conversation::new(target, timeout)?;
+    let mut reader = workload.reader();
+    for number in 0..count {
+        if !conversation.is_open() {
+            reader = workload.reader();
         }
-        Ok(())
-    })
+        let mut out = Vec::new();
+        reader.number(number);
+        reader.begin(workload.request(number, &mut out));
+        let answer = conversation.ask(|| workload.greeting(), &mut out, &mut reader)?;
+        if answer.kind != Kind::Succeeded {
+            return Err(AskError::Refused(reader.failure(&answer)));
+        }
+    }
+    Ok(())
 }
 
 async fn exchange<R: Reader>(

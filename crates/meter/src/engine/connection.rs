@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::opening::{OpenError, open};
 use super::state::{Job, Sent, State};
 use crate::failure::Owner;
+use crate::ledger::Fate;
 use crate::recorder::Kind;
 use crate::workload::{Answer, Malformed, Reader, Workload};
 
@@ -35,6 +36,8 @@ pub struct Connection<W: Workload> {
     pub target: Target,
     pub socket: Socket,
     pub shared: Rc<Shared<W>>,
+    /// Bytes of the request under way that went out, and that came in.
+    pub moved: (usize, usize),
 }
 
 /// What to do next.
@@ -50,6 +53,8 @@ enum Broken {
     Expired,
     Io(io::Error),
     Malformed(Malformed),
+    /// It could not be entered into the ledger, so it was not sent.
+    Unentered,
 }
 
 impl<W: Workload> Connection<W> {
@@ -77,11 +82,14 @@ impl<W: Workload> Connection<W> {
             if let Some(job) = state.take(free) {
                 return Turn::Send(job);
             }
-            if state.over || state.closed {
+            if state.over || (state.closed && state.think.is_none()) {
                 state.note_done();
                 return Turn::Over;
             }
-            state.rest(self.at);
+            match state.closed {
+                true => state.think(self.at),
+                false => state.rest(self.at),
+            }
         }
         poll_fn(|cx| self.poll_turn(cx)).await
     }
@@ -104,9 +112,7 @@ impl<W: Workload> Connection<W> {
         if !read.filled().is_empty() {
             state.note_error(Owner::Server, UNASKED, Instant::now());
         }
-        let at = self.at;
-        state.idle.retain(|other| *other != at);
-        state.slots[at].free = Instant::now();
+        state.closed_idle(self.at, Instant::now());
         Poll::Ready(Turn::Reopen)
     }
 
@@ -115,7 +121,11 @@ impl<W: Workload> Connection<W> {
     async fn visit(&mut self, job: Job, reader: &mut W::Reader, out: &mut Vec<u8>) -> bool {
         let mut sent = self.begin(job, reader, out);
         loop {
-            let answer = self.exchange(reader, out).await;
+            let entered = self.shared.state.borrow_mut().enter(sent.number, Fate::Unknown);
+            let answer = match entered {
+                true => self.exchange(reader, out).await,
+                false => Err(Broken::Unentered),
+            };
             let now = Instant::now();
             self.settle(sent, reader, &answer, now);
             out.clear();
@@ -124,12 +134,13 @@ impl<W: Workload> Connection<W> {
             if !is_reusable && !self.reopen(reader).await {
                 return false;
             }
-            let Some(operation) = next else { return true };
+            let Some(of_load) = next else { return true };
             let mut state = self.shared.state.borrow_mut();
             if state.is_over(now) {
                 return true;
             }
-            reader.begin(operation);
+            reader.begin(of_load);
+            let operation = state.first_operation + of_load;
             sent = Sent { number: job.number, operation, due: now, at: Instant::now() };
             state.note_sent(self.at, sent);
         }
@@ -139,9 +150,10 @@ impl<W: Workload> Connection<W> {
     fn begin(&self, job: Job, reader: &mut W::Reader, out: &mut Vec<u8>) -> Sent {
         let mut state = self.shared.state.borrow_mut();
         out.clear();
-        let operation = state.workload.request(job.number, out);
+        let of_load = state.workload.request(job.number, out);
         reader.number(job.number);
-        reader.begin(operation);
+        reader.begin(of_load);
+        let operation = state.first_operation + of_load;
         let sent = Sent { number: job.number, operation, due: job.due, at: Instant::now() };
         state.note_sent(self.at, sent);
         sent
@@ -179,7 +191,10 @@ impl<W: Workload> Connection<W> {
                     Poll::Ready(Ok(0)) => {
                         return Poll::Ready(Err(Broken::Io(io::ErrorKind::WriteZero.into())));
                     }
-                    Poll::Ready(Ok(len)) => written += len,
+                    Poll::Ready(Ok(len)) => {
+                        written += len;
+                        self.moved.0 += len;
+                    }
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(Broken::Io(error))),
                     Poll::Pending => break,
                 }
@@ -220,6 +235,7 @@ impl<W: Workload> Connection<W> {
                 let ended = || io::Error::new(io::ErrorKind::UnexpectedEof, ENDED);
                 return Poll::Ready(answer.ok_or_else(|| Broken::Io(ended())).map(Some));
             }
+            self.moved.1 += read.filled().len();
             match reader.read(read.filled()) {
                 Ok(Some(answer)) => return Poll::Ready(Ok(Some(answer))),
                 Ok(None) if flushed => return Poll::Ready(Ok(None)),
@@ -231,23 +247,35 @@ impl<W: Workload> Connection<W> {
 
     /// Records what came of a request.
     fn settle(
-        &self,
+        &mut self,
         sent: Sent,
         reader: &W::Reader,
         answer: &Result<Answer, Broken>,
         now: Instant,
     ) {
+        let (out, came) = std::mem::take(&mut self.moved);
         let mut state = self.shared.state.borrow_mut();
+        state.note_bytes(sent, out, came);
         let kind = match answer {
             Ok(answer) => answer.kind,
             Err(Broken::Malformed(_)) => Kind::Server,
             Err(Broken::Expired) => Kind::Timeout,
             Err(Broken::Io(error)) if error.kind() == io::ErrorKind::OutOfMemory => Kind::Injector,
             Err(Broken::Io(_)) => Kind::Network,
+            Err(Broken::Unentered) => Kind::Injector,
         };
+        let fate = match kind {
+            Kind::Succeeded => Some(Fate::Acknowledged),
+            // What can't be understood is no answer.
+            Kind::Server | Kind::Check if answer.is_ok() => Some(Fate::Refused),
+            _ => None,
+        };
+        if let Some(fate) = fate {
+            state.enter(sent.number, fate);
+        }
         state.note_result(self.at, sent, kind, now);
         if let Ok(answer) = answer {
-            state.note_commands(sent, answer.commands);
+            state.note_answer(sent, answer);
         }
         state.workload.heard(sent.number, answer.as_ref().ok());
         state.slots[self.at].free = now;
@@ -257,6 +285,8 @@ impl<W: Workload> Connection<W> {
             Err(Broken::Expired) => "no answer in time".to_owned(),
             Err(Broken::Malformed(malformed)) => malformed.to_string(),
             Err(Broken::Io(error)) => error.to_string(),
+            // That has been told.
+            Err(Broken::Unentered) => return,
         };
         if let Some(owner) = Owner::of(kind) {
             state.note_error(owner, &words, sent.due);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flow::dial::{Address, Socket};
 use flow::stream::Socket as Stream;
 
-use super::{Ended, EngineError, Outcome, Plan, run_over};
+use super::{Ended, EngineError, Load, Outcome, Plan, run_over};
 use crate::workload::Workload;
 
 /// Connections that are kept from one load to the next. A load takes those that are open to its
@@ -28,7 +28,7 @@ impl Kept {
         make: impl Fn(usize) -> W + Sync,
         each_window: impl FnMut(&Ended),
     ) -> Result<Outcome, EngineError> {
-        run_over(self, plan, make, each_window)
+        run_over(self, &[Load::new("load", plan.clone(), make)], each_window)
     }
 
     /// How many there are.

@@ -7,27 +7,32 @@ use crate::schedule::{Due, Schedule};
 use crate::window::WINDOW;
 
 /// Counts what is due, window by window; of a closed loop, in which nothing is, it knows none.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Offered {
-    due: Option<Peekable<Due>>,
+    /// Of each load.
+    due: Vec<Peekable<Due>>,
     warm_up: Duration,
 }
 
 impl Offered {
-    /// By a schedule, before which there is a warm-up.
-    pub fn new(schedule: &Schedule, warm_up: Duration) -> Self {
-        let due = schedule.clone().warmed_up(warm_up).due(0, 1);
-        Self { due: Some(due.peekable()), warm_up }
+    /// By schedules, before which there is a warm-up.
+    pub fn new<'a>(schedules: impl Iterator<Item = &'a Schedule>, warm_up: Duration) -> Self {
+        let due = schedules.map(|of| of.clone().warmed_up(warm_up).due(0, 1).peekable());
+        Self { due: due.collect(), warm_up }
     }
 
     /// How many are due in a window. Windows are asked for in their order.
     pub fn in_window(&mut self, number: u64) -> Option<u64> {
-        let due = self.due.as_mut()?;
+        if self.due.is_empty() {
+            return None;
+        }
         let begin = self.warm_up + WINDOW * u32::try_from(number).unwrap_or(u32::MAX);
         let mut until = |end| {
             let mut count = 0;
-            while due.next_if(|(_, at)| *at < end).is_some() {
-                count += 1;
+            for due in &mut self.due {
+                while due.next_if(|(_, at)| *at < end).is_some() {
+                    count += 1;
+                }
             }
             count
         };
@@ -50,9 +55,11 @@ mod tests {
         let ramp = Segment { from: 100.0, to: 300.0, duration: 2 * SECOND };
         let segments = vec![Segment::constant(100.0, SECOND), ramp];
         let schedule = Schedule::new(segments, Arrivals::Even).unwrap();
-        let mut offered = Offered::new(&schedule, SECOND * 3 / 2);
+        let mut offered = Offered::new(std::iter::once(&schedule), SECOND * 3 / 2);
         let counts = [0, 1, 2, 3].map(|number| offered.in_window(number).unwrap());
         assert_eq!(counts, [100, 150, 250, 0]);
+        let mut both = Offered::new([&schedule, &schedule].into_iter(), SECOND * 3 / 2);
+        assert_eq!(both.in_window(1), Some(300));
         assert_eq!(Offered::default().in_window(0), None);
     }
 }

@@ -58,15 +58,25 @@ impl OpenError {
     }
 }
 
-/// Opens a connection; gives how long the kernel's handshake took, too.
+/// What is known of a connection when it is open.
+#[derive(Debug, Clone, Copy)]
+pub struct Opened {
+    /// How long the kernel's handshake took.
+    pub took: Duration,
+    /// The round trip that it was, by the kernel's measure.
+    pub round_trip: Option<Duration>,
+}
+
+/// Opens a connection; gives what is known of its way, too.
 pub async fn open(
     target: &Target,
     greeting: Option<Box<dyn Greeting>>,
-) -> Result<(Socket, Duration), OpenError> {
+) -> Result<(Socket, Opened), OpenError> {
     let opened = async {
         let begun = Instant::now();
         let mut socket = target.connect_in_clear().await?;
         let took = begun.elapsed();
+        let round_trip = socket.tcp().and_then(sched::tcp::min_round_trip);
         if let Some(tls) = &target.tls {
             if let Some(request) = greeting.as_ref().and_then(|greeting| greeting.tls_request()) {
                 ask_for_tls(target, &mut socket, &request).await?;
@@ -76,7 +86,7 @@ pub async fn open(
         if let Some(mut greeting) = greeting {
             greet(target, &mut socket, &mut *greeting).await?;
         }
-        Ok((socket, took))
+        Ok((socket, Opened { took, round_trip }))
     };
     target.in_time(opened).await
 }

@@ -1,6 +1,6 @@
 //! What the tasks of one thread share: who is next, which connection is free, and the records.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::iter::Peekable;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,15 +11,18 @@ use std::time::{Duration, Instant};
 use super::collector::Window;
 use super::looks::Looks;
 use super::thread::Said;
-use super::{Stop, WarmUp};
+use super::{Stop, Think, WarmUp};
+use crate::chance::Chance;
 use crate::failure::{Errors, Owner};
 use crate::injector::BusyTime;
 use crate::lateness::{LATE, Lateness, behind};
+use crate::ledger::{Fate, Ledger};
 use crate::little::Occupancy;
 use crate::recorder::{Kind, Times, nanoseconds};
 use crate::schedule::Due;
+use crate::traffic::Traffic;
 use crate::window::{Timeline, WINDOW};
-use crate::workload::Workload;
+use crate::workload::{Answer, Workload};
 
 /// A request that a connection is to send.
 #[derive(Debug, Clone, Copy)]
@@ -108,6 +111,14 @@ pub struct State<W> {
     /// How long the thread was busy until the window began.
     pub busy_before: Duration,
     pub seen: Seen,
+    pub ledger: Option<Ledger>,
+    /// How long connections of a closed loop wait before a request.
+    pub think: Option<Think>,
+    /// Those that do, by when they have done so; what they draw.
+    pub thinking: BTreeSet<(Instant, usize)>,
+    pub chance: Chance,
+    /// The number of the workload's first operation, among those of all loads.
+    pub first_operation: usize,
 }
 
 /// What a thread saw, besides its windows.
@@ -118,6 +129,9 @@ pub struct Seen {
     pub occupancy: Occupancy,
     pub errors: Errors,
     pub reconnects: u64,
+    pub traffic: Traffic,
+    /// When the last result came, since what counts began.
+    pub last: Duration,
     /// Commands that were answered, of the requests that count.
     pub commands: u64,
     pub warm_up: WarmUp,
@@ -141,10 +155,8 @@ impl<W: Workload> State<W> {
         }
         if self.closed {
             // Whoever stops it has nothing more sent, and not only from the next tick on.
-            if free >= self.timeline.end || self.stop.is_asked() {
-                return None;
-            }
-            return Some(Job { number: self.next_number()?, due: free });
+            let is_over = free >= self.timeline.end || self.stop.is_asked();
+            return if is_over || self.think.is_some() { None } else { self.next_of_loop(free) };
         }
         // Others that have been free for longer are first.
         let job = self.peek().filter(|job| self.idle.is_empty() && job.due <= free)?;
@@ -152,16 +164,33 @@ impl<W: Workload> State<W> {
         Some(job)
     }
 
-    /// The number of a closed loop's next request.
-    fn next_number(&mut self) -> Option<u64> {
+    /// A closed loop's next request; nothing where there is none left.
+    fn next_of_loop(&mut self, due: Instant) -> Option<Job> {
         let Some(last) = &self.last else {
             let number = self.number;
             self.number += self.stride;
-            return Some(number);
+            return Some(Job { number, due });
         };
         let number = last.next.fetch_add(1, Ordering::Relaxed);
         self.used_up |= number >= last.requests;
-        (number < last.requests).then_some(number)
+        (number < last.requests).then_some(Job { number, due })
+    }
+
+    /// A connection of a closed loop that is free begins to think. The first time users are
+    /// somewhere in the middle of it, so that they do not go in step.
+    pub fn think(&mut self, at: usize) {
+        let Some(think) = self.think else { return };
+        let free = self.slots[at].free;
+        let mut span = think.draw(&mut self.chance);
+        if free <= self.timeline.begin {
+            span = span.mul_f64(self.chance.share());
+        }
+        let ready = free + span;
+        let is_first = self.thinking.first().is_none_or(|(first, _)| ready < *first);
+        self.thinking.insert((ready, at));
+        if is_first {
+            self.wake_pacer();
+        }
     }
 
     /// A connection has nothing more to send.
@@ -182,8 +211,47 @@ impl<W: Workload> State<W> {
         self.over || (self.closed && now >= self.timeline.end)
     }
 
+    /// A connection thinks no longer: it has come to the end of it, or its connection has closed.
+    fn thought(&mut self, at: usize, until: Instant) {
+        let free = self.slots[at].free;
+        self.seen.occupancy.thinking += self.timeline.clipped(free, until).as_nanos();
+        self.slots[at].free = until.max(free);
+    }
+
+    /// A connection has closed while it had nothing to send.
+    pub fn closed_idle(&mut self, at: usize, now: Instant) {
+        self.idle.retain(|other| *other != at);
+        let thinking = self.thinking.len();
+        self.thinking.retain(|(_, other)| *other != at);
+        if self.thinking.len() < thinking {
+            self.thought(at, now);
+        }
+        self.slots[at].free = now;
+    }
+
+    /// Has connections send that have thought for long enough.
+    fn hand_out_thought(&mut self, now: Instant) -> Next {
+        self.looks.note(now, &self.timeline);
+        while let Some((ready, at)) = self.thinking.first().copied() {
+            if ready > now {
+                return Next::At(ready);
+            }
+            self.thinking.pop_first();
+            self.thought(at, ready);
+            self.slots[at].job = self.next_of_loop(ready);
+            match self.slots[at].job {
+                Some(_) => self.wake(at),
+                None => self.note_done(),
+            }
+        }
+        Next::Nothing
+    }
+
     /// Gives what is due to connections that are free.
     pub fn hand_out(&mut self, now: Instant) -> Next {
+        if self.closed {
+            return self.hand_out_thought(now);
+        }
         self.looks.note(now, &self.timeline);
         loop {
             let Some(job) = self.peek() else { return Next::Nothing };
@@ -203,6 +271,17 @@ impl<W: Workload> State<W> {
         if let Some(waker) = &self.slots[at].waker {
             waker.wake_by_ref();
         }
+    }
+
+    /// Enters into the ledger what is known of a request from now on. One that can't be entered is
+    /// not sent, and ends the run: nobody would know of it.
+    pub fn enter(&mut self, number: u64, fate: Fate) -> bool {
+        let Some(ledger) = &mut self.ledger else { return true };
+        let Err(error) = ledger.note(number, fate) else { return true };
+        let words = format!("the ledger could not be kept, which ends the run: {error}");
+        self.seen.errors.note(Owner::Injector, &words);
+        self.stop.ask();
+        false
     }
 
     /// Counts a send.
@@ -242,16 +321,26 @@ impl<W: Workload> State<W> {
         }
         if self.counts(sent.due) {
             self.window.results.note(sent.operation, kind, latency, service);
+            self.seen.last = now.saturating_duration_since(self.timeline.measured_from);
         } else {
             self.seen.warm_up.requests += 1;
             self.seen.warm_up.failed += u64::from(kind != Kind::Succeeded);
         }
     }
 
-    /// Counts the commands that an answer is of.
-    pub fn note_commands(&mut self, sent: Sent, commands: u32) {
+    /// Counts what an answer has.
+    pub fn note_answer(&mut self, sent: Sent, answer: &Answer) {
         if self.counts(sent.due) {
-            self.seen.commands += u64::from(commands);
+            self.seen.commands += u64::from(answer.commands);
+            self.seen.traffic.note_code(answer.code);
+        }
+    }
+
+    /// Counts the bytes that went out for a request and came in.
+    pub fn note_bytes(&mut self, sent: Sent, out: usize, came: usize) {
+        if self.counts(sent.due) {
+            self.seen.traffic.sent += out as u64;
+            self.seen.traffic.received += came as u64;
         }
     }
 
@@ -323,6 +412,9 @@ impl<W: Workload> State<W> {
         self.over = true;
         self.timeline.end = self.timeline.end.min(now);
         let end = self.timeline.end;
+        for (_, at) in std::mem::take(&mut self.thinking) {
+            self.thought(at, end);
+        }
         if self.is_done() {
             // Nothing of these times was lost: there was nothing to send.
             let idle = self.slots.iter().map(|slot| self.timeline.clipped(slot.free, end));
@@ -337,7 +429,7 @@ impl<W: Workload> State<W> {
                 if !self.looks.missed(job.due) {
                     self.seen.lateness.note_blocked(age);
                 }
-                let operation = self.workload.operation(job.number);
+                let operation = self.first_operation + self.workload.operation(job.number);
                 self.window.results.note(operation, Kind::Unsent, age, Duration::ZERO);
             }
         }

@@ -1,7 +1,7 @@
 //! A thread of the injector, from its first connection to its last answer.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -22,8 +22,10 @@ use super::looks::{Looks, TICK};
 use super::opening::open;
 use super::state::{Last, Next, Seen, Slot, State};
 use super::{EngineError, Kept, Pace, Plan};
+use crate::chance::Chance;
 use crate::injector::{BusyTime, Health, Spent};
-use crate::recorder::{Times, nanoseconds};
+use crate::ledger::Ledger;
+use crate::network::Network;
 use crate::window::Timeline;
 use crate::workload::Workload;
 
@@ -34,7 +36,9 @@ const SCRATCH: usize = 64 * 1024;
 
 /// What a thread has to do.
 pub struct Task<'a> {
-    pub number: usize,
+    /// Which of its load's threads it is, and the number of its load's first operation among those
+    /// of all loads.
+    pub of_load: (usize, usize),
     pub plan: &'a Plan,
     pub kept: &'a Kept,
     pub addresses: &'a [SocketAddr],
@@ -46,8 +50,8 @@ pub struct Task<'a> {
 
 /// What threads say.
 pub enum Said {
-    /// All connections are open, after so long each.
-    Ready(Box<Times>),
+    /// All connections are open; what is known of their ways.
+    Ready(Box<Network>),
     Failed(EngineError),
     Window(u64, Box<Window>),
     Ended(Box<Part>),
@@ -85,8 +89,14 @@ async fn conduct<W: Workload + 'static>(
     busy: BusyTime,
     workload: W,
 ) -> Result<(), EngineError> {
-    let Task { number, plan, kept, addresses, say, last, started } = task;
+    let Task { of_load: (number, first_operation), plan, kept, addresses, say, last, started } =
+        task;
     let alarm = Alarm::new().map_err(|error| EngineError::Injector(error.to_string()))?;
+    let ledger = plan.ledger.as_ref().map(|place| {
+        Ledger::create(place, number as u64, plan.threads as u64)
+            .map_err(|error| EngineError::Injector(format!("the ledger can't be made: {error}")))
+    });
+    let ledger = ledger.transpose()?;
     let opened = open_all(number, (plan, kept), addresses, &workload, &say).await?;
     // Whoever no longer waits has heard of an error elsewhere.
     let Ok(timeline) = started.await else { return Ok(()) };
@@ -94,6 +104,8 @@ async fn conduct<W: Workload + 'static>(
         state: RefCell::new(State {
             busy_before: busy.so_far(),
             busy: busy.clone(),
+            ledger,
+            first_operation,
             last,
             ..state(number, plan, timeline, workload, opened.len(), say.clone())
         }),
@@ -102,7 +114,8 @@ async fn conduct<W: Workload + 'static>(
     wait_until(&alarm, timeline.begin).await?;
     let mut connections = JoinSet::new();
     for (at, (target, socket)) in opened.into_iter().enumerate() {
-        let connection = Connection { at, target, socket, shared: Rc::clone(&shared) };
+        let shared = Rc::clone(&shared);
+        let connection = Connection { at, target, socket, shared, moved: (0, 0) };
         connections.spawn_local(connection.serve());
     }
     let before = Rc::new(RefCell::new(None));
@@ -146,7 +159,7 @@ async fn open_all<W: Workload>(
         }
         target
     });
-    let (mut opened, mut times) = (Vec::new(), Times::new());
+    let (mut opened, mut network) = (Vec::new(), Network::default());
     loop {
         let at_once = if opened.is_empty() { 1 } else { OPENING_MAX };
         let mut opening = JoinSet::new();
@@ -159,18 +172,18 @@ async fn open_all<W: Workload>(
             opening.spawn_local(async move { (open(&target, greeting).await, target) });
         }
         if opening.is_empty() && targets.len() == 0 {
-            let _ = say.send(Said::Ready(Box::new(times)));
+            let _ = say.send(Said::Ready(Box::new(network)));
             return Ok(opened);
         }
         while let Some(done) = opening.join_next().await {
             let (socket, target) =
                 done.map_err(|error| EngineError::Injector(error.to_string()))?;
-            let (socket, took) = socket.map_err(|source| EngineError::Unreachable {
+            let (socket, way) = socket.map_err(|source| EngineError::Unreachable {
                 opened: opened.len(),
                 connections: plan.connections,
                 source,
             })?;
-            times.note(nanoseconds(took));
+            network.note(&target.address.to_string(), way.took, way.round_trip);
             opened.push((target, socket));
         }
     }
@@ -215,6 +228,11 @@ fn state<W>(
         busy: BusyTime::default(),
         busy_before: Duration::ZERO,
         seen: Seen::default(),
+        ledger: None,
+        think: plan.think,
+        thinking: BTreeSet::new(),
+        chance: Chance::of(u64::MAX, number as u64),
+        first_operation: 0,
     }
 }
 
@@ -224,7 +242,7 @@ async fn pace<W: Workload>(shared: &Shared<W>, alarm: &Alarm) -> Result<(), Engi
         let (next, end) = {
             let mut state = shared.state.borrow_mut();
             let now = Instant::now();
-            let next = if state.closed { Next::Nothing } else { state.hand_out(now) };
+            let next = state.hand_out(now);
             if now >= state.timeline.end || state.stop.asked() > 0 || state.is_done() {
                 return Ok(());
             }
@@ -239,7 +257,9 @@ async fn pace<W: Workload>(shared: &Shared<W>, alarm: &Alarm) -> Result<(), Engi
         let rung = poll_fn(|cx| {
             let mut state = shared.state.borrow_mut();
             state.pacer = Some(cx.waker().clone());
+            let first = state.thinking.first().map(|(ready, _)| *ready);
             let is_called = state.blocked && !state.idle.is_empty();
+            let is_called = is_called || first.is_some_and(|ready| ready < at);
             if is_called || state.stop.asked() > 0 || state.is_done() {
                 return Poll::Ready(Ok(()));
             }

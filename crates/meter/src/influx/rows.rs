@@ -49,6 +49,33 @@ impl FromStr for Rows {
 }
 
 impl Rows {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Report => "report",
+            Self::Jmeter => "jmeter",
+            Self::CpuOnly => "cpu-only",
+        }
+    }
+
+    /// What its points are written to.
+    pub(crate) fn measurement(self) -> &'static str {
+        match self {
+            Self::Report => "stress",
+            Self::Jmeter => "jmeter",
+            Self::CpuOnly => "cpu",
+        }
+    }
+
+    /// The number of a series by its tags, of which `tag` gives each by its name.
+    pub(crate) fn series<'a>(self, tag: impl Fn(&str) -> Option<&'a str>) -> Option<u64> {
+        match self {
+            Self::Report => tag("series").map_or(Some(0), |text| text.parse().ok()),
+            Self::Jmeter => tag("transaction")?.strip_prefix('t')?.parse().ok(),
+            Self::CpuOnly => tag("hostname")?.strip_prefix("host_")?.parse().ok(),
+        }
+    }
+
     /// A point without its time. The tags say of which series it is.
     pub(super) fn put(self, point: u64, series: u64, chance: &mut Chance, out: &mut Vec<u8>) {
         match self {

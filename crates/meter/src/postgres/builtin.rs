@@ -36,7 +36,12 @@ const TELLER_AND_BRANCH: &str = "\
 const HISTORY: &str = "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) \
     VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);\nEND;\n";
 
-const NAMES: [&str; 11] = [
+/// The table that `--ledger` is kept of.
+pub const LEDGER: &str = "weir_ledger";
+const KEPT: &str =
+    "INSERT INTO weir_ledger (run, number, content) VALUES (:run, :number, :content);\n";
+
+const NAMES: [&str; 12] = [
     "oltp_point_select",
     "oltp_read_only",
     "oltp_write_only",
@@ -48,6 +53,7 @@ const NAMES: [&str; 11] = [
     "select-only",
     "simple-update",
     "tpcb-like",
+    "ledger",
 ];
 
 /// What scripts there are.
@@ -79,6 +85,7 @@ pub(super) fn script(name: &str) -> Option<(String, Protocol)> {
         }
         "simple-update" => ([BANK, HISTORY].concat(), Protocol::Simple),
         "tpcb-like" => ([BANK, TELLER_AND_BRANCH, HISTORY].concat(), Protocol::Simple),
+        "ledger" => (KEPT.to_owned(), Protocol::Prepared),
         _ => return None,
     };
     Some((text, protocol))

@@ -29,6 +29,8 @@ pub enum Number {
     Key(Box<Self>, Box<Self>),
     /// The same by Zipf's distribution.
     Zipf(Box<Self>, Box<Self>, f64),
+    /// The number of the request.
+    Request,
 }
 
 /// What a variable is set to.
@@ -37,6 +39,17 @@ pub enum Expression {
     Number(Number),
     /// So many groups of digits, as sysbench fills its columns.
     DigitGroups(usize),
+    /// What a run puts into its ledger's table: a text of the request's number alone.
+    Content(i64),
+}
+
+/// Groups of digits of a ledger's content.
+const CONTENT_GROUPS: usize = 3;
+
+/// What a run puts into its ledger's table for a request.
+pub fn put_content(run: i64, request: u64, out: &mut Vec<u8>) {
+    let chance = Chance::of(run.cast_unsigned(), request);
+    Draws::new(chance, Order::Uniform, request).put_digit_groups(CONTENT_GROUPS, out);
 }
 
 /// The draws of one request.
@@ -46,11 +59,13 @@ pub struct Draws {
     order: Order,
     /// The number of the next key in sequence.
     in_sequence: u64,
+    /// The number of the request.
+    pub request: u64,
 }
 
 impl Draws {
     pub fn new(chance: Chance, order: Order, number: u64) -> Self {
-        Self { chance, order, in_sequence: number }
+        Self { chance, order, in_sequence: number, request: number }
     }
 
     /// From `least` to `most`; `least` where there is nothing between them.
@@ -83,6 +98,7 @@ impl Number {
     pub fn value(&self, variables: &[i64], draws: &mut Draws) -> i64 {
         match self {
             Self::Constant(value) => *value,
+            Self::Request => i64::try_from(draws.request).unwrap_or(i64::MAX),
             Self::Variable(slot) => variables.get(*slot).copied().unwrap_or_default(),
             Self::Negative(of) => of.value(variables, draws).wrapping_neg(),
             Self::Sum(a, b) => a.value(variables, draws).wrapping_add(b.value(variables, draws)),

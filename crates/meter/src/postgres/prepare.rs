@@ -27,6 +27,12 @@ const PGBENCH: &str = "\
     CREATE TABLE IF NOT EXISTS pgbench_history (tid int, bid int, aid int, delta int, \
     mtime timestamp, filler char(22))";
 
+/// No row is refused for being there twice: that is what is looked for.
+const KEPT: &str = "\
+    CREATE TABLE IF NOT EXISTS weir_ledger (run bigint NOT NULL, number bigint NOT NULL, \
+    content text NOT NULL); \
+    CREATE INDEX IF NOT EXISTS weir_ledger_number ON weir_ledger (run, number)";
+
 /// Asks for tables, one statement a request.
 #[derive(Debug, Clone)]
 pub struct Preparation {
@@ -50,11 +56,14 @@ impl Preparation {
     pub fn new(url: &Url, sources: &[Source], options: &Options) -> Result<Self, PostgresError> {
         options.check(sources)?;
         let mut steps = Vec::new();
-        let ours = |is_sysbench: bool| {
-            let of_ours = sources.iter().filter(|source| source.text.is_none());
-            of_ours.filter(|source| source.name.starts_with("oltp_") == is_sysbench).count() > 0
+        let ours = |is_of: fn(&str) -> bool| {
+            let mut of_ours = sources.iter().filter(|source| source.text.is_none());
+            of_ours.any(|source| is_of(&source.name))
         };
-        if ours(true) {
+        if options.run.is_some() {
+            steps.push(Step::Sql(KEPT.to_owned()));
+        }
+        if ours(|name| name.starts_with("oltp_")) {
             steps.push(Step::Sql(SBTEST.to_owned()));
             put_rows(&mut steps, sbtest, options.table_size, options.table_size);
             let rows = options.table_size;
@@ -63,7 +72,7 @@ impl Preparation {
             )));
             steps.push(Step::Sql("ANALYZE sbtest1".to_owned()));
         }
-        if ours(false) {
+        if ours(|name| !name.starts_with("oltp_") && name != "ledger") {
             steps.push(Step::Sql(PGBENCH.to_owned()));
             put_rows(&mut steps, branches, options.scale, 0);
             put_rows(&mut steps, tellers, options.scale * 10, 0);

@@ -4,7 +4,8 @@ use std::io::Write as _;
 
 use wire::sql::{Strings, Token, TokenKind, statements};
 
-use super::expression::{Draws, Expression};
+use super::builtin::LEDGER;
+use super::expression::{Draws, Expression, Number, put_content};
 use super::{Options, PostgresError, Protocol, Source};
 
 /// The most variables, statements and tokens of a statement.
@@ -22,6 +23,8 @@ pub struct Script {
     pub steps: Vec<Step>,
     /// How many variables it has.
     pub slots: usize,
+    /// Whether it puts a row into a ledger's table.
+    pub is_kept: bool,
 }
 
 /// What is done next.
@@ -87,6 +90,10 @@ impl Values {
                 draws.put_digit_groups(*groups, text);
                 *is_text = true;
             }
+            Expression::Content(run) => {
+                put_content(*run, draws.request, text);
+                *is_text = true;
+            }
         }
     }
 
@@ -112,14 +119,16 @@ impl Script {
     /// Reads one.
     pub fn read(source: &Source, options: &Options) -> Result<Self, PostgresError> {
         let (text, own) = source.body()?;
-        let mut reading = Reading {
-            protocol: options.protocol.unwrap_or(own),
-            slots: Vec::new(),
-            steps: Vec::new(),
-        };
+        let protocol = options.protocol.unwrap_or(own);
+        let mut reading = Reading { protocol, slots: Vec::new(), steps: Vec::new(), kept: 0 };
         let failed = |what: String| PostgresError::Script { script: source.name.clone(), what };
         for (name, value) in options.given() {
             reading.set(name, &value.to_string()).map_err(failed)?;
+        }
+        if let Some(run) = options.run {
+            reading.set("run", &run.to_string()).map_err(failed)?;
+            reading.assign("number", Expression::Number(Number::Request)).map_err(failed)?;
+            reading.assign("content", Expression::Content(run)).map_err(failed)?;
         }
         let mut pending = String::new();
         for (number, line) in text.lines().enumerate() {
@@ -137,9 +146,12 @@ impl Script {
             }
         }
         reading.statements(&pending).map_err(failed)?;
-        let Reading { slots, steps, .. } = reading;
-        let script =
-            Self { name: source.name.clone(), share: source.share, steps, slots: slots.len() };
+        let Reading { slots, steps, kept, .. } = reading;
+        if kept > 1 && options.run.is_some() {
+            return Err(failed(format!("{LEDGER} is in it {kept} times: a request has one row")));
+        }
+        let (name, share) = (source.name.clone(), source.share);
+        let script = Self { name, share, steps, slots: slots.len(), is_kept: kept == 1 };
         match script.statements().count() {
             0 => Err(failed("it has no statement".to_owned())),
             1..=STATEMENTS_MAX => Ok(script),
@@ -182,6 +194,8 @@ struct Reading {
     protocol: Protocol,
     slots: Vec<String>,
     steps: Vec<Step>,
+    /// How often a ledger's table is named.
+    kept: usize,
 }
 
 impl Reading {
@@ -208,6 +222,10 @@ impl Reading {
             return Err(format!("{name:?} is no variable's name"));
         }
         let expression = Expression::read(expression, |name| self.slot(name))?;
+        self.assign(name, expression)
+    }
+
+    fn assign(&mut self, name: &str, expression: Expression) -> Result<(), String> {
         let slot = self.slot(name).unwrap_or(self.slots.len());
         if slot == self.slots.len() {
             self.slots.push(name.to_owned());
@@ -226,6 +244,8 @@ impl Reading {
             if tokens.len() > TOKENS_MAX {
                 return Err(format!("a statement has over {TOKENS_MAX} words"));
             }
+            let is_table = |token: &&Token<'_>| token.text.eq_ignore_ascii_case(LEDGER.as_bytes());
+            self.kept += tokens.iter().filter(is_table).count();
             let statement = self.statement(text.as_bytes(), &tokens)?;
             self.steps.push(Step::Send(statement));
         }

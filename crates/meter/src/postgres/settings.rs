@@ -42,9 +42,19 @@ pub enum PostgresError {
     Limit(String),
     /// Tables of scripts that we did not write.
     #[error(
-        "--prepare makes the tables of oltp_* and of pgbench's scripts; those of others are yours"
+        "--prepare makes the tables of oltp_*, of pgbench's scripts and of ledgers; those of \
+         others are yours"
     )]
     Tables,
+    /// There is nothing to keep a ledger of.
+    #[error(
+        "--ledger is kept of rows in the table weir_ledger, and no script puts any there: take \
+         --script ledger, or put (:run, :number, :content) into it in a script of your own"
+    )]
+    NothingKept,
+    /// A script of a ledger's, and no ledger.
+    #[error("the script ledger is for runs with --ledger")]
+    NoLedger,
 }
 
 /// How statements are sent.
@@ -122,6 +132,8 @@ pub struct Options {
     pub user: String,
     /// See `user`.
     pub password: Option<String>,
+    /// The run that a ledger is kept of.
+    pub run: Option<i64>,
 }
 
 impl Options {

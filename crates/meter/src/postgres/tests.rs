@@ -23,6 +23,7 @@ fn options() -> Options {
         seed: 1,
         user: "ann".to_owned(),
         password: None,
+        run: None,
     }
 }
 
@@ -79,7 +80,8 @@ fn a_script_is_sent_with_its_values_in_each_protocol() {
 fn each_script_that_there_is_can_be_sent_in_each_protocol() {
     for name in names() {
         for protocol in [Protocol::Simple, Protocol::Extended, Protocol::Prepared] {
-            let options = Options { protocol: Some(protocol), ..options() };
+            let run = (name == "ledger").then_some(7);
+            let options = Options { protocol: Some(protocol), run, ..options() };
             let mut postgres = named(&[name], &options);
             assert!(!sent(&mut postgres, 7).is_empty(), "{name}");
             assert_eq!(sent(&mut postgres, 7), sent(&mut named(&[name], &options), 7), "{name}");
@@ -289,4 +291,37 @@ proptest! {
         let _ = of(&text, &options());
         let _ = of(&format!("\\set x {text}\nSELECT 1"), &options());
     }
+}
+
+#[test]
+fn a_ledger_knows_what_each_request_has_put_into_its_table() {
+    let kept = Options { run: Some(7), ..options() };
+    let url = "postgres://h/d".parse().unwrap();
+    let source = |name: &str, text: Option<&str>| Source {
+        name: name.to_owned(),
+        text: text.map(str::to_owned),
+        share: 1,
+    };
+    let own = "BEGIN; INSERT INTO weir_ledger VALUES (:run, :number, :content); COMMIT";
+    let sources = [source("own", Some(own)), source("none", Some("SELECT 1"))];
+    let mut both = Postgres::new(&url, &sources, &kept).unwrap();
+    let read = super::Kept::read(&url, &both.kept(), &options()).unwrap().unwrap();
+    let mut written = 0;
+    for number in 0..100 {
+        let sent = texts(&mut both, number);
+        let insert = sent.into_iter().find(|text| text.starts_with("INSERT"));
+        let wanted = read.content(number).map(|content| {
+            let content = String::from_utf8(content).unwrap();
+            format!("INSERT INTO weir_ledger VALUES (7, {number}, '{content}')")
+        });
+        assert_eq!(insert, wanted);
+        written += u64::from(insert.is_some());
+    }
+    assert!((30..70).contains(&written), "{written}");
+    for (text, part) in [("SELECT 1", "no script puts any there"), (&own.repeat(2), "2 times")] {
+        let refused = of(text, &kept).unwrap_err().to_string();
+        assert!(refused.contains(part), "{refused}");
+    }
+    let missing = Postgres::new(&url, &[source("ledger", None)], &options()).unwrap_err();
+    assert!(missing.to_string().contains("--ledger"), "{missing}");
 }

@@ -1,5 +1,6 @@
 //! Commands by their shares.
 
+use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -13,20 +14,26 @@ const SHARE_MAX: u64 = 1_000_000;
 
 /// A word of a command.
 #[derive(Debug, Clone, Copy)]
-enum Word {
+enum Word<'a> {
     /// As it is.
-    Plain(&'static str),
+    Plain(&'a str),
     /// A name with a number from the space of keys behind it.
-    Key(&'static str),
+    Key(&'a str),
     /// A value.
     Value,
+    /// A name with the number of the command behind it.
+    Own(&'a str),
+    /// A name with the number of a list behind it, in which commands take turns.
+    List(&'a str),
+    /// A value that begins with the number of the command.
+    OwnValue,
 }
 
-use Word::{Key, Plain, Value};
+use Word::{Key, List, Own, OwnValue, Plain, Value};
 
 /// What can be in a mix. Each type of value has keys of its own, so that no command meets another
 /// one's type.
-const COMMANDS: [(&str, &[Word]); 24] = [
+const COMMANDS: [(&str, &[Word<'static>]); 24] = [
     ("append", &[Plain("APPEND"), Key("key:"), Value]),
     ("del", &[Plain("DEL"), Key("key:")]),
     ("exists", &[Plain("EXISTS"), Key("key:")]),
@@ -53,6 +60,29 @@ const COMMANDS: [(&str, &[Word]); 24] = [
     ("zrange", &[Plain("ZRANGE"), Key("zset:"), Plain("0"), Plain("9")]),
 ];
 
+/// What changes nothing, and may be beside what a ledger is kept of.
+const READS: [&str; 9] =
+    ["exists", "get", "getrange", "hget", "lrange", "mget", "ping", "sismember", "zrange"];
+
+/// What a ledger can be kept of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// A value at a key of its own.
+    Set,
+    /// A value at the end of a list.
+    Pushed,
+}
+
+impl Kept {
+    fn of(name: &str) -> Option<Self> {
+        match name {
+            "set" => Some(Self::Set),
+            "rpush" => Some(Self::Pushed),
+            _ => None,
+        }
+    }
+}
+
 /// What can be in a mix.
 pub fn names() -> impl Iterator<Item = &'static str> {
     COMMANDS.iter().map(|(name, _)| *name)
@@ -67,6 +97,12 @@ pub(super) enum Part {
     Number,
     /// A value, with its length in front.
     Value,
+    /// The digits of the command's own number.
+    Own,
+    /// The digits of a list that is this command's turn.
+    List,
+    /// A value that begins with the command's own number, with its length in front.
+    OwnValue,
 }
 
 /// Commands by their shares, as `get=9,set=1`.
@@ -104,9 +140,45 @@ impl Mix {
         self.entries.iter().map(|entry| entry.name)
     }
 
+    /// Has each command of which a ledger is kept write what nobody else does.
+    pub(super) fn keep(&mut self, run: u64) -> Result<(), RedisError> {
+        let mut entries = self.entries.to_vec();
+        let (keys, lists) = (format!("ledger:{run:016x}:"), format!("ledger:{run:016x}:list:"));
+        for entry in &mut entries {
+            entry.parts = match Kept::of(entry.name) {
+                Some(Kept::Set) => parts(&[Plain("SET"), Own(&keys), OwnValue]),
+                Some(Kept::Pushed) => parts(&[Plain("RPUSH"), List(&lists), OwnValue]),
+                None if READS.contains(&entry.name) => continue,
+                None => return Err(RedisError::Unkept(entry.name)),
+            };
+        }
+        if entries.iter().all(|entry| Kept::of(entry.name).is_none()) {
+            return Err(RedisError::NothingKept);
+        }
+        self.entries = entries.into();
+        Ok(())
+    }
+
+    /// What a ledger is kept of a command.
+    pub(super) fn kept(&self, command: usize) -> Option<Kept> {
+        Kept::of(self.entries.get(command)?.name)
+    }
+
     /// The most values of a command.
     pub(super) fn values(&self) -> usize {
         self.entries.iter().map(|entry| entry.values).max().unwrap_or_default()
+    }
+}
+
+impl Display for Mix {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut before = 0;
+        for entry in &*self.entries {
+            let comma = if before == 0 { "" } else { "," };
+            write!(f, "{comma}{}={}", entry.name, entry.up_to - before)?;
+            before = entry.up_to;
+        }
+        Ok(())
     }
 }
 
@@ -133,19 +205,25 @@ impl FromStr for Mix {
 }
 
 /// The bytes of a command, cut where something is drawn.
-fn parts(words: &[Word]) -> Vec<Part> {
+fn parts(words: &[Word<'_>]) -> Vec<Part> {
     let (mut parts, mut text) = (Vec::new(), Vec::new());
     put_array(&mut text, words.len());
     for word in words {
         match word {
             Plain(word) => put_bulk(&mut text, word.as_bytes()),
-            Key(name) => {
+            Key(name) | Own(name) | List(name) => {
                 put_bulk(&mut text, format!("{name}{:0DIGITS$}", 0).as_bytes());
                 let behind = text.split_off(text.len() - 2);
                 text.truncate(text.len() - DIGITS);
-                parts.extend([Part::Text(std::mem::replace(&mut text, behind)), Part::Number]);
+                let number = match word {
+                    Own(_) => Part::Own,
+                    List(_) => Part::List,
+                    _ => Part::Number,
+                };
+                parts.extend([Part::Text(std::mem::replace(&mut text, behind)), number]);
             }
             Value => parts.extend([Part::Text(std::mem::take(&mut text)), Part::Value]),
+            OwnValue => parts.extend([Part::Text(std::mem::take(&mut text)), Part::OwnValue]),
         }
     }
     parts.push(Part::Text(text));

@@ -1,8 +1,9 @@
 //! What can be chosen, and its limits.
 
+use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-use super::{DIGITS, Mix};
+use super::{DIGITS, Mix, OWN};
 use crate::chance::Chance;
 use crate::keys::Order;
 
@@ -28,6 +29,12 @@ pub enum RedisError {
     /// Sizes of values.
     #[error("{0:?} is no size of values: write it as 100, or as 10-1000")]
     Sizes(String),
+    /// A ledger can't be kept beside it.
+    #[error("{0} changes what a ledger is kept of: beside --ledger a mix has set, rpush and reads")]
+    Unkept(&'static str),
+    /// There is nothing to keep a ledger of.
+    #[error("--ledger is kept of set and rpush, and the mix has neither")]
+    NothingKept,
     /// A limit is exceeded.
     #[error("{0}")]
     Limit(String),
@@ -51,6 +58,12 @@ impl Sizes {
             0 => self.least,
             more => self.least + chance.below(more as u64 + 1) as usize,
         }
+    }
+}
+
+impl Display for Sizes {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.least, self.most)
     }
 }
 
@@ -79,6 +92,8 @@ pub struct Options {
     pub pipeline: u32,
     /// What chance begins with.
     pub seed: u64,
+    /// The run that a ledger is kept of: what it writes nobody else does.
+    pub run: Option<u64>,
 }
 
 impl Options {
@@ -90,6 +105,11 @@ impl Options {
         }
         if self.pipeline == 0 || self.pipeline > PIPELINE_MAX {
             return limit(format!("a pipeline has 1 to {PIPELINE_MAX} commands"));
+        }
+        if self.run.is_some() && self.sizes.least < OWN {
+            return limit(format!(
+                "a value that a ledger is kept of has {OWN} bytes at least: it has a number"
+            ));
         }
         let values = mix.values().saturating_mul(self.pipeline as usize);
         // The values' bytes are cut from a block that is as long as the longest of them.

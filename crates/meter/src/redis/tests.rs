@@ -10,7 +10,7 @@ use crate::workload::{Answer, Reader as _, Workload as _};
 
 fn options() -> Options {
     let sizes = "3".parse().unwrap();
-    Options { keys: 1000, order: Order::Uniform, sizes, pipeline: 1, seed: 1 }
+    Options { keys: 1000, order: Order::Uniform, sizes, pipeline: 1, seed: 1, run: None }
 }
 
 fn redis(mix: &str, options: Options) -> Redis {

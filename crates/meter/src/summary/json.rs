@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::Summary;
 use crate::engine::{Outcome, Row};
 use crate::recorder::{Kind, Measure, Times, nanoseconds};
-use crate::verdict::{Doubt, THRESHOLDS};
+use crate::verdict::{Doubt, Thresholds};
 
 /// What the document is; another one has another number.
 const SCHEMA: u32 = 1;
@@ -45,14 +45,18 @@ impl Summary<'_> {
             "operations": operations(of),
             "errors": errors(of),
             "injector": injector(of),
-            "connect": times(&of.connects),
+            "connect": times(&of.network.connects()),
+            "network": ways(of),
+            "bytes": { "sent": of.traffic.sent, "received": of.traffic.received },
+            "codes": codes(of),
+            "last_ns": nanoseconds(of.last),
             "reconnects": of.reconnects,
             "warm_up": {
                 "duration_ns": nanoseconds(of.warm_up.duration),
                 "requests": of.warm_up.requests,
                 "failed": of.warm_up.failed,
             },
-            "thresholds": thresholds(),
+            "thresholds": thresholds(&of.thresholds),
             "windows": of.rows.iter().map(row).collect::<Vec<_>>(),
         })
     }
@@ -136,8 +140,26 @@ fn injector(of: &Outcome) -> Value {
     })
 }
 
-fn thresholds() -> Value {
-    let of = THRESHOLDS;
+/// The ways to the servers' addresses.
+fn ways(of: &Outcome) -> Value {
+    let too_long = of.network.too_long();
+    let each = of.network.ways().into_iter().map(|way| {
+        json!({
+            "address": way.address,
+            "min_round_trip_ns": way.round_trip.map(nanoseconds),
+            "is_too_long": too_long.iter().any(|(address, _)| *address == way.address),
+            "connect": times(&way.connects),
+        })
+    });
+    Value::Array(each.collect())
+}
+
+fn codes(of: &Outcome) -> Value {
+    let each = of.traffic.codes().into_iter();
+    Value::Object(each.map(|(code, count)| (code.to_string(), count.into())).collect())
+}
+
+fn thresholds(of: &Thresholds) -> Value {
     json!({
         "late_share": of.late_share,
         "late_min": of.late_min,

@@ -1,44 +1,29 @@
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::Summary;
 use crate::engine::{Outcome, WarmUp};
-use crate::failure::{Errors, Owner};
+use crate::failure::Owner;
 use crate::injector::Health;
 use crate::lateness::Lateness;
-use crate::little::Occupancy;
-use crate::recorder::{Kind, Results, Times};
+use crate::recorder::Kind;
 
 const US: Duration = Duration::from_micros(1);
 
 pub(crate) fn outcome() -> Outcome {
-    let (mut results, mut connects) = (Results::default(), Times::new());
+    let mut of = Outcome { connections: 64, ..Outcome::default() };
     for number in 1..=1000 {
-        results.note(0, Kind::Succeeded, number * US, number * US * 9 / 10);
+        of.results.note(0, Kind::Succeeded, number * US, number * US * 9 / 10);
     }
-    connects.note(20_000);
-    Outcome {
-        closed: false,
-        connections: 64,
-        measured: Duration::from_secs(10),
-        wall: SystemTime::UNIX_EPOCH,
-        operations: vec!["request".to_owned()],
-        results,
-        rows: Vec::new(),
-        rest: Results::default(),
-        lateness: Lateness { sends: 1000, ..Lateness::default() },
-        turnaround: Times::new(),
-        occupancy: Occupancy::default(),
-        errors: Errors::default(),
-        connects,
-        reconnects: 0,
-        commands: 0,
-        health: Health { busy: 0.02, ..Health::default() },
-        stood: Duration::ZERO,
-        warm_up: WarmUp { duration: Duration::from_secs(1), requests: 100, failed: 0 },
-        aborted: None,
-        stopped: false,
-        used_up: false,
-    }
+    of.network.note("127.0.0.1:80", 30 * US, Some(20 * US));
+    of.measured = Duration::from_secs(10);
+    of.operations = vec!["request".to_owned()];
+    of.lateness = Lateness { sends: 1000, ..Lateness::default() };
+    of.health = Health { busy: 0.02, ..Health::default() };
+    of.warm_up = WarmUp { duration: Duration::from_secs(1), requests: 100, failed: 0 };
+    (of.traffic.sent, of.traffic.received) = (50_000, 170_000);
+    (0..1000).for_each(|_| of.traffic.note_code(200));
+    of.last = Duration::from_millis(10_250);
+    of
 }
 
 #[test]
@@ -56,6 +41,33 @@ warm-up  1 s, in no figure: 100 requests, 0 failed
     assert_eq!(summary.to_string(), golden);
     assert!(!summary.is_invalid() && !summary.has_missed());
     assert_eq!(summary.next_demand().as_deref(), Some("p99<5ms"));
+}
+
+#[test]
+fn a_way_that_is_longer_than_expected_is_warned_of_and_several_have_a_line_each() {
+    let mut outcome = outcome();
+    outcome.network.expected = Some(200 * US);
+    assert!(!Summary::new(&outcome, &[]).to_string().contains("WARNING"));
+    outcome.network.note("10.0.0.2:80", 2500 * US, Some(2100 * US));
+    let summary = Summary::new(&outcome, &[]);
+    let said = summary.to_string();
+    for part in [
+        "WARNING  the way to 10.0.0.2:80 takes 2.10 ms, and 0.20 ms was expected\n",
+        "network  10.0.0.2:80: 2.10 ms; 1 connections opened in 2.50 ms (p50)\n",
+        "network  127.0.0.1:80: 0.02 ms; ",
+        "; network 0.02 ms; ",
+    ] {
+        assert!(said.contains(part), "{part} in\n{said}");
+    }
+    // It is a warning: the numbers are true.
+    assert!(!summary.is_invalid());
+    let told = summary.json();
+    assert_eq!(told["network"][0]["min_round_trip_ns"], 2_100_000);
+    assert_eq!(told["network"][0]["is_too_long"], true);
+    assert_eq!(
+        (&told["bytes"]["received"], &told["codes"]["200"]),
+        (&170_000.into(), &1000.into())
+    );
 }
 
 #[test]
@@ -115,10 +127,13 @@ fn figures_are_there_in_the_shape_of_vegeta_behind_the_verdict() {
     let text = Summary::new(&outcome, &[]).text();
     let golden = "
 Requests      [total, rate, throughput]         1000, 100.00, 100.00
-Duration      [attack]                          10s
+Duration      [total, attack, wait]             10.25s, 10s, 250ms
 Latencies     [min, mean, 50, 90, 95, 99, max]  1.000µs, 500.504µs, 500.223µs, 900.095µs, \
 950.271µs, 990.207µs, 1.000ms
+Bytes In      [total, mean]                     170000, 170.00
+Bytes Out     [total, mean]                     50000, 50.00
 Success       [ratio]                           100.00%
+Status Codes  [code:count]                      200:1000
 Error Set:
 ";
     assert!(text.starts_with("VALID  "), "{text}");

@@ -1,11 +1,11 @@
-//! A run's figures in the shape of `vegeta report`, for whoever has scripts that read it. What this
-//! program does not count (bytes, status codes of successes) has no line.
+//! A run's figures in the shape of `vegeta report`, for whoever has scripts that read it. Bytes are
+//! those of whole requests and answers, where vegeta counts their bodies.
 
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use crate::engine::Outcome;
-use crate::recorder::{Measure, Times};
+use crate::recorder::{Kind, Measure, Times};
 
 /// Errors of the last line's set.
 const ERRORS_MAX: usize = 10;
@@ -23,13 +23,26 @@ impl Display for Table<'_> {
         let name = |f: &mut Formatter<'_>, name, parts| write!(f, "{name:<14}{parts:<34}");
         name(f, "Requests", "[total, rate, throughput]")?;
         writeln!(f, "{total}, {rate:.2}, {throughput:.2}")?;
-        name(f, "Duration", "[attack]")?;
-        writeln!(f, "{:?}", of.measured)?;
+        name(f, "Duration", "[total, attack, wait]")?;
+        let whole = of.last.max(of.measured);
+        writeln!(f, "{:?}, {:?}, {:?}", whole, of.measured, whole - of.measured)?;
         name(f, "Latencies", "[min, mean, 50, 90, 95, 99, max]")?;
         let latency = of.results.times(Measure::Latency, None);
         writeln!(f, "{}", spans(&latency))?;
+        let sent = (total - of.results.count(Kind::Unsent)).max(1) as f64;
+        for (what, bytes) in [("Bytes In", of.traffic.received), ("Bytes Out", of.traffic.sent)] {
+            name(f, what, "[total, mean]")?;
+            writeln!(f, "{bytes}, {:.2}", bytes as f64 / sent)?;
+        }
         name(f, "Success", "[ratio]")?;
         writeln!(f, "{:.2}%", (total - failed) as f64 * 100.0 / total.max(1) as f64)?;
+        let codes = of.traffic.codes();
+        if !codes.is_empty() {
+            name(f, "Status Codes", "[code:count]")?;
+            let codes: Vec<_> =
+                codes.iter().map(|(code, count)| format!("{code}:{count}")).collect();
+            writeln!(f, "{}", codes.join("  "))?;
+        }
         writeln!(f, "Error Set:")?;
         for (_, words, _) in of.errors.commonest(ERRORS_MAX) {
             writeln!(f, "{words}")?;

@@ -67,7 +67,7 @@ fn connections_are_kept_from_one_load_to_the_next() {
         let outcome = kept.run(&plan, |_| http(), |_| {}).unwrap();
         assert_eq!((outcome.results.total(), outcome.results.failed()), (10, 0));
         assert_eq!(outcome.reconnects, 0);
-        outcome.connects.count()
+        outcome.network.connects().count()
     };
     assert_eq!((load(1, 4), kept.len()), (4, 4));
     // Whichever thread has had them.

@@ -14,7 +14,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use flow::dial::{Address, Target};
-use meter::engine::{Ended, EngineError, Outcome, Pace, Plan, Stop, run};
+use meter::engine::{Ended, EngineError, Outcome, Pace, Plan, run};
 use meter::http::{Http, Request};
 use meter::keys::Order;
 use meter::recorder::{Kind, Measure};
@@ -32,17 +32,10 @@ fn open(rate: f64, duration: Duration) -> Pace {
 
 fn plan(address: SocketAddr, pace: Pace, connections: usize) -> Plan {
     let (host, port) = (address.ip().to_string(), address.port());
-    let connect_timeout = Duration::from_secs(30);
-    Plan {
-        target: Target { address: Address::Tcp { host, port }, tls: None, connect_timeout },
-        pace,
-        warm_up: Duration::ZERO,
-        connections,
-        threads: 1,
-        timeout: Duration::from_secs(30),
-        abort: Vec::new(),
-        stop: Stop::default(),
-    }
+    let timeout = Duration::from_secs(30);
+    let address = Address::Tcp { host, port };
+    let target = Target { address, tls: None, connect_timeout: timeout };
+    Plan { connections, timeout, ..Plan::new(target, pace) }
 }
 
 fn http() -> Http {
@@ -86,7 +79,7 @@ fn several_threads_send_what_one_would() {
     (plan.threads, plan.warm_up) = (3, 200 * MS);
     let outcome = load(&plan);
     assert_eq!((outcome.results.total(), outcome.warm_up.requests), (300, 60));
-    assert_eq!((server.requests(), outcome.connects.count()), (360, 8));
+    assert_eq!((server.requests(), outcome.network.connects().count()), (360, 8));
 }
 
 /// Notes the number of each request.
@@ -134,7 +127,8 @@ fn a_server_that_refuses_the_login_is_told_in_its_own_words() {
     });
     let mix = "get".parse().unwrap();
     let sizes = "3".parse().unwrap();
-    let options = redis::Options { keys: 9, order: Order::Uniform, sizes, pipeline: 1, seed: 1 };
+    let order = Order::Uniform;
+    let options = redis::Options { keys: 9, order, sizes, pipeline: 1, seed: 1, run: None };
     let redis = Redis::new(&"redis://h".parse().unwrap(), mix, options).unwrap();
     let refused = run(&plan(address, open(1.0, MS), 4), |_| redis.clone(), |_| {}).unwrap_err();
     assert!(refused.to_string().contains("does not let us in: NOAUTH"), "{refused}");

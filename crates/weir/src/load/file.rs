@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::builder::ArgAction;
-use clap::{Arg, Args, CommandFactory, Parser};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, CommandFactory, FromArgMatches, Parser};
 use toml::{Table, Value};
 
-use super::{Command, http};
+use super::{Command, http, mix};
 use crate::exit::Failure;
 
 /// The key of what is no option.
-const URL: &str = "url";
+pub(super) const URL: &str = "url";
 /// What a load is where nobody has changed the file.
 const USUAL_URL: &str = "http://127.0.0.1:8086/ping";
 
@@ -31,20 +32,24 @@ struct Line {
 }
 
 impl RunFile {
-    /// Reads it; what is wrong in it is told before anything is sent.
-    pub fn read(&self) -> Result<Command, Failure> {
+    /// Reads the loads in it, each with its name; what is wrong is told before anything is sent.
+    pub fn read(&self) -> Result<Vec<(String, Command)>, Failure> {
         let file = self.file.display();
         let text = std::fs::read_to_string(&self.file)
             .map_err(|error| Failure::other(format!("can't read {file}: {error}")))?;
-        command(&text).map_err(|words| Failure::other(format!("{file}: {words}")))
+        mix::loads(&text).map_err(|words| Failure::other(format!("{file}: {words}")))
     }
 }
 
-/// The load that a file's text describes.
-pub(super) fn command(text: &str) -> Result<Command, String> {
-    let table: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+/// The keys of a file's text.
+pub(super) fn table(text: &str) -> Result<Table, String> {
+    text.parse().map_err(|error: toml::de::Error| error.to_string())
+}
+
+/// The load that a table describes.
+pub(super) fn command(table: &Table) -> Result<Command, String> {
     let (mut words, mut steps) = (Vec::new(), Vec::new());
-    for (key, value) in &table {
+    for (key, value) in table {
         if key == URL {
             continue;
         }
@@ -66,15 +71,39 @@ pub(super) fn command(text: &str) -> Result<Command, String> {
     }
     let url = table.get(URL).ok_or("it has no url: write url = \"http://host:port/path\"")?;
     words.extend(["--".to_owned(), text_of(URL, url)?]);
-    let line = Line::try_parse_from(words).map_err(|error| {
+    let wrong = |error: clap::Error| {
         // The rest is about how to type it on a command line.
         let said = error.to_string();
         let first = said.lines().next().unwrap_or_default();
         first.strip_prefix("error: ").unwrap_or(first).to_owned()
-    })?;
-    let mut command = line.command;
+    };
+    let matches = Line::command().try_get_matches_from(words).map_err(wrong)?;
+    let mut command = Command::from_arg_matches(&matches).map_err(wrong)?;
+    command.given = given(&matches);
     command.request.steps = steps;
     Ok(command)
+}
+
+/// The options that were given, as a run file has them.
+pub fn given(matches: &ArgMatches) -> Table {
+    let mut table = Table::new();
+    for arg in Line::command().get_arguments() {
+        let id = arg.get_id().as_str();
+        let is_given = matches!(matches.try_get_raw(id), Ok(Some(_)))
+            && matches.value_source(id) == Some(ValueSource::CommandLine);
+        if !is_given {
+            continue;
+        }
+        let raw = matches.get_raw(id).into_iter().flatten();
+        let values: Vec<_> = raw.map(|raw| raw.to_string_lossy().into_owned()).collect();
+        let value = match arg.get_action() {
+            ArgAction::SetTrue => Value::Boolean(true),
+            ArgAction::Append => Value::Array(values.into_iter().map(Value::String).collect()),
+            _ => values.into_iter().next().map_or(Value::Boolean(true), Value::String),
+        };
+        table.insert(arg.get_long().unwrap_or(URL).to_owned(), value);
+    }
+    table
 }
 
 fn option(key: &str, value: &Value) -> Result<String, String> {
@@ -91,10 +120,10 @@ fn text_of(key: &str, value: &Value) -> Result<String, String> {
 }
 
 /// Refuses a key that is no option, and names the nearest one.
-fn known(key: &str) -> Result<(), String> {
+pub(super) fn known(key: &str) -> Result<(), String> {
     let line = Line::command();
     let mut names: Vec<&str> = line.get_arguments().filter_map(Arg::get_long).collect();
-    names.extend([URL, http::KEY]);
+    names.extend([URL, http::KEY, mix::LOAD, mix::VERDICT]);
     known_among(key, names)
 }
 
@@ -132,6 +161,7 @@ pub fn template() -> String {
             Some(name) => writeln!(out, "#{name} = {}", example(arg)),
         };
     }
+    mix::put_template(&mut out);
     put_step(&mut out);
     out
 }
@@ -163,7 +193,20 @@ fn example(arg: &Arg) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{command, known, template};
+    use super::{known, table, template};
+    use crate::load::mix::alone as command;
+
+    #[test]
+    fn what_was_given_is_a_run_file_again() {
+        let text = "url = 'redis://h'\nmix = 'get=9,set'\nrate = 7\npoisson = true\n\
+                    require = ['p99<20ms of get', 'errors<1%']\n";
+        let first = command(text).unwrap();
+        let again = command(&first.given.to_string()).unwrap();
+        assert_eq!(first.given, again.given);
+        assert_eq!((again.speed.rate, again.require.len()), (7.0, 2));
+        assert!(first.given.contains_key("mix") && !first.given.contains_key("threads"));
+        assert!(table("a = ").is_err());
+    }
 
     #[test]
     fn a_file_is_the_command_line_in_other_words() {

@@ -3,35 +3,31 @@
 use std::fs;
 use std::io::Write;
 
-use meter::engine::{self, Outcome, Pace, Stop};
+use meter::engine::{self, Load, Outcome, Pace};
 use meter::gate::{Gate, Sliding};
 use meter::limit::{FIRST, Found, STEP, Search, Shown};
 use meter::recorder::Measure;
 use meter::schedule::{Schedule, Segment};
 use meter::summary::Summary;
-use meter::workload::Workload;
 
-use super::Command;
 use super::results::Results;
 use super::signals::stop_at_signals;
+use super::{Command, LOAD};
 use crate::exit::{BAD_NEWS, DONE, FAILED, Failure, INVALID};
 
 /// What the directory of the search has besides those of its runs.
 const LINES: &str = "limit.txt";
 
-/// Looks for the highest rate at which `gate` holds. Everything is checked before the first byte is
-/// sent.
-pub fn find<W>(
+/// Looks for the highest rate at which `gate` holds. Everything has been checked.
+pub fn find(
     command: &Command,
-    workload: &W,
+    load: &mut Load<'static>,
     gate: &Gate,
+    require: &[Gate],
     out: &mut dyn Write,
-) -> Result<u8, Failure>
-where
-    W: Workload + Clone + Sync + 'static,
-{
-    let stop = Stop::default();
-    stop_at_signals(stop.clone())?;
+) -> Result<u8, Failure> {
+    stop_at_signals(load.plan.stop.clone())?;
+    let operations = load.operations();
     let place = command.place.path();
     let (mut search, mut lines) = (Search::default(), String::new());
     let mut say = |line: String| -> Result<(), Failure> {
@@ -45,8 +41,11 @@ where
         number += 1;
         let rate = search.rate();
         let path = place.join(format!("{number:02}-{rate:.0}"));
-        let results = Results::create(command, path, &workload.operations())?;
-        let (outcome, seen) = step(command, workload, gate, rate, results, &stop)?;
+        let named = [(LOAD.to_owned(), command)];
+        let results = Results::create(&named, path, &operations)?;
+        let schedule = Schedule::new(vec![Segment::constant(rate, STEP)], command.speed.arrivals());
+        load.plan.pace = Pace::Open(schedule.map_err(Failure::other)?);
+        let (outcome, seen) = step(load, gate, require, results)?;
         if outcome.stopped {
             break None;
         }
@@ -75,36 +74,24 @@ where
 }
 
 /// One run at one rate, with what was seen to be missed while it ran.
-fn step<W>(
-    command: &Command,
-    workload: &W,
+fn step(
+    load: &Load<'static>,
     gate: &Gate,
-    rate: f64,
+    require: &[Gate],
     mut results: Results,
-    stop: &Stop,
-) -> Result<(Outcome, Option<(Gate, String)>), Failure>
-where
-    W: Workload + Clone + Sync + 'static,
-{
-    let mut plan = command.plan(stop.clone())?;
-    let schedule = Schedule::new(vec![Segment::constant(rate, STEP)], command.speed.arrivals());
-    plan.pace = Pace::Open(schedule.map_err(Failure::other)?);
+) -> Result<(Outcome, Option<(Gate, String)>), Failure> {
     let mut sought = Sliding::new(std::slice::from_ref(gate));
-    let mut required = Sliding::new(&command.require);
-    let ran = engine::run(
-        &plan,
-        |_| workload.clone(),
-        |ended| {
-            results.window(ended);
-            sought.window(&ended.results);
-            required.window(&ended.results);
-        },
-    );
+    let mut required = Sliding::new(require);
+    let ran = engine::run_all(std::slice::from_ref(load), |ended| {
+        results.window(ended);
+        sought.window(&ended.results);
+        required.window(&ended.results);
+    });
     match ran {
         Ok(outcome) => {
             sought.end(&outcome.rest);
             required.end(&outcome.rest);
-            let summary = Summary::new(&outcome, &command.require);
+            let summary = Summary::new(&outcome, require);
             let _ = results.finish(&outcome, &summary.with_missed(required.missed()));
             let seen = outcome.aborted.clone().or_else(|| sought.missed().into_iter().next());
             Ok((outcome, seen))

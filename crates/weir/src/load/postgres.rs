@@ -83,8 +83,7 @@ impl PostgresOptions {
     }
 
     /// Who logs in, and with what, as libpq takes it from the environment.
-    fn options(&self, order: Option<Order>, seed: u64) -> Options {
-        let users = ["PGUSER", "USER", "LOGNAME"];
+    fn options(&self, order: Option<Order>, seed: u64, run: Option<u64>) -> Options {
         Options {
             protocol: self.protocol,
             pipelined: self.pipelined,
@@ -93,8 +92,8 @@ impl PostgresOptions {
             variables: self.define.clone(),
             order: order.unwrap_or(Order::Uniform),
             seed,
-            user: users.into_iter().find_map(|name| env::var(name).ok()).unwrap_or_default(),
-            password: env::var("PGPASSWORD").ok(),
+            run: run.map(u64::cast_signed),
+            ..login()
         }
     }
 
@@ -104,14 +103,15 @@ impl PostgresOptions {
         url: &Url,
         order: Option<Order>,
         seed: u64,
+        run: Option<u64>,
     ) -> Result<Postgres, Failure> {
-        let options = self.options(order, seed);
+        let options = self.options(order, seed, run);
         Postgres::new(url, &self.sources()?, &options).map_err(Failure::other)
     }
 
     /// Makes the tables that are missing, and the database.
-    pub fn prepare(&self, url: &Url, command: &Command) -> Result<(), Failure> {
-        let options = self.options(None, 1);
+    pub fn prepare(&self, url: &Url, run: Option<u64>, command: &Command) -> Result<(), Failure> {
+        let options = self.options(None, 1, run);
         let tables = Preparation::new(url, &self.sources()?, &options).map_err(Failure::other)?;
         let make = || command.asked(&mut tables.clone(), tables.requests());
         let is_missing = |error: &AskError| {
@@ -129,5 +129,22 @@ impl PostgresOptions {
             made => made,
         };
         made.map_err(super::unprepared)
+    }
+}
+
+/// Who logs in, and with what, as libpq takes it from the environment; nothing is run.
+pub fn login() -> Options {
+    let users = ["PGUSER", "USER", "LOGNAME"];
+    Options {
+        protocol: None,
+        pipelined: false,
+        table_size: 10_000,
+        scale: 1,
+        variables: Vec::new(),
+        order: Order::Uniform,
+        seed: 1,
+        user: users.into_iter().find_map(|name| env::var(name).ok()).unwrap_or_default(),
+        password: env::var("PGPASSWORD").ok(),
+        run: None,
     }
 }

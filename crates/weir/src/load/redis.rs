@@ -50,7 +50,7 @@ impl RedisOptions {
     }
 
     /// The workload for that server.
-    pub fn workload(&self, url: &Url, seed: u64) -> Result<Redis, Failure> {
+    pub fn workload(&self, url: &Url, seed: u64, run: Option<u64>) -> Result<Redis, Failure> {
         let usual = || "get=9,set=1".parse();
         let mix = self.mix.clone().map_or_else(usual, Ok).map_err(Failure::other)?;
         let sizes = self.size.map_or_else(|| "100".parse(), Ok).map_err(Failure::other)?;
@@ -60,6 +60,7 @@ impl RedisOptions {
             sizes,
             pipeline: self.pipeline.unwrap_or(1),
             seed,
+            run,
         };
         Redis::new(url, mix, options).map_err(Failure::other)
     }

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use meter::directory::{Directory, DirectoryError, TEXT};
+use meter::directory::{self, Directory, DirectoryError, RUN_FILE, TEXT};
 use meter::engine::{Ended, Outcome};
 use meter::report;
 use meter::schedule::Segment;
 use meter::summary::Summary;
 use serde_json::{Value, json};
 
-use super::Command;
+use super::run::{Named, urls};
+use super::{Command, mix};
 use crate::exit::Failure;
 
 /// Where directories are that nobody named.
@@ -67,17 +68,19 @@ pub struct Results {
 impl Results {
     /// Makes the directory, before anything is sent.
     pub fn create(
-        command: &Command,
+        named: &[Named<'_>],
         path: PathBuf,
         operations: &[String],
     ) -> Result<Self, Failure> {
-        let created = Directory::create(&path, &describe(command), operations);
-        let directory = created.map_err(|error| match error {
+        let failed = |error| match error {
             DirectoryError::Taken(_) => Failure::other(error),
             DirectoryError::Io { .. } => {
                 Failure::other(format!("{error}; name another directory with --out"))
             }
-        })?;
+        };
+        let directory = Directory::create(&path, &describe_all(named), operations);
+        let directory = directory.map_err(failed)?;
+        directory::replace(&path.join(RUN_FILE), &run_file(named)).map_err(failed)?;
         Ok(Self { path, directory, torn: false })
     }
 
@@ -127,15 +130,57 @@ fn date_time(now: SystemTime) -> String {
     wire::influxql::rfc3339_short(nanos).replace(':', "").replace('T', "-").replace('Z', "")
 }
 
+/// All loads as they are run, without what is secret.
+fn describe_all(named: &[Named<'_>]) -> Value {
+    if let [(_, alone)] = named {
+        return describe(alone);
+    }
+    let loads = named.iter().map(|(name, command)| {
+        let mut load = describe(command);
+        load["name"] = name.as_str().into();
+        load
+    });
+    json!({ "url": urls(named), "loads": loads.collect::<Vec<_>>() })
+}
+
+/// The same as a run file. What may be secret is left out, and named.
+fn run_file(named: &[Named<'_>]) -> String {
+    let mut out = String::from(
+        "# The load as it was run, for `weir load run`: without passwords, and without the values\n\
+         # of headers, bodies and steps that may be secret.\n",
+    );
+    let loads = named.iter().map(|(name, command)| {
+        let mut given = command.given.clone();
+        given.insert("url".to_owned(), command.url.without_secrets().into());
+        if let Some(headers) = given.get_mut("header").and_then(toml::Value::as_array_mut) {
+            headers.retain(|header| {
+                let name = header.as_str().and_then(|text| text.split_once(':'));
+                name.is_some_and(|(name, _)| is_open(name.trim()))
+            });
+        }
+        let is_file = |body: &toml::Value| body.as_str().is_some_and(|text| text.starts_with('@'));
+        if given.get("body").is_some_and(|body| !is_file(body)) {
+            given.remove("body");
+        }
+        (name.clone(), given)
+    });
+    out += &mix::text(&loads.collect::<Vec<_>>());
+    out
+}
+
+fn is_open(header: &str) -> bool {
+    OPEN_HEADERS.iter().any(|open| header.eq_ignore_ascii_case(open))
+}
+
 /// The run as it is run, without what is secret.
 fn describe(command: &Command) -> Value {
     let Command { url, speed, means, request, postgres, redis, writes, .. } = command;
     let Command { require, abort, .. } = command;
     let body = request.body.as_deref().unwrap_or_default();
-    let headers = request.header.iter().map(|(name, value)| {
-        let is_open = OPEN_HEADERS.iter().any(|open| name.eq_ignore_ascii_case(open));
-        format!("{name}: {}", if is_open { value } else { "..." })
-    });
+    let headers = request
+        .header
+        .iter()
+        .map(|(name, value)| format!("{name}: {}", if is_open(name) { value } else { "..." }));
     let words =
         |gates: &[meter::gate::Gate]| gates.iter().map(ToString::to_string).collect::<Vec<_>>();
     let pace = if speed.closed {
@@ -165,6 +210,9 @@ fn describe(command: &Command) -> Value {
         "timeout": means.timeout.to_string(),
         "require": words(require),
         "abort": words(abort),
+        "think": command.given.get("think").and_then(toml::Value::as_str),
+        "ledger": command.ledger,
+        "expected_round_trip_ns": command.expect_rtt.map(|span| span.as_nanos() as u64),
     })
 }
 

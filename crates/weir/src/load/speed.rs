@@ -1,7 +1,7 @@
 //! How fast a load is.
 
 use clap::Args;
-use meter::engine::Pace;
+use meter::engine::{Pace, Think};
 use meter::schedule::{Arrivals, Schedule, Segment};
 use watch::units::Duration;
 
@@ -30,12 +30,29 @@ pub struct Speed {
     /// As fast as answers come: each connection sends as soon as it has its answer
     #[arg(long)]
     pub closed: bool,
+    /// How long each connection of a closed loop waits between an answer and its next request, as
+    /// 100ms, or by chance from 50ms-150ms
+    #[arg(long, value_name = "TIME", requires = "closed", value_parser = think)]
+    pub think: Option<Think>,
     /// How long requests are sent, of those that count
     #[arg(long, value_name = "TIME", default_value_t = Duration::from_secs(10))]
     pub duration: Duration,
     /// How long requests are sent before those that count
     #[arg(long, value_name = "TIME", default_value_t = Duration::from_secs(1))]
     pub warmup: Duration,
+    /// The part of the rate that a load of several has.
+    #[arg(skip = 1.0)]
+    pub part: f64,
+    /// Which of several loads it is: each has arrivals of its own.
+    #[arg(skip)]
+    pub number: u64,
+}
+
+fn think(text: &str) -> Result<Think, String> {
+    let (least, most) = text.split_once('-').unwrap_or((text, text));
+    let span = |text: &str| text.trim().parse::<Duration>().ok().map(Duration::get);
+    let both = span(least).zip(span(most)).and_then(|(least, most)| Think::new(least, most));
+    both.ok_or_else(|| format!("{text:?} is no think time: write it as 100ms, or 50ms-150ms"))
 }
 
 fn step(text: &str) -> Result<Segment, String> {
@@ -59,11 +76,17 @@ impl Speed {
         } else {
             self.steps.clone()
         };
+        let part = |of: Segment| Segment { from: of.from * self.part, to: of.to * self.part, ..of };
+        let segments = segments.into_iter().map(part).collect();
         Ok(Pace::Open(Schedule::new(segments, self.arrivals()).map_err(Failure::other)?))
     }
 
     /// How they follow one another.
     pub fn arrivals(&self) -> Arrivals {
-        if self.poisson { Arrivals::Poisson(self.seed) } else { Arrivals::Even }
+        if self.poisson {
+            Arrivals::Poisson(self.seed.wrapping_add(self.number))
+        } else {
+            Arrivals::Even
+        }
     }
 }

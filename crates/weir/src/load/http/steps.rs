@@ -68,8 +68,7 @@ impl StepTable {
     pub fn shown(&self) -> String {
         self.name.clone().unwrap_or_else(|| {
             let (path, _) = self.target.split_once('?').unwrap_or((&self.target, ""));
-            let path = path.rsplit_once('@').map_or(path, |(_, path)| path);
-            format!("{} {path}", self.method.as_deref().unwrap_or("GET"))
+            format!("{} {}", self.method.as_deref().unwrap_or("GET"), without_user(path))
         })
     }
 
@@ -95,6 +94,16 @@ impl StepTable {
             takes: takes.collect::<Result<_, _>>().map_err(|error| error.to_string())?,
         })
     }
+}
+
+/// A target without the user and password that a whole URL may have; a path is as it is.
+fn without_user(target: &str) -> String {
+    let parts = target.split_once("://").filter(|(scheme, _)| !scheme.contains('/'));
+    let Some((scheme, rest)) = parts else { return target.to_owned() };
+    let end = rest.find('/').unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
 }
 
 /// The steps of a file of their own.
@@ -139,4 +148,22 @@ pub fn of(tables: &[StepTable], headers: &[(String, String)]) -> Result<Vec<Step
         })
     });
     each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_user;
+
+    #[test]
+    fn a_step_is_shown_with_its_whole_path_and_without_a_password() {
+        for (target, shown) in [
+            ("/users/@me", "/users/@me"),
+            ("/a@b/c://d@e", "/a@b/c://d@e"),
+            ("http://ann:hush@h:8080/users/@me", "http://h:8080/users/@me"),
+            ("http://ann:hu@sh@h", "http://h"),
+            ("http://h/@me", "http://h/@me"),
+        ] {
+            assert_eq!(without_user(target), shown);
+        }
+    }
 }

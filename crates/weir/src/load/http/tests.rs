@@ -76,7 +76,7 @@ fn steps_are_the_same_in_a_file_of_their_own_and_in_a_run_file() {
         sent[0].contains("X: 2\r\n") && sent[0].contains("Y: 1\r\n") && !sent[0].contains("X: 1")
     );
     let run = format!("url = 'http://h'\nheader = ['X: 1', 'Y: 1']\n{steps}");
-    let command = crate::load::file::command(&run).unwrap();
+    let command = crate::load::mix::alone(&run).unwrap();
     assert_eq!(of(&command).unwrap(), sent);
     let described = command.request.described().to_string();
     assert!(described.contains("\"steps\":[\"login\",\"GET /cart/{{token}}\"]"), "{described}");
@@ -126,12 +126,12 @@ fn what_is_wrong_in_a_load_of_http_is_told_with_its_place() {
         assert!(error.contains(part), "{words:?}: {error}");
     }
     let both = format!("url = 'http://h'\ntargets = '{gone}'\n[[step]]\ntarget = '/'\n");
-    let command = crate::load::file::command(&both).unwrap();
+    let command = crate::load::mix::alone(&both).unwrap();
     assert!(of(&command).unwrap_err().contains("targets, or the steps"));
     let both = "url = 'http://h'\nbody = 'a'\n[[step]]\ntarget = '/'\n";
-    assert!(of(&crate::load::file::command(both).unwrap()).unwrap_err().contains("of their own"));
+    assert!(of(&crate::load::mix::alone(both).unwrap()).unwrap_err().contains("of their own"));
     assert!(
-        crate::load::file::command("url = 'http://h'\nstep = 5\n")
+        crate::load::mix::alone("url = 'http://h'\nstep = 5\n")
             .err()
             .unwrap()
             .contains("is a table")

@@ -1,0 +1,162 @@
+//! What came of a run.
+
+use std::time::{Duration, SystemTime};
+
+use super::collector::Row;
+use super::thread::Part;
+use crate::failure::Errors;
+use crate::gate::Gate;
+use crate::injector::Health;
+use crate::lateness::Lateness;
+use crate::little::Occupancy;
+use crate::network::Network;
+use crate::recorder::{Measure, Results, Times};
+use crate::traffic::Traffic;
+use crate::verdict::{Doubt, Evidence, THRESHOLDS, Thresholds, doubts};
+
+/// What was sent before what counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WarmUp {
+    /// How long it was.
+    pub duration: Duration,
+    /// Its requests.
+    pub requests: u64,
+    /// Those that failed.
+    pub failed: u64,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Whether each connection sent as soon as it had its answer.
+    pub closed: bool,
+    /// Connections.
+    pub connections: usize,
+    /// How long requests were sent, of what counts.
+    pub measured: Duration,
+    /// The wall clock when that began.
+    pub wall: SystemTime,
+    /// What the operations of its results are called.
+    pub operations: Vec<String>,
+    /// All results.
+    pub results: Results,
+    /// Whole windows in order.
+    pub rows: Vec<Row>,
+    /// Of the results those that are in no row.
+    pub rest: Results,
+    /// How sends were behind schedule.
+    pub lateness: Lateness,
+    /// From answers to sends, of a closed loop.
+    pub turnaround: Times,
+    /// What connections did, of a closed loop.
+    pub occupancy: Occupancy,
+    /// Errors.
+    pub errors: Errors,
+    /// The ways to the servers' addresses.
+    pub network: Network,
+    /// Bytes and status codes, of what counts.
+    pub traffic: Traffic,
+    /// When the last result came, since what counts began.
+    pub last: Duration,
+    /// Connections that were opened anew while it ran.
+    pub reconnects: u64,
+    /// Commands or statements that were answered: a request may have several.
+    pub commands: u64,
+    /// The worst of any thread.
+    pub health: Health,
+    /// The longest that a thread stood still, of what counts.
+    pub stood: Duration,
+    /// What does not count.
+    pub warm_up: WarmUp,
+    /// The demand whose miss ended it, with what was found.
+    pub aborted: Option<(Gate, String)>,
+    /// Somebody ended it early.
+    pub stopped: bool,
+    /// It ended before its time: each row of the data had its request.
+    pub used_up: bool,
+    /// What it is judged by.
+    pub thresholds: Thresholds,
+}
+
+impl Default for Outcome {
+    /// That of a run in which nothing was sent.
+    fn default() -> Self {
+        Self {
+            closed: false,
+            connections: 0,
+            measured: Duration::ZERO,
+            wall: SystemTime::UNIX_EPOCH,
+            operations: Vec::new(),
+            results: Results::default(),
+            rows: Vec::new(),
+            rest: Results::default(),
+            lateness: Lateness::default(),
+            turnaround: Times::new(),
+            occupancy: Occupancy::default(),
+            errors: Errors::default(),
+            network: Network::default(),
+            traffic: Traffic::default(),
+            last: Duration::ZERO,
+            reconnects: 0,
+            commands: 0,
+            health: Health::default(),
+            stood: Duration::ZERO,
+            warm_up: WarmUp::default(),
+            aborted: None,
+            stopped: false,
+            used_up: false,
+            thresholds: THRESHOLDS,
+        }
+    }
+}
+
+impl Outcome {
+    /// Why its numbers can't be believed.
+    pub fn doubts(&self) -> Vec<Doubt> {
+        let latency = self.results.times(Measure::Latency, None);
+        let evidence = Evidence {
+            closed: self.closed,
+            sends: self.lateness.sends,
+            late: self.lateness.late,
+            lateness_p99: self.lateness.times.quantile(0.99),
+            latency_p99: latency.quantile(0.99),
+            latency_mean: latency.mean(),
+            turnaround_mean: self.turnaround.mean(),
+            busy: self.health.busy,
+            waited: self.health.waited,
+            stolen: self.health.stolen,
+            stood: self.stood_share(),
+            errors: self.errors.of(crate::failure::Owner::Injector),
+            connections: self.connections as u64,
+            found: self.occupancy.connections(self.measured),
+        };
+        doubts(&evidence, &self.thresholds)
+    }
+
+    /// The largest share of the time that a thread stood still.
+    pub fn stood_share(&self) -> f64 {
+        self.stood.as_secs_f64() / self.measured.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    /// Adds what a thread saw.
+    pub(super) fn with(mut self, part: &Part) -> Self {
+        let seen = &part.seen;
+        self.measured = self.measured.min(part.measured);
+        self.lateness.add(&seen.lateness);
+        self.turnaround.add(&seen.turnaround);
+        self.occupancy.add(&seen.occupancy);
+        self.errors.add(&seen.errors);
+        self.traffic.add(&seen.traffic);
+        self.last = self.last.max(seen.last);
+        self.reconnects += seen.reconnects;
+        self.commands += seen.commands;
+        self.warm_up.requests += seen.warm_up.requests;
+        self.warm_up.failed += seen.warm_up.failed;
+        self.stood = self.stood.max(part.stood);
+        self.used_up |= part.used_up;
+        self.health.busy = self.health.busy.max(part.health.busy);
+        self.health.waited = self.health.waited.max(part.health.waited);
+        self.health.stolen = self.health.stolen.max(part.health.stolen);
+        self
+    }
+}

@@ -1,0 +1,216 @@
+//! Where a load goes, how fast and for how long, and what can't work of that.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use flow::dial::{Address, Target};
+
+use super::state::Last;
+use super::{EngineError, Load};
+use crate::chance::Chance;
+use crate::gate::Gate;
+use crate::ledger::Place;
+use crate::schedule::Schedule;
+use crate::verdict::{THRESHOLDS, Thresholds};
+
+/// The most connections.
+pub const CONNECTIONS_MAX: usize = 1_000_000;
+/// The most threads.
+pub const THREADS_MAX: usize = 256;
+/// Descriptors that the program needs besides its connections.
+const DESCRIPTORS_BESIDE: u64 = 64;
+
+/// When requests are sent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Pace {
+    /// When a schedule says, whatever the answers do.
+    Open(Schedule),
+    /// On each connection as soon as it has its answer, for so long.
+    Closed(Duration),
+}
+
+/// A time that a user takes to think: from the least to the most, each as often as any other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Think {
+    least: Duration,
+    most: Duration,
+}
+
+impl Think {
+    /// Nothing where the least is over the most, or all of it is over a day.
+    pub fn new(least: Duration, most: Duration) -> Option<Self> {
+        (least <= most && most <= Duration::from_secs(86_400)).then_some(Self { least, most })
+    }
+
+    /// How long it is before a connection's next request.
+    pub(super) fn draw(&self, chance: &mut Chance) -> Duration {
+        self.least + (self.most - self.least).mul_f64(chance.share())
+    }
+}
+
+/// Ends runs early, from elsewhere.
+#[derive(Debug, Clone, Default)]
+pub struct Stop {
+    asked: Arc<AtomicU8>,
+    /// Whoever ends a run by itself ends no other one, and hears of this one, too.
+    of_all: Option<Arc<AtomicU8>>,
+}
+
+impl Stop {
+    /// The first time: sends nothing more and waits for what is under way. The second time: does
+    /// not wait either.
+    pub fn ask(&self) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether somebody has asked.
+    pub fn is_asked(&self) -> bool {
+        self.asked() > 0
+    }
+
+    pub(super) fn asked(&self) -> u8 {
+        let of_all = self.of_all.as_ref().map_or(0, |all| all.load(Ordering::Relaxed));
+        self.asked.load(Ordering::Relaxed).max(of_all)
+    }
+
+    /// One for a single run, which ends with all the others as well.
+    pub(super) fn of_run(&self) -> Self {
+        Self { asked: Arc::default(), of_all: Some(Arc::clone(&self.asked)) }
+    }
+}
+
+/// Where to send, how fast, for how long.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The server. Every address of its name is used in turn.
+    pub target: Target,
+    /// When requests are sent.
+    pub pace: Pace,
+    /// For how long requests are sent before those that count.
+    pub warm_up: Duration,
+    /// Connections of all threads.
+    pub connections: usize,
+    /// Threads.
+    pub threads: usize,
+    /// How long an answer may take from its send.
+    pub timeout: Duration,
+    /// A miss of one of these ends the run.
+    pub abort: Vec<Gate>,
+    /// Ends it early.
+    pub stop: Stop,
+    /// How long each connection of a closed loop waits between an answer and its next request.
+    pub think: Option<Think>,
+    /// Beyond what it is invalid.
+    pub thresholds: Thresholds,
+    /// Where it is kept which requests were sent and answered.
+    pub ledger: Option<Place>,
+}
+
+/// How long an answer, or a connection, may take where nobody says it.
+pub const TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Plan {
+    /// What `weir load` does where nobody says anything else: 64 connections, one thread, and no
+    /// warm-up.
+    pub fn new(target: Target, pace: Pace) -> Self {
+        Self {
+            target,
+            pace,
+            warm_up: Duration::ZERO,
+            connections: 64,
+            threads: 1,
+            timeout: TIMEOUT,
+            abort: Vec::new(),
+            stop: Stop::default(),
+            think: None,
+            thresholds: THRESHOLDS,
+            ledger: None,
+        }
+    }
+
+    /// Whether each connection sends as soon as it has its answer.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.pace, Pace::Closed(_))
+    }
+
+    /// How long requests are sent, of those that count.
+    pub fn duration(&self) -> Duration {
+        match &self.pace {
+            Pace::Open(schedule) => schedule.duration(),
+            Pace::Closed(duration) => *duration,
+        }
+    }
+}
+
+/// Refuses what can't work, before anything is opened.
+pub(super) fn check(loads: &[Load<'_>]) -> Result<(), EngineError> {
+    loads.iter().try_for_each(|load| check_one(&load.plan))?;
+    let wrong = |words: String| Err(EngineError::Plan(words));
+    let plans = || loads.iter().map(|load| &load.plan);
+    if !plans().is_sorted_by(|a, b| a.is_closed() == b.is_closed() && a.duration() == b.duration())
+    {
+        return wrong(
+            "the loads of a run are as long as one another, and all closed or none".into(),
+        );
+    }
+    if loads.len() > 1 && loads.iter().any(|load| load.requests_max().is_some()) {
+        return wrong("a load of rows that are used once each has no other one beside it".into());
+    }
+    let connections = plans().map(|plan| plan.connections as u64).sum::<u64>();
+    let limit = flow::nofile::raise().ok().and_then(|limit| limit.now);
+    let needed = connections + DESCRIPTORS_BESIDE;
+    if let Some(limit) = limit.filter(|limit| *limit < needed) {
+        return wrong(format!(
+            "{connections} connections need {needed} open files, and {limit} are allowed: raise \
+             that (ulimit -n)"
+        ));
+    }
+    Ok(())
+}
+
+fn check_one(plan: &Plan) -> Result<(), EngineError> {
+    let wrong = |words: String| Err(EngineError::Plan(words));
+    if plan.threads == 0 || plan.threads > THREADS_MAX {
+        return wrong(format!("an injector has 1 to {THREADS_MAX} threads"));
+    }
+    if plan.connections < plan.threads || plan.connections > CONNECTIONS_MAX {
+        return wrong(format!(
+            "there are {CONNECTIONS_MAX} connections at most, 1 for each thread"
+        ));
+    }
+    if plan.timeout.is_zero() {
+        return wrong("a timeout is longer than nothing".to_owned());
+    }
+    if plan.is_closed() && plan.duration().is_zero() {
+        return wrong("a load lasts longer than 0 s".to_owned());
+    }
+    Ok(())
+}
+
+/// The numbers of requests where there are only so many; a schedule may not have more.
+pub(super) fn last(load: &Load<'_>) -> Result<Option<Last>, EngineError> {
+    let Some(requests) = load.requests_max() else { return Ok(None) };
+    if let Pace::Open(schedule) = &load.plan.pace {
+        let mut due = schedule.clone().warmed_up(load.plan.warm_up).due(0, 1);
+        if due.nth(usize::try_from(requests).unwrap_or(usize::MAX)).is_some() {
+            return Err(EngineError::Plan(format!(
+                "there are data for {requests} requests, each once, and more are due, with the \
+                 warm-up: shorten the load, or add rows"
+            )));
+        }
+    }
+    Ok(Some(Last { next: Arc::default(), requests }))
+}
+
+/// Every address of the server's name; of a socket's path none.
+pub(super) fn addresses(target: &Target) -> Result<Vec<SocketAddr>, EngineError> {
+    let Address::Tcp { host, port } = &target.address else { return Ok(Vec::new()) };
+    let found = std::net::ToSocketAddrs::to_socket_addrs(&(&**host, *port));
+    match found.map(Iterator::collect::<Vec<_>>) {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(EngineError::Plan(format!("{host} has no address"))),
+        Err(error) => Err(EngineError::Plan(format!("{host} can't be looked up: {error}"))),
+    }
+}

@@ -1,0 +1,322 @@
+//! What a run file has that is no option: several loads, and beyond what a run is INVALID.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use meter::url::Scheme;
+use meter::verdict::{THRESHOLDS, Thresholds};
+use toml::{Table, Value};
+
+use super::file::{URL, command, known, table};
+use super::{Command, LOAD as ALONE};
+
+/// The tables of loads, and that of thresholds.
+pub const LOAD: &str = "load";
+/// See [`LOAD`].
+pub const VERDICT: &str = "verdict";
+/// What a load of several has besides its options.
+const NAME: &str = "name";
+const SHARE: &str = "share";
+/// The most loads of a run.
+const LOADS_MAX: usize = 20;
+const NAME_MAX: usize = 40;
+/// What is of the whole run.
+const WHOLE: [&str; 10] = [
+    "abort",
+    "closed",
+    "duration",
+    "expect-rtt",
+    "find-limit",
+    "ledger",
+    "out",
+    "require",
+    "warmup",
+    VERDICT,
+];
+/// What a share is of.
+const RATES: [&str; 3] = ["rate", "ramp-to", "steps"];
+
+/// The loads that a file's text describes, with their names.
+pub fn loads(text: &str) -> Result<Vec<(String, Command)>, String> {
+    let mut whole = table(text)?;
+    let thresholds = whole.remove(VERDICT).map_or(Ok(THRESHOLDS), |value| thresholds(&value))?;
+    let mut loads = match whole.remove(LOAD) {
+        None => vec![(ALONE.to_owned(), command(&whole)?)],
+        Some(Value::Array(tables)) => several(&whole, &tables)?,
+        Some(_) => return Err(format!("{LOAD} is a list of tables: write [[{LOAD}]]")),
+    };
+    loads.iter_mut().for_each(|(_, load)| load.thresholds = thresholds);
+    Ok(loads)
+}
+
+/// The only load of a file.
+#[cfg(test)]
+pub fn alone(text: &str) -> Result<Command, String> {
+    let mut loads = loads(text)?;
+    assert_eq!(loads.len(), 1);
+    Ok(loads.remove(0).1)
+}
+
+/// What stands above all loads is of each that does not say it otherwise.
+fn several(whole: &Table, tables: &[Value]) -> Result<Vec<(String, Command)>, String> {
+    if whole.contains_key(URL) {
+        return Err(format!("each [[{LOAD}]] has a url of its own, so there is none above them"));
+    }
+    if tables.is_empty() || tables.len() > LOADS_MAX {
+        return Err(format!("a run has 1 to {LOADS_MAX} loads"));
+    }
+    let (mut loads, mut shares) = (Vec::<(String, Command)>::new(), Vec::new());
+    for (number, table) in tables.iter().enumerate() {
+        let own = table.as_table().ok_or_else(|| format!("{LOAD} is a list of tables"))?;
+        let named = own.get(NAME).map(name).transpose()?;
+        let about = named.clone().unwrap_or_else(|| format!("number {}", number + 1));
+        let mut load = one(whole, own).map_err(|words| format!("[[{LOAD}]] {about}: {words}"))?;
+        load.speed.number = number as u64;
+        let name = named.unwrap_or_else(|| usual(&load, &loads));
+        if loads.iter().any(|(other, _)| *other == name) {
+            return Err(format!("two loads are called {name:?}"));
+        }
+        shares.extend(own.get(SHARE).map(share).transpose()?);
+        loads.push((name, load));
+    }
+    if shares.is_empty() {
+        return Ok(loads);
+    }
+    if shares.len() != loads.len() || loads.iter().any(|(_, load)| load.speed.closed) {
+        return Err("either all loads have a share of the rate, or none, and none where they are \
+                    closed"
+            .to_owned());
+    }
+    let sum = shares.iter().sum::<f64>();
+    loads.iter_mut().zip(&shares).for_each(|((_, load), share)| load.speed.part = share / sum);
+    Ok(loads)
+}
+
+fn one(whole: &Table, own: &Table) -> Result<Command, String> {
+    let mut merged = whole.clone();
+    for (key, value) in own.iter().filter(|(key, _)| ![NAME, SHARE].contains(&&***key)) {
+        if WHOLE.contains(&&**key) {
+            return Err(format!("{key} is of the whole run: write it above the loads"));
+        }
+        if own.contains_key(SHARE) && RATES.contains(&&**key) {
+            return Err(format!("its share is of the rate above the loads: leave {key} out"));
+        }
+        known(key)?;
+        merged.insert(key.clone(), value.clone());
+    }
+    command(&merged)
+}
+
+fn name(value: &Value) -> Result<String, String> {
+    let name = value.as_str().filter(|name| {
+        let is_word = |byte: u8| byte.is_ascii_graphic() && byte != b',';
+        !name.is_empty() && name.len() <= NAME_MAX && name.bytes().all(is_word)
+    });
+    let wrong = || format!("a load's name is a word of {NAME_MAX} letters at most");
+    name.map(str::to_owned).ok_or_else(wrong)
+}
+
+fn share(value: &Value) -> Result<f64, String> {
+    let share = value.as_float().or(value.as_integer().map(|whole| whole as f64));
+    let share = share.filter(|share| *share > 0.0 && share.is_finite());
+    share.ok_or_else(|| "a share is a number above 0".to_owned())
+}
+
+/// What a load is called that has no name: by what it is of, and by a number where others are.
+fn usual(load: &Command, others: &[(String, Command)]) -> String {
+    let kind = match load.url.scheme() {
+        _ if load.is_influx_write() => "influx-write",
+        Scheme::Http => "http",
+        Scheme::Postgres => "postgres",
+        Scheme::Redis => "redis",
+    };
+    let numbered = (2..).map(|number| format!("{kind}-{number}"));
+    let is_free = |name: &String| !others.iter().any(|(other, _)| other == name);
+    std::iter::once(kind.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
+}
+
+/// Beyond what a run is INVALID. What is not said is as usual.
+fn thresholds(value: &Value) -> Result<Thresholds, String> {
+    let table =
+        value.as_table().ok_or_else(|| format!("{VERDICT} is a table: write [{VERDICT}]"))?;
+    let mut of = THRESHOLDS;
+    for (key, value) in table {
+        let share = || {
+            let number = value.as_float().or(value.as_integer().map(|whole| whole as f64));
+            let number = number.filter(|number| (0.0..=1.0).contains(number));
+            number.ok_or_else(|| format!("{VERDICT}.{key} is a share from 0 to 1"))
+        };
+        let span = || -> Result<Duration, String> {
+            let text =
+                value.as_str().ok_or_else(|| format!("{VERDICT}.{key} is a time, as 1ms"))?;
+            super::round_trip(text)
+        };
+        match &**key {
+            "late-share" => of.late_share = share()?,
+            "late-min" => {
+                let count = value.as_integer().and_then(|count| u64::try_from(count).ok());
+                of.late_min = count.ok_or_else(|| format!("{VERDICT}.{key} is a whole number"))?;
+            }
+            "lateness-share" => of.lateness_share = share()?,
+            "lateness-min" => of.lateness_min = span()?,
+            "busy-open" => of.busy_open = share()?,
+            "busy-closed" => of.busy_closed = share()?,
+            "turnaround-share" => of.turnaround_share = share()?,
+            "turnaround-min" => of.turnaround_min = span()?,
+            "waiting" => of.waiting = share()?,
+            "standing" => of.standing = share()?,
+            "little" => of.little = share()?,
+            _ => return Err(format!("there is no threshold {key:?}: weir load init shows all")),
+        }
+    }
+    Ok(of)
+}
+
+/// Puts what a file may have besides options, as comments; in TOML tables stand behind all else.
+pub fn put_template(out: &mut String) {
+    let of = THRESHOLDS;
+    let _ = write!(
+        out,
+        "\n# ---- Beyond what a run is INVALID ----\n\n\
+         # Shares are from 0 to 1; docs/load.md has what each is of.\n#[{VERDICT}]\n\
+         # late-share = {}\n# late-min = {}\n# lateness-share = {}\n# lateness-min = \"{:?}\"\n\
+         # busy-open = {}\n# busy-closed = {}\n# turnaround-share = {}\n\
+         # turnaround-min = \"{:?}\"\n# waiting = {}\n# standing = {}\n# little = {}\n",
+        of.late_share,
+        of.late_min,
+        of.lateness_share,
+        of.lateness_min,
+        of.busy_open,
+        of.busy_closed,
+        of.turnaround_share,
+        of.turnaround_min,
+        of.waiting,
+        of.standing,
+        of.little,
+    );
+    let _ = write!(
+        out,
+        "\n# ---- Several loads at a time, in place of one url above ----\n\n\
+         # Each has connections, threads and a schedule of its own, and any option but those of\n\
+         # the whole run: {}.\n\
+         # What stands above the loads is of each that does not say it otherwise.\n#[[{LOAD}]]\n\
+         # {NAME} = \"cache\"       # what it is called in results\n\
+         # {URL} = \"redis://127.0.0.1:6379\"\n\
+         # {SHARE} = 9            # of the rate above, where all loads have one\n",
+        WHOLE.join(", "),
+    );
+}
+
+/// The loads as a file has them, of what was given for each.
+pub fn text(loads: &[(String, Table)]) -> String {
+    if let [(_, alone)] = loads {
+        return alone.to_string();
+    }
+    let mut whole = Table::new();
+    let tables = loads.iter().map(|(name, given)| {
+        let mut own = given.clone();
+        for key in WHOLE {
+            if let Some(value) = own.remove(key) {
+                whole.insert(key.to_owned(), value);
+            }
+        }
+        own.insert(NAME.to_owned(), Value::String(name.clone()));
+        Value::Table(own)
+    });
+    let tables = tables.collect();
+    whole.insert(LOAD.to_owned(), Value::Array(tables));
+    whole.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use meter::engine::Pace;
+
+    use super::{loads, put_template, text};
+
+    const TWO: &str = "rate = 1000\nclosed = false\nduration = '5s'\nrequire = ['p99<9ms of cache']\n\
+                       [[load]]\nname = 'cache'\nurl = 'redis://h'\nmix = 'get,set'\nSHARE9\n\
+                       [[load]]\nurl = 'postgres://h/d'\nconnections = 3\nSHARE1\n";
+
+    fn two(shared: bool) -> String {
+        match shared {
+            true => TWO.replace("SHARE", "share = "),
+            false => TWO.replace("SHARE9", "").replace("SHARE1", "rate = 5"),
+        }
+    }
+
+    #[test]
+    fn loads_take_what_is_above_them_and_say_the_rest() {
+        let read = loads(&two(false)).unwrap();
+        let names: Vec<_> = read.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, ["cache", "postgres"]);
+        let of = |at: usize| &read[at].1;
+        assert_eq!((of(0).speed.rate, of(1).speed.rate), (1000.0, 5.0));
+        assert_eq!((of(0).means.connections, of(1).means.connections), (64, 3));
+        assert_eq!((of(0).require.len(), of(1).speed.duration.to_string()), (1, "5s".to_owned()));
+        // They are the same when they are written down and read again.
+        let given: Vec<_> =
+            read.iter().map(|(name, of)| (name.clone(), of.given.clone())).collect();
+        let again = loads(&text(&given)).unwrap();
+        assert_eq!(again[1].1.given, given[1].1);
+        assert_eq!((&*again[0].0, again[0].1.speed.rate), ("cache", 1000.0));
+    }
+
+    #[test]
+    fn shares_divide_the_rate() {
+        let read = loads(&two(true)).unwrap();
+        let counts = read.iter().map(|(_, load)| match load.speed.pace().unwrap() {
+            Pace::Open(schedule) => schedule.due(0, 1).count(),
+            Pace::Closed(_) => 0,
+        });
+        assert_eq!(counts.collect::<Vec<_>>(), [4500, 500]);
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_mix_is_told_with_the_load() {
+        let load = "[[load]]\nurl = 'redis://h'\n";
+        for (text, part) in [
+            ("url = 'redis://h'\n[[load]]\nurl = 'redis://h'".to_owned(), "url of its own"),
+            (format!("{load}duration = '5s'"), "number 1: duration is of the whole run"),
+            (format!("{load}rats = 5"), "nearest one is \"rate\""),
+            (format!("{load}name = 'a b'"), "is a word"),
+            (format!("{load}name = 'x'\n{load}name = 'x'"), "two loads are called"),
+            (format!("{load}share = 0"), "above 0"),
+            (format!("{load}share = 1\nrate = 5"), "leave rate out"),
+            (format!("{load}share = 1\n{load}"), "all loads have a share"),
+            (format!("closed = true\n{load}share = 1"), "none where they are"),
+            ("[load]\nurl = 'redis://h'".to_owned(), "[[load]]"),
+            ("load = []".to_owned(), "1 to 20 loads"),
+            ("rate = 5".to_owned(), "no url"),
+            ("url = 'http://h'\n[verdict]\nbusy = 1".to_owned(), "no threshold \"busy\""),
+            ("url = 'http://h'\n[verdict]\nlittle = 2".to_owned(), "share from 0 to 1"),
+            ("url = 'http://h'\n[verdict]\nlateness-min = 2".to_owned(), "is a time"),
+        ] {
+            let error = loads(&text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        assert!(loads(&load.repeat(21)).unwrap_err().contains("1 to 20 loads"));
+    }
+
+    #[test]
+    fn thresholds_are_those_that_are_said_and_the_template_has_all() {
+        let read =
+            loads("url = 'http://h'\n[verdict]\nbusy-open = 0.5\nlateness-min = '1ms'").unwrap();
+        let of = read[0].1.thresholds;
+        assert_eq!((of.busy_open, of.lateness_min), (0.5, Duration::from_millis(1)));
+        let mut template = String::new();
+        put_template(&mut template);
+        let (table, _) = template.split_once("\n# ---- Several").unwrap();
+        let table = table.replace("#[", "[").replace("\n# l", "\nl");
+        let lines = table.lines().map(|line| match line.strip_prefix("# ") {
+            Some(key) if key.contains(" = ") => key.to_owned(),
+            Some(_) => String::new(),
+            None => line.to_owned(),
+        });
+        let lines = lines.collect::<Vec<_>>().join("\n");
+        let read = loads(&format!("url = 'http://h'\n{lines}")).unwrap();
+        assert_eq!(read[0].1.thresholds, meter::verdict::THRESHOLDS);
+    }
+}

@@ -1,0 +1,102 @@
+//! One run, of one load or of several at a time.
+
+use std::io::Write;
+
+use meter::engine::{self, Plan, Stop};
+use meter::gate::{Gate, Sliding};
+use meter::summary::Summary;
+
+use super::Command;
+use super::ledger::Ledger;
+use super::limit;
+use super::results::Results;
+use super::signals::stop_at_signals;
+use super::view::View;
+use crate::exit::{BAD_NEWS, DONE, Failure, INVALID};
+
+/// A load with its name.
+pub type Named<'a> = (String, &'a Command);
+
+/// Runs loads. Everything is checked before the first byte is sent; what is of the whole run, the
+/// first one says.
+pub fn run(named: &[Named<'_>], out: &mut dyn Write) -> Result<u8, Failure> {
+    let Some((_, first)) = named.first() else { return Ok(DONE) };
+    let stop = Stop::default();
+    let path = first.place.path();
+    let ledger = first.ledger.then(|| Ledger::new(&path));
+    let (mut loads, mut kept) = (Vec::new(), Vec::new());
+    for (number, (name, command)) in named.iter().enumerate() {
+        let place = ledger.as_ref().map(|ledger| ledger.place(number));
+        let plan = Plan { ledger: place, ..command.plan(stop.clone())? };
+        let (load, of_load) = command.load(name, plan, ledger.as_ref().map(Ledger::run))?;
+        loads.push(load);
+        kept.extend(of_load);
+    }
+    let operations = engine::names(&loads);
+    for load in &mut loads {
+        load.plan.abort = on(&load.plan.abort, &operations)?;
+    }
+    let require = on(&first.require, &operations)?;
+    let sought = first.find_limit.clone().map(|gate| gate.on(&operations));
+    let sought = sought.transpose().map_err(Failure::other)?;
+    if sought.is_some() && loads.len() > 1 {
+        return Err(Failure::other("--find-limit is of one load: this file has several"));
+    }
+    named.iter().try_for_each(|(_, command)| command.make_missing())?;
+    if let (Some(gate), Some(load)) = (sought, loads.first_mut()) {
+        return limit::find(first, load, &gate, &require, out);
+    }
+    let mut results = Results::create(named, path.clone(), &operations)?;
+    let ledger = match ledger.map(|ledger| ledger.begin(named, kept)).transpose() {
+        Ok(ledger) => ledger,
+        Err(failure) => {
+            results.discard();
+            return Err(failure);
+        }
+    };
+    stop_at_signals(stop.clone())?;
+    let mut view = View::of(&urls(named), &loads[0].plan, stop);
+    let mut sliding = Sliding::new(&require);
+    let outcome = engine::run_all(&loads, |ended| {
+        results.window(ended);
+        sliding.window(&ended.results);
+        view.window(ended);
+    });
+    drop(view);
+    let mut outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            results.discard();
+            return Err(Failure::other(error));
+        }
+    };
+    outcome.network.expected = first.expect_rtt;
+    sliding.end(&outcome.rest);
+    let summary = Summary::new(&outcome, &require).with_missed(sliding.missed());
+    // The files are whole before anything is printed.
+    let kept = results.finish(&outcome, &summary);
+    write!(out, "{summary}")?;
+    writeln!(out, "{kept}")?;
+    if let Some(ledger) = ledger {
+        writeln!(out, "{}", ledger.end(named))?;
+    }
+    if summary.is_invalid() {
+        return Ok(INVALID);
+    }
+    if let Some(demand) = summary.next_demand().filter(|_| named.len() == 1) {
+        writeln!(out, "next: {} --find-limit '{demand}'", first.same())?;
+    }
+    Ok(if summary.has_missed() { BAD_NEWS } else { DONE })
+}
+
+/// Demands on the operations that they name.
+fn on(gates: &[Gate], operations: &[String]) -> Result<Vec<Gate>, Failure> {
+    let on = gates.iter().map(|gate| gate.clone().on(operations));
+    on.collect::<Result<_, _>>().map_err(Failure::other)
+}
+
+/// Where all loads go.
+pub fn urls(named: &[Named<'_>]) -> String {
+    let urls: Vec<_> = named.iter().map(|(_, command)| command.url.without_secrets()).collect();
+    urls.join(", ")
+}

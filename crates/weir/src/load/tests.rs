@@ -1,0 +1,88 @@
+use clap::Parser;
+use meter::engine::{Pace, Stop};
+
+use super::Command;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    command: Command,
+}
+
+fn read(words: &str) -> Result<Command, String> {
+    let words = std::iter::once("load").chain(words.split(' '));
+    Line::try_parse_from(words).map(|line| line.command).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_url_alone_is_a_load() {
+    let plan = read("http://127.0.0.1:8086/ping").unwrap().plan(Stop::default()).unwrap();
+    let Pace::Open(schedule) = &plan.pace else { panic!("{:?}", plan.pace) };
+    assert_eq!((schedule.due(0, 1).count(), plan.connections, plan.threads), (1000, 64, 1));
+}
+
+#[test]
+fn steps_ramps_and_closed_loops_exclude_one_another() {
+    let steps = read("http://h --steps 1:1s,2:2s --poisson --seed 7").unwrap();
+    assert_eq!(steps.speed.steps.len(), 2);
+    assert!(read("http://h --closed").unwrap().speed.pace().is_ok());
+    assert!(read("http://h --find-limit p99<20ms --poisson").is_ok());
+    for words in [
+        "--find-limit p99<1s --rate 5",
+        "--find-limit fast",
+        "--closed --rate 5",
+        "--steps 1:1s --ramp-to 9",
+        "--steps 1",
+    ] {
+        assert!(read(&format!("http://h {words}")).is_err(), "{words}");
+    }
+}
+
+#[test]
+fn bad_input_is_told_before_anything_is_sent() {
+    for (words, part) in [
+        ("ftp://h", "only http"),
+        ("http://h --require p99<5", "no duration"),
+        ("http://h --expect-rtt 5", "no round trip"),
+        ("http://h --think 5ms", "--closed"),
+        ("http://h --closed --think 5ms-1ms", "no think time"),
+        ("http://h --duration 10", "unit"),
+        ("http://h -H x", "no header"),
+    ] {
+        let error = read(words).unwrap_err();
+        assert!(error.contains(part), "{words}: {error}");
+    }
+    assert!(read("http://h --rate 0").unwrap().plan(Stop::default()).is_err());
+    let request = read("http://h --body @/nowhere").unwrap().request;
+    assert!(request.workload(&"http://h".parse().unwrap(), 1).is_err());
+    let nowhere = read("http://h --workload influx-write").unwrap();
+    assert!(nowhere.writes.workload(&nowhere.url, &[], 1).is_err());
+    for (words, part) in [
+        ("http://h --mix get", "--mix has no effect"),
+        ("redis://h -X POST", "--method has no effect"),
+        ("redis://h --prepare", "--prepare has no effect"),
+        ("redis://h --script select-only", "--script has no effect"),
+        ("postgres://h --keys 5", "--keys has no effect"),
+        ("postgres://h --body x", "--body has no effect"),
+        ("postgres://h --protocol fast", "simple, extended or prepared"),
+        ("postgres://h -D x", "no variable"),
+        ("postgres://h/?sslmode=maybe", "sslmode"),
+        ("redis://h --workload influx-write", "goes to http"),
+        ("http://h --workload influx-write --body x", "--body has no effect"),
+        ("http://h --rows jmeter", "--rows has no effect"),
+        ("redis://h --size 9-1", "no size"),
+        ("redis://h --check text", "says no text"),
+        ("redis://h --data a.csv", "--data has no effect"),
+        ("http://h --insecure", "--insecure has no effect"),
+        ("postgres://h/?sslmode=require --insecure", "--insecure has no effect"),
+        ("https://h --insecure --ca x", "cannot be used with"),
+        ("http://h --workload influx-write -H a:b --body x", "--body has no effect"),
+        ("redis://h --mix fly", "zrange"),
+    ] {
+        let error = read(words).and_then(|command| match command.check() {
+            Ok(_) => Ok(()),
+            Err(failure) => Err(failure.to_string()),
+        });
+        assert!(error.clone().unwrap_err().contains(part), "{words}: {error:?}");
+    }
+}
