@@ -289,7 +289,7 @@ mod tests {
         assert!(!missed("p99<5ms of cache get") && missed("p99<5ms of cache set"));
         assert!(!missed("errors<1% of cache") && missed("errors<1% of pipeline of 16"));
         assert!(!missed("max<10ms of cache") && !missed("rate>199 of cache"));
-        assert!(missed("p50<60ms of cache in any 3s") == false);
+        assert!(!missed("p50<60ms of cache in any 3s"));
         let unknown = "p99<5ms of cach".parse::<Gate>().unwrap();
         // Nobody takes a demand on nothing for one that is met.
         assert!(unknown.missed(&results, MS).is_some());

@@ -8,6 +8,9 @@
 //! [`heap`] asks the allocator for memory back; [`tcp`] asks for what only the kernel knows of a
 //! connection.
 
+// Layers, from the top down: a module takes only from those behind it, which tidy checks.
+//   heap, tcp
+
 pub mod heap;
 pub mod tcp;
 

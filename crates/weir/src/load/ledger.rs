@@ -90,6 +90,7 @@ impl Begun {
     pub fn end(mut self, named: &[Named<'_>]) -> String {
         if let Some(loads) = self.document["loads"].as_array_mut() {
             if loads.iter().any(|load| load["kept"]["postgres"].is_object()) {
+                // The run is over, and nothing tells when a server has told what it counts.
                 std::thread::sleep(UNTOLD);
             }
             for (load, (_, command)) in loads.iter_mut().zip(named) {
