@@ -113,7 +113,8 @@ Examples:
     /// Run what a file says; its keys are the options of `weir load`
     #[command(after_help = "\
 Examples:
-  weir load run load.toml")]
+  weir load run load.toml
+  weir load run load.toml --duration 5s --out quick")]
     Run(RunFile),
     /// Hold what a server has against the ledger of a run
     #[command(after_help = "\
@@ -163,14 +164,6 @@ pub struct Command {
     speed: Speed,
     #[command(flatten)]
     means: Means,
-    #[command(flatten)]
-    request: RequestOptions,
-    #[command(flatten)]
-    postgres: PostgresOptions,
-    #[command(flatten)]
-    redis: RedisOptions,
-    #[command(flatten)]
-    writes: WriteOptions,
     /// Keeps a ledger of which writes were sent and answered, for `weir load verify DIR`: of
     /// influx-write, of what scripts put into weir_ledger, and of Redis's set and rpush
     #[arg(long, conflicts_with = "find_limit")]
@@ -191,6 +184,15 @@ pub struct Command {
     /// The same, looked at each second: the first miss ends the run
     #[arg(long, value_name = "DEMAND")]
     abort: Vec<Gate>,
+    // Each of these has a heading of its own, under which stands all that follows.
+    #[command(flatten)]
+    request: RequestOptions,
+    #[command(flatten)]
+    postgres: PostgresOptions,
+    #[command(flatten)]
+    redis: RedisOptions,
+    #[command(flatten)]
+    writes: WriteOptions,
     /// Beyond what it is INVALID, where a run file says so.
     #[arg(skip)]
     thresholds: Thresholds,

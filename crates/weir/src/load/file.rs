@@ -21,6 +21,9 @@ const USUAL_URL: &str = "http://127.0.0.1:8086/ping";
 pub struct RunFile {
     /// The file, as `weir load init` prints one
     file: PathBuf,
+    /// Options of `weir load` that stand in place of the file's own, above its loads
+    #[arg(value_name = "OPTIONS", trailing_var_arg = true, allow_hyphen_values = true)]
+    options: Vec<String>,
 }
 
 /// A command line without the program's name.
@@ -37,8 +40,26 @@ impl RunFile {
         let file = self.file.display();
         let text = std::fs::read_to_string(&self.file)
             .map_err(|error| Failure::other(format!("can't read {file}: {error}")))?;
-        mix::loads(&text).map_err(|words| Failure::other(format!("{file}: {words}")))
+        let over = options(&self.options).map_err(Failure::other)?;
+        mix::loads(&text, over).map_err(|words| Failure::other(format!("{file}: {words}")))
     }
+}
+
+/// Options of a command line that has no URL, as a run file has them.
+pub(super) fn options(words: &[String]) -> Result<Table, String> {
+    let line = Line::command().mut_arg(URL, |url| url.required(false));
+    let table = given(&line.try_get_matches_from(words).map_err(first_line)?);
+    match table.contains_key(URL) {
+        true => Err("the file has the URL: behind it only options stand".to_owned()),
+        false => Ok(table),
+    }
+}
+
+/// What clap says is wrong; the rest is about how to type it on a command line.
+fn first_line(error: clap::Error) -> String {
+    let said = error.to_string();
+    let first = said.lines().next().unwrap_or_default();
+    first.strip_prefix("error: ").unwrap_or(first).to_owned()
 }
 
 /// The keys of a file's text.
@@ -71,14 +92,8 @@ pub(super) fn command(table: &Table) -> Result<Command, String> {
     }
     let url = table.get(URL).ok_or("it has no url: write url = \"http://host:port/path\"")?;
     words.extend(["--".to_owned(), text_of(URL, url)?]);
-    let wrong = |error: clap::Error| {
-        // The rest is about how to type it on a command line.
-        let said = error.to_string();
-        let first = said.lines().next().unwrap_or_default();
-        first.strip_prefix("error: ").unwrap_or(first).to_owned()
-    };
-    let matches = Line::command().try_get_matches_from(words).map_err(wrong)?;
-    let mut command = Command::from_arg_matches(&matches).map_err(wrong)?;
+    let matches = Line::command().try_get_matches_from(words).map_err(first_line)?;
+    let mut command = Command::from_arg_matches(&matches).map_err(first_line)?;
     command.given = given(&matches);
     command.request.steps = steps;
     Ok(command)
@@ -193,7 +208,7 @@ fn example(arg: &Arg) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{known, table, template};
+    use super::{known, options, table, template};
     use crate::load::mix::alone as command;
 
     #[test]
@@ -206,6 +221,28 @@ mod tests {
         assert_eq!((again.speed.rate, again.require.len()), (7.0, 2));
         assert!(first.given.contains_key("mix") && !first.given.contains_key("threads"));
         assert!(table("a = ").is_err());
+    }
+
+    #[test]
+    fn options_behind_a_file_stand_in_place_of_its_own() {
+        let over = |words: &[&str]| {
+            let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+            options(&words)
+        };
+        let own = over(&["--rate", "9", "--out", "there", "--require", "p99<1s"]).unwrap();
+        let text = "url = 'http://h'\nrate = 5\nrequire = ['max<1s', 'errors<1']";
+        let command = crate::load::mix::loads(text, own).unwrap().remove(0).1;
+        assert_eq!((command.speed.rate, command.require.len()), (9.0, 1));
+        for (words, part) in [
+            (&["http://h"][..], "the file has the URL"),
+            (&["--rats", "9"], "'--rats'"),
+            (&["--duration", "soon"], "--duration"),
+        ] {
+            let error = over(words).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+        let closed = crate::load::mix::loads(text, over(&["--closed"]).unwrap()).err();
+        assert!(closed.unwrap().contains("cannot be used with"));
     }
 
     #[test]

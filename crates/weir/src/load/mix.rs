@@ -36,23 +36,29 @@ const WHOLE: [&str; 10] = [
 /// What a share is of.
 const RATES: [&str; 3] = ["rate", "ramp-to", "steps"];
 
-/// The loads that a file's text describes, with their names.
-pub fn loads(text: &str) -> Result<Vec<(String, Command)>, String> {
+/// The loads that a file's text describes, with their names. What is in `over` stands in place of
+/// what the file has above its loads.
+pub fn loads(text: &str, over: Table) -> Result<Vec<(String, Command)>, String> {
     let mut whole = table(text)?;
-    let thresholds = whole.remove(VERDICT).map_or(Ok(THRESHOLDS), |value| thresholds(&value))?;
+    whole.extend(over);
+    let verdict = whole.remove(VERDICT);
+    let thresholds = verdict.as_ref().map_or(Ok(THRESHOLDS), thresholds)?;
     let mut loads = match whole.remove(LOAD) {
         None => vec![(ALONE.to_owned(), command(&whole)?)],
         Some(Value::Array(tables)) => several(&whole, &tables)?,
         Some(_) => return Err(format!("{LOAD} is a list of tables: write [[{LOAD}]]")),
     };
-    loads.iter_mut().for_each(|(_, load)| load.thresholds = thresholds);
+    for (_, load) in &mut loads {
+        load.thresholds = thresholds;
+        load.given.extend(verdict.clone().map(|verdict| (VERDICT.to_owned(), verdict)));
+    }
     Ok(loads)
 }
 
 /// The only load of a file.
 #[cfg(test)]
 pub fn alone(text: &str) -> Result<Command, String> {
-    let mut loads = loads(text)?;
+    let mut loads = loads(text, Table::new())?;
     assert_eq!(loads.len(), 1);
     Ok(loads.remove(0).1)
 }
@@ -76,7 +82,10 @@ fn several(whole: &Table, tables: &[Value]) -> Result<Vec<(String, Command)>, St
         if loads.iter().any(|(other, _)| *other == name) {
             return Err(format!("two loads are called {name:?}"));
         }
-        shares.extend(own.get(SHARE).map(share).transpose()?);
+        if let Some(value) = own.get(SHARE) {
+            shares.push(share(value)?);
+            load.given.insert(SHARE.to_owned(), value.clone());
+        }
         loads.push((name, load));
     }
     if shares.is_empty() {
@@ -215,7 +224,9 @@ pub fn text(loads: &[(String, Table)]) -> String {
     let mut whole = Table::new();
     let tables = loads.iter().map(|(name, given)| {
         let mut own = given.clone();
-        for key in WHOLE {
+        // A share is of the rate that stands above.
+        let rates = own.contains_key(SHARE).then_some(RATES).into_iter().flatten();
+        for key in WHOLE.into_iter().chain(rates) {
             if let Some(value) = own.remove(key) {
                 whole.insert(key.to_owned(), value);
             }
@@ -234,9 +245,14 @@ mod tests {
 
     use meter::engine::Pace;
 
-    use super::{loads, put_template, text};
+    use super::{Command, put_template, text};
 
-    const TWO: &str = "rate = 1000\nclosed = false\nduration = '5s'\nrequire = ['p99<9ms of cache']\n\
+    fn loads(text: &str) -> Result<Vec<(String, Command)>, String> {
+        super::loads(text, toml::Table::new())
+    }
+
+    const TWO: &str = "rate = 1000\nclosed = false\nduration = '5s'\n\
+                       require = ['p99<9ms of cache']\n\
                        [[load]]\nname = 'cache'\nurl = 'redis://h'\nmix = 'get,set'\nSHARE9\n\
                        [[load]]\nurl = 'postgres://h/d'\nconnections = 3\nSHARE1\n";
 
@@ -272,6 +288,14 @@ mod tests {
             Pace::Closed(_) => 0,
         });
         assert_eq!(counts.collect::<Vec<_>>(), [4500, 500]);
+        // They do so when they are written down and read again, and are judged by the same.
+        let judged = format!("{}[verdict]\nlittle = 0.5\n", two(true));
+        let read = loads(&judged).unwrap();
+        let given: Vec<_> =
+            read.iter().map(|(name, of)| (name.clone(), of.given.clone())).collect();
+        let again = loads(&text(&given)).unwrap();
+        let parts = again.iter().map(|(_, load)| (load.speed.part, load.thresholds.little));
+        assert_eq!(parts.collect::<Vec<_>>(), [(0.9, 0.5), (0.1, 0.5)]);
     }
 
     #[test]
