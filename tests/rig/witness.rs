@@ -17,7 +17,8 @@ use crate::places;
 
 /// What ends a request: none has a body.
 const END: &[u8] = b"\r\n\r\n";
-const ANSWER: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
+/// What it answers, where the connection goes on.
+pub const ANSWER: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
 const LAST_ANSWER: &[u8] = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n";
 
 /// How a server answers.

@@ -67,6 +67,11 @@ fn a_server_counts_as_many_requests_as_the_load() {
     let requests = report["requests"].as_u64().expect("requests are counted");
     assert_eq!(requests, 4_000, "{report}");
     assert_eq!(server.answered().len() as u64, requests - unsent, "{report}");
+    let answered = requests - unsent;
+    assert_eq!(report["codes"]["204"], answered, "{report}");
+    let bytes = |way: &str| report["bytes"][way].as_u64().expect("bytes are counted");
+    assert_eq!(bytes("received"), answered * rig::witness::ANSWER.len() as u64, "{report}");
+    assert!(bytes("sent") > answered * 20 && bytes("sent").is_multiple_of(answered), "{report}");
 }
 
 /// Runs a test in a network of its own, or says that it can't be had.
@@ -109,7 +114,8 @@ fn a_network_that_is_2_ms_away_and_a_server_that_takes_2_ms_are_told_apart() {
         });
         let port = places::free_address().port();
         let anywhere = SocketAddr::from(([0, 0, 0, 0], port));
-        let rest = "--rate 100 --duration 1s --warmup 0s --connections 16";
+        let rest = "--rate 100 --duration 1s --warmup 0s --connections 16 \
+                    --expect-rtt 1.5ms";
         let far = {
             let _server = Witness::start_at(anywhere, Manner::default());
             load(&format!("http://10.9.0.2:{port}/ {rest}"))
@@ -127,5 +133,11 @@ fn a_network_that_is_2_ms_away_and_a_server_that_takes_2_ms_are_told_apart() {
         let connect = |report| time(report, "/connect/min_ns");
         assert!(connect(&far) >= 2 * MS, "{far}");
         assert!(connect(&near) < 2 * MS, "{near}");
+        let round_trip = |report| time(report, "/network/0/min_round_trip_ns");
+        assert!(round_trip(&far) >= 2 * MS, "{far}");
+        assert!(round_trip(&near) < MS, "{near}");
+        for (report, is_warned) in [(&far, true), (&near, false)] {
+            assert_eq!(report["network"][0]["is_too_long"], is_warned, "{report}");
+        }
     });
 }

@@ -14,7 +14,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use flow::dial::{Address, Target};
-use meter::engine::{Ended, EngineError, Outcome, Pace, Plan, run};
+use meter::engine::{Ended, EngineError, Load, Outcome, Pace, Plan, Think, run, run_all};
 use meter::http::{Http, Request};
 use meter::keys::Order;
 use meter::recorder::{Kind, Measure};
@@ -256,6 +256,67 @@ fn a_closed_loop_accounts_for_all_of_its_connections() {
     assert_eq!(outcome.results.total(), server.requests());
     let service = outcome.results.times(Measure::Service, None);
     assert!(service.quantile(0.0) >= 5 * MS);
+}
+
+#[test]
+fn a_connection_that_thinks_is_accounted_for_and_draws_no_turnaround() {
+    let server = Server::start(|stream| stream.send(NO_CONTENT));
+    let think = Think::new(40 * MS, 60 * MS);
+    for threads in [1, 2] {
+        let before = server.requests();
+        let closed = Pace::Closed(Duration::from_secs(1));
+        let outcome = load(&Plan { think, threads, ..plan(server.address, closed, 4) });
+        let found = outcome.occupancy.connections(outcome.measured);
+        assert!((found - 4.0).abs() < 0.08, "{found}");
+        let total = outcome.results.total();
+        assert_eq!(total, server.requests() - before);
+        // Each has its first within 60 ms, and then one in 40 ms at most.
+        assert!((1..=4 * 26).contains(&total), "{total}");
+        let thinking = Duration::from_nanos(outcome.occupancy.thinking as u64);
+        assert!(thinking >= 40 * MS * (total as u32 - 4) / 2, "{thinking:?} of {total}");
+    }
+    assert!(Think::new(2 * MS, MS).is_none());
+}
+
+#[test]
+fn a_closed_loop_that_thinks_ends_while_it_does() {
+    let server = Server::start(|stream| stream.send(NO_CONTENT));
+    let think = Think::new(Duration::from_secs(600), Duration::from_secs(600));
+    let begun = Instant::now();
+    let closed = Pace::Closed(500 * MS);
+    let outcome = load(&Plan { think, ..plan(server.address, closed, 4) });
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    let found = outcome.occupancy.connections(outcome.measured);
+    assert!((found - 4.0).abs() < 0.08, "{found}");
+}
+
+#[test]
+fn several_loads_have_connections_and_schedules_of_their_own() {
+    let (one, other) = (server_of_nothing(), server_of_nothing());
+    let second = Duration::from_secs(1);
+    let first = Load::new("one", plan(one.address, open(50.0, second), 2), |_| http());
+    let plan_of_other = Plan { threads: 2, ..plan(other.address, open(30.0, second), 4) };
+    let loads = [first, Load::new("other", plan_of_other, |_| http())];
+    let outcome = run_all(&loads, |_| {}).unwrap();
+    assert_eq!(outcome.operations, ["one", "other"]);
+    let of = |operation| outcome.results.of(Measure::Latency, operation).count();
+    assert_eq!((of(0), of(1), outcome.connections), (50, 30, 6));
+    assert_eq!((one.requests(), other.requests()), (50, 30));
+    assert_eq!(outcome.network.ways().len(), 2);
+    let offered = outcome.rows.iter().map(|row| row.offered).sum::<u64>();
+    assert_eq!(offered, 80);
+    for wrong in [open(30.0, 2 * second), Pace::Closed(second)] {
+        let loads = [
+            Load::new("one", plan(one.address, open(50.0, second), 2), |_| http()),
+            Load::new("other", plan(other.address, wrong, 2), |_| http()),
+        ];
+        let refused = run_all(&loads, |_| {}).unwrap_err().to_string();
+        assert!(refused.contains("as long as one another"), "{refused}");
+    }
+}
+
+fn server_of_nothing() -> Server {
+    Server::start(|stream| stream.send(NO_CONTENT))
 }
 
 #[test]
