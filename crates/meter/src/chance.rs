@@ -36,6 +36,20 @@ fn mixed(bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
+/// Uniform draws whose mean is bell-shaped.
+const BELL: usize = 12;
+
+/// sysbench's own distribution, `special`: three quarters of all draws are of the hundredth in the
+/// middle of `count` numbers, each as often as any other; the others are bell-shaped over all.
+pub fn special(count: u64, chance: &mut Chance) -> u64 {
+    if chance.below(4) == 0 {
+        let mean = (0..BELL).map(|_| chance.share()).sum::<f64>() / BELL as f64;
+        return ((mean * count as f64) as u64).min(count.saturating_sub(1));
+    }
+    let few = (count / 100).max(1);
+    count.saturating_sub(few) / 2 + chance.below(few)
+}
+
 /// Zipf's distribution: number k of `count` comes as often as 1 / (k + 1)^exponent says. Drawn by
 /// rejection-inversion (Hörmann and Derflinger 1996), which needs no table however many there are.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -93,7 +107,7 @@ impl Zipf {
 mod tests {
     use proptest::prelude::{prop_assert, proptest};
 
-    use super::{Chance, Zipf};
+    use super::{Chance, Zipf, special};
 
     #[test]
     fn a_number_draws_the_same_each_time_and_its_neighbour_something_else() {
@@ -134,6 +148,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn special_draws_are_three_quarters_of_the_middle_and_the_rest_is_bell_shaped() {
+        let mut counts = [0_u32; 1000];
+        for number in 0..100_000 {
+            counts[special(1000, &mut Chance::of(5, number)) as usize] += 1;
+        }
+        let of = |from: usize, to: usize| counts[from..to].iter().sum::<u32>();
+        // Of the mean of 12 the deviation is 1/12: 4.8 % of a bell is in its hundredth.
+        assert!((75_500..77_000).contains(&of(495, 505)), "{}", of(495, 505));
+        assert!(counts[495..505].iter().all(|count| (7_000..8_300).contains(count)));
+        // Two deviations to each side have 95.4 % of the rest.
+        let within = of(333, 667) - of(495, 505);
+        assert!((22_000..23_500).contains(&within), "{within}");
+        assert_eq!((of(0, 50), of(950, 1000)), (0, 0));
+    }
+
     proptest! {
         #[test]
         fn no_draw_is_out_of_bounds(
@@ -142,6 +172,7 @@ mod tests {
             let mut chance = Chance::of(1, number);
             prop_assert!(Zipf::new(count, exponent).draw(&mut chance) < count);
             prop_assert!(chance.below(count) < count);
+            prop_assert!(special(count, &mut chance) < count);
             prop_assert!((0.0..1.0).contains(&chance.share()));
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-use crate::chance::{Chance, Zipf};
+use crate::chance::{Chance, Zipf, special};
 
 /// The largest exponent of Zipf's distribution.
 const EXPONENT_MAX: f64 = 5.0;
@@ -12,7 +12,7 @@ const EXPONENT: f64 = 0.99;
 
 /// An order of keys is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no order of keys: it is uniform, sequence, zipf or zipf:1.2")]
+#[error("{0:?} is no order of keys: it is uniform, sequence, special, zipf or zipf:1.2")]
 pub struct OrderError(String);
 
 /// In which order keys come.
@@ -22,6 +22,8 @@ pub enum Order {
     Uniform,
     /// Few come often, with this exponent.
     Zipf(f64),
+    /// Most of them are of the middle, as sysbench has it.
+    Special,
     /// One after the other, and again from the first.
     Sequence,
 }
@@ -31,6 +33,7 @@ impl Display for Order {
         match self {
             Self::Uniform => f.write_str("uniform"),
             Self::Zipf(exponent) => write!(f, "zipf:{exponent}"),
+            Self::Special => f.write_str("special"),
             Self::Sequence => f.write_str("sequence"),
         }
     }
@@ -44,6 +47,7 @@ impl FromStr for Order {
         match text.split_once(':').unwrap_or((text, "")) {
             ("uniform", "") => Ok(Self::Uniform),
             ("sequence", "") => Ok(Self::Sequence),
+            ("special", "") => Ok(Self::Special),
             ("zipf", "") => Ok(Self::Zipf(EXPONENT)),
             ("zipf", exponent) => match exponent.parse() {
                 Ok(exponent) if exponent > 0.0 && exponent <= EXPONENT_MAX => {
@@ -68,6 +72,7 @@ pub struct Keys {
 enum Drawn {
     Uniform,
     Zipf(Zipf),
+    Special,
     Sequence,
 }
 
@@ -78,6 +83,7 @@ impl Keys {
         let order = match order {
             Order::Uniform => Drawn::Uniform,
             Order::Zipf(exponent) => Drawn::Zipf(Zipf::new(count, exponent)),
+            Order::Special => Drawn::Special,
             Order::Sequence => Drawn::Sequence,
         };
         Self { count, order }
@@ -88,6 +94,7 @@ impl Keys {
         match self.order {
             Drawn::Uniform => chance.below(self.count),
             Drawn::Zipf(zipf) => zipf.draw(chance),
+            Drawn::Special => special(self.count, chance),
             Drawn::Sequence => in_sequence % self.count,
         }
     }

@@ -1,6 +1,8 @@
 //! What a variable of a script is set to: whole numbers, sums and products of them, and draws, as
 //! pgbench writes them.
 
+use std::num::NonZeroI64;
+
 use wire::sql::{Lexer, Strings, Token, TokenKind};
 
 use crate::chance::Chance;
@@ -23,6 +25,10 @@ pub enum Number {
     Sum(Box<Self>, Box<Self>),
     Difference(Box<Self>, Box<Self>),
     Product(Box<Self>, Box<Self>),
+    /// By a number that is not 0, towards 0.
+    Quotient(Box<Self>, NonZeroI64),
+    /// What that leaves, with the sign of what is divided.
+    Remainder(Box<Self>, NonZeroI64),
     /// From the first to the second, each as often as any other.
     Random(Box<Self>, Box<Self>),
     /// The same in the order that the load has for keys.
@@ -108,6 +114,8 @@ impl Number {
             Self::Product(a, b) => {
                 a.value(variables, draws).wrapping_mul(b.value(variables, draws))
             }
+            Self::Quotient(a, by) => a.value(variables, draws).wrapping_div(by.get()),
+            Self::Remainder(a, by) => a.value(variables, draws).wrapping_rem(by.get()),
             Self::Random(a, b) => {
                 let (a, b) = (a.value(variables, draws), b.value(variables, draws));
                 draws.between(a, b, Order::Uniform)
@@ -189,10 +197,30 @@ impl<'a, S: Fn(&str) -> Result<usize, String>> Reader<'a, S> {
 
     fn product(&mut self) -> Result<Number, String> {
         let mut left = self.one()?;
-        while self.takes(TokenKind::Operator, "*") {
-            left = Number::Product(left.into(), self.one()?.into());
+        loop {
+            if self.takes(TokenKind::Operator, "*") {
+                left = Number::Product(left.into(), self.one()?.into());
+            } else if self.takes(TokenKind::Operator, "/") {
+                left = Number::Quotient(left.into(), self.divisor()?);
+            } else if self.takes(TokenKind::Operator, "%") {
+                left = Number::Remainder(left.into(), self.divisor()?);
+            } else {
+                return Ok(left);
+            }
         }
-        Ok(left)
+    }
+
+    /// A number that is written out, so that no request meets a division by 0.
+    fn divisor(&mut self) -> Result<NonZeroI64, String> {
+        let by = match self.one()? {
+            Number::Constant(by) => NonZeroI64::new(by),
+            Number::Negative(of) => match *of {
+                Number::Constant(by) => NonZeroI64::new(by.wrapping_neg()),
+                _ => None,
+            },
+            _ => None,
+        };
+        by.ok_or_else(|| "behind / and % stands a whole number other than 0".to_owned())
     }
 
     fn one(&mut self) -> Result<Number, String> {
@@ -273,7 +301,7 @@ impl<'a, S: Fn(&str) -> Result<usize, String>> Reader<'a, S> {
 
 fn unknown(text: &str) -> String {
     format!(
-        "{text:?} is not understood: there are whole numbers, :variables, + - * ( ), random(1, 9), \
-         random_zipfian(1, 9, 1.2), key(1, 9) and digit_groups(10)"
+        "{text:?} is not understood: there are whole numbers, :variables, + - * / % ( ), \
+         random(1, 9), random_zipfian(1, 9, 1.2), key(1, 9) and digit_groups(10)"
     )
 }

@@ -113,6 +113,10 @@ fn variables_are_worked_out_as_they_are_written() {
         ("random_zipfian(7, 7, 1.1) - 1", 6),
         ("key(4, 3)", 4),
         ("100000 * :scale", 100_000),
+        ("2 + 7 / 2 * 3", 11),
+        ("(0 - 7) / 2 + 100 * ((0 - 7) % 4)", -303),
+        ("7 % -4", 3),
+        ("(-9223372036854775807 - 1) / -1", i64::MIN),
         ("9223372036854775807 + 1", i64::MIN),
     ] {
         let mut postgres = of(&format!("\\set x {expression}\nSELECT :x"), &options()).unwrap();
@@ -132,7 +136,9 @@ fn what_is_wrong_in_a_script_is_told_with_its_line() {
         ("", "no statement"),
         ("SELECT 1;\n\\sleep 1 s", "line 2: \\sleep is not understood"),
         ("SELECT :nobody", "\"nobody\""),
-        ("\\set x 1 / 2\nSELECT 1", "\"/\" is not understood"),
+        ("\\set x 1 ^ 2\nSELECT 1", "\"^\" is not understood"),
+        ("\\set x 1 / 0\nSELECT 1", "a whole number other than 0"),
+        ("\\set x 1 % :ten\nSELECT 1", "a whole number other than 0"),
         ("\\set x random(1)\nSELECT 1", "random(1, 9)"),
         ("\\set x (1\nSELECT 1", "missing"),
         ("\\set x\nSELECT 1", "\\set name expression"),

@@ -19,7 +19,7 @@ pub struct RedisOptions {
     #[arg(long, value_name = "N")]
     keys: Option<u64>,
     /// In which order keys come, PostgreSQL's too: uniform, which they do without it, sequence,
-    /// zipf or zipf:1.2
+    /// zipf, zipf:1.2, or special as sysbench's
     #[arg(long, value_name = "ORDER")]
     key_order: Option<Order>,
     /// Bytes of a value, as 100 or from 10-1000; without it 100
