@@ -49,6 +49,12 @@ pub enum LinkError {
     /// It follows another server.
     #[error("it is itself a replica: name its master in redis.aof")]
     IsReplica,
+    /// It has less of a history than it sent before.
+    #[error(
+        "it goes back in its own history, to offset {0} from {1}: what it has is not what it sent. \
+         Move the master's directory away to begin anew"
+    )]
+    GoesBack(u64, u64),
     /// It has been failed over.
     #[error("it is elsewhere, as its Sentinels say")]
     Moved,
@@ -228,6 +234,12 @@ impl Link {
             ([b"+FULLRESYNC", id, offset], _) => {
                 let id = Id::read(id).ok_or_else(refused)?;
                 let offset = decimal(offset).ok_or_else(refused)?;
+                if let Some((of, before)) = self.position
+                    && of == id
+                    && offset < before
+                {
+                    return Err(LinkError::GoesBack(offset, before));
+                }
                 tracing::info!(master = self.name(), offset, "the master sends its data set");
                 self.state.link("base");
                 inbox.push(Order::Base(id, offset, keys));

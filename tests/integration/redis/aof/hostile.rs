@@ -37,18 +37,30 @@ fn answers() -> Vec<Vec<u8>> {
 
 /// Listens, answers each that joins with the next answer, and closes; counts them.
 fn broken_master() -> (SocketAddr, Arc<AtomicUsize>) {
+    let all = answers();
+    broken_master_that(move |number| all[number % all.len()].clone())
+}
+
+/// The same with what it answers to the client of a number.
+fn broken_master_that(
+    says: impl Fn(usize) -> Vec<u8> + Send + 'static,
+) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, joined) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&joined);
     std::thread::spawn(move || {
         for mut client in listener.incoming().flatten() {
-            let _ = answer(&mut client, &counted);
+            let _ = answer(&mut client, &counted, &says);
         }
     });
     (address, joined)
 }
 
-fn answer(client: &mut std::net::TcpStream, joined: &AtomicUsize) -> std::io::Result<()> {
+fn answer(
+    client: &mut std::net::TcpStream,
+    joined: &AtomicUsize,
+    says: &impl Fn(usize) -> Vec<u8>,
+) -> std::io::Result<()> {
     let (mut commands, mut bytes) = (Commands::default(), Vec::new());
     loop {
         let mut piece = [0; 4096];
@@ -62,9 +74,7 @@ fn answer(client: &mut std::net::TcpStream, joined: &AtomicUsize) -> std::io::Re
             match name.as_slice() {
                 b"ROLE" => client.write_all(b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n")?,
                 b"PSYNC" => {
-                    let all = answers();
-                    let number = joined.load(Ordering::Relaxed) % all.len();
-                    client.write_all(&all[number])?;
+                    client.write_all(&says(joined.load(Ordering::Relaxed)))?;
                     joined.fetch_add(1, Ordering::Relaxed);
                     // Without this what was sent may be lost to a reset.
                     client.shutdown(std::net::Shutdown::Write)?;
@@ -74,6 +84,136 @@ fn answer(client: &mut std::net::TcpStream, joined: &AtomicUsize) -> std::io::Re
             }
         }
     }
+}
+
+/// A master that answers to `PSYNC` with `head`, and then sends one piece again and again.
+fn endless_master(head: String, piece: Vec<u8>) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, joined) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&joined);
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let (head, piece, counted) = (head.clone(), piece.clone(), Arc::clone(&counted));
+            std::thread::spawn(move || -> std::io::Result<()> {
+                let mut client = client;
+                let mut bytes = [0; 4096];
+                loop {
+                    let read = std::io::Read::read(&mut client, &mut bytes)?;
+                    let said = String::from_utf8_lossy(&bytes[..read]).into_owned();
+                    let count = said.matches("\r\n$4\r\nROLE").count();
+                    if read == 0 {
+                        return Ok(());
+                    }
+                    if said.contains("PSYNC") {
+                        break;
+                    }
+                    // The login is a PING; what follows it are ROLE, REPLCONF and INFO at once.
+                    let replies: &[u8] = match count {
+                        0 => b"+PONG\r\n",
+                        _ => b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n+OK\r\n$0\r\n\r\n",
+                    };
+                    client.write_all(replies)?;
+                }
+                client.write_all(head.as_bytes())?;
+                let sent = loop {
+                    if let Err(error) = client.write_all(&piece) {
+                        break error;
+                    }
+                };
+                counted.fetch_add(1, Ordering::Relaxed);
+                Err(sent)
+            });
+        }
+    });
+    (address, joined)
+}
+
+#[test]
+fn a_base_that_never_ends_costs_no_more_than_base_max_and_then_the_link() {
+    let mark = "m".repeat(40);
+    for head in [format!("$EOF:{mark}"), "$9000000000000000000".to_owned()] {
+        let master = master(&[]);
+        let relay = Relay::to(master.address);
+        let lines = "base-max = \"4MiB\"";
+        let scene = Scene::new(&format!("redis://{}", relay.address), lines, "");
+        let mut client = master.client();
+        client.line("SET precious 1");
+        scene.wait_caught_up(&master);
+        let base = scene.last_base();
+        let head = format!("+FULLRESYNC {ID} 5\r\n{head}\r\nREDIS0010");
+        let (endless, ended) = endless_master(head, vec![0; 64 << 10]);
+        relay.turn_to(endless);
+        wait::until("it was closed, twice", wait::LONG, || ended.load(Ordering::Relaxed) > 1);
+        assert_eq!(scene.last_base(), base);
+        let files = std::fs::read_dir(scene.append_dir()).unwrap().flatten();
+        let bytes: u64 = files.map(|file| file.metadata().map_or(0, |of| of.len())).sum();
+        assert!(bytes < 6 << 20, "{bytes} bytes of files");
+        relay.turn_to(master.address);
+        client.line("SET more 1");
+        scene.wait_caught_up(&master);
+        let (restored, _dir) = scene.restored();
+        assert_eq!(digest(&restored), digest(&master));
+    }
+}
+
+#[test]
+fn a_command_that_never_ends_is_no_memory_and_is_cut_off_again() {
+    let master = master(&[]);
+    let relay = Relay::to(master.address);
+    let url = format!("redis://{}", relay.address);
+    let mut scene = Scene::new(&url, "buffer = \"1MiB\"", "");
+    let mut client = master.client();
+    client.line("SET precious 1");
+    scene.wait_caught_up(&master);
+    // A value of a terabyte: 16 MiB of it come, then the link breaks.
+    let head = "+CONTINUE\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1000000000000\r\n".to_owned();
+    let (endless, _) = endless_master(head, vec![b'x'; 64 << 10]);
+    relay.turn_to(endless);
+    wait::until("much of it has come", wait::LONG, || {
+        scene.status()["increment_bytes"].as_u64() > Some(16 << 20)
+    });
+    let status = format!("/proc/{}/status", scene.weir.running().id());
+    let status = std::fs::read_to_string(status).unwrap();
+    let rss = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    let kib: u64 = rss.split_whitespace().next().unwrap().parse().unwrap();
+    assert!(kib < 128 << 10, "{kib} KiB");
+    // The real one has less of this history than came: its files stay for whoever looks.
+    relay.turn_to(master.address);
+    wait::until("it is said", wait::LONG, || {
+        let trouble = scene.status()["trouble"].as_str().unwrap_or_default().to_owned();
+        trouble.contains("goes back in its own history")
+    });
+    let (restored, _dir) = scene.restored();
+    assert_eq!(digest(&restored), digest(&master));
+}
+
+#[test]
+fn offsets_that_go_back_in_the_same_history_are_refused() {
+    let master = master(&["--repl-diskless-sync-delay", "0"]);
+    let relay = Relay::to(master.address);
+    let scene = Scene::new(&format!("redis://{}", relay.address), "", "");
+    let mut client = master.client();
+    client.line("SET precious 1");
+    scene.wait_caught_up(&master);
+    let (base, generations) = (scene.last_base(), scene.status()["generations"].clone());
+    let id = info(&mut client, "replication", "master_replid");
+    // A whole, right data set, of this history, from before what the file has.
+    let empty = b"REDIS0010\xff\0\0\0\0\0\0\0\0";
+    let len = empty.len();
+    let answer =
+        [format!("+FULLRESYNC {id} 1\r\n${len}\r\n").as_bytes(), empty.as_slice()].concat();
+    let (broken, joined) = broken_master_that(move |_| answer.clone());
+    relay.turn_to(broken);
+    wait::until("it was said twice", wait::LONG, || joined.load(Ordering::Relaxed) > 1);
+    let trouble = scene.status()["trouble"].as_str().unwrap_or_default().to_owned();
+    assert!(trouble.contains("goes back"), "{trouble}");
+    assert_eq!((scene.last_base(), &scene.status()["generations"]), (base, &generations));
+    relay.turn_to(master.address);
+    client.line("SET more 1");
+    scene.wait_caught_up(&master);
+    let (restored, _dir) = scene.restored();
+    assert_eq!(digest(&restored), digest(&master));
+    assert_eq!(info(&mut client, "stats", "sync_full"), "1");
 }
 
 #[test]
