@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ::watch::units::Size;
@@ -24,7 +24,8 @@ use super::rdb::{Check, RdbError};
 use super::source::Source;
 use super::state::{Figure, State};
 use crate::server::Server;
-use crate::settings::RewriteSettings;
+use crate::server::shards::Shards;
+use crate::settings::{RewriteSettings, machine};
 
 /// There from `weir redis rewrite` until a new base is in force.
 const ASK: &str = "weir.rewrite";
@@ -75,14 +76,26 @@ impl RewriteError {
 pub struct Origin {
     /// How it is reached.
     pub server: Server,
-    /// Only one server of a host sends a base at a time.
-    pub host: Arc<Semaphore>,
+    /// The host that it is on: one server of a host sends a base, or does what the guard has it
+    /// do, at a time.
+    pub host: String,
+    /// Which shard of a Cluster it is the master of, wherever that is.
+    pub shard: Option<(Shards, String)>,
     /// It is a replica, and must be one of the same history.
     pub is_replica: bool,
 }
 
+impl Origin {
+    /// The host that it is on now.
+    fn host(&self) -> String {
+        let found = self.shard.as_ref().and_then(|(shards, name)| shards.found(name));
+        let at = found.and_then(|found| found.master);
+        at.map_or_else(|| self.host.clone(), |(host, _)| machine(Some(&host)).to_owned())
+    }
+}
+
 /// One permit for each host.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Hosts(HashMap<String, Arc<Semaphore>>);
 
 impl Hosts {
@@ -97,6 +110,8 @@ impl Hosts {
 pub struct Rewriter {
     /// Where from: the first that can.
     pub origins: Vec<Origin>,
+    /// Whose turn it is on each host.
+    pub hosts: Arc<Mutex<Hosts>>,
     /// What goes on.
     pub state: Arc<State>,
     /// When.
@@ -199,8 +214,10 @@ impl Rewriter {
         for origin in &self.origins {
             let name = &*origin.server.name;
             self.state.rewrite(Some(format!("a new base waits for other servers beside {name}")));
+            let host = origin.host();
+            let turn = self.hosts.lock().unwrap_or_else(PoisonError::into_inner).permit(host);
             // It is never closed.
-            let _permit = unless_closed(inbox, origin.host.acquire()).await?;
+            let _permit = unless_closed(inbox, turn.acquire()).await?;
             self.has_room()?;
             done = self.take(origin, inbox).await;
             match &done {
