@@ -47,9 +47,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::server::Server;
 use crate::server::shards::Shards;
-use crate::settings::{
-    AofSettings, BackendSettings, MasterSettings, SettingsError, machine, read_address,
-};
+use crate::settings::{AofSettings, MasterSettings, SettingsError};
 use cluster::Finder;
 use directory::{Directory, DirectoryError, Keep};
 use inbox::Inbox;
@@ -185,7 +183,7 @@ impl Follower {
         let announced = port.as_ref().map(Port::number);
         let link = Link::new(followed, settings, announced, Arc::clone(&state));
         let surveyor = Surveyor::new(server()?, settings, of.tune, Arc::clone(&state));
-        let origins = origins(&of, server()?, shards.as_ref()).map_err(OpenError::Master)?;
+        let origins = origins(&of, server()?).map_err(OpenError::Master)?;
         let rewriter = Rewriter {
             origins,
             hosts: self.hosts(),
@@ -270,33 +268,14 @@ fn keep(settings: &AofSettings) -> Keep {
     }
 }
 
-/// Where new bases of a master are taken from: its replicas, and else itself. As for the guard, a
-/// master that Sentinels find is of a host of its own where none is named.
-fn origins(
-    of: &MasterSettings,
-    master: Server,
-    shards: Option<&Shards>,
-) -> Result<Vec<Origin>, String> {
+/// Where new bases of a master are taken from: its replicas, and else itself.
+fn origins(of: &MasterSettings, master: Server) -> Result<Vec<Origin>, String> {
     let mut found = Vec::new();
     for replica in of.replicas() {
-        let (server, host) = (Server::new(&replica)?, host(&replica, None));
-        found.push(Origin { server, host, shard: None, is_replica: true });
+        found.push(Origin { server: Server::new(&replica)?, host: None, is_replica: true });
     }
-    let host = host(&of.backend(), of.sentinel.as_ref().map(|_| of.name.as_str()));
-    let named = of.host.is_some();
-    let shard = shards.filter(|_| !named).map(|shards| (shards.clone(), of.name.clone()));
-    found.push(Origin { server: master, host, shard, is_replica: false });
+    found.push(Origin { server: master, host: of.host.clone(), is_replica: false });
     Ok(found)
-}
-
-/// The host that a server is on, or what stands for it; the guard has the same names.
-fn host(of: &BackendSettings, otherwise: Option<&str>) -> String {
-    let by_url = || {
-        let reached = read_address(&of.url).ok();
-        machine(reached.as_ref().and_then(|reached| reached.address.host())).to_owned()
-    };
-    let named = of.host.clone().or_else(|| otherwise.map(str::to_owned));
-    named.unwrap_or_else(by_url)
 }
 
 impl Master {

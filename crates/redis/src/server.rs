@@ -115,6 +115,23 @@ impl Server {
         Ok(Self { target, is_master: true, sentinels: None, ..self.clone() })
     }
 
+    /// How it is reached now, as its settings, Sentinels or the nodes of its Cluster say.
+    async fn target_now(&self) -> Result<Target, String> {
+        match (&self.sentinels, &self.shard) {
+            (None, None) => Ok(self.target.clone()),
+            (Some(sentinels), _) => sentinels.target(&self.target).await,
+            (None, Some(shard)) => shard.target(&self.target).await,
+        }
+    }
+
+    /// Where it is now.
+    ///
+    /// # Errors
+    /// It is for others to say, and none of them does.
+    pub async fn address_now(&self) -> Result<Address, String> {
+        self.target_now().await.map(|target| target.address)
+    }
+
     /// Whether it is where the other one is.
     pub fn is_where(&self, other: &Self) -> bool {
         self.sentinels.is_none()

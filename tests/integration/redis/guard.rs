@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use rig::redis::{Redis, RedisClient, RedisCluster};
+use rig::redis::{Redis, RedisClient, RedisCluster, Sentinels};
 use rig::wait;
 use rig::weir::{Setup, Weir};
 use tempfile::TempDir;
@@ -161,9 +161,45 @@ fn the_nodes_of_a_cluster_are_found_and_rewrite_in_turns_wherever_the_key_lies()
 }
 
 #[test]
+fn a_master_that_sentinels_find_is_of_the_host_where_it_is() {
+    let master = Redis::start_with(&["--appendonly", "yes", "--repl-diskless-sync-delay", "0"]);
+    let sentinels = Sentinels::start(&master, 1, 0);
+    let guarded_by = |setting: &str, files: &Path| {
+        let table = format!(
+            "[redis.guard]\n{OFTEN}mode = \"act\"\nappendonly = false\nkey-expiry = \"2s\"\n\
+             window = \"00:00-24:00\"\n[redis.aof]\ndir = \"{}\"\n[[redis.aof.master]]\n\
+             name = \"m\"\n{setting}\n",
+            files.display()
+        );
+        Setup::new().embedded().table(&table).start()
+    };
+    let (dir, away) = (rig::places::directory(), rig::places::free_address());
+    let unknown = format!("sentinel = {{ urls = \"redis://{away}\", master = \"it\" }}");
+    let weir = guarded_by(&unknown, dir.path());
+    wait::until("it is said", wait::LONG, || {
+        weir.must_run(&["status"]).contains("its Sentinels have not said yet where it is")
+    });
+    assert!(finding(&weir, "m", "unasked"));
+    drop(weir);
+    let dir = rig::places::directory();
+    let weir = guarded_by(&sentinels.setting(), dir.path());
+    wait::until("the key is held", wait::LONG, || {
+        weir.must_run(&["status"]).contains("key of host localhost: held\n")
+    });
+    let mut client = master.client();
+    assert!(client.line("GET weir:guard:localhost").starts_with('$'));
+    assert_eq!(client.line("EXISTS weir:guard:m"), ":0");
+    assert!(!weir.must_run(&["status"]).contains("key of host m:"));
+}
+
+#[test]
 fn while_a_base_is_taken_on_a_host_nobody_there_is_told_to_rewrite() {
-    let args = ["--appendonly", "yes", "--repl-diskless-sync-delay", "0"];
+    let args = ["--appendonly", "yes", "--repl-diskless-sync-delay", "0", "--rdbcompression", "no"];
     let (master, dir) = (Redis::start_with(&args), rig::places::directory());
+    // So much that the guard's own key is no growth.
+    master.client().ask(&["SET", "large", &"x".repeat(1 << 20)]);
+    assert!(master.client().line("BGREWRITEAOF").starts_with('+'));
+    wait::until("it has rewritten", wait::LONG, || info(&master, "aof_rewrites") == "1");
     // A replica that takes connections and says nothing: a base from there takes its time.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let (url, at, files) = (master.url(), silent.local_addr().unwrap(), dir.path().display());
@@ -179,13 +215,13 @@ fn while_a_base_is_taken_on_a_host_nobody_there_is_told_to_rewrite() {
     });
     weir.must_run(&["redis", "rewrite", of_master.to_str().unwrap()]);
     let (held, _) = silent.accept().unwrap();
-    let value = "x".repeat(10_000);
+    let value = "x".repeat(1 << 20);
     master.client().ask(&["SET", "large", &value]);
     let before = looks(&master);
     wait::until("it was looked often", wait::LONG, || looks(&master) > before + 5);
-    assert_eq!(info(&master, "aof_rewrites"), "0");
+    assert_eq!(info(&master, "aof_rewrites"), "1");
     drop((held, silent));
-    wait::until("it has rewritten", wait::LONG, || info(&master, "aof_rewrites") == "1");
+    wait::until("it has rewritten", wait::LONG, || info(&master, "aof_rewrites") == "2");
     wait::until("the base is in force", wait::LONG, || !of_master.join("weir.rewrite").exists());
 }
 

@@ -41,6 +41,8 @@ pub struct Watched {
     kept: Option<Kept>,
     /// Its processes may be seen from here.
     is_here: bool,
+    /// It is known which host it is on.
+    is_placed: bool,
     seen: Result<Seen, String>,
     history: History,
     tracked: Tracked,
@@ -58,6 +60,7 @@ impl Watched {
             asked,
             kept,
             is_here,
+            is_placed: true,
             seen: Err(String::new()),
             history: History::default(),
             tracked: Tracked::default(),
@@ -65,6 +68,12 @@ impl Watched {
             told: Vec::new(),
             told_words: None,
         }
+    }
+
+    /// The same of which it is not known which host it is on: nothing is done there.
+    #[must_use]
+    pub fn of_unknown_host(self) -> Self {
+        Self { is_placed: false, ..self }
     }
 
     async fn look(&mut self, now: Duration) {
@@ -278,6 +287,10 @@ impl Host {
     async fn act(&mut self) -> Held {
         if !self.servers.iter().any(Watched::is_busy) {
             self.taken = None;
+        }
+        if self.servers.iter().any(|of| !of.is_placed) {
+            let why = "its Sentinels have not said yet where it is";
+            return Held::Unknown(why.to_owned());
         }
         if self.is_settling() {
             let why = "another server of this host was the first just now";

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use flow::dial::Address;
 
 use crate::server::{Asked, said};
-use crate::settings::read_address;
 use crate::topology::At;
 use crate::topology::redirect::Redirect;
 
@@ -26,10 +25,9 @@ const HOPS_MAX: usize = 3;
 pub struct Peers(Arc<Mutex<HashSet<Address>>>);
 
 impl Peers {
-    /// These, by their URLs.
-    pub fn set<'a>(&self, urls: impl Iterator<Item = &'a str>) {
-        let all = urls.filter_map(|url| Some(read_address(url).ok()?.address)).collect();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = all;
+    /// These.
+    pub fn set(&self, all: impl Iterator<Item = Address>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = all.collect();
     }
 
     fn has(&self, host: &str, port: u16) -> bool {

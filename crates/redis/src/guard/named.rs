@@ -3,9 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use flow::dial::Address;
+
 use crate::replica::state::State;
 use crate::replica::{Follower, Kept};
-use crate::settings::{BackendSettings, MAIN, Settings, is_of_this_machine, machine, read_address};
+use crate::settings::{
+    BackendSettings, MAIN, SentinelSettings, Settings, is_of_this_machine, machine, read_address,
+};
 
 /// A server that is to be watched, before anything is opened.
 pub struct Named {
@@ -15,6 +19,10 @@ pub struct Named {
     pub host: String,
     /// Its processes may be seen from here.
     pub is_here: bool,
+    /// It is known where it is, and so which machine it is on, or that is named.
+    pub is_placed: bool,
+    /// Where it is, as far as that is known.
+    pub at: Option<Address>,
     /// How it is reached.
     pub settings: BackendSettings,
     /// For a person.
@@ -34,6 +42,9 @@ pub struct Node {
     pub at: (String, u16),
 }
 
+/// Where the masters are that Sentinels know.
+pub type Located = [(SentinelSettings, Address)];
+
 /// Every server once: one that is followed and has keys of a pool, too, is the followed one.
 ///
 /// # Errors
@@ -42,6 +53,7 @@ pub fn named(
     settings: &Settings,
     follower: Option<&Follower>,
     nodes: &[Node],
+    located: &Located,
 ) -> Result<Vec<Named>, String> {
     let kept = follower.map(Follower::kept).unwrap_or_default();
     // One whose Cluster has not said where it is yet is found later.
@@ -57,13 +69,16 @@ pub fn named(
     });
     let mut all: Vec<Named> = Vec::new();
     for mut named in masters.chain(backends).chain(nodes) {
+        named.place(located)?;
         if all.iter().any(|other| other.is_same(&named)) {
             continue;
         }
         if all.iter().any(|other| other.name == named.name) {
             named.name = format!("{MAIN}/{}", named.name);
         }
-        named.place()?;
+        if named.host.is_empty() {
+            named.host.clone_from(&named.name);
+        }
         all.push(named);
     }
     Ok(all)
@@ -74,6 +89,8 @@ fn of_master(kept: Kept) -> Named {
         name: kept.of.name.clone(),
         host: kept.of.host.clone().unwrap_or_default(),
         is_here: false,
+        is_placed: false,
+        at: None,
         settings: kept.of.backend(),
         url: kept.of.whereabouts(),
         kept: Some((kept.state, kept.dir)),
@@ -88,6 +105,8 @@ fn of_pool(pool: &str, of: BackendSettings) -> Named {
         },
         host: of.host.clone().unwrap_or_default(),
         is_here: false,
+        is_placed: false,
+        at: None,
         url: of.whereabouts(),
         settings: of,
         kept: None,
@@ -106,24 +125,27 @@ fn moved(url: &str, (host, port): &(String, u16)) -> String {
 impl Named {
     /// Whether it is the same server, by where it is.
     fn is_same(&self, other: &Self) -> bool {
-        let address = |of: &Self| read_address(&of.settings.url).ok().map(|of| of.address);
-        address(self).is_some() && address(self) == address(other)
+        self.at.is_some() && self.at == other.at
     }
 
-    /// Says which host it is of. One that Sentinels find is of a host of its own.
-    fn place(&mut self) -> Result<(), String> {
-        let host = match &self.settings.sentinel {
-            Some(_) => self.name.clone(),
+    /// Says where it is, and which host it is of. Of one whose Sentinels have not said that yet,
+    /// none is known.
+    fn place(&mut self, located: &Located) -> Result<(), String> {
+        self.at = match &self.settings.sentinel {
+            Some(sentinel) => {
+                located.iter().find(|(of, _)| of == sentinel).map(|(_, at)| at.clone())
+            }
             None => {
-                let reached =
-                    read_address(&self.settings.url).map_err(|error| error.to_string())?;
-                let host = reached.address.host();
-                self.is_here = host.is_none_or(is_of_this_machine);
-                machine(host).to_owned()
+                let reached = read_address(&self.settings.url);
+                Some(reached.map_err(|error| error.to_string())?.address)
             }
         };
-        if self.host.is_empty() {
-            self.host = host;
+        self.is_placed = self.at.is_some() || !self.host.is_empty();
+        if let Some(at) = &self.at {
+            self.is_here = at.host().is_none_or(is_of_this_machine);
+            if self.host.is_empty() {
+                machine(at.host()).clone_into(&mut self.host);
+            }
         }
         Ok(())
     }

@@ -1,9 +1,10 @@
-//! Which servers there are: those of the configuration, and those that a Cluster is asked for, which
-//! come, go and move to other hosts while Weir runs.
+//! Which servers there are: those of the configuration, and those that a Cluster or Sentinels are
+//! asked for, which come, go and move to other hosts while Weir runs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flow::dial::Address;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval};
@@ -16,7 +17,7 @@ use super::shown::Shown;
 use crate::replica::rewrite::Hosts;
 use crate::replica::{Follower, Stop};
 use crate::server::{Asked, Server};
-use crate::settings::{Settings, is_of_this_machine};
+use crate::settings::{BackendSettings, SentinelSettings, Settings, is_of_this_machine};
 use crate::topology::cluster;
 
 /// The servers that are watched, and the tasks of their hosts.
@@ -36,6 +37,10 @@ pub struct Seeker {
     known: BTreeMap<String, (String, String)>,
     /// The nodes of pools that were heard of last.
     nodes: Vec<Node>,
+    /// Where masters that Sentinels know were last.
+    located: Vec<(SentinelSettings, Address)>,
+    /// How those are reached; each remembers which failover it has heard of.
+    by_sentinel: Vec<(SentinelSettings, Server)>,
 }
 
 impl Seeker {
@@ -61,17 +66,26 @@ impl Seeker {
             hosts: BTreeMap::new(),
             known: BTreeMap::new(),
             nodes: Vec::new(),
+            located: Vec::new(),
+            by_sentinel: Vec::new(),
         }
     }
 
-    /// Whether a Cluster says which servers there are.
+    /// Whether others say which servers there are, or where.
     pub fn finds_more(&self) -> bool {
-        let of_aof = self
-            .settings
-            .aof
-            .as_ref()
-            .is_some_and(|aof| aof.master.iter().any(|of| !of.cluster.is_empty()));
-        of_aof || self.settings.pools().iter().any(|(_, pool)| pool.is_cluster())
+        let masters = self.settings.aof.iter().flat_map(|aof| &aof.master);
+        let is_cluster = masters.into_iter().any(|of| !of.cluster.is_empty())
+            || self.settings.pools().iter().any(|(_, pool)| pool.is_cluster());
+        is_cluster || !self.by_sentinel().is_empty()
+    }
+
+    /// The servers that Sentinels know.
+    fn by_sentinel(&self) -> Vec<(SentinelSettings, BackendSettings)> {
+        let masters = self.settings.aof.iter().flat_map(|aof| &aof.master);
+        let masters = masters.map(|of| of.backend());
+        let pools = self.settings.pools().into_iter().flat_map(|(_, pool)| pool.backend);
+        let all = masters.chain(pools);
+        all.filter_map(|of| Some((of.sentinel.clone()?, of))).collect()
     }
 
     /// Begins to watch the servers that are known now.
@@ -79,8 +93,9 @@ impl Seeker {
     /// # Errors
     /// What in the settings stands in the way.
     pub fn begin(&mut self) -> Result<(), String> {
-        let all = named(&self.settings, self.follower.as_deref(), &self.nodes)?;
-        self.peers.set(all.iter().map(|of| of.settings.url.as_str()));
+        let follower = self.follower.as_deref();
+        let all = named(&self.settings, follower, &self.nodes, &self.located)?;
+        self.peers.set(all.iter().filter_map(|of| of.at.clone()));
         let gone: Vec<String> = self
             .known
             .iter()
@@ -108,7 +123,10 @@ impl Seeker {
     fn watch(&mut self, of: Named) -> Result<(), String> {
         let server = Server::new(&of.settings)?;
         let asked = Asked::new(server, of.settings.connect_timeout.get());
-        let watched = Watched::new(of.name, of.url, asked, of.kept, of.is_here);
+        let mut watched = Watched::new(of.name, of.url, asked, of.kept, of.is_here);
+        if !of.is_placed {
+            watched = watched.of_unknown_host();
+        }
         let changes = match self.hosts.get(&of.host) {
             Some(changes) => changes.clone(),
             None => {
@@ -161,8 +179,33 @@ impl Seeker {
         }
     }
 
-    /// Asks the Clusters of pools for their nodes; keeps those of before where none answers.
+    /// Asks Sentinels where masters are, and the Clusters of pools for their nodes; keeps what was
+    /// said before where none answers.
     async fn seek(&mut self) -> Result<(), String> {
+        let of_sentinels = self.locate().await;
+        self.seek_nodes().await.and(of_sentinels)
+    }
+
+    async fn locate(&mut self) -> Result<(), String> {
+        for (sentinel, of) in self.by_sentinel() {
+            if !self.by_sentinel.iter().any(|(known, _)| *known == sentinel) {
+                self.by_sentinel.push((sentinel, Server::new(&of)?));
+            }
+        }
+        let mut wrong = Ok(());
+        for (sentinel, server) in &self.by_sentinel {
+            match server.address_now().await {
+                Ok(at) => {
+                    self.located.retain(|(of, _)| of != sentinel);
+                    self.located.push((sentinel.clone(), at));
+                }
+                Err(why) => wrong = Err(format!("{}: {why}", sentinel.whereabouts())),
+            }
+        }
+        wrong
+    }
+
+    async fn seek_nodes(&mut self) -> Result<(), String> {
         let (mut found, mut wrong) = (Vec::new(), Ok(()));
         for (pool, settings) in self.settings.pools() {
             if !settings.is_cluster() {

@@ -24,7 +24,6 @@ use super::rdb::{Check, RdbError};
 use super::source::Source;
 use super::state::{Figure, State};
 use crate::server::Server;
-use crate::server::shards::Shards;
 use crate::settings::{RewriteSettings, machine};
 
 /// There from `weir redis rewrite` until a new base is in force.
@@ -76,21 +75,23 @@ impl RewriteError {
 pub struct Origin {
     /// How it is reached.
     pub server: Server,
-    /// The host that it is on: one server of a host sends a base, or does what the guard has it
-    /// do, at a time.
-    pub host: String,
-    /// Which shard of a Cluster it is the master of, wherever that is.
-    pub shard: Option<(Shards, String)>,
+    /// The host that it is on, where one is named: one server of a host sends a base, or does what
+    /// the guard has it do, at a time.
+    pub host: Option<String>,
     /// It is a replica, and must be one of the same history.
     pub is_replica: bool,
 }
 
 impl Origin {
-    /// The host that it is on now.
-    fn host(&self) -> String {
-        let found = self.shard.as_ref().and_then(|(shards, name)| shards.found(name));
-        let at = found.and_then(|found| found.master);
-        at.map_or_else(|| self.host.clone(), |(host, _)| machine(Some(&host)).to_owned())
+    /// The host that it is on now; the guard has the same names.
+    async fn host(&self) -> Result<String, RewriteError> {
+        match &self.host {
+            Some(host) => Ok(host.clone()),
+            None => {
+                let address = self.server.address_now().await.map_err(RewriteError::Refused)?;
+                Ok(machine(address.host()).to_owned())
+            }
+        }
     }
 }
 
@@ -214,12 +215,7 @@ impl Rewriter {
         for origin in &self.origins {
             let name = &*origin.server.name;
             self.state.rewrite(Some(format!("a new base waits for other servers beside {name}")));
-            let host = origin.host();
-            let turn = self.hosts.lock().unwrap_or_else(PoisonError::into_inner).permit(host);
-            // It is never closed.
-            let _permit = unless_closed(inbox, turn.acquire()).await?;
-            self.has_room()?;
-            done = self.take(origin, inbox).await;
+            done = self.take_in_turn(origin, inbox).await;
             match &done {
                 Err(error) if error.is_of_source() => {
                     tracing::warn!(from = name, "no base can be had there: {error}");
@@ -228,6 +224,16 @@ impl Rewriter {
             }
         }
         done
+    }
+
+    /// Takes a base from a server once it is its host's turn.
+    async fn take_in_turn(&self, origin: &Origin, inbox: &Inbox) -> Result<(), RewriteError> {
+        let host = unless_closed(inbox, origin.host()).await??;
+        let turn = self.hosts.lock().unwrap_or_else(PoisonError::into_inner).permit(host);
+        // It is never closed.
+        let _permit = unless_closed(inbox, turn.acquire()).await?;
+        self.has_room()?;
+        self.take(origin, inbox).await
     }
 
     /// Whether the disk has room for a base beside what there is.

@@ -35,12 +35,7 @@ impl Server {
     /// # Errors
     /// The server can't be reached, or refuses Weir; nobody says where it is.
     pub async fn open(&self, place: Place, number: usize) -> Result<Connection, ServerError> {
-        let target = match (&self.sentinels, &self.shard) {
-            (None, None) => return self.open_at(&self.target, place, number).await,
-            (Some(sentinels), _) => sentinels.target(&self.target).await,
-            (None, Some(shard)) => shard.target(&self.target).await,
-        };
-        let target = target.map_err(|words| said(&words))?;
+        let target = self.target_now().await.map_err(|words| said(&words))?;
         self.open_at(&target, place, number).await
     }
 

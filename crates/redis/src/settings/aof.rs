@@ -211,7 +211,7 @@ pub struct MasterSettings {
     #[serde(default = "super::backend::connect_timeout")]
     pub connect_timeout: Duration,
     /// The machine it runs on, by any name: servers of one machine save and rewrite in turns where
-    /// the guard acts. By default what `url` says.
+    /// the guard acts. By default the address that `url`, Sentinels or its Cluster have for it.
     #[serde(default)]
     pub host: Option<String>,
     /// Raises its `repl-backlog-size` and its `client-output-buffer-limit` of replicas, so that
