@@ -15,7 +15,7 @@ use wire::resp::{Piece, Replies, put_command};
 
 pub use cluster::RedisCluster;
 pub use sentinel::Sentinels;
-pub use valkey::valkey;
+pub use valkey::{valkey, valkeys};
 
 use crate::places;
 use crate::process::Process;

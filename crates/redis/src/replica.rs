@@ -11,6 +11,7 @@
 
 pub mod answers;
 mod bridge;
+mod cluster;
 pub mod crc64;
 pub mod directory;
 mod inbox;
@@ -32,8 +33,9 @@ mod survey;
 pub mod verify;
 mod writer;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -44,7 +46,9 @@ use serde::Serialize;
 use tokio::sync::{oneshot, watch};
 
 use crate::server::Server;
-use crate::settings::{AofSettings, MasterSettings, SettingsError, read_address};
+use crate::server::shards::Shards;
+use crate::settings::{AofSettings, MasterSettings, SettingsError};
+use cluster::Finder;
 use directory::{Directory, DirectoryError, Keep};
 use inbox::Inbox;
 use link::Link;
@@ -83,9 +87,25 @@ pub enum OpenError {
 /// All masters that are followed.
 pub struct Follower {
     settings: AofSettings,
-    masters: Vec<(Arc<State>, PathBuf)>,
+    masters: Mutex<Vec<Kept>>,
+    /// Clusters whose masters are not known, and why.
+    unknown: Mutex<BTreeMap<String, String>>,
+    hosts: Arc<Mutex<Hosts>>,
+    registry: Registry,
     stop: watch::Sender<bool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// A master that is followed, for whoever looks.
+#[derive(Clone)]
+pub struct Kept {
+    /// How it is reached. Of a Cluster's shard, its `url` is where its master was seen last.
+    pub of: MasterSettings,
+    /// What goes on with it.
+    pub state: Arc<State>,
+    /// Where its files are.
+    pub dir: PathBuf,
+    shards: Option<Shards>,
 }
 
 /// One master, as its thread has it.
@@ -97,68 +117,144 @@ struct Master {
     state: Arc<State>,
 }
 
+impl Kept {
+    /// Whether it is known where it is: of a shard of a Cluster, a node has said so.
+    pub fn is_found(&self) -> bool {
+        let found = self.shards.as_ref().map(|shards| shards.found(&self.of.name));
+        found.is_none_or(|found| found.is_some_and(|found| found.master.is_some()))
+    }
+}
+
 impl Follower {
     /// Holds the masters' directories, and begins to follow.
     ///
     /// # Errors
     /// What in the settings or on the disk stands in the way.
     pub fn open(settings: AofSettings, registry: &Registry) -> Result<Arc<Self>, OpenError> {
-        let stop = watch::Sender::new(false);
-        let (mut masters, mut threads) = (Vec::new(), Vec::new());
-        let mut hosts = Hosts::default();
-        for of in &settings.master {
-            let dir = settings.dir.join(&of.name);
-            let server = || Server::new(&of.backend()).map_err(OpenError::Master);
-            let opened = Directory::open(&dir, keep(&settings));
-            let wrong = |source| OpenError::Directory { name: of.name.clone(), source };
-            let opened = opened.map_err(wrong)?;
-            let state = State::new(&of.name, registry);
-            masters.push((Arc::clone(&state), dir.clone()));
-            let port = Port::bind(&settings, of, Arc::clone(&state)).map_err(OpenError::Master)?;
-            let announced = port.as_ref().map(Port::number);
-            let link = Link::new(server()?, &settings, announced, Arc::clone(&state));
-            let surveyor = Surveyor::new(server()?, &settings, of.tune, Arc::clone(&state));
-            let rewriter = Rewriter {
-                origins: origins(of, &mut hosts).map_err(OpenError::Master)?,
-                state: Arc::clone(&state),
-                settings: settings.rewrite.clone(),
-                timeout: settings.timeout.get(),
-                base_max: settings.base_max,
-                of_master: dir.clone(),
-            };
-            let master = Master { link, rewriter, dir, settings: settings.clone(), state };
-            let stop = stop.subscribe();
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = runtime.map_err(OpenError::Thread)?;
-            let builder = std::thread::Builder::new().name(format!("link-{}", of.name));
-            runtime.spawn(surveyor.run(stop.clone()));
-            if let Some(port) = port {
-                runtime.spawn(port.run(stop.clone()));
+        let this = Arc::new(Self {
+            settings,
+            masters: Mutex::default(),
+            unknown: Mutex::default(),
+            hosts: Arc::default(),
+            registry: registry.clone(),
+            stop: watch::Sender::new(false),
+            threads: Mutex::default(),
+        });
+        for of in &this.settings.master {
+            match of.cluster.is_empty() {
+                true => this.begin(of.clone(), None)?,
+                false => this.begin_cluster(of)?,
             }
-            let run = move || runtime.block_on(master.follow(opened, stop));
-            threads.push(builder.spawn(run).map_err(OpenError::Thread)?);
         }
-        Ok(Arc::new(Self { settings, masters, stop, threads: Mutex::new(threads) }))
+        Ok(this)
     }
-}
 
-impl Follower {
-    /// The masters, what goes on with each, and where its files are.
-    pub fn kept(&self) -> impl Iterator<Item = (&MasterSettings, Arc<State>, PathBuf)> {
-        let masters = self.settings.master.iter().zip(&self.masters);
-        masters.map(|(of, (state, dir))| (of, Arc::clone(state), dir.clone()))
+    /// Begins to follow the masters of a Cluster: those that were followed before, and those that
+    /// are found.
+    fn begin_cluster(self: &Arc<Self>, of: &MasterSettings) -> Result<(), OpenError> {
+        let before = cluster::known(&self.settings.dir, &of.name);
+        let shards = Shards::new(&of.name, &of.nodes(), before.clone());
+        let shards = shards.map_err(OpenError::Master)?;
+        for shard in before {
+            self.begin(of.of_shard(&shard.name), Some(shards.clone()))?;
+        }
+        let finder = Finder::new(of.clone(), shards, Arc::downgrade(self));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let (runtime, stop) = (runtime.map_err(OpenError::Thread)?, self.stop.subscribe());
+        self.spawn(format!("nodes-{}", of.name), move || runtime.block_on(finder.run(stop)))
+    }
+
+    /// Begins to follow a master, which may be a shard of a Cluster.
+    fn begin(&self, of: MasterSettings, shards: Option<Shards>) -> Result<(), OpenError> {
+        let settings = &self.settings;
+        let dir = settings.dir.join(&of.name);
+        let server = || match &shards {
+            Some(shards) => shards.master_of(&of.name, &of.backend()),
+            None => Server::new(&of.backend()),
+        };
+        let server = || server().map_err(OpenError::Master);
+        let opened = Directory::open(&dir, keep(settings));
+        let wrong = |source| OpenError::Directory { name: of.name.clone(), source };
+        let opened = opened.map_err(wrong)?;
+        let state = State::new(&of.name, &self.registry);
+        let followed = server()?;
+        let port = Port::bind(settings, &of, &followed, Arc::clone(&state));
+        let port = port.map_err(OpenError::Master)?;
+        let announced = port.as_ref().map(Port::number);
+        let link = Link::new(followed, settings, announced, Arc::clone(&state));
+        let surveyor = Surveyor::new(server()?, settings, of.tune, Arc::clone(&state));
+        let origins = origins(&of, server()?).map_err(OpenError::Master)?;
+        let rewriter = Rewriter {
+            origins,
+            hosts: self.hosts(),
+            state: Arc::clone(&state),
+            settings: settings.rewrite.clone(),
+            timeout: settings.timeout.get(),
+            base_max: settings.base_max,
+            of_master: dir.clone(),
+        };
+        let kept = Kept { of, state: Arc::clone(&state), dir: dir.clone(), shards };
+        let name = format!("link-{}", kept.of.name);
+        let master = Master { link, rewriter, dir, settings: settings.clone(), state };
+        let stop = self.stop.subscribe();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(OpenError::Thread)?;
+        runtime.spawn(surveyor.run(stop.clone()));
+        if let Some(port) = port {
+            runtime.spawn(port.run(stop.clone()));
+        }
+        self.spawn(name, move || runtime.block_on(master.follow(opened, stop)))?;
+        self.masters().push(kept);
+        Ok(())
+    }
+
+    fn spawn(&self, name: String, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
+        let thread = std::thread::Builder::new().name(name).spawn(run);
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.push(thread.map_err(OpenError::Thread)?);
+        Ok(())
+    }
+
+    fn masters(&self) -> MutexGuard<'_, Vec<Kept>> {
+        self.masters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unknown(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.unknown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whose turn it is to fork, by host.
+    pub fn hosts(&self) -> Arc<Mutex<Hosts>> {
+        Arc::clone(&self.hosts)
+    }
+
+    /// The masters that are followed now.
+    pub fn kept(&self) -> Vec<Kept> {
+        let mut all = self.masters().clone();
+        for kept in &mut all {
+            let found = kept.shards.as_ref().and_then(|shards| shards.found(&kept.of.name));
+            if let Some(at) = found.and_then(|found| found.master) {
+                kept.of = kept.of.moved_to(&at);
+            }
+        }
+        all
     }
 
     /// How the masters are.
     pub fn followed(&self) -> Vec<Followed> {
-        let masters = self.settings.master.iter().zip(&self.masters);
-        let followed = masters.map(|(of, (state, dir))| Followed {
-            name: of.name.clone(),
-            url: of.whereabouts(),
-            dir: dir.display().to_string(),
-            ..state.followed()
+        let followed = self.kept().into_iter().map(|kept| Followed {
+            name: kept.of.name.clone(),
+            url: kept.of.whereabouts(),
+            dir: kept.dir.display().to_string(),
+            ..kept.state.followed()
         });
-        followed.collect()
+        let unknown = self.unknown().clone().into_iter().map(|(name, why)| Followed {
+            name,
+            link: "connecting".to_owned(),
+            trouble: Some(why),
+            ..Followed::default()
+        });
+        followed.chain(unknown).collect()
     }
 }
 
@@ -172,19 +268,13 @@ fn keep(settings: &AofSettings) -> Keep {
     }
 }
 
-/// Where new bases of a master are taken from: its replicas, and else itself. As for the guard, a
-/// master that Sentinels find is of a host of its own where none is named.
-fn origins(of: &MasterSettings, hosts: &mut Hosts) -> Result<Vec<Origin>, String> {
+/// Where new bases of a master are taken from: its replicas, and else itself.
+fn origins(of: &MasterSettings, master: Server) -> Result<Vec<Origin>, String> {
     let mut found = Vec::new();
-    for backend in of.replicas().into_iter().chain([of.backend()]) {
-        let by_sentinel = backend.sentinel.as_ref().map(|_| of.name.clone());
-        let named = backend.host.clone().or(by_sentinel);
-        let by_url = || read_address(&backend.url).ok()?.address.host().map(str::to_owned);
-        let host = hosts.permit(named.or_else(by_url).unwrap_or_default());
-        let is_replica = found.len() < of.replicas.len();
-        let server = Server::new(&backend)?;
-        found.push(Origin { server, host, is_replica });
+    for replica in of.replicas() {
+        found.push(Origin { server: Server::new(&replica)?, host: None, is_replica: true });
     }
+    found.push(Origin { server: master, host: of.host.clone(), is_replica: false });
     Ok(found)
 }
 

@@ -1,9 +1,11 @@
 //! A server: how it is reached and logged in to, and how a connection that one client had is made
 //! everybody's again.
 
+mod asked;
 mod login;
 mod restore;
 mod sentinel;
+pub mod shards;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,7 +17,9 @@ use flow::tls::{Check, ClientOptions};
 use wire::resp::Version;
 
 use crate::settings::{BackendSettings, is_of_this_machine, read_address};
+pub use asked::{Asked, said};
 pub use sentinel::Sentinels;
+use shards::Shard;
 
 /// A server, and how connections to it are opened. Clones are the same.
 #[derive(Debug, Clone)]
@@ -31,6 +35,8 @@ pub struct Server {
     is_master: bool,
     /// Who knows where it is, where `target` does not say that.
     sentinels: Option<Sentinels>,
+    /// Of which shard of a Cluster it is the master, where the nodes of that say where it is.
+    shard: Option<Shard>,
 }
 
 /// What lanes are alike for: a server, a database of it, and the protocol's version.
@@ -42,6 +48,11 @@ pub struct Place {
     pub database: u32,
     /// What the server answers in.
     pub version: Version,
+}
+
+impl Place {
+    /// Where a connection begins: in RESP2 and the first database.
+    pub const FIRST: Self = Self { server: 0, database: 0, version: Version::Two };
 }
 
 /// Why a server can not be asked, in words for the client.
@@ -85,6 +96,7 @@ impl Server {
             password: (!password.is_empty()).then_some(password),
             is_master: false,
             sentinels: None,
+            shard: None,
         })
     }
 
@@ -103,6 +115,23 @@ impl Server {
         Ok(Self { target, is_master: true, sentinels: None, ..self.clone() })
     }
 
+    /// How it is reached now, as its settings, Sentinels or the nodes of its Cluster say.
+    async fn target_now(&self) -> Result<Target, String> {
+        match (&self.sentinels, &self.shard) {
+            (None, None) => Ok(self.target.clone()),
+            (Some(sentinels), _) => sentinels.target(&self.target).await,
+            (None, Some(shard)) => shard.target(&self.target).await,
+        }
+    }
+
+    /// Where it is now.
+    ///
+    /// # Errors
+    /// It is for others to say, and none of them does.
+    pub async fn address_now(&self) -> Result<Address, String> {
+        self.target_now().await.map(|target| target.address)
+    }
+
     /// Whether it is where the other one is.
     pub fn is_where(&self, other: &Self) -> bool {
         self.sentinels.is_none()
@@ -112,9 +141,20 @@ impl Server {
 
     /// Ends once it is elsewhere than it was connected to last; never where nobody would know.
     pub async fn moved(&self) {
-        match &self.sentinels {
-            Some(sentinels) => sentinels.moved(self.target.connect_timeout).await,
-            None => std::future::pending().await,
+        let limit = self.target.connect_timeout;
+        match (&self.sentinels, &self.shard) {
+            (Some(sentinels), _) => sentinels.moved(limit).await,
+            (None, Some(shard)) => shard.moved(limit).await,
+            (None, None) => std::future::pending().await,
+        }
+    }
+
+    /// Where it was when it was connected to last, of one that others know.
+    pub fn last_at(&self) -> Option<(String, u16)> {
+        let of_shard = || self.shard.as_ref()?.last();
+        match self.sentinels.as_ref().map_or_else(of_shard, Sentinels::last_at)? {
+            Address::Tcp { host, port } => Some((host, port)),
+            Address::Unix(_) => None,
         }
     }
 
@@ -140,6 +180,7 @@ impl Server {
             },
             is_master: false,
             sentinels: None,
+            shard: None,
             ..self.clone()
         })
     }

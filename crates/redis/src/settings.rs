@@ -32,7 +32,7 @@ pub use guard::{GuardSettings, Mode};
 pub use pool::{MAIN, PoolSettings};
 pub use sentinel::SentinelSettings;
 pub use user::UserSettings;
-pub use validate::{SettingsError, is_of_this_machine};
+pub use validate::{SettingsError, is_of_this_machine, machine};
 
 use crate::placement::{Distribution, Hash};
 

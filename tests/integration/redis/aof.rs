@@ -3,6 +3,7 @@
 
 mod accept;
 mod chaos;
+mod cluster;
 mod failover;
 mod faults;
 mod follow;
@@ -13,5 +14,6 @@ mod restore;
 mod rewrite;
 mod scene;
 mod sentinel;
+mod valkey;
 
 pub use scene::info;

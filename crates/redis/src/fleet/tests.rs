@@ -23,6 +23,7 @@ fn shape(primaries: &[(u16, u16, At)]) -> Shape {
         last: *last,
         primary: primary.clone(),
         replicas: Vec::new(),
+        ids: Vec::new(),
     };
     Shape { epoch: 1, ranges: primaries.iter().map(range).collect() }
 }

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{MissedTickBehavior, interval};
+use wire::resp::{Value, value};
 
-use super::asked::{Asked, said};
+use super::asked::look;
 use super::copied::Tracked;
 use super::decide::{Act, Copied, Guarded, Rule, decide};
 use super::device::{Processes, Writing, is_here};
@@ -17,15 +19,19 @@ use super::seen::Seen;
 use super::shown::{self, Shown, key_words};
 use crate::replica::Stop;
 use crate::replica::state::State;
+use crate::server::{Asked, said};
 use crate::settings::{GuardSettings, Mode};
 
-/// Where Weir keeps the file of a master.
-pub struct Kept {
-    /// What goes on with it.
-    pub state: Arc<State>,
-    /// Its directory.
-    pub dir: PathBuf,
+/// A server of a host has come, or is one no more.
+pub enum Change {
+    /// This one.
+    Come(Box<Watched>),
+    /// The one of this name.
+    Gone(String),
 }
+
+/// What goes on with a master whose file Weir keeps, and that file's directory.
+type Kept = (Arc<State>, PathBuf);
 
 /// A server that is watched.
 pub struct Watched {
@@ -35,6 +41,8 @@ pub struct Watched {
     kept: Option<Kept>,
     /// Its processes may be seen from here.
     is_here: bool,
+    /// It is known which host it is on.
+    is_placed: bool,
     seen: Result<Seen, String>,
     history: History,
     tracked: Tracked,
@@ -52,6 +60,7 @@ impl Watched {
             asked,
             kept,
             is_here,
+            is_placed: true,
             seen: Err(String::new()),
             history: History::default(),
             tracked: Tracked::default(),
@@ -61,17 +70,23 @@ impl Watched {
         }
     }
 
+    /// The same of which it is not known which host it is on: nothing is done there.
+    #[must_use]
+    pub fn of_unknown_host(self) -> Self {
+        Self { is_placed: false, ..self }
+    }
+
     async fn look(&mut self, now: Duration) {
-        self.seen = self.asked.look().await;
+        self.seen = look(&mut self.asked).await;
         let Ok(seen) = &self.seen else { return };
         self.history.note(seen, now);
-        let file = self.kept.as_ref().map(|kept| kept.state.followed());
+        let file = self.kept.as_ref().map(|(state, _)| state.followed());
         self.copied = file.map(|file| self.tracked.note(seen, &file, now));
     }
 
     /// The devices of its append-only files that are of this machine: where, and whose they are.
     fn devices(&self) -> Vec<(PathBuf, Vec<u32>)> {
-        let kept = self.kept.as_ref().map(|kept| (kept.dir.clone(), vec![std::process::id()]));
+        let kept = self.kept.as_ref().map(|(_, dir)| (dir.clone(), vec![std::process::id()]));
         let of_server = self.seen.as_ref().ok().filter(|seen| self.is_here && seen.aof.is_some());
         let of_server = of_server.and_then(|seen| {
             let (process, settings) = (seen.process?, seen.settings.as_ref()?);
@@ -94,31 +109,87 @@ pub struct Host {
     name: String,
     /// In the order of their names.
     servers: Vec<Watched>,
+    changes: mpsc::UnboundedReceiver<Change>,
     key: Key,
+    /// Who may have a server of this host fork, shared with whoever takes bases from them.
+    turn: Arc<Semaphore>,
+    /// Held while a server rewrites or saves that was told to.
+    taken: Option<OwnedSemaphorePermit>,
     settings: GuardSettings,
     processes: Arc<Mutex<Processes>>,
     shown: Arc<Shown>,
     begun: Instant,
+    /// The first server, which the key is asked for at, since when; where servers come and go.
+    first: Option<(String, Instant)>,
+    settles: bool,
 }
 
 impl Host {
-    /// Nothing is asked yet.
+    /// Nothing is asked yet, and there is no server yet.
     pub fn new(
         name: String,
-        mut servers: Vec<Watched>,
+        changes: mpsc::UnboundedReceiver<Change>,
         key: Key,
         settings: &GuardSettings,
         processes: Arc<Mutex<Processes>>,
         shown: Arc<Shown>,
     ) -> Self {
-        servers.sort_by(|one, other| one.name.cmp(&other.name));
-        let settings = settings.clone();
-        let host = Self { name, servers, key, settings, processes, shown, begun: Instant::now() };
-        let acts = host.settings.mode == Mode::Act;
+        let (settings, begun) = (settings.clone(), Instant::now());
+        Self {
+            name,
+            servers: Vec::new(),
+            changes,
+            key,
+            turn: Arc::new(Semaphore::new(1)),
+            taken: None,
+            settings,
+            processes,
+            shown,
+            begun,
+            first: None,
+            settles: false,
+        }
+    }
+
+    /// The same that has its servers rewrite and save in turns with others who ask there.
+    #[must_use]
+    pub fn in_turns(self, turn: Arc<Semaphore>) -> Self {
+        Self { turn, ..self }
+    }
+
+    /// The same that does nothing for as long as a key lasts after another server has become the
+    /// host's first: another Weir may hold the key on the one before.
+    #[must_use]
+    pub fn settling(self, settles: bool) -> Self {
+        Self { settles, ..self }
+    }
+
+    /// Takes in which servers have come and gone.
+    fn change(&mut self) {
+        let mut is_changed = false;
+        while let Ok(change) = self.changes.try_recv() {
+            is_changed = true;
+            match change {
+                Change::Gone(name) => self.servers.retain(|of| of.name != name),
+                Change::Come(watched) => {
+                    if self.settings.mode == Mode::Act {
+                        self.shown.acts_on(&watched.name);
+                    }
+                    self.servers.push(*watched);
+                }
+            }
+        }
+        if !is_changed {
+            return;
+        }
+        self.servers.sort_by(|one, other| one.name.cmp(&other.name));
+        let first = self.servers.first().map(|of| of.name.clone());
+        if first.as_ref() != self.first.as_ref().map(|(name, _)| name) {
+            self.first = first.map(|name| (name, Instant::now()));
+        }
+        let acts = self.settings.mode == Mode::Act;
         let held = acts.then(|| Held::Unknown("it was not asked for yet".to_owned()));
-        host.show(vec![Vec::new(); host.servers.len()], held.as_ref());
-        host.servers.iter().filter(|_| acts).for_each(|of| host.shown.acts_on(&of.name));
-        host
+        self.show(vec![Vec::new(); self.servers.len()], held.as_ref());
     }
 
     fn show(&self, found: Vec<Vec<Finding>>, held: Option<&Held>) {
@@ -150,6 +221,7 @@ impl Host {
     }
 
     async fn look(&mut self) {
+        self.change();
         let now = self.begun.elapsed();
         for server in &mut self.servers {
             server.look(now).await;
@@ -205,8 +277,25 @@ impl Host {
         looked.await.unwrap_or_else(|_| vec![Vec::new(); count])
     }
 
+    /// Whether another server was the first a while ago, where a key may lie still.
+    fn is_settling(&self) -> bool {
+        let since = self.first.as_ref().map(|(_, since)| since.elapsed());
+        self.settles && since.is_some_and(|since| since < self.settings.key_expiry.get())
+    }
+
     /// Has one server do what is due, if this Weir holds the key.
     async fn act(&mut self) -> Held {
+        if !self.servers.iter().any(Watched::is_busy) {
+            self.taken = None;
+        }
+        if self.servers.iter().any(|of| !of.is_placed) {
+            let why = "its Sentinels have not said yet where it is";
+            return Held::Unknown(why.to_owned());
+        }
+        if self.is_settling() {
+            let why = "another server of this host was the first just now";
+            return Held::Unknown(why.to_owned());
+        }
         let Some(first) = self.servers.first_mut() else {
             return Held::Unknown("there is no server".to_owned());
         };
@@ -225,6 +314,11 @@ impl Host {
         let Some(first) = self.servers.first_mut() else { return held };
         if !self.key.is_still_own(&mut first.asked).await {
             return Held::Unknown("it is not this Weir's any more".to_owned());
+        }
+        if matches!(act, Act::Rewrite | Act::Save) {
+            // Somebody takes a base of a server of this host.
+            let Ok(turn) = Arc::clone(&self.turn).try_acquire_owned() else { return held };
+            self.taken = Some(turn);
         }
         if let Some(server) = self.servers.get_mut(number) {
             let done = server.tell(act, self.settings.min_replicas, now).await;
@@ -289,13 +383,28 @@ impl Watched {
         self.all(&commands).await
     }
 
-    /// Sends commands at once, so that nothing comes between them; the first refusal is the error.
+    /// Has all commands done or none, also where the connection breaks meanwhile; the first refusal
+    /// is the error.
     async fn all(&mut self, commands: &[&[&str]]) -> Result<(), String> {
-        let replies = self.asked.ask(commands).await?;
-        let refused = commands.iter().zip(&replies).find_map(|(command, reply)| {
+        let (multi, exec): (&[&str], &[&str]) = (&["MULTI"], &["EXEC"]);
+        let all: Vec<&[&str]> =
+            [multi].into_iter().chain(commands.iter().copied()).chain([exec]).collect();
+        let replies = self.asked.ask(&all).await?;
+        let refused = all.iter().zip(&replies).find_map(|(command, reply)| {
             let error = reply.strip_prefix(b"-")?;
             Some(format!("{}: {}", command.join(" "), said(error)))
         });
-        refused.map_or(Ok(()), Err)
+        if let Some(refused) = refused {
+            return Err(refused);
+        }
+        match replies.last().map(|reply| value(reply)) {
+            Some(Ok((Value::Array(done), _))) => {
+                done.iter().zip(commands).try_for_each(|(done, command)| match done {
+                    Value::Error(error) => Err(format!("{}: {}", command.join(" "), said(error))),
+                    _ => Ok(()),
+                })
+            }
+            _ => Err("EXEC: it was not done".to_owned()),
+        }
     }
 }

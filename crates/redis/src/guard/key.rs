@@ -1,12 +1,50 @@
 //! The guard's key: of several Weirs, the one that holds it acts on the servers of a host.
 //!
-//! It lies on the host's first server, with an expiry. It is taken where it is not there, and
+//! It lies on the host's first server, with an expiry, or where that says that it is to be written:
+//! at its master, where it is a replica, or at another node of its Cluster. The host is in its name,
+//! so that it is the same wherever that is. It is taken where it is not there, and
 //! prolonged by reading it, prolonging it, and reading it once more: one that another has taken in
 //! between is not taken for one's own.
 
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::asked::{Asked, said};
+use flow::dial::Address;
+
+use crate::server::{Asked, said};
+use crate::topology::At;
+use crate::topology::redirect::Redirect;
+
+/// How often it is asked elsewhere.
+const HOPS_MAX: usize = 3;
+
+/// Where the servers are that are watched: the password is told to a replica's master only where it
+/// is one of these.
+#[derive(Debug, Clone, Default)]
+pub struct Peers(Arc<Mutex<HashSet<Address>>>);
+
+impl Peers {
+    /// These.
+    pub fn set(&self, all: impl Iterator<Item = Address>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = all.collect();
+    }
+
+    fn has(&self, host: &str, port: u16) -> bool {
+        let address = Address::Tcp { host: host.to_owned(), port };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&address)
+    }
+}
+
+/// What a server says of the key.
+enum Said {
+    /// Whose it is, or why not even that is known.
+    Held(Held),
+    /// It is to be asked for there.
+    Elsewhere(At),
+    /// It is a replica, and writes nothing.
+    ReadOnly,
+}
 
 /// What is known of a host's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,35 +58,71 @@ pub enum Held {
 }
 
 /// The key of one host, as one Weir sees it.
-#[derive(Debug)]
 pub struct Key {
     name: String,
     /// Who this Weir is.
     own: String,
     expiry: Duration,
+    peers: Peers,
+    /// Where it lies, if not on the host's first server.
+    elsewhere: Option<Asked>,
     /// Until when it is this Weir's at least.
     until: Option<Instant>,
 }
 
 impl Key {
     /// Not asked for yet.
-    pub fn new(name: &str, own: &str, expiry: Duration) -> Self {
-        Self { name: name.to_owned(), own: own.to_owned(), expiry, until: None }
+    pub fn new(name: &str, own: &str, expiry: Duration, peers: Peers) -> Self {
+        let (name, own) = (name.to_owned(), own.to_owned());
+        Self { name, own, expiry, peers, elsewhere: None, until: None }
     }
 
-    /// Takes it, or keeps it, on this server.
+    /// Takes it, or keeps it, on this server or where this says.
     pub async fn hold(&mut self, first: &mut Asked) -> Held {
-        let (asked_at, expiry) = (Instant::now(), self.expiry.as_millis().to_string());
-        self.until = None;
+        // Where it was is not remembered: every Weir must go by what the first server says now.
+        (self.until, self.elsewhere) = (None, None);
+        let mut elsewhere: Option<Asked> = None;
+        for _ in 0..HOPS_MAX {
+            let asked = elsewhere.as_mut().unwrap_or(&mut *first);
+            let begun = Instant::now();
+            let next = match self.hold_on(asked).await {
+                Said::Held(held) => {
+                    if held == Held::Own {
+                        self.until = Some(begun + self.expiry);
+                        self.elsewhere = elsewhere;
+                    }
+                    return held;
+                }
+                Said::Elsewhere(at) => {
+                    let host = at.host.as_deref().or(asked.host()).unwrap_or_default().to_owned();
+                    asked.at(&host, at.port)
+                }
+                Said::ReadOnly => match asked.master().await {
+                    Err(why) => Err(why),
+                    Ok((host, port)) if self.peers.has(&host, port) => asked.at(&host, port),
+                    Ok((host, port)) => Err(format!(
+                        "the host's first server is a replica of {host}:{port}, which is not among \
+                         the servers that are watched, at least not by this address"
+                    )),
+                },
+            };
+            match next {
+                Ok(next) => elsewhere = Some(next),
+                Err(why) => return Held::Unknown(why),
+            }
+        }
+        Held::Unknown("it is always said to be elsewhere".to_owned())
+    }
+
+    async fn hold_on(&self, asked: &mut Asked) -> Said {
+        let expiry = self.expiry.as_millis().to_string();
         let take = ["SET", &self.name, &self.own, "NX", "PX", &expiry];
-        match self.read(first, &take).await {
-            Held::Own => {}
+        match self.read(asked, &take).await {
+            Said::Held(Held::Own) => {}
             other => return other,
         }
         let prolong = ["PEXPIRE", &self.name, &expiry];
-        let held = self.read(first, &prolong).await;
-        self.until = (held == Held::Own).then(|| asked_at + self.expiry);
-        held
+        self.read(asked, &prolong).await
     }
 
     /// Reads it again right before something is done: it must be this Weir's for a while yet.
@@ -57,24 +131,31 @@ impl Key {
         if self.until.is_none_or(|until| until < soon) {
             return false;
         }
+        let mut elsewhere = self.elsewhere.take();
         let ping: [&str; 1] = ["PING"];
-        self.read(first, &ping).await == Held::Own
+        let said = self.read(elsewhere.as_mut().unwrap_or(first), &ping).await;
+        self.elsewhere = elsewhere;
+        matches!(said, Said::Held(Held::Own))
     }
 
     /// Sends a command, and then reads whose it is.
-    async fn read(&self, first: &mut Asked, before: &[&str]) -> Held {
-        let replies = match first.ask(&[before, &["GET", &self.name]]).await {
+    async fn read(&self, asked: &mut Asked, before: &[&str]) -> Said {
+        let replies = match asked.ask(&[before, &["GET", &self.name]]).await {
             Ok(replies) => replies,
-            Err(why) => return Held::Unknown(why),
+            Err(why) => return Said::Held(Held::Unknown(why)),
         };
-        if let Some(error) = replies.iter().find_map(|reply| reply.strip_prefix(b"-")) {
-            return Held::Unknown(said(error));
+        if let Some(reply) = replies.iter().find(|reply| reply.starts_with(b"-")) {
+            return match Redirect::read(reply) {
+                Some(Redirect::Moved { at, .. }) => Said::Elsewhere(at),
+                _ if reply.starts_with(b"-READONLY") => Said::ReadOnly,
+                _ => Said::Held(Held::Unknown(said(reply.get(1..).unwrap_or_default()))),
+            };
         }
-        match replies.last().and_then(|reply| bulk(reply)) {
+        Said::Held(match replies.last().and_then(|reply| bulk(reply)) {
             Some(who) if who == self.own => Held::Own,
             Some(who) => Held::Others(who.to_owned()),
             None => Held::Unknown("it has expired already".to_owned()),
-        }
+        })
     }
 }
 

@@ -92,10 +92,14 @@ impl Shown {
     /// A host was looked at; says in the log what has come and what has gone.
     pub fn put(&self, host: Host) {
         let mut hosts = self.hosts();
-        let before = hosts.insert(host.host.clone(), host.clone());
+        let before = match host.servers.is_empty() {
+            true => hosts.remove(&host.host),
+            false => hosts.insert(host.host.clone(), host.clone()),
+        };
         drop(hosts);
-        for (number, server) in host.servers.iter().enumerate() {
-            let of_before = before.as_ref().and_then(|before| before.servers.get(number));
+        let before = before.map(|before| before.servers).unwrap_or_default();
+        for server in &host.servers {
+            let of_before = before.iter().find(|before| before.name == server.name);
             log(server, of_before.map_or(&[], |before| &before.findings));
         }
     }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::device::Writing;
 use super::findings::{About, Around, findings};
 use super::history::History;
-use super::named;
+use super::named::named;
 use super::seen::{Aof, Chore, Seen, Settings};
 use crate::settings;
 
@@ -171,7 +171,7 @@ fn each_server_is_watched_once_and_belongs_to_a_host() {
                  [[pool.backend]]\nname = \"again\"\nurl = \"redis://10.0.0.1:1\"\n\
                  [[pool.backend]]\nname = \"socket\"\nurl = \"/run/redis.sock\"\n";
     let settings: settings::Settings = toml::from_str(table).unwrap();
-    let all = named(&settings, None).unwrap();
+    let all = named(&settings, None, &[], &[]).unwrap();
     let shown: Vec<_> = all.iter().map(|of| (of.name.as_str(), of.host.as_str())).collect();
     let wanted =
         [("a", "localhost"), ("b", "rack-1"), ("p/a", "10.0.0.2"), ("p/socket", "localhost")];

@@ -1,5 +1,7 @@
 //! What a server answers to `INFO` and to `CONFIG GET`.
 
+use super::lines::Id;
+
 /// From where on a server closes the connection of a replica that does not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
@@ -37,6 +39,28 @@ pub fn keys_of(reply: &[u8]) -> Option<u64> {
     })
 }
 
+/// Whose history a master has: its own, and the one that its own goes on from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Histories {
+    /// Its replication id.
+    pub own: Id,
+    /// The id of the master that it took over from.
+    pub before: Option<Id>,
+}
+
+impl Histories {
+    /// As `INFO replication` has them; `None` where it is not said.
+    pub fn read(reply: &[u8]) -> Option<Self> {
+        let id = |field| Id::read(info(reply, field)?.as_bytes());
+        Some(Self { own: id("master_replid")?, before: id("master_replid2") })
+    }
+
+    /// Whether a stream of one history may go on under another id.
+    pub fn goes_on(&self, of: Id, under: Id) -> bool {
+        self.own == under && (of == under || self.before == Some(of))
+    }
+}
+
 /// The value of a setting in what `CONFIG GET` answers in RESP2.
 pub fn config<'a>(reply: &'a [u8], key: &str) -> Option<&'a str> {
     let mut lines = std::str::from_utf8(reply).ok()?.split("\r\n");
@@ -64,7 +88,7 @@ pub fn limit_of_replicas(limit: Limit) -> String {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Limit, config, info, keys_of, limit_of_replicas, output_limit};
+    use super::*;
 
     #[test]
     fn a_servers_answers_are_read() {
@@ -85,10 +109,25 @@ mod tests {
         assert_eq!(output_limit("normal 0 0 0"), None);
     }
 
+    #[test]
+    fn a_stream_goes_on_in_a_history_that_the_master_has() {
+        let of = |letter: &str| letter.repeat(40);
+        let id = |letter: &str| Id::read(of(letter).as_bytes()).unwrap();
+        let reply = format!("$1\r\nmaster_replid:{}\r\nmaster_replid2:{}\r\n", of("b"), of("a"));
+        let known = Histories::read(reply.as_bytes()).unwrap();
+        assert!(known.goes_on(id("a"), id("b")) && known.goes_on(id("b"), id("b")));
+        for (asked, said) in [("a", "a"), ("c", "b"), ("b", "a"), ("a", "c")] {
+            assert!(!known.goes_on(id(asked), id(said)), "{asked} as {said}");
+        }
+        assert_eq!(Histories::read(b"+PONG\r\n"), None);
+        assert_eq!(Histories::read(b"$1\r\nmaster_replid:short\r\n"), None);
+    }
+
     proptest! {
         #[test]
         fn no_answer_makes_it_panic(bytes: Vec<u8>, text: String) {
             let _ = (info(&bytes, "a"), keys_of(&bytes), config(&bytes, "a"), output_limit(&text));
+            let _ = Histories::read(&bytes);
         }
     }
 }

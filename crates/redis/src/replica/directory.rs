@@ -15,7 +15,7 @@ use std::time::UNIX_EPOCH;
 use journal::{Disk, FileError};
 
 pub use kept::Keep;
-pub use parted::{NEW, NEW_BASE, Parted, begin_of};
+pub use parted::{NEW, NEW_BASE, Parted, begin_of, history_of};
 
 use super::manifest::{self, CURRENT, Manifest, Part, is_manifest};
 use super::rdb::{HEAD_LEN, is_of_nothing};

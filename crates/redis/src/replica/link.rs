@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use wire::resp::put_command;
 
-use super::answers::keys_of;
+use super::answers::{Histories, keys_of};
 use super::inbox::{Inbox, Order};
 use super::lines::Id;
 use super::rdb::{Framing, RdbError};
@@ -49,6 +49,15 @@ pub enum LinkError {
     /// It follows another server.
     #[error("it is itself a replica: name its master in redis.aof")]
     IsReplica,
+    /// It has less of a history than it sent before.
+    #[error(
+        "it goes back in its own history, to offset {0} from {1}: what it has is not what it sent. \
+         Move the master's directory away to begin anew"
+    )]
+    GoesBack(u64, u64),
+    /// It would go on with what it says it does not have.
+    #[error("it goes on under the id {0}, and INFO says that it has no such history")]
+    OtherHistory(Id),
     /// It has been failed over.
     #[error("it is elsewhere, as its Sentinels say")]
     Moved,
@@ -181,10 +190,12 @@ impl Link {
         let port = self.announced.map(|port| port.to_string());
         told.extend(port.iter().flat_map(|port| ["listening-port", port]));
         put_command(&mut out, told.iter());
+        put_command(&mut out, ["INFO", "replication"].iter());
         put_command(&mut out, ["INFO", "keyspace"].iter());
-        let mut replies = self.within(connection.ask(&out, 3)).await?;
+        let mut replies = self.within(connection.ask(&out, 4)).await?;
         // A user that may not ask has them unknown.
         let keys = replies.pop().and_then(|reply| keys_of(&reply));
+        let histories = replies.pop().and_then(|reply| Histories::read(&reply));
         let text = |reply: &[u8]| String::from_utf8_lossy(reply).trim_end().to_owned();
         if let Some(error) = replies.iter().find_map(|reply| reply.strip_prefix(b"-")) {
             return Err(LinkError::Refused(text(error)));
@@ -211,7 +222,7 @@ impl Link {
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
             }
         };
-        let phase = self.answered(&line, keys, inbox)?;
+        let phase = self.answered(&line, (keys, histories), inbox)?;
         Ok((connection, rest, phase))
     }
 
@@ -219,7 +230,7 @@ impl Link {
     fn answered(
         &mut self,
         line: &[u8],
-        keys: Option<u64>,
+        (keys, histories): (Option<u64>, Option<Histories>),
         inbox: &Inbox,
     ) -> Result<Phase, LinkError> {
         let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
@@ -228,18 +239,28 @@ impl Link {
             ([b"+FULLRESYNC", id, offset], _) => {
                 let id = Id::read(id).ok_or_else(refused)?;
                 let offset = decimal(offset).ok_or_else(refused)?;
+                if let Some((of, before)) = self.position
+                    && of == id
+                    && offset < before
+                {
+                    return Err(LinkError::GoesBack(offset, before));
+                }
                 tracing::info!(master = self.name(), offset, "the master sends its data set");
                 self.state.link("base");
                 inbox.push(Order::Base(id, offset, keys));
                 self.bases += 1;
                 Ok(Phase::Head { id, offset })
             }
-            ([b"+CONTINUE", renamed @ ..], Some((id, offset))) => {
-                if let Some(renamed) = renamed.first().and_then(|id| Id::read(id))
-                    && renamed != id
-                {
-                    inbox.push(Order::Renamed(renamed));
-                    self.position = Some((renamed, offset));
+            ([b"+CONTINUE", under @ ..], Some((id, offset))) => {
+                let under = under.first().map(|id| Id::read(id).ok_or_else(refused));
+                let under = under.transpose()?.unwrap_or(id);
+                // Another id is right after a failover, and only then.
+                if histories.is_some_and(|known| !known.goes_on(id, under)) {
+                    return Err(LinkError::OtherHistory(under));
+                }
+                if under != id {
+                    inbox.push(Order::Renamed(under));
+                    self.position = Some((under, offset));
                 }
                 tracing::info!(master = self.name(), offset, "the stream goes on");
                 self.state.link("following");

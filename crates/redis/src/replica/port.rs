@@ -18,6 +18,7 @@ use tokio::time::{sleep, timeout};
 use super::directory::APPEND_DIR;
 use super::link::Stop;
 use super::state::State;
+use crate::server::Server;
 use crate::settings::{AddressError, AofSettings, MasterSettings, read_address};
 use client::Client;
 
@@ -39,8 +40,7 @@ struct Facts {
     state: Arc<State>,
     /// Where the master's files are.
     dir: PathBuf,
-    /// The master's host and port.
-    master: (String, u16),
+    master: Whom,
     port: u16,
     run_id: String,
     /// SHA-256 of the password, where there is one.
@@ -51,6 +51,27 @@ struct Facts {
     fills: Semaphore,
 }
 
+/// Whom Weir follows.
+struct Whom {
+    /// As the settings say; of one that Sentinels know, its name there.
+    named: (String, u16),
+    /// The same that the link connects to, where Sentinels say where that is.
+    told: Option<Server>,
+}
+
+impl Whom {
+    /// Whether Sentinels say where it is.
+    fn is_told(&self) -> bool {
+        self.told.is_some()
+    }
+
+    /// Its host and port, as it was connected to last.
+    fn now(&self) -> (String, u16) {
+        let last = self.told.as_ref().and_then(Server::last_at);
+        last.unwrap_or_else(|| self.named.clone())
+    }
+}
+
 impl Port {
     /// Binds the port of a master, where it has one.
     ///
@@ -59,6 +80,7 @@ impl Port {
     pub fn bind(
         settings: &AofSettings,
         of: &MasterSettings,
+        server: &Server,
         state: Arc<State>,
     ) -> Result<Option<Self>, String> {
         let Some(listen) = of.listen else { return Ok(None) };
@@ -78,7 +100,9 @@ impl Port {
         let password = password.map_err(|error| wrong(&error))?;
         let sum = |text: &str| digest(&SHA256, text.as_bytes()).as_ref().try_into().ok();
         let password = (!password.is_empty()).then(|| sum(password.reveal())).flatten();
-        let master = master(of).map_err(|error| wrong(&error))?;
+        let named = master(of).map_err(|error| wrong(&error))?;
+        let told = of.sentinel.as_ref().map(|_| server.clone());
+        let master = Whom { named, told };
         let run_id = (0..40).filter_map(|_| char::from_digit(rand::random_range(0..16), 16));
         let facts = Facts {
             state,

@@ -1,13 +1,14 @@
 //! A generation as a master would send it: the base, and behind it the stream alone, from any
 //! offset that the increments have.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use journal::FileError;
 
-use super::directory::{DirectoryError, begin_of, read_manifest};
+use super::directory::{DirectoryError, begin_of, history_of, read_manifest};
+use super::lines::Id;
 use super::manifest::{CURRENT, Manifest};
 use super::scan::put_select;
 use super::stream::{Broken, Tracker};
@@ -73,10 +74,13 @@ impl Base {
     }
 }
 
-/// The stream from an offset on.
+/// The stream from an offset on. Where a new base has taken the current one's place meanwhile, what
+/// lies before its offset is read from the generation before, for as long as that is kept.
 #[derive(Debug)]
 pub struct Replay {
     dir: PathBuf,
+    /// Whose history it is.
+    id: Id,
     /// How much of the stream lies before what is read next.
     offset: u64,
     open: Option<Open>,
@@ -101,9 +105,9 @@ pub fn has(dir: &Path, offset: u64) -> bool {
 }
 
 impl Replay {
-    /// From this offset.
-    pub fn at(dir: PathBuf, offset: u64) -> Self {
-        Self { dir, offset, open: None }
+    /// From this offset of this history.
+    pub fn at(dir: PathBuf, id: Id, offset: u64) -> Self {
+        Self { dir, id, offset, open: None }
     }
 
     /// The next bytes of the stream, none beyond `durable`; none where there are no more.
@@ -115,7 +119,7 @@ impl Replay {
         while self.offset < durable && piece.len() < PIECE_BYTES {
             let open = match &mut self.open {
                 Some(open) => open,
-                None => self.open.insert(open_at(&self.dir, self.offset)?),
+                None => self.open.insert(open_at(&self.dir, self.id, self.offset)?),
             };
             let left = durable - self.offset;
             let read = open.read(left, &mut piece)?;
@@ -123,7 +127,7 @@ impl Replay {
             if read == 0 {
                 // It was closed; the next one goes on.
                 let before = self.open.take();
-                let next = open_at(&self.dir, self.offset)?;
+                let next = open_at(&self.dir, self.id, self.offset)?;
                 if before.is_some_and(|before| before.path == next.path) {
                     return Err(ReplayError::Gone(self.offset));
                 }
@@ -134,9 +138,12 @@ impl Replay {
     }
 }
 
-/// Opens the increment that goes on at an offset.
-fn open_at(dir: &Path, offset: u64) -> Result<Open, ReplayError> {
-    let manifest = current(dir)?;
+/// The increment of a generation that goes on at an offset, and where it begins.
+fn increment_at(
+    dir: &Path,
+    manifest: &Manifest,
+    offset: u64,
+) -> Result<Option<(PathBuf, u64)>, ReplayError> {
     let mut found = None;
     for part in &manifest.increments {
         let path = dir.join(&part.name);
@@ -145,6 +152,34 @@ fn open_at(dir: &Path, offset: u64) -> Result<Open, ReplayError> {
             _ => break,
         }
     }
+    Ok(found)
+}
+
+/// The same of an older generation of this history, from the newest on.
+fn older_at(dir: &Path, id: Id, offset: u64) -> Option<(PathBuf, u64)> {
+    let number = |name: &str| {
+        name.strip_prefix("generation.")?.strip_suffix(".manifest")?.parse::<u64>().ok()
+    };
+    let names = fs::read_dir(dir).into_iter().flatten().flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut all: Vec<(u64, String)> =
+        names.filter_map(|name| Some((number(&name)?, name))).collect();
+    all.sort_unstable_by(|one, other| other.cmp(one));
+    // One that goes meanwhile is none.
+    all.into_iter().find_map(|(_, name)| {
+        let manifest = read_manifest(&dir.join(name)).ok()??;
+        let (path, begin) = increment_at(dir, &manifest, offset).ok()??;
+        let (of, _) = history_of(&path).ok()??;
+        (of == id).then_some((path, begin))
+    })
+}
+
+/// Opens the increment that goes on at an offset.
+fn open_at(dir: &Path, id: Id, offset: u64) -> Result<Open, ReplayError> {
+    let found = match increment_at(dir, &current(dir)?, offset)? {
+        Some(found) => Some(found),
+        None => older_at(dir, id, offset),
+    };
     let (path, begin) = found.ok_or(ReplayError::Gone(offset))?;
     let file = File::open(&path).map_err(FileError::of("open", &path))?;
     let mut file = BufReader::with_capacity(PIECE_BYTES, file);

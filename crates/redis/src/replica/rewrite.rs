@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ::watch::units::Size;
@@ -24,7 +24,7 @@ use super::rdb::{Check, RdbError};
 use super::source::Source;
 use super::state::{Figure, State};
 use crate::server::Server;
-use crate::settings::RewriteSettings;
+use crate::settings::{RewriteSettings, machine};
 
 /// There from `weir redis rewrite` until a new base is in force.
 const ASK: &str = "weir.rewrite";
@@ -75,14 +75,28 @@ impl RewriteError {
 pub struct Origin {
     /// How it is reached.
     pub server: Server,
-    /// Only one server of a host sends a base at a time.
-    pub host: Arc<Semaphore>,
+    /// The host that it is on, where one is named: one server of a host sends a base, or does what
+    /// the guard has it do, at a time.
+    pub host: Option<String>,
     /// It is a replica, and must be one of the same history.
     pub is_replica: bool,
 }
 
+impl Origin {
+    /// The host that it is on now; the guard has the same names.
+    async fn host(&self) -> Result<String, RewriteError> {
+        match &self.host {
+            Some(host) => Ok(host.clone()),
+            None => {
+                let address = self.server.address_now().await.map_err(RewriteError::Refused)?;
+                Ok(machine(address.host()).to_owned())
+            }
+        }
+    }
+}
+
 /// One permit for each host.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Hosts(HashMap<String, Arc<Semaphore>>);
 
 impl Hosts {
@@ -97,6 +111,8 @@ impl Hosts {
 pub struct Rewriter {
     /// Where from: the first that can.
     pub origins: Vec<Origin>,
+    /// Whose turn it is on each host.
+    pub hosts: Arc<Mutex<Hosts>>,
     /// What goes on.
     pub state: Arc<State>,
     /// When.
@@ -199,10 +215,7 @@ impl Rewriter {
         for origin in &self.origins {
             let name = &*origin.server.name;
             self.state.rewrite(Some(format!("a new base waits for other servers beside {name}")));
-            // It is never closed.
-            let _permit = unless_closed(inbox, origin.host.acquire()).await?;
-            self.has_room()?;
-            done = self.take(origin, inbox).await;
+            done = self.take_in_turn(origin, inbox).await;
             match &done {
                 Err(error) if error.is_of_source() => {
                     tracing::warn!(from = name, "no base can be had there: {error}");
@@ -211,6 +224,16 @@ impl Rewriter {
             }
         }
         done
+    }
+
+    /// Takes a base from a server once it is its host's turn.
+    async fn take_in_turn(&self, origin: &Origin, inbox: &Inbox) -> Result<(), RewriteError> {
+        let host = unless_closed(inbox, origin.host()).await??;
+        let turn = self.hosts.lock().unwrap_or_else(PoisonError::into_inner).permit(host);
+        // It is never closed.
+        let _permit = unless_closed(inbox, turn.acquire()).await?;
+        self.has_room()?;
+        self.take(origin, inbox).await
     }
 
     /// Whether the disk has room for a base beside what there is.

@@ -19,18 +19,23 @@ impl Server {
     /// # Errors
     /// The server can't be reached, or refuses Weir.
     pub async fn dial(&self) -> Result<Connection, ServerError> {
-        self.open(Place { server: 0, database: 0, version: Version::Two }, 0).await
+        self.open(Place::FIRST, 0).await
+    }
+
+    /// The same where its settings say that it is, whoever else might know better.
+    ///
+    /// # Errors
+    /// As of [`dial`](Self::dial).
+    pub async fn dial_as_set(&self) -> Result<Connection, ServerError> {
+        self.open_at(&self.target, Place::FIRST, 0).await
     }
 
     /// Opens a connection for a place, up to where commands may be sent.
     ///
     /// # Errors
-    /// The server can't be reached, or refuses Weir; no Sentinel says where it is.
+    /// The server can't be reached, or refuses Weir; nobody says where it is.
     pub async fn open(&self, place: Place, number: usize) -> Result<Connection, ServerError> {
-        let Some(sentinels) = &self.sentinels else {
-            return self.open_at(&self.target, place, number).await;
-        };
-        let target = sentinels.target(&self.target).await.map_err(|words| said(&words))?;
+        let target = self.target_now().await.map_err(|words| said(&words))?;
         self.open_at(&target, place, number).await
     }
 

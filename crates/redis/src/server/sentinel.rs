@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use flow::dial::{Address, Target};
 use tokio::time::timeout;
-use wire::resp::{Value, Version, put_command, value};
+use wire::resp::{Value, put_command, value};
 
 use super::{Place, Server, tls};
 use crate::settings::{BackendSettings, SentinelSettings};
@@ -105,8 +105,7 @@ impl Sentinels {
     }
 
     async fn ask_one(&self, sentinel: &Server) -> Result<Found, String> {
-        let place = Place { server: 0, database: 0, version: Version::Two };
-        let opened = sentinel.open_at(&sentinel.target, place, 0).await;
+        let opened = sentinel.open_at(&sentinel.target, Place::FIRST, 0).await;
         let mut connection = opened.map_err(|error| error.to_string())?;
         let mut out = Vec::new();
         put_command(&mut out, ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", &self.master].iter());
@@ -118,6 +117,11 @@ impl Sentinels {
             None => format!("it knows no master {:?}", &*self.master),
         })?;
         Ok(Found { address, epoch: epoch(about).unwrap_or(0) })
+    }
+
+    /// Where it was when it was asked for last.
+    pub(super) fn last_at(&self) -> Option<Address> {
+        self.last().as_ref().map(|found| found.address.clone())
     }
 
     /// Ends once they say that the master is elsewhere than it was when it was asked for last.

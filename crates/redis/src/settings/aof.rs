@@ -12,7 +12,10 @@ use watch::units::{Duration, Size};
 use watch::window::Window;
 
 use super::validate::{Checked, wrong};
-use super::{BackendSettings, SentinelSettings};
+use super::{BackendSettings, SentinelSettings, read_address};
+
+/// What goes from a master to Weir.
+const DATA: &str = "every key and value";
 
 /// `[redis.aof]`: append-only files that Weir keeps for servers, so that these need write none.
 /// Needs a restart.
@@ -175,6 +178,12 @@ pub struct MasterSettings {
     /// Who knows where it is, in place of `url`.
     #[serde(default)]
     pub sentinel: Option<SentinelSettings>,
+    /// Nodes of a Redis Cluster, as `url`, in place of it: every master of it is followed, as the
+    /// nodes say who that is, in a directory of its own each, `name` with the first letters of a
+    /// node's id behind it. All nodes get the same user and password.
+    #[serde(default, deserialize_with = "watch::list::one_or_many")]
+    #[schemars(with = "watch::list::OneOrMany<String>")]
+    pub cluster: Vec<String>,
     /// The user that Weir logs in as; without one, the password alone is sent. It needs
     /// `+psync +replconf +role`, and `+info +config|get` for what `weir status` says of it.
     #[serde(default)]
@@ -202,7 +211,7 @@ pub struct MasterSettings {
     #[serde(default = "super::backend::connect_timeout")]
     pub connect_timeout: Duration,
     /// The machine it runs on, by any name: servers of one machine save and rewrite in turns where
-    /// the guard acts. By default what `url` says.
+    /// the guard acts. By default the address that `url`, Sentinels or its Cluster have for it.
     #[serde(default)]
     pub host: Option<String>,
     /// Raises its `repl-backlog-size` and its `client-output-buffer-limit` of replicas, so that
@@ -215,13 +224,37 @@ pub struct MasterSettings {
 impl MasterSettings {
     /// Where it is, for a person.
     pub fn whereabouts(&self) -> String {
-        self.backend().whereabouts()
+        match self.cluster.is_empty() {
+            true => self.backend().whereabouts(),
+            false => format!("the masters of the Cluster of {}", self.cluster.join(", ")),
+        }
     }
 
     /// How it is reached, as a backend is.
     pub fn backend(&self) -> BackendSettings {
         let sentinel = self.sentinel.clone();
         BackendSettings { sentinel, ..self.server(&self.name, &self.url) }
+    }
+
+    /// How the nodes of its Cluster are that are asked first.
+    pub fn nodes(&self) -> Vec<BackendSettings> {
+        self.cluster.iter().map(|url| self.server(url, url)).collect()
+    }
+
+    /// The same of one shard of its Cluster, reached as the first node is.
+    pub fn of_shard(&self, name: &str) -> Self {
+        let url = self.cluster.first().cloned().unwrap_or_default();
+        Self { name: name.to_owned(), url, cluster: Vec::new(), ..self.clone() }
+    }
+
+    /// The same where it is now.
+    pub fn moved_to(&self, (host, port): &(String, u16)) -> Self {
+        let scheme = if self.url.starts_with("rediss://") { "rediss" } else { "redis" };
+        let url = match host.contains(':') {
+            true => format!("{scheme}://[{host}]:{port}"),
+            false => format!("{scheme}://{host}:{port}"),
+        };
+        Self { url, ..self.clone() }
     }
 
     /// How its replicas are, which are on other hosts than it.
@@ -286,8 +319,37 @@ impl AofSettings {
 
 impl MasterSettings {
     fn validate(&self, at: &str, allow_cleartext: bool) -> Checked {
+        if !self.cluster.is_empty() {
+            return self.validate_cluster(at, allow_cleartext);
+        }
         for server in self.replicas().iter().chain([&self.backend()]) {
-            server.validate(at, "every key and value", allow_cleartext)?;
+            server.validate(at, DATA, allow_cleartext)?;
+        }
+        Ok(())
+    }
+
+    fn validate_cluster(&self, at: &str, allow_cleartext: bool) -> Checked {
+        if !self.url.is_empty() || self.sentinel.is_some() {
+            return wrong(at, "needs one of url, sentinel and cluster");
+        }
+        if self.listen.is_some() {
+            return wrong(at, "listen is of one master, and a Cluster has several: leave it out");
+        }
+        if !self.replicas.is_empty() {
+            return wrong(
+                at,
+                "replicas are of one master, and a Cluster has several: leave it out",
+            );
+        }
+        let is_tls = |url: &String| url.starts_with("rediss://");
+        if self.cluster.iter().any(is_tls) && !self.cluster.iter().all(is_tls) {
+            return wrong(at, "all of cluster must be rediss://, or none");
+        }
+        for node in self.nodes() {
+            node.validate(at, DATA, allow_cleartext)?;
+            if read_address(&node.url).is_ok_and(|reached| reached.address.host().is_none()) {
+                return wrong(at, "a node of a Cluster is reached by TCP; write redis://host:port");
+            }
         }
         Ok(())
     }

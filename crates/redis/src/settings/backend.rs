@@ -42,7 +42,7 @@ pub struct BackendSettings {
     #[serde(default = "connect_timeout")]
     pub connect_timeout: Duration,
     /// The machine it runs on, by any name: servers of one machine save and rewrite in turns where
-    /// the guard acts. By default what `url` says.
+    /// the guard acts. By default the address that `url`, Sentinels or its Cluster have for it.
     #[serde(default)]
     pub host: Option<String>,
 }

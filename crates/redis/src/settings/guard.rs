@@ -27,7 +27,7 @@ pub enum Mode {
 pub struct GuardSettings {
     /// `watch` says what is wrong, with the number and the remedy, which needs
     /// `+info +config|get`; `act` also acts, which needs `+config|set +config|rewrite +bgsave
-    /// +bgrewriteaof +set +get +pexpire` and the key; `off` asks nothing.
+    /// +bgrewriteaof +multi +exec +set +get +pexpire` and the keys; `off` asks nothing.
     pub mode: Mode,
     /// How often each server is asked.
     pub ask_every: Duration,
@@ -49,7 +49,8 @@ pub struct GuardSettings {
     /// that is on again: a master refuses writes while fewer replicas are connected, Weir among
     /// them, also where no Weir is left to turn anything on. 0 leaves it.
     pub min_replicas: u32,
-    /// The key that the Weir which acts on a host holds there, on the host's first server by name.
+    /// The key that the Weir which acts on a host holds there, with `:` and the host's name behind
+    /// it: on the host's first server by name, or on that one's master.
     pub key: String,
     /// After how long another Weir takes over from one that is gone.
     pub key_expiry: Duration,

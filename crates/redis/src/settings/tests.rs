@@ -75,6 +75,27 @@ fn masters_are_followed_with_or_without_a_gateway() {
 }
 
 #[test]
+fn masters_of_a_cluster_are_found_by_its_nodes() {
+    let of = |lines: &str| format!("[[aof.master]]\nname = \"a\"\n{lines}\n");
+    let nodes = "cluster = [\"redis://127.0.0.1:7000\", \"redis://127.0.0.1:7001\"]";
+    for lines in [nodes, "cluster = \"rediss://10.0.0.1\"\nca = \"ca.pem\""] {
+        let settings: Settings = toml::from_str(&of(lines)).unwrap();
+        assert_eq!(settings.validate(), Ok(()), "{lines}");
+    }
+    for (lines, wanted) in [
+        ("cluster = []", "write redis://host:port"),
+        ("cluster = \"redis://10.0.0.1\"", "in the clear"),
+        ("cluster = [\"redis://127.0.0.1\", \"rediss://127.0.0.1\"]", "or none"),
+        ("cluster = \"/run/redis.sock\"", "is reached by TCP"),
+        (&format!("{nodes}\nurl = \"redis://127.0.0.1\""), "needs one of"),
+        (&format!("{nodes}\nlisten = \"127.0.0.1:7\""), "leave it out"),
+        (&format!("{nodes}\nreplicas = [\"redis://127.0.0.1\"]"), "leave it out"),
+    ] {
+        assert!(said(&of(lines)).contains(wanted), "{lines}: {}", said(&of(lines)));
+    }
+}
+
+#[test]
 fn servers_are_reached_by_urls_and_paths() {
     let tcp = |host: &str, port| Address::Tcp { host: host.to_owned(), port };
     for (url, address, tls) in [

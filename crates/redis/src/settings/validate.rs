@@ -225,3 +225,12 @@ pub fn is_of_this_machine(host: &str) -> bool {
     let ip = host.parse::<std::net::IpAddr>();
     host == "localhost" || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
+
+/// What all names of this machine have for a host.
+const HERE: &str = "localhost";
+
+/// The machine that a host's name stands for: all names of this one are one; so is no name, as of a
+/// Unix socket.
+pub fn machine(host: Option<&str>) -> &str {
+    host.filter(|host| !is_of_this_machine(host)).unwrap_or(HERE)
+}

@@ -37,6 +37,8 @@ pub struct Range {
     pub primary: At,
     /// Its replicas.
     pub replicas: Vec<At>,
+    /// The ids of the primary and of its replicas, as far as they are said.
+    pub ids: Vec<String>,
 }
 
 /// Asks a node, for no longer than `limit`.
@@ -45,7 +47,8 @@ pub struct Range {
 /// It does not answer, is no node of a Cluster, or knows of no slots.
 pub async fn ask(server: &Server, limit: Duration) -> Result<Shape, String> {
     let asked = async {
-        let mut connection = server.dial().await.map_err(|error| error.to_string())?;
+        let connection = server.dial_as_set().await;
+        let mut connection = connection.map_err(|error| error.to_string())?;
         let mut out = Vec::new();
         put_command(&mut out, ["CLUSTER", "INFO"].iter());
         put_command(&mut out, ["CLUSTER", "SLOTS"].iter());
@@ -99,10 +102,19 @@ fn range(entry: &Value<'_>) -> Option<Option<Range>> {
     let slot = |of: &i64| u16::try_from(*of).ok().filter(|slot| *slot < SLOTS);
     let (first, last) = (slot(first)?, slot(last)?);
     let mut nodes = nodes.iter().take(NODES_MAX);
+    let ids = nodes.clone().filter_map(id).collect();
     let Some(primary) = node(nodes.next()?)? else { return Some(None) };
     let replicas: Option<Vec<Option<At>>> = nodes.map(node).collect();
     let replicas = replicas?.into_iter().flatten().collect();
-    (first <= last).then_some(Some(Range { first, last, primary, replicas }))
+    (first <= last).then_some(Some(Range { first, last, primary, replicas, ids }))
+}
+
+/// A node's id, which lies behind its host and its port.
+fn id(of: &Value<'_>) -> Option<String> {
+    let Value::Array(fields) = of else { return None };
+    let Some(Value::Bulk(id)) = fields.get(2) else { return None };
+    let is_one = !id.is_empty() && id.iter().all(u8::is_ascii_alphanumeric);
+    is_one.then(|| String::from_utf8_lossy(id).into_owned())
 }
 
 /// Host, port, and more that is not looked at. A host that is empty or null is that of the node
@@ -143,9 +155,16 @@ mod tests {
             last: 5460,
             primary: at("127.0.0.1", 7000),
             replicas: vec![at("b", 7003)],
+            ids: vec!["a".to_owned(), "d".to_owned()],
         };
         let own = At { host: None, port: 7001 };
-        let second = Range { first: 5461, last: 5461, primary: own, replicas: Vec::new() };
+        let second = Range {
+            first: 5461,
+            last: 5461,
+            primary: own,
+            replicas: Vec::new(),
+            ids: vec!["b".to_owned()],
+        };
         assert_eq!(shape.ranges, [first, second]);
     }
 

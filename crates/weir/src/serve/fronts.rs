@@ -48,8 +48,7 @@ fn open_redis(
         fronts.add(Arc::clone(follower), |wanted| wanted.redis.as_ref()?.aof.clone());
     }
     if settings.has_guard() {
-        let guard =
-            redis::Guard::open(&settings, follower.as_deref(), registry, &Handle::current());
+        let guard = redis::Guard::open(&settings, follower.as_ref(), registry, &Handle::current());
         let guard = guard.map_err(Failure::other)?;
         fronts.add(guard, |wanted| Some(wanted.redis.as_ref()?.guard.clone()));
     }

@@ -14,9 +14,13 @@ use tempfile::TempDir;
 
 use super::scene::{Relay, Scene, digest, table, wait_loaded};
 
-const SECONDS: u64 = 15;
+const SECONDS: u64 = 20;
 const WRITERS: usize = 3;
 const DATABASES: usize = 3;
+/// What the disk holds that the files are on.
+const DISK: &str = "2g";
+/// A master has no more, and evicts what may expire.
+const MEMORY: &str = "96mb";
 /// Keys that expire soon have these names.
 const GONE: usize = 10;
 const FUNCTION: &str = "#!lua name=f\nredis.register_function('f', function(keys, args) \
@@ -55,9 +59,12 @@ fn started_from(scene: &Scene) -> (Redis, TempDir) {
 
 /// Does something at random; gives the writer's number after it, or nothing where it is not known.
 fn write_something(client: &mut RedisClient, writer: usize) -> Option<u64> {
-    let some = rand::random_range(0..12_u32);
+    let some = rand::random_range(0..14_u32);
     let name = format!("{writer}-{}", rand::random_range(0..20));
+    let evicted = format!("evicted{}", rand::random_range(0..100));
     let large = "x".repeat(rand::random_range(1..2 << 20));
+    let is_huge = some == 13 && rand::random_bool(0.02);
+    let huge = if is_huge { "h".repeat(100 << 20) } else { String::new() };
     let commands: Vec<Vec<&str>> = match some {
         0 => vec![vec!["APPEND", "log", "x"]],
         1 => vec![vec!["LPUSH", "list", &name], vec!["RPOP", "list"]],
@@ -83,6 +90,10 @@ fn write_something(client: &mut RedisClient, writer: usize) -> Option<u64> {
         7 => vec![vec!["SET", "gone3", "x", "PX", "5"], vec!["GET", "gone3"]],
         8 => vec![vec!["SET", &name, "x", "EX", "10000"], vec!["PERSIST", &name]],
         9 => vec![vec!["SELECT", "1"], vec!["HINCRBY", "hash", &name, "1"], vec!["SELECT", "0"]],
+        // Much of it, so that a master without memory evicts some.
+        12 => vec![vec!["SET", &evicted, &large, "EX", "10000"]],
+        13 if !huge.is_empty() => vec![vec!["SET", "huge", &huge], vec!["DEL", "huge"]],
+        13 => vec![vec!["XADD", "stream", "*", "a", "b"], vec!["XTRIM", "stream", "MAXLEN", "50"]],
         10 => vec![vec!["ZADD", "sorted", "1", &name], vec!["ZPOPMIN", "sorted"]],
         _ => vec![vec!["DEL", &name], vec!["SPOP", "set"]],
     };
@@ -145,6 +156,8 @@ fn expire(master: &Redis) {
 /// A server started from the files has what the master has.
 fn assert_same(world: &World, scene: &Scene, master: &Redis, after: &str) {
     let _quiet = world.quiet.write().unwrap();
+    // Whoever looks must not have anything evicted.
+    assert_eq!(master.client().line("CONFIG SET maxmemory 0"), "+OK");
     expire(master);
     scene.wait_caught_up(master);
     let (restored, _dir) = started_from(scene);
@@ -154,6 +167,13 @@ fn assert_same(world: &World, scene: &Scene, master: &Redis, after: &str) {
     assert_confirmed(world, &restored, after);
     let (code, said) = scene.verify();
     assert_eq!(code, Some(0), "after {after}: {said}");
+    limit_memory(master);
+}
+
+fn limit_memory(master: &Redis) {
+    let mut client = master.client();
+    assert_eq!(client.line("CONFIG SET maxmemory-policy volatile-random"), "+OK");
+    assert_eq!(client.line(&format!("CONFIG SET maxmemory {MEMORY}")), "+OK");
 }
 
 /// The master is gone: a server that is started from the files takes its place.
@@ -167,6 +187,7 @@ fn replace(world: &World, scene: &mut Scene, relay: &Relay, master: &mut (Redis,
     let next = started_from(scene);
     assert_confirmed(world, &next.0, "the master's end");
     assert_eq!(next.0.client().line("CONFIG SET appendonly no"), "+OK");
+    limit_memory(&next.0);
     *world.master.lock().unwrap() = next.0.address;
     relay.turn_to(next.0.address);
     if is_both {
@@ -183,6 +204,25 @@ fn append(path: &Path, bytes: &[u8]) {
     file.write_all(bytes).unwrap();
 }
 
+/// Takes all room on the disk until that is noticed, and gives it back.
+fn fill_disk(scene: &Scene) {
+    let full = |scene: &Scene| scene.weir.log().matches("the disk is full").count();
+    let (before, ballast) = (full(scene), scene.files.join("ballast"));
+    let mut file = std::fs::File::create(&ballast).unwrap();
+    let mut piece = vec![0; 1 << 20];
+    while !piece.is_empty() {
+        // To the last byte.
+        if std::io::Write::write_all(&mut file, &piece).is_err() {
+            piece.truncate(piece.len() / 2);
+        }
+    }
+    wait::until("it is noticed that the disk is full", wait::LONG, || {
+        full(scene) > before || scene.status()["trouble"].is_string()
+    });
+    std::fs::remove_file(&ballast).unwrap();
+    wait::until("it goes on", wait::LONG, || scene.status()["link"] == "following");
+}
+
 /// Makes some trouble; gives what it was.
 fn trouble(
     world: &World,
@@ -190,7 +230,7 @@ fn trouble(
     relay: &Relay,
     master: &mut (Redis, TempDir),
 ) -> &'static str {
-    match rand::random_range(0..8_u32) {
+    match rand::random_range(0..10_u32) {
         0 => {
             relay.cut();
             "a cut of the link"
@@ -221,6 +261,19 @@ fn trouble(
             scene.weir.start_again();
             "a failed sync"
         }
+        7 => {
+            fill_disk(scene);
+            "a full disk"
+        }
+        8 => {
+            let switch = scene.dir().join("hold-syncs");
+            std::fs::write(&switch, "").unwrap();
+            wait::until("the disk stands still", wait::LONG, || {
+                scene.status()["not_durable_bytes"].as_u64() > Some(0)
+            });
+            std::fs::remove_file(&switch).unwrap();
+            "a disk that stood still"
+        }
         _ => {
             replace(world, scene, relay, master);
             "a kill of the master"
@@ -239,7 +292,8 @@ fn whatever_happens_what_was_confirmed_is_there_and_the_files_are_the_master() {
     let lines = "increment-size = \"1MiB\"\naccept-keys = 0\nask-every = \"200ms\"\n\
                  rewrite = { min-size = \"4MiB\" }";
     let url = format!("redis://{}", relay.address);
-    let mut scene = Scene::with_faults_at(&table(&url, lines, ""));
+    let mut scene = Scene::with_faults_on(DISK, &table(&url, lines, ""));
+    limit_memory(&master.0);
     scene.wait_caught_up(&master.0);
     let world = World {
         master: Mutex::new(master.0.address),

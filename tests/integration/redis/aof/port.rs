@@ -124,3 +124,59 @@ fn an_empty_server_is_filled_and_can_then_follow_the_master_itself() {
     assert_eq!(digest(&empty), digest(&master));
     assert_eq!(info(&mut client, "stats", "sync_full"), full);
 }
+
+/// A client that asks for the whole data set and reads it as slowly as it likes.
+fn slow_replica(address: std::net::SocketAddr) -> std::io::BufReader<std::net::TcpStream> {
+    use std::io::{BufRead as _, Write as _};
+    let mut socket = std::net::TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(wait::LONG)).unwrap();
+    socket.write_all(b"AUTH geheim\r\nPSYNC ? -1\r\n").unwrap();
+    let mut reader = std::io::BufReader::with_capacity(1024, socket);
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    assert_eq!(line, "+OK\r\n");
+    reader
+}
+
+#[test]
+fn a_server_that_is_filled_goes_on_where_a_new_base_takes_over_meanwhile() {
+    use std::io::{BufRead as _, Read as _};
+    let (master, scene, address) = served("port = { password = \"geheim\" }");
+    let mut client = master.client();
+    // More than sockets hold, and nothing that can be made smaller.
+    let mut filler = vec![0; 16 << 20];
+    rand::fill(&mut filler[..]);
+    let filler: String = filler.iter().map(|byte| char::from(b'a' + byte % 26)).collect();
+    client.ask(&["SET", "large", &filler]);
+    let rewrite = || {
+        let dir = scene.dir();
+        scene.weir.must_run(&["redis", "rewrite", dir.to_str().unwrap()]);
+        wait::until("the new base is in force", wait::LONG, || !dir.join("weir.rewrite").exists());
+    };
+    scene.wait_caught_up(&master);
+    rewrite();
+    client.line("SET behind-the-first 1");
+    scene.wait_caught_up(&master);
+    let mut reader = slow_replica(address);
+    let (mut head, mut len) = (String::new(), String::new());
+    reader.read_line(&mut head).unwrap();
+    reader.read_line(&mut len).unwrap();
+    let from: u64 = head.trim().rsplit(' ').next().unwrap().parse().unwrap();
+    // It has read next to nothing of the base, and the next one is in force already.
+    client.line("SET before-the-second 1");
+    scene.wait_caught_up(&master);
+    rewrite();
+    client.line("SET behind-the-second 1");
+    scene.wait_caught_up(&master);
+    let to = offset(&mut client);
+    let mut base = vec![0; len.trim().trim_start_matches('$').parse().unwrap()];
+    reader.read_exact(&mut base).unwrap();
+    let mut stream = vec![0; (to - from) as usize];
+    reader.read_exact(&mut stream).unwrap();
+    let at = |what: &str| {
+        let found = stream.windows(what.len()).position(|part| part == what.as_bytes());
+        found.unwrap_or_else(|| panic!("{what} is not in what was sent"))
+    };
+    assert!(at("behind-the-first") < at("before-the-second"));
+    assert!(at("before-the-second") < at("behind-the-second"));
+}

@@ -121,11 +121,12 @@ fn join(listener: &TcpListener) -> TcpStream {
                 answered = 1;
             }
             if answered == 1 && has("psync2") {
-                let replies = b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n+OK\r\n-NOPERM\r\n";
+                let replies = b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n+OK\r\n-NOPERM\r\n-NOPERM\r\n";
                 link.write_all(replies).unwrap();
                 answered = 2;
             }
-            if has("replication") {
+            // Another connection, which asks how it is set.
+            if has("replication") && !has("psync2") {
                 break;
             }
             if has("-1\r\n") {

@@ -39,9 +39,9 @@ impl Scene {
         Self::start(Setup::new().embedded().with_faults(), None, &table(url, lines, ""))
     }
 
-    /// The same, with a whole table.
-    pub fn with_faults_at(table: &str) -> Self {
-        Self::start(Setup::new().embedded().with_faults(), None, table)
+    /// The same, with a whole table and on a file system of its own, of this size. It needs root.
+    pub fn with_faults_on(size: &str, table: &str) -> Self {
+        Self::start(Setup::new().embedded().with_faults(), Some(size), table)
     }
 
     /// The same on a file system of its own, of this size. It needs root.
@@ -179,7 +179,8 @@ pub fn digest(server: &Redis) -> String {
     server.client().line("DEBUG DIGEST")
 }
 
-fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
+/// Copies the files of a directory.
+pub fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)?.flatten() {
         fs::copy(entry.path(), to.join(entry.file_name()))?;

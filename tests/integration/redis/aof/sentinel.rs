@@ -3,7 +3,7 @@
 use std::fs;
 
 use rig::places;
-use rig::redis::Sentinels;
+use rig::redis::{RedisClient, Sentinels};
 use rig::wait;
 use rig::weir::Setup;
 
@@ -15,11 +15,11 @@ fn a_failover_by_sentinel_is_followed_without_a_new_base() {
     let port = first.address.port().to_string();
     let second = master(&["--replicaof", "127.0.0.1", &port]);
     let sentinels = Sentinels::start(&first, 1, 1);
-    let dir = places::directory();
+    let (dir, port) = (places::directory(), places::free_address());
     let (files, sentinel) = (dir.path().display(), sentinels.setting());
     let table = format!(
         "[redis.aof]\ndir = \"{files}\"\n[[redis.aof.master]]\nname = \"m\"\n\
-         {sentinel}\n"
+         listen = \"{port}\"\n{sentinel}\n"
     );
     let weir = Setup::new().embedded().table(&table).start();
     let status = || weir.ask_admin("/status").json()["redis.aof"][0].clone();
@@ -42,6 +42,24 @@ fn a_failover_by_sentinel_is_followed_without_a_new_base() {
         info(&mut client, "replication", "connected_slaves") == "1"
     });
     assert_eq!(client.line("WAIT 1 60000"), ":1");
+    // Whoever asks the port hears who is followed now, and Sentinel's words for it are taken.
+    let mut asking = RedisClient::connect(port);
+    let of = second.address.port().to_string();
+    assert_eq!(info(&mut asking, "replication", "master_port"), of);
+    let before = first.address.port();
+    assert_eq!(asking.line("MULTI"), "+OK");
+    for line in
+        [&format!("SLAVEOF 127.0.0.1 {before}"), "CONFIG REWRITE", "CLIENT KILL TYPE normal"]
+    {
+        assert_eq!(asking.line(line), "+QUEUED");
+    }
+    assert_eq!(asking.line("EXEC"), "*3 +OK +OK +OK");
+    assert!(asking.line("EXEC").starts_with("-ERR EXEC without"));
+    assert_eq!(asking.line("MULTI"), "+OK");
+    assert!(asking.line("SET a 1").starts_with("-ERR weir: that is not served within MULTI"));
+    assert!(asking.line("REPLICAOF NO ONE").starts_with("-ERR weir"));
+    // It is only the Sentinels who are believed.
+    assert_eq!(info(&mut asking, "replication", "master_port"), of);
     assert_eq!(info(&mut client, "stats", "sync_full"), "0");
     assert_eq!(status()["generations"], 1);
     assert_eq!(status()["url"], "it by Sentinel");

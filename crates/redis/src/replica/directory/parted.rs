@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use journal::FileError;
 
-use super::super::lines::Line;
+use super::super::lines::{Id, Line};
 use super::super::manifest::{CURRENT, Manifest, Part};
 use super::{Directory, DirectoryError};
 
@@ -101,12 +101,20 @@ impl Directory {
 /// # Errors
 /// It can't be read.
 pub fn begin_of(path: &Path) -> Result<Option<u64>, FileError> {
+    Ok(history_of(path)?.map(|(_, offset)| offset))
+}
+
+/// The same with whose history it is.
+///
+/// # Errors
+/// It can't be read.
+pub fn history_of(path: &Path) -> Result<Option<(Id, u64)>, FileError> {
     let file = File::open(path).map_err(FileError::of("open", path))?;
     let mut line = Vec::new();
     let mut head = BufReader::new(std::io::Read::take(file, 256));
     head.read_until(b'\n', &mut line).map_err(FileError::of("read", path))?;
     Ok(match Line::read(line.strip_suffix(b"\r\n").unwrap_or_default()) {
-        Some(Line::Begin { offset, .. }) => Some(offset),
+        Some(Line::Begin { id, offset, .. }) => Some((id, offset)),
         _ => None,
     })
 }

@@ -10,7 +10,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use wire::resp::{
-    Command, Commands, Cut, Limits, Version, put_bulk, put_error, put_integer, put_map, put_simple,
+    Command, Commands, Cut, Limits, Version, put_array, put_bulk, put_error, put_integer, put_map,
+    put_simple,
 };
 
 use super::super::replay::{Base, Replay, ReplayError, has};
@@ -19,6 +20,8 @@ use super::{Facts, words};
 
 /// What a client may send: nothing that is asked here is long.
 const LIMITS: Limits = Limits { args: 64, bulk: 16 << 10, inline: 4 << 10, is_before_login: false };
+/// Commands within one `MULTI`: Sentinel sends four.
+const QUEUED_MAX: usize = 16;
 /// How long a client may say nothing.
 const IDLE: Duration = Duration::from_secs(300);
 /// How long a wrong password is waited for.
@@ -32,6 +35,8 @@ pub struct Client<'a, S> {
     is_known: bool,
     /// It has given the password.
     is_let_in: bool,
+    /// The replies to what has come since `MULTI`, and how many they are.
+    queued: Option<(usize, Vec<u8>)>,
 }
 
 /// What is done once a command is answered.
@@ -45,7 +50,7 @@ enum Next {
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Client<'a, S> {
     /// Nothing was read yet.
     pub fn new(stream: S, is_known: bool, facts: &'a Facts) -> Self {
-        Self { stream, facts, is_known, is_let_in: false }
+        Self { stream, facts, is_known, is_let_in: false, queued: None }
     }
 
     /// Answers until one side has enough.
@@ -105,6 +110,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Client<'a, S> {
             b"AUTH" => self.log_in(command.get(1), command.get(2), out).await,
             b"HELLO" => self.hello(command, out).await,
             _ if !self.may_ask() => put_error(out, "NOAUTH Authentication required."),
+            b"MULTI" | b"EXEC" if self.facts.master.is_told() => self.together(&name, out),
+            _ if self.queued.is_some() => return self.queue(command, out),
             b"PING" => match command.get(1) {
                 Some(text) => put_bulk(out, text),
                 None => put_simple(out, b"PONG"),
@@ -121,16 +128,72 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Client<'a, S> {
                 let from = command.get(2).and_then(decimal).and_then(|next| next.checked_sub(1));
                 return Next::Fill(command.get(1).map(<[u8]>::to_vec).zip(from));
             }
+            b"REPLICAOF" | b"SLAVEOF" if self.is_told_by_sentinels(command) => {
+                put_simple(out, b"OK")
+            }
             b"REPLICAOF" | b"SLAVEOF" => put_error(
                 out,
                 "ERR weir: this keeps a master's append-only file and is no server; whom it \
                  follows is in [[redis.aof.master]]",
             ),
+            // What Sentinel sends with it; there is nothing to rewrite.
+            b"CONFIG" if self.facts.master.is_told() && is_rewrite(command) => {
+                put_simple(out, b"OK");
+            }
             _ => {
-                let (host, port) = &self.facts.master;
+                let (host, port) = self.facts.master.now();
                 let words = "ERR weir: this keeps a master's append-only file and serves no data; \
                              the master is";
                 put_error(out, &format!("{words} {host}:{port}"));
+            }
+        }
+        Next::Go
+    }
+
+    /// Whether it may be told to follow another master: whose Sentinels say where that is, they are
+    /// asked, and nobody else is believed; so what it is told here changes nothing.
+    fn is_told_by_sentinels(&self, command: &Command<'_>) -> bool {
+        let to_none = command.get(1).is_some_and(|host| host.eq_ignore_ascii_case(b"NO"));
+        self.facts.master.is_told() && !to_none
+    }
+
+    /// `MULTI` and `EXEC`, in which Sentinel has what it tells a replica after a failover.
+    fn together(&mut self, name: &[u8], out: &mut Vec<u8>) {
+        match (name, self.queued.take()) {
+            (b"MULTI", None) => {
+                self.queued = Some((0, Vec::new()));
+                put_simple(out, b"OK");
+            }
+            (b"MULTI", queued) => {
+                self.queued = queued;
+                put_error(out, "ERR MULTI calls can not be nested");
+            }
+            (_, None) => put_error(out, "ERR EXEC without MULTI"),
+            (_, Some((count, replies))) => {
+                put_array(out, count);
+                out.extend_from_slice(&replies);
+            }
+        }
+    }
+
+    /// Notes what will be answered to a command within `MULTI`.
+    fn queue(&mut self, command: &Command<'_>, out: &mut Vec<u8>) -> Next {
+        let name = command.name().to_ascii_uppercase();
+        let is_told = match name.as_slice() {
+            b"REPLICAOF" | b"SLAVEOF" => self.is_told_by_sentinels(command),
+            b"CONFIG" => is_rewrite(command),
+            b"CLIENT" => true,
+            _ => false,
+        };
+        match &mut self.queued {
+            Some((count, replies)) if is_told && *count < QUEUED_MAX => {
+                *count += 1;
+                put_simple(replies, b"OK");
+                put_simple(out, b"QUEUED");
+            }
+            queued => {
+                *queued = None;
+                put_error(out, "ERR weir: that is not served within MULTI, which ends here");
             }
         }
         Next::Go
@@ -207,17 +270,19 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Client<'a, S> {
         let Some(id) = facts.state.id() else {
             return self.write(b"-NOMASTERLINK weir has no data set yet\r\n").await;
         };
-        let (id, dir) = (id.to_string(), facts.dir.clone());
+        let (of, id, dir) = (id, id.to_string(), facts.dir.clone());
         let durable = facts.state.durable.borrow().offset;
         let offset = match from {
-            Some((of, offset)) if of == id.as_bytes() && offset <= durable && has(&dir, offset) => {
+            Some((asked, offset))
+                if asked == id.as_bytes() && offset <= durable && has(&dir, offset) =>
+            {
                 self.write(format!("+CONTINUE {id}\r\n").as_bytes()).await?;
                 offset
             }
             _ => self.send_base(&id).await?,
         };
         tracing::info!(offset, "a server is filled");
-        self.send_stream(Replay::at(dir, offset)).await
+        self.send_stream(Replay::at(dir, of, offset)).await
     }
 
     /// Sends the base; gives its offset.
@@ -277,6 +342,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Client<'a, S> {
             }
         }
     }
+}
+
+fn is_rewrite(command: &Command<'_>) -> bool {
+    command.get(1).is_some_and(|what| what.eq_ignore_ascii_case(b"REWRITE"))
 }
 
 /// Reads files where nobody waits for it.

@@ -12,6 +12,7 @@ pub fn info(facts: &Facts) -> String {
     let link = if state.is_following() { "up" } else { "down" };
     let offset = state.durable.borrow().offset;
     let id = state.id().map_or_else(|| "0".repeat(40), |id| id.to_string());
+    let (host, at) = master.now();
     let fields: [(&str, &dyn std::fmt::Display); 17] = [
         ("redis_version", &"7.0.0"),
         ("weir_version", &env!("CARGO_PKG_VERSION")),
@@ -19,8 +20,8 @@ pub fn info(facts: &Facts) -> String {
         ("run_id", run_id),
         ("tcp_port", port),
         ("role", &"slave"),
-        ("master_host", &master.0),
-        ("master_port", &master.1),
+        ("master_host", &host),
+        ("master_port", &at),
         ("master_link_status", &link),
         ("master_last_io_seconds_ago", &0),
         ("master_sync_in_progress", &0),
@@ -49,8 +50,9 @@ pub fn role(facts: &Facts, out: &mut Vec<u8>) {
     let link = if facts.state.is_following() { "connected" } else { "connect" };
     put_array(out, 5);
     put_bulk(out, b"slave");
-    put_bulk(out, facts.master.0.as_bytes());
-    put_integer(out, facts.master.1.into());
+    let (host, port) = facts.master.now();
+    put_bulk(out, host.as_bytes());
+    put_integer(out, port.into());
     put_bulk(out, link.as_bytes());
     put_integer(out, facts.state.durable.borrow().offset as i64);
 }
