@@ -16,6 +16,7 @@ mod operating;
 mod placement;
 mod pools;
 mod pubsub;
+mod replicas;
 mod scene;
 mod sentinel;
 mod served;

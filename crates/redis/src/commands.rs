@@ -192,7 +192,18 @@ pub fn all() -> &'static [Spec] {
     table::TABLE
 }
 
+/// Reads whose answer is not the same on all servers that have the same keys: cursors, scripts that
+/// a server has or has not, and what a server notes for itself.
+const OF_ONE_SERVER: [&str; 8] =
+    ["EVALSHA_RO", "EVAL_RO", "FCALL_RO", "HSCAN", "OBJECT", "SSCAN", "TOUCH", "ZSCAN"];
+
 impl Spec {
+    /// Whether a replica may answer it.
+    pub fn may_read_replicas(&self) -> bool {
+        let reads = [Do::Read, Do::StreamRead, Do::Split(Split::Mget), Do::Split(Split::SumRead)];
+        reads.contains(&self.what) && !OF_ONE_SERVER.contains(&self.name)
+    }
+
     /// Where the keys of a command of this kind are: numbers of arguments.
     ///
     /// # Errors

@@ -3,11 +3,13 @@
 //! A server has a number that stays, by which everything else knows it. Servers of a ring are those
 //! of the configuration. In a Cluster these are where Weir begins to ask ([`keep`]): nodes come and
 //! go, and [`View::slots`] says who has what. A server that Sentinels know is where they say
-//! ([`masters`]). Each change makes another [`View`] with another version; a worker goes by one
-//! view until it looks again, between two commands.
+//! ([`masters`]). Replicas that may be read are found by asking their primary ([`replicas`]). Each
+//! change makes another [`View`] with another version; a worker goes by one view until it looks
+//! again, between two commands.
 
 mod keep;
 mod masters;
+mod replicas;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +28,7 @@ use crate::topology::cluster::Shape;
 
 pub use keep::keep;
 pub use masters::follow;
+pub use replicas::{Covers, read};
 
 /// Servers with a number: a Cluster has at most 1,000 nodes. Beyond it, numbers of nodes that have
 /// left are given again.
@@ -57,13 +60,31 @@ pub struct Node {
     origin: Arc<Server>,
     /// Counts the servers that have had this number.
     pub incarnation: u64,
-    /// Since when it is no node of the Cluster.
+    /// Since when it is no node of the Cluster, or nobody's replica.
     gone: Option<Instant>,
+    /// Whose replica it is, of those that may be read.
+    replica_of: Option<usize>,
+    /// Up to when it has all writes, as a replica.
+    covers: Covers,
+    /// Its own replicas that may be read.
+    readers: Arc<[usize]>,
 }
 
 impl Node {
     fn new(server: Arc<Server>, incarnation: u64) -> Self {
-        Self { origin: Arc::clone(&server), server, incarnation, gone: None }
+        Self {
+            origin: Arc::clone(&server),
+            server,
+            incarnation,
+            gone: None,
+            replica_of: None,
+            covers: Covers::default(),
+            readers: Arc::default(),
+        }
+    }
+
+    fn leaves(&mut self) {
+        self.gone = self.gone.or_else(|| Some(Instant::now()));
     }
 }
 
@@ -135,6 +156,7 @@ pub struct Fleet {
     first: AtomicU64,
     /// The newest epoch that was heard of.
     epoch: AtomicU64,
+    begun: Instant,
 }
 
 impl Fleet {
@@ -159,7 +181,11 @@ impl Fleet {
         allows_cleartext: bool,
     ) -> Arc<Self> {
         let configured = servers.len();
-        let nodes = servers.into_iter().map(|server| Node::new(Arc::new(server), 0)).collect();
+        let is_cluster = slots.is_some();
+        let node = |server: Server| {
+            Node::new(Arc::new(if is_cluster { server.as_node() } else { server }), 0)
+        };
+        let nodes = servers.into_iter().map(node).collect();
         let view = View { version: 0, nodes, holders: (0..configured).collect(), slots };
         Arc::new(Self {
             view: ArcSwap::from_pointee(view),
@@ -173,6 +199,7 @@ impl Fleet {
             changed: Notify::new(),
             first: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
+            begun: Instant::now(),
         })
     }
 
@@ -251,11 +278,10 @@ impl Fleet {
         if holders.is_empty() {
             return;
         }
-        let now = Instant::now();
         for (node, is_there) in view.nodes.iter_mut().zip(there) {
             match is_there {
                 true => node.gone = None,
-                false => node.gone = node.gone.or(Some(now)),
+                false => node.leaves(),
             }
         }
         (view.holders, view.slots) = (holders, Some(slots));
@@ -277,7 +303,7 @@ impl Fleet {
     }
 
     /// The number of a node, and whether it is new: then it is logged in to as the first server of
-    /// the configuration.
+    /// the configuration, and a replica as its primary.
     fn number(&self, view: &mut View, at: &At, by: usize) -> Option<(usize, bool)> {
         let host = match &at.host {
             Some(host) => host.clone(),
@@ -287,25 +313,12 @@ impl Fleet {
         if let Some(number) = view.nodes.iter().position(is_it) {
             return Some((number, false));
         }
-        let first = view.server(0)?;
-        if first.tells_password(&host) && !self.allows_cleartext {
-            tracing::warn!(
-                host,
-                port = at.port,
-                "a node is left out: the password would travel in the clear; write rediss:// in \
-                 url, or allow-cleartext"
-            );
-            return None;
-        }
-        let server = match first.at(&host, at.port) {
-            Ok(server) => Arc::new(server),
-            Err(error) => {
-                tracing::warn!(host, port = at.port, error, "a node cannot be reached");
-                return None;
-            }
-        };
+        let is_cluster = view.slots.is_some();
+        let like = view.server(if is_cluster { 0 } else { by })?;
+        let server = self.like(like, &host, at.port)?;
+        let server = Arc::new(if is_cluster { server.as_node() } else { server });
         if view.nodes.len() < SERVERS_MAX {
-            self.health.is_new(view.nodes.len(), &server.name);
+            self.health.is_new(view.nodes.len(), &server.name, is_cluster);
             view.nodes.push(Node::new(server, 0));
             return Some((view.nodes.len() - 1, true));
         }
@@ -317,14 +330,35 @@ impl Fleet {
             tracing::warn!(host, port = at.port, "there are more nodes than Weir keeps apart");
             return None;
         };
-        self.health.is_new(number, &server.name);
+        self.health.is_new(number, &server.name, is_cluster);
         let incarnation = view.nodes[number].incarnation + 1;
         view.nodes[number] = Node::new(server, incarnation);
         Some((number, true))
     }
 
+    /// A server elsewhere that is logged in to as this one, if that can be.
+    fn like(&self, like: &Server, host: &str, port: u16) -> Option<Server> {
+        if like.tells_password(host) && !self.allows_cleartext {
+            tracing::warn!(
+                host,
+                port,
+                "a server is left out: the password would travel in the clear; write rediss:// in \
+                 url, or allow-cleartext"
+            );
+            return None;
+        }
+        let server = like.at(host, port);
+        server.inspect_err(|error| tracing::warn!(host, port, error, "it cannot be reached")).ok()
+    }
+
     fn change(&self, mut view: View) {
         view.version += 1;
+        // Who has keys itself is no replica any more.
+        for holder in view.holders.clone() {
+            if let Some(node) = view.nodes.get_mut(holder) {
+                node.replica_of = None;
+            }
+        }
         let version = view.version;
         self.view.store(Arc::new(view));
         self.version.store(version, Ordering::Release);

@@ -48,7 +48,7 @@ impl InForce {
     /// What the settings say.
     pub fn new(settings: &Settings) -> Self {
         Self {
-            users: Users::new(&settings.user),
+            users: Users::new(&settings.user, settings.read_from),
             commands: Named::new(&settings.command),
             // A Cluster has but one.
             databases: if settings.is_cluster() { 1 } else { settings.databases },

@@ -98,8 +98,8 @@ impl Health {
         }
     }
 
-    /// Another server has this number from now on.
-    pub fn is_new(&self, server: usize, name: &str) {
+    /// Another server has this number from now on. One that may never have keys is not ejected.
+    pub fn is_new(&self, server: usize, name: &str, may_have_keys: bool) {
         let known = &mut *self.lock();
         let counts = Counts::new(&self.pool, name, &self.registry);
         match known.counts.get_mut(server) {
@@ -108,7 +108,7 @@ impl Health {
         }
         known.wrong.resize(known.counts.len(), None);
         known.wrong[server] = None;
-        known.ejections.are(known.counts.len());
+        known.ejections.is_new(server, may_have_keys);
     }
 
     /// A server has failed a worker, in these words.

@@ -127,7 +127,13 @@ impl Pool {
         });
         tokio::task::spawn_local(look_after(Rc::downgrade(&front)));
         if worker.index == 0 {
-            let fleet = Arc::clone(&self.shared.fleet);
+            let (fleet, shared) = (Arc::clone(&self.shared.fleet), Arc::clone(&self.shared));
+            let wanted = move || {
+                let settings = shared.settings.load();
+                settings.reads_replicas().then(|| settings.max_replica_lag.get())
+            };
+            let read = fleet::read(Arc::clone(&fleet), wanted);
+            let _read = tokio::task::spawn_local(read);
             let _followed = match front.is_cluster() {
                 true => tokio::task::spawn_local(fleet::keep(fleet)),
                 false => tokio::task::spawn_local(fleet::follow(fleet)),

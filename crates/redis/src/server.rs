@@ -33,6 +33,8 @@ pub struct Server {
     password: Option<watch::secret::Secret>,
     /// It is used only where it says that it is a master.
     is_master: bool,
+    /// It is a node of a Cluster.
+    is_node: bool,
     /// Who knows where it is, where `target` does not say that.
     sentinels: Option<Sentinels>,
     /// Of which shard of a Cluster it is the master, where the nodes of that say where it is.
@@ -48,11 +50,13 @@ pub struct Place {
     pub database: u32,
     /// What the server answers in.
     pub version: Version,
+    /// It is a replica, which is asked for nothing but reads.
+    pub reads: bool,
 }
 
 impl Place {
     /// Where a connection begins: in RESP2 and the first database.
-    pub const FIRST: Self = Self { server: 0, database: 0, version: Version::Two };
+    pub const FIRST: Self = Self { server: 0, database: 0, version: Version::Two, reads: false };
 }
 
 /// Why a server can not be asked, in words for the client.
@@ -95,6 +99,7 @@ impl Server {
             user: settings.user.clone(),
             password: (!password.is_empty()).then_some(password),
             is_master: false,
+            is_node: false,
             sentinels: None,
             shard: None,
         })
@@ -130,6 +135,12 @@ impl Server {
     /// It is for others to say, and none of them does.
     pub async fn address_now(&self) -> Result<Address, String> {
         self.target_now().await.map(|target| target.address)
+    }
+
+    /// The same, as a node of a Cluster.
+    #[must_use]
+    pub fn as_node(self) -> Self {
+        Self { is_node: true, ..self }
     }
 
     /// Whether it is where the other one is.

@@ -185,9 +185,16 @@ impl Servers {
         }
     }
 
+    /// Whether a replica says that it can not be read now.
+    fn is_away(&self, request: &Request, line: &[u8]) -> bool {
+        let is_such = |word: &&[u8]| line.starts_with(word);
+        self.place(request.server).is_some_and(|place| place.reads)
+            && [&b"-LOADING "[..], b"-MASTERDOWN "].iter().any(is_such)
+    }
+
     /// The place at another server that is otherwise as this one.
     fn at_other(&self, number: usize, server: usize) -> Option<usize> {
-        Some(self.number(Place { server, ..self.place(number)? }))
+        Some(self.number(Place { server, reads: false, ..self.place(number)? }))
     }
 }
 
@@ -282,11 +289,12 @@ impl Service for Servers {
         }
     }
 
+    /// Replicas are one with their primary, so that a read there is answered before its client
+    /// writes, and the other way round.
     fn are_one(&self, number: usize, other: usize) -> bool {
-        let places = self.places.borrow();
-        number == other
-            || places.get(number).map(|place| place.server)
-                == places.get(other).map(|place| place.server)
+        let (places, view) = (self.places.borrow(), self.view.borrow());
+        let primary = |of: usize| places.get(of).map(|place| view.primary_of(place.server));
+        number == other || primary(number) == primary(other)
     }
 
     fn again(&self, request: &Request, line: &[u8]) -> Option<Again> {
@@ -294,6 +302,11 @@ impl Service for Servers {
             && let Some(said) = Redirect::read(line)
         {
             return self.sent_on(request, slot, &said);
+        }
+        if self.is_away(request, line) {
+            let server = self.elsewhere(request)?;
+            let judged = request.about.is_some();
+            return Some(Again::at_once(Request { server, judged, ..request.clone() }));
         }
         if !scripts::may_concern(redirects::plain(request)) {
             return None;
@@ -305,8 +318,12 @@ impl Service for Servers {
     }
 
     fn elsewhere(&self, request: &Request) -> Option<usize> {
-        let slot = request.about.filter(|_| request.unheard == 0)?;
+        let place = self.place(request.server)?;
         self.look();
+        if place.reads && request.about.is_none() {
+            return self.at_other(request.server, self.view.borrow().primary_of(place.server));
+        }
+        let slot = request.about.filter(|_| request.unheard == 0)?;
         self.at_other(request.server, self.holder(u16::try_from(slot).ok()?))
     }
 

@@ -7,6 +7,7 @@ mod join;
 mod large;
 mod login;
 mod own;
+mod replicas;
 mod slow;
 mod split;
 mod subscribe;
@@ -29,6 +30,7 @@ use crate::servers::Servers;
 use crate::users::Identity;
 use console::Monitoring;
 use login::Login;
+use replicas::Wrote;
 use subscribe::Subscribed;
 use transaction::Transaction;
 use wait::Written;
@@ -60,6 +62,8 @@ pub struct Session {
     number: usize,
     /// Where it has written, for `WAIT`.
     written: Cell<Written>,
+    /// What it has written is answered, for its reads from replicas.
+    wrote: Cell<Wrote>,
     /// It has said `QUIT`.
     is_over: bool,
 }
@@ -89,6 +93,7 @@ impl Session {
             subscribed: None,
             number: 0,
             written: Cell::default(),
+            wrote: Cell::default(),
             is_over: false,
         }
     }
@@ -119,8 +124,11 @@ impl Session {
 
     /// The number of a server's place for this client.
     fn at(&self, server: usize) -> usize {
-        let place = Place { server, database: self.database, version: self.version };
-        self.front.fabric.service().number(place)
+        self.front.fabric.service().number(self.place(server))
+    }
+
+    fn place(&self, server: usize) -> Place {
+        Place { server, database: self.database, version: self.version, reads: false }
     }
 
     /// What is asked of a server by its place, for the command that is under way.
@@ -196,10 +204,9 @@ impl Session {
             _ => {}
         }
         match spec.what {
-            Do::Read | Do::Write => self.ride(spec.what == Do::Read, command, &positions, client),
+            Do::Read | Do::Write => self.ride(spec, command, &positions, client),
             Do::StreamRead | Do::StreamWrite if !commands::blocks(&command) => {
-                let reads = spec.what == Do::StreamRead;
-                self.ride(reads, command, &positions, client)
+                self.ride(spec, command, &positions, client)
             }
             Do::Block | Do::StreamRead | Do::StreamWrite => self.block(command, &positions, client),
             Do::Any => {
@@ -258,13 +265,16 @@ impl Session {
 
     fn ride(
         &self,
-        reads: bool,
+        spec: &Spec,
         command: Command<'_>,
         positions: &Positions,
         client: &Asking,
     ) -> Taken {
         let home = self.only_home(&command, positions)?;
-        self.ask_one(home, reads, command, client);
+        match spec.what {
+            Do::Read | Do::StreamRead => self.ask_read(spec, home, command, client),
+            _ => self.ask_one(home, false, command, client),
+        }
         Ok(())
     }
 

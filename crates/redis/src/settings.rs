@@ -10,6 +10,7 @@ mod command;
 mod eject;
 mod guard;
 mod pool;
+mod read_from;
 mod sentinel;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ pub use command::{COMMAND_BYTES_MAX, CommandSettings};
 pub use eject::EjectSettings;
 pub use guard::{GuardSettings, Mode};
 pub use pool::{MAIN, PoolSettings};
+pub use read_from::ReadFrom;
 pub use sentinel::SentinelSettings;
 pub use user::UserSettings;
 pub use validate::{SettingsError, is_of_this_machine, machine};
@@ -83,6 +85,13 @@ pub struct Settings {
     pub read_timeout: Duration,
     /// How long a client may take no byte of what is sent to it; then it is closed.
     pub write_timeout: Duration,
+    /// Where reads go: to the `primary`, or to its `replicas`, which are found by asking it. A
+    /// client that has written reads the primary until a replica has all that it wrote. A
+    /// `[[redis.user]]` may have it otherwise.
+    pub read_from: ReadFrom,
+    /// Replicas that their primary has not heard from for longer are not read; and none, once Weir
+    /// has not heard from the primary for longer.
+    pub max_replica_lag: Duration,
     /// Connections of each worker to one server that carry the commands of many clients at once.
     /// A database other than 0 and RESP3 have lanes of their own.
     pub lanes: usize,
@@ -155,6 +164,8 @@ impl Default for Settings {
             idle_timeout: Duration::from_secs(0),
             read_timeout: Duration::from_secs(60),
             write_timeout: Duration::from_secs(60),
+            read_from: ReadFrom::Primary,
+            max_replica_lag: Duration::from_secs(10),
             lanes: 1,
             lane_depth: 1024,
             patience: Duration::from_millis(100),
@@ -203,6 +214,12 @@ impl Settings {
     /// Whether the servers are nodes of a Redis Cluster.
     pub fn is_cluster(&self) -> bool {
         self.distribution == Distribution::Cluster
+    }
+
+    /// Whether anybody reads from replicas.
+    pub fn reads_replicas(&self) -> bool {
+        let wants = |of: &UserSettings| of.read_from == Some(ReadFrom::Replicas);
+        self.read_from == ReadFrom::Replicas || self.user.iter().any(wants)
     }
 
     /// The two characters of `hash-tag`.

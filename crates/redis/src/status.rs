@@ -29,6 +29,9 @@ pub struct Backend {
     pub name: String,
     /// Where it is.
     pub url: String,
+    /// The server whose replica it is, where it is read as such.
+    #[serde(default)]
+    pub replica_of: Option<String>,
     /// Its share of the keys, in proportion to the others.
     pub weight: u32,
     /// For how many seconds it is ejected still, where it is.

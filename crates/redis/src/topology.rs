@@ -1,10 +1,11 @@
 //! Where servers are that others know of: the nodes of a Cluster, by asking any of them.
 //!
 //! Nothing here knows of clients or lanes: [`cluster`] asks a server, [`redirect`] reads what a
-//! node says of a key that is not with it.
+//! node says of a key that is not with it, [`replication`] what a server says of its replicas.
 
 pub mod cluster;
 pub mod redirect;
+pub mod replication;
 
 /// Where a node listens, as another one says.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use subtle::ConstantTimeEq as _;
 
-use crate::settings::UserSettings;
+use crate::settings::{ReadFrom, UserSettings};
 
 /// Whom a password without a name is for.
 pub const DEFAULT: &[u8] = b"default";
@@ -14,31 +14,40 @@ pub const DEFAULT: &[u8] = b"default";
 pub struct Identity {
     /// It may use commands that show or touch what is everybody's.
     pub admin: bool,
+    /// It reads from replicas.
+    pub reads_replicas: bool,
 }
 
 /// The users of the configuration.
 #[derive(Debug, Default)]
-pub struct Users(HashMap<Box<[u8]>, ([u8; 32], Identity)>);
+pub struct Users {
+    all: HashMap<Box<[u8]>, ([u8; 32], Identity)>,
+    /// Clients read from replicas where there are no users.
+    reads_replicas: bool,
+}
 
 impl Users {
     /// Those of the settings, which were found to be right.
-    pub fn new(settings: &[UserSettings]) -> Self {
+    pub fn new(settings: &[UserSettings], read_from: ReadFrom) -> Self {
         let user = |of: &UserSettings| {
             let name = of.name.as_bytes().into();
-            Some((name, (of.digest()?, Identity { admin: of.admin })))
+            let reads_replicas = of.read_from.unwrap_or(read_from) == ReadFrom::Replicas;
+            Some((name, (of.digest()?, Identity { admin: of.admin, reads_replicas })))
         };
-        Self(settings.iter().filter_map(user).collect())
+        let all = settings.iter().filter_map(user).collect();
+        Self { all, reads_replicas: read_from == ReadFrom::Replicas }
     }
 
     /// Who a client is that has not logged in; `None` where it must.
     pub fn anonymous(&self) -> Option<Identity> {
-        self.0.is_empty().then_some(Identity { admin: false })
+        let identity = Identity { admin: false, reads_replicas: self.reads_replicas };
+        self.all.is_empty().then_some(identity)
     }
 
     /// Who has this name and password. An unknown name takes as long as a wrong password.
     pub fn log_in(&self, name: &[u8], password: &[u8]) -> Option<Identity> {
         let digest = ring::digest::digest(&ring::digest::SHA256, password);
-        let known = self.0.get(name);
+        let known = self.all.get(name);
         let wanted = known.map_or([0; 32], |(wanted, _)| *wanted);
         let is_right = bool::from(digest.as_ref().ct_eq(&wanted));
         known.filter(|_| is_right).map(|(_, identity)| *identity)
@@ -52,12 +61,18 @@ mod tests {
     #[test]
     fn a_user_is_known_by_name_and_password() {
         let text = "name = \"ann\"\npassword = \"secret\"\nadmin = true";
-        let users = Users::new(&[toml::from_str(text).unwrap()]);
-        assert_eq!(users.log_in(b"ann", b"secret"), Some(Identity { admin: true }));
+        let user = |more: &str| toml::from_str(&format!("{text}\n{more}")).unwrap();
+        let users = Users::new(&[user("")], ReadFrom::Replicas);
+        let ann = Identity { admin: true, reads_replicas: true };
+        assert_eq!(users.log_in(b"ann", b"secret"), Some(ann));
+        let other = Users::new(&[user("read-from = \"primary\"")], ReadFrom::Replicas);
+        let ann = Identity { reads_replicas: false, ..ann };
+        assert_eq!(other.log_in(b"ann", b"secret"), Some(ann));
         for (name, password) in [("ann", "wrong"), ("ann", ""), ("bob", "secret"), ("", "")] {
             assert_eq!(users.log_in(name.as_bytes(), password.as_bytes()), None);
         }
         assert_eq!(users.anonymous(), None);
-        assert_eq!(Users::default().anonymous(), Some(Identity { admin: false }));
+        let nobody = Identity { admin: false, reads_replicas: false };
+        assert_eq!(Users::default().anonymous(), Some(nobody));
     }
 }

@@ -30,6 +30,7 @@ pub fn backends(all: &[Backend], parts: &[Part]) -> Table {
     let mut table = Table::new(&[
         ("name", Kind::Text),
         ("address", Kind::Text),
+        ("replica-of", Kind::Text),
         ("weight", Kind::Int),
         ("state", Kind::Text),
         ("wrong", Kind::Text),
@@ -64,6 +65,7 @@ pub fn backends(all: &[Backend], parts: &[Part]) -> Table {
         table.push(vec![
             of.name.clone().into(),
             of.url.clone().into(),
+            of.replica_of.clone().into(),
             u64::from(of.weight).into(),
             state.into(),
             of.wrong.clone().into(),

@@ -101,6 +101,7 @@ impl Fleet {
             node.incarnation += 1;
         }
         node.server = Arc::new(found);
+        node.readers = Arc::default();
         self.change(view);
     }
 

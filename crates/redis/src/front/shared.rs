@@ -91,6 +91,7 @@ impl Shared {
                 pool: self.name.clone(),
                 name: server.name.to_string(),
                 url: server.url(),
+                replica_of: view.replica_of(number).map(str::to_owned),
                 weight: settings.backend.get(number).map_or(1, |of| of.weight),
                 ejected_seconds: state.ejected.map(|of| of.as_secs_f64()),
                 wrong: state.wrong,

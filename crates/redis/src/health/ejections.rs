@@ -26,6 +26,14 @@ struct One {
     failures: Vec<u32>,
     /// When it comes back.
     until: Option<Instant>,
+    /// It has no keys, and others' are never its own.
+    is_aside: bool,
+}
+
+impl One {
+    fn begin_anew(&mut self) {
+        *self = Self { is_aside: self.is_aside, ..Self::default() };
+    }
 }
 
 impl Ejections {
@@ -34,9 +42,10 @@ impl Ejections {
         Self { rule, servers: vec![One::default(); count] }
     }
 
-    /// There are so many servers now; those that are new are in.
-    pub fn are(&mut self, count: usize) {
-        self.servers.resize(count.max(self.servers.len()), One::default());
+    /// Another server has this number, and is in.
+    pub fn is_new(&mut self, server: usize, may_have_keys: bool) {
+        self.servers.resize(self.servers.len().max(server + 1), One::default());
+        self.servers[server] = One { is_aside: !may_have_keys, ..One::default() };
     }
 
     /// Puts another rule in force; whether that changes who has keys.
@@ -44,7 +53,7 @@ impl Ejections {
         self.rule = rule;
         let had_ejected = self.servers.iter().any(|of| of.until.is_some());
         if rule.is_none() {
-            self.servers.fill(One::default());
+            self.servers.iter_mut().for_each(One::begin_anew);
         }
         rule.is_none() && had_ejected
     }
@@ -52,11 +61,12 @@ impl Ejections {
     /// A server has failed a worker; whether it is ejected by that. The last one that has keys
     /// keeps them: there is nobody to have them in its place.
     pub fn failed(&mut self, server: usize, worker: usize, now: Instant) -> bool {
-        let others = (0..self.servers.len()).any(|other| other != server && self.is_in(other));
+        let has_keys = |other: usize| self.is_in(other) && !self.servers[other].is_aside;
+        let others = (0..self.servers.len()).any(|other| other != server && has_keys(other));
         let (Some(rule), Some(one)) = (self.rule, self.servers.get_mut(server)) else {
             return false;
         };
-        if one.until.is_some() {
+        if one.until.is_some() || one.is_aside {
             return false;
         }
         if one.failures.len() <= worker {
@@ -67,7 +77,7 @@ impl Ejections {
         if failures < rule.failures || !others {
             return false;
         }
-        *one = One { failures: Vec::new(), until: now.checked_add(rule.retry) };
+        *one = One { until: now.checked_add(rule.retry), ..One::default() };
         one.until.is_some()
     }
 
@@ -84,7 +94,7 @@ impl Ejections {
     pub fn look(&mut self, now: Instant) -> bool {
         let mut some = false;
         for one in self.servers.iter_mut().filter(|of| of.until.is_some_and(|at| at <= now)) {
-            *one = One::default();
+            one.begin_anew();
             some = true;
         }
         some
@@ -149,6 +159,15 @@ mod tests {
         assert!(all_but_one.is_in(1));
         assert!(!all.set_rule(Some(Rule { failures: 1, retry: RETRY })));
         assert!(all.failed(0, 0, now));
+    }
+
+    #[test]
+    fn a_replica_is_not_ejected_and_takes_nobodys_keys() {
+        let (mut all, now) = (ejections(1, 1), Instant::now());
+        all.is_new(1, false);
+        assert!(!all.failed(1, 0, now) && !all.failed(0, 0, now));
+        all.is_new(2, true);
+        assert!(all.failed(0, 0, now) && !all.failed(2, 0, now));
     }
 
     proptest! {

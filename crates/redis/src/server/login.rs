@@ -135,6 +135,10 @@ impl Server {
         if place.database != 0 {
             all.push(vec!["SELECT", &database]);
         }
+        // What else a replica in a Cluster says of every key is that another node has it.
+        if place.reads && self.is_node {
+            all.push(vec!["READONLY"]);
+        }
         // Without any of these the server's greeting would be the first client's.
         if all.is_empty() {
             all.push(vec!["PING"]);

@@ -60,7 +60,7 @@ mod tests {
         let settings: BackendSettings =
             toml::from_str("name = \"a\"\nurl = \"redis://127.0.0.1\"").unwrap();
         let server = Server::new(&settings).unwrap();
-        let place = Place { server: 0, database: 2, version: Version::Three };
+        let place = Place { database: 2, version: Version::Three, ..Place::FIRST };
         let is_as_new = |info: &str| server.is_as_new(place, info.as_bytes());
         assert!(is_as_new(NEW) && is_as_new(&format!("txt:{NEW}\n")));
         for (was, is) in [

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use flow::service::Request;
 use wire::resp::{Command, put_command};
 
 use super::{Asking, Session, Taken, join};
@@ -31,7 +30,10 @@ impl Session {
             return Err("ERR wrong number of arguments for 'mset' command".to_owned());
         }
         if let Ok(Some(home)) = self.home_of(&command, positions) {
-            self.ask_one(home, reads, command, client);
+            match reads {
+                true => self.ask_read(spec, home, command, client),
+                false => self.ask_one(home, false, command, client),
+            }
             return Ok(());
         }
         let (parts, order) = self.parts(how, spec, &command, positions);
@@ -44,7 +46,10 @@ impl Session {
         let request = |part: &Part<'_>| {
             let mut bytes = Vec::new();
             put_command(&mut bytes, part.words.iter());
-            Request { repeats: reads, ..self.request(part.home, bytes) }
+            match reads {
+                true => self.read(spec, part.home, bytes, client),
+                false => self.request(part.home, bytes),
+            }
         };
         let requests = parts.iter().map(request).collect();
         let version = self.version;

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use flow::service::Apart;
 use wire::resp::{Command, Commands, Cut, Limits};
 
+use super::replicas::Wrote;
 use super::wait::Written;
 use super::{Asking, Session, Taken, join, shortened};
 use crate::commands::{Do, Spec};
@@ -42,7 +43,8 @@ impl Session {
             Some(only) => self.writes(only),
             None => self.written.set(Written::OnSeveral),
         }
-        let place = Place { server: 0, database: self.database, version: self.version };
+        self.wrote.set(Wrote::Something);
+        let place = self.place(0);
         let asked = Asked { bytes: command.bytes().to_vec(), place, is_admin: identity.admin };
         let front = Rc::clone(&self.front);
         client.apart(move |apart: Apart<Servers>| {

@@ -15,6 +15,7 @@ use std::rc::Rc;
 use flow::service::Request;
 use wire::resp::{Command, put_command};
 
+use super::replicas::Wrote;
 use super::{Asking, Session, Taken, join};
 use crate::commands::Spec;
 use crate::servers::Servers;
@@ -51,6 +52,7 @@ impl Session {
     pub(super) fn writes(&self, server: usize) {
         let breaks = || self.front.fabric.breaks(self.at(server));
         self.written.set(self.written.get().and(server, breaks));
+        self.wrote.set(Wrote::Something);
     }
 
     pub(super) fn wait(&self, spec: &Spec, command: Command<'_>, client: &Asking) -> Taken {

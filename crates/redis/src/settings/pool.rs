@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watch::units::Duration;
 
-use super::{BackendSettings, EjectSettings, Settings, UserSettings};
+use super::{BackendSettings, EjectSettings, ReadFrom, Settings, UserSettings};
 use crate::placement::{Distribution, Hash};
 
 /// What the pool is called that `[redis]` itself is.
@@ -45,6 +45,9 @@ pub struct PoolSettings {
     /// In place of `timeout` of `[redis]`.
     #[serde(default)]
     pub timeout: Option<Duration>,
+    /// In place of `read-from` of `[redis]`.
+    #[serde(default)]
+    pub read_from: Option<ReadFrom>,
     /// In place of `lanes` of `[redis]`.
     #[serde(default)]
     pub lanes: Option<usize>,
@@ -74,6 +77,7 @@ impl PoolSettings {
             hash_tag: self.hash_tag.clone().or_else(|| of.hash_tag.clone()),
             database: self.database.unwrap_or(of.database),
             timeout: self.timeout.unwrap_or(of.timeout),
+            read_from: self.read_from.unwrap_or(of.read_from),
             lanes: self.lanes.unwrap_or(of.lanes),
             eject: self.eject.clone().or_else(|| of.eject.clone()),
             user: if self.user.is_empty() { of.user.clone() } else { self.user.clone() },

@@ -22,6 +22,26 @@ fn what_cannot_work_is_refused_with_what_to_write() {
         ("hash-tag = \"{\"", "two characters"),
         ("timeout = \"0\"", "must not be 0"),
         ("lanes = 0", "at least 1"),
+        ("max-replica-lag = \"0\"", "must not be 0"),
+        (
+            "[[backend]]\nname = \"a\"\nurl = \"redis://a\"\n\
+             sentinel = { urls = \"redis://b\", master = \"it\" }",
+            "one of url and sentinel",
+        ),
+        (
+            "[[backend]]\nname = \"a\"\npassword = \"p\"\n\
+             sentinel = { urls = \"redis://10.0.0.1\", master = \"it\" }",
+            "in the clear",
+        ),
+        (
+            "[[backend]]\nname = \"a\"\nsentinel = { urls = [], master = \"it\" }",
+            "sentinel needs urls",
+        ),
+        (
+            "distribution = \"cluster\"\n[[backend]]\nname = \"a\"\n\
+             sentinel = { urls = \"redis://a\", master = \"it\" }",
+            "not for a Cluster",
+        ),
         ("database = 16", "less than databases"),
         ("eject = { failures = 0 }", "at least 1"),
         ("[[command]]\nname = \"subscribe\"", "Weir knows it"),

@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watch::secret::Secret;
 
+use super::ReadFrom;
+
 /// `[[redis.user]]`: a name that may log in with `AUTH` or `HELLO`. A client that sends a password
 /// alone is `default`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +23,9 @@ pub struct UserSettings {
     /// It may use commands that show or touch what is everybody's, as `FLUSHALL` and `KEYS`.
     #[serde(default)]
     pub admin: bool,
+    /// In place of `read-from` of the pool.
+    #[serde(default)]
+    pub read_from: Option<ReadFrom>,
 }
 
 impl UserSettings {

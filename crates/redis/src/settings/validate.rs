@@ -112,6 +112,9 @@ impl Settings {
         if self.timeout.get().is_zero() {
             return wrong("timeout", "must not be 0; write \"5s\"");
         }
+        if self.max_replica_lag.get().is_zero() {
+            return wrong("max-replica-lag", "must not be 0; write \"10s\"");
+        }
         if self.max_command.bytes() < 64 << 10 {
             return wrong("max-command", "must be at least 64KiB");
         }

@@ -1,0 +1,77 @@
+//! Reads from replicas, for clients that want that.
+//!
+//! A client reads its own writes: from when it has written it reads from the primary, until a
+//! replica has all that the primary had when Weir asked it after the last write was answered. What
+//! of it is unanswered may be written at any time, so nothing is read from replicas meanwhile.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use flow::service::Request;
+use wire::resp::Command;
+
+use super::{Asking, Session, is_judged};
+use crate::commands::Spec;
+use crate::front::Home;
+use crate::server::Place;
+
+/// What a client has written, for its reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Wrote {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Something; whether it was answered was not looked at.
+    Something,
+    /// All was answered by then.
+    AnsweredBy(Instant),
+}
+
+impl Session {
+    /// Asks a server, or a replica of it, for what changes nothing.
+    pub(super) fn ask_read(&self, spec: &Spec, home: Home, command: Command<'_>, client: &Asking) {
+        let request = self.read(spec, home, command.bytes(), client);
+        let judged = request.judged || is_judged(&self.front, &command);
+        client.ask(Request { judged, ..request });
+        self.front.metrics.ridden.inc();
+    }
+
+    /// What is asked for what changes nothing.
+    pub(super) fn read(
+        &self,
+        spec: &Spec,
+        home: Home,
+        bytes: impl Into<Rc<[u8]>>,
+        client: &Asking,
+    ) -> Request {
+        let request = Request { repeats: true, ..self.request(home, bytes) };
+        let Some(replica) = self.replica(spec, home, client) else { return request };
+        let place = Place { reads: true, ..self.place(replica) };
+        let server = self.front.fabric.service().number(place);
+        // A replica may say that it can not be read.
+        Request { server, judged: true, ..request }
+    }
+
+    /// The replica that answers a read; each client keeps to one for as long as it is there.
+    fn replica(&self, spec: &Spec, home: Home, client: &Asking) -> Option<usize> {
+        let wants = self.identity.is_some_and(|of| of.reads_replicas) && spec.may_read_replicas();
+        if !wants {
+            return None;
+        }
+        let view = self.front.fabric.service().view();
+        let readers = view.readers(home.server);
+        let at = usize::try_from(client.id()).ok()?.checked_rem(readers.len())?;
+        let replica = *readers.get(at)?;
+        let answered = match self.wrote.get() {
+            Wrote::Nothing => return Some(replica),
+            Wrote::Something if client.standing().unanswered > 0 => return None,
+            Wrote::Something => {
+                let now = Instant::now();
+                self.wrote.set(Wrote::AnsweredBy(now));
+                now
+            }
+            Wrote::AnsweredBy(at) => at,
+        };
+        view.covers(replica)?.has(&self.front.shared.fleet, answered).then_some(replica)
+    }
+}
