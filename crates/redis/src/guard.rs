@@ -4,8 +4,8 @@
 //! on.
 //!
 //! A `seeker` knows which servers there are. Each `host` has a task: its servers are `asked`, what
-//! they say is `seen`, `findings` and `decide` are pure functions of that, and what is to be done is
-//! done under the host's `key`.
+//! they say is `seen`, `findings` and `decide` are pure functions of that, and what is to be done
+//! is done under the host's `key`.
 
 mod asked;
 mod copied;

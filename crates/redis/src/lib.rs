@@ -20,9 +20,9 @@
 //   servers: the servers as a worker asks for them
 //   console: what operators are shown, and may say
 //   fleet: the servers of a pool as they are now
-//   topology: where servers are that others know of
 //   replica: the append-only files that are kept for servers
 //   server: how a server is reached, logged in to and shared again
+//   topology: where servers are that others know of
 //   desk: what is kept for operators
 //   unknown: what servers say of commands that Weir does not know
 //   users: who may log in
@@ -34,6 +34,7 @@
 //   commands: what a command is and where its keys are
 //   health: which servers are ejected, and what was wrong with them last
 //   placement: which server a key belongs to
+//   info: what a server says of itself
 
 pub mod commands;
 pub mod console;
@@ -44,6 +45,7 @@ pub mod gateway;
 pub mod guard;
 pub mod health;
 pub mod hub;
+pub mod info;
 pub mod metrics;
 pub mod migrate;
 pub mod named;

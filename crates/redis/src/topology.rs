@@ -1,7 +1,8 @@
-//! Where servers are that others know of: the nodes of a Cluster, by asking any of them.
+//! Where servers are that others know of.
 //!
-//! Nothing here knows of clients or lanes: [`cluster`] asks a server, [`redirect`] reads what a
-//! node says of a key that is not with it, [`replication`] what a server says of its replicas.
+//! Nothing here knows of clients, lanes or connections: [`cluster`] reads what a node says of all
+//! nodes, [`redirect`] what one says of a key that is not with it, [`replication`] what a server
+//! says of its replicas.
 
 pub mod cluster;
 pub mod redirect;

@@ -177,8 +177,9 @@ fn metrics_that_the_documents_name_exist() {
     });
     for file in &files {
         for word in words(&std::fs::read_to_string(file).unwrap_or_default()) {
-            // A name that ends so is the beginning of several, or a package's file name.
-            if word.ends_with('_') {
+            // A name that ends so is the beginning of several, or a package's file name; the other
+            // is the table of a load's ledger.
+            if word.ends_with('_') || word == "weir_ledger" {
                 continue;
             }
             assert!(families.contains_key(&word), "{} names {word}", file.display());

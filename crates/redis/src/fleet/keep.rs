@@ -50,7 +50,7 @@ async fn survey(fleet: &Fleet) -> Result<(), String> {
         }
         asked.push(number);
         let Some(server) = view.server(number) else { continue };
-        match cluster::ask(server, ANSWER).await {
+        match server.cluster(ANSWER).await {
             Ok(shape) if shape.epoch >= fleet.epoch.load(Ordering::Relaxed) => {
                 fleet.epoch.store(shape.epoch, Ordering::Relaxed);
                 fleet.take(&shape, number);

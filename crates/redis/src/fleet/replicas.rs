@@ -1,8 +1,8 @@
 //! Replicas that may be read: found by asking their primary, which lists them in `INFO`.
 //!
-//! A replica is read while its primary, or else Weir, has heard from it a short while ago, and while
-//! it follows the very stream of its primary. [`Covers`] says up to when it has all writes: a client
-//! that wrote is sent there once that is after the answer to its last write.
+//! A replica is read while its primary, or else Weir, has heard from it a short while ago, and
+//! while it follows the very stream of its primary. [`Covers`] says up to when it has all writes: a
+//! client that wrote is sent there once that is after the answer to its last write.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! The guard's key: of several Weirs, the one that holds it acts on the servers of a host.
 //!
 //! It lies on the host's first server, with an expiry, or where that says that it is to be written:
-//! at its master, where it is a replica, or at another node of its Cluster. The host is in its name,
-//! so that it is the same wherever that is. It is taken where it is not there, and
-//! prolonged by reading it, prolonging it, and reading it once more: one that another has taken in
-//! between is not taken for one's own.
+//! at its master, where it is a replica, or at another node of its Cluster. The host is in its
+//! name, so that it is the same wherever that is. It is taken where it is not there, and prolonged
+//! by reading it, prolonging it, and reading it once more: one that another has taken in between is
+//! not taken for one's own.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};

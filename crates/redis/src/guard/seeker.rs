@@ -18,7 +18,6 @@ use crate::replica::rewrite::Hosts;
 use crate::replica::{Follower, Stop};
 use crate::server::{Asked, Server};
 use crate::settings::{BackendSettings, SentinelSettings, Settings, is_of_this_machine};
-use crate::topology::cluster;
 
 /// The servers that are watched, and the tasks of their hosts.
 pub struct Seeker {
@@ -143,6 +142,7 @@ impl Seeker {
     /// Begins the task of a host.
     fn host(&self, name: &str) -> mpsc::UnboundedSender<Change> {
         let guard = &self.settings.guard;
+        // As many as servers of the host come and go between two looks at it.
         let (changes, coming) = mpsc::unbounded_channel();
         let key = format!("{}:{name}", guard.key);
         let key = Key::new(&key, &self.own, guard.key_expiry.get(), self.peers.clone());
@@ -230,7 +230,7 @@ async fn nodes(pool: &str, settings: &Settings) -> Result<Vec<Node>, String> {
     let mut why = "it has no servers".to_owned();
     for like in &settings.backend {
         let server = Server::new(like)?;
-        let shape = match cluster::ask(&server, like.connect_timeout.get()).await {
+        let shape = match server.cluster(like.connect_timeout.get()).await {
             Ok(shape) => shape,
             Err(words) => {
                 why = format!("{}: {words}", like.name);

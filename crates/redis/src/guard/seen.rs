@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::replica::answers::{config, info, keys_of};
+use crate::info;
+use crate::replica::answers::{config, keys_of};
 
 /// The settings that are asked for.
 pub const CONFIG: [&str; 7] = [
@@ -97,7 +98,7 @@ impl Seen {
     /// Reads what a server answers to `INFO`, and to `CONFIG GET` of each of [`CONFIG`] in RESP2.
     /// `None` where that is no answer to `INFO`.
     pub fn read(about: &[u8], settings: &[Vec<u8>]) -> Option<Self> {
-        let text = |field: &str| info(about, field);
+        let text = |field: &str| info::field(about, field);
         let number = |field: &str| text(field).and_then(|text| text.parse::<u64>().ok());
         let is = |field: &str, value: &str| text(field) == Some(value);
         let chore = |[running, seconds, took, status]: [&str; 4]| Chore {

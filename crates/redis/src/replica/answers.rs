@@ -1,6 +1,7 @@
 //! What a server answers to `INFO` and to `CONFIG GET`.
 
 use super::lines::Id;
+use crate::info;
 
 /// From where on a server closes the connection of a replica that does not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,12 +20,6 @@ impl Limit {
         let raise = |limit: u64| if limit == 0 { 0 } else { limit.max(bytes) };
         Self { hard: raise(self.hard), soft: raise(self.soft), ..self }
     }
-}
-
-/// A field of `INFO`.
-pub fn info<'a>(reply: &'a [u8], field: &str) -> Option<&'a str> {
-    let text = std::str::from_utf8(reply).ok()?;
-    text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
 }
 
 /// How many keys `INFO keyspace` counts in all databases.
@@ -51,7 +46,7 @@ pub struct Histories {
 impl Histories {
     /// As `INFO replication` has them; `None` where it is not said.
     pub fn read(reply: &[u8]) -> Option<Self> {
-        let id = |field| Id::read(info(reply, field)?.as_bytes());
+        let id = |field| Id::read(info::field(reply, field)?.as_bytes());
         Some(Self { own: id("master_replid")?, before: id("master_replid2") })
     }
 
@@ -93,8 +88,8 @@ mod tests {
     #[test]
     fn a_servers_answers_are_read() {
         let reply = b"$60\r\n# Replication\r\nrole:master\r\nmaster_repl_offset:14\r\n";
-        assert_eq!(info(reply, "master_repl_offset"), Some("14"));
-        assert_eq!(info(reply, "master_repl"), None);
+        assert_eq!(info::field(reply, "master_repl_offset"), Some("14"));
+        assert_eq!(info::field(reply, "master_repl"), None);
         let reply =
             b"$9\r\n# Keyspace\r\ndb0:keys=4,expires=1,avg_ttl=0\r\ndb3:keys=2,expires=0\r\n";
         assert_eq!((keys_of(reply), keys_of(b"$12\r\n# Keyspace\r\n\r\n")), (Some(6), Some(0)));
@@ -126,7 +121,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_answer_makes_it_panic(bytes: Vec<u8>, text: String) {
-            let _ = (info(&bytes, "a"), keys_of(&bytes), config(&bytes, "a"), output_limit(&text));
+            let _ = (info::field(&bytes, "a"), keys_of(&bytes));
+            let _ = (config(&bytes, "a"), output_limit(&text));
             let _ = Histories::read(&bytes);
         }
     }

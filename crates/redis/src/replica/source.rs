@@ -7,11 +7,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 use wire::resp::put_command;
 
-use super::answers::info;
 use super::lines::Id;
 use super::link::{LinkError, READ_BYTES, line};
 use super::rdb::Framing;
 use super::stream::decimal;
+use crate::info;
 use crate::server::{Connection, Server};
 
 /// A server that sends its data set.
@@ -120,7 +120,7 @@ fn is_replica(reply: &[u8], of: Id) -> Result<(), String> {
     if let Some(error) = reply.strip_prefix(b"-") {
         return Err(String::from_utf8_lossy(error).trim_end().to_owned());
     }
-    let is = |field, value: &str| info(reply, field) == Some(value);
+    let is = |field, value: &str| info::field(reply, field) == Some(value);
     match () {
         () if !is("role", "slave") => Err("it is no replica".to_owned()),
         () if !is("master_link_status", "up") => Err("its link to its master is down".to_owned()),

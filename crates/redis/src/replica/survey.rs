@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use wire::resp::put_command;
 
-use super::answers::{Limit, config, info, keys_of, limit_of_replicas, output_limit};
+use super::answers::{Limit, config, keys_of, limit_of_replicas, output_limit};
 use super::lines::Id;
 use super::link::Stop;
 use super::state::{Lasts, State};
+use crate::info;
 use crate::server::{Connection, Server};
 use crate::settings::AofSettings;
 
@@ -90,8 +91,8 @@ impl Surveyor {
         let replies = self.ask(&out, 4).await?;
         let [replication, keyspace, backlog, output] = &replies[..] else { return Ok(Vec::new()) };
         let number = |text: Option<&str>| text.and_then(|text| text.parse().ok());
-        let offset: Option<u64> = number(info(replication, "master_repl_offset"));
-        let id = info(replication, "master_replid").and_then(|id| Id::read(id.as_bytes()));
+        let offset: Option<u64> = number(info::field(replication, "master_repl_offset"));
+        let id = info::field(replication, "master_replid").and_then(|id| Id::read(id.as_bytes()));
         self.state.counted(id.zip(keys_of(keyspace)));
         let backlog = number(config(backlog, BACKLOG));
         let output = config(output, OUTPUT).and_then(output_limit);

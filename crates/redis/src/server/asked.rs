@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use wire::resp::put_command;
 
 use super::{Connection, Server};
-use crate::replica::answers::info;
+use crate::info;
 
 /// A server that is asked, over a connection for that alone.
 #[derive(Debug)]
@@ -69,8 +69,8 @@ impl Asked {
     pub async fn master(&mut self) -> Result<(String, u16), String> {
         let replies = self.ask(&[&["INFO", "replication"]]).await?;
         let reply = replies.first().map(Vec::as_slice).unwrap_or_default();
-        let host = info(reply, "master_host").map(str::to_owned);
-        let port = info(reply, "master_port").and_then(|port| port.parse().ok());
+        let host = info::field(reply, "master_host").map(str::to_owned);
+        let port = info::field(reply, "master_port").and_then(|port| port.parse().ok());
         host.zip(port).ok_or_else(|| "it does not say who its master is".to_owned())
     }
 

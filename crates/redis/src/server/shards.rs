@@ -99,7 +99,7 @@ impl Shards {
         let limit = limit / u32::try_from(all.len() + 1).unwrap_or(u32::MAX);
         let (mut best, mut why): (Option<(Shape, &Server)>, _) = (None, String::new());
         for server in &all {
-            match cluster::ask(server, limit).await {
+            match server.cluster(limit).await {
                 Ok(shape) => {
                     let is_newest = shape.epoch >= self.known().epoch;
                     if best.as_ref().is_none_or(|(best, _)| best.epoch < shape.epoch) {
@@ -133,6 +133,24 @@ impl Shards {
         let like = Server::new(settings)?;
         let shard = Shard { all: self.clone(), name: name.into(), last: Arc::default() };
         Ok(Server { name: name.into(), shard: Some(shard), ..like })
+    }
+}
+
+impl Server {
+    /// What it says of its Cluster, for no longer than `limit`.
+    ///
+    /// # Errors
+    /// It does not answer, is no node of a Cluster, or knows of no slots.
+    pub async fn cluster(&self, limit: Duration) -> Result<Shape, String> {
+        let asked = async {
+            let connection = self.dial_as_set().await;
+            let mut connection = connection.map_err(|error| error.to_string())?;
+            let replies =
+                connection.ask_up_to(&cluster::question(), 2, cluster::ANSWER_BYTES_MAX).await;
+            replies.map_err(|error| error.to_string())
+        };
+        let late = |_| format!("no answer within {limit:?}");
+        cluster::answer(&tokio::time::timeout(limit, asked).await.map_err(late)??)
     }
 }
 

@@ -4,16 +4,13 @@
 //! its primary, and replicas that are away are left out. Nodes hear of each other's changes by and
 //! by: what one says is as old as the epoch of the Cluster that it knows of.
 
-use std::time::Duration;
-
 use wire::resp::{Value, put_command, value};
 
 use super::At;
 use crate::placement::SLOTS;
-use crate::server::Server;
 
 /// The longest answer: each slot a range of its own, with a few nodes each.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+pub const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Nodes of one range that are looked at.
 const NODES_MAX: usize = 64;
 
@@ -41,23 +38,20 @@ pub struct Range {
     pub ids: Vec<String>,
 }
 
-/// Asks a node, for no longer than `limit`.
+/// What a node is asked.
+pub fn question() -> Vec<u8> {
+    let mut out = Vec::new();
+    put_command(&mut out, ["CLUSTER", "INFO"].iter());
+    put_command(&mut out, ["CLUSTER", "SLOTS"].iter());
+    out
+}
+
+/// Reads what it answers.
 ///
 /// # Errors
-/// It does not answer, is no node of a Cluster, or knows of no slots.
-pub async fn ask(server: &Server, limit: Duration) -> Result<Shape, String> {
-    let asked = async {
-        let connection = server.dial_as_set().await;
-        let mut connection = connection.map_err(|error| error.to_string())?;
-        let mut out = Vec::new();
-        put_command(&mut out, ["CLUSTER", "INFO"].iter());
-        put_command(&mut out, ["CLUSTER", "SLOTS"].iter());
-        let replies = connection.ask_up_to(&out, 2, ANSWER_BYTES_MAX).await;
-        replies.map_err(|error| error.to_string())
-    };
-    let late = |_| format!("no answer within {limit:?}");
-    let replies = tokio::time::timeout(limit, asked).await.map_err(late)??;
-    match &replies[..] {
+/// It is no node of a Cluster, or knows of no slots.
+pub fn answer(replies: &[Vec<u8>]) -> Result<Shape, String> {
+    match replies {
         [info, slots] => read(info, slots),
         _ => Err("it answers what was not asked".to_owned()),
     }

@@ -2,7 +2,7 @@
 //! one that may be read.
 
 use super::At;
-use crate::replica::answers::info;
+use crate::info;
 
 /// What a primary says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,13 +36,13 @@ pub struct Readable {
 impl Primary {
     /// Reads the answer to `INFO replication`; `None` where it is none of a primary's.
     pub fn read(answer: &[u8]) -> Option<Self> {
-        if info(answer, "role")? != "master" {
+        if info::field(answer, "role")? != "master" {
             return None;
         }
         let text = std::str::from_utf8(answer).ok()?;
         Some(Self {
-            id: info(answer, "master_replid")?.to_owned(),
-            offset: info(answer, "master_repl_offset")?.parse().ok()?,
+            id: info::field(answer, "master_replid")?.to_owned(),
+            offset: info::field(answer, "master_repl_offset")?.parse().ok()?,
             replicas: text.lines().filter_map(Listed::read).collect(),
         })
     }
@@ -71,13 +71,14 @@ impl Readable {
     /// # Errors
     /// Why it is not to be read, in words.
     pub fn read(answer: &[u8]) -> Result<Self, &'static str> {
-        let is = |field: &str, wanted: &str| info(answer, field) == Some(wanted);
-        let is_not = |field: &str, other: &str| info(answer, field) != Some(other);
-        let id = info(answer, "master_replid").ok_or("it does not say what it follows")?;
-        let offset = info(answer, "slave_repl_offset").and_then(|offset| offset.parse().ok());
+        let is = |field: &str, wanted: &str| info::field(answer, field) == Some(wanted);
+        let is_not = |field: &str, other: &str| info::field(answer, field) != Some(other);
+        let id = info::field(answer, "master_replid").ok_or("it does not say what it follows")?;
+        let offset =
+            info::field(answer, "slave_repl_offset").and_then(|offset| offset.parse().ok());
         match () {
             // It keeps a file of the stream, and has no keys.
-            () if info(answer, "weir_version").is_some() => Err("it is Weir itself"),
+            () if info::field(answer, "weir_version").is_some() => Err("it is Weir itself"),
             () if !is("role", "slave") => Err("it is no replica"),
             () if !is_not("replica_announced", "0") => Err("it is not to be announced"),
             () if !is_not("slave_read_only", "0") => Err("it takes writes of its own"),
