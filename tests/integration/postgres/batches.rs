@@ -6,11 +6,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pg::Client;
-use rig::postgres::Cluster;
+use rig::postgres::{Cluster, SUPERUSER};
 use rig::wait;
 use rig::weir::Weir;
+use wire::postgres::frontend::{Target, put_bind, put_close, put_execute, put_parse, put_sync};
 
 use super::scene::{client, config, console, said, value, weir};
+use crate::isolation::peer::Peer;
 
 const CLIENTS: u64 = 24;
 const WRITES: u64 = 60;
@@ -159,6 +161,31 @@ fn a_lock_of_somebody_elses_holds_up_nobody_but_who_wants_it() {
         holder.batch_execute("COMMIT").unwrap();
     });
     assert_eq!(cluster.value("SELECT k || c FROM t WHERE id = 5"), "2held");
+}
+
+#[test]
+fn what_is_prepared_and_run_in_one_round_waits_for_a_lock_and_is_done_then() {
+    let cluster = cluster();
+    let weir = weir(&[&cluster], "");
+    let sql = "UPDATE t SET k = k + 1 WHERE id = 1";
+    until_batched(&weir, &mut client(&weir).unwrap(), sql);
+    let parameters = [("user", SUPERUSER), ("database", SUPERUSER)];
+    let mut ann = Peer::connect(weir.postgres, &parameters).unwrap();
+    let mut holder = cluster.connect().expect("it is let in");
+    for _ in 0..3 {
+        holder.batch_execute("BEGIN; UPDATE t SET k = k WHERE id = 1").unwrap();
+        let mut round = Vec::new();
+        put_close(&mut round, Target::Statement(b"s"));
+        put_parse(&mut round, b"s", sql.as_bytes(), &[]);
+        put_bind(&mut round, b"", b"s", &[]);
+        put_execute(&mut round, b"", 0);
+        put_sync(&mut round);
+        ann.send(&round).unwrap();
+        // Longer than a batch waits for a lock.
+        thread::sleep(Duration::from_millis(200));
+        holder.batch_execute("COMMIT").unwrap();
+        assert_eq!(ann.reply().unwrap().error, None);
+    }
 }
 
 #[test]

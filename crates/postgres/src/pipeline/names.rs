@@ -293,6 +293,8 @@ impl Names {
             }
         }
         self.heard = self.heard.min(self.changes.len());
+        // What is asked again is the round that goes on, not an earlier one.
+        self.round = self.round.min(self.mark());
     }
 
     /// Nothing that is not settled was done.

@@ -99,6 +99,21 @@ fn what_is_asked_again_was_never_done() {
 }
 
 #[test]
+fn a_round_that_is_asked_again_does_not_wait_for_itself() {
+    let mut client = Client::new();
+    client.changes("a", "");
+    client.changes("a", "1");
+    client.0.next_round();
+    assert!(client.0.is_unsure(b"a"), "the round before was not answered");
+    client.0.undo_all();
+    client.changes("a", "");
+    client.changes("a", "1");
+    assert!(!client.0.is_unsure(b"a"));
+    client.0.next_round();
+    assert!(client.0.is_unsure(b"a"));
+}
+
+#[test]
 fn what_is_set_at_once_stays_whatever_was_under_way() {
     let mut client = Client::new();
     client.changes("", "1");
