@@ -143,8 +143,41 @@ pub fn login() -> Options {
         variables: Vec::new(),
         order: Order::Uniform,
         seed: 1,
-        user: users.into_iter().find_map(|name| env::var(name).ok()).unwrap_or_default(),
+        user: users
+            .into_iter()
+            .find_map(|name| env::var(name).ok().filter(|user| !user.is_empty()))
+            .or_else(own_name)
+            .unwrap_or_default(),
         password: env::var("PGPASSWORD").ok(),
         run: None,
+    }
+}
+
+/// The name of who runs this, by the system's own file of users: a container and a cron job have
+/// none in their environment.
+fn own_name() -> Option<String> {
+    let id = rustix::process::geteuid().as_raw().to_string();
+    name_of(&std::fs::read_to_string("/etc/passwd").ok()?, &id)
+}
+
+/// The name of a user by its number, in the form of `passwd(5)`.
+fn name_of(users: &str, id: &str) -> Option<String> {
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == id).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name_of;
+
+    #[test]
+    fn a_user_is_named_by_its_number() {
+        let users = "root:x:0:0::/root:/bin/sh\nbroken\nann:x:1000:100::/:/bin/sh\n";
+        assert_eq!(name_of(users, "1000").as_deref(), Some("ann"));
+        assert_eq!(name_of(users, "0").as_deref(), Some("root"));
+        assert_eq!(name_of(users, "100"), None);
     }
 }
