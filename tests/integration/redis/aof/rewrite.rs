@@ -103,6 +103,8 @@ fn a_new_base_comes_from_a_replica_and_the_master_does_not_fork() {
     client.line("SELECT 4");
     (0..100).for_each(|n| drop(client.line(&format!("SET k{n} v"))));
     scene.wait_caught_up(&master);
+    // A replica that has not caught up yet is passed over.
+    assert_eq!(client.line("WAIT 2 60000"), ":2");
     let forks = info(&mut client, "stats", "sync_full");
     // The stream goes on in the database that was selected before the base.
     rewrite(&scene);
