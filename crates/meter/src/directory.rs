@@ -22,11 +22,11 @@ use crate::window::WINDOW;
 pub const RUN: &str = "run.json";
 /// The same as a run file.
 pub const RUN_FILE: &str = "run.toml";
-/// What the bits of a ledger are of, the directory that they are in, and what was verified by them.
+/// What the bits of a ledger are of.
 pub const LEDGER: &str = "ledger.json";
-/// See [`LEDGER`].
+/// The directory that the bits are in.
 pub const LEDGER_BITS: &str = "ledger";
-/// See [`LEDGER`].
+/// What was found when a server was held against its ledger.
 pub const VERIFIED: &str = "verify.json";
 /// Every histogram of every window.
 pub const LOG: &str = "windows.hlog";

@@ -72,7 +72,6 @@ impl Readable {
     /// Why it is not to be read, in words.
     pub fn read(answer: &[u8]) -> Result<Self, &'static str> {
         let is = |field: &str, wanted: &str| info::field(answer, field) == Some(wanted);
-        let is_not = |field: &str, other: &str| info::field(answer, field) != Some(other);
         let id = info::field(answer, "master_replid").ok_or("it does not say what it follows")?;
         let offset =
             info::field(answer, "slave_repl_offset").and_then(|offset| offset.parse().ok());
@@ -80,8 +79,8 @@ impl Readable {
             // It keeps a file of the stream, and has no keys.
             () if info::field(answer, "weir_version").is_some() => Err("it is Weir itself"),
             () if !is("role", "slave") => Err("it is no replica"),
-            () if !is_not("replica_announced", "0") => Err("it is not to be announced"),
-            () if !is_not("slave_read_only", "0") => Err("it takes writes of its own"),
+            () if is("replica_announced", "0") => Err("it is not to be announced"),
+            () if is("slave_read_only", "0") => Err("it takes writes of its own"),
             () if is("loading", "1") || is("master_sync_in_progress", "1") => Err("it is loading"),
             () => match offset {
                 Some(offset) => Ok(Self { id: id.to_owned(), offset }),
