@@ -22,6 +22,18 @@ impl Chance {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// Which of several, by their shares, which make that sum. The only one takes no draw.
+    pub fn one_of(&mut self, sum: u64, shares: impl ExactSizeIterator<Item = u64>) -> usize {
+        let mut at = if shares.len() == 1 { 0 } else { self.below(sum) };
+        for (number, share) in shares.enumerate() {
+            match at.checked_sub(share) {
+                Some(rest) => at = rest,
+                None => return number,
+            }
+        }
+        0
+    }
+
     /// From 0 to below 1.
     pub fn share(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64

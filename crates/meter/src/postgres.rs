@@ -90,7 +90,7 @@ impl Postgres {
 
     /// Which script a request runs.
     fn drawn(&self, chance: &mut Chance) -> usize {
-        drawn(self.shares, self.scripts.iter().map(|script| script.share), chance)
+        chance.one_of(self.shares, self.scripts.iter().map(|script| u64::from(script.share)))
     }
 
     /// What a ledger has to say of it, so that [`Kept::read`] knows what was written.
@@ -104,18 +104,6 @@ impl Postgres {
             "postgres": { "scripts": scripts, "seed": self.seed, "run": self.run },
         })
     }
-}
-
-/// Draws one of several by their shares, which make that sum.
-fn drawn(sum: u64, shares: impl ExactSizeIterator<Item = u32>, chance: &mut Chance) -> usize {
-    let mut at = if shares.len() == 1 { 0 } else { chance.below(sum) };
-    for (number, share) in shares.enumerate() {
-        match at.checked_sub(u64::from(share)) {
-            Some(rest) => at = rest,
-            None => return number,
-        }
-    }
-    0
 }
 
 impl Workload for Postgres {

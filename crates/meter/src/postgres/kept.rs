@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::drawn;
 use super::expression::put_content;
 use super::login::Login;
 use super::{Options, PostgresError};
@@ -50,8 +49,8 @@ impl Kept {
     /// What a request has put into the table; nothing where its script puts nothing there.
     pub fn content(&self, number: u64) -> Option<Vec<u8>> {
         let mut chance = Chance::of(self.seed, number);
-        let shares = self.scripts.iter().map(|(share, _)| *share);
-        let (_, is_kept) = self.scripts.get(drawn(self.shares, shares, &mut chance))?;
+        let shares = self.scripts.iter().map(|(share, _)| u64::from(*share));
+        let (_, is_kept) = self.scripts.get(chance.one_of(self.shares, shares))?;
         let mut content = Vec::new();
         put_content(self.run, number, &mut content);
         is_kept.then_some(content)

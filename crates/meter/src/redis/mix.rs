@@ -116,8 +116,7 @@ pub struct Mix {
 #[derive(Debug, Clone)]
 struct Entry {
     name: &'static str,
-    /// Its share, with those of all before it.
-    up_to: u64,
+    share: u64,
     parts: Vec<Part>,
     values: usize,
 }
@@ -125,11 +124,7 @@ struct Entry {
 impl Mix {
     /// Draws a command.
     pub(super) fn draw(&self, chance: &mut Chance) -> usize {
-        if self.entries.len() == 1 {
-            return 0;
-        }
-        let at = chance.below(self.sum);
-        self.entries.iter().position(|entry| at < entry.up_to).unwrap_or_default()
+        chance.one_of(self.sum, self.entries.iter().map(|entry| entry.share))
     }
 
     pub(super) fn parts(&self, command: usize) -> &[Part] {
@@ -172,11 +167,9 @@ impl Mix {
 
 impl Display for Mix {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let mut before = 0;
-        for entry in &*self.entries {
-            let comma = if before == 0 { "" } else { "," };
-            write!(f, "{comma}{}={}", entry.name, entry.up_to - before)?;
-            before = entry.up_to;
+        for (number, entry) in self.entries.iter().enumerate() {
+            let comma = if number == 0 { "" } else { "," };
+            write!(f, "{comma}{}={}", entry.name, entry.share)?;
         }
         Ok(())
     }
@@ -196,9 +189,10 @@ impl FromStr for Mix {
             if entries.iter().any(|entry| entry.name == name) {
                 return Err(RedisError::Twice(name));
             }
-            sum += share.ok_or_else(wrong)?;
+            let share = share.ok_or_else(wrong)?;
+            sum += share;
             let values = words.iter().filter(|word| matches!(word, Value)).count();
-            entries.push(Entry { name, up_to: sum, parts: parts(words), values });
+            entries.push(Entry { name, share, parts: parts(words), values });
         }
         Ok(Self { entries: entries.into(), sum })
     }
