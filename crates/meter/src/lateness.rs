@@ -20,8 +20,8 @@ pub struct Behind {
 }
 
 /// Cuts the wait from when a request was due until it was sent at the moment at which its
-/// connection became free. Connections are taken in the order in which they became free, so there
-/// was no other one before.
+/// connection became free, or the one that has been free for longest where it stands in for that:
+/// so there was no other one before.
 pub fn behind(due: Instant, free: Instant, sent: Instant) -> Behind {
     let could = due.max(free.min(sent));
     Behind {

@@ -78,8 +78,7 @@ impl<W: Workload> Connection<W> {
     async fn turn(&mut self) -> Turn {
         {
             let mut state = self.shared.state.borrow_mut();
-            let free = state.slots[self.at].free;
-            if let Some(job) = state.take(free) {
+            if let Some(job) = state.take(self.at) {
                 return Turn::Send(job);
             }
             if state.over || (state.closed && state.think.is_none()) {

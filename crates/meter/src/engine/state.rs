@@ -24,6 +24,9 @@ use crate::traffic::Traffic;
 use crate::window::{Timeline, WINDOW};
 use crate::workload::{Answer, Workload};
 
+/// What is behind schedule by so much is sent by whichever connection is at hand.
+const OVERDUE: Duration = Duration::from_micros(250);
+
 /// A request that a connection is to send.
 #[derive(Debug, Clone, Copy)]
 pub struct Job {
@@ -148,8 +151,9 @@ impl<W: Workload> State<W> {
         Some(Job { number, due: self.timeline.begin + at })
     }
 
-    /// What a connection that is free now may send at once.
-    pub fn take(&mut self, free: Instant) -> Option<Job> {
+    /// What a connection that has become free may send at once.
+    pub fn take(&mut self, at: usize) -> Option<Job> {
+        let free = self.slots[at].free;
         if self.over {
             return None;
         }
@@ -158,9 +162,14 @@ impl<W: Workload> State<W> {
             let is_over = free >= self.timeline.end || self.stop.is_asked();
             return if is_over || self.think.is_some() { None } else { self.next_of_loop(free) };
         }
-        // Others that have been free for longer are first.
-        let job = self.peek().filter(|job| self.idle.is_empty() && job.due <= free)?;
+        let first = self.idle.front().map(|first| self.slots[*first].free);
+        // Others that have been free for longer are first, unless their tasks are kept from their
+        // turn by many answers that came at once.
+        let patience = if first.is_some() { OVERDUE } else { Duration::ZERO };
+        let job = self.peek().filter(|job| job.due + patience <= free)?;
         self.due.as_mut()?.next();
+        // It stands in for the first of them: what the send is late by is the injector's.
+        self.slots[at].free = first.unwrap_or(free);
         Some(job)
     }
 
