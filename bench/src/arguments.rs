@@ -9,8 +9,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::rows::hung;
 
 /// Measures Weir beside nginx, InfluxDB, vmagent, PgBouncer, HAProxy, nutcracker and, where they
-/// are on the PATH, influxdb-relay, influx-proxy, Telegraf, PgDog, PgCat, pg_doorman, Odyssey and a
-/// PgBouncer from 1.21 on beside Debian's (as `pgbouncer` or `pgbouncer-VERSION`).
+/// are on the PATH, influxdb-relay, influx-proxy, Telegraf, PgDog, PgCat, pg_doorman, Odyssey,
+/// Envoy, predixy and a PgBouncer from 1.21 on beside Debian's (as `pgbouncer` or
+/// `pgbouncer-VERSION`).
 #[derive(Debug, Parser)]
 #[command(name = "weir-bench", max_term_width = 100)]
 pub struct Arguments {
@@ -106,11 +107,12 @@ pub enum Name {
     PostgresSlow,
     /// Memory of idle clients of PostgreSQL
     PostgresIdle,
-    /// SET and GET at 500, 50 and 1 clients and in pipelines, beside nutcracker; CPU time
+    /// SET and GET at 500, 50 and 1 clients and in pipelines, beside nutcracker,
+    /// Envoy and predixy; CPU time
     RedisRates,
     /// SET with four servers behind Weir and with one
     RedisServers,
-    /// MGET of 100 keys over four servers, beside nutcracker
+    /// MGET of 100 keys over four servers, beside nutcracker, Envoy and predixy
     RedisMget,
     /// SET and WAIT by turns, with a replica
     RedisWait,

@@ -35,10 +35,12 @@ const POSTGRES: [(&str, &str, &str); 6] = [
 ];
 
 /// The same beside the Redis gateway.
-const REDIS: [(&str, &str, &str); 3] = [
+const REDIS: [(&str, &str, &str); 5] = [
     ("redis-server", "--version", "Redis"),
     ("nutcracker", "--version", "nutcracker"),
     ("redis-benchmark", "--version", "redis-benchmark"),
+    ("envoy", "--version", "Envoy"),
+    ("predixy", "--version", "predixy"),
 ];
 
 /// The same beside append-only files.

@@ -1,13 +1,14 @@
-//! The Redis gateway beside a direct connection and nutcracker (twemproxy), in front of the same
-//! servers. They take turns; the median of rounds counts.
+//! The Redis gateway beside a direct connection, nutcracker (twemproxy) and, where they are on the
+//! `PATH`, Envoy and predixy, in front of the same servers. They take turns; the median of rounds
+//! counts.
 //!
-//! Weir has one worker, as nutcracker has, and redis-benchmark one thread.
+//! Weir has one worker, as the others have one thread, and redis-benchmark one.
 
 pub mod burst;
 pub mod client;
 pub mod idle;
 pub mod mget;
-pub mod nutcracker;
+pub mod peer;
 pub mod rates;
 pub mod servers;
 pub mod wait;
@@ -17,10 +18,10 @@ use rig::weir::{Setup, Weir};
 
 use crate::Outcome;
 use crate::measure;
-use crate::report::median;
-use crate::rows::turns::{Run, Way};
+use crate::report::{Row, median, unit};
+use crate::rows::turns::{self, Run, Seen, Way};
 use client::Load;
-use nutcracker::Nutcracker;
+use peer::{OPTIONAL, Peer};
 
 /// The places of [`Stand::ways`].
 pub const DIRECT: usize = 0;
@@ -55,7 +56,9 @@ pub fn of(weir: &mut Weir, name: &'static str) -> Way {
 pub struct Stand {
     /// The servers.
     pub servers: Vec<Redis>,
-    nutcracker: Nutcracker,
+    nutcracker: Peer,
+    /// Those of [`OPTIONAL`] that are installed.
+    installed: Vec<Peer>,
     weir: Weir,
 }
 
@@ -66,16 +69,22 @@ impl Stand {
     /// When nutcracker's configuration can't be written.
     pub fn start(count: usize) -> Outcome<Self> {
         let servers = servers(count);
-        let nutcracker = Nutcracker::start(&servers)?;
+        let nutcracker = Peer::nutcracker(&servers)?;
+        let mut installed = Vec::new();
+        for (name, program) in OPTIONAL {
+            installed.extend(Peer::optional(name, program, &servers)?);
+        }
         let weir = setup(&servers).start();
-        Ok(Self { servers, nutcracker, weir })
+        Ok(Self { servers, nutcracker, installed, weir })
     }
 
-    /// All of them: direct to the first server, nutcracker, Weir.
-    pub fn ways(&mut self) -> [Way; 3] {
+    /// All of them: direct to the first server, nutcracker, Weir, those that are on the `PATH`.
+    pub fn ways(&mut self) -> Vec<Way> {
         let server = self.servers[0].address;
         let direct = Way { name: "direct", address: server, pid: None, optional: false };
-        [direct, self.nutcracker.way(), of(&mut self.weir, "Weir")]
+        let mut ways = vec![direct, self.nutcracker.way(), of(&mut self.weir, "Weir")];
+        ways.extend(self.installed.iter().map(Peer::way));
+        ways
     }
 
     /// The CPU time of all servers so far, in microseconds.
@@ -83,6 +92,22 @@ impl Stand {
         let cpu = |server: &mut Redis| measure::cpu(server.running().id()).as_secs_f64() * 1e6;
         self.servers.iter_mut().map(cpu).sum()
     }
+}
+
+/// A row for each of those that may be on the `PATH`: Weir's rate over its own.
+pub fn rows_over_optional(figure: &str, seen: &[Seen]) -> Vec<Row> {
+    let weir = seen.iter().find(|seen| seen.way.name == "Weir").map_or(0.0, Seen::rate);
+    let row = |(name, program): (&str, &str)| {
+        let figure = format!("{figure} / {name}");
+        match seen.iter().find(|seen| seen.way.name == name) {
+            None => Row::no_peer(figure, format!("{program} is not on the PATH")),
+            Some(theirs) if theirs.rate() > 0.0 => {
+                Row::beside(figure, weir / theirs.rate(), unit::RATIO).of(turns::series(seen))
+            }
+            Some(_) => Row::no_peer(figure, format!("{name} gave no figure")),
+        }
+    };
+    OPTIONAL.into_iter().map(row).collect()
 }
 
 /// What is seen of a way beside its rate.

@@ -1,7 +1,7 @@
 //! MGET of 100 keys that lie on four servers.
 
 use super::client::Load;
-use super::{NUTCRACKER, Stand, WEIR};
+use super::{NUTCRACKER, Stand, WEIR, rows_over_optional};
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::figures::Wanted;
@@ -20,18 +20,22 @@ const NUMBERS: u64 = 10_000;
 /// When anything can't be started, or a command fails.
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let mut stand = Stand::start(SERVERS)?;
-    // Both place a key on the same server, so that either finds what came by the other.
-    let [_, ways @ ..] = stand.ways();
+    let ways = &stand.ways()[NUTCRACKER..];
     let fill = Load::new(CLIENTS, scale.duration, "SET key:__rand_int__ xxx");
     let fill = Load { numbers: NUMBERS, ..fill };
-    fill.so_many(ways[WEIR - 1], NUMBERS * 5)?;
+    // Others may place keys otherwise than nutcracker and Weir.
+    for way in ways {
+        fill.so_many(*way, NUMBERS * 5)?;
+    }
     let words = format!("MGET{}", " key:__rand_int__".repeat(KEYS));
     let load = Load::new(CLIENTS, scale.duration, &words);
     let load = Load { numbers: NUMBERS, ..load };
-    let seen = take_turns(&ways, scale, |way| Ok(load.run(way)?.run))?;
+    let seen = take_turns(ways, scale, |way| Ok(load.run(way)?.run))?;
     let ratio = seen[WEIR - 1].rate() / seen[NUTCRACKER - 1].rate();
     let figure = format!("MGET of {KEYS} keys over {SERVERS} servers / nutcracker");
     let row = Row::judged(figure, ratio, unit::RATIO, Wanted::at_least(1.2, 2.0));
     let notes = seen.iter().map(Seen::line).collect();
-    Ok(vec![row.of(series(&seen)).noted(notes).repeat(load.repeat())])
+    let mut table = vec![row.of(series(&seen)).noted(notes).repeat(load.repeat())];
+    table.extend(rows_over_optional(&format!("MGET of {KEYS} keys over {SERVERS} servers"), &seen));
+    Ok(table)
 }

@@ -2,7 +2,7 @@
 //! server.
 
 use super::client::Load;
-use super::{Beside, DIRECT, NUTCRACKER, Stand, WEIR};
+use super::{Beside, DIRECT, NUTCRACKER, Stand, WEIR, rows_over_optional};
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::figures::{Series, Wanted};
@@ -64,7 +64,7 @@ impl Case {
         scale: &Scale,
     ) -> Outcome<Vec<Row>> {
         let ways = stand.ways();
-        let mut beside = [(); 3].map(|()| Beside::default());
+        let mut beside = vec![Beside::default(); ways.len()];
         let place = |name: &str| ways.iter().position(|way| way.name == name).unwrap_or_default();
         let run = |way: crate::rows::turns::Way| beside[place(way.name)].run(stand, load, way);
         let seen = take_turns(&ways, scale, run)?;
@@ -78,6 +78,7 @@ impl Case {
             let row = Row::judged(figure, ratio, unit::RATIO, wanted).of(series(&seen));
             table.push(row.noted(std::mem::take(&mut notes)).repeat(load.repeat()));
         }
+        table.extend(rows_over_optional(&self.name(command), &seen));
         if self.clients == MANY {
             table.extend([own_cpu(command, &seen), servers_cpu(command, &beside)]);
         }
@@ -93,7 +94,7 @@ fn own_cpu(command: &str, seen: &[Seen]) -> Row {
 }
 
 /// What a command costs the server behind Weir, over what it costs it directly.
-fn servers_cpu(command: &str, beside: &[Beside; 3]) -> Row {
+fn servers_cpu(command: &str, beside: &[Beside]) -> Row {
     let of = |way: usize| &beside[way].servers_cpu_us;
     let ratio = median(of(WEIR)) / median(of(DIRECT));
     let figure = format!("CPU time of Redis for a {command} at {MANY} clients / direct");
