@@ -174,6 +174,15 @@ impl Session {
         taken
     }
 
+    /// Refuses a command in a server's own words. `EXEC` ends what it cannot run.
+    fn reject(&mut self, spec: &Spec, what: &str, client: &Asking) -> Taken {
+        if spec.what != Do::Exec {
+            return Err(format!("ERR {what}"));
+        }
+        self.abort(what, client);
+        Ok(())
+    }
+
     fn go(&mut self, spec: &'static Spec, command: Command<'_>, client: &Asking) -> Taken {
         self.front.look();
         let positions = match spec.keys_of(&command) {
@@ -184,14 +193,12 @@ impl Session {
             Err(Wrong::Arity(name)) => {
                 let name = name.to_ascii_lowercase();
                 let what = format!("wrong number of arguments for '{name}' command");
-                if spec.what == Do::Exec {
-                    self.abort(&what, client);
-                    return Ok(());
-                }
-                return Err(format!("ERR {what}"));
+                return self.reject(spec, &what, client);
             }
         };
-        self.check_mode(spec)?;
+        if let Err(what) = self.check_mode(spec) {
+            return self.reject(spec, &what, client);
+        }
         self.front.desk.samples.pass(|| command.get(positions.iter().next()?));
         match spec.what {
             Do::Multi | Do::Exec | Do::Discard | Do::Watch | Do::Unwatch => {

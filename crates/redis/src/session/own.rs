@@ -151,6 +151,6 @@ impl Session {
     }
 }
 
-fn arity(name: &str) -> String {
+pub(super) fn arity(name: &str) -> String {
     format!("ERR wrong number of arguments for '{name}' command")
 }

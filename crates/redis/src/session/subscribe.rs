@@ -6,6 +6,7 @@ use std::rc::Rc;
 use wire::resp::{Command, Version, put_array, put_bulk, put_integer};
 
 use super::all::{refused, sub_command};
+use super::own::arity;
 use super::{Asking, Session, Taken, join};
 use crate::commands::{Kind, Spec};
 use crate::front::Home;
@@ -38,8 +39,8 @@ impl Session {
         self.version == Version::Two && self.subscribed.as_ref().is_some_and(has_some)
     }
 
-    /// Refuses what cannot be said in that mode.
-    pub(super) fn check_mode(&self, spec: &Spec) -> Taken {
+    /// Why something cannot be said in that mode; an error without its first word.
+    pub(super) fn check_mode(&self, spec: &Spec) -> Result<(), String> {
         let is_allowed =
             matches!(spec.name, "PING" | "QUIT" | "RESET") || spec.name.ends_with("SUBSCRIBE");
         if is_allowed || !self.is_in_subscribed_mode() {
@@ -47,8 +48,8 @@ impl Session {
         }
         let name = spec.name.to_ascii_lowercase();
         Err(format!(
-            "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
-             RESET are allowed in this context"
+            "Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
+             are allowed in this context"
         ))
     }
 
@@ -113,6 +114,7 @@ impl Session {
             }
             "NUMSUB" => self.count(Kind::Channel, &command, client),
             "SHARDNUMSUB" => self.count(Kind::Shard, &command, client),
+            "NUMPAT" if command.len() > 2 => return Err(arity("pubsub|numpat")),
             "NUMPAT" => self.count_patterns(client),
             other => return Err(refused("PUBSUB", other)),
         }
