@@ -158,6 +158,18 @@ fn nothing_is_put_off() {
 }
 
 #[test]
+fn no_merge_is_left_half_done() {
+    let mut found = Vec::new();
+    for (path, text) in texts() {
+        let is_mark = |line: &str| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");
+        for (number, _) in text.lines().enumerate().filter(|(_, line)| is_mark(line)) {
+            found.push(format!("{}:{}", path.display(), number + 1));
+        }
+    }
+    none("decide for one side, or write what both mean", found);
+}
+
+#[test]
 fn production_code_does_not_panic_block_or_print() {
     let banned: [(&str, &str); 7] = [
         (".unwrap()", "a panic ends a worker; return an error"),
