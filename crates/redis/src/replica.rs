@@ -16,6 +16,7 @@ pub mod crc64;
 pub mod directory;
 mod inbox;
 mod increment;
+pub mod joins;
 pub mod keys;
 pub mod lines;
 mod link;

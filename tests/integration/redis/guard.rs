@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use rig::places::directory;
 use rig::redis::{Redis, RedisClient, RedisCluster, Sentinels};
 use rig::wait;
 use rig::weir::{Setup, Weir};
@@ -223,6 +224,37 @@ fn while_a_base_is_taken_on_a_host_nobody_there_is_told_to_rewrite() {
     drop((held, silent));
     wait::until("it has rewritten", wait::LONG, || info(&master, "aof_rewrites") == "2");
     wait::until("the base is in force", wait::LONG, || !of_master.join("weir.rewrite").exists());
+}
+
+#[test]
+fn while_a_base_is_taken_from_the_master_itself_only_others_replicas_would_be_emptied_with_it() {
+    // It waits for so many seconds before it sends a base, and counts whoever asked for one.
+    let (master, dir) = (Redis::start_with(&["--repl-diskless-sync-delay", "5"]), directory());
+    let (url, files) = (master.url(), dir.path().display());
+    let table = format!(
+        "[redis.guard]\n{OFTEN}[redis.aof]\ndir = \"{files}\"\n[[redis.aof.master]]\n\
+         name = \"m\"\nurl = \"{url}\"\n"
+    );
+    let weir = Setup::new().embedded().table(&table).start();
+    let of_master = dir.path().join("m");
+    wait::until("a base is in force", wait::LONG, || {
+        of_master.join("appendonlydir/appendonly.aof.manifest").exists()
+    });
+    let mut client = master.client();
+    let mut replicas = || aof_info(&mut client, "replication", "connected_slaves");
+    weir.must_run(&["redis", "rewrite", of_master.to_str().unwrap()]);
+    wait::until("Weir has two connections there", wait::LONG, || replicas() == "2");
+    let before = looks(&master);
+    wait::until("it was looked meanwhile", wait::LONG, || looks(&master) > before + 5);
+    assert_eq!(replicas(), "2", "the base is still to come");
+    wait::until("the base is in force", wait::LONG, || !of_master.join("weir.rewrite").exists());
+    let before = looks(&master);
+    wait::until("it was looked afterwards", wait::LONG, || looks(&master) > before + 5);
+    assert!(!weir.log().contains("empty-restart"), "{}", weir.log());
+    let port = master.address.port().to_string();
+    let _replica = Redis::start_with(&["--replicaof", "127.0.0.1", &port]);
+    wait::until("a replica is another's", wait::LONG, || finding(&weir, "m", "empty-restart"));
+    assert!(weir.must_run(&["status"]).contains("1 replica is emptied with it"));
 }
 
 /// A server with a file of its settings, which it can write.

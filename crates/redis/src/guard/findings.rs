@@ -111,6 +111,8 @@ pub struct Around<'a> {
     pub history: &'a History,
     /// Weir keeps a file of it.
     pub is_followed: bool,
+    /// So many of its replicas are connections of this Weir.
+    pub own: u64,
     /// The guard has it rewrite and save.
     pub is_acted_on: bool,
     /// A fork that took longer is said.
@@ -320,7 +322,7 @@ fn other_writer(most: &Writing, around: &Around<'_>) -> String {
 }
 
 fn empty_restart(seen: &Seen, around: &Around<'_>) -> Option<String> {
-    let others = seen.replicas.saturating_sub(u64::from(around.is_followed));
+    let others = seen.replicas.saturating_sub(around.own);
     let is_at_risk = seen.is_master && seen.keeps_nothing() && (seen.is_supervised || others > 0);
     is_at_risk.then(|| {
         let by = match seen.is_supervised {
@@ -329,6 +331,7 @@ fn empty_restart(seen: &Seen, around: &Around<'_>) -> Option<String> {
         };
         let then = match others {
             0 => String::new(),
+            1 => ", and 1 replica is emptied with it".to_owned(),
             others => format!(", and {others} replicas are emptied with it"),
         };
         let copy = match around.is_followed {

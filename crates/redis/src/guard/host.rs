@@ -47,6 +47,8 @@ pub struct Watched {
     history: History,
     tracked: Tracked,
     copied: Option<Copied>,
+    /// So many of its replicas were this Weir's connections when it was asked.
+    own: u64,
     told: Vec<(Act, SystemTime)>,
     told_words: Option<String>,
 }
@@ -65,6 +67,7 @@ impl Watched {
             history: History::default(),
             tracked: Tracked::default(),
             copied: None,
+            own: 0,
             told: Vec::new(),
             told_words: None,
         }
@@ -77,7 +80,11 @@ impl Watched {
     }
 
     async fn look(&mut self, now: Duration) {
+        let joined = |of: &Self| of.kept.as_ref().map_or(0, |(state, _)| state.joins.count());
+        let before = joined(self);
         self.seen = look(&mut self.asked).await;
+        // One that came or went meanwhile may be among what it said.
+        self.own = before.max(joined(self));
         let Ok(seen) = &self.seen else { return };
         self.history.note(seen, now);
         let file = self.kept.as_ref().map(|(state, _)| state.followed());
@@ -247,6 +254,7 @@ impl Host {
             let around = Around {
                 history: &server.history,
                 is_followed: server.kept.is_some(),
+                own: server.own,
                 is_acted_on: self.settings.mode == Mode::Act,
                 fork_max: self.settings.fork_max.get(),
                 busy: &busy,

@@ -28,6 +28,7 @@ fn around(history: &History) -> Around<'_> {
     Around {
         history,
         is_followed: false,
+        own: 0,
         is_acted_on: false,
         fork_max: Duration::from_millis(100),
         busy: &[],
@@ -56,8 +57,10 @@ fn assert_has(words: &str, parts: &[&str]) {
 fn nothing_is_said_of_a_cache_nor_of_a_master_that_weir_follows() {
     let history = History::default();
     assert_eq!(findings(&bare(), &around(&history)), []);
-    let followed = Around { is_followed: true, ..around(&history) };
+    let followed = Around { is_followed: true, own: 1, ..around(&history) };
     assert_eq!(findings(&Seen { replicas: 1, ..bare() }, &followed), []);
+    let taking = Around { own: 2, ..followed };
+    assert_eq!(findings(&Seen { replicas: 2, ..bare() }, &taking), [], "a base comes beside");
 }
 
 #[test]
@@ -151,8 +154,8 @@ fn a_master_that_a_restart_would_empty_is_said_and_so_is_one_that_it_has() {
     let with_replicas = Seen { replicas: 2, ..bare() };
     let words = only(&with_replicas, &around(&history), About::EmptyRestart);
     assert_has(&words, &["2 replicas are emptied"]);
-    let followed = Around { is_followed: true, ..around(&history) };
-    assert_has(&only(&with_replicas, &followed, About::EmptyRestart), &["1 replicas", "pinned"]);
+    let followed = Around { is_followed: true, own: 1, ..around(&history) };
+    assert_has(&only(&with_replicas, &followed, About::EmptyRestart), &["1 replica is", "pinned"]);
     let replica = Seen { is_master: false, ..with_replicas };
     assert_eq!(findings(&replica, &around(&history)), []);
     history.note(&Seen { keys: Some(1000), ..bare() }, Duration::ZERO);

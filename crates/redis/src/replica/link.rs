@@ -12,6 +12,7 @@ use wire::resp::put_command;
 
 use super::answers::{Histories, keys_of};
 use super::inbox::{Inbox, Order};
+use super::joins::Joined;
 use super::lines::Id;
 use super::rdb::{Framing, RdbError};
 use super::state::{Durable, Figure, State};
@@ -152,13 +153,14 @@ impl Link {
     /// Joins the master and takes what it sends; gives why that ended.
     async fn joined(&mut self, inbox: &Inbox) -> LinkError {
         match self.join(inbox).await {
-            Ok((connection, rest, phase)) => {
+            Ok((connection, joined, rest, phase)) => {
                 let (reader, writer) = tokio::io::split(connection);
                 let taking = Taking {
                     link: self,
                     inbox,
                     reader,
                     writer,
+                    _joined: joined,
                     rest,
                     phase,
                     asked: Asked::default(),
@@ -201,7 +203,7 @@ impl Link {
             return Err(LinkError::Refused(text(error)));
         }
         if replies.first().is_some_and(|role| role.starts_with(b"*5\r\n$5\r\nslave")) {
-            return Err(LinkError::IsReplica);
+            return Err(self.server.told_by().map_or(LinkError::IsReplica, LinkError::IsNoMaster));
         }
         out.clear();
         let (id, next) = match self.position {
@@ -210,6 +212,7 @@ impl Link {
             None => ("?".to_owned(), "-1".to_owned()),
         };
         put_command(&mut out, ["PSYNC", &id, &next].iter());
+        let joined = self.state.joins.one();
         self.within(connection.write_all(&out)).await?;
         self.within(connection.flush()).await?;
         let mut rest = Vec::with_capacity(READ_BYTES);
@@ -223,7 +226,7 @@ impl Link {
             }
         };
         let phase = self.answered(&line, (keys, histories), inbox)?;
-        Ok((connection, rest, phase))
+        Ok((connection, joined, rest, phase))
     }
 
     /// What the master says to `PSYNC`.
@@ -320,6 +323,8 @@ struct Taking<'a> {
     inbox: &'a Inbox,
     reader: ReadHalf<Connection>,
     writer: WriteHalf<Connection>,
+    /// Goes with the connection.
+    _joined: Joined,
     rest: Vec<u8>,
     phase: Phase,
     /// Whether the master has asked what is durable.

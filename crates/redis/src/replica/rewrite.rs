@@ -250,7 +250,8 @@ impl Rewriter {
     /// Takes a base from a server.
     async fn take(&self, origin: &Origin, inbox: &Inbox) -> Result<(), RewriteError> {
         let of = self.state.id().filter(|_| origin.is_replica);
-        let joined = Source::join(&origin.server, of, self.timeout, self.base_max.bytes());
+        let joins = (!origin.is_replica).then_some(&self.state.joins);
+        let joined = Source::join(&origin.server, of, joins, self.timeout, self.base_max.bytes());
         let mut source = unless_closed(inbox, joined).await??;
         let (from, offset) = (&*origin.server.name, source.offset);
         tracing::info!(from, offset, "a new base comes beside the stream");

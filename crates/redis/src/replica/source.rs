@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 use wire::resp::put_command;
 
+use super::joins::{Joined, Joins};
 use super::lines::Id;
 use super::link::{LinkError, READ_BYTES, line};
 use super::rdb::Framing;
@@ -17,6 +18,8 @@ use crate::server::{Connection, Server};
 /// A server that sends its data set.
 pub struct Source {
     connection: Connection,
+    /// Goes with the connection.
+    _joined: Option<Joined>,
     rest: Vec<u8>,
     framing: Option<Framing>,
     has_ended: bool,
@@ -41,13 +44,15 @@ where
 
 impl Source {
     /// Asks a server for its data set. One that has to be a replica of a history is asked for that
-    /// first, since what it is asked for then may be a fork of it.
+    /// first, since what it is asked for then may be a fork of it. The master itself is asked by a
+    /// connection that is one of `joins`.
     ///
     /// # Errors
     /// It can't be reached, it is no such replica, or it refuses.
     pub async fn join(
         server: &Server,
         replica_of: Option<Id>,
+        joins: Option<&Joins>,
         patience: Duration,
         base_max: u64,
     ) -> Result<Self, LinkError> {
@@ -61,6 +66,7 @@ impl Source {
         }
         out.clear();
         put_command(&mut out, ["PSYNC", "?", "-1"].iter());
+        let joined = joins.map(Joins::one);
         within(patience, connection.write_all(&out)).await?;
         within(patience, connection.flush()).await?;
         let mut rest = Vec::with_capacity(READ_BYTES);
@@ -79,8 +85,17 @@ impl Source {
         };
         let refused = || LinkError::Refused(String::from_utf8_lossy(&head).into_owned());
         let (id, offset) = place.ok_or_else(refused)?;
-        let (framing, has_ended) = (None, false);
-        Ok(Self { connection, rest, framing, has_ended, patience, base_max, id, offset })
+        Ok(Self {
+            connection,
+            _joined: joined,
+            rest,
+            framing: None,
+            has_ended: false,
+            patience,
+            base_max,
+            id,
+            offset,
+        })
     }
 
     /// The next bytes of the data set; `None` once it is whole.

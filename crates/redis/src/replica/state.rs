@@ -8,6 +8,7 @@ use ::watch::metrics::{Encoder, Histogram, Registry};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use super::joins::Joins;
 use super::keys::Keys;
 use super::lines::Id;
 
@@ -40,6 +41,8 @@ pub struct State {
     id: Mutex<Option<Id>>,
     /// How long syncs took.
     pub syncs: Histogram,
+    /// The connections that the master counts among its replicas.
+    pub joins: Joins,
     figures: [AtomicU64; 8],
 }
 
@@ -159,6 +162,7 @@ impl State {
             keys: Mutex::default(),
             id: Mutex::default(),
             syncs,
+            joins: Joins::default(),
             figures: Default::default(),
         });
         let (shown, name) = (Arc::clone(&state), name.to_owned());
