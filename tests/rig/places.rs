@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -89,9 +89,17 @@ fn built() -> &'static Built {
     BUILT.get_or_init(|| {
         let faults = build(&["--features", "journal/faults,store/faults"]);
         let kept = faults.with_file_name("weir-with-faults");
-        std::fs::copy(&faults, &kept).expect("a program can be copied");
+        put_aside(&faults, &kept);
         Built { plain: build(&[]), faults: kept }
     })
+}
+
+/// Copies a program to where the one of before may still run: one that runs can't be written to,
+/// but its name can be another file's.
+fn put_aside(program: &Path, kept: &Path) {
+    let new = kept.with_extension(std::process::id().to_string());
+    std::fs::copy(program, &new).expect("a program can be copied");
+    std::fs::rename(&new, kept).expect("a file can be renamed");
 }
 
 fn build(features: &[&str]) -> PathBuf {
@@ -144,5 +152,26 @@ pub fn raise_open_files() -> u64 {
     match setrlimit(Resource::Nofile, raised) {
         Ok(()) => limit.maximum.unwrap_or(u64::MAX),
         Err(_) => limit.current.unwrap_or(u64::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::{directory, need, put_aside};
+
+    #[test]
+    fn a_program_is_put_aside_while_the_one_of_before_runs() {
+        let dir = directory();
+        let (program, kept) = (need("sleep"), dir.path().join("kept"));
+        put_aside(&program, &kept);
+        let mut running = Command::new(&kept).arg("60").spawn().unwrap();
+        std::fs::copy(&program, &kept).expect_err("it runs");
+        put_aside(&program, &kept);
+        running.kill().unwrap();
+        running.wait().unwrap();
+        let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().flatten().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
     }
 }
