@@ -1,39 +1,32 @@
 //! Everything that can happen to Weir, the master and the files, at random, while clients write.
 //!
-//! `WEIR_TEST_SECONDS` makes it longer, and `WEIR_TEST_REDIS` names another server's program.
+//! `WEIR_TEST_SEED` begins another run, `WEIR_TEST_SECONDS` makes it longer, and `WEIR_TEST_REDIS`
+//! names another server's program. What happened how often is printed (`--nocapture`). A seed
+//! brings the same troubles in the same order, and the same writes of each writer; how these fall
+//! together is the machine's.
 
-use std::net::SocketAddr;
+mod writers;
+
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, RwLock};
 use std::time::{Duration, Instant};
 
-use rig::redis::{Redis, RedisClient};
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+use rig::redis::Redis;
 use rig::wait;
 use tempfile::TempDir;
 
-use super::scene::{Relay, Scene, digest, table, wait_loaded};
+use super::scene::{Relay, Scene, digest, info, table, wait_loaded};
+use writers::{DATABASES, FUNCTION, GONE, WRITERS, World, limit_memory, write_on};
 
 const SECONDS: u64 = 20;
-const WRITERS: usize = 3;
-const DATABASES: usize = 3;
 /// What the disk holds that the files are on.
 const DISK: &str = "2g";
-/// A master has no more, and evicts what may expire.
-const MEMORY: &str = "96mb";
-/// Keys that expire soon have these names.
-const GONE: usize = 10;
-const FUNCTION: &str = "#!lua name=f\nredis.register_function('f', function(keys, args) \
-                        return redis.call('INCRBY', keys[1], args[1]) end)";
 
-/// What the writers share with whoever makes the trouble.
-struct World {
-    master: Mutex<SocketAddr>,
-    /// Held by whoever looks: nobody writes meanwhile.
-    quiet: RwLock<()>,
-    stop: AtomicBool,
-    /// The highest number of each writer that `WAIT` has confirmed.
-    confirmed: [Mutex<u64>; WRITERS],
+fn chosen(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
 }
 
 fn program() -> std::path::PathBuf {
@@ -55,80 +48,6 @@ fn started_from(scene: &Scene) -> (Redis, TempDir) {
     let copy = scene.copy();
     let server = server(&["--appendonly", "yes", "--dir", copy.path().to_str().unwrap()]);
     (server, copy)
-}
-
-/// Does something at random; gives the writer's number after it, or nothing where it is not known.
-fn write_something(client: &mut RedisClient, writer: usize) -> Option<u64> {
-    let some = rand::random_range(0..14_u32);
-    let name = format!("{writer}-{}", rand::random_range(0..20));
-    let evicted = format!("evicted{}", rand::random_range(0..100));
-    let large = "x".repeat(rand::random_range(1..2 << 20));
-    let is_huge = some == 13 && rand::random_bool(0.02);
-    let huge = if is_huge { "h".repeat(100 << 20) } else { String::new() };
-    let commands: Vec<Vec<&str>> = match some {
-        0 => vec![vec!["APPEND", "log", "x"]],
-        1 => vec![vec!["LPUSH", "list", &name], vec!["RPOP", "list"]],
-        2 => vec![vec!["XADD", "stream", "MAXLEN", "~", "100", "*", "name", &name]],
-        3 => vec![vec![
-            "EVAL",
-            "redis.call('INCR', KEYS[1]) redis.call('SADD', KEYS[2], ARGV[1])",
-            "2",
-            "e",
-            "set",
-            &name,
-        ]],
-        4 => vec![vec!["FCALL", "f", "1", "of-function", "3"]],
-        5 => vec![vec!["SET", &name, &large]],
-        6 => vec![
-            vec!["MULTI"],
-            vec!["INCR", "t"],
-            vec!["SELECT", "2"],
-            vec!["INCR", "t"],
-            vec!["SELECT", "0"],
-            vec!["EXEC"],
-        ],
-        7 => vec![vec!["SET", "gone3", "x", "PX", "5"], vec!["GET", "gone3"]],
-        8 => vec![vec!["SET", &name, "x", "EX", "10000"], vec!["PERSIST", &name]],
-        9 => vec![vec!["SELECT", "1"], vec!["HINCRBY", "hash", &name, "1"], vec!["SELECT", "0"]],
-        // Much of it, so that a master without memory evicts some.
-        12 => vec![vec!["SET", &evicted, &large, "EX", "10000"]],
-        13 if !huge.is_empty() => vec![vec!["SET", "huge", &huge], vec!["DEL", "huge"]],
-        13 => vec![vec!["XADD", "stream", "*", "a", "b"], vec!["XTRIM", "stream", "MAXLEN", "50"]],
-        10 => vec![vec!["ZADD", "sorted", "1", &name], vec!["ZPOPMIN", "sorted"]],
-        _ => vec![vec!["DEL", &name], vec!["SPOP", "set"]],
-    };
-    for command in &commands {
-        client.try_ask(command).ok()?;
-    }
-    let counted = client.try_ask(&["INCR", &format!("n{writer}")]).ok()?;
-    std::str::from_utf8(&counted).ok()?.trim().strip_prefix(':')?.parse().ok()
-}
-
-fn write_on(world: &World, writer: usize) {
-    while !world.stop.load(Ordering::Relaxed) {
-        let address = *world.master.lock().unwrap();
-        let Ok(mut client) = RedisClient::try_connect(address) else {
-            std::thread::yield_now();
-            continue;
-        };
-        client.patience(wait::LONG);
-        while !world.stop.load(Ordering::Relaxed) {
-            let _may_write = world.quiet.read().unwrap();
-            if *world.master.lock().unwrap() != address {
-                break;
-            }
-            let Some(number) = write_something(&mut client, writer) else { break };
-            if number % 5 == 0 {
-                match client.try_ask(&["WAIT", "1", "2000"]) {
-                    Ok(reply) if reply == b":1\r\n" => {
-                        *world.confirmed[writer].lock().unwrap() = number;
-                    }
-                    Ok(_) => {}
-                    Err(_) => break,
-                }
-            }
-        }
-    }
 }
 
 /// Every write that was confirmed is in what a server has.
@@ -170,15 +89,14 @@ fn assert_same(world: &World, scene: &Scene, master: &Redis, after: &str) {
     limit_memory(master);
 }
 
-fn limit_memory(master: &Redis) {
-    let mut client = master.client();
-    assert_eq!(client.line("CONFIG SET maxmemory-policy volatile-random"), "+OK");
-    assert_eq!(client.line(&format!("CONFIG SET maxmemory {MEMORY}")), "+OK");
-}
-
 /// The master is gone: a server that is started from the files takes its place.
-fn replace(world: &World, scene: &mut Scene, relay: &Relay, master: &mut (Redis, TempDir)) {
-    let is_both = rand::random_bool(0.5);
+fn replace(
+    world: &World,
+    scene: &mut Scene,
+    relay: &Relay,
+    master: &mut (Redis, TempDir),
+    is_both: bool,
+) {
     if is_both {
         scene.weir.kill();
     }
@@ -229,8 +147,9 @@ fn trouble(
     scene: &mut Scene,
     relay: &Relay,
     master: &mut (Redis, TempDir),
+    chance: &mut StdRng,
 ) -> &'static str {
-    match rand::random_range(0..10_u32) {
+    match chance.random_range(0..11_u32) {
         0 => {
             relay.cut();
             "a cut of the link"
@@ -274,18 +193,60 @@ fn trouble(
             std::fs::remove_file(&switch).unwrap();
             "a disk that stood still"
         }
-        _ => {
-            replace(world, scene, relay, master);
+        9 => {
+            replace(world, scene, relay, master, false);
             "a kill of the master"
+        }
+        _ => {
+            replace(world, scene, relay, master, true);
+            "a kill of both"
         }
     }
 }
 
+/// What happened how often.
+#[derive(Debug, Default)]
+struct Counted {
+    looks: u64,
+    /// Of one master, the most of those that were looked at.
+    evicted: u64,
+    expired: u64,
+    troubles: BTreeMap<&'static str, u64>,
+}
+
+/// Makes trouble and looks what came of it, again and again.
+fn trouble_on(
+    world: &World,
+    scene: &mut Scene,
+    relay: &Relay,
+    master: &mut (Redis, TempDir),
+    seed: u64,
+) -> Counted {
+    let until = Instant::now() + Duration::from_secs(chosen("WEIR_TEST_SECONDS", SECONDS));
+    let (mut chance, mut counted) = (StdRng::seed_from_u64(seed), Counted::default());
+    while Instant::now() < until {
+        let mut last = format!("WEIR_TEST_SEED={seed}, look {}", counted.looks + 1);
+        for _ in 0..chance.random_range(1..4) {
+            let durable = scene.status()["durable"].as_u64().unwrap_or(0);
+            wait::until("something is written", wait::LONG, || {
+                scene.status()["durable"].as_u64() != Some(durable)
+            });
+            let what = trouble(world, scene, relay, master, &mut chance);
+            *counted.troubles.entry(what).or_default() += 1;
+            last = format!("{last}, {what}");
+        }
+        assert_same(world, scene, &master.0, &last);
+        counted.looks += 1;
+        let count = |field| info(&mut master.0.client(), "stats", field).parse().unwrap_or(0);
+        counted.evicted = counted.evicted.max(count("evicted_keys"));
+        counted.expired = counted.expired.max(count("expired_keys"));
+    }
+    counted
+}
+
 #[test]
 fn whatever_happens_what_was_confirmed_is_there_and_the_files_are_the_master() {
-    let text = std::env::var("WEIR_TEST_SECONDS").ok();
-    let seconds = text.and_then(|text| text.parse().ok()).unwrap_or(SECONDS);
-    let until = Instant::now() + Duration::from_secs(seconds);
+    let seed = chosen("WEIR_TEST_SEED", 1);
     let mut master = (server(&[]), rig::places::directory());
     assert!(master.0.client().ask(&["FUNCTION", "LOAD", FUNCTION]).starts_with('$'));
     let relay = Relay::to(master.0.address);
@@ -295,34 +256,19 @@ fn whatever_happens_what_was_confirmed_is_there_and_the_files_are_the_master() {
     let mut scene = Scene::with_faults_on(DISK, &table(&url, lines, ""));
     limit_memory(&master.0);
     scene.wait_caught_up(&master.0);
-    let world = World {
-        master: Mutex::new(master.0.address),
-        quiet: RwLock::default(),
-        stop: AtomicBool::new(false),
-        confirmed: Default::default(),
-    };
-    std::thread::scope(|scope| {
+    let world = World::new(master.0.address);
+    let counted = std::thread::scope(|scope| {
         for writer in 0..WRITERS {
-            let world = &world;
-            scope.spawn(move || write_on(world, writer));
+            let (world, seed) = (&world, seed.wrapping_mul(100).wrapping_add(writer as u64 + 1));
+            scope.spawn(move || write_on(world, writer, seed));
         }
         // Whatever is found wrong ends the writers.
         let _stopping = Stopping(&world.stop);
-        let mut last = String::new();
-        while Instant::now() < until {
-            for _ in 0..rand::random_range(1..4) {
-                let durable = scene.status()["durable"].as_u64().unwrap_or(0);
-                wait::until("something is written", wait::LONG, || {
-                    scene.status()["durable"].as_u64() != Some(durable)
-                });
-                last = format!("{last}, {}", trouble(&world, &mut scene, &relay, &mut master));
-            }
-            assert_same(&world, &scene, &master.0, &last);
-            last.clear();
-        }
+        trouble_on(&world, &mut scene, &relay, &mut master, seed)
     });
     let confirmed: u64 = world.confirmed.iter().map(|of| *of.lock().unwrap()).sum();
-    assert!(confirmed > 0, "some were confirmed");
+    println!("seed {seed}: {counted:?}, writes {:?}, up to {confirmed} confirmed", world.done());
+    assert!(confirmed > 0 && counted.evicted > 0 && counted.expired > 0, "{counted:?}");
 }
 
 /// Stops the writers when it goes, also by a panic.
