@@ -110,6 +110,15 @@ impl Server {
         self.sentinels.as_ref()
     }
 
+    /// Who says where it is, where its settings do not, as the subject of a sentence.
+    pub fn told_by(&self) -> Option<&'static str> {
+        match (&self.sentinels, &self.shard) {
+            (Some(_), _) => Some("its Sentinels"),
+            (None, Some(_)) => Some("the nodes of its Cluster"),
+            (None, None) => None,
+        }
+    }
+
     /// The server where Sentinels say that it is now. It has to say itself that it is a master.
     ///
     /// # Errors

@@ -131,10 +131,34 @@ fn check_names_what_is_wrong_with_its_line() {
 }
 
 #[test]
+fn check_names_the_ports_that_masters_are_told_and_a_table_that_nothing_uses() {
+    let master = "[[redis.aof.master]]\nname = \"cache\"\nurl = \"redis://127.0.0.1:1\"\n";
+    let port = "[redis.aof.port]\npassword = \"geheim\"\n";
+    let listen = "listen = \"127.0.0.1:7001\"\n";
+    let unused = "warning: redis.aof.port is for the ports";
+    for (text, is_told, fills, is_unused) in [
+        (format!("{master}{listen}"), true, false, false),
+        (format!("{master}{listen}{port}"), true, true, false),
+        (format!("{master}{port}"), false, false, true),
+        (master.to_owned(), false, false, false),
+    ] {
+        let dir = configured(&text);
+        let called = weir_in(dir.path(), &["check"], "");
+        assert_eq!(called.code, 0, "{}", called.err);
+        let has = |words: &str| called.out.contains(words);
+        let told = "on redis://127.0.0.1:7001 as a replica of cache";
+        assert_eq!((has(told), has("fill servers there")), (is_told, fills), "{}", called.out);
+        assert_eq!(has(unused), is_unused, "{}", called.out);
+        assert!(!has("geheim"), "{}", called.out);
+    }
+}
+
+#[test]
 fn what_nutcracker_did_weir_can_do() {
     let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../redis/src/migrate/fixtures/all.yml");
     let called = weir(&["check", "--from", fixture]);
     assert_eq!((called.code, called.err.as_str()), (0, ""));
+    assert!(called.out.contains("It holds what redis_auth held"), "{}", called.out);
     let dir = configured(&called.out);
     let called = weir_in(dir.path(), &["check"], "");
     assert_eq!(called.code, 0, "{}", called.err);
@@ -147,6 +171,7 @@ fn what_nutcracker_did_weir_can_do() {
         .unwrap();
     let called = weir(&["check", "--from", file.to_str().unwrap()]);
     assert_eq!(called.code, 3, "{}", called.out);
+    assert!(!called.out.contains("redis_auth"), "it has none: {}", called.out);
     assert!(called.err.contains("redis.pool \"p\" listen: needs an address"), "{}", called.err);
     std::fs::write(&file, "p:\n  listen: 127.0.0.1:1\n  servers: {}\n").unwrap();
     let called = weir(&["check", "--from", file.to_str().unwrap()]);

@@ -18,9 +18,14 @@ const NO_TIMEOUT: &str = "no timeout: nutcracker waits for a server without end.
 /// The TOML that means what the pools of `file` mean, with comments on what has no equivalent.
 pub fn toml(file: &Path, pools: &[Pool]) -> String {
     let from = format!("From {} of twemproxy.", file.display());
-    let words = "It holds what redis_auth held: chmod 640. What is not said is Weir's default; \
-                 docs/twemproxy.md has every key of both.";
-    let mut draft = Draft::new("redis", &[from, words.to_owned()]);
+    let secret = match pools.iter().any(|pool| pool.redis && password(pool).is_some()) {
+        true => "It holds what redis_auth held: chmod 640. ",
+        false => "",
+    };
+    let words = format!(
+        "{secret}What is not said is Weir's default; docs/twemproxy.md has every key of both."
+    );
+    let mut draft = Draft::new("redis", &[from, words]);
     above(pools, &mut draft);
     let mut left = BTreeSet::new();
     for pool in pools {
@@ -106,7 +111,7 @@ fn put(pool: &Pool, draft: &mut Draft) {
         let retry = millis(pool.server_retry_timeout_ms);
         table.set("eject", format!("{{ failures = {failures}, retry = {retry} }}"));
     }
-    let password = pool.redis_auth.as_ref().map(Secret::reveal).filter(|of| !of.is_empty());
+    let password = password(pool);
     if let Some(password) = password {
         let user = draft.element("pool.user");
         user.set("name", text("default"));
@@ -126,6 +131,10 @@ fn put(pool: &Pool, draft: &mut Draft) {
             backend.set("password", text(password));
         }
     }
+}
+
+fn password(pool: &Pool) -> Option<&str> {
+    pool.redis_auth.as_ref().map(Secret::reveal).filter(|of| !of.is_empty())
 }
 
 fn millis(ms: u32) -> String {

@@ -50,6 +50,12 @@ pub enum LinkError {
     /// It follows another server.
     #[error("it is itself a replica: name its master in redis.aof")]
     IsReplica,
+    /// It follows another server, and others have it as the master.
+    #[error(
+        "{0} have it as the master, and it says that it is itself a replica, as during a failover: \
+         they are asked again until both say the same"
+    )]
+    IsNoMaster(&'static str),
     /// It has less of a history than it sent before.
     #[error(
         "it goes back in its own history, to offset {0} from {1}: what it has is not what it sent. \
@@ -184,7 +190,10 @@ impl Link {
     }
 
     /// Logs in and asks for the stream.
-    async fn join(&mut self, inbox: &Inbox) -> Result<(Connection, Vec<u8>, Phase), LinkError> {
+    async fn join(
+        &mut self,
+        inbox: &Inbox,
+    ) -> Result<(Connection, Joined, Vec<u8>, Phase), LinkError> {
         let mut connection = self.within(self.server.dial()).await?;
         let mut out = Vec::new();
         put_command(&mut out, ["ROLE"].iter());

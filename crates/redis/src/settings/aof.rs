@@ -151,13 +151,26 @@ impl Default for PortSettings {
 }
 
 impl PortSettings {
+    /// Whether a password has a server filled.
+    fn has_password(&self) -> bool {
+        !self.password.is_empty() || self.password_file.is_some()
+    }
+
+    /// Whether servers can be filled: it says who may.
+    pub fn fills(&self) -> bool {
+        self.has_password() || self.client_ca.is_some()
+    }
+
     fn validate(&self, masters: &[MasterSettings], allow_cleartext: bool) -> Checked {
         if self.client_ca.is_some() && self.tls.is_none() {
             return wrong("aof.port.client-ca", "is for TLS: add [redis.aof.port.tls]");
         }
-        let fills = !self.password.is_empty() || self.password_file.is_some();
         let is_open = |of: &MasterSettings| of.listen.is_some_and(|at| !at.ip().is_loopback());
-        if fills && self.tls.is_none() && !allow_cleartext && masters.iter().any(is_open) {
+        if self.has_password()
+            && self.tls.is_none()
+            && !allow_cleartext
+            && masters.iter().any(is_open)
+        {
             let what = "a password, and every key and value behind it, would travel in the clear: \
                         add [redis.aof.port.tls], or allow-cleartext";
             return wrong("aof.port", what);

@@ -1,10 +1,20 @@
 //! What `weir serve` would do with `[redis]`, in words.
 
-use redis::settings::{Mode, Settings};
+use redis::settings::{AofSettings, Mode, Settings};
 
 /// Where clients are taken.
 pub fn listeners(settings: &Settings) -> Vec<String> {
-    settings.pools().iter().flat_map(|(_, pool)| pool_listeners(pool)).collect()
+    let of_pools = settings.pools();
+    let of_pools = of_pools.iter().flat_map(|(_, pool)| pool_listeners(pool));
+    of_pools.chain(settings.aof.iter().flat_map(announced)).collect()
+}
+
+/// The ports that masters are told.
+fn announced(aof: &AofSettings) -> Vec<String> {
+    let scheme = if aof.port.tls.is_some() { "rediss" } else { "redis" };
+    let then = if aof.port.fills() { ", and fill servers there" } else { "" };
+    let listening = aof.master.iter().filter_map(|of| Some((of.listen?, &of.name)));
+    listening.map(|(at, name)| format!("on {scheme}://{at} as a replica of {name}{then}")).collect()
 }
 
 fn pool_listeners(settings: &Settings) -> Vec<String> {

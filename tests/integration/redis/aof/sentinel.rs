@@ -7,7 +7,7 @@ use rig::redis::{RedisClient, Sentinels};
 use rig::wait;
 use rig::weir::Setup;
 
-use super::scene::{digest, info, master, wait_loaded};
+use super::scene::{Scene, digest, info, master, wait_loaded};
 
 #[test]
 fn a_failover_by_sentinel_is_followed_without_a_new_base() {
@@ -72,4 +72,22 @@ fn a_failover_by_sentinel_is_followed_without_a_new_base() {
     let restored = master(&["--appendonly", "yes", "--dir", copy.path().to_str().unwrap()]);
     wait_loaded(&restored);
     assert_eq!(digest(&restored), digest(&second));
+}
+
+#[test]
+fn a_replica_that_sentinels_have_as_the_master_is_said_to_be_theirs_to_mend() {
+    let first = master(&[]);
+    let port = first.address.port().to_string();
+    let replica = master(&["--replicaof", "127.0.0.1", &port]);
+    let sentinels = Sentinels::start(&replica, 1, 0);
+    let (dir, sentinel) = (places::directory(), sentinels.setting());
+    let files = dir.path().display();
+    let table =
+        format!("[redis.aof]\ndir = \"{files}\"\n[[redis.aof.master]]\nname = \"m\"\n{sentinel}\n");
+    let weir = Setup::new().embedded().table(&table).start();
+    weir.wait_log("its Sentinels have it as the master, and it says that it is itself a replica");
+    assert!(!weir.log().contains("name its master"), "{}", weir.log());
+    // Of one with a `url` it is the operator who can.
+    let of_url = Scene::new(&replica.url(), "", "");
+    of_url.weir.wait_log("it is itself a replica: name its master in redis.aof");
 }

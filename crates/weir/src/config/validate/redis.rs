@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use flow::tls::ServerTls;
-use redis::settings::{MAIN, MasterSettings, SentinelSettings, Settings};
+use redis::settings::{MAIN, MasterSettings, PortSettings, SentinelSettings, Settings};
 
 use watch::secret::Secret;
 
@@ -90,6 +90,14 @@ pub fn listeners(settings: &Settings) -> Vec<(&'static str, SocketAddr)> {
 /// What strangers could read or do.
 pub fn exposure(settings: &Settings, found: &mut Found) {
     settings.pools().iter().for_each(|(_, pool)| pool_exposure(pool, found));
+    if let Some(aof) = &settings.aof
+        && aof.port != PortSettings::default()
+        && aof.master.iter().all(|of| of.listen.is_none())
+    {
+        let words = "redis.aof.port is for the ports that `listen` of a [[redis.aof.master]] \
+                     opens, and none has one: nothing listens";
+        found.doubtful(words.to_owned());
+    }
 }
 
 fn pool_exposure(settings: &Settings, found: &mut Found) {
