@@ -11,10 +11,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::course::{Course, POINTS_MAX};
 use crate::engine::{Ended, Outcome};
+use crate::failure::Owner;
 use crate::hlog;
 use crate::machine;
-use crate::recorder::{Kind, Measure, Results};
+use crate::recorder::{Kind, Measure, Results, Times};
 use crate::summary::Summary;
 use crate::window::WINDOW;
 
@@ -93,6 +95,8 @@ pub struct Directory {
     path: PathBuf,
     log: Pieces,
     rows: Pieces,
+    /// What the page of the run needs of the windows that are written.
+    course: Course,
     begun: bool,
     /// When the windows so far end, since the first began.
     end: Duration,
@@ -122,10 +126,18 @@ impl Directory {
             path: path.to_owned(),
             log,
             rows,
+            course: Course::new(0, POINTS_MAX),
             begun: false,
             end: Duration::ZERO,
             full: false,
         })
+    }
+
+    /// The same of a run that is to last for so long.
+    #[must_use]
+    pub fn lasting(self, duration: Duration) -> Self {
+        let windows = duration.as_secs() / WINDOW.as_secs();
+        Self { course: Course::new(windows, POINTS_MAX), ..self }
     }
 
     /// Writes a window.
@@ -149,12 +161,20 @@ impl Directory {
             self.log.append(&hlog::head(ended.wall, &[]))?;
             self.rows.append(rows::COLUMNS)?;
         }
-        self.log.append(&lines(start, WINDOW, &ended.results))?;
+        let latency = ended.results.times(Measure::Latency, None);
+        self.log.append(&lines(start, WINDOW, &ended.results, &latency))?;
         self.end = start + WINDOW;
-        self.rows.append(&rows::line(row))
+        self.rows.append(&rows::line(row))?;
+        self.course.row(row);
+        self.course.latency(row.number, &latency);
+        for (owner, count) in Owner::ALL.into_iter().zip(Owner::counts(&ended.results)) {
+            self.course.errors(row.number, owner, count);
+        }
+        Ok(())
     }
 
-    /// Writes what ended behind the last whole window, and the report.
+    /// Writes what ended behind the last whole window, and the report. Gives what the page needs
+    /// of the windows; nothing where some found no room.
     ///
     /// # Errors
     /// The disk refuses. What it took before is there.
@@ -162,11 +182,11 @@ impl Directory {
         mut self,
         outcome: &Outcome,
         summary: &Summary<'_>,
-    ) -> Result<(), DirectoryError> {
+    ) -> Result<Option<Course>, DirectoryError> {
         let rest = if self.full { Ok(()) } else { self.rest(outcome) };
         replace(&self.path.join(TEXT), &summary.text())?;
         replace(&self.path.join(JSON), &pretty(&summary.json()))?;
-        rest
+        rest.map(|()| (!self.full).then_some(self.course))
     }
 
     /// Takes all back, of a run that could not be begun.
@@ -188,15 +208,16 @@ impl Directory {
             return Ok(());
         }
         let length = outcome.measured.saturating_sub(self.end);
-        self.log.append(&lines(self.end, length, &outcome.rest))
+        let latency = outcome.rest.times(Measure::Latency, None);
+        self.log.append(&lines(self.end, length, &outcome.rest, &latency))
     }
 }
 
 /// All histograms of a window. That without a tag is the latency of all results, which is what
 /// tools show that know no tags.
-fn lines(start: Duration, length: Duration, results: &Results) -> String {
+fn lines(start: Duration, length: Duration, results: &Results, latency: &Times) -> String {
     let mut out = String::new();
-    hlog::line(&mut out, None, start, length, &results.times(Measure::Latency, None));
+    hlog::line(&mut out, None, start, length, latency);
     for (operation, kind, latency, service) in results.each() {
         for (times, measure) in [(latency, "latency"), (service, "service")] {
             if times.count() > 0 {

@@ -15,6 +15,7 @@
 //   compare: two sets of runs held against each other
 //   report: what a directory says, as a page
 //   directory: the results of a run on disk
+//   course: the windows of a run, merged to few points
 //   summary: the outcome in words and in JSON
 //   limit: the search for the highest rate that holds
 //   verify: what a server has of what was written
@@ -29,6 +30,7 @@
 
 pub mod chance;
 pub mod compare;
+pub mod course;
 pub mod directory;
 pub mod engine;
 pub mod failure;

@@ -38,6 +38,11 @@ impl Times {
         Self(made.expect("the bounds are constants that fit"))
     }
 
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.0.reset();
+    }
+
     /// Counts a time; what is over an hour counts as one.
     pub fn note(&mut self, nanoseconds: u64) {
         self.0.saturating_record(nanoseconds);

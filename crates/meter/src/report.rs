@@ -8,14 +8,15 @@ mod run;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::course::{Course, POINTS_MAX};
 use crate::directory::{self, DirectoryError, PAGE};
+use crate::engine::Outcome;
 use crate::hlog::LogError;
-pub use run::{Point, Run, judged};
+use crate::summary::Summary;
+pub use run::{Run, judged};
 
 /// Runs that are laid over one another.
 pub const RUNS_MAX: usize = 20;
-/// Points of a line.
-const POINTS_MAX: usize = 1000;
 /// Points of all runs: the page stays under 1 MB.
 const POINTS_OF_ALL: usize = 5000;
 
@@ -67,6 +68,23 @@ pub enum ReportError {
 pub fn write(directory: &Path) -> Result<PathBuf, ReportError> {
     let file = directory.join(PAGE);
     directory::replace(&file, &page(&[directory.to_owned()])?)?;
+    Ok(file)
+}
+
+/// Makes the page of a run that has just ended, without reading its windows again; says where it
+/// is.
+///
+/// # Errors
+/// The directory can't be read or written.
+pub fn write_ended(
+    directory: &Path,
+    course: Course,
+    outcome: &Outcome,
+    summary: &Summary<'_>,
+) -> Result<PathBuf, ReportError> {
+    let file = directory.join(PAGE);
+    let run = Run::ended(directory, summary.json(), course, &outcome.results)?;
+    directory::replace(&file, &page::page(&[run]))?;
     Ok(file)
 }
 

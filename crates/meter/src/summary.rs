@@ -97,10 +97,8 @@ impl Display for Summary<'_> {
         for (gate, found) in &self.missed {
             writeln!(f, "MISSED  {gate}: it was {found}")?;
         }
-        for (address, took) in of.network.too_long() {
-            let (took, expected) = (shown(took), of.network.expected.unwrap_or_default());
-            let expected = shown(expected);
-            writeln!(f, "WARNING  the way to {address} takes {took}, and {expected} was expected")?;
+        for words in warnings(of) {
+            writeln!(f, "WARNING  {words}")?;
         }
         if of.stopped {
             writeln!(f, "STOPPED  before its end, after {}", seconds(of.measured))?;
@@ -127,6 +125,16 @@ impl Display for Summary<'_> {
         }
         Ok(())
     }
+}
+
+/// What is true of the numbers and may not be what was thought.
+fn warnings(of: &Outcome) -> Vec<String> {
+    let expected = shown(of.network.expected.unwrap_or_default());
+    let too_long = of.network.too_long().into_iter();
+    let words = too_long.map(|(address, took)| {
+        format!("the way to {address} takes {}, and {expected} was expected", shown(took))
+    });
+    words.collect()
 }
 
 /// The run in a sentence.

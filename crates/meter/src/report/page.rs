@@ -4,6 +4,7 @@
 mod lines;
 #[cfg(test)]
 mod tests;
+mod traffic;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -36,7 +37,7 @@ const CHARTS: [(&str, &str, &str); 5] = [
 ];
 
 /// The whole page.
-pub fn page(runs: &[Run]) -> String {
+pub fn page(runs: &[Run<'_>]) -> String {
     let title = match runs {
         [run] => format!("{} · {}", run.verdict(), run.name),
         runs => format!("{} runs", runs.len()),
@@ -65,6 +66,7 @@ pub fn page(runs: &[Run]) -> String {
     }
     for run in runs {
         operations(&mut out, run, runs);
+        traffic::put(&mut out, run, runs);
         errors(&mut out, run, runs);
         about(&mut out, run, runs);
     }
@@ -79,14 +81,14 @@ pub fn page(runs: &[Run]) -> String {
 }
 
 /// What stands beside each figure of a run that can't be believed, or has no verdict.
-fn word(runs: &[Run]) -> String {
+fn word(runs: &[Run<'_>]) -> String {
     match runs {
         [run] if !run.is_valid() => format!(" <b class=\"word\">{}</b>", escaped(run.verdict())),
         _ => String::new(),
     }
 }
 
-fn verdict(out: &mut String, run: &Run, at: usize, runs: usize) {
+fn verdict(out: &mut String, run: &Run<'_>, at: usize, runs: usize) {
     let class = match run.verdict() {
         "VALID" => "valid",
         "INVALID" => "invalid",
@@ -120,6 +122,9 @@ fn verdict(out: &mut String, run: &Run, at: usize, runs: usize) {
         let (demand, found) = (text(&gate["demand"]), text(&gate["found"]));
         let _ = write!(out, "<li class=\"missed\"><b>{word}</b> {demand}: it was {found}");
     }
+    for warning in list("warnings") {
+        let _ = write!(out, "<li><b class=\"word\">Warning</b> {}", text(warning));
+    }
     if run.judged["stopped"] == true {
         let _ = write!(out, "<li>Stopped before its end.");
     }
@@ -140,7 +145,7 @@ fn verdict(out: &mut String, run: &Run, at: usize, runs: usize) {
 }
 
 /// The percentiles of each run, and its rate.
-fn figures(out: &mut String, runs: &[Run]) {
+fn figures(out: &mut String, runs: &[Run<'_>]) {
     let _ = write!(out, "<section><h2>Figures{}</h2>", word(runs));
     table(out, "", SHARES.iter().map(|(name, _)| *name).chain(["requests", "a second"]));
     for (at, run) in runs.iter().enumerate() {
@@ -193,20 +198,20 @@ fn row(out: &mut String, name: &str, times: &Times, rate: Option<f64>) {
 }
 
 /// A run's name, with the word without which none of its figures stands.
-fn labelled(run: &Run) -> String {
+fn labelled(run: &Run<'_>) -> String {
     match run.is_valid() {
         true => escaped(&run.name),
         false => format!("{} <b class=\"word\">{}</b>", escaped(&run.name), escaped(run.verdict())),
     }
 }
 
-fn heading(run: &Run, runs: &[Run], what: &str) -> String {
+fn heading(run: &Run<'_>, runs: &[Run<'_>], what: &str) -> String {
     let of = if runs.len() > 1 { format!(": {}", labelled(run)) } else { word(runs) };
     format!("<section><h2>{what}{of}</h2>")
 }
 
 /// A line for each operation, where there are several.
-fn operations(out: &mut String, run: &Run, runs: &[Run]) {
+fn operations(out: &mut String, run: &Run<'_>, runs: &[Run<'_>]) {
     let count = run.results.each().map(|(operation, ..)| operation + 1).max().unwrap_or_default();
     if count < 2 {
         return;
@@ -222,7 +227,7 @@ fn operations(out: &mut String, run: &Run, runs: &[Run]) {
     out.push_str("</table></div></section>\n");
 }
 
-fn errors(out: &mut String, run: &Run, runs: &[Run]) {
+fn errors(out: &mut String, run: &Run<'_>, runs: &[Run<'_>]) {
     let all = run.judged["errors"].as_array().map(Vec::as_slice).unwrap_or_default();
     if all.is_empty() {
         return;
@@ -239,7 +244,7 @@ fn errors(out: &mut String, run: &Run, runs: &[Run]) {
 }
 
 /// What was run and on what, as `run.json` has it, and what is known of the injector.
-fn about(out: &mut String, run: &Run, runs: &[Run]) {
+fn about(out: &mut String, run: &Run<'_>, runs: &[Run<'_>]) {
     out.push_str(&heading(run, runs, "The run"));
     out.push_str("<div class=\"wide\"><table class=\"about\">");
     let mut lines = Vec::new();

@@ -1,6 +1,7 @@
 //! What a directory of results says. Its log may be longer than memory: windows are read one by
 //! one, and merged where there are more of them than a line on a screen has points.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind};
 use std::path::Path;
@@ -8,43 +9,16 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::ReportError;
+use crate::course::{Course, Point};
 use crate::directory::{self, rows, tag};
 use crate::engine::Row;
 use crate::failure::Owner;
 use crate::hlog;
-use crate::recorder::{Measure, Results, Times};
-
-/// The shares of a point's latencies, with the longest behind them.
-pub const SHARES: [f64; 3] = [0.5, 0.99, 0.999];
-
-/// One or several windows.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Point {
-    /// The first of its windows.
-    pub second: u64,
-    /// How many windows it has, each of a second.
-    pub seconds: u64,
-    /// What was counted in them.
-    pub offered: u64,
-    /// Requests that were sent.
-    pub sent: u64,
-    /// Requests that ended.
-    pub ended: u64,
-    /// Those that failed.
-    pub failed: u64,
-    /// Sends that were late.
-    pub late: u64,
-    /// Seconds that the busiest thread was outside its poll.
-    pub busy: f64,
-    /// Nanoseconds of latency: [`SHARES`] and the longest; nothing where nothing ended.
-    pub latency: Option<[f64; SHARES.len() + 1]>,
-    /// Errors by owner, in the order of [`Owner::ALL`].
-    pub errors: [u64; Owner::ALL.len()],
-}
+use crate::recorder::{Measure, Results};
 
 /// The results of a run.
 #[derive(Debug, Clone)]
-pub struct Run {
+pub struct Run<'a> {
     /// What its directory is called.
     pub name: String,
     /// `run.json`.
@@ -54,24 +28,34 @@ pub struct Run {
     /// Its windows, merged to so few points as were asked for.
     pub points: Vec<Point>,
     /// All that its log has.
-    pub results: Results,
+    pub results: Cow<'a, Results>,
 }
 
-impl Run {
+impl<'a> Run<'a> {
     /// Reads a directory.
     ///
     /// # Errors
     /// It has no results, or they can't be read.
     pub fn read(path: &Path, points_max: usize) -> Result<Self, ReportError> {
         let (about, judged) = (about(path)?, judged(path)?);
-        let full = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let name = full.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let windows = each_row(path, |_| ())?;
-        let each = windows.div_ceil(points_max as u64).max(1);
-        let mut points = Vec::new();
-        each_row(path, |row| add_row(&mut points, each, &row))?;
-        let results = each_histogram(path, each, &mut points)?;
-        Ok(Self { name, about, judged, points, results })
+        let mut course = Course::new(each_row(path, |_| ())?, points_max);
+        each_row(path, |row| course.row(&row))?;
+        let results = Cow::Owned(each_histogram(path, &mut course)?);
+        Ok(Self { name: name(path), about, judged, points: course.points(), results })
+    }
+
+    /// One that has just ended, whose windows need not be read again.
+    ///
+    /// # Errors
+    /// Its directory can't be read.
+    pub fn ended(
+        path: &Path,
+        judged: Value,
+        course: Course,
+        results: &'a Results,
+    ) -> Result<Self, ReportError> {
+        let (about, results) = (about(path)?, Cow::Borrowed(results));
+        Ok(Self { name: name(path), about, judged, points: course.points(), results })
     }
 
     /// The verdict in a word.
@@ -94,6 +78,12 @@ impl Run {
     pub fn operation(&self, number: usize) -> &str {
         self.about["operations"][number].as_str().unwrap_or("other")
     }
+}
+
+/// What a directory is called.
+fn name(path: &Path) -> String {
+    let full = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    full.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// What was run, of a directory.
@@ -137,60 +127,26 @@ fn each_row(path: &Path, mut call: impl FnMut(Row)) -> Result<u64, ReportError> 
     Ok(count)
 }
 
-fn add_row(points: &mut Vec<Point>, each: u64, row: &Row) {
-    let at = usize::try_from(row.number / each).unwrap_or(usize::MAX);
-    if at >= points.len() {
-        points.push(Point { second: row.number, ..Point::default() });
-    }
-    let Some(point) = points.last_mut() else { return };
-    point.seconds += 1;
-    point.offered += row.offered;
-    point.sent += row.sent;
-    point.ended += row.ended;
-    point.failed += row.failed;
-    point.late += row.late;
-    point.busy += row.busy.as_secs_f64();
-}
-
 /// Puts the latencies and errors of the log to their points; gives all of its results. What ended
 /// behind the last whole window is in no point.
-fn each_histogram(path: &Path, each: u64, points: &mut [Point]) -> Result<Results, ReportError> {
+fn each_histogram(path: &Path, course: &mut Course) -> Result<Results, ReportError> {
     let path = path.join(directory::LOG);
     let file = File::open(&path);
     let file = file.map_err(|source| ReportError::Read { path: path.clone(), source })?;
-    let end = points.last().map_or(0, |point| point.second + point.seconds);
-    let (mut results, mut open) = (Results::default(), (usize::MAX, Times::new()));
+    let mut results = Results::default();
     for line in hlog::read(BufReader::new(file)) {
         let line = line.map_err(|source| ReportError::Log { path: path.clone(), source })?;
         let second = line.start.as_secs();
-        let within = usize::try_from(second / each).ok().filter(|_| second < end);
-        match (line.tag.as_deref().map(tag), within) {
-            (None, Some(at)) if at == open.0 => open.1.add(&line.times),
-            (None, Some(at)) => {
-                close(points, &open);
-                open = (at, line.times);
-            }
-            (None, None) | (Some(None), _) => {}
-            (Some(Some((operation, kind, measure))), within) => {
+        match line.tag.as_deref().map(tag) {
+            None => course.latency(second, &line.times),
+            Some(None) => {}
+            Some(Some((operation, kind, measure))) => {
                 results.add_times(operation, kind, measure, &line.times);
-                let point = within.and_then(|at| points.get_mut(at));
-                if let (Some(point), Some(owner)) = (point, Owner::of(kind))
-                    && measure == Measure::Latency
-                {
-                    point.errors[owner as usize] += line.times.count();
+                if let (Measure::Latency, Some(owner)) = (measure, Owner::of(kind)) {
+                    course.errors(second, owner, line.times.count());
                 }
             }
         }
     }
-    close(points, &open);
     Ok(results)
-}
-
-fn close(points: &mut [Point], (at, times): &(usize, Times)) {
-    let Some(point) = points.get_mut(*at).filter(|_| times.count() > 0) else { return };
-    let mut all = [times.max().as_nanos() as f64; SHARES.len() + 1];
-    for (told, share) in all.iter_mut().zip(SHARES) {
-        *told = times.quantile(share).as_nanos() as f64;
-    }
-    point.latency = Some(all);
 }

@@ -29,6 +29,7 @@ impl Summary<'_> {
             "words": super::headline(of, self.invalid),
             "because": doubts,
             "missed": missed.collect::<Vec<_>>(),
+            "warnings": super::warnings(of),
             "aborted": aborted,
             "stopped": of.stopped,
             "used_up": of.used_up,

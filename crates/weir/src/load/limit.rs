@@ -42,7 +42,7 @@ pub fn find(
         let rate = search.rate();
         let path = place.join(format!("{number:02}-{rate:.0}"));
         let named = [(LOAD.to_owned(), command)];
-        let results = Results::create(&named, path, &operations)?;
+        let results = Results::create(&named, path, &operations, STEP)?;
         let schedule = Schedule::new(vec![Segment::constant(rate, STEP)], command.speed.arrivals());
         load.plan.pace = Pace::Open(schedule.map_err(Failure::other)?);
         let (outcome, seen) = step(load, gate, require, results)?;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use meter::directory::{self, Directory, DirectoryError, RUN_FILE, TEXT};
@@ -71,6 +71,7 @@ impl Results {
         named: &[Named<'_>],
         path: PathBuf,
         operations: &[String],
+        duration: Duration,
     ) -> Result<Self, Failure> {
         let failed = |error| match error {
             DirectoryError::Taken(_) => Failure::other(error),
@@ -79,7 +80,7 @@ impl Results {
             }
         };
         let directory = Directory::create(&path, &describe_all(named), operations);
-        let directory = directory.map_err(failed)?;
+        let directory = directory.map_err(failed)?.lasting(duration);
         directory::replace(&path.join(RUN_FILE), &run_file(named)).map_err(failed)?;
         Ok(Self { path, directory, torn: false })
     }
@@ -105,10 +106,13 @@ impl Results {
     pub fn finish(self, outcome: &Outcome, summary: &Summary<'_>) -> String {
         let Self { path, directory, torn } = self;
         let text = path.join(TEXT);
-        if let Err(error) = directory.finish(outcome, summary) {
-            return format!("report: {}, in part: {error}", text.display());
-        }
-        match report::write(&path) {
+        let page = match directory.finish(outcome, summary) {
+            Err(error) => return format!("report: {}, in part: {error}", text.display()),
+            Ok(Some(course)) => report::write_ended(&path, course, outcome, summary),
+            // What found no room is not on the page, which says so.
+            Ok(None) => report::write(&path),
+        };
+        match page {
             Err(error) => format!("report: {}, and no page: {error}", text.display()),
             Ok(page) if torn => {
                 format!("report: {}, without the windows that found no room", page.display())

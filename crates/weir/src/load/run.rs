@@ -46,7 +46,8 @@ pub fn run(named: &[Named<'_>], out: &mut dyn Write) -> Result<u8, Failure> {
     if let (Some(gate), Some(load)) = (sought, loads.first_mut()) {
         return limit::find(first, load, &gate, &require, out);
     }
-    let mut results = Results::create(named, path.clone(), &operations)?;
+    let duration = loads[0].plan.duration();
+    let mut results = Results::create(named, path.clone(), &operations, duration)?;
     let ledger = match ledger.map(|ledger| ledger.begin(named, kept)).transpose() {
         Ok(ledger) => ledger,
         Err(failure) => {

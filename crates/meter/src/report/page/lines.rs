@@ -2,19 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::super::{Point, Run};
+use super::super::Run;
+use crate::course::{Point, SHARES};
 use crate::recorder::{Measure, Times};
-use crate::report::run::SHARES;
 
 /// Points of a distribution between two powers of ten of the share above it.
 const POINTS_A_DECADE: u32 = 20;
 
 /// All of it.
-pub fn of(runs: &[Run]) -> Value {
+pub fn of(runs: &[Run<'_>]) -> Value {
     runs.iter().map(of_run).collect()
 }
 
-fn of_run(run: &Run) -> Value {
+fn of_run(run: &Run<'_>) -> Value {
     let column = |of: &dyn Fn(&Point) -> Option<f64>| -> Value {
         run.points.iter().map(|point| of(point).map(short)).collect()
     };

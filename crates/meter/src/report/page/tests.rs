@@ -4,12 +4,16 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::super::{POINTS_MAX, POINTS_OF_ALL, Point, RUNS_MAX, ReportError, Run, page, write};
+use super::super::{
+    POINTS_MAX, POINTS_OF_ALL, RUNS_MAX, ReportError, Run, page, write, write_ended,
+};
+use crate::course::Point;
 use crate::directory::{Directory, LOG, PAGE};
-use crate::engine::{Ended, Row};
+use crate::engine::{Ended, Outcome, Row};
 use crate::recorder::{Kind, Measure, Results};
 use crate::summary::Summary;
 use crate::summary::tests::outcome;
+use crate::traffic::Traffic;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -106,6 +110,58 @@ fn the_page_of_a_run_has_its_verdict_first_and_asks_no_network() {
     // Beside others, each of its lines has the word.
     let both = page(&[path, place.path().to_owned()]).unwrap();
     assert!(both.contains("whole <b class=\"word\">INVALID</b> latency"));
+}
+
+#[test]
+fn the_page_of_a_run_that_has_just_ended_is_the_one_that_its_files_make() {
+    let place = tempfile::tempdir().unwrap();
+    let windows = 30;
+    let directory = Directory::create(place.path(), &json!({ "url": "http://h/" }), &[]).unwrap();
+    let mut directory = directory.lasting(Duration::from_secs(windows));
+    let mut whole = Outcome { results: Results::default(), ..outcome() };
+    for number in 0..windows {
+        let mut ended = ended(number);
+        (0..number % 7)
+            .for_each(|of| ended.results.note(0, Kind::Check, MS * number as u32, of as u32 * MS));
+        whole.results.add(&ended.results);
+        directory.window(&ended).unwrap();
+    }
+    whole.rest.note(0, Kind::Unsent, 900 * MS, Duration::ZERO);
+    whole.results.add(&whole.rest.clone());
+    let summary = Summary::new(&whole, &[]);
+    let course = directory.finish(&whole, &summary).unwrap().unwrap();
+    let page = write_ended(place.path(), course, &whole, &summary).unwrap();
+    let at_its_end = fs::read_to_string(&page).unwrap();
+    assert!(at_its_end == fs::read_to_string(write(place.path()).unwrap()).unwrap());
+}
+
+#[test]
+fn warnings_bytes_and_status_codes_are_on_the_page() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = Directory::create(place.path(), &json!({ "url": "http://h/" }), &[]).unwrap();
+    let mut of = outcome();
+    of.traffic = Traffic::default();
+    (of.traffic.sent, of.traffic.received) = (3 << 20, 5 << 10);
+    [200, 200, 200, 503].into_iter().for_each(|code| of.traffic.note_code(code));
+    of.network.expected = Some(Duration::from_micros(1));
+    of.network.note("10.0.0.1:80", 2 * MS, Some(MS));
+    let summary = Summary::new(&of, &[]);
+    let course = directory.finish(&of, &summary).unwrap().unwrap();
+    let page = write_ended(place.path(), course, &of, &summary).unwrap();
+    let text = fs::read_to_string(page).unwrap();
+    for part in [
+        "Warning</b> the way to 10.0.0.1:80 takes 1.00 ms, and 0.00 ms was expected",
+        "<tr><td>sent<td>3.0 MiB<td>",
+        "<tr><td>received<td>5.0 KiB<td>",
+        "<tr><td>200<td>3<td>75.00 %",
+        "<tr><td>503<td>1<td>25.00 %",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // A protocol without codes has no table of them, and a run that was killed says nothing.
+    let killed = killed(1);
+    let text = fs::read_to_string(write(killed.path()).unwrap()).unwrap();
+    assert!(!text.contains("Status codes") && !text.contains("<h2>Bytes"), "{text}");
 }
 
 #[test]
