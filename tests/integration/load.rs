@@ -141,13 +141,13 @@ fn ran(cluster: &Cluster, user: &str) -> Vec<String> {
 }
 
 /// Runs a script 20 times by the tool that it is of.
-fn run_by_its_own_tool(cluster: &Cluster, script: &str, user: &str) {
+fn run_by_its_own_tool(cluster: &Cluster, script: &str, user: &str, more: &[&str]) {
     let (host, port) = (cluster.address.ip().to_string(), cluster.address.port().to_string());
     let mut command = if script.starts_with("oltp_") {
         let mut command = Command::new(places::need("sysbench"));
         command.args([script, "--db-driver=pgsql", "--pgsql-db=bench", "--events=20", "--time=0"]);
         command.args([format!("--pgsql-host={host}"), format!("--pgsql-port={port}")]);
-        command.args([&*format!("--pgsql-user={user}"), "run"]);
+        command.arg(format!("--pgsql-user={user}")).args(more).arg("run");
         command
     } else {
         let mut command = Command::new(postgres::program("pgbench"));
@@ -187,11 +187,44 @@ fn a_server_sees_the_statements_that_pgbench_and_sysbench_send() {
         }
     });
     for (at, script) in SCRIPTS.iter().enumerate() {
-        run_by_its_own_tool(&cluster, script, &format!("theirs_{at}"));
+        run_by_its_own_tool(&cluster, script, &format!("theirs_{at}"), &[]);
         let ours = ran(&cluster, &format!("ours_{at}"));
         assert_eq!(ours, ran(&cluster, &format!("theirs_{at}")), "{script}");
         assert!(!ours.is_empty(), "{script}");
     }
+}
+
+#[test]
+fn several_tables_are_made_and_drawn_as_sysbench_does() {
+    let cluster = counting();
+    for user in ["ours", "theirs"] {
+        cluster.sql(&format!("CREATE ROLE {user} SUPERUSER LOGIN"));
+    }
+    let url = |user: &str| format!("postgres://{user}@{}/bench", cluster.address);
+    let script = ["--script", "oltp_read_write", "--tables", "2", "--rate", "20"];
+    let made = ["--prepare", "--table-size", "100", "--connections", "1"];
+    told(&load(&[&[&*url("postgres")], &script[..], &made[..]].concat()));
+    let mut client = cluster.connect_as("postgres", "", "bench").expect("it is there");
+    let each = "SELECT (SELECT count(*) FROM sbtest1), (SELECT max(id) FROM sbtest2)";
+    let rows = postgres::rows(&mut client, each).expect("the tables are there");
+    assert_eq!(rows[0], vec![Some("100".to_owned()); 2]);
+    told(&load(&[&[&*url("ours")], &script[..], &["--connections", "1"]].concat()));
+    let of_theirs = ["--tables=2", "--table-size=100"];
+    run_by_its_own_tool(&cluster, "oltp_read_write", "theirs", &of_theirs);
+    // Which table is by chance, how many statements of a kind there are is not.
+    let ran = |user: &str| {
+        let rows = cluster.sql(&format!(
+            "SELECT sum(calls) || ' ' || regexp_replace(query, 'sbtest[12]', 'sbtest') AS of, \
+             count(*) FROM pg_stat_statements s JOIN pg_roles r ON r.oid = s.userid \
+             WHERE rolname = '{user}' GROUP BY regexp_replace(query, 'sbtest[12]', 'sbtest') \
+             HAVING sum(calls) >= 20 ORDER BY of"
+        ));
+        rows.into_iter().flatten().flatten().collect::<Vec<_>>()
+    };
+    let ours = ran("ours");
+    assert_eq!(ours, ran("theirs"));
+    assert!(ours.iter().any(|text| text.starts_with("200 SELECT c FROM sbtest WHERE id=$1")));
+    assert_eq!(ours.iter().filter(|count| *count == "2").count(), 9, "{ours:?}");
 }
 
 #[test]

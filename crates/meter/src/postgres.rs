@@ -117,15 +117,22 @@ impl Workload for Postgres {
         let mut draws = Draws::new(chance, self.order, number);
         let mut syncs = false;
         for step in &script.steps {
-            match step {
-                Step::Set(slot, expression) => self.values.set(*slot, expression, &mut draws),
-                Step::Send(statement) => {
-                    put(statement, &mut self.values, out);
-                    syncs = statement.protocol != Protocol::Simple;
-                    if syncs && !self.pipelined {
-                        put_sync(out);
-                    }
+            let statement = match step {
+                Step::Set(slot, expression) => {
+                    self.values.set(*slot, expression, &mut draws);
+                    None
                 }
+                Step::Send(statement) => Some(statement),
+                Step::SendTo(slot, statements) => {
+                    let table = self.values.number(*slot).saturating_sub(1);
+                    usize::try_from(table).ok().and_then(|table| statements.get(table))
+                }
+            };
+            let Some(statement) = statement else { continue };
+            put(statement, &mut self.values, out);
+            syncs = statement.protocol != Protocol::Simple;
+            if syncs && !self.pipelined {
+                put_sync(out);
             }
         }
         if syncs && self.pipelined {

@@ -165,6 +165,7 @@ fn a_request_of_postgres_allocates_nothing() {
     let options = postgres::Options {
         protocol: Some(postgres::Protocol::Extended),
         pipelined: true,
+        tables: 1,
         table_size: 1000,
         scale: 1,
         variables: Vec::new(),

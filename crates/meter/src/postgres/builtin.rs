@@ -3,27 +3,34 @@
 
 use super::Protocol;
 
-const POINT: &str = "\\set id key(1, :table_size)\nSELECT c FROM sbtest1 WHERE id=:id;\n";
+/// Stands for the table that was drawn. Where there are several, a script has a statement for each.
+pub(super) const TABLE: &str = "sbtestN";
+/// Where a table is drawn: sysbench does so once for each kind of statement of a transaction.
+const DRAW: &str = "\\set table\n";
+const POINT: &str = "\\set id key(1, :table_size)\nSELECT c FROM sbtestN WHERE id=:id;\n";
 /// Point selects of a transaction.
 const POINTS: usize = 10;
 /// The queries over a range of 100 rows.
 const RANGES: [&str; 4] = [
-    "SELECT c FROM sbtest1 WHERE id BETWEEN :id AND :last;",
-    "SELECT SUM(k) FROM sbtest1 WHERE id BETWEEN :id AND :last;",
-    "SELECT c FROM sbtest1 WHERE id BETWEEN :id AND :last ORDER BY c;",
-    "SELECT DISTINCT c FROM sbtest1 WHERE id BETWEEN :id AND :last ORDER BY c;",
+    "SELECT c FROM sbtestN WHERE id BETWEEN :id AND :last;",
+    "SELECT SUM(k) FROM sbtestN WHERE id BETWEEN :id AND :last;",
+    "SELECT c FROM sbtestN WHERE id BETWEEN :id AND :last ORDER BY c;",
+    "SELECT DISTINCT c FROM sbtestN WHERE id BETWEEN :id AND :last ORDER BY c;",
 ];
 const RANGE: &str = "\\set id key(1, :table_size)\n\\set last :id + 99\n";
-const UPDATE_INDEX: &str = "\\set id key(1, :table_size)\nUPDATE sbtest1 SET k=k+1 WHERE id=:id;\n";
-const UPDATE_NON_INDEX: &str = "\\set c digit_groups(10)\n\\set id key(1, :table_size)\n\
-    UPDATE sbtest1 SET c=:c WHERE id=:id;\n";
-const DELETE: &str = "\\set id key(1, :table_size)\nDELETE FROM sbtest1 WHERE id=:id;\n";
+const UPDATE_INDEX: &str = "\\set table\n\\set id key(1, :table_size)\n\
+    UPDATE sbtestN SET k=k+1 WHERE id=:id;\n";
+const UPDATE_NON_INDEX: &str = "\\set table\n\\set c digit_groups(10)\n\
+    \\set id key(1, :table_size)\n\
+    UPDATE sbtestN SET c=:c WHERE id=:id;\n";
+const DELETE: &str = "\\set table\n\\set id key(1, :table_size)\n\
+    DELETE FROM sbtestN WHERE id=:id;\n";
 const INSERT_AGAIN: &str = "\\set k key(1, :table_size)\n\\set c digit_groups(10)\n\
     \\set pad digit_groups(5)\n\
-    INSERT INTO sbtest1 (id, k, c, pad) VALUES (:id, :k, :c, :pad);\n";
-const INSERT: &str = "\\set k key(1, :table_size)\n\\set c digit_groups(10)\n\
+    INSERT INTO sbtestN (id, k, c, pad) VALUES (:id, :k, :c, :pad);\n";
+const INSERT: &str = "\\set table\n\\set k key(1, :table_size)\n\\set c digit_groups(10)\n\
     \\set pad digit_groups(5)\n\
-    INSERT INTO sbtest1 (k, c, pad) VALUES (:k, :c, :pad);\n";
+    INSERT INTO sbtestN (k, c, pad) VALUES (:k, :c, :pad);\n";
 
 const ACCOUNT: &str = "\\set aid key(1, 100000 * :scale)\n";
 const BANK: &str = "\\set aid key(1, 100000 * :scale)\n\\set bid random(1, 1 * :scale)\n\
@@ -61,16 +68,18 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     NAMES.into_iter()
 }
 
-/// A script's text, and how its own tool sends it.
-pub(super) fn script(name: &str) -> Option<(String, Protocol)> {
+/// A script's text with [`TABLE`] in it where there are several tables, and how its own tool sends
+/// it.
+pub(super) fn script(name: &str, tables: u64) -> Option<(String, Protocol)> {
     let reads = || {
-        let ranges = RANGES.iter().flat_map(|query| [RANGE, query, "\n"]);
-        std::iter::repeat_n(POINT, POINTS).chain(ranges).collect::<String>()
+        let ranges = RANGES.iter().flat_map(|query| [DRAW, RANGE, query, "\n"]);
+        let points = std::iter::once(DRAW).chain(std::iter::repeat_n(POINT, POINTS));
+        points.chain(ranges).collect::<String>()
     };
     let writes = [UPDATE_INDEX, UPDATE_NON_INDEX, DELETE, INSERT_AGAIN].concat();
     let within = |body: &str| format!("BEGIN;\n{body}COMMIT;\n");
     let (text, protocol) = match name {
-        "oltp_point_select" => (POINT.to_owned(), Protocol::Prepared),
+        "oltp_point_select" => ([DRAW, POINT].concat(), Protocol::Prepared),
         "oltp_read_only" => (within(&reads()), Protocol::Prepared),
         "oltp_write_only" => (within(&writes), Protocol::Prepared),
         "oltp_read_write" => (within(&(reads() + &writes)), Protocol::Prepared),
@@ -88,5 +97,14 @@ pub(super) fn script(name: &str) -> Option<(String, Protocol)> {
         "ledger" => (KEPT.to_owned(), Protocol::Prepared),
         _ => return None,
     };
+    let text = match tables {
+        1 => text.replace(DRAW, "").replace(TABLE, &table(1)),
+        _ => text.replace(DRAW, &format!("\\set table random(1, {tables})\n")),
+    };
     Some((text, protocol))
+}
+
+/// The name of a table of sysbench's, from 1 on.
+pub(super) fn table(number: u64) -> String {
+    format!("sbtest{number}")
 }

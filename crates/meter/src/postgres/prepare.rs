@@ -3,6 +3,7 @@
 
 use wire::postgres::frontend::put_query;
 
+use super::builtin::table;
 use super::login::Login;
 use super::{Options, PostgresError, Replies, Source};
 use crate::url::Url;
@@ -13,10 +14,6 @@ const ROWS: u64 = 10_000;
 /// Accounts of a branch.
 const ACCOUNTS: u64 = 100_000;
 
-const SBTEST: &str = "\
-    CREATE TABLE IF NOT EXISTS sbtest1 (id SERIAL, k INTEGER DEFAULT '0' NOT NULL, \
-    c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, PRIMARY KEY (id)); \
-    CREATE INDEX IF NOT EXISTS k_1 ON sbtest1(k)";
 const PGBENCH: &str = "\
     CREATE TABLE IF NOT EXISTS pgbench_branches (bid int NOT NULL PRIMARY KEY, bbalance int, \
     filler char(88)) WITH (fillfactor=100); \
@@ -44,8 +41,21 @@ pub struct Preparation {
 #[derive(Debug, Clone)]
 enum Step {
     Sql(String),
-    /// A table's rows with these numbers.
-    Rows(fn(u64, u64, u64) -> String, u64, u64, u64),
+    /// A table's rows from one number to another.
+    Rows(Fill, u64, u64),
+}
+
+/// What rows are made of.
+#[derive(Debug, Clone, Copy)]
+enum Fill {
+    /// As sysbench fills the table of that number, which has so many in all.
+    Sbtest {
+        number: u64,
+        of: u64,
+    },
+    Branches,
+    Tellers,
+    Accounts,
 }
 
 impl Preparation {
@@ -64,19 +74,13 @@ impl Preparation {
             steps.push(Step::Sql(KEPT.to_owned()));
         }
         if ours(|name| name.starts_with("oltp_")) {
-            steps.push(Step::Sql(SBTEST.to_owned()));
-            put_rows(&mut steps, sbtest, options.table_size, options.table_size);
-            let rows = options.table_size;
-            steps.push(Step::Sql(format!(
-                "SELECT setval('sbtest1_id_seq', greatest({rows}, (SELECT max(id) FROM sbtest1)))"
-            )));
-            steps.push(Step::Sql("ANALYZE sbtest1".to_owned()));
+            (1..=options.tables).for_each(|of| put_sbtest(&mut steps, of, options.table_size));
         }
         if ours(|name| !name.starts_with("oltp_") && name != "ledger") {
             steps.push(Step::Sql(PGBENCH.to_owned()));
-            put_rows(&mut steps, branches, options.scale, 0);
-            put_rows(&mut steps, tellers, options.scale * 10, 0);
-            put_rows(&mut steps, accounts, options.scale * ACCOUNTS, 0);
+            put_rows(&mut steps, Fill::Branches, options.scale);
+            put_rows(&mut steps, Fill::Tellers, options.scale * 10);
+            put_rows(&mut steps, Fill::Accounts, options.scale * ACCOUNTS);
             for table in ["branches", "tellers", "accounts"] {
                 steps.push(Step::Sql(format!("ANALYZE pgbench_{table}")));
             }
@@ -104,49 +108,65 @@ pub fn create_database(url: &Url, options: &Options) -> Result<Preparation, Post
     Ok(Preparation { login: login.to_database("postgres"), steps })
 }
 
-fn put_rows(steps: &mut Vec<Step>, rows: fn(u64, u64, u64) -> String, count: u64, of: u64) {
+fn put_rows(steps: &mut Vec<Step>, fill: Fill, count: u64) {
     for first in (1..=count).step_by(ROWS as usize) {
-        steps.push(Step::Rows(rows, first, count.min(first + ROWS - 1), of));
+        steps.push(Step::Rows(fill, first, count.min(first + ROWS - 1)));
     }
 }
 
-/// Rows as sysbench fills them, but for those that are there.
-fn sbtest(first: u64, last: u64, size: u64) -> String {
-    // The condition names the row, so that each has texts of its own.
-    let groups = |count: u32| {
+/// A table of sysbench's, with its rows.
+fn put_sbtest(steps: &mut Vec<Step>, number: u64, rows: u64) {
+    let table = table(number);
+    steps.push(Step::Sql(format!(
+        "CREATE TABLE IF NOT EXISTS {table} (id SERIAL, k INTEGER DEFAULT '0' NOT NULL, \
+         c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, PRIMARY KEY (id)); \
+         CREATE INDEX IF NOT EXISTS k_{number} ON {table}(k)"
+    )));
+    put_rows(steps, Fill::Sbtest { number, of: rows }, rows);
+    steps.push(Step::Sql(format!(
+        "SELECT setval('{table}_id_seq', greatest({rows}, (SELECT max(id) FROM {table})))"
+    )));
+    steps.push(Step::Sql(format!("ANALYZE {table}")));
+}
+
+impl Fill {
+    /// The statement that makes these rows, but for those that are there.
+    fn rows(self, first: u64, last: u64) -> String {
+        let (to, key) = match self {
+            Self::Sbtest { number, of } => {
+                // The condition names the row, so that each has texts of its own.
+                let groups = |count: u32| {
+                    format!(
+                        "(SELECT string_agg(lpad(trunc(random() * 1e11)::bigint::text, 11, '0'), \
+                         '-') FROM generate_series(1, {count}) WHERE i > 0)"
+                    )
+                };
+                let values = format!(
+                    "{} (id, k, c, pad) SELECT i, 1 + trunc(random() * {of})::int, {}, {}",
+                    table(number),
+                    groups(10),
+                    groups(5)
+                );
+                (values, "id")
+            }
+            Self::Branches => ("pgbench_branches (bid, bbalance) SELECT i, 0".to_owned(), "bid"),
+            Self::Tellers => {
+                let values = "pgbench_tellers (tid, bid, tbalance) SELECT i, (i - 1) / 10 + 1, 0";
+                (values.to_owned(), "tid")
+            }
+            Self::Accounts => {
+                let values = format!(
+                    "pgbench_accounts (aid, bid, abalance, filler) \
+                     SELECT i, (i - 1) / {ACCOUNTS} + 1, 0, ''"
+                );
+                (values, "aid")
+            }
+        };
         format!(
-            "(SELECT string_agg(lpad(trunc(random() * 1e11)::bigint::text, 11, '0'), '-') \
-             FROM generate_series(1, {count}) WHERE i > 0)"
+            "INSERT INTO {to} FROM generate_series({first}, {last}) i \
+             ON CONFLICT ({key}) DO NOTHING"
         )
-    };
-    format!(
-        "INSERT INTO sbtest1 (id, k, c, pad) SELECT i, 1 + trunc(random() * {size})::int, {}, {} \
-         FROM generate_series({first}, {last}) i ON CONFLICT (id) DO NOTHING",
-        groups(10),
-        groups(5)
-    )
-}
-
-fn branches(first: u64, last: u64, _: u64) -> String {
-    format!(
-        "INSERT INTO pgbench_branches (bid, bbalance) SELECT i, 0 \
-         FROM generate_series({first}, {last}) i ON CONFLICT (bid) DO NOTHING"
-    )
-}
-
-fn tellers(first: u64, last: u64, _: u64) -> String {
-    format!(
-        "INSERT INTO pgbench_tellers (tid, bid, tbalance) SELECT i, (i - 1) / 10 + 1, 0 \
-         FROM generate_series({first}, {last}) i ON CONFLICT (tid) DO NOTHING"
-    )
-}
-
-fn accounts(first: u64, last: u64, _: u64) -> String {
-    format!(
-        "INSERT INTO pgbench_accounts (aid, bid, abalance, filler) \
-         SELECT i, (i - 1) / {ACCOUNTS} + 1, 0, '' \
-         FROM generate_series({first}, {last}) i ON CONFLICT (aid) DO NOTHING"
-    )
+    }
 }
 
 impl Workload for Preparation {
@@ -156,8 +176,8 @@ impl Workload for Preparation {
         let step = usize::try_from(number).ok().and_then(|number| self.steps.get(number));
         match step {
             Some(Step::Sql(text)) => put_query(out, text.as_bytes()),
-            Some(Step::Rows(rows, first, last, of)) => {
-                put_query(out, rows(*first, *last, *of).as_bytes());
+            Some(Step::Rows(fill, first, last)) => {
+                put_query(out, fill.rows(*first, *last).as_bytes());
             }
             None => {}
         }

@@ -1,10 +1,11 @@
 //! Scripts, in pgbench's words: lines that begin with `\set`, and statements that end with `;`.
 
+use std::collections::HashMap;
 use std::io::Write as _;
 
 use wire::sql::{Strings, Token, TokenKind, statements};
 
-use super::builtin::LEDGER;
+use super::builtin::{LEDGER, TABLE, table};
 use super::expression::{Draws, Expression, Number, put_content};
 use super::{Options, PostgresError, Protocol, Source};
 
@@ -32,6 +33,8 @@ pub struct Script {
 pub enum Step {
     Set(usize, Expression),
     Send(Statement),
+    /// That of the table that the variable of the slot has, from 1 on.
+    SendTo(usize, Vec<Statement>),
 }
 
 /// A statement.
@@ -97,6 +100,11 @@ impl Values {
         }
     }
 
+    /// A variable that is a number.
+    pub fn number(&self, slot: usize) -> i64 {
+        self.numbers.get(slot).copied().unwrap_or_default()
+    }
+
     /// Writes a value as a parameter: its length and its bytes.
     pub fn write_parameter(&mut self, slot: usize) {
         let (text, _) = &self.texts[slot];
@@ -118,9 +126,11 @@ impl Values {
 impl Script {
     /// Reads one.
     pub fn read(source: &Source, options: &Options) -> Result<Self, PostgresError> {
-        let (text, own) = source.body()?;
+        let (text, own) = source.body(options.tables)?;
         let protocol = options.protocol.unwrap_or(own);
-        let mut reading = Reading { protocol, slots: Vec::new(), steps: Vec::new(), kept: 0 };
+        let tables = if source.text.is_none() { options.tables } else { 1 };
+        let mut reading =
+            Reading { protocol, tables, slots: Vec::new(), steps: Vec::new(), kept: 0 };
         let failed = |what: String| PostgresError::Script { script: source.name.clone(), what };
         for (name, value) in options.given() {
             reading.set(name, &value.to_string()).map_err(failed)?;
@@ -152,46 +162,44 @@ impl Script {
         }
         let (name, share) = (source.name.clone(), source.share);
         let script = Self { name, share, steps, slots: slots.len(), is_kept: kept == 1 };
-        match script.statements().count() {
+        match script.steps.iter().filter(|step| !matches!(step, Step::Set(..))).count() {
             0 => Err(failed("it has no statement".to_owned())),
             1..=STATEMENTS_MAX => Ok(script),
             _ => Err(failed(format!("it has over {STATEMENTS_MAX} statements"))),
         }
     }
 
-    /// Its statements in order.
+    /// Its statements in order, those for all tables among them.
     pub fn statements(&self) -> impl Iterator<Item = &Statement> {
-        self.steps.iter().filter_map(|step| match step {
-            Step::Send(statement) => Some(statement),
-            Step::Set(..) => None,
+        self.steps.iter().flat_map(|step| match step {
+            Step::Send(statement) => std::slice::from_ref(statement),
+            Step::SendTo(_, statements) => &statements[..],
+            Step::Set(..) => &[],
         })
     }
 
     /// Names its prepared statements; those of the same text share one.
     pub fn name_statements(&mut self, next: &mut usize) {
-        let mut known: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-        for step in &mut self.steps {
-            let Step::Send(statement) = step else { continue };
-            if statement.protocol != Protocol::Prepared {
-                continue;
-            }
-            let same = known.iter().find(|(text, _)| *text == statement.text);
-            statement.name = match same {
-                Some((_, name)) => name.clone(),
-                None => {
-                    *next += 1;
-                    format!("load_{next}").into_bytes()
-                }
-            };
-            if same.is_none() {
-                known.push((statement.text.clone(), statement.name.clone()));
-            }
+        let mut known: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
+        let statements = self.steps.iter_mut().flat_map(|step| match step {
+            Step::Send(statement) => std::slice::from_mut(statement),
+            Step::SendTo(_, statements) => &mut statements[..],
+            Step::Set(..) => &mut [],
+        });
+        for statement in statements.filter(|of| of.protocol == Protocol::Prepared) {
+            let name = known.entry(statement.text.clone()).or_insert_with(|| {
+                *next += 1;
+                format!("load_{next}").into_bytes()
+            });
+            statement.name.clone_from(name);
         }
     }
 }
 
 struct Reading {
     protocol: Protocol,
+    /// Tables that [`TABLE`] stands for, where there are several.
+    tables: u64,
     slots: Vec<String>,
     steps: Vec<Step>,
     /// How often a ledger's table is named.
@@ -237,7 +245,26 @@ impl Reading {
         Ok(())
     }
 
+    /// The statements of a text; those for several tables are one step.
     fn statements(&mut self, text: &str) -> Result<(), String> {
+        if self.tables == 1 || !text.contains(TABLE) {
+            let read = self.read(text)?;
+            self.steps.extend(read.into_iter().map(Step::Send));
+            return Ok(());
+        }
+        let numbers = 1..=self.tables;
+        let of_tables = numbers.map(|number| self.read(&text.replace(TABLE, &table(number))));
+        let mut of_tables = of_tables.collect::<Result<Vec<_>, String>>()?;
+        let slot = self.slot("table")?;
+        while of_tables.iter().all(|rest| !rest.is_empty()) {
+            let each: Vec<_> = of_tables.iter_mut().map(|rest| rest.remove(0)).collect();
+            self.steps.push(Step::SendTo(slot, each));
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, text: &str) -> Result<Vec<Statement>, String> {
+        let mut found = Vec::new();
         let mut all = statements(text.as_bytes(), Strings::Standard);
         let mut tokens = Vec::new();
         while all.next_into(&mut tokens, TOKENS_MAX) {
@@ -246,10 +273,9 @@ impl Reading {
             }
             let is_table = |token: &&Token<'_>| token.text.eq_ignore_ascii_case(LEDGER.as_bytes());
             self.kept += tokens.iter().filter(is_table).count();
-            let statement = self.statement(text.as_bytes(), &tokens)?;
-            self.steps.push(Step::Send(statement));
+            found.push(self.statement(text.as_bytes(), &tokens)?);
         }
-        Ok(())
+        Ok(found)
     }
 
     /// A statement, from its first token to its last.

@@ -11,7 +11,9 @@ const SCRIPTS_MAX: usize = 100;
 const SCRIPT_BYTES_MAX: usize = 1 << 20;
 /// The largest share of a script.
 const SHARE_MAX: u32 = 1_000_000;
-/// The most rows of `sbtest1`, whose keys are 32 bits long.
+/// The most tables of `oltp_*`: connections prepare the statements of each.
+const TABLES_MAX: u64 = 1000;
+/// The most rows of such a table, whose keys are 32 bits long.
 const ROWS_MAX: u64 = i32::MAX as u64;
 /// The largest scale, at which the keys of `pgbench_accounts` fit in 32 bits.
 const SCALE_MAX: u64 = ROWS_MAX / 100_000;
@@ -100,12 +102,13 @@ impl Source {
         known.unwrap_or((text, 1))
     }
 
-    /// Its text, and how it is sent where nobody says it.
-    pub(super) fn body(&self) -> Result<(String, Protocol), PostgresError> {
+    /// Its text, of one of ours for so many tables, and how it is sent where nobody says it.
+    pub(super) fn body(&self, tables: u64) -> Result<(String, Protocol), PostgresError> {
         match &self.text {
             Some(text) => Ok((text.clone(), Protocol::Simple)),
             None => {
-                builtin::script(&self.name).ok_or_else(|| PostgresError::Unknown(self.name.clone()))
+                let unknown = || PostgresError::Unknown(self.name.clone());
+                builtin::script(&self.name, tables).ok_or_else(unknown)
             }
         }
     }
@@ -118,7 +121,9 @@ pub struct Options {
     pub protocol: Option<Protocol>,
     /// All statements of a script are sent at once.
     pub pipelined: bool,
-    /// Rows of `sbtest1`.
+    /// Tables of `oltp_*`, from `sbtest1` on.
+    pub tables: u64,
+    /// Rows of each.
     pub table_size: u64,
     /// Branches of pgbench's tables, with 100,000 accounts each.
     pub scale: u64,
@@ -154,6 +159,9 @@ impl Options {
         }
         if self.table_size == 0 || self.table_size > ROWS_MAX {
             return limit(format!("sbtest1 has 1 to {ROWS_MAX} rows"));
+        }
+        if self.tables == 0 || self.tables > TABLES_MAX {
+            return limit(format!("there are 1 to {TABLES_MAX} tables of oltp_*"));
         }
         if self.scale == 0 || self.scale > SCALE_MAX {
             return limit(format!("the scale is from 1 to {SCALE_MAX}"));

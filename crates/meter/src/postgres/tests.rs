@@ -16,6 +16,7 @@ fn options() -> Options {
     Options {
         protocol: None,
         pipelined: false,
+        tables: 1,
         table_size: 1000,
         scale: 1,
         variables: vec![("ten".to_owned(), 10)],
@@ -89,6 +90,46 @@ fn each_script_that_there_is_can_be_sent_in_each_protocol() {
     }
     let read_write = sent(&mut named(&["oltp_read_write"], &options()), 0);
     assert_eq!(read_write.iter().filter(|(tag, _)| *tag == 'E').count(), 20);
+}
+
+#[test]
+fn each_kind_of_statement_of_a_transaction_goes_to_a_table_of_its_own_draw_as_sysbench_has_it() {
+    let several = Options { tables: 3, protocol: Some(Protocol::Simple), ..options() };
+    let mut postgres = named(&["oltp_read_write"], &several);
+    let table = |text: &String| {
+        let behind = text.split_once("sbtest").map(|(_, behind)| behind);
+        behind
+            .map(|behind| behind.split(|at: char| !at.is_ascii_digit()).next().unwrap().to_owned())
+    };
+    let (mut tables, mut together) = (std::collections::BTreeMap::new(), 0);
+    for number in 0..100 {
+        let sent: Vec<_> = texts(&mut postgres, number).iter().filter_map(table).collect();
+        assert_eq!(sent.len(), 18);
+        assert!(sent[..10].iter().all(|of| *of == sent[0]), "ten point selects: {sent:?}");
+        assert_eq!(sent[16], sent[17], "a row goes and comes back");
+        together += usize::from(sent.iter().all(|of| *of == sent[0]));
+        sent.into_iter().for_each(|of| *tables.entry(of).or_insert(0) += 1);
+    }
+    assert!(together < 10, "{together} of 100 in one table alone");
+    assert_eq!(tables.keys().collect::<Vec<_>>(), ["1", "2", "3"]);
+    assert!(tables.values().all(|count| (400..800).contains(count)), "{tables:?}");
+    // Each table has prepared statements of its own, and those of one text share one.
+    let prepared = Options { protocol: None, ..several };
+    let messages = sent(&mut named(&["oltp_point_select"], &prepared), 0);
+    assert!(messages[0].1.contains("load_"), "{messages:?}");
+    let names: std::collections::BTreeSet<_> = (0..100)
+        .map(|number| sent(&mut named(&["oltp_read_write"], &prepared), number).remove(4).1)
+        .map(|body| body.split('\0').nth(1).unwrap().to_owned())
+        .collect();
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["load_2", "load_3", "load_4"]);
+    assert!(
+        Postgres::new(
+            &"postgres://h/d".parse().unwrap(),
+            &[Source { name: "oltp_insert".to_owned(), text: None, share: 1 }],
+            &Options { tables: 0, ..options() }
+        )
+        .is_err()
+    );
 }
 
 #[test]

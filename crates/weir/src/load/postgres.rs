@@ -30,7 +30,10 @@ pub struct PostgresOptions {
     /// All statements of a script are sent at once
     #[arg(long)]
     pipelined: bool,
-    /// Rows of the table of oltp_*; without it 10000
+    /// Tables of oltp_*, one of which is drawn for each kind of statement; without it 1
+    #[arg(long, value_name = "N")]
+    tables: Option<u64>,
+    /// Rows of each table of oltp_*; without it 10000
     #[arg(long, value_name = "N")]
     table_size: Option<u64>,
     /// Branches of pgbench's tables, which have 100000 accounts each; without it 1
@@ -52,11 +55,12 @@ fn variable(text: &str) -> Result<(String, i64), String> {
 impl PostgresOptions {
     /// The first option that was given.
     pub fn given(&self) -> Option<&'static str> {
-        let Self { script, protocol, pipelined, table_size, scale, define } = self;
+        let Self { script, protocol, pipelined, tables, table_size, scale, define } = self;
         let all = [
             ("--script", !script.is_empty()),
             ("--protocol", protocol.is_some()),
             ("--pipelined", *pipelined),
+            ("--tables", tables.is_some()),
             ("--table-size", table_size.is_some()),
             ("--scale", scale.is_some()),
             ("--define", !define.is_empty()),
@@ -87,6 +91,7 @@ impl PostgresOptions {
         Options {
             protocol: self.protocol,
             pipelined: self.pipelined,
+            tables: self.tables.unwrap_or(1),
             table_size: self.table_size.unwrap_or(10_000),
             scale: self.scale.unwrap_or(1),
             variables: self.define.clone(),
@@ -138,6 +143,7 @@ pub fn login() -> Options {
     Options {
         protocol: None,
         pipelined: false,
+        tables: 1,
         table_size: 10_000,
         scale: 1,
         variables: Vec::new(),
