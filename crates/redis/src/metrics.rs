@@ -1,5 +1,6 @@
 //! What the gateway counts.
 
+pub mod buckets;
 pub mod errors;
 pub mod times;
 

@@ -13,6 +13,7 @@ use flow::service::Took;
 use watch::latencies::{Latencies, OneThreads};
 use watch::metrics::{Encoder, Registry};
 
+use super::buckets::{Buckets, Histogram};
 use super::errors::{Errors, Kind};
 
 /// Servers that are counted by themselves: nodes of a Cluster come and go.
@@ -50,6 +51,8 @@ struct Cell {
     errors: AtomicU64,
     queue_ns: AtomicU64,
     server_ns: AtomicU64,
+    /// Of the time at the server.
+    buckets: Buckets,
 }
 
 /// What one worker counts of one server.
@@ -151,6 +154,19 @@ impl Times {
     pub fn sums(&self) -> BTreeMap<(Arc<str>, &'static str), Sum> {
         self.known.sums()
     }
+
+    /// How long servers had each command to themselves, of those that were answered.
+    pub fn by_command(&self) -> BTreeMap<&'static str, Histogram> {
+        let mut all = BTreeMap::new();
+        for (_, cells) in lock(&self.known.all).iter() {
+            for (number, cell) in cells.iter().enumerate() {
+                let Some(name) = (self.known.name_of)(number) else { continue };
+                cell.buckets.add_to(all.entry(name).or_default());
+            }
+        }
+        all.retain(|_, histogram: &mut Histogram| histogram.count() > 0);
+        all
+    }
 }
 
 impl Known {
@@ -228,6 +244,7 @@ impl ServerTimes {
         if let Some(queued) = took.queued {
             add(&cell.queue_ns, nanoseconds(queued));
             add(&cell.server_ns, nanoseconds(took.ran));
+            cell.buckets.observe(took.ran);
         }
     }
 
@@ -254,7 +271,7 @@ impl ServerTimes {
 
 /// Only this thread writes here.
 #[inline]
-fn add(to: &AtomicU64, more: u64) {
+pub(super) fn add(to: &AtomicU64, more: u64) {
     to.store(to.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }
 

@@ -1,6 +1,6 @@
 //! `SLOWLOG` and `LATENCY`: what was slow at the servers of the pool, as Weir saw it.
 
-use wire::resp::{Command, put_array, put_bulk, put_integer, put_simple};
+use wire::resp::{Command, put_array, put_bulk, put_integer, put_map, put_simple};
 
 use super::all::{refused, sub_command};
 use super::console::{SLOW_SHOWN, put_moment};
@@ -21,8 +21,10 @@ const SLOWLOG_HELP: [&str; 7] = [
     "    Forget them.",
 ];
 
-const LATENCY_HELP: [&str; 7] = [
+const LATENCY_HELP: [&str; 9] = [
     "LATENCY <subcommand>. Subcommands are:",
+    "HISTOGRAM [command ...]",
+    "    How long servers had each command to themselves since the start, in microseconds.",
     "LATEST",
     "    The last slow command, and the slowest, in milliseconds.",
     "HISTORY command",
@@ -101,9 +103,40 @@ impl Session {
                 }
                 put_integer(out, i64::from(had_some));
             }
+            ("HISTOGRAM", _) => self.latency_histogram(&command, out),
             ("HELP", 2) => put_help(out, &LATENCY_HELP),
             (sub, _) => return Err(refused("LATENCY", sub)),
         }
         Ok(())
+    }
+
+    /// As a server answers it, of what Weir has measured.
+    fn latency_histogram(&self, command: &Command<'_>, out: &mut Vec<u8>) {
+        let put_pairs = |out: &mut Vec<u8>, count: usize| put_map(out, count, self.version);
+        let mut all = self.front.shared.times.by_command();
+        if command.len() > 2 {
+            let is_named = |name: &str| {
+                let mut named = (2..command.len()).filter_map(|at| command.get(at));
+                named.any(|of| of.eq_ignore_ascii_case(name.as_bytes()))
+            };
+            all.retain(|name, _| is_named(name));
+        }
+        let put_count = |out: &mut Vec<u8>, count: u64| {
+            put_integer(out, i64::try_from(count).unwrap_or(i64::MAX));
+        };
+        put_pairs(out, all.len());
+        for (name, histogram) in &all {
+            put_bulk(out, name.to_ascii_lowercase().as_bytes());
+            put_pairs(out, 2);
+            put_bulk(out, b"calls");
+            put_count(out, histogram.count());
+            put_bulk(out, b"histogram_usec");
+            let shown = histogram.up_to();
+            put_pairs(out, shown.len());
+            for (bound, count) in shown {
+                put_count(out, bound);
+                put_count(out, count);
+            }
+        }
     }
 }
