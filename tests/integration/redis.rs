@@ -3,6 +3,7 @@
 mod again;
 mod aof;
 mod cluster;
+mod commands;
 mod drivers;
 mod ejection;
 mod faults;

@@ -4,6 +4,7 @@
 //! in Weir's own list rides a lane, and only in the form in which it gives one reply, does not
 //! block and leaves nothing on the connection.
 
+mod said;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,8 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use wire::resp::Command;
+
+pub use said::{Taken, taken};
 
 /// The longest name there is in the list.
 const NAME_BYTES_MAX: usize = 24;

@@ -10,6 +10,7 @@
 mod keep;
 mod masters;
 mod replicas;
+mod taken;
 #[cfg(test)]
 mod tests;
 
@@ -157,6 +158,8 @@ pub struct Fleet {
     /// The newest epoch that was heard of.
     epoch: AtomicU64,
     begun: Instant,
+    /// What servers say of commands.
+    taken: taken::AllTaken,
 }
 
 impl Fleet {
@@ -200,6 +203,7 @@ impl Fleet {
             first: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
             begun: Instant::now(),
+            taken: taken::AllTaken::default(),
         })
     }
 

@@ -11,9 +11,9 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use flow::clock::CoarseClock;
 use flow::service::Fabric;
-use wire::resp::Limits;
+use wire::resp::{Command, Limits};
 
-use crate::commands::Kind;
+use crate::commands::{Kind, Positions, Spec};
 use crate::desk::Desk;
 use crate::fleet::View;
 use crate::health::Health;
@@ -273,6 +273,14 @@ impl Front {
             Some(_) if servers.len() == 1 => Home::at(0),
             Some(placing) => Home::at(placing.borrow().server_of(key)),
         }
+    }
+
+    /// The servers that a command may go to: those of its keys, or else any.
+    pub fn homes_of(&self, spec: &Spec, command: &Command<'_>) -> Vec<usize> {
+        let positions = spec.keys_of(command).unwrap_or(Positions::NONE);
+        let keys = positions.iter().filter_map(|at| command.get(at));
+        let homes: Vec<usize> = keys.map(|key| self.home(key).server).collect();
+        if homes.is_empty() { self.holders() } else { homes }
     }
 
     /// A server for what any can answer: for each worker another one, of those that have keys.

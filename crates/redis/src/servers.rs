@@ -258,6 +258,7 @@ impl Service for Servers {
             Ok(mut connection) => {
                 health.reached(place.server, self.worker, None);
                 connection.incarnation = node.incarnation;
+                self.fleet.ask_commands(place.server, node.incarnation, &node.server);
                 Ok(connection)
             }
             Err(error) => {

@@ -163,7 +163,10 @@ impl Session {
             desk.shared.monitors.show(&command, self.database, &self.card);
         }
         let may = own::may(spec, &command, is_for_admins, self.identity);
-        let taken = may.and_then(|()| self.go(spec, command, client));
+        let taken = may.and_then(|()| match self.is_taken_away(spec, number, &command) {
+            true => self.ask_unknown(command, client),
+            false => self.go(spec, command, client),
+        });
         if taken.is_err() {
             self.transaction.fails();
         }
@@ -181,6 +184,11 @@ impl Session {
         }
         self.abort(what, client);
         Ok(())
+    }
+
+    /// Whether a server has the command otherwise than Weir's list.
+    fn is_taken_away(&self, spec: &Spec, number: usize, command: &Command<'_>) -> bool {
+        self.front.shared.fleet.is_taken(number, || self.front.homes_of(spec, command))
     }
 
     fn go(&mut self, spec: &'static Spec, command: Command<'_>, client: &Asking) -> Taken {

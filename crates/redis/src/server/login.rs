@@ -93,6 +93,18 @@ impl Server {
     /// # Errors
     /// The server can't be reached, refuses Weir, or does not answer.
     pub async fn ask_apart(&self, words: &[&str]) -> Result<Vec<u8>, ServerError> {
+        self.ask_apart_up_to(words, ANSWER_BYTES_MAX).await
+    }
+
+    /// As [`ask_apart`](Self::ask_apart), with a limit on the bytes of the answer.
+    ///
+    /// # Errors
+    /// As of `ask_apart`.
+    pub async fn ask_apart_up_to(
+        &self,
+        words: &[&str],
+        most: usize,
+    ) -> Result<Vec<u8>, ServerError> {
         let asked = async {
             let server = self.located().await.map_err(|words| said(&words))?;
             let socket = server.target.connect().await.map_err(|error| said(&error))?;
@@ -102,7 +114,7 @@ impl Server {
             login.iter().for_each(|words| put_command(&mut out, words.iter()));
             put_command(&mut out, words.iter());
             let count = usize::from(login.is_some()) + 1;
-            let replies = connection.ask(&out, count).await;
+            let replies = connection.ask_up_to(&out, count, most).await;
             let mut replies = replies.map_err(|error| said(&error))?;
             let answer = replies.pop().unwrap_or_default();
             match refusal(&replies) {

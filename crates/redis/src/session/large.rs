@@ -41,8 +41,10 @@ impl Session {
         let is_plain = spec.what == Do::Write && spec.keys == Keys::At(1);
         let key = coming.command.get(1)?;
         let rest = total.checked_sub(bytes.len() as u64).filter(|rest| *rest > 0)?;
-        let goes = fits && is_plain && self.transaction.is_none();
         self.front.look();
+        let is_taken =
+            || self.front.shared.fleet.is_taken(number, || vec![self.front.home(key).server]);
+        let goes = fits && is_plain && self.transaction.is_none() && !is_taken();
         goes.then(|| (self.front.home(key), number, rest))
     }
 }
