@@ -21,5 +21,6 @@ mod replicas;
 mod scene;
 mod sentinel;
 mod served;
+mod tracking;
 mod twins;
 mod wait;

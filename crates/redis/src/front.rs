@@ -309,5 +309,9 @@ impl Front {
     }
 }
 
+/// What a client hears that is closed because nobody would tell it of keys any more.
+pub const TRACKING_LOST: &str = "ERR weir: CLIENT TRACKING: its connection has ended, or keys are \
+                                 with other servers: what was kept may be out of date";
+
 /// What the names of channels begin with by which servers tell of their keys.
 const KEYSPACE: &[u8] = b"__key";

@@ -52,11 +52,14 @@ pub struct Place {
     pub version: Version,
     /// It is a replica, which is asked for nothing but reads.
     pub reads: bool,
+    /// Its connections are for clients that are told of keys there: no lane goes to it.
+    pub tracks: bool,
 }
 
 impl Place {
     /// Where a connection begins: in RESP2 and the first database.
-    pub const FIRST: Self = Self { server: 0, database: 0, version: Version::Two, reads: false };
+    pub const FIRST: Self =
+        Self { server: 0, database: 0, version: Version::Two, reads: false, tracks: false };
 }
 
 /// Why a server can not be asked, in words for the client.

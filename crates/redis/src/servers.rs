@@ -200,17 +200,22 @@ impl Servers {
 
 /// Where replies end.
 #[derive(Debug, Default)]
-pub struct Ends(Replies);
+pub struct Ends {
+    replies: Replies,
+    /// The server may say something by itself: the connection's client has asked for that.
+    hears: bool,
+}
 
 impl Protocol for Ends {
     #[inline]
     fn scan(&mut self, bytes: &[u8]) -> Step {
-        match self.0.scan(bytes) {
+        match self.replies.scan(bytes) {
             Ok(step) => {
                 let what = match step.what {
                     Piece::Part => What::Part,
                     Piece::End => What::End,
-                    // Nothing that a server says by itself was asked for.
+                    Piece::Push if self.hears => What::Aside,
+                    // Nothing else that a server says by itself was asked for.
                     Piece::Push => What::Broken("a push that nobody asked for"),
                 };
                 Step { len: step.len, what }
@@ -273,9 +278,11 @@ impl Service for Servers {
     }
 
     fn known(&self, connection: &Connection) -> (Ends, LeadsTo) {
-        let server = self.place(connection.number).map_or(usize::MAX, |place| place.server);
+        let place = self.place(connection.number);
+        let server = place.map_or(usize::MAX, |place| place.server);
+        let hears = place.is_some_and(|place| place.tracks);
         let (incarnation, view) = (connection.incarnation, Rc::clone(&self.view));
-        (Ends::default(), LeadsTo { server, incarnation, view })
+        (Ends { hears, ..Ends::default() }, LeadsTo { server, incarnation, view })
     }
 
     fn is_good(&self, connection: &Connection) -> bool {

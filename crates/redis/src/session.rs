@@ -11,6 +11,7 @@ mod replicas;
 mod slow;
 mod split;
 mod subscribe;
+mod tracking;
 mod transaction;
 mod unknown;
 mod wait;
@@ -24,7 +25,7 @@ use wire::resp::{Command, Commands, Cut, Limits, Version, put_error, put_simple}
 
 use crate::commands::{self, Do, Positions, Spec, Wrong};
 use crate::desk::{Card, Desk};
-use crate::front::{Front, Home, InForce};
+use crate::front::{Front, Home, InForce, TRACKING_LOST};
 use crate::server::Place;
 use crate::servers::Servers;
 use crate::users::Identity;
@@ -32,6 +33,7 @@ use console::Monitoring;
 use login::Login;
 use replicas::Wrote;
 use subscribe::Subscribed;
+use tracking::Tracking;
 use transaction::Transaction;
 use wait::Written;
 
@@ -56,6 +58,8 @@ pub struct Session {
     /// Its login that is under way.
     login: Option<Rc<Login>>,
     transaction: Transaction,
+    /// It is told of keys that others change.
+    tracking: Option<Tracking>,
     /// What it is subscribed to, once it has been to anything.
     subscribed: Option<Subscribed>,
     /// The number of the command that is under way.
@@ -90,6 +94,7 @@ impl Session {
             database,
             version: Version::Two,
             transaction: Transaction::None,
+            tracking: None,
             subscribed: None,
             number: 0,
             written: Cell::default(),
@@ -101,6 +106,7 @@ impl Session {
     /// As a client that has just come, but for what it has written.
     fn begin_anew(&mut self, client: &Asking) {
         self.leave_transaction(client);
+        self.end_tracking(client);
         let in_force = self.front.in_force.load();
         (self.identity, self.database) = (in_force.users.anonymous(), in_force.database);
         self.version = Version::Two;
@@ -128,12 +134,13 @@ impl Session {
     }
 
     fn place(&self, server: usize) -> Place {
-        Place { server, database: self.database, version: self.version, reads: false }
+        let (database, version, tracks) = (self.database, self.version, self.is_tracking());
+        Place { server, database, version, reads: false, tracks }
     }
 
     /// What is asked of a server by its place, for the command that is under way.
     fn request_at(&self, place: usize, bytes: impl Into<Rc<[u8]>>) -> Request {
-        Request { tag: self.tag(), ..Request::new(place, bytes) }
+        self.as_tracked(Request { tag: self.tag(), ..Request::new(place, bytes) })
     }
 
     /// What the command that is under way is counted by.
@@ -142,6 +149,7 @@ impl Session {
     }
 
     fn take(&mut self, command: Command<'_>, client: &Asking) -> Taken {
+        self.look_at_tracking(client);
         let in_force = self.front.in_force.load();
         let found = in_force.commands.find(command.name());
         let is_for_admins = found.is_some_and(|(spec, _)| in_force.commands.is_for_admins(spec));
@@ -320,7 +328,7 @@ impl Session {
         let about = request.about.filter(|_| watched.is_none());
         client.ask(Request { own: true, waits: true, about, ..request });
         if watched.is_none() {
-            client.release();
+            self.release(client);
         }
         self.front.metrics.leased.inc();
         Ok(())
@@ -338,9 +346,7 @@ impl Session {
     }
 
     fn refuse(&self, words: &str, client: &Asking) {
-        let mut out = Vec::new();
-        put_error(&mut out, words);
-        client.answer(&out);
+        client.answer(&error(words));
         self.front.metrics.refused.inc();
     }
 }
@@ -350,6 +356,13 @@ impl Session {
 fn is_judged(front: &Front, command: &Command<'_>) -> bool {
     let may = matches!(command.name().first(), Some(b'E' | b'e' | b'S' | b's'));
     may && front.fabric.service().is_judged(command)
+}
+
+/// An error as a client hears it.
+fn error(words: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_error(&mut out, words);
+    out
 }
 
 /// A client's own words, as far as they are repeated to it.
@@ -404,16 +417,15 @@ impl Dialogue<Servers> for Session {
         match taken {
             Ok(_) if self.is_over => Err(b"+OK\r\n".to_vec()),
             Ok(len) => Ok(len),
-            Err(words) => {
-                let mut out = Vec::new();
-                put_error(&mut out, &words);
-                Err(out)
-            }
+            Err(words) => Err(error(&words)),
         }
     }
 
     fn lease_lost(&mut self, _client: &Asking) -> Result<(), Vec<u8>> {
         self.transaction.lost();
-        Ok(())
+        match self.is_tracking() {
+            true => Err(error(TRACKING_LOST)),
+            false => Ok(()),
+        }
     }
 }

@@ -14,8 +14,8 @@ mod words;
 
 pub use commands::{Coming, Command, Commands, Cut, Limits, Malformed};
 pub use put::{
-    put_array, put_bulk, put_command, put_error, put_integer, put_map, put_null, put_push,
-    put_simple,
+    put_array, put_bulk, put_command, put_error, put_integer, put_map, put_null, put_push, put_set,
+    put_simple, put_verbatim,
 };
 pub use replies::{Piece, Replies, Step};
 pub use value::{Value, ValueError, value};

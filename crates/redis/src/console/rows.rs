@@ -96,6 +96,8 @@ pub struct ClientRow {
     pub watches: bool,
     /// It watches all commands.
     pub monitors: bool,
+    /// It is told of keys that others change.
+    pub tracks: bool,
     /// Its subscriptions, by their kinds.
     pub subscriptions: [usize; 3],
     /// How its requests stand.
@@ -110,6 +112,7 @@ impl ClientRow {
             ('P', self.subscriptions.iter().sum::<usize>() > 0),
             ('x', self.in_multi),
             ('b', self.standing.waits_for_others),
+            ('t', self.tracks),
             ('U', self.from.is_none()),
         ];
         let flags: String = all.iter().filter(|(_, is)| *is).map(|(flag, _)| *flag).collect();

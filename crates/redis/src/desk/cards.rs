@@ -40,6 +40,8 @@ pub struct Card {
     pub subscriptions: Cell<[usize; 3]>,
     /// It watches all commands.
     pub monitors: Cell<bool>,
+    /// It is told of keys that others change.
+    pub tracks: Cell<bool>,
 }
 
 impl Card {
@@ -59,6 +61,7 @@ impl Card {
             watches: Cell::new(false),
             subscriptions: Cell::default(),
             monitors: Cell::new(false),
+            tracks: Cell::new(false),
         })
     }
 

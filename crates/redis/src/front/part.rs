@@ -85,6 +85,7 @@ impl Front {
             in_multi: card.in_multi.get(),
             watches: card.watches.get(),
             monitors: card.monitors.get(),
+            tracks: card.tracks.get(),
             subscriptions: card.subscriptions.get(),
             standing: standing.unwrap_or_default(),
         }

@@ -5,13 +5,16 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use flow::service::Pause;
-use wire::resp::{Command, Version, put_bulk, put_error, put_integer, put_null, put_simple};
+use wire::resp::{Command, put_bulk, put_error, put_integer, put_null, put_simple, put_verbatim};
 
 use super::all::{refused, sub_command};
 use super::console::{clients, kill, set_pause};
 use super::{Asking, Session, Taken};
 use crate::commands::number;
 use crate::console::rows::ClientRow;
+
+const NOT_TRACKING: &str = "ERR CLIENT CACHING can be called only when the client is in tracking \
+                            mode with OPTIN or OPTOUT mode enabled";
 
 /// Which clients are meant.
 #[derive(Debug, Default, Clone)]
@@ -67,13 +70,19 @@ impl Session {
                 put_simple(&mut out, b"OK");
             }
             ("SETINFO", 4) => put_simple(&mut out, b"OK"),
+            ("TRACKING", 3..) => return self.track(&command, client),
+            ("TRACKINGINFO" | "GETREDIR", 2) | ("CACHING", 3) if self.is_tracking() => {
+                self.ask_of_tracking(&command, client);
+                return Ok(());
+            }
+            ("TRACKINGINFO", 2) => self.put_tracking_off(&mut out),
             ("GETREDIR", 2) => put_integer(&mut out, -1),
+            ("CACHING", 3) => return Err(NOT_TRACKING.to_owned()),
             ("INFO", 2) => {
                 let row = self.front.row(&self.card, Some(client.standing()));
-                put_bulk(&mut out, format!("{}\n", row.line()).as_bytes());
+                put_verbatim(&mut out, &format!("{}\n", row.line()), self.version);
             }
             ("REPLY", 3) if is(b"ON") => put_simple(&mut out, b"OK"),
-            ("TRACKING", 3) if is(b"OFF") => put_simple(&mut out, b"OK"),
             ("NO-EVICT" | "NO-TOUCH", 3) if is(b"OFF") => put_simple(&mut out, b"OK"),
             ("LIST", _) => return self.list(&command, client),
             ("KILL", 3..) => return self.kill(&command, client),
@@ -111,7 +120,7 @@ impl Session {
             let all = clients(&front.shared).await;
             let lines = all.iter().filter(|of| filter.meets(of)).map(|of| of.line() + "\n");
             let mut out = Vec::new();
-            put_text(&mut out, &lines.collect::<String>(), version);
+            put_verbatim(&mut out, &lines.collect::<String>(), version);
             out
         });
         Ok(())
@@ -210,14 +219,4 @@ fn text(command: &Command<'_>, at: usize) -> String {
 fn id(command: &Command<'_>, at: usize) -> Result<u64, String> {
     let id = command.get(at).and_then(number).and_then(|id| u64::try_from(id).ok());
     id.filter(|id| *id > 0).ok_or_else(|| "ERR client-id should be greater than 0".to_owned())
-}
-
-/// A text of many lines, as a server has it.
-fn put_text(out: &mut Vec<u8>, text: &str, version: Version) {
-    match version {
-        Version::Two => put_bulk(out, text.as_bytes()),
-        Version::Three => {
-            out.extend_from_slice(format!("={}\r\ntxt:{text}\r\n", text.len() + 4).as_bytes());
-        }
-    }
 }

@@ -100,6 +100,9 @@ impl Session {
         if version != self.version && !self.transaction.is_none() {
             return Err("ERR weir: HELLO cannot change the protocol while keys are watched".into());
         }
+        if version != self.version {
+            self.check_tracking("HELLO with another protocol")?;
+        }
         let hello = Hello { version, name: name.map(<[u8]>::to_vec) };
         if let Some((user, password)) = login {
             return self.log_in(user, password, Some(hello), client);

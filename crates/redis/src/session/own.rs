@@ -1,6 +1,6 @@
 //! What Weir answers itself: who a client is, and what it is told of the server it sees.
 
-use wire::resp::{Command, put_array, put_bulk, put_map, put_simple};
+use wire::resp::{Command, put_array, put_bulk, put_map, put_simple, put_verbatim};
 
 use super::all::{refused, sub_command};
 use super::login::REDIS_VERSION;
@@ -86,7 +86,7 @@ impl Session {
             }
             "SLOWLOG" => self.slowlog(command, &mut out)?,
             "LATENCY" => self.latency(command, &mut out)?,
-            "INFO" => put_bulk(&mut out, self.info().as_bytes()),
+            "INFO" => put_verbatim(&mut out, &self.info(), self.version),
             "CONFIG" => self.config(command, &mut out)?,
             "COMMAND" => {
                 let any = Home::at(self.front.any_server());
@@ -108,6 +108,9 @@ impl Session {
         let wanted = wanted.ok_or_else(|| "ERR DB index is out of range".to_owned())?;
         if wanted != self.database && !self.transaction.is_none() {
             return Err("ERR weir: SELECT is refused while keys are watched".to_owned());
+        }
+        if wanted != self.database {
+            self.check_tracking("SELECT of another database")?;
         }
         self.database = wanted;
         put_simple(out, b"OK");

@@ -55,7 +55,7 @@ impl Session {
     /// The replica that answers a read; each client keeps to one for as long as it is there.
     fn replica(&self, spec: &Spec, home: Home, client: &Asking) -> Option<usize> {
         let wants = self.identity.is_some_and(|of| of.reads_replicas) && spec.may_read_replicas();
-        if !wants {
+        if !wants || self.is_tracking() {
             return None;
         }
         let view = self.front.fabric.service().view();

@@ -7,10 +7,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use flow::service::Request;
-use wire::resp::{Command, put_array, put_command, put_error, put_simple};
+use wire::resp::{Command, put_array, put_command, put_simple};
 
 use super::all::{Managing, managing, refused, sub_command};
-use super::{Asking, Session, Taken};
+use super::{Asking, Session, Taken, error};
 use crate::commands::{self, Do, Positions, Spec};
 use crate::front::Home;
 
@@ -222,7 +222,7 @@ impl Session {
                 } else {
                     self.ask_own(place, &[b"EXEC"], client);
                 }
-                client.release();
+                self.release(client);
             }
             Transaction::Begun { has_failed: true, .. } => self.refuse(ABORTED, client),
             Transaction::Begun { waiting, .. } if waiting.is_empty() => {
@@ -237,7 +237,7 @@ impl Session {
                 waiting.push(exec);
                 client.take(self.at(home.server));
                 self.ask_from_multi(home, waiting, client);
-                client.release();
+                self.release(client);
             }
             before => {
                 self.transaction = before;
@@ -256,7 +256,7 @@ impl Session {
         match std::mem::replace(&mut self.transaction, Transaction::None) {
             Transaction::Begun { place: Some(place), .. } => {
                 self.ask_own(place, &[b"DISCARD"], client);
-                client.release();
+                self.release(client);
             }
             Transaction::Begun { .. } => self.say_ok(client),
             before => {
@@ -310,7 +310,7 @@ impl Session {
             Some(place) => {
                 self.transaction = Transaction::None;
                 self.ask_own(place, &[b"UNWATCH"], client);
-                client.release();
+                self.release(client);
             }
             None => self.say_ok(client),
         }
@@ -324,7 +324,7 @@ impl Session {
             Transaction::Watching { .. } | Transaction::Begun { place: Some(_), .. }
         ) {
             // It is undone before anybody else has the connection.
-            client.release();
+            self.release(client);
         }
     }
 
@@ -348,10 +348,4 @@ impl Session {
 /// What a command is counted by.
 fn number_of(name: &[u8]) -> Option<u32> {
     u32::try_from(commands::find_numbered(name)?.1).ok()
-}
-
-fn error(words: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    put_error(&mut out, words);
-    out
 }

@@ -34,7 +34,8 @@ impl Session {
         let name = command.name();
         let is_name = name.len() <= NAME_BYTES_MAX && name.iter().all(u8::is_ascii_graphic);
         let is_known = !matches!(self.front.unknown.remembered(name), Some(None));
-        let is_free = self.transaction.is_none() && !self.is_in_subscribed_mode();
+        let is_free =
+            self.transaction.is_none() && !self.is_in_subscribed_mode() && !self.is_tracking();
         let Some(identity) = self.identity.filter(|_| is_name && is_known && is_free) else {
             return Err(unknown(name));
         };

@@ -99,7 +99,7 @@ impl Session {
         };
         client.ask_parts(vec![own(&write), own(command.bytes())], Rc::new(joined));
         if watched.is_none() {
-            client.release();
+            self.release(client);
         }
         self.front.metrics.leased.inc();
         Ok(())

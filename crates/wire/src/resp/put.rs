@@ -61,6 +61,22 @@ pub fn put_map(out: &mut Vec<u8>, length: usize, version: Version) {
     }
 }
 
+/// The head of a set; so many messages follow.
+pub fn put_set(out: &mut Vec<u8>, length: usize, version: Version) {
+    head(out, if version == Version::Three { b'~' } else { b'*' }, length);
+}
+
+/// A text of many lines for a person.
+pub fn put_verbatim(out: &mut Vec<u8>, text: &str, version: Version) {
+    if version == Version::Two {
+        return put_bulk(out, text.as_bytes());
+    }
+    head(out, b'=', text.len() + 4);
+    out.extend_from_slice(b"txt:");
+    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
 /// Nothing, where a text could be.
 pub fn put_null(out: &mut Vec<u8>, version: Version) {
     out.extend_from_slice(if version == Version::Three { b"_\r\n" } else { b"$-1\r\n" });

@@ -1,0 +1,233 @@
+//! `CLIENT TRACKING`: what a client keeps is said to be out of date as a server says it.
+
+use rig::redis::{Redis, RedisClient};
+use rig::wait;
+
+use super::scene::{client, weir};
+
+/// What is said, and by whom: `a` tracks, `b` does not.
+const STEPS: [&str; 58] = [
+    "a HELLO 3",
+    "a CLIENT TRACKINGINFO",
+    "a CLIENT GETREDIR",
+    "a CLIENT CACHING YES",
+    "b SET k 1",
+    "a CLIENT TRACKING ON",
+    "a CLIENT TRACKINGINFO",
+    "a CLIENT GETREDIR",
+    "a GET k",
+    "b SET k 2",
+    "a PING",
+    "a GET k",
+    "a SET k 3",
+    "a PING",
+    "a MGET k l",
+    "b MSET k 4 l 4",
+    "a PING",
+    "a MULTI",
+    "a GET k",
+    "b SET k 5",
+    "a EXEC",
+    "b SET k 6",
+    "a PING",
+    "a CLIENT TRACKING OFF",
+    "a GET k",
+    "b SET k 7",
+    "a PING",
+    "a CLIENT TRACKING ON NOLOOP",
+    "a GET k",
+    "a SET k 8",
+    "b SET k 9",
+    "a PING",
+    "a CLIENT TRACKING ON BCAST",
+    "a CLIENT TRACKING OFF",
+    "a CLIENT TRACKING ON BCAST PREFIX p: PREFIX q:",
+    "a CLIENT TRACKINGINFO",
+    "b MSET p:1 x q:1 y r:1 z",
+    "a PING",
+    "a CLIENT TRACKING ON PREFIX p:",
+    "a CLIENT TRACKING OFF",
+    "a CLIENT TRACKING ON OPTIN",
+    "a GET k",
+    "b SET k 10",
+    "a PING",
+    "a CLIENT CACHING YES",
+    "a GET k",
+    "b SET k 11",
+    "a PING",
+    "a CLIENT CACHING MAYBE",
+    "a CLIENT TRACKING OFF",
+    "a CLIENT TRACKING ON OPTOUT NOLOOP",
+    "a GET k",
+    "b FLUSHALL",
+    "a PING",
+    "a CLIENT TRACKING ON NONSENSE",
+    "a RESET",
+    "a CLIENT TRACKINGINFO",
+    "a CLIENT TRACKING ON",
+];
+
+/// What one client hears up to the answer of a server to what is asked behind it: an answer, and
+/// what comes by itself.
+fn said(client: &mut RedisClient, line: &str) -> Vec<String> {
+    let mut heard = vec![client.line(line)];
+    // It holds for the very next command.
+    if line.starts_with("CLIENT CACHING") {
+        return heard;
+    }
+    client.say(&["EVAL", "return 'so far'", "0"]);
+    loop {
+        match client.hear() {
+            end if end == "$6 so far" || end == "+QUEUED" => break,
+            more => heard.push(more),
+        }
+    }
+    heard
+}
+
+#[test]
+fn a_client_that_tracks_hears_what_it_would_hear_of_a_server() {
+    let [behind, beside] = [Redis::start(), Redis::start()];
+    let weir = weir(&[&behind], "", "");
+    let mut through = [client(&weir), client(&weir)];
+    let mut direct = [beside.client(), beside.client()];
+    for step in STEPS {
+        // That is for administrators, so the servers themselves are told.
+        if step == "b FLUSHALL" {
+            for server in [&behind, &beside] {
+                assert_eq!(server.client().line("FLUSHALL"), "+OK");
+            }
+            continue;
+        }
+        let (who, line) = step.split_once(' ').unwrap();
+        let who = usize::from(who == "b");
+        let mut heard = [&mut through, &mut direct].map(|of| said(&mut of[who], line));
+        // Its number, and which program it is, are each one's own.
+        if line.starts_with("HELLO") {
+            heard = heard.map(|all| all.iter().map(|one| one[..2].to_owned()).collect());
+        }
+        // What a server says by itself comes when it comes: each hears it by the next answer.
+        if who == 1 {
+            heard = heard.map(|all| all[..1].to_vec());
+        }
+        assert_eq!(heard[0], heard[1], "{step}");
+    }
+}
+
+#[test]
+fn invalidations_never_come_amid_an_answer() {
+    let server = Redis::start();
+    let weir = weir(&[&server], "", "");
+    let (mut tracks, mut writes) = (client(&weir), client(&weir));
+    assert_eq!(writes.ask(&["SET", "large", &"v".repeat(3 << 20)]), "+OK");
+    assert!(tracks.line("HELLO 3").starts_with('%'));
+    assert_eq!(tracks.line("CLIENT TRACKING ON"), "+OK");
+    let (mut pushes, mut answers) = (0, 0);
+    for turn in 0..50 {
+        for n in 0..20 {
+            tracks.say(&["GET", &format!("k{n}")]);
+        }
+        tracks.say(&["STRLEN", "large"]);
+        tracks.say(&["GET", "large"]);
+        for n in 0..20 {
+            writes.say(&["SET", &format!("k{n}"), &turn.to_string()]);
+        }
+        (0..20).for_each(|_| assert_eq!(writes.hear(), "+OK"));
+        let mut left = 22;
+        while left > 0 {
+            let heard = tracks.hear();
+            if heard.starts_with(">2 $10 invalidate") {
+                pushes += 1;
+                continue;
+            }
+            left -= 1;
+            answers += 1;
+            assert!(heard.starts_with('$') || heard.starts_with(':') || heard == "_", "{heard}");
+        }
+    }
+    assert_eq!(answers, 50 * 22);
+    assert!(pushes > 50, "{pushes}");
+}
+
+#[test]
+fn the_connection_of_a_client_that_tracks_is_undone_before_anybody_else_has_it() {
+    let server = Redis::start();
+    let weir = weir(&[&server], "", "");
+    let mut writes = client(&weir);
+    for turn in 0..30 {
+        let mut tracks = client(&weir);
+        assert!(tracks.line("HELLO 3").starts_with('%'));
+        assert_eq!(tracks.line("CLIENT TRACKING ON BCAST"), "+OK");
+        assert!(tracks.line("CLIENT INFO").contains("flags=t "));
+        if turn % 2 == 0 {
+            assert_eq!(tracks.line("CLIENT TRACKING OFF"), "+OK");
+            assert_eq!(tracks.line("GET k"), if turn == 0 { "_" } else { "$1 x" });
+        }
+        if turn % 3 == 0 {
+            tracks.say(&["GET", "k"]);
+        }
+        drop(tracks);
+        // Whoever is next, by a lane, a transaction, or the same way, hears its own only.
+        let mut next = client(&weir);
+        assert!(next.line("HELLO 3").starts_with('%'));
+        assert_eq!(next.line("WATCH k"), "+OK");
+        assert_eq!(writes.line("SET k x"), "+OK");
+        assert_eq!(next.line("MULTI"), "+OK");
+        assert_eq!(next.line("GET k"), "+QUEUED");
+        assert_eq!(next.line("EXEC"), "_");
+        assert_eq!(next.line("CLIENT TRACKING ON OPTIN"), "+OK");
+        assert_eq!(next.line("GET k"), "$1 x");
+        assert_eq!(writes.line("SET k x"), "+OK");
+        assert_eq!(next.line("PING"), "+PONG");
+    }
+    let is_tracked = || server.client().line("INFO clients").contains("tracking_clients:0");
+    wait::until("nobody tracks", wait::LONG, is_tracked);
+}
+
+#[test]
+fn a_client_that_would_not_be_told_any_more_is_closed() {
+    let (mut server, second) = (Redis::start(), Redis::start());
+    let alone = super::scene::table(&[&server], "", "");
+    let both = super::scene::table(&[&server, &second], "", "");
+    let mut weir = weir(&[&server], "", "");
+    let lost = "-ERR weir: CLIENT TRACKING: its connection has ended, or keys are with other \
+                servers: what was kept may be out of date";
+    let tracking = |weir: &rig::weir::Weir| {
+        let mut of = client(weir);
+        assert!(of.line("HELLO 3").starts_with('%'));
+        assert_eq!(of.line("CLIENT TRACKING ON"), "+OK");
+        of.line("GET k");
+        of
+    };
+    let mut first = tracking(&weir);
+    server.kill();
+    assert_eq!(first.hear(), lost);
+    assert!(first.is_closed());
+    server.start_again();
+    wait::until("it is back", wait::LONG, || client(&weir).line("GET k") == "$-1");
+    let mut first = tracking(&weir);
+    weir.configure(|_| rig::weir::Setup::new().embedded().table(&both));
+    weir.reload();
+    assert_eq!(first.hear(), lost);
+    assert!(first.is_closed());
+    let mut of_two = client(&weir);
+    let refused = of_two.line("CLIENT TRACKING ON");
+    assert!(refused.starts_with("-ERR weir: CLIENT TRACKING is for pools with one"), "{refused}");
+    weir.configure(|_| rig::weir::Setup::new().embedded().table(&alone));
+    weir.reload();
+    wait::until("it is alone", wait::LONG, || of_two.line("CLIENT TRACKING ON") == "+OK");
+    for (line, words) in [
+        ("CLIENT TRACKING ON REDIRECT 7", "REDIRECT is refused"),
+        ("SELECT 1", "SELECT of another database is refused while CLIENT TRACKING is on"),
+        ("HELLO 3", "HELLO with another protocol is refused while CLIENT TRACKING is on"),
+    ] {
+        let heard = of_two.line(line);
+        assert!(heard.starts_with("-ERR weir: ") && heard.contains(words), "{heard}");
+    }
+    assert_eq!(of_two.line("SELECT 0"), "+OK");
+    assert_eq!(of_two.line("WATCH k"), "+OK");
+    assert!(of_two.line("CLIENT TRACKING OFF").starts_with("-ERR weir: "));
+    assert_eq!(of_two.line("UNWATCH"), "+OK");
+    assert_eq!(of_two.line("BLPOP none 0.01"), "*-1");
+    assert_eq!(of_two.line("CLIENT TRACKING OFF"), "+OK");
+}
