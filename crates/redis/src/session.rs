@@ -221,6 +221,10 @@ impl Session {
                 return self.steps(spec, command, &positions, client);
             }
             Do::Refused(why) => return Err(format!("ERR weir: {} is refused: {why}", spec.name)),
+            // These are run at once, as a server has it.
+            Do::Own if ["QUIT", "RESET"].contains(&spec.name) => {
+                return self.answer(spec, command, client);
+            }
             _ if self.transaction.is_begun() => {
                 return self.queue(spec, command, &positions, client);
             }

@@ -92,6 +92,32 @@ fn a_watched_key_that_changes_undoes_the_transaction() {
 }
 
 #[test]
+fn a_transaction_is_left_at_once_by_reset_and_quit() {
+    let server = Redis::start();
+    let weir = weir(&[&server], "", "");
+    for end in ["RESET", "QUIT"] {
+        let mut ann = client(&weir);
+        assert_eq!(ann.line("MULTI"), "+OK");
+        assert_eq!(ann.line("SET left x"), "+QUEUED");
+        match end {
+            "RESET" => {
+                assert_eq!(ann.line("RESET"), "+RESET");
+                assert_eq!(ann.line("EXEC"), "-ERR EXEC without MULTI");
+            }
+            _ => {
+                assert_eq!(ann.line("QUIT"), "+OK");
+                assert!(ann.is_closed());
+            }
+        }
+        assert_eq!(client(&weir).line("EXISTS left"), ":0");
+    }
+    let mut bob = client(&weir);
+    assert!(bob.line("SUBSCRIBE a").starts_with("*3"));
+    let aborted = "-EXECABORT Transaction discarded because of: Can't execute 'exec': only ";
+    assert!(bob.line("EXEC").starts_with(aborted));
+}
+
+#[test]
 fn who_waits_for_a_list_holds_up_nobody() {
     let server = Redis::start();
     let weir = weir(&[&server], "timeout = \"1s\"", "");

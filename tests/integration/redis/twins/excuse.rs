@@ -99,12 +99,9 @@ fn is_excused(words: &Words, through: &[u8], direct: &[u8]) -> bool {
     both_deny || is_sub || is_arity || is_subscribed || is_login
 }
 
-/// The type; Weir's texts are no verbatim strings in RESP3.
+/// The type.
 fn shape(reply: &[u8]) -> u8 {
-    match reply.first() {
-        Some(b'=') => b'$',
-        first => first.copied().unwrap_or_default(),
-    }
+    reply.first().copied().unwrap_or_default()
 }
 
 /// Sets and hashes come in the order of the server's own chance.

@@ -167,7 +167,7 @@ impl Pair {
                 put_command(&mut direct, words.iter());
             }
             like.push(if is_refused { Like::Refused } else { excuse::like(words) });
-            is_within &= !["EXEC", "DISCARD"].contains(&words[0].as_str());
+            is_within &= !["EXEC", "DISCARD", "RESET"].contains(&words[0].as_str());
         }
         self.through.client.send(&through);
         self.direct.client.send(&direct);

@@ -45,7 +45,7 @@ const LEFT_OUT: [&str; 25] = [
 ];
 
 /// What docs/redis.md says is refused, whenever it is said.
-const REFUSED: [&str; 34] = [
+const REFUSED: [&str; 33] = [
     "ACL",
     "ASKING",
     "BGREWRITEAOF",
@@ -56,7 +56,6 @@ const REFUSED: [&str; 34] = [
     "CLIENT|NO-TOUCH",
     "CLIENT|REPLY",
     "CLIENT|TRACKING",
-    "CLIENT|TRACKINGINFO",
     "CLUSTER",
     "CONFIG|RESETSTAT",
     "CONFIG|REWRITE",
@@ -84,7 +83,7 @@ const REFUSED: [&str; 34] = [
 const REFUSED_TOO: [&str; 2] = ["SWAPDB", "SYNC"];
 
 /// What docs/redis.md says is refused within a transaction.
-const NOT_WITHIN: [&str; 20] = [
+const NOT_WITHIN: [&str; 18] = [
     "AUTH",
     "CLIENT",
     "COMMAND",
@@ -95,8 +94,6 @@ const NOT_WITHIN: [&str; 20] = [
     "PSUBSCRIBE",
     "PUBSUB",
     "PUNSUBSCRIBE",
-    "QUIT",
-    "RESET",
     "SELECT",
     "SLOWLOG",
     "SSUBSCRIBE",
