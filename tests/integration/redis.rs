@@ -17,6 +17,7 @@ mod operating;
 mod placement;
 mod pools;
 mod pubsub;
+mod reload;
 mod replicas;
 mod scene;
 mod sentinel;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use tokio::sync::Notify;
@@ -22,6 +22,9 @@ struct Shared {
     changed: Notify,
     cut: Notify,
     waiting: Mutex<Waiting>,
+    /// What this is a part of.
+    whole: Option<Drain>,
+    parts: Mutex<Vec<Weak<Shared>>>,
 }
 
 /// The tasks that wait for the start; an index is a task's place for as long as it waits.
@@ -37,6 +40,20 @@ impl Drain {
         Self::default()
     }
 
+    /// A part of this that may be drained by itself: it starts with the whole at the latest, and
+    /// what is to be finished before it is, is to be finished before the whole.
+    pub fn part(&self) -> Self {
+        let part = Self(Arc::new(Shared { whole: Some(self.clone()), ..Shared::default() }));
+        let mut parts = self.parts();
+        parts.retain(|of| of.strong_count() > 0);
+        parts.push(Arc::downgrade(&part.0));
+        drop(parts);
+        if self.is_started() {
+            part.trigger();
+        }
+        part
+    }
+
     /// Starts draining: everything that waits in [`started`](Self::started) goes on.
     pub fn trigger(&self) {
         let waiting = {
@@ -46,6 +63,8 @@ impl Drain {
         };
         waiting.into_iter().flatten().for_each(Waker::wake);
         self.0.changed.notify_waiters();
+        let parts: Vec<_> = self.parts().iter().filter_map(Weak::upgrade).collect();
+        parts.into_iter().for_each(|part| Self(part).trigger());
     }
 
     /// Whether draining has started.
@@ -63,7 +82,8 @@ impl Drain {
     /// Work that is to be finished before the drain is: hold the guard until it is.
     pub fn guard(&self) -> Guard {
         self.0.held.fetch_add(1, Ordering::Relaxed);
-        Guard(self.clone())
+        let of_whole = self.0.whole.as_ref().map(|whole| Box::new(whole.guard()));
+        Guard { drain: self.clone(), _of_whole: of_whole }
     }
 
     /// How many guards there are.
@@ -93,6 +113,10 @@ impl Drain {
         self.0.cut.notified().await;
     }
 
+    fn parts(&self) -> MutexGuard<'_, Vec<Weak<Shared>>> {
+        self.0.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -109,12 +133,16 @@ impl fmt::Debug for Drain {
 
 /// Keeps a drain from finishing; see [`Drain::guard`].
 #[derive(Debug)]
-pub struct Guard(Drain);
+pub struct Guard {
+    drain: Drain,
+    /// Goes behind this one.
+    _of_whole: Option<Box<Guard>>,
+}
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if self.0.0.held.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.0.changed.notify_waiters();
+        if self.drain.0.held.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.drain.0.changed.notify_waiters();
         }
     }
 }
@@ -215,6 +243,24 @@ mod tests {
         assert!(!finished.is_finished());
         drop(guard);
         tokio::time::timeout(Duration::from_secs(60), finished).await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_part_drains_by_itself_or_with_the_whole_which_waits_for_it() {
+        let whole = Drain::new();
+        let (first, second) = (whole.part(), whole.part());
+        let guard = first.guard();
+        assert_eq!((first.held(), second.held(), whole.held()), (1, 0, 1));
+        first.trigger();
+        assert!(first.is_started() && !second.is_started() && !whole.is_started());
+        assert!(first.finished().now_or_never().is_none());
+        whole.trigger();
+        assert!(second.is_started() && whole.part().is_started());
+        assert!(second.finished().now_or_never().is_some());
+        assert!(whole.finished().now_or_never().is_none());
+        drop(guard);
+        assert!(first.finished().now_or_never().is_some());
+        assert!(whole.finished().now_or_never().is_some());
     }
 
     #[tokio::test]

@@ -71,6 +71,13 @@ pub trait Service: Sized + 'static {
         true
     }
 
+    /// Since when a server is asked for nothing new: what is on its way there is answered, and what
+    /// a client has there for itself ends after [`drain`](Settings::drain).
+    fn left(&self, server: usize) -> Option<Instant> {
+        let _ = server;
+        None
+    }
+
     /// Undoes what a lease may have left on a connection; false where that can not be known.
     fn restore(self: Rc<Self>, connection: &mut Self::Connection) -> impl Future<Output = bool>;
 
@@ -290,7 +297,8 @@ pub struct Settings {
     pub pool: crate::pool::Settings,
     /// From when a request came until its client is told that it is late.
     pub timeout: Duration,
-    /// When Weir stops: how long clients may take to come to an end.
+    /// When Weir stops, or a server [leaves](Service::left): how long clients may take to come to
+    /// an end.
     pub drain: Duration,
     /// Bytes of answers that wait for their turn, for one client.
     pub waiting: usize,

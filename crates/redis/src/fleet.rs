@@ -1,7 +1,9 @@
 //! The servers of a pool as they are now, for all workers.
 //!
 //! A server has a number that stays, by which everything else knows it. Servers of a ring are those
-//! of the configuration. In a Cluster these are where Weir begins to ask ([`keep`]): nodes come and
+//! of the configuration, and [`Spread`] has their shares of the keys; one that is reached otherwise
+//! than before is another server, and one that leaves keeps its number for as long as anything may
+//! be on its way there. In a Cluster these are where Weir begins to ask ([`keep`]): nodes come and
 //! go, and [`View::slots`] says who has what. A server that Sentinels know is where they say
 //! ([`masters`]). Replicas that may be read are found by asking their primary ([`replicas`]). Each
 //! change makes another [`View`] with another version; a worker goes by one view until it looks
@@ -10,11 +12,13 @@
 mod keep;
 mod masters;
 mod replicas;
+mod spread;
 mod taken;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,6 +34,7 @@ use crate::topology::cluster::Shape;
 pub use keep::keep;
 pub use masters::follow;
 pub use replicas::{Covers, read};
+pub use spread::{Hashing, Share, Spread, Wanted};
 
 /// Servers with a number: a Cluster has at most 1,000 nodes. Beyond it, numbers of nodes that have
 /// left are given again.
@@ -48,6 +53,10 @@ pub struct View {
     pub nodes: Vec<Node>,
     /// Those that have keys, in an order that is the same for each Weir.
     pub holders: Vec<usize>,
+    /// Those of the settings, in their order: of a Cluster, where it is asked first.
+    configured: Arc<[usize]>,
+    /// Of a ring, how keys are spread over the holders.
+    pub spread: Option<Arc<Spread>>,
     /// Of a Cluster, who has each slot.
     pub slots: Option<Slots>,
 }
@@ -132,6 +141,34 @@ impl View {
     pub fn is_there(&self, number: usize) -> bool {
         self.nodes.get(number).is_some_and(|node| node.gone.is_none())
     }
+
+    /// Since when a server of a ring, or a replica of one, does not belong to the pool.
+    pub fn left(&self, number: usize) -> Option<Instant> {
+        self.nodes.get(number).filter(|_| self.slots.is_none())?.gone
+    }
+
+    /// The number of the server that has left first, once nothing is on its way there any more.
+    fn forgotten(&self) -> Option<usize> {
+        let left = |(number, node): (usize, &Node)| {
+            let gone = node.gone.filter(|gone| gone.elapsed() > FORGOTTEN)?;
+            (!self.configured.contains(&number)).then_some((gone, number))
+        };
+        self.nodes.iter().enumerate().filter_map(left).min().map(|(_, number)| number)
+    }
+
+    /// A server has this number from now on, or one more has the next.
+    fn put(&mut self, number: usize, server: Arc<Server>) {
+        match self.nodes.get_mut(number) {
+            Some(former) => *former = Node::new(server, former.incarnation + 1),
+            None => self.nodes.push(Node::new(server, 0)),
+        }
+    }
+}
+
+/// How a pool's servers share its keys.
+enum Kind {
+    Ring(Spread),
+    Cluster(Slots),
 }
 
 /// The servers of a pool.
@@ -144,9 +181,7 @@ pub struct Fleet {
     changing: Mutex<()>,
     health: Arc<Health>,
     /// A password may be sent to a node in the clear.
-    allows_cleartext: bool,
-    /// How many servers are in the configuration: the first ones.
-    configured: usize,
+    allows_cleartext: AtomicBool,
     /// The Cluster is to be asked how it is.
     called: Notify,
     /// Sentinels are to be asked where their masters are.
@@ -163,9 +198,22 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Servers of which each has its own keys.
-    pub fn of_ring(servers: Vec<Server>, health: Arc<Health>, allows_cleartext: bool) -> Arc<Self> {
-        Self::new(servers, None, health, allows_cleartext)
+    /// Servers of which each has its own keys. They are in the order of the [`Health`].
+    pub fn of_ring(
+        servers: Vec<Wanted>,
+        hashing: Hashing,
+        health: Arc<Health>,
+        allows_cleartext: bool,
+    ) -> Arc<Self> {
+        let share = |(server, of): (usize, &Wanted)| Share {
+            name: Arc::clone(&of.server.name),
+            weight: of.weight,
+            server,
+        };
+        let shares = servers.iter().enumerate().map(share).collect();
+        let servers = servers.into_iter().map(|of| of.server).collect();
+        let kind = Kind::Ring(Spread { shares, hashing });
+        Self::new(servers, kind, health, allows_cleartext)
     }
 
     /// Nodes of a Cluster, of which others are heard.
@@ -174,29 +222,32 @@ impl Fleet {
         health: Arc<Health>,
         allows_cleartext: bool,
     ) -> Arc<Self> {
-        Self::new(servers, Some(Slots::nobody()), health, allows_cleartext)
+        Self::new(servers, Kind::Cluster(Slots::nobody()), health, allows_cleartext)
     }
 
     fn new(
         servers: Vec<Server>,
-        slots: Option<Slots>,
+        kind: Kind,
         health: Arc<Health>,
         allows_cleartext: bool,
     ) -> Arc<Self> {
-        let configured = servers.len();
+        let (slots, spread) = match kind {
+            Kind::Cluster(slots) => (Some(slots), None),
+            Kind::Ring(spread) => (None, Some(Arc::new(spread))),
+        };
         let is_cluster = slots.is_some();
         let node = |server: Server| {
             Node::new(Arc::new(if is_cluster { server.as_node() } else { server }), 0)
         };
-        let nodes = servers.into_iter().map(node).collect();
-        let view = View { version: 0, nodes, holders: (0..configured).collect(), slots };
+        let nodes: Vec<Node> = servers.into_iter().map(node).collect();
+        let (holders, configured) = ((0..nodes.len()).collect(), (0..nodes.len()).collect());
+        let view = View { version: 0, nodes, holders, configured, spread, slots };
         Arc::new(Self {
             view: ArcSwap::from_pointee(view),
             version: AtomicU64::new(0),
             changing: Mutex::default(),
             health,
-            allows_cleartext,
-            configured,
+            allows_cleartext: AtomicBool::new(allows_cleartext),
             called: Notify::new(),
             missed: Notify::new(),
             changed: Notify::new(),
@@ -264,26 +315,23 @@ impl Fleet {
         let _changing = self.lock();
         let before = self.view.load();
         let mut view = View::clone(&before);
-        let (mut slots, mut there) = (Slots::nobody(), vec![false; SERVERS_MAX]);
-        let mut holders = Vec::new();
+        let (mut slots, mut holders) = (Slots::nobody(), Vec::new());
+        let mut there = HashSet::new();
         for range in &shape.ranges {
             let Some((number, _)) = self.number(&mut view, &range.primary, by) else { continue };
             (range.first..=range.last).for_each(|slot| slots.set(slot, number));
             if !holders.contains(&number) {
                 holders.push(number);
             }
-            there[number] = true;
-            for replica in &range.replicas {
-                if let Some((number, _)) = self.number(&mut view, replica, by) {
-                    there[number] = true;
-                }
-            }
+            there.insert(number);
+            let replicas = range.replicas.iter();
+            there.extend(replicas.filter_map(|at| Some(self.number(&mut view, at, by)?.0)));
         }
         if holders.is_empty() {
             return;
         }
-        for (node, is_there) in view.nodes.iter_mut().zip(there) {
-            match is_there {
+        for (number, node) in view.nodes.iter_mut().enumerate() {
+            match there.contains(&number) {
                 true => node.gone = None,
                 false => node.leaves(),
             }
@@ -313,36 +361,31 @@ impl Fleet {
             Some(host) => host.clone(),
             None => view.server(by)?.host()?.to_owned(),
         };
-        let is_it = |node: &Node| node.server.is_at(&host, at.port);
+        let is_cluster = view.slots.is_some();
+        // A replica of another server, or one that was reached otherwise, is another one here.
+        let is_it = |node: &Node| {
+            node.server.is_at(&host, at.port) && (is_cluster || node.replica_of == Some(by))
+        };
         if let Some(number) = view.nodes.iter().position(is_it) {
             return Some((number, false));
         }
-        let is_cluster = view.slots.is_some();
-        let like = view.server(if is_cluster { 0 } else { by })?;
+        let first = view.configured.first().copied().unwrap_or(0);
+        let like = view.server(if is_cluster { first } else { by })?;
         let server = self.like(like, &host, at.port)?;
         let server = Arc::new(if is_cluster { server.as_node() } else { server });
-        if view.nodes.len() < SERVERS_MAX {
-            self.health.is_new(view.nodes.len(), &server.name, is_cluster);
-            view.nodes.push(Node::new(server, 0));
-            return Some((view.nodes.len() - 1, true));
-        }
-        let left = |(number, node): (usize, &Node)| {
-            let gone = node.gone.filter(|gone| gone.elapsed() > FORGOTTEN)?;
-            (number >= self.configured).then_some((gone, number))
-        };
-        let Some((_, number)) = view.nodes.iter().enumerate().filter_map(left).min() else {
+        let next = || Some(view.nodes.len()).filter(|number| *number < SERVERS_MAX);
+        let Some(number) = next().or_else(|| view.forgotten()) else {
             tracing::warn!(host, port = at.port, "there are more nodes than Weir keeps apart");
             return None;
         };
         self.health.is_new(number, &server.name, is_cluster);
-        let incarnation = view.nodes[number].incarnation + 1;
-        view.nodes[number] = Node::new(server, incarnation);
+        view.put(number, server);
         Some((number, true))
     }
 
     /// A server elsewhere that is logged in to as this one, if that can be.
     fn like(&self, like: &Server, host: &str, port: u16) -> Option<Server> {
-        if like.tells_password(host) && !self.allows_cleartext {
+        if like.tells_password(host) && !self.allows_cleartext() {
             tracing::warn!(
                 host,
                 port,
@@ -353,6 +396,15 @@ impl Fleet {
         }
         let server = like.at(host, port);
         server.inspect_err(|error| tracing::warn!(host, port, error, "it cannot be reached")).ok()
+    }
+
+    /// Whether a password may be sent to a server that others name, in the clear.
+    pub fn allow_cleartext(&self, allows: bool) {
+        self.allows_cleartext.store(allows, Ordering::Relaxed);
+    }
+
+    fn allows_cleartext(&self) -> bool {
+        self.allows_cleartext.load(Ordering::Relaxed)
     }
 
     fn change(&self, mut view: View) {

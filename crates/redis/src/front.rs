@@ -1,6 +1,7 @@
 //! What the clients of one worker share.
 
 mod part;
+mod placing;
 mod shared;
 
 use std::cell::{Cell, RefCell};
@@ -11,7 +12,7 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use flow::clock::CoarseClock;
 use flow::service::Fabric;
-use wire::resp::{Command, Limits};
+use wire::resp::{Command, Limits, put_error};
 
 use crate::commands::{Kind, Positions, Spec};
 use crate::desk::Desk;
@@ -20,11 +21,12 @@ use crate::health::Health;
 use crate::hub::Hub;
 use crate::metrics::Metrics;
 use crate::named::Named;
-use crate::placement::{Distribution, Hash, Member, Ring, slot, tagged};
+use crate::placement::{Distribution, slot};
 use crate::servers::Servers;
 use crate::settings::Settings;
 use crate::unknown::Unknown;
 use crate::users::Users;
+use placing::Placing;
 pub use shared::{Call, Shared};
 
 /// What can change while clients are connected.
@@ -57,50 +59,6 @@ impl InForce {
             subscriptions: settings.max_subscriptions,
         }
     }
-}
-
-/// Which server a key belongs to.
-#[derive(Debug, Clone)]
-pub struct Placing {
-    /// The servers' names and weights.
-    members: Arc<[(String, u32)]>,
-    /// Those that have keys.
-    live: Vec<bool>,
-    distribution: Distribution,
-    ring: Ring,
-    hash: Hash,
-    tag: Option<[u8; 2]>,
-}
-
-impl Placing {
-    /// As the settings have it; `None` where no server has any weight, and of a Cluster.
-    pub fn new(settings: &Settings) -> Option<Self> {
-        let members = settings.backend.iter().map(|of| (of.name.clone(), of.weight)).collect();
-        let live = vec![true; settings.backend.len()];
-        let ring = ring(settings.distribution, &members, &live)?;
-        let (distribution, hash, tag) = (settings.distribution, settings.hash, settings.tag());
-        Some(Self { members, live, distribution, ring, hash, tag })
-    }
-
-    /// The same among those servers that are live; where none of them has any weight, as it was.
-    fn set_live(&mut self, live: Vec<bool>) {
-        if let Some(ring) = ring(self.distribution, &self.members, &live) {
-            (self.ring, self.live) = (ring, live);
-        }
-    }
-
-    /// The number of a key's server.
-    pub fn server_of(&self, key: &[u8]) -> usize {
-        let is_random = self.distribution == Distribution::Random;
-        let hash = if is_random { rand::random() } else { self.hash.of(tagged(key, self.tag)) };
-        self.ring.server_of(hash)
-    }
-}
-
-fn ring(distribution: Distribution, members: &Arc<[(String, u32)]>, live: &[bool]) -> Option<Ring> {
-    let members: Vec<Member<'_>> =
-        members.iter().map(|(name, weight)| Member { name, weight: *weight }).collect();
-    Ring::new(distribution, &members, &|of| live.get(of).copied().unwrap_or_default())
 }
 
 /// Where a key belongs.
@@ -159,15 +117,15 @@ impl Front {
         metrics: Metrics,
         shared: Arc<Shared>,
         worker: &flow::Worker,
-        placing: Option<Placing>,
     ) -> Self {
         let (health, desk) =
             (Arc::clone(shared.fleet.health()), Rc::clone(fabric.service().desk()));
         let (clock, worker) = (worker.clock.clone(), worker.index);
         // A worker that starts late has not heard of what was ejected before.
         let heeded = Cell::new(u64::MAX);
-        let placing = placing.map(RefCell::new);
-        let seen = RefCell::new(fabric.service().view());
+        let seen = fabric.service().view();
+        let placing = seen.spread.as_ref().and_then(Placing::new).map(RefCell::new);
+        let seen = RefCell::new(seen);
         Self {
             fabric,
             hub,
@@ -203,22 +161,28 @@ impl Front {
     /// looked for in the same way.
     #[inline]
     pub fn look(&self) {
-        let changes = self.health.changes();
-        if changes != self.heeded.get() {
-            self.heeded.set(changes);
-            if let Some(placing) = &self.placing {
-                placing.borrow_mut().set_live(self.health.live());
-                self.hub.is_placed_anew(|kind, name, server| {
-                    self.is_everywhere(kind, name) || self.home(name).server == server
-                });
-            }
-        }
         let servers = self.fabric.service();
         servers.look();
         if servers.version() != self.seen.borrow().version {
             self.are_others(servers.view());
         }
+        let changes = self.health.changes();
+        if changes != self.heeded.get() {
+            self.heeded.set(changes);
+            self.are_live_others(true);
+        }
         Servers::heed_left(&self.fabric);
+    }
+
+    /// Heeds that other servers of a ring have keys than before. What is subscribed to at all of
+    /// them stays where these are the same.
+    fn are_live_others(&self, are_same: bool) {
+        let Some(placing) = &self.placing else { return };
+        placing.borrow_mut().set_live(&self.health.live());
+        self.hub.is_placed_anew(|kind, name, server| match self.is_everywhere(kind, name) {
+            true => are_same,
+            false => self.home(name).server == server,
+        });
     }
 
     /// Heeds that the servers are others now.
@@ -227,16 +191,36 @@ impl Front {
         self.fabric.service().are_others(&before, &now);
         self.fabric.close_outdated();
         self.hub.are_others(&now);
-        if !self.is_cluster() {
+        let has_same_holders = before.holders == now.holders;
+        if !has_same_holders {
+            self.close_who_tracks();
+        }
+        if let Some(placing) = &self.placing {
+            if let Some(spread) =
+                now.spread.as_ref().filter(|of| before.spread.as_ref() != Some(*of))
+                && let Some(placed) = Placing::new(spread)
+            {
+                *placing.borrow_mut() = placed;
+                self.are_live_others(has_same_holders);
+            }
             return;
         }
-        let has_same_holders = before.holders == now.holders;
         self.hub.is_placed_anew(|kind, name, server| match kind {
             // All nodes hear what is published at any.
             _ if name.starts_with(KEYSPACE) => has_same_holders,
             Kind::Channel | Kind::Pattern => now.is_there(server),
             Kind::Shard => self.home(name).server == server,
         });
+    }
+
+    /// Nobody tells whoever keeps keys of a server what becomes of these at another one.
+    fn close_who_tracks(&self) {
+        let those = self.desk.clients().into_iter().filter(|(_, card)| card.tracks.get());
+        for client in those.filter_map(|(client, _)| self.fabric.client(client)) {
+            let mut out = Vec::new();
+            put_error(&mut out, TRACKING_LOST);
+            client.part(out);
+        }
     }
 
     /// The servers where a subscription is kept: all that may publish what it is for.
@@ -250,7 +234,7 @@ impl Front {
 
     /// What a pattern matches may be anywhere; so is what servers say of their keys.
     fn is_everywhere(&self, kind: Kind, name: &[u8]) -> bool {
-        let random = |of: &RefCell<Placing>| of.borrow().distribution == Distribution::Random;
+        let random = |of: &RefCell<Placing>| of.borrow().distribution() == Distribution::Random;
         let is_random = self.placing.as_ref().is_some_and(random);
         kind == Kind::Pattern || name.starts_with(KEYSPACE) || is_random
     }
@@ -270,7 +254,6 @@ impl Front {
                 let slot = slot(key);
                 Home { server: servers.holder(slot), slot: Some(slot) }
             }
-            Some(_) if servers.len() == 1 => Home::at(0),
             Some(placing) => Home::at(placing.borrow().server_of(key)),
         }
     }
@@ -289,9 +272,7 @@ impl Front {
         let own = self.worker % holders.len().max(1);
         let all = holders.iter().skip(own).chain(holders.iter().take(own)).copied();
         let placing = self.placing.as_ref().map(RefCell::borrow);
-        let is_live = |of: &usize| {
-            placing.as_ref().is_none_or(|placing| placing.live.get(*of) == Some(&true))
-        };
+        let is_live = |of: &usize| placing.as_ref().is_none_or(|placing| placing.is_live(*of));
         all.clone().find(is_live).or_else(|| all.clone().next()).unwrap_or(0)
     }
 

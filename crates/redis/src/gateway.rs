@@ -1,24 +1,34 @@
 //! The whole gateway as the program sees it: opened, bound, run on each worker, reloaded, drained.
+//!
+//! Pools come and go with the settings, and so do the addresses of each: [`listening`] binds them
+//! before anything changes, and [`serving`] has each worker serve its share.
 
+mod listening;
+mod serving;
+
+use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flow::endpoint::Endpoint;
-use flow::front::{self, Addresses, BindError, Prepared, Serving, Share, Sockets};
+use flow::front::{self, Addresses, BindError, Calls, Prepared, Share, Sockets};
 use flow::limit::Limit;
 use flow::memory::Memory;
 use flow::tls::{ServerTls, TlsError};
 use serde::Serialize;
+use tokio::sync::mpsc;
 use watch::metrics::Registry;
 use watch::units::Duration;
 
 use crate::metrics::Metrics;
-use crate::pool::{Pool, PoolError};
+use crate::metrics::times::Times;
+use crate::named;
+use crate::pool::{Pool, PoolError, Ready};
 use crate::replica::Follower;
-use crate::session::Session;
 use crate::settings::{Settings, SettingsError};
 use crate::status::Status;
+use listening::{Listening, Sockets as Bound};
+use serving::{Change, Served};
 
 /// What the status calls the addresses.
 const LISTEN: &str = "redis";
@@ -38,16 +48,53 @@ pub enum OpenError {
     /// A pool can't be opened.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// An address of a pool that is new can't be had.
+    #[error("redis: {0}")]
+    Bind(#[from] BindError),
+    /// An address of a pool that is new is still another one's.
+    #[error(
+        "redis: pool {pool:?} can't have {at} while pool {other:?} has it: take it away there \
+         first, and give it away with another reload"
+    )]
+    Taken {
+        /// Who is to have it.
+        pool: String,
+        /// Where.
+        at: String,
+        /// Who has it.
+        other: String,
+    },
 }
 
 /// The Redis gateway of one process.
 pub struct Gateway {
     /// Those that are served, in the order of their settings.
-    pools: Vec<Pool>,
+    pools: Mutex<Vec<Arc<Pool>>>,
+    /// Where they are served.
+    listening: Mutex<Listening>,
+    /// What is counted of pools that are there or have been, by their names.
+    times: Mutex<HashMap<String, Times>>,
+    /// The way to the workers, and what these hear until each attends to it.
+    calls: Calls<Change>,
+    heard: Mutex<Vec<Option<mpsc::Receiver<Change>>>>,
+    follower: Option<Arc<Follower>>,
+    registry: Registry,
     endpoint: Endpoint,
     connections: Limit,
     memory: Memory,
     tls: Option<ServerTls>,
+}
+
+/// What is to be done where other settings are put in force.
+struct Changes {
+    /// Those that stay, with their settings.
+    stay: Vec<(Arc<Pool>, Ready)>,
+    /// All that will be there, in the order of their settings.
+    pools: Vec<Arc<Pool>>,
+    /// Those that are there no more.
+    leave: Vec<Arc<Pool>>,
+    /// The sockets of those that will be there which are not open yet.
+    bound: Bound,
 }
 
 impl Gateway {
@@ -86,14 +133,86 @@ impl Gateway {
                 held.used() as u64,
             );
         });
-        let pools = settings.pools().into_iter();
-        let open = |(name, settings): (String, Settings)| {
-            Pool::open(&name, settings, follower.cloned(), memory.clone(), registry)
+        let gateway = Self {
+            pools: Mutex::default(),
+            listening: Mutex::default(),
+            times: Mutex::default(),
+            calls: Calls::default(),
+            heard: Mutex::default(),
+            follower: follower.cloned(),
+            registry: registry.clone(),
+            endpoint,
+            connections,
+            memory,
+            tls,
         };
-        let pools = pools.map(open);
-        let pools = pools.collect::<Result<_, _>>()?;
-        Ok(Arc::new(Self { pools, endpoint, connections, memory, tls }))
+        for (name, settings) in settings.pools() {
+            let pool = gateway.open_pool(&name, settings)?;
+            lock(&gateway.pools).push(pool);
+        }
+        Ok(Arc::new(gateway))
     }
+
+    fn open_pool(&self, name: &str, settings: Settings) -> Result<Arc<Pool>, PoolError> {
+        let mut times = lock(&self.times);
+        let new = || Times::new(name, named::name_of, &self.registry);
+        let times = times.entry(name.to_owned()).or_insert_with(new).clone();
+        let (follower, memory) = (self.follower.clone(), self.memory.clone());
+        Pool::open(name, settings, follower, memory, times, &self.registry).map(Arc::new)
+    }
+
+    fn pools(&self) -> Vec<Arc<Pool>> {
+        lock(&self.pools).clone()
+    }
+
+    /// Makes ready for other pools: all that may fail is done here.
+    fn changes(&self, wanted: &Settings) -> Result<Changes, OpenError> {
+        let (before, wanted) = (self.pools(), wanted.pools());
+        let named = |name: &str| before.iter().find(|pool| pool.shared.name == *name);
+        let (mut pools, mut stay, mut sockets) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, settings) in wanted {
+            let pool = match named(&name) {
+                Some(pool) => {
+                    let ready = pool.prepare(settings)?;
+                    sockets.push((name, ready.settings().clone()));
+                    stay.push((Arc::clone(pool), ready));
+                    Arc::clone(pool)
+                }
+                None => {
+                    let pool = self.open_pool(&name, settings)?;
+                    sockets.push((name, Settings::clone(&pool.settings())));
+                    pool
+                }
+            };
+            pools.push(pool);
+        }
+        let is_gone = |pool: &&Arc<Pool>| !pools.iter().any(|of| Arc::ptr_eq(of, pool));
+        let leave = before.iter().filter(is_gone).cloned().collect();
+        let bound = lock(&self.listening).bind(&sockets)?;
+        Ok(Changes { stay, pools, leave, bound })
+    }
+
+    /// Puts other pools in force; gives the keys that need a restart.
+    fn put_in_force(&self, changes: Changes) -> Vec<String> {
+        let Changes { stay, pools, leave, bound } = changes;
+        let fixed = stay.into_iter().flat_map(|(pool, ready)| pool.put_in_force(ready)).collect();
+        let workers = lock(&self.heard).len();
+        for pool in &leave {
+            tracing::info!(pool = pool.shared.name, "a pool is served no more");
+            (0..workers).for_each(|of| self.calls.ask(of, Change::Leaves(Arc::clone(pool))));
+        }
+        let changed = lock(&self.listening).put_in_force(&pools, bound);
+        for (worker, changes) in changed.into_iter().enumerate() {
+            changes.into_iter().for_each(|change| self.calls.ask(worker, change));
+        }
+        *lock(&self.pools) = pools;
+        fixed
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What a poisoned lock guards here is always whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl front::Front for Gateway {
@@ -102,22 +221,25 @@ impl front::Front for Gateway {
     type Error = OpenError;
 
     fn bind(&self, sockets: &mut Sockets) -> Result<(), BindError> {
-        let all = self.pools.iter().map(Pool::settings);
+        let workers = 0..sockets.workers();
+        *lock(&self.heard) = workers.map(|worker| Some(self.calls.attend(worker))).collect();
+        let all = self.pools().into_iter().map(|pool| pool.settings());
         let listen: Vec<SocketAddr> = all.flat_map(|settings| settings.listen.clone()).collect();
         if !listen.is_empty() {
             sockets.tcp(LISTEN, &listen)?;
         }
-        for settings in self.pools.iter().map(Pool::settings) {
+        for settings in self.pools().iter().map(|pool| pool.settings()) {
             for path in &settings.unix_sockets {
                 sockets.unix(path, settings.unix_mode())?;
             }
         }
+        *lock(&self.listening) = Listening::new(&self.pools(), sockets.workers());
         Ok(())
     }
 
     fn announce(&self, addresses: &Addresses, workers: usize) {
         let mut listen = addresses.of(LISTEN).iter();
-        for pool in &self.pools {
+        for pool in self.pools() {
             let count = pool.settings().listen.len();
             let listen: Vec<_> = listen.by_ref().take(count).collect();
             if !listen.is_empty() {
@@ -132,59 +254,39 @@ impl front::Front for Gateway {
     }
 
     async fn run(self: Arc<Self>, share: Share, worker: flow::Worker) {
-        let (mut tcp, mut unix) = (share.tcp.into_iter(), share.unix.into_iter());
-        let mut serving = Serving::new(&worker);
-        let mut attending = Vec::new();
-        for pool in &self.pools {
-            let (front, attends) = pool.attend(&worker);
-            attending.push(attends);
-            let drain = worker.drain.clone();
-            let serve = move |stream, from| {
-                let session = Session::new(Rc::clone(&front), from);
-                Rc::clone(&front.fabric).serve(stream, drain.clone(), session)
-            };
-            // Sockets come in the order in which they were bound.
-            let settings = pool.settings();
-            let unix = unix.by_ref().take(settings.unix_sockets.len()).collect();
-            let tcp = tcp.by_ref().take(settings.listen.len()).collect();
-            let local = serve.clone();
-            serving.unix(unix, &self.endpoint, move |stream| local(stream, None));
-            serving.tcp(tcp, &self.endpoint, move |stream, from| serve(stream, Some(from)));
+        let heard = lock(&self.heard).get_mut(worker.index).and_then(Option::take);
+        let Some(mut heard) = heard else { return };
+        let mut served = Served::new(worker.clone(), self.endpoint.clone());
+        for change in lock(&self.listening).first(share, worker.index) {
+            served.change(change);
         }
-        serving.ended().await;
-        for (pool, attends) in self.pools.iter().zip(attending) {
-            pool.leave(worker.index);
-            let _ = attends.await;
+        loop {
+            tokio::select! {
+                () = worker.drain.started() => break,
+                Some(change) = heard.recv() => served.change(change),
+            }
         }
+        served.ended().await;
+        self.calls.leave(worker.index);
     }
 
     fn prepare(self: &Arc<Self>, wanted: Settings) -> Result<Prepared<'_>, OpenError> {
         wanted.validate()?;
         let tls = self.tls.as_ref().map(ServerTls::renew).transpose()?;
+        let changes = self.changes(&wanted)?;
         Ok(Prepared::new(move || {
             if let Some(tls) = tls {
                 tls.put_in_force();
             }
             self.connections.set_max(wanted.max_connections);
             self.memory.set_max(wanted.max_memory.len());
-            let mut wanted = wanted.pools();
-            let mut fixed = Vec::new();
-            for pool in &self.pools {
-                match wanted.iter().position(|(name, _)| *name == pool.shared.name) {
-                    Some(at) => fixed.extend(pool.put_in_force(wanted.remove(at).1)),
-                    None => {
-                        fixed.push(format!("redis.pool {:?}, which is gone,", pool.shared.name))
-                    }
-                }
-            }
-            let new = wanted.iter().map(|(name, _)| format!("redis.pool {name:?}, which is new,"));
-            fixed.extend(new);
-            fixed
+            self.put_in_force(changes)
         }))
     }
 
     fn status(&self) -> impl Serialize {
-        let sum = |of: &dyn Fn(&Pool) -> u64| self.pools.iter().map(of).sum();
+        let pools = self.pools();
+        let sum = |of: &dyn Fn(&Pool) -> u64| pools.iter().map(|pool| of(pool)).sum();
         let commands = |pool: &Pool| {
             let Metrics { ridden, leased, split, answered, refused, .. } = &pool.metrics;
             [ridden, leased, split, answered, refused].iter().map(|way| way.get()).sum()
@@ -195,7 +297,7 @@ impl front::Front for Gateway {
             lane_commands: sum(&|pool| pool.metrics.ridden.get()),
             refused: sum(&|pool| pool.metrics.refused.get()),
             failed_connections: sum(&|pool| pool.counts.failed.get()),
-            backends: self.pools.iter().flat_map(|pool| pool.shared.backends()).collect(),
+            backends: pools.iter().flat_map(|pool| pool.shared.backends()).collect(),
         }
     }
 }

@@ -44,6 +44,8 @@ pub struct OpenError(String);
 pub struct Guard {
     settings: GuardSettings,
     shown: Arc<Shown>,
+    /// The settings with the pools whose servers are watched.
+    wanted: watch::Sender<Settings>,
     stop: watch::Sender<bool>,
 }
 
@@ -63,22 +65,25 @@ impl Guard {
         let mut seeker =
             Seeker::new(settings.clone(), follower, Arc::clone(&shown), stop.clone(), control);
         seeker.begin().map_err(OpenError)?;
-        if seeker.finds_more() {
-            control.spawn(seeker.run(stop.subscribe()));
-        }
-        Ok(Arc::new(Self { settings: settings.guard.clone(), shown, stop }))
+        let wanted = watch::Sender::new(settings.clone());
+        control.spawn(seeker.run(wanted.subscribe(), stop.subscribe()));
+        Ok(Arc::new(Self { settings: settings.guard.clone(), shown, wanted, stop }))
     }
 }
 
 impl Front for Guard {
     const NAME: &'static str = "redis.guard";
-    type Settings = GuardSettings;
+    type Settings = Settings;
     type Error = OpenError;
 
-    fn prepare(self: &Arc<Self>, wanted: GuardSettings) -> Result<Prepared<'_>, OpenError> {
-        Ok(Prepared::new(move || match wanted == self.settings {
-            true => Vec::new(),
-            false => vec!["[redis.guard]".to_owned()],
+    fn prepare(self: &Arc<Self>, wanted: Settings) -> Result<Prepared<'_>, OpenError> {
+        Ok(Prepared::new(move || {
+            let is_same = wanted.guard == self.settings;
+            self.wanted.send_replace(wanted);
+            match is_same {
+                true => Vec::new(),
+                false => vec!["[redis.guard]".to_owned()],
+            }
         }))
     }
 

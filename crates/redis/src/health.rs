@@ -44,6 +44,8 @@ struct Known {
 #[derive(Debug)]
 struct Counts {
     name: String,
+    /// It belongs to the pool no more: another server may be counted by the same name.
+    has_left: bool,
     failures: Counter,
     ejections: Counter,
     ejected: Gauge,
@@ -54,6 +56,7 @@ impl Counts {
         let labels = [("pool", pool), ("server", name)];
         Self {
             name: name.to_owned(),
+            has_left: false,
             failures: registry.counter(
                 "weir_redis_server_failures_total",
                 "Connections to a Redis server that could not be opened, and those that it ended \
@@ -109,6 +112,19 @@ impl Health {
         known.wrong.resize(known.counts.len(), None);
         known.wrong[server] = None;
         known.ejections.is_new(server, may_have_keys);
+    }
+
+    /// A server belongs to the pool no more: it has no keys that another one could have.
+    pub fn leaves(&self, server: usize) {
+        let known = &mut *self.lock();
+        let Some(counts) = known.counts.get_mut(server) else { return };
+        counts.has_left = true;
+        counts.ejected.set(0);
+        if let Some(wrong) = known.wrong.get_mut(server) {
+            *wrong = None;
+        }
+        known.ejections.is_new(server, false);
+        self.changed(known);
     }
 
     /// A server has failed a worker, in these words.
@@ -175,7 +191,8 @@ impl Health {
 
     fn changed(&self, known: &Known) {
         let ejections = &known.ejections;
-        for (server, counts) in known.counts.iter().enumerate() {
+        let there = known.counts.iter().enumerate().filter(|(_, counts)| !counts.has_left);
+        for (server, counts) in there {
             let was_ejected = counts.ejected.get() > 0;
             counts.ejected.set(i64::from(!ejections.is_in(server)));
             if was_ejected && ejections.is_in(server) {

@@ -14,18 +14,17 @@ use tokio::task::JoinHandle;
 use watch::metrics::Registry;
 
 use crate::desk::Desk;
-use crate::fleet::{self, Fleet};
-use crate::front::{Call, Front, InForce, Placing, Shared};
+use crate::fleet::{self, Fleet, Hashing, Wanted};
+use crate::front::{Call, Front, InForce, Shared};
 use crate::health::Health;
 use crate::hub::{self, Hub};
 use crate::metrics::Metrics;
 use crate::metrics::times::Times;
-use crate::named;
 use crate::replica::Follower;
 use crate::scripts::Scripts;
 use crate::server::Server;
 use crate::servers::Servers;
-use crate::settings::{EjectSettings, Settings};
+use crate::settings::{BackendSettings, EjectSettings, Settings};
 
 /// After how long a connection is closed that nobody has used.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -35,6 +34,14 @@ const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Within a stop, how long clients may take to come to an end.
 const DRAIN: std::time::Duration = std::time::Duration::from_secs(1);
+
+impl Attending {
+    /// Ends all that a worker has of a pool, once no client is left.
+    pub fn close(self) {
+        self.front.fabric.close();
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
 
 /// What in a pool's settings, or in the files that they name, stands in the way.
 #[derive(Debug, thiserror::Error)]
@@ -53,9 +60,31 @@ pub struct Pool {
     /// Where connections to its servers are counted.
     pub counts: Counts,
     in_force: Arc<ArcSwap<InForce>>,
-    /// Of a ring.
-    placing: Option<Placing>,
     scripts: Arc<Scripts>,
+}
+
+/// Settings of a pool that can be used and are not in force yet.
+pub struct Ready {
+    settings: Settings,
+    servers: Vec<Wanted>,
+    fixed: Vec<String>,
+}
+
+impl Ready {
+    /// What will be in force.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+}
+
+/// What a worker has of a pool that it serves.
+pub struct Attending {
+    /// What its clients share.
+    pub front: Rc<Front>,
+    /// Hears what other threads want there, until the worker [leaves](Pool::leave).
+    calls: JoinHandle<()>,
+    /// They run until then.
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl Pool {
@@ -68,25 +97,24 @@ impl Pool {
         settings: Settings,
         follower: Option<Arc<Follower>>,
         memory: Memory,
+        times: Times,
         registry: &Registry,
     ) -> Result<Self, PoolError> {
-        let wrong = |what: String| PoolError { pool: name.to_owned(), what };
-        let servers: Result<Vec<Server>, String> =
-            settings.backend.iter().map(Server::new).collect();
-        let servers = servers.map_err(wrong)?;
-        let placing = Placing::new(&settings);
-        if placing.is_none() && !settings.is_cluster() {
-            return Err(wrong("the weights leave no server any key".to_owned()));
-        }
+        let servers = servers(name, &settings, &|_, _| false)?;
         let names: Vec<&str> = settings.backend.iter().map(|of| of.name.as_str()).collect();
         let rule = settings.eject.as_ref().map(EjectSettings::rule);
         let health = Arc::new(Health::new(name, &names, rule, registry));
-        let times = Times::new(name, named::name_of, registry);
         names.iter().for_each(|server| drop(times.add(server)));
         let in_force = InForce::new(&settings);
         let fleet = match settings.is_cluster() {
-            true => Fleet::of_cluster(servers, health, settings.allow_cleartext),
-            false => Fleet::of_ring(servers, health, settings.allow_cleartext),
+            true => {
+                let servers = servers.into_iter().map(|of| of.server).collect();
+                Fleet::of_cluster(servers, health, settings.allow_cleartext)
+            }
+            false => {
+                let hashing = Hashing::new(&settings);
+                Fleet::of_ring(servers, hashing, health, settings.allow_cleartext)
+            }
         };
         let shared = Shared {
             name: name.to_owned(),
@@ -104,7 +132,6 @@ impl Pool {
             metrics: Metrics::new(name, registry),
             counts: counts(name, registry),
             in_force: Arc::new(ArcSwap::from_pointee(in_force)),
-            placing,
             scripts: Arc::default(),
         })
     }
@@ -114,18 +141,17 @@ impl Pool {
         self.shared.settings.load_full()
     }
 
-    /// What the clients of a worker share, and the task that hears what other threads want there,
-    /// which ends after [`leave`](Self::leave).
-    pub fn attend(&self, worker: &flow::Worker) -> (Rc<Front>, JoinHandle<()>) {
+    /// Begins to serve it on a worker.
+    pub fn attend(&self, worker: &flow::Worker) -> Attending {
         let mut calls = self.shared.calls.attend(worker.index);
         let front = Rc::new(self.front(worker));
         let called = Rc::clone(&front);
-        let attending = tokio::task::spawn_local(async move {
+        let calls = tokio::task::spawn_local(async move {
             while let Some(call) = calls.recv().await {
                 call(&called);
             }
         });
-        tokio::task::spawn_local(look_after(Rc::downgrade(&front)));
+        let mut tasks = vec![tokio::task::spawn_local(look_after(Rc::downgrade(&front)))];
         if worker.index == 0 {
             let (fleet, shared) = (Arc::clone(&self.shared.fleet), Arc::clone(&self.shared));
             let wanted = move || {
@@ -133,18 +159,20 @@ impl Pool {
                 settings.reads_replicas().then(|| settings.max_replica_lag.get())
             };
             let read = fleet::read(Arc::clone(&fleet), wanted);
-            let _read = tokio::task::spawn_local(read);
-            let _followed = match front.is_cluster() {
+            tasks.push(tokio::task::spawn_local(read));
+            tasks.push(match front.is_cluster() {
                 true => tokio::task::spawn_local(fleet::keep(fleet)),
                 false => tokio::task::spawn_local(fleet::follow(fleet)),
-            };
+            });
         }
-        (front, attending)
+        Attending { front, calls, tasks }
     }
 
-    /// A worker serves it no more.
-    pub fn leave(&self, worker: usize) {
+    /// A worker serves it no more: nobody asks it for anything there.
+    pub async fn leave(&self, worker: usize, mut attending: Attending) -> Attending {
         self.shared.calls.leave(worker);
+        let _ = (&mut attending.calls).await;
+        attending
     }
 
     fn front(&self, worker: &flow::Worker) -> Front {
@@ -163,12 +191,31 @@ impl Pool {
             self.metrics.clone(),
             shared,
             worker,
-            self.placing.clone(),
         )
     }
 
-    /// Puts in force what can be while it serves; gives the keys that need a restart.
-    pub fn put_in_force(&self, wanted: Settings) -> Vec<String> {
+    /// Makes ready to put other settings in force, as far as they can be while it serves.
+    ///
+    /// # Errors
+    /// What in them stands in the way.
+    pub fn prepare(&self, mut wanted: Settings) -> Result<Ready, PoolError> {
+        let former = self.settings();
+        let fixed = former.fixed(&self.shared.name, &wanted);
+        // What needs a restart stays as it runs, so that it is named again until there was one.
+        former.keep_fixed(&mut wanted);
+        let view = self.shared.fleet.view();
+        let is_known = |of: &BackendSettings, server: &Server| {
+            let former = former.backend.iter().find(|former| former.name == of.name);
+            former.is_some_and(|former| former.is_reached_as(of))
+                && view.configured_as(&of.name).is_some_and(|of| of.is_entered_as(server))
+        };
+        let servers = servers(&self.shared.name, &wanted, &is_known)?;
+        Ok(Ready { settings: wanted, servers, fixed })
+    }
+
+    /// Puts other settings in force; gives the keys that need a restart.
+    pub fn put_in_force(&self, ready: Ready) -> Vec<String> {
+        let Ready { settings: wanted, servers, fixed } = ready;
         self.in_force.store(Arc::new(InForce::new(&wanted)));
         self.shared.fleet.health().set_rule(wanted.eject.as_ref().map(EjectSettings::rule));
         let (running, heard) = (fabric(&wanted, &self.shared.memory), heard(&wanted));
@@ -183,13 +230,35 @@ impl Pool {
             });
             call
         }));
-        let former = self.shared.settings.load();
-        let fixed = former.fixed(&self.shared.name, &wanted);
-        // What needs a restart stays as it runs, so that it is named again until there was one.
-        let mut running = wanted;
-        former.keep_fixed(&mut running);
-        self.shared.settings.store(Arc::new(running));
+        servers.iter().for_each(|of| drop(self.shared.times.add(&of.server.name)));
+        let (fleet, hashing) = (&self.shared.fleet, Hashing::new(&wanted));
+        fleet.allow_cleartext(wanted.allow_cleartext);
+        match wanted.is_cluster() {
+            true => fleet.begin_at(servers.into_iter().map(|of| of.server).collect()),
+            false => fleet.respread(servers, hashing),
+        }
+        self.shared.settings.store(Arc::new(wanted));
         fixed
+    }
+}
+
+/// The servers of a pool's settings.
+fn servers(
+    pool: &str,
+    settings: &Settings,
+    is_known: &dyn Fn(&BackendSettings, &Server) -> bool,
+) -> Result<Vec<Wanted>, PoolError> {
+    let wrong = |what: String| PoolError { pool: pool.to_owned(), what };
+    let wanted = |of: &BackendSettings| {
+        let server = Server::new(of)?;
+        let is_known = is_known(of, &server);
+        Ok::<_, String>(Wanted { server, weight: of.weight, is_known })
+    };
+    let wanted: Result<Vec<Wanted>, String> = settings.backend.iter().map(wanted).collect();
+    let wanted = wanted.map_err(wrong)?;
+    match settings.is_cluster() || Wanted::have_keys(&wanted, Hashing::new(settings)) {
+        true => Ok(wanted),
+        false => Err(wrong("the weights leave no server any key".to_owned())),
     }
 }
 

@@ -155,6 +155,11 @@ impl Server {
         Self { is_node: true, ..self }
     }
 
+    /// Whether Weir logs in to it as to the other one.
+    pub fn is_entered_as(&self, other: &Self) -> bool {
+        (&self.user, &self.password) == (&other.user, &other.password)
+    }
+
     /// Whether it is where the other one is.
     pub fn is_where(&self, other: &Self) -> bool {
         self.sentinels.is_none()

@@ -7,7 +7,7 @@ mod redirects;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flow::lane::{Protocol, Step, What};
 use flow::lanes::Known;
@@ -81,13 +81,15 @@ impl Servers {
         self.view.borrow().version
     }
 
-    /// Servers are others than before, by the same numbers: what clients have written to them may
-    /// be lost.
+    /// Servers are others than before, by the same numbers, or have left: what clients have written
+    /// to them may be lost, or keys are with others.
     pub fn are_others(&self, before: &View, now: &View) {
+        let has_left = |place: &Place| {
+            !place.reads && before.left(place.server).is_none() && now.left(place.server).is_some()
+        };
         let is_other = |place: &Place| {
-            before
-                .incarnation(place.server)
-                .is_some_and(|of| now.incarnation(place.server) != Some(of))
+            let of = before.incarnation(place.server);
+            of.is_some_and(|of| now.incarnation(place.server) != Some(of)) || has_left(place)
         };
         let places = self.places.borrow();
         let others = places.iter().enumerate().filter(|(_, place)| is_other(place));
@@ -287,6 +289,10 @@ impl Service for Servers {
 
     fn is_good(&self, connection: &Connection) -> bool {
         self.known(connection).1.is_current()
+    }
+
+    fn left(&self, number: usize) -> Option<Instant> {
+        self.view.borrow().left(self.place(number)?.server)
     }
 
     fn lost(&self, number: usize) {

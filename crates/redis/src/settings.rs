@@ -11,6 +11,7 @@ mod eject;
 mod guard;
 mod pool;
 mod read_from;
+mod reload;
 mod sentinel;
 #[cfg(test)]
 mod tests;
@@ -38,19 +39,16 @@ pub use validate::{SettingsError, is_of_this_machine, machine};
 
 use crate::placement::{Distribution, Hash};
 
-/// What has no effect before a restart. Certificates of clients' TLS are read again.
-const READ_AT_START: [&str; 4] = ["listen", "unix-sockets", "unix-socket-mode", "tls"];
-
 /// `[redis]`: the Redis gateway. Absent, it is off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Settings {
     /// Where clients connect over TCP: one address or a list of them. `[]` leaves the Unix sockets
-    /// only. Needs a restart.
+    /// only.
     #[serde(deserialize_with = "watch::list::one_or_many")]
     #[schemars(with = "watch::list::OneOrMany<SocketAddr>")]
     pub listen: Vec<SocketAddr>,
-    /// The paths of Unix sockets to make. Needs a restart.
+    /// The paths of Unix sockets to make.
     #[serde(deserialize_with = "watch::list::one_or_many")]
     #[schemars(with = "watch::list::OneOrMany<PathBuf>")]
     pub unix_sockets: Vec<PathBuf>,
@@ -225,40 +223,5 @@ impl Settings {
     /// The two characters of `hash-tag`.
     pub fn tag(&self) -> Option<[u8; 2]> {
         self.hash_tag.as_ref()?.as_bytes().try_into().ok()
-    }
-
-    /// The keys of a pool that differ and have no effect before a restart.
-    pub fn fixed(&self, pool: &str, wanted: &Self) -> Vec<String> {
-        let at = match pool {
-            MAIN => MAIN.to_owned(),
-            pool => format!("{MAIN}.pool {pool:?} "),
-        };
-        let dot = if pool == MAIN { "." } else { "" };
-        let ring = self.distribution != wanted.distribution
-            || self.hash != wanted.hash
-            || self.hash_tag != wanted.hash_tag;
-        let differ = [
-            self.listen != wanted.listen,
-            self.unix_sockets != wanted.unix_sockets,
-            self.unix_socket_mode != wanted.unix_socket_mode,
-            self.tls != wanted.tls,
-        ];
-        let named = READ_AT_START.iter().zip(differ).filter(|(_, differs)| *differs);
-        let named = named.map(|(key, _)| format!("{at}{dot}{key}"));
-        let placed = (ring || self.backend != wanted.backend)
-            .then(|| format!("{at}{dot}backend, or what places keys on them,"));
-        named.chain(placed).collect()
-    }
-
-    /// Puts what has no effect before a restart back to what runs.
-    pub fn keep_fixed(&self, wanted: &mut Self) {
-        wanted.listen.clone_from(&self.listen);
-        wanted.unix_sockets.clone_from(&self.unix_sockets);
-        wanted.unix_socket_mode.clone_from(&self.unix_socket_mode);
-        wanted.tls.clone_from(&self.tls);
-        wanted.distribution = self.distribution;
-        wanted.hash = self.hash;
-        wanted.hash_tag.clone_from(&self.hash_tag);
-        wanted.backend.clone_from(&self.backend);
     }
 }

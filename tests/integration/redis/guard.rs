@@ -64,6 +64,25 @@ fn what_is_wrong_is_said_in_words_once_and_goes_when_it_is_mended() {
 }
 
 #[test]
+fn servers_that_come_and_go_with_a_reload_are_watched_and_are_not() {
+    let [first, second] = [0; 2].map(|_| Redis::start_with(&["--save", "3600 1"]));
+    let guard = format!("[redis.guard]\n{OFTEN}");
+    let mut weir = guarded(&[&first], "");
+    wait::until("it is found", wait::LONG, || finding(&weir, "s0", "save-points"));
+    for servers in [&[&first, &second][..], &[&second]] {
+        let tables = table(servers, "", &guard);
+        weir.configure(|_| Setup::new().table(&tables));
+        weir.reload();
+        let before = looks(&second);
+        wait::until("it is watched", wait::LONG, || looks(&second) > before + 2);
+    }
+    wait::until("it is gone", wait::LONG, || !finding(&weir, "s1", "save-points"));
+    let [gone, before] = [&first, &second].map(looks);
+    wait::until("the other one is watched", wait::LONG, || looks(&second) > before + 5);
+    assert_eq!(looks(&first), gone);
+}
+
+#[test]
 fn a_server_that_is_away_or_shows_nothing_is_said_and_one_that_came_back_empty() {
     let mut server = Redis::start();
     let weir = guarded(&[&server], "");

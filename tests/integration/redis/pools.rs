@@ -27,7 +27,7 @@ fn tables(first: &Redis, second: &Redis, other: SocketAddr) -> String {
 #[test]
 fn each_pool_has_its_own_servers_users_and_database() {
     let (first, second, other) = (Redis::start(), Redis::start(), places::free_address());
-    let mut weir = Setup::new().embedded().table(&tables(&first, &second, other)).start();
+    let weir = Setup::new().embedded().table(&tables(&first, &second, other)).start();
     let (mut ann, mut bob) = (RedisClient::connect(weir.redis), RedisClient::connect(other));
     assert_eq!(ann.line("SET k 1"), "+OK");
     assert_eq!(bob.line("GET k"), "-NOAUTH Authentication required.");
@@ -55,16 +55,6 @@ fn each_pool_has_its_own_servers_users_and_database() {
     let pools: Vec<_> =
         status["backends"].as_array().unwrap().iter().map(|of| &of["pool"]).collect();
     assert_eq!(pools, ["one", "two"]);
-
-    weir.configure(|setup| {
-        setup.table(
-            "[[redis.pool]]\nname = \"three\"\nlisten = \"127.0.0.1:1\"\n\
-             [[redis.pool.backend]]\nname = \"a\"\nurl = \"redis://127.0.0.1:1\"\n",
-        )
-    });
-    weir.reload();
-    weir.wait_log("redis.pool \\\"three\\\", which is new,");
-    assert_eq!([ann.line("GET k"), bob.line("GET k")], ["$1 1", "$1 2"]);
 }
 
 #[test]

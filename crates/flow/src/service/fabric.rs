@@ -210,6 +210,12 @@ impl<S: Service> Fabric<S> {
         clients.iter().for_each(|client| client.close_outdated_lease());
     }
 
+    /// Nobody asks for anything any more: all connections end, once what is on them is answered.
+    pub fn close(&self) {
+        self.groups.borrow().values().for_each(|group| group.retire());
+        self.pool.close();
+    }
+
     /// What was answered by a server before may be lost, or is with another one.
     pub fn broke(&self, server: usize) {
         *self.breaks.borrow_mut().entry(server).or_default() += 1;
@@ -309,10 +315,24 @@ impl<S: Service> Fabric<S> {
             client.look(now);
             client.look_at_lease(now, hung);
         }
-        let groups: Vec<_> = self.groups.borrow().values().cloned().collect();
-        for group in groups {
+        let groups: Vec<_> = self.groups.borrow().iter().map(|(of, g)| (*of, g.clone())).collect();
+        for (server, group) in groups {
             group.look_after(now, &upkeep, |lane| is_hung(&lane.handle, now, hung));
+            // What has waited since before goes there still, and so may open a lane once more.
+            if self.service.left(server).is_some() {
+                group.retire();
+            }
         }
+        let connections = self.pool.groups().into_iter();
+        let left = connections.filter(|group| self.service.left(*group.key()).is_some());
+        left.for_each(|group| group.close_idle());
+    }
+
+    /// Whether what clients have for themselves at a server that has left ends now.
+    pub(super) fn is_to_end(&self, server: usize, now: Instant) -> bool {
+        let drain = self.settings.borrow().drain;
+        let left = self.service.left(server);
+        left.is_some_and(|since| now.saturating_duration_since(since) >= drain)
     }
 }
 

@@ -136,8 +136,13 @@ impl<S: Service> Client<S> {
     }
 
     /// Closes the connection that it has for itself where its server hangs: what waits for that to
-    /// be given back would wait for ever.
+    /// be given back would wait for ever. So does it where its server has left for long enough.
     pub(super) fn look_at_lease(&self, now: Instant, hung: Duration) {
+        if let Lease::Held { server, handle, .. } = &*self.lease.borrow()
+            && self.fabric.is_to_end(*server, now)
+        {
+            return handle.close();
+        }
         if self.is_streaming() || self.waits_for_others() {
             return;
         }

@@ -44,7 +44,7 @@ async fn survey(fleet: &Fleet) -> Result<(), String> {
     let others = (0..view.nodes.len()).filter(|number| view.is_there(*number));
     let all = [first].into_iter().chain(view.holders.iter().copied()).chain(others);
     let (mut asked, mut best, mut wrong) = (Vec::new(), None, String::new());
-    for number in all.chain(0..fleet.configured) {
+    for number in all.chain(view.configured.iter().copied()) {
         if asked.contains(&number) {
             continue;
         }

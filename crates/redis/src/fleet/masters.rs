@@ -30,7 +30,11 @@ pub async fn follow(fleet: Arc<Fleet>) {
                 tasks.spawn_local(follow_one(Arc::clone(&fleet), number, Arc::clone(origin)));
             }
         }
-        following.retain(|of| view.nodes.iter().any(|node| Arc::ptr_eq(&node.origin, of)));
+        let is_there = |of: &Node| of.gone.is_none();
+        let there = |of: &Arc<Server>| {
+            view.nodes.iter().any(|node| is_there(node) && Arc::ptr_eq(&node.origin, of))
+        };
+        following.retain(there);
         drop(view);
         tokio::select! {
             () = changed => {}
@@ -87,7 +91,7 @@ impl Fleet {
         if found.is_where(&node.server) {
             return;
         }
-        if found.tells_password(host) && !self.allows_cleartext {
+        if found.tells_password(host) && !self.allows_cleartext() {
             tracing::warn!(
                 server = &*found.name,
                 url = found.url(),

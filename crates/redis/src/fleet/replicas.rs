@@ -208,7 +208,8 @@ impl Positions {
 impl View {
     /// Whether this very server has the number.
     fn is_server(&self, number: usize, server: &Arc<Server>) -> bool {
-        self.nodes.get(number).is_some_and(|node| Arc::ptr_eq(&node.server, server))
+        let is_it = |node: &Node| node.gone.is_none() && Arc::ptr_eq(&node.server, server);
+        self.nodes.get(number).is_some_and(is_it)
     }
 
     /// The replicas of a server that may be read.
@@ -250,12 +251,13 @@ impl Fleet {
         let mut readers = Vec::new();
         let is_there = view.is_server(number, server);
         for reader in all.iter().filter(|_| is_there) {
-            let Some((reads, _)) = self.number(&mut view, &reader.at, number) else { continue };
-            let Some(node) = view.nodes.get_mut(reads) else { continue };
             // A server that has keys itself is nobody's replica here.
-            if view.holders.contains(&reads) {
+            let host = reader.at.host.as_deref().unwrap_or("");
+            if view.with_keys().any(|holder| holder.is_at(host, reader.at.port)) {
                 continue;
             }
+            let Some((reads, _)) = self.number(&mut view, &reader.at, number) else { continue };
+            let Some(node) = view.nodes.get_mut(reads) else { continue };
             node.covers.set(reader.covers);
             (node.replica_of, node.gone) = (Some(number), None);
             readers.push(reads);

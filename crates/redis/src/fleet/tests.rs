@@ -1,4 +1,5 @@
 use super::*;
+use crate::placement::{Distribution, Hash};
 use crate::topology::cluster::Range;
 
 fn fleet() -> Arc<Fleet> {
@@ -89,4 +90,73 @@ fn no_password_leaves_the_machine_in_the_clear() {
     let fleet = fleet_that(false);
     assert_eq!(fleet.moved(0, &at("10.0.0.2", 7000), 0), None);
     assert_eq!(fleet.moved(0, &at("127.0.0.1", 7000), 0), Some(1));
+}
+
+const HASHING: Hashing =
+    Hashing { distribution: Distribution::Ketama, hash: Hash::Fnv1a64, tag: None };
+
+fn wanted(name: &str, port: u16, weight: u32, is_known: bool) -> Wanted {
+    let text = format!("name = \"{name}\"\nurl = \"redis://10.0.0.1:{port}\"");
+    let server = Server::new(&toml::from_str(&text).unwrap()).unwrap();
+    Wanted { server, weight, is_known }
+}
+
+fn ring(servers: Vec<Wanted>) -> Arc<Fleet> {
+    let names: Vec<String> = servers.iter().map(|of| of.server.name.to_string()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let rule = Some(crate::health::Rule { failures: 1, retry: Duration::from_secs(600) });
+    let health = Arc::new(Health::new("redis", &names, rule, &watch::metrics::Registry::new()));
+    Fleet::of_ring(servers, HASHING, health, false)
+}
+
+#[test]
+fn servers_of_a_ring_keep_their_numbers_and_those_that_leave_keep_theirs_for_a_while() {
+    let fleet = ring(vec![wanted("a", 1, 1, false), wanted("b", 2, 1, false)]);
+    fleet.respread(vec![wanted("a", 1, 1, true), wanted("b", 2, 1, true)], HASHING);
+    assert_eq!(fleet.version(), 0, "what is the same changes nothing");
+    // Another weight is the same server; another address is another one.
+    fleet.respread(vec![wanted("c", 3, 1, false), wanted("a", 1, 5, true)], HASHING);
+    let view = fleet.view();
+    assert_eq!((fleet.version(), &*view.holders), (1, &[2, 0][..]));
+    assert_eq!([view.weight(0), view.weight(1), view.weight(2)], [Some(5), None, Some(1)]);
+    assert!(view.left(1).is_some() && view.left(0).is_none() && !view.is_there(1));
+    fleet.respread(vec![wanted("a", 9, 1, false), wanted("b", 2, 1, true)], HASHING);
+    let view = fleet.view();
+    assert_eq!(&*view.holders, [3, 4], "what has left comes back as another server");
+    assert_eq!(view.left(1).map(|at| at.elapsed() < FORGOTTEN), Some(true));
+    // Once nothing can be on its way there, its number is given again.
+    let mut view = View::clone(&view);
+    view.nodes[1].gone = Instant::now().checked_sub(FORGOTTEN * 2);
+    fleet.change(view);
+    let rest = [wanted("a", 9, 1, true), wanted("b", 2, 1, true), wanted("d", 4, 1, false)];
+    fleet.respread(rest.into(), HASHING);
+    let view = fleet.view();
+    assert_eq!((&*view.holders, view.incarnation(1)), (&[3, 4, 1][..], Some(1)));
+}
+
+#[test]
+fn a_server_that_has_left_has_no_keys_that_others_could_lose() {
+    let fleet = ring(vec![wanted("a", 1, 1, false), wanted("b", 2, 1, false)]);
+    fleet.health().failed(1, 0, "away");
+    assert_eq!(fleet.health().live(), [true, false]);
+    fleet.respread(vec![wanted("a", 1, 1, true)], HASHING);
+    fleet.health().failed(0, 0, "away");
+    assert_eq!(fleet.health().live(), [true, true], "nobody is there in its place");
+}
+
+#[test]
+fn a_cluster_is_asked_where_other_settings_say_and_what_is_known_of_it_stays() {
+    let fleet = fleet();
+    fleet.take(&shape(&[(0, 16383, at("10.0.0.2", 7000))]), 0);
+    let seed = |host: &str| {
+        let text = format!("name = \"s\"\nurl = \"redis://{host}:7000\"\npassword = \"p\"");
+        Server::new(&toml::from_str(&text).unwrap()).unwrap()
+    };
+    fleet.begin_at(vec![seed("10.0.0.2"), seed("10.0.0.3")]);
+    let view = fleet.view();
+    assert_eq!((&*view.configured, &*view.holders), (&[1, 2][..], &[1][..]));
+    assert_eq!(holder(&fleet, 7).as_deref(), Some("10.0.0.2:7000"));
+    let version = fleet.version();
+    fleet.begin_at(vec![seed("10.0.0.2"), seed("10.0.0.3")]);
+    assert_eq!(fleet.version(), version);
 }

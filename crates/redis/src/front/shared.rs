@@ -78,7 +78,7 @@ impl Shared {
 
     /// Its servers, as they are.
     pub fn backends(&self) -> Vec<status::Backend> {
-        let (settings, view) = (self.settings.load(), self.fleet.view());
+        let view = self.fleet.view();
         let backend = |(number, node): (usize, &Node)| {
             let (state, server) = (self.fleet.health().state(number), &node.server);
             let ways = ["lane", "lease"].map(|way| (way, self.times.latencies(&server.name, way)));
@@ -92,7 +92,7 @@ impl Shared {
                 name: server.name.to_string(),
                 url: server.url(),
                 replica_of: view.replica_of(number).map(str::to_owned),
-                weight: settings.backend.get(number).map_or(1, |of| of.weight),
+                weight: view.weight(number).unwrap_or(1),
                 ejected_seconds: state.ejected.map(|of| of.as_secs_f64()),
                 wrong: state.wrong,
             }

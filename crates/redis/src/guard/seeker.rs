@@ -32,8 +32,8 @@ pub struct Seeker {
     stop: watch::Sender<bool>,
     control: Handle,
     hosts: BTreeMap<String, mpsc::UnboundedSender<Change>>,
-    /// By name: the host and the URL of each.
-    known: BTreeMap<String, (String, String)>,
+    /// By name: the host and the URL of each, and how it is reached.
+    known: BTreeMap<String, (String, String, BackendSettings)>,
     /// The nodes of pools that were heard of last.
     nodes: Vec<Node>,
     /// Where masters that Sentinels know were last.
@@ -98,13 +98,17 @@ impl Seeker {
         let gone: Vec<String> = self
             .known
             .iter()
-            .filter(|(name, (host, url))| {
-                !all.iter().any(|of| (&of.name, &of.host, &of.url) == (name, host, url))
+            .filter(|(name, (host, url, settings))| {
+                let is_it = |of: &Named| {
+                    (&of.name, &of.host, &of.url) == (name, host, url)
+                        && of.settings.is_reached_as(settings)
+                };
+                !all.iter().any(is_it)
             })
             .map(|(name, _)| name.clone())
             .collect();
         for name in gone {
-            let Some((host, _)) = self.known.remove(&name) else { continue };
+            let Some((host, ..)) = self.known.remove(&name) else { continue };
             if let Some(changes) = self.hosts.get(&host) {
                 // Its task ends with the process only.
                 let _ = changes.send(Change::Gone(name));
@@ -112,7 +116,8 @@ impl Seeker {
         }
         for of in all {
             if !self.known.contains_key(&of.name) {
-                self.known.insert(of.name.clone(), (of.host.clone(), of.url.clone()));
+                let known = (of.host.clone(), of.url.clone(), of.settings.clone());
+                self.known.insert(of.name.clone(), known);
                 self.watch(of)?;
             }
         }
@@ -158,14 +163,19 @@ impl Seeker {
         changes
     }
 
-    /// Looks for servers that have come or gone, until the process stops.
-    pub async fn run(mut self, mut stop: Stop) {
+    /// Looks for servers that have come or gone, by what others or other settings say, until the
+    /// process stops.
+    pub async fn run(mut self, mut wanted: watch::Receiver<Settings>, mut stop: Stop) {
         let mut ticks = interval(self.settings.guard.ask_every.get());
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut told = None;
         loop {
             tokio::select! {
-                _ = ticks.tick() => {}
+                _ = ticks.tick(), if self.finds_more() => {}
+                Ok(()) = wanted.changed() => {
+                    let (aof, guard) = (self.settings.aof.clone(), self.settings.guard.clone());
+                    self.settings = Settings { aof, guard, ..wanted.borrow_and_update().clone() };
+                }
                 _ = stop.wait_for(|stop| *stop) => return,
             }
             let sought = match self.seek().await {

@@ -162,6 +162,15 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_has_left_takes_nobodys_keys_and_does_not_come_back() {
+        let (mut all, now) = (ejections(2, 1), Instant::now());
+        assert!(all.failed(1, 0, now));
+        all.is_new(1, false);
+        assert!(all.is_in(1) && all.next().is_none());
+        assert!(!all.failed(0, 0, now), "nobody else has keys");
+    }
+
+    #[test]
     fn a_replica_is_not_ejected_and_takes_nobodys_keys() {
         let (mut all, now) = (ejections(1, 1), Instant::now());
         all.is_new(1, false);

@@ -32,7 +32,7 @@ pub struct BackendSettings {
     /// Its password.
     #[serde(default)]
     pub password: Secret,
-    /// A file whose first line is the password; read at start.
+    /// A file whose first line is the password; read at start and at each reload.
     #[serde(default)]
     pub password_file: Option<PathBuf>,
     /// A PEM file of certificate authorities to trust instead of the system's.

@@ -19,24 +19,24 @@ pub const MAIN: &str = "redis";
 pub struct PoolSettings {
     /// Its name, in metrics and in the status.
     pub name: String,
-    /// As `listen` of `[redis]`; no other pool has the same. Needs a restart.
+    /// As `listen` of `[redis]`; no other pool has the same.
     #[serde(default, deserialize_with = "watch::list::one_or_many")]
     #[schemars(with = "watch::list::OneOrMany<SocketAddr>")]
     pub listen: Vec<SocketAddr>,
-    /// As `unix-sockets` of `[redis]`. Needs a restart.
+    /// As `unix-sockets` of `[redis]`.
     #[serde(default, deserialize_with = "watch::list::one_or_many")]
     #[schemars(with = "watch::list::OneOrMany<PathBuf>")]
     pub unix_sockets: Vec<PathBuf>,
     /// In place of `unix-socket-mode` of `[redis]`. Needs a restart.
     #[serde(default)]
     pub unix_socket_mode: Option<String>,
-    /// In place of `distribution` of `[redis]`. Needs a restart.
+    /// In place of `distribution` of `[redis]`.
     #[serde(default)]
     pub distribution: Option<Distribution>,
-    /// In place of `hash` of `[redis]`. Needs a restart.
+    /// In place of `hash` of `[redis]`.
     #[serde(default)]
     pub hash: Option<Hash>,
-    /// In place of `hash-tag` of `[redis]`. Needs a restart.
+    /// In place of `hash-tag` of `[redis]`.
     #[serde(default)]
     pub hash_tag: Option<String>,
     /// In place of `database` of `[redis]`.
@@ -57,7 +57,7 @@ pub struct PoolSettings {
     /// Who may log in, in place of all `[[redis.user]]`.
     #[serde(default)]
     pub user: Vec<UserSettings>,
-    /// Its servers. Needs a restart.
+    /// Its servers.
     pub backend: Vec<BackendSettings>,
 }
 

@@ -50,7 +50,7 @@ fn open_redis(
     if settings.has_guard() {
         let guard = redis::Guard::open(&settings, follower.as_ref(), registry, &Handle::current());
         let guard = guard.map_err(Failure::other)?;
-        fronts.add(guard, |wanted| Some(wanted.redis.as_ref()?.guard.clone()));
+        fronts.add(guard, |wanted| wanted.redis.clone());
     }
     if settings.has_gateway() {
         let gateway = redis::Gateway::open(settings, follower.as_ref(), registry);

@@ -65,10 +65,19 @@ fn fixed(running: &Settings, wanted: &Settings) -> Vec<&'static str> {
         ),
         ("[redis], by being there at all,", running.redis.is_some() != wanted.redis.is_some()),
         ("[redis.aof], by being there at all,", has_aof(running) != has_aof(wanted)),
+        (
+            "[[redis.pool]], by there being any,",
+            running.redis.is_some() == wanted.redis.is_some()
+                && has_pools(running) != has_pools(wanted),
+        ),
         ("[admin]", running.admin != wanted.admin),
         ("log.format", running.log.format != wanted.log.format),
     ];
     differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+}
+
+fn has_pools(settings: &Settings) -> bool {
+    settings.redis.as_ref().is_some_and(|redis| redis.has_gateway())
 }
 
 fn has_aof(settings: &Settings) -> bool {
