@@ -236,6 +236,7 @@ fn fabric(settings: &Settings, memory: &Memory) -> service::Settings {
     };
     service::Settings {
         lanes,
+        idle: None,
         lane: flow::lane::Limits {
             depth: lanes.depth,
             patience: settings.patience.get(),
