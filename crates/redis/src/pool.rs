@@ -17,7 +17,7 @@ use crate::desk::Desk;
 use crate::fleet::{self, Fleet};
 use crate::front::{Call, Front, InForce, Placing, Shared};
 use crate::health::Health;
-use crate::hub::{self, Hub};
+use crate::hub::{self, Hubs};
 use crate::metrics::Metrics;
 use crate::metrics::times::Times;
 use crate::named;
@@ -73,7 +73,10 @@ impl Pool {
         let wrong = |what: String| PoolError { pool: name.to_owned(), what };
         let servers: Result<Vec<Server>, String> =
             settings.backend.iter().map(Server::new).collect();
-        let servers = servers.map_err(wrong)?;
+        let mut servers = servers.map_err(wrong)?;
+        if settings.passes() {
+            servers = servers.into_iter().map(Server::passing).collect();
+        }
         let placing = Placing::new(&settings);
         if placing.is_none() && !settings.is_cluster() {
             return Err(wrong("the weights leave no server any key".to_owned()));
@@ -152,13 +155,14 @@ impl Pool {
         let settings = self.settings();
         let desk = Rc::new(Desk::new(Arc::clone(&shared.desk), settings.slow_command.get()));
         let (fleet, times) = (Arc::clone(&shared.fleet), shared.times.clone());
-        let hub = Hub::new(Arc::clone(&fleet), heard(&settings));
-        let servers = Servers::new(fleet, worker.index, scripts, times, desk);
+        let hubs = Hubs::new(Arc::clone(&fleet), heard(&settings));
+        let servers =
+            Servers::new(fleet, worker.index, scripts, times, desk, settings.user_connections);
         let running = fabric(&settings, &shared.memory);
         let scratch = worker.connections.scratch().clone();
         Front::new(
             Fabric::new(servers, running, scratch, self.counts.clone()),
-            hub,
+            hubs,
             Arc::clone(&self.in_force),
             self.metrics.clone(),
             shared,
@@ -169,26 +173,27 @@ impl Pool {
 
     /// Puts in force what can be while it serves; gives the keys that need a restart.
     pub fn put_in_force(&self, wanted: Settings) -> Vec<String> {
+        let former = self.shared.settings.load();
+        let fixed = former.fixed(&self.shared.name, &wanted);
+        // What needs a restart stays as it runs, so that it is named again until there was one.
+        let mut wanted = wanted;
+        former.keep_fixed(&mut wanted);
         self.in_force.store(Arc::new(InForce::new(&wanted)));
         self.shared.fleet.health().set_rule(wanted.eject.as_ref().map(EjectSettings::rule));
         let (running, heard) = (fabric(&wanted, &self.shared.memory), heard(&wanted));
-        let slow = wanted.slow_command.get();
+        let (slow, user_connections) = (wanted.slow_command.get(), wanted.user_connections);
         drop(self.shared.calls.asked_all(|done: oneshot::Sender<()>| {
             let running = running.clone();
             let call: Call = Box::new(move |front| {
                 front.fabric.set_settings(running);
-                front.hub.set_limits(heard);
+                front.hubs.set_limits(heard);
+                front.fabric.service().set_user_connections(user_connections);
                 front.desk.slow_limit.set(slow);
                 let _ = done.send(());
             });
             call
         }));
-        let former = self.shared.settings.load();
-        let fixed = former.fixed(&self.shared.name, &wanted);
-        // What needs a restart stays as it runs, so that it is named again until there was one.
-        let mut running = wanted;
-        former.keep_fixed(&mut running);
-        self.shared.settings.store(Arc::new(running));
+        self.shared.settings.store(Arc::new(wanted));
         fixed
     }
 }
@@ -236,7 +241,8 @@ fn fabric(settings: &Settings, memory: &Memory) -> service::Settings {
     };
     service::Settings {
         lanes,
-        idle: None,
+        // Lanes of many users are not to stay for ever.
+        idle: settings.passes().then_some(IDLE),
         lane: flow::lane::Limits {
             depth: lanes.depth,
             patience: settings.patience.get(),

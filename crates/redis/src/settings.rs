@@ -5,6 +5,7 @@
 
 mod address;
 mod aof;
+mod auth;
 mod backend;
 mod command;
 mod eject;
@@ -26,6 +27,7 @@ use watch::units::{Duration, Size};
 
 pub use address::{AddressError, Reached, read_address};
 pub use aof::{AofSettings, MasterSettings, PortSettings, RewriteSettings};
+pub use auth::Auth;
 pub use backend::BackendSettings;
 pub use command::{COMMAND_BYTES_MAX, CommandSettings};
 pub use eject::EjectSettings;
@@ -39,7 +41,7 @@ pub use validate::{SettingsError, is_of_this_machine, machine};
 use crate::placement::{Distribution, Hash};
 
 /// What has no effect before a restart. Certificates of clients' TLS are read again.
-const READ_AT_START: [&str; 4] = ["listen", "unix-sockets", "unix-socket-mode", "tls"];
+const READ_AT_START: [&str; 5] = ["listen", "unix-sockets", "unix-socket-mode", "tls", "auth"];
 
 /// `[redis]`: the Redis gateway. Absent, it is off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -123,8 +125,17 @@ pub struct Settings {
     /// that is written meanwhile is not found once the server is back, and what the server had
     /// before is. Without this table a server keeps its keys, and their commands fail.
     pub eject: Option<EjectSettings>,
-    /// Who may log in. Without any, whoever reaches the address is let in, and nobody is an
-    /// administrator.
+    /// Who checks passwords: `weir`, by `[[redis.user]]`; or `pass`: `AUTH` is passed on, a server
+    /// checks it each time, and a client is that server's user, with what that may do. Needs a
+    /// restart.
+    pub auth: Auth,
+    /// With `auth = "pass"`, connections of each worker to one server for all users together:
+    /// lanes, and those that clients have for themselves. Whoever needs one more waits for one that
+    /// nobody uses. Those of subscribers are not counted.
+    pub user_connections: usize,
+    /// Who may log in. With `auth = "pass"` these are Weir's own administrators beside the servers'
+    /// users; their names are not passed on. Otherwise, without any, whoever reaches the address is
+    /// let in, and nobody is an administrator.
     pub user: Vec<UserSettings>,
     /// The servers. Without any, and with `[redis.aof]`, no client is served.
     pub backend: Vec<BackendSettings>,
@@ -178,6 +189,8 @@ impl Default for Settings {
             max_subscriptions: 10_000,
             slow_command: Duration::from_millis(10),
             eject: None,
+            auth: Auth::Weir,
+            user_connections: 256,
             user: Vec::new(),
             backend: Vec::new(),
             command: Vec::new(),
@@ -216,6 +229,11 @@ impl Settings {
         self.distribution == Distribution::Cluster
     }
 
+    /// Whether servers check the passwords of clients.
+    pub fn passes(&self) -> bool {
+        self.auth == Auth::Pass
+    }
+
     /// Whether anybody reads from replicas.
     pub fn reads_replicas(&self) -> bool {
         let wants = |of: &UserSettings| of.read_from == Some(ReadFrom::Replicas);
@@ -242,6 +260,7 @@ impl Settings {
             self.unix_sockets != wanted.unix_sockets,
             self.unix_socket_mode != wanted.unix_socket_mode,
             self.tls != wanted.tls,
+            self.auth != wanted.auth,
         ];
         let named = READ_AT_START.iter().zip(differ).filter(|(_, differs)| *differs);
         let named = named.map(|(key, _)| format!("{at}{dot}{key}"));
@@ -256,6 +275,11 @@ impl Settings {
         wanted.unix_sockets.clone_from(&self.unix_sockets);
         wanted.unix_socket_mode.clone_from(&self.unix_socket_mode);
         wanted.tls.clone_from(&self.tls);
+        if wanted.auth != self.auth {
+            // Without users, who are not wanted any more, everybody would be let in.
+            wanted.auth = self.auth;
+            wanted.user.clone_from(&self.user);
+        }
         wanted.distribution = self.distribution;
         wanted.hash = self.hash;
         wanted.hash_tag.clone_from(&self.hash_tag);
