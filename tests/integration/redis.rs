@@ -14,6 +14,7 @@ mod leases;
 mod ledger;
 mod logins;
 mod operating;
+mod pass;
 mod placement;
 mod pools;
 mod pubsub;

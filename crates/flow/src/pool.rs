@@ -229,6 +229,24 @@ impl<S: Opener> Pool<S> {
         self.0.groups.borrow().values().cloned().collect()
     }
 
+    /// Closes the idle connections of a key, and forgets it where there are no others and nobody
+    /// waits for one. Whether it is forgotten.
+    pub fn forget(&self, key: &S::Key) -> bool {
+        let Some(group) = self.0.groups.borrow().get(key).cloned() else { return true };
+        group.close_idle();
+        let figures = group.figures();
+        let is_over = figures.active + figures.opening + figures.waiting == 0;
+        if is_over {
+            self.0.groups.borrow_mut().remove(key);
+        }
+        is_over
+    }
+
+    /// Looks at once whether those who wait can have what came to be idle.
+    pub fn look(&self) {
+        self.0.changed.notify_one();
+    }
+
     /// Closes all connections that are open now, those that are lent once they are given back.
     pub fn reconnect(&self) {
         self.groups().iter().for_each(Group::reconnect);

@@ -15,6 +15,7 @@ mod fabric;
 mod holding;
 mod lease;
 mod pause;
+mod room;
 mod sift;
 mod talk;
 mod ticket;
@@ -33,6 +34,7 @@ pub use ticket::Ticket;
 use crate::lane::Protocol;
 use crate::lanes::Known;
 use crate::memory::{Memory, MemoryShare};
+use crate::pool::Budget;
 
 /// A gateway's protocol and its servers, which are numbered from 0.
 pub trait Service: Sized + 'static {
@@ -58,6 +60,25 @@ pub trait Service: Sized + 'static {
     /// answered before the other is asked: else a client would not read its own writes.
     fn are_one(&self, server: usize, other: usize) -> bool {
         server == other
+    }
+
+    /// Whether a client that asks the one has written through the connections of the other, where
+    /// these are one: then the end of any of them may be that of what it wrote.
+    fn are_of_one(&self, server: usize, other: usize) -> bool {
+        self.are_one(server, other)
+    }
+
+    /// What the connections to a server count towards, those of other servers by their numbers
+    /// among them. Asked once for a server.
+    fn budget(&self, server: usize) -> Option<Budget> {
+        let _ = server;
+        None
+    }
+
+    /// Whether there is a client that may ask a server: else it is the first to make room.
+    fn is_wanted(&self, server: usize) -> bool {
+        let _ = server;
+        true
     }
 
     /// A server has ended a connection on which requests of several clients waited for it.
@@ -196,7 +217,7 @@ pub trait Dialogue<S: Service>: 'static {
     }
 
     /// Cuts one request off the front of `bytes` and asks it through `client`. Gives how many
-    /// bytes it took; 0: more are wanted.
+    /// bytes it took; 0: more are wanted, or what it has done [apart](Client::apart) comes first.
     ///
     /// # Errors
     /// The client is closed once it has its answers and, behind them, these words.
@@ -293,6 +314,8 @@ pub struct Settings {
     pub lanes: crate::lanes::Limits,
     /// How a lane is run.
     pub lane: crate::lane::Limits,
+    /// After how long the lanes of a server end on which nothing was put; `None`: they stay.
+    pub idle: Option<Duration>,
     /// How leased connections are kept.
     pub pool: crate::pool::Settings,
     /// From when a request came until its client is told that it is late.

@@ -12,13 +12,14 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use flow::clock::CoarseClock;
 use flow::service::Fabric;
+use tokio::sync::Semaphore;
 use wire::resp::{Command, Limits, put_error};
 
 use crate::commands::{Kind, Positions, Spec};
 use crate::desk::Desk;
 use crate::fleet::View;
 use crate::health::Health;
-use crate::hub::Hub;
+use crate::hub::Hubs;
 use crate::metrics::Metrics;
 use crate::named::Named;
 use crate::placement::{Distribution, slot};
@@ -28,6 +29,9 @@ use crate::unknown::Unknown;
 use crate::users::Users;
 use placing::Placing;
 pub use shared::{Call, Shared};
+
+/// Logins that servers check at once for one worker, each on a connection.
+const CHECKS_AT_ONCE: usize = 32;
 
 /// What can change while clients are connected.
 #[derive(Debug)]
@@ -50,7 +54,7 @@ impl InForce {
     /// What the settings say.
     pub fn new(settings: &Settings) -> Self {
         Self {
-            users: Users::new(&settings.user, settings.read_from),
+            users: Users::new(&settings.user, settings.read_from, settings.passes()),
             commands: Named::new(&settings.command),
             // A Cluster has but one.
             databases: if settings.is_cluster() { 1 } else { settings.databases },
@@ -83,7 +87,7 @@ pub struct Front {
     /// The servers, and the way to them.
     pub fabric: Rc<Fabric<Servers>>,
     /// Who is subscribed to what.
-    pub hub: Rc<Hub>,
+    pub hubs: Hubs,
     /// What can change.
     pub in_force: Arc<ArcSwap<InForce>>,
     /// What is counted.
@@ -92,6 +96,8 @@ pub struct Front {
     pub shared: Arc<Shared>,
     /// What servers say of commands that Weir does not know.
     pub unknown: Unknown,
+    /// Permits to have a server check a login.
+    pub checking: Semaphore,
     /// What is kept for operators.
     pub desk: Rc<Desk>,
     /// The worker's clock.
@@ -112,7 +118,7 @@ impl Front {
     /// What the clients of a worker share that no client uses yet.
     pub fn new(
         fabric: Rc<Fabric<Servers>>,
-        hub: Rc<Hub>,
+        hubs: Hubs,
         in_force: Arc<ArcSwap<InForce>>,
         metrics: Metrics,
         shared: Arc<Shared>,
@@ -128,11 +134,12 @@ impl Front {
         let seen = RefCell::new(seen);
         Self {
             fabric,
-            hub,
+            hubs,
             in_force,
             metrics,
             shared,
             unknown: Unknown::default(),
+            checking: Semaphore::new(CHECKS_AT_ONCE),
             desk,
             clock,
             worker,
@@ -154,7 +161,9 @@ impl Front {
     /// What is done from time to time.
     pub fn tick(&self) {
         self.look();
-        self.desk.samples.tick(Instant::now());
+        let now = Instant::now();
+        self.desk.samples.tick(now);
+        Servers::give_up(&self.fabric, now, |account| self.hubs.give_up(account));
     }
 
     /// Heeds what has changed of who has keys: between two commands, so that all keys of one are
@@ -179,7 +188,7 @@ impl Front {
     fn are_live_others(&self, are_same: bool) {
         let Some(placing) = &self.placing else { return };
         placing.borrow_mut().set_live(&self.health.live());
-        self.hub.is_placed_anew(|kind, name, server| match self.is_everywhere(kind, name) {
+        self.hubs.is_placed_anew(|kind, name, server| match self.is_everywhere(kind, name) {
             true => are_same,
             false => self.home(name).server == server,
         });
@@ -190,7 +199,7 @@ impl Front {
         let before = self.seen.replace(Arc::clone(&now));
         self.fabric.service().are_others(&before, &now);
         self.fabric.close_outdated();
-        self.hub.are_others(&now);
+        self.hubs.are_others(&now);
         let has_same_holders = before.holders == now.holders;
         if !has_same_holders {
             self.close_who_tracks();
@@ -205,7 +214,7 @@ impl Front {
             }
             return;
         }
-        self.hub.is_placed_anew(|kind, name, server| match kind {
+        self.hubs.is_placed_anew(|kind, name, server| match kind {
             // All nodes hear what is published at any.
             _ if name.starts_with(KEYSPACE) => has_same_holders,
             Kind::Channel | Kind::Pattern => now.is_there(server),

@@ -5,9 +5,10 @@
 //! let go behind a `PING`, so that what was published before is heard. Where a connection ends,
 //! messages may be lost: then those who were subscribed there are closed, so that they know.
 //!
-//! The connections are those of the pool's own user, as channels have permissions: no clients of
-//! several users share one.
+//! There is one hub for each account, as channels have permissions: no clients of several users
+//! share a connection.
 
+mod hubs;
 mod link;
 mod member;
 mod topics;
@@ -23,8 +24,9 @@ use flow::service::Apart;
 
 use crate::commands::Kind;
 use crate::fleet::{Fleet, View};
-use crate::server::Server;
+use crate::server::Login;
 use crate::servers::Servers;
+pub use hubs::Hubs;
 use link::Link;
 pub use member::Member;
 
@@ -68,6 +70,8 @@ pub struct Limits {
 /// The subscriptions of a worker's clients.
 pub struct Hub {
     fleet: Arc<Fleet>,
+    /// As whom its connections are logged in.
+    login: Login,
     limits: Cell<Limits>,
     /// By the servers' numbers, each with the server that has it.
     links: RefCell<HashMap<usize, (u64, Rc<Link>)>>,
@@ -77,9 +81,9 @@ pub struct Hub {
 
 impl Hub {
     /// A hub for these servers, of which none is connected to yet.
-    pub fn new(fleet: Arc<Fleet>, limits: Limits) -> Rc<Self> {
+    pub fn new(fleet: Arc<Fleet>, login: Login, limits: Limits) -> Rc<Self> {
         let (limits, links) = (Cell::new(limits), RefCell::default());
-        Rc::new(Self { fleet, limits, links, moves: Cell::new(0) })
+        Rc::new(Self { fleet, login, limits, links, moves: Cell::new(0) })
     }
 
     /// Has other limits hold from now on.
@@ -98,7 +102,7 @@ impl Hub {
         {
             return Some(Rc::clone(link));
         }
-        let server = Server::clone(view.server(number)?);
+        let server = view.server(number)?.logged_in(&self.login);
         let link = Rc::new(Link::new(server, self.limits.get()));
         links.insert(number, (incarnation, Rc::clone(&link)));
         Some(link)
@@ -195,14 +199,14 @@ impl Hub {
     }
 
     /// How many clients of this worker are subscribed to this, at whatever servers.
-    pub fn count(&self, kind: Kind, name: &[u8]) -> usize {
+    fn count(&self, kind: Kind, name: &[u8]) -> usize {
         let mut clients = HashSet::new();
         self.links().iter().for_each(|(_, link)| clients.extend(link.hearers(kind, name)));
         clients.len()
     }
 
     /// The patterns that clients of this worker are subscribed to.
-    pub fn patterns(&self) -> HashSet<Name> {
+    fn patterns(&self) -> HashSet<Name> {
         self.links().iter().flat_map(|(_, link)| link.names(Kind::Pattern)).collect()
     }
 

@@ -21,6 +21,8 @@ pub struct Metrics {
     pub answered: Counter,
     /// Commands that were refused here.
     pub refused: Counter,
+    /// Logins that a server was asked to check.
+    pub logins_passed: Counter,
     /// Logins that were refused.
     pub logins_refused: Counter,
     /// Those that were told late.
@@ -47,6 +49,12 @@ impl Metrics {
             split: way("split"),
             answered: way("own"),
             refused: way("refused"),
+            logins_passed: registry.counter(
+                "weir_redis_logins_passed_total",
+                "Logins of Redis clients that a server was asked to check, those of clients that \
+                 need none among them.",
+                &[("pool", pool)],
+            ),
             logins_slowed: registry.counter(
                 "weir_redis_logins_slowed_total",
                 "Logins of Redis clients that were told late that they had failed, since many from \

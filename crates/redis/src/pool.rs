@@ -17,7 +17,7 @@ use crate::desk::Desk;
 use crate::fleet::{self, Fleet, Hashing, Wanted};
 use crate::front::{Call, Front, InForce, Shared};
 use crate::health::Health;
-use crate::hub::{self, Hub};
+use crate::hub::{self, Hubs};
 use crate::metrics::Metrics;
 use crate::metrics::times::Times;
 use crate::replica::Follower;
@@ -180,13 +180,14 @@ impl Pool {
         let settings = self.settings();
         let desk = Rc::new(Desk::new(Arc::clone(&shared.desk), settings.slow_command.get()));
         let (fleet, times) = (Arc::clone(&shared.fleet), shared.times.clone());
-        let hub = Hub::new(Arc::clone(&fleet), heard(&settings));
-        let servers = Servers::new(fleet, worker.index, scripts, times, desk);
+        let hubs = Hubs::new(Arc::clone(&fleet), heard(&settings));
+        let servers =
+            Servers::new(fleet, worker.index, scripts, times, desk, settings.user_connections);
         let running = fabric(&settings, &shared.memory);
         let scratch = worker.connections.scratch().clone();
         Front::new(
             Fabric::new(servers, running, scratch, self.counts.clone()),
-            hub,
+            hubs,
             Arc::clone(&self.in_force),
             self.metrics.clone(),
             shared,
@@ -219,12 +220,13 @@ impl Pool {
         self.in_force.store(Arc::new(InForce::new(&wanted)));
         self.shared.fleet.health().set_rule(wanted.eject.as_ref().map(EjectSettings::rule));
         let (running, heard) = (fabric(&wanted, &self.shared.memory), heard(&wanted));
-        let slow = wanted.slow_command.get();
+        let (slow, user_connections) = (wanted.slow_command.get(), wanted.user_connections);
         drop(self.shared.calls.asked_all(|done: oneshot::Sender<()>| {
             let running = running.clone();
             let call: Call = Box::new(move |front| {
                 front.fabric.set_settings(running);
-                front.hub.set_limits(heard);
+                front.hubs.set_limits(heard);
+                front.fabric.service().set_user_connections(user_connections);
                 front.desk.slow_limit.set(slow);
                 let _ = done.send(());
             });
@@ -251,6 +253,7 @@ fn servers(
     let wrong = |what: String| PoolError { pool: pool.to_owned(), what };
     let wanted = |of: &BackendSettings| {
         let server = Server::new(of)?;
+        let server = if settings.passes() { server.passing() } else { server };
         let is_known = is_known(of, &server);
         Ok::<_, String>(Wanted { server, weight: of.weight, is_known })
     };
@@ -305,6 +308,8 @@ fn fabric(settings: &Settings, memory: &Memory) -> service::Settings {
     };
     service::Settings {
         lanes,
+        // Lanes of many users are not to stay for ever.
+        idle: settings.passes().then_some(IDLE),
         lane: flow::lane::Limits {
             depth: lanes.depth,
             patience: settings.patience.get(),

@@ -2,6 +2,7 @@
 //! everybody's again.
 
 mod asked;
+mod credentials;
 mod login;
 mod restore;
 mod sentinel;
@@ -18,6 +19,7 @@ use wire::resp::Version;
 
 use crate::settings::{BackendSettings, is_of_this_machine, read_address};
 pub use asked::{Asked, said};
+pub use credentials::{Credentials, Login};
 pub use sentinel::Sentinels;
 use shards::Shard;
 
@@ -29,8 +31,12 @@ pub struct Server {
     target: Target,
     /// Certificate authorities in place of the system's.
     ca: Option<PathBuf>,
-    user: Option<String>,
-    password: Option<watch::secret::Secret>,
+    /// As whom Weir logs in; `None`: as nobody.
+    login: Option<Credentials>,
+    /// It logs in for a client, who hears the server's own words where it is refused.
+    is_for_client: bool,
+    /// Clients' passwords are passed on to it.
+    passes: bool,
     /// It is used only where it says that it is a master.
     is_master: bool,
     /// It is a node of a Cluster.
@@ -70,6 +76,8 @@ pub struct ServerError {
     pub words: Rc<str>,
     /// The server has said so itself: it is there.
     pub is_refusal: bool,
+    /// Its own words, where it is a client's user that it refuses.
+    pub said: Option<Rc<str>>,
 }
 
 impl Server {
@@ -99,13 +107,34 @@ impl Server {
                 connect_timeout: settings.connect_timeout.get(),
             },
             ca: settings.ca.clone(),
-            user: settings.user.clone(),
-            password: (!password.is_empty()).then_some(password),
+            login: (!password.is_empty()).then(|| {
+                let user = settings.user.as_deref().map(str::as_bytes);
+                Credentials::new(user, password.reveal().as_bytes())
+            }),
+            is_for_client: false,
+            passes: false,
             is_master: false,
             is_node: false,
             sentinels: None,
             shard: None,
         })
+    }
+
+    /// The same, to which clients' passwords are passed on, too.
+    #[must_use]
+    pub fn passing(self) -> Self {
+        Self { passes: true, ..self }
+    }
+
+    /// The same, logged in to in this way.
+    #[must_use]
+    pub fn logged_in(&self, login: &Login) -> Self {
+        let login = match login {
+            Login::Own => return self.clone(),
+            Login::Nobody => None,
+            Login::As(credentials) => Some(credentials.clone()),
+        };
+        Self { login, is_for_client: true, ..self.clone() }
     }
 
     /// Those who know where it is, where its settings do not say that.
@@ -157,7 +186,7 @@ impl Server {
 
     /// Whether Weir logs in to it as to the other one.
     pub fn is_entered_as(&self, other: &Self) -> bool {
-        (&self.user, &self.password) == (&other.user, &other.password)
+        self.login == other.login
     }
 
     /// Whether it is where the other one is.
@@ -186,10 +215,10 @@ impl Server {
         }
     }
 
-    /// Whether another host than this one's would read the password on its way there.
+    /// Whether another host than this one's would read a password on its way there.
     pub fn tells_password(&self, host: &str) -> bool {
         let goes_out = !is_of_this_machine(host) && self.target.tls.is_none();
-        self.password.is_some() && goes_out
+        (self.login.is_some() || self.passes) && goes_out
     }
 
     /// A server elsewhere that is logged in to as to this one, under TLS if this one is.

@@ -1,7 +1,10 @@
 //! The servers of a worker, as its fabric asks for them: what their replies are, and what is asked
 //! again by what they answer.
 
+pub mod accounts;
+mod checks;
 mod counts;
+mod places;
 mod redirects;
 
 use std::cell::RefCell;
@@ -11,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use flow::lane::{Protocol, Step, What};
 use flow::lanes::Known;
+use flow::pool::Budget;
 use flow::service::{Again, Fabric, Request, Service, Took, Unanswered};
 use wire::resp::{Command, Piece, Replies, put_error};
 
@@ -20,20 +24,26 @@ use crate::metrics::times::{ServerTimes, Times};
 use crate::scripts::{self, Scripts, Seen};
 use crate::server::{Connection, Place, ServerError};
 use crate::topology::redirect::Redirect;
+use accounts::{Account, Accounts};
+use checks::Budgets;
+pub use checks::NotIn;
 use counts::{Counts, kind_of};
+use places::Places;
 
 /// How long is waited for somebody to say where a server is.
 const LOCATED_WITHIN: Duration = Duration::from_secs(1);
 
-/// The servers, as a worker's fabric asks for them. Places have numbers, in the order in which
-/// they were wanted first.
+/// The servers, as a worker's fabric asks for them. Places have numbers, each of one account.
 #[derive(Debug)]
 pub struct Servers {
     fleet: Arc<Fleet>,
     /// What this worker goes by.
     view: Rc<RefCell<Arc<View>>>,
     worker: usize,
-    places: RefCell<Vec<Place>>,
+    accounts: Accounts,
+    places: Places,
+    /// What connections of clients' users count towards.
+    budgets: Budgets,
     scripts: Seen,
     /// Places from which commands were sent on since that was heeded.
     left: RefCell<Vec<usize>>,
@@ -49,10 +59,19 @@ impl Servers {
         scripts: Arc<Scripts>,
         times: Times,
         desk: Rc<Desk>,
+        user_connections: usize,
     ) -> Self {
         let view = Rc::new(RefCell::new(fleet.view()));
-        let (places, scripts, left) = (RefCell::default(), Seen::new(scripts), RefCell::default());
-        Self { fleet, view, worker, places, scripts, left, counts: Counts::new(times), desk }
+        let (accounts, places, budgets) =
+            (Accounts::default(), Places::default(), Budgets::new(user_connections));
+        let (scripts, left) = (Seen::new(scripts), RefCell::default());
+        let counts = Counts::new(times);
+        Self { fleet, view, worker, accounts, places, budgets, scripts, left, counts, desk }
+    }
+
+    /// As whom lanes are logged in.
+    pub fn accounts(&self) -> &Accounts {
+        &self.accounts
     }
 
     /// What is kept for operators.
@@ -91,9 +110,7 @@ impl Servers {
             let of = before.incarnation(place.server);
             of.is_some_and(|of| now.incarnation(place.server) != Some(of)) || has_left(place)
         };
-        let places = self.places.borrow();
-        let others = places.iter().enumerate().filter(|(_, place)| is_other(place));
-        self.left.borrow_mut().extend(others.map(|(number, _)| number));
+        self.left.borrow_mut().extend(self.places.those(is_other));
     }
 
     /// Takes note of the servers from which commands were sent on: what a client wrote is not all
@@ -146,14 +163,28 @@ impl Servers {
         self.len() == 0
     }
 
-    /// The number of a place.
+    /// The number of a place of an account.
     #[inline]
-    pub fn number(&self, place: Place) -> usize {
-        let mut places = self.places.borrow_mut();
-        places.iter().position(|of| *of == place).unwrap_or_else(|| {
-            places.push(place);
-            places.len() - 1
-        })
+    pub fn number(&self, account: &Rc<Account>, place: Place) -> usize {
+        self.places.number(account, place)
+    }
+
+    /// Whose a place is, by its number.
+    pub fn account(&self, number: usize) -> Option<Rc<Account>> {
+        self.places.account(number)
+    }
+
+    /// Gives up the accounts that no client has any more, once nothing is left of them.
+    pub fn give_up(fabric: &Fabric<Self>, now: Instant, mut gone: impl FnMut(&Account)) {
+        let servers = fabric.service();
+        for account in servers.accounts.outworn(now) {
+            gone(&account);
+            let numbers = account.numbers.borrow().clone();
+            if numbers.iter().filter(|(_, number)| !fabric.forget(*number)).count() == 0 {
+                servers.places.give_up(&account);
+                servers.accounts.is_over(&account);
+            }
+        }
     }
 
     /// The name of the server of a place.
@@ -171,12 +202,12 @@ impl Servers {
     /// What a place is, by its number.
     #[inline]
     pub fn place(&self, number: usize) -> Option<Place> {
-        self.places.borrow().get(number).copied()
+        self.places.place(number)
     }
 
-    fn reached(&self, number: usize) -> Option<(Place, Node)> {
-        let place = self.place(number)?;
-        Some((place, self.view.borrow().nodes.get(place.server)?.clone()))
+    fn reached(&self, number: usize) -> Option<(Place, Node, Rc<Account>)> {
+        let (place, account) = (self.place(number)?, self.account(number)?);
+        Some((place, self.view.borrow().nodes.get(place.server)?.clone(), account))
     }
 
     /// Counts something of the server of a place.
@@ -196,7 +227,8 @@ impl Servers {
 
     /// The place at another server that is otherwise as this one.
     fn at_other(&self, number: usize, server: usize) -> Option<usize> {
-        Some(self.number(Place { server, reads: false, ..self.place(number)? }))
+        let place = Place { server, reads: false, ..self.place(number)? };
+        Some(self.number(&self.account(number)?, place))
     }
 }
 
@@ -249,34 +281,15 @@ impl Service for Servers {
     type Error = ServerError;
 
     async fn connect(self: Rc<Self>, number: usize) -> Result<Connection, ServerError> {
-        let Some(place) = self.place(number) else {
-            return Err(ServerError { words: "there is no such server".into(), is_refusal: false });
+        let (Some(place), Some(account)) = (self.place(number), self.account(number)) else {
+            let words = "there is no such server".into();
+            return Err(ServerError { words, is_refusal: false, said: None });
         };
-        let until = tokio::time::Instant::now() + LOCATED_WITHIN;
-        let (node, health) = (self.fleet.reached(place.server, until).await, self.fleet.health());
-        let tell = |error: &ServerError| {
-            health.reached(place.server, self.worker, Some(&error.words));
-        };
-        let node = node.inspect_err(tell)?;
-        // What this worker goes by from now on must not be older.
-        self.look();
-        let opened = node.server.open(place, number).await;
-        match opened {
-            Ok(mut connection) => {
-                health.reached(place.server, self.worker, None);
-                connection.incarnation = node.incarnation;
-                self.fleet.ask_commands(place.server, node.incarnation, &node.server);
-                Ok(connection)
-            }
-            Err(error) => {
-                match error.is_refusal {
-                    true => health.reached(place.server, self.worker, Some(&error.words)),
-                    false => health.failed(place.server, self.worker, &error.words),
-                }
-                self.fleet.call();
-                Err(error)
-            }
+        let opened = self.dial(account.login(), place, number).await;
+        if opened.as_ref().is_err_and(|error| error.said.is_some()) {
+            self.accounts.is_refused(&account);
         }
+        opened
     }
 
     fn known(&self, connection: &Connection) -> (Ends, LeadsTo) {
@@ -306,9 +319,23 @@ impl Service for Servers {
     /// Replicas are one with their primary, so that a read there is answered before its client
     /// writes, and the other way round.
     fn are_one(&self, number: usize, other: usize) -> bool {
-        let (places, view) = (self.places.borrow(), self.view.borrow());
-        let primary = |of: usize| places.get(of).map(|place| view.primary_of(place.server));
+        let view = self.view.borrow();
+        let primary = |of: usize| self.place(of).map(|place| view.primary_of(place.server));
         number == other || primary(number) == primary(other)
+    }
+
+    fn are_of_one(&self, number: usize, other: usize) -> bool {
+        self.are_one(number, other) && self.places.are_of_one(number, other)
+    }
+
+    fn budget(&self, number: usize) -> Option<Budget> {
+        let account = self.account(number)?;
+        let place = self.place(number).filter(|_| account.is_of_client())?;
+        Some(self.budgets.of(place.server))
+    }
+
+    fn is_wanted(&self, number: usize) -> bool {
+        self.places.is_used(number)
     }
 
     fn again(&self, request: &Request, line: &[u8]) -> Option<Again> {
@@ -360,14 +387,18 @@ impl Service for Servers {
 
     async fn restore(self: Rc<Self>, connection: &mut Connection) -> bool {
         match self.reached(connection.number) {
-            Some((place, node)) if node.incarnation == connection.incarnation => {
-                node.server.restore(place, connection).await
+            Some((place, node, account)) if node.incarnation == connection.incarnation => {
+                node.server.logged_in(account.login()).restore(place, connection).await
             }
             _ => false,
         }
     }
 
     fn words(&self, why: &Unanswered<ServerError>) -> Vec<u8> {
+        if let Unanswered::Unreachable { server, error: ServerError { said: Some(said), .. } } = why
+        {
+            return self.is_refused(*server, said);
+        }
         if let Some((server, kind)) = kind_of(why) {
             self.count(server, |times| times.failed(kind));
         }

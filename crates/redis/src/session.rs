@@ -7,6 +7,7 @@ mod join;
 mod large;
 mod login;
 mod own;
+mod passed;
 mod replicas;
 mod slow;
 mod split;
@@ -28,9 +29,11 @@ use crate::desk::{Card, Desk};
 use crate::front::{Front, Home, InForce, TRACKING_LOST};
 use crate::server::Place;
 use crate::servers::Servers;
+use crate::servers::accounts::Account;
 use crate::users::Identity;
 use console::Monitoring;
 use login::Login;
+use passed::Unnamed;
 use replicas::Wrote;
 use subscribe::Subscribed;
 use tracking::Tracking;
@@ -47,6 +50,10 @@ pub struct Session {
     commands: Commands,
     /// Who it is; `None` until it has logged in.
     identity: Option<Identity>,
+    /// As whom it asks servers.
+    account: Rc<Account>,
+    /// Whether it may be somebody without a login, by what servers say.
+    unnamed: Unnamed,
     database: u32,
     version: Version,
     /// What operators see of it.
@@ -80,6 +87,7 @@ impl Session {
     pub fn new(front: Rc<Front>, from: Option<SocketAddr>) -> Self {
         let in_force = front.in_force.load();
         let (identity, database) = (in_force.users.anonymous(), in_force.database);
+        let (account, unnamed) = passed::unnamed(&front, &in_force.users);
         drop(in_force);
         let card = Card::new(from, front.clock.now());
         card.database.set(database);
@@ -91,6 +99,8 @@ impl Session {
             login: None,
             commands: Commands::default(),
             identity,
+            account,
+            unnamed,
             database,
             version: Version::Two,
             transaction: Transaction::None,
@@ -109,8 +119,12 @@ impl Session {
         self.end_tracking(client);
         let in_force = self.front.in_force.load();
         (self.identity, self.database) = (in_force.users.anonymous(), in_force.database);
+        let (account, unnamed) = passed::unnamed(&self.front, &in_force.users);
+        self.unnamed = unnamed;
         self.version = Version::Two;
         (self.subscribed, self.monitoring) = (None, None);
+        drop(in_force);
+        self.asks_as(account);
         *self.card.name.borrow_mut() = Vec::new();
         *self.card.user.borrow_mut() = None;
     }
@@ -130,7 +144,7 @@ impl Session {
 
     /// The number of a server's place for this client.
     fn at(&self, server: usize) -> usize {
-        self.front.fabric.service().number(self.place(server))
+        self.front.fabric.service().number(&self.account, self.place(server))
     }
 
     fn place(&self, server: usize) -> Place {
@@ -163,6 +177,7 @@ impl Session {
         };
         self.number = number;
         if self.identity.is_none() && !own::is_before_login(spec) {
+            self.unnamed.fails()?;
             return Err("NOAUTH Authentication required.".to_owned());
         }
         self.card.says(spec.name, self.front.clock.now());
@@ -408,13 +423,24 @@ impl Dialogue<Servers> for Session {
                 }
                 Ok(len)
             }
+            Ok(Cut::Command(_)) if self.asks_unnamed(Some(&cutter.command(bytes)), client) => {
+                cutter = Commands::default();
+                Ok(0)
+            }
             Ok(Cut::Command(len)) => {
                 if let Err(words) = self.take(cutter.command(bytes), client) {
                     self.refuse(&words, client);
                 }
                 Ok(len)
             }
-            Err(malformed) => Err(format!("ERR {malformed}")),
+            // It may be within the limits of those who need no login.
+            Err(_) if self.asks_unnamed(None, client) => {
+                cutter = Commands::default();
+                Ok(0)
+            }
+            Err(malformed) => {
+                Err(self.unnamed.fails().err().unwrap_or_else(|| format!("ERR {malformed}")))
+            }
         };
         drop(in_force);
         self.commands = cutter;

@@ -5,6 +5,7 @@
 
 mod address;
 mod aof;
+mod auth;
 mod backend;
 mod command;
 mod eject;
@@ -27,6 +28,7 @@ use watch::units::{Duration, Size};
 
 pub use address::{AddressError, Reached, read_address};
 pub use aof::{AofSettings, MasterSettings, PortSettings, RewriteSettings};
+pub use auth::Auth;
 pub use backend::BackendSettings;
 pub use command::{COMMAND_BYTES_MAX, CommandSettings};
 pub use eject::EjectSettings;
@@ -121,8 +123,17 @@ pub struct Settings {
     /// that is written meanwhile is not found once the server is back, and what the server had
     /// before is. Without this table a server keeps its keys, and their commands fail.
     pub eject: Option<EjectSettings>,
-    /// Who may log in. Without any, whoever reaches the address is let in, and nobody is an
-    /// administrator.
+    /// Who checks passwords: `weir`, by `[[redis.user]]`; or `pass`: `AUTH` is passed on, a server
+    /// checks it each time, and a client is that server's user, with what that may do. Needs a
+    /// restart.
+    pub auth: Auth,
+    /// With `auth = "pass"`, connections of each worker to one server for all users together:
+    /// lanes, and those that clients have for themselves. Whoever needs one more waits for one that
+    /// nobody uses. Those of subscribers are not counted.
+    pub user_connections: usize,
+    /// Who may log in. With `auth = "pass"` these are Weir's own administrators beside the servers'
+    /// users; their names are not passed on. Otherwise, without any, whoever reaches the address is
+    /// let in, and nobody is an administrator.
     pub user: Vec<UserSettings>,
     /// The servers. Without any, and with `[redis.aof]`, no client is served.
     pub backend: Vec<BackendSettings>,
@@ -176,6 +187,8 @@ impl Default for Settings {
             max_subscriptions: 10_000,
             slow_command: Duration::from_millis(10),
             eject: None,
+            auth: Auth::Weir,
+            user_connections: 256,
             user: Vec::new(),
             backend: Vec::new(),
             command: Vec::new(),
@@ -212,6 +225,11 @@ impl Settings {
     /// Whether the servers are nodes of a Redis Cluster.
     pub fn is_cluster(&self) -> bool {
         self.distribution == Distribution::Cluster
+    }
+
+    /// Whether servers check the passwords of clients.
+    pub fn passes(&self) -> bool {
+        self.auth == Auth::Pass
     }
 
     /// Whether anybody reads from replicas.

@@ -24,24 +24,40 @@ pub struct Users {
     all: HashMap<Box<[u8]>, ([u8; 32], Identity)>,
     /// Clients read from replicas where there are no users.
     reads_replicas: bool,
+    /// Servers know all others.
+    passes: bool,
 }
 
 impl Users {
     /// Those of the settings, which were found to be right.
-    pub fn new(settings: &[UserSettings], read_from: ReadFrom) -> Self {
+    pub fn new(settings: &[UserSettings], read_from: ReadFrom, passes: bool) -> Self {
         let user = |of: &UserSettings| {
             let name = of.name.as_bytes().into();
             let reads_replicas = of.read_from.unwrap_or(read_from) == ReadFrom::Replicas;
             Some((name, (of.digest()?, Identity { admin: of.admin, reads_replicas })))
         };
         let all = settings.iter().filter_map(user).collect();
-        Self { all, reads_replicas: read_from == ReadFrom::Replicas }
+        Self { all, reads_replicas: read_from == ReadFrom::Replicas, passes }
+    }
+
+    /// Whether servers know users.
+    pub fn passes(&self) -> bool {
+        self.passes
+    }
+
+    /// Whether it is for servers to say who has this name: it is none of Weir's own.
+    pub fn is_passed_on(&self, name: &[u8]) -> bool {
+        self.passes && !self.all.contains_key(name)
+    }
+
+    /// Who a client is whom a server has let in.
+    pub fn of_server(&self) -> Identity {
+        Identity { admin: false, reads_replicas: self.reads_replicas }
     }
 
     /// Who a client is that has not logged in; `None` where it must.
     pub fn anonymous(&self) -> Option<Identity> {
-        let identity = Identity { admin: false, reads_replicas: self.reads_replicas };
-        self.all.is_empty().then_some(identity)
+        (self.all.is_empty() && !self.passes).then(|| self.of_server())
     }
 
     /// Who has this name and password. An unknown name takes as long as a wrong password.
@@ -62,10 +78,10 @@ mod tests {
     fn a_user_is_known_by_name_and_password() {
         let text = "name = \"ann\"\npassword = \"secret\"\nadmin = true";
         let user = |more: &str| toml::from_str(&format!("{text}\n{more}")).unwrap();
-        let users = Users::new(&[user("")], ReadFrom::Replicas);
+        let users = Users::new(&[user("")], ReadFrom::Replicas, false);
         let ann = Identity { admin: true, reads_replicas: true };
         assert_eq!(users.log_in(b"ann", b"secret"), Some(ann));
-        let other = Users::new(&[user("read-from = \"primary\"")], ReadFrom::Replicas);
+        let other = Users::new(&[user("read-from = \"primary\"")], ReadFrom::Replicas, true);
         let ann = Identity { reads_replicas: false, ..ann };
         assert_eq!(other.log_in(b"ann", b"secret"), Some(ann));
         for (name, password) in [("ann", "wrong"), ("ann", ""), ("bob", "secret"), ("", "")] {
@@ -74,5 +90,9 @@ mod tests {
         assert_eq!(users.anonymous(), None);
         let nobody = Identity { admin: false, reads_replicas: false };
         assert_eq!(Users::default().anonymous(), Some(nobody));
+        assert!(!users.is_passed_on(b"bob") && !Users::default().is_passed_on(b"bob"));
+        assert!(other.is_passed_on(b"bob") && !other.is_passed_on(b"ann"));
+        let nobody_yet = Users::new(&[], ReadFrom::Primary, true);
+        assert_eq!((nobody_yet.anonymous(), nobody_yet.of_server()), (None, nobody));
     }
 }

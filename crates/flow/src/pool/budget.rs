@@ -147,6 +147,12 @@ impl Budget {
     }
 }
 
+impl PartialEq for Budget {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 impl fmt::Debug for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Budget")
@@ -176,7 +182,7 @@ impl Account {
     }
 
     pub(super) fn is_of(&self, budget: &Budget) -> bool {
-        Arc::ptr_eq(&self.budget.0, &budget.0)
+        self.budget == *budget
     }
 
     /// Room for one connection. While another waits, a pool with its share takes none, and where

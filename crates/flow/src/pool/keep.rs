@@ -1,6 +1,7 @@
 //! What a pool does by itself: ends connections whose time has come, keeps some open, and lets
 //! others have what it does not need.
 
+use std::cmp::Reverse;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,7 +29,11 @@ pub(super) async fn run<S: Opener>(pool: Weak<Shared<S>>, changed: Arc<Notify>) 
 fn turn<S: Opener>(pool: &Rc<Shared<S>>) -> Duration {
     let now = Instant::now();
     let accounts = pool.accounts.borrow().clone();
-    let groups: Vec<_> = pool.groups.borrow().values().cloned().collect();
+    let mut groups: Vec<_> = pool.groups.borrow().values().cloned().collect();
+    if !accounts.is_empty() {
+        // Whoever has waited for longest is first to have what there is room for.
+        groups.sort_by_key(|group| Reverse(group.figures().longest));
+    }
     accounts.iter().for_each(|account| account.look_anew());
     let mut hurry = false;
     for group in &groups {

@@ -24,21 +24,21 @@ const LOOK: Duration = Duration::from_millis(50);
 /// A lane whose head has had so many times the time that a request may take is given up.
 const HUNG: u32 = 2;
 
-type Lanes<S> =
+pub(super) type Lanes<S> =
     Group<<S as Service>::Protocol, Ticket<S>, <S as Service>::Known, <S as Service>::Error>;
 
 /// A worker's servers and clients.
 pub struct Fabric<S: Service> {
     service: Rc<S>,
     settings: RefCell<Rc<Settings>>,
-    pool: Pool<Connector<S>>,
-    groups: RefCell<HashMap<usize, Rc<Lanes<S>>>>,
+    pub(super) pool: Pool<Connector<S>>,
+    pub(super) groups: RefCell<HashMap<usize, Rc<Lanes<S>>>>,
     clients: RefCell<HashMap<u64, Weak<Client<S>>>>,
     next: Cell<u64>,
     norm: Norm,
     scratch: Scratch,
     /// How many connections that requests went by have broken, by their server.
-    breaks: RefCell<HashMap<usize, u64>>,
+    pub(super) breaks: RefCell<HashMap<usize, u64>>,
     /// What is held back.
     pub(super) paused: Cell<Option<Pause>>,
     /// When a pause ended last.
@@ -84,8 +84,8 @@ impl<S: Service> Opener for Connector<S> {
         opened.map_err(|error| OpenError { error, is_final: true })
     }
 
-    fn budgets(&self, _key: &usize) -> Vec<Budget> {
-        Vec::new()
+    fn budgets(&self, key: &usize) -> Vec<Budget> {
+        self.0.budget(*key).into_iter().collect()
     }
 
     fn is_good(&self, connection: &mut S::Connection) -> bool {
@@ -193,11 +193,12 @@ impl<S: Service> Fabric<S> {
         self.clients.borrow().get(&id)?.upgrade()
     }
 
-    /// How many connections to a server have ended by themselves since the start. What was
-    /// answered before may be lost with a server that was started again since.
+    /// How many connections to a server that several clients shared have ended since the start, and
+    /// others that ended by themselves. What was answered before may be lost with a server that was
+    /// started again since.
     pub fn breaks(&self, server: usize) -> u64 {
         let all = self.breaks.borrow();
-        let own = all.iter().filter(|(of, _)| self.service.are_one(**of, server));
+        let own = all.iter().filter(|(of, _)| self.service.are_of_one(**of, server));
         own.map(|(_, count)| count).sum()
     }
 
@@ -308,7 +309,7 @@ impl<S: Service> Fabric<S> {
         let now = Instant::now();
         let settings = self.settings();
         let hung = settings.timeout * HUNG;
-        let upkeep = Upkeep { limits: settings.lanes, age: None, idle: None };
+        let upkeep = Upkeep { limits: settings.lanes, age: None, idle: settings.idle };
         self.look_at_pause(now);
         // Not borrowed meanwhile: a client may leave.
         for client in self.all_clients() {
@@ -326,6 +327,7 @@ impl<S: Service> Fabric<S> {
         let connections = self.pool.groups().into_iter();
         let left = connections.filter(|group| self.service.left(*group.key()).is_some());
         left.for_each(|group| group.close_idle());
+        self.make_room(now);
     }
 
     /// Whether what clients have for themselves at a server that has left ends now.
@@ -383,18 +385,17 @@ impl<S: Service> lanes::Opener for LaneOpener<S> {
     }
 
     fn ended(&self, why: &Why, left: usize, connection: Leased<S>) {
-        if let Some(fabric) = self.fabric.upgrade() {
-            if !matches!(why, Why::Drained) {
-                fabric.broke(self.server);
-            }
-            if matches!(why, Why::Eof | Why::Failed(_)) && left > 0 {
-                fabric.service.lost(self.server);
-            }
-        }
         match why {
             Why::Drained => connection.give_back(),
             why => tracing::debug!(server = self.server, ?why, "a lane has ended"),
         }
+        let Some(fabric) = self.fabric.upgrade() else { return };
+        // Nobody would notice that a server was started again while no lane led to it.
+        fabric.broke(self.server);
+        if matches!(why, Why::Eof | Why::Failed(_)) && left > 0 {
+            fabric.service.lost(self.server);
+        }
+        fabric.pool.look();
     }
 
     fn orphaned(&self, orphan: Orphan<Ticket<S>>) {

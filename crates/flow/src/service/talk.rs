@@ -132,6 +132,8 @@ impl<S: Service, D: Dialogue<S>> Talk<S, D> {
                 break;
             }
             match self.dialogue.next(rest, &client) {
+                // What comes waits for what the dialogue asked first.
+                Ok(0) if !self.may_ask() => break,
                 Ok(0) => {
                     if rest.len() >= client.fabric.settings().request {
                         let words = client.fabric.service().words(&Unanswered::TooLarge);

@@ -15,6 +15,7 @@ use std::time::Duration;
 use flow::dial::{Address, Socket, Target};
 use flow::lane::{Protocol, Step, What};
 use flow::lanes::Known;
+use flow::pool::Budget;
 use flow::service::{Again, Apart, Client, Dialogue, Fabric, Request, Service, Unanswered};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -84,6 +85,10 @@ pub struct Toy {
     placement: Cell<u64>,
     /// What clients do apart.
     pub apart: RefCell<Vec<Apart<Toy>>>,
+    /// What connections to all servers count towards together.
+    pub budget: RefCell<Option<Budget>>,
+    /// The server that no client may ask.
+    pub unwanted: Cell<Option<usize>>,
 }
 
 impl Toy {
@@ -103,6 +108,8 @@ impl Toy {
             learnt: RefCell::default(),
             placement: Cell::new(0),
             apart: RefCell::default(),
+            budget: RefCell::default(),
+            unwanted: Cell::default(),
         }
     }
 
@@ -170,6 +177,14 @@ impl Service for Toy {
         let again = Request { server, replies: 2, unheard: 1, ..request.clone() };
         let request = Request { bytes: bytes.into(), ..again };
         Some(Again { alone: self.heals_alone.get(), ..Again::at_once(request) })
+    }
+
+    fn budget(&self, _server: usize) -> Option<Budget> {
+        self.budget.borrow().clone()
+    }
+
+    fn is_wanted(&self, server: usize) -> bool {
+        self.unwanted.get() != Some(server)
     }
 
     fn placement(&self) -> u64 {

@@ -7,6 +7,7 @@ mod faults;
 mod gateway;
 mod ledger;
 mod order;
+mod room;
 mod server;
 mod slow;
 mod stand;

@@ -38,6 +38,8 @@ pub struct LaneRow {
     pub worker: usize,
     /// Its server's name.
     pub server: String,
+    /// As whom it is logged in; `None`: as Weir itself.
+    pub user: Option<String>,
     /// Its database.
     pub database: u32,
     /// 2 or 3.

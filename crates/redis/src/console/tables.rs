@@ -90,6 +90,7 @@ pub fn lanes(parts: &[Part]) -> Table {
     let mut table = Table::new(&[
         ("worker", Kind::Int),
         ("server", Kind::Text),
+        ("user", Kind::Text),
         ("database", Kind::Int),
         ("resp", Kind::Int),
         ("in-flight", Kind::Int),
@@ -101,6 +102,7 @@ pub fn lanes(parts: &[Part]) -> Table {
         table.push(vec![
             lane.worker.into(),
             lane.server.clone().into(),
+            lane.user.clone().into(),
             u64::from(lane.database).into(),
             lane.resp.into(),
             lane.in_flight.into(),

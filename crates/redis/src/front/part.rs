@@ -38,6 +38,7 @@ impl Front {
             Some(LaneRow {
                 worker: self.worker,
                 server: service.name(of.server),
+                user: service.account(of.server).and_then(|account| account.user()),
                 database: place.database,
                 resp: place.version.number(),
                 in_flight: of.in_flight,

@@ -17,7 +17,7 @@ use wire::resp::{Piece, Replies, Value, Version, put_command, value};
 use super::topics::Topics;
 use super::{KINDS, Limits, Member, Name, kind_of, words};
 use crate::commands::Kind;
-use crate::server::{Connection, Server};
+use crate::server::{Connection, Server, ServerError};
 
 /// How often a server is asked for a sign of life.
 const PING_EVERY: Duration = Duration::from_secs(1);
@@ -171,6 +171,7 @@ impl Link {
                     self.lost_words()
                 }
             },
+            Err(ServerError { said: Some(said), .. }) => said.as_ref().to_owned(),
             Err(error) => format!("ERR weir: not sent: {name} cannot be reached: {error}"),
         };
         self.end(&words);

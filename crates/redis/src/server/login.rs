@@ -8,7 +8,7 @@ use flow::dial::Target;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use wire::resp::{Piece, Replies, Version, put_command};
 
-use super::{Connection, Place, Server, ServerError};
+use super::{Connection, Credentials, Place, Server, ServerError};
 
 /// Bytes of answers to a login; `HELLO` answers with a map.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
@@ -58,15 +58,16 @@ impl Server {
             let replies = connection.ask(&out, count).await.map_err(|error| said(&error))?;
             let role = replies.last().map(Vec::as_slice).unwrap_or_default();
             let is_other = self.is_master && !role.starts_with(b"*3\r\n$6\r\nmaster\r\n");
-            match refusal(&replies) {
+            match refusal(&replies).filter(|words| !self.is_let_in(place, words)) {
                 None if is_other => {
                     let words = "Sentinel has it as the master, and it says that it is none";
-                    Err(ServerError { words: words.into(), is_refusal: true })
+                    Err(ServerError { words: words.into(), is_refusal: true, said: None })
                 }
-                Some(words) => {
-                    let words = format!("it refuses Weir: {words}").into();
-                    Err(ServerError { words, is_refusal: true })
-                }
+                Some(words) => Err(ServerError {
+                    words: format!("it refuses Weir: {words}").into(),
+                    is_refusal: true,
+                    said: self.is_for_client.then(|| words.into()),
+                }),
                 None => Ok(connection),
             }
         };
@@ -128,32 +129,36 @@ impl Server {
     }
 
     /// Who Weir is, for the server.
-    fn login(&self) -> Option<Vec<&str>> {
-        let password = self.password.as_ref()?.reveal();
-        Some(match &self.user {
-            Some(user) => vec!["AUTH", user, password],
-            None => vec!["AUTH", password],
-        })
+    fn login(&self) -> Option<Vec<&[u8]>> {
+        self.login.as_ref().map(Credentials::command)
+    }
+
+    /// Whether an error is one that only who is let in hears: of a client as nobody, who may not
+    /// `PING`. A server looks at who somebody is before what that may do.
+    pub(super) fn is_let_in(&self, place: Place, words: &str) -> bool {
+        let only_pings =
+            self.login.is_none() && place == Place { server: place.server, ..Place::FIRST };
+        self.is_for_client && only_pings && !self.is_master && words.starts_with("NOPERM ")
     }
 
     /// What a connection begins with: how many replies it has.
     pub(super) fn put_login(&self, out: &mut Vec<u8>, place: Place) -> usize {
-        let mut all: Vec<Vec<&str>> = Vec::new();
+        let mut all: Vec<Vec<&[u8]>> = Vec::new();
         let database = place.database.to_string();
         all.extend(self.login());
         if place.version == Version::Three {
-            all.push(vec!["HELLO", "3"]);
+            all.push(vec![b"HELLO", b"3"]);
         }
         if place.database != 0 {
-            all.push(vec!["SELECT", &database]);
+            all.push(vec![b"SELECT", database.as_bytes()]);
         }
         // What else a replica in a Cluster says of every key is that another node has it.
         if place.reads && self.is_node {
-            all.push(vec!["READONLY"]);
+            all.push(vec![b"READONLY"]);
         }
         // Without any of these the server's greeting would be the first client's.
         if all.is_empty() {
-            all.push(vec!["PING"]);
+            all.push(vec![b"PING"]);
         }
         all.iter().for_each(|words| put_command(out, words.iter()));
         all.len()
@@ -161,7 +166,7 @@ impl Server {
 }
 
 fn said(error: &dyn fmt::Display) -> ServerError {
-    ServerError { words: error.to_string().into(), is_refusal: false }
+    ServerError { words: error.to_string().into(), is_refusal: false, said: None }
 }
 
 /// The first error among replies, in the server's words.

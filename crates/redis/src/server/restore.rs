@@ -3,7 +3,8 @@
 use wire::resp::{Value, Version, put_command, value};
 
 use super::login::refusal;
-use super::{Connection, Place, Server};
+use super::{Connection, Credentials, Place, Server};
+use crate::users::DEFAULT;
 
 impl Server {
     /// Undoes what a client may have left; false where the server does not show that it is undone.
@@ -18,7 +19,8 @@ impl Server {
             Some((Value::Bulk(text) | Value::Verbatim(text), _)) => text,
             _ => return false,
         };
-        refusal(&replies).is_none() && self.is_as_new(place, info)
+        let refused = refusal(&replies).filter(|words| !self.is_let_in(place, words));
+        refused.is_none() && self.is_as_new(place, info)
     }
 
     /// Whether a line of `CLIENT INFO` is that of a connection that was just opened.
@@ -32,6 +34,7 @@ impl Server {
         let is = |name: &str, wanted: &str| field(name) == Some(wanted);
         // A server that does not know a field can not have what it tells of.
         let is_or_unknown = |name: &str, wanted: &str| field(name).is_none_or(|of| of == wanted);
+        let user = String::from_utf8_lossy(self.login.as_ref().map_or(DEFAULT, Credentials::name));
         let version = if place.version == Version::Three { "3" } else { "2" };
         is("flags", "N")
             && is("db", &place.database.to_string())
@@ -43,7 +46,7 @@ impl Server {
             && is_or_unknown("resp", version)
             && is_or_unknown("redir", "-1")
             && is("name", "")
-            && is("user", self.user.as_deref().unwrap_or("default"))
+            && is("user", &user)
     }
 }
 

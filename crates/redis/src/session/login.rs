@@ -10,38 +10,50 @@ use std::time::Instant;
 
 use flow::service::Apart;
 use tokio::task::AbortHandle;
-use wire::resp::{Command, Version, put_array, put_bulk, put_error, put_integer, put_map};
+use wire::resp::{Command, Version, put_array, put_bulk, put_integer, put_map};
 
 use super::clients::check_name;
-use super::{Asking, Session, Taken};
+use super::passed::{Check, Unnamed};
+use super::{Asking, Session, Taken, join};
 use crate::commands::number;
 use crate::front::Front;
-use crate::servers::Servers;
+use crate::servers::accounts::Account;
+use crate::servers::{NotIn, Servers};
 use crate::users::{DEFAULT, Identity};
 
 /// The version whose commands Weir knows: what clients are told.
 pub(super) const REDIS_VERSION: &str = "7.0.15";
 
-const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+pub(super) const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
 /// A login that is under way, until it is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Login {
     task: RefCell<Option<AbortHandle>>,
-    done: RefCell<Option<LoggedIn>>,
+    done: RefCell<Option<Outcome>>,
+}
+
+/// What comes of one.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// The client is let in.
+    In(LoggedIn),
+    /// What is known of a client that has not logged in.
+    Unnamed(Unnamed),
 }
 
 /// What holds for a client that has logged in.
 #[derive(Debug)]
-struct LoggedIn {
-    identity: Identity,
-    user: Rc<str>,
-    hello: Option<Hello>,
+pub(super) struct LoggedIn {
+    pub(super) identity: Identity,
+    pub(super) account: Rc<Account>,
+    pub(super) user: Rc<str>,
+    pub(super) hello: Option<Hello>,
 }
 
 /// What a client wants with `HELLO`.
 #[derive(Debug)]
-struct Hello {
+pub(super) struct Hello {
     version: Version,
     name: Option<Vec<u8>>,
 }
@@ -55,11 +67,23 @@ impl Drop for Login {
     }
 }
 
+impl Login {
+    /// Runs until the client is gone.
+    pub(super) fn begin(&self, run: impl Future<Output = ()> + 'static) {
+        let task = tokio::task::spawn_local(run);
+        *self.task.borrow_mut() = Some(task.abort_handle());
+    }
+
+    pub(super) fn ends(&self, outcome: Outcome) {
+        *self.done.borrow_mut() = Some(outcome);
+    }
+}
+
 impl Session {
     pub(super) fn auth(&mut self, command: Command<'_>, client: &Asking) -> Taken {
         let (name, password) = match (command.get(1), command.get(2)) {
-            (Some(password), None) => (DEFAULT, password),
-            (Some(name), Some(password)) if command.len() == 3 => (name, password),
+            (Some(password), None) => (None, password),
+            (Some(name), Some(password)) if command.len() == 3 => (Some(name), password),
             _ => return Err("ERR syntax error".to_owned()),
         };
         self.log_in(name, password, None, client)
@@ -105,9 +129,10 @@ impl Session {
         }
         let hello = Hello { version, name: name.map(<[u8]>::to_vec) };
         if let Some((user, password)) = login {
-            return self.log_in(user, password, Some(hello), client);
+            return self.log_in(Some(user), password, Some(hello), client);
         }
         if self.identity.is_none() {
+            self.unnamed.fails()?;
             return Err("NOAUTH HELLO must be called with the client already authenticated, \
                         otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
                         authenticate the client and select the RESP protocol version at the same \
@@ -122,7 +147,7 @@ impl Session {
 
     fn log_in(
         &mut self,
-        name: &[u8],
+        name: Option<&[u8]>,
         password: &[u8],
         hello: Option<Hello>,
         client: &Asking,
@@ -133,9 +158,10 @@ impl Session {
                         default user. Are you sure your configuration is correct?"
                 .to_owned());
         }
-        let user: Rc<str> = String::from_utf8_lossy(name).into();
-        let found = in_force.users.log_in(name, password);
+        let check = Check::new(&in_force, name, password);
         drop(in_force);
+        self.may_change_user()?;
+        let user: Rc<str> = String::from_utf8_lossy(name.unwrap_or(DEFAULT)).into();
         let answer = hello.as_ref().map_or_else(|| b"+OK\r\n".to_vec(), |of| of.answer(self.id()));
         let login = Rc::new(Login::default());
         self.login = Some(Rc::clone(&login));
@@ -143,18 +169,21 @@ impl Session {
         let login = Rc::downgrade(&login);
         client.apart(move |apart: Apart<Servers>| {
             let Some(of) = login.upgrade() else { return };
-            let task = tokio::task::spawn_local(async move {
+            of.begin(async move {
                 let place = front.shared.slowing.enter(from, &user).await;
-                let Some(identity) = found else {
-                    return refuse(&front, place, apart).await;
+                let (identity, account) = match check.run(&front).await {
+                    Ok(found) => found,
+                    Err(NotIn::Refused(words)) => {
+                        return refuse(&front, place, &words, apart).await;
+                    }
+                    Err(NotIn::Unasked(words)) => return apart.answer(&join::error(&words)),
                 };
                 front.shared.slowing.succeeded(place, &user);
                 if let Some(login) = login.upgrade() {
-                    *login.done.borrow_mut() = Some(LoggedIn { identity, user, hello });
+                    login.ends(Outcome::In(LoggedIn { identity, account, user, hello }));
                     apart.answer(&answer);
                 }
             });
-            *of.task.borrow_mut() = Some(task.abort_handle());
         });
         self.front.metrics.answered.inc();
         Ok(())
@@ -165,12 +194,30 @@ impl Session {
     pub(super) fn look_at_login(&mut self) {
         let Some(done) = self.login.as_ref().and_then(|login| login.done.take()) else { return };
         self.login = None;
+        let done = match done {
+            Outcome::In(done) => done,
+            Outcome::Unnamed(unnamed) => {
+                self.unnamed = unnamed;
+                return;
+            }
+        };
         self.identity = Some(done.identity);
+        self.asks_as(done.account);
         *self.card.user.borrow_mut() = Some(done.user);
         if let Some(hello) = done.hello {
             self.greeted(hello);
         }
         self.show();
+    }
+
+    /// It asks servers as this from now on.
+    pub(super) fn asks_as(&mut self, account: Rc<Account>) {
+        if self.account.id() != account.id() {
+            // It is subscribed to nothing, or it would not have been let in.
+            self.subscribed = None;
+            self.written.set(self.written.get().as_another());
+            self.account = account;
+        }
     }
 
     fn greeted(&mut self, hello: Hello) {
@@ -186,7 +233,12 @@ impl Session {
 
 /// Tells that a login has failed, late where many from there have. The time counts for those who
 /// go away as well.
-async fn refuse(front: &Front, mut place: flow::logins::slowing::Place, apart: Apart<Servers>) {
+async fn refuse(
+    front: &Front,
+    mut place: flow::logins::slowing::Place,
+    words: &str,
+    apart: Apart<Servers>,
+) {
     front.metrics.logins_refused.inc();
     let slowing = Arc::clone(&front.shared.slowing);
     let late = slowing.failed(&mut place, Instant::now());
@@ -198,9 +250,7 @@ async fn refuse(front: &Front, mut place: flow::logins::slowing::Place, apart: A
         });
         let _ = over.await;
     }
-    let mut out = Vec::new();
-    put_error(&mut out, WRONG);
-    apart.answer(&out);
+    apart.answer(&join::error(words));
 }
 
 impl Hello {

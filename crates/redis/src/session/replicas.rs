@@ -47,7 +47,7 @@ impl Session {
         let request = Request { repeats: true, ..self.request(home, bytes) };
         let Some(replica) = self.replica(spec, home, client) else { return request };
         let place = Place { reads: true, ..self.place(replica) };
-        let server = self.front.fabric.service().number(place);
+        let server = self.front.fabric.service().number(&self.account, place);
         // A replica may say that it can not be read.
         Request { server, judged: true, ..request }
     }

@@ -35,8 +35,7 @@ impl Subscribed {
 impl Session {
     /// Whether it is in the mode of RESP2 in which little else than messages can be understood.
     pub(super) fn is_in_subscribed_mode(&self) -> bool {
-        let has_some = |of: &Subscribed| of.member.count() > 0;
-        self.version == Version::Two && self.subscribed.as_ref().is_some_and(has_some)
+        self.version == Version::Two && self.is_subscribed()
     }
 
     /// Why something cannot be said in that mode; an error without its first word.
@@ -53,11 +52,21 @@ impl Session {
         ))
     }
 
+    /// Where it hears: with others of the same account.
+    fn hub(&self) -> Rc<Hub> {
+        self.front.hubs.of(&self.account)
+    }
+
+    /// Whether it is subscribed to anything.
+    pub(super) fn is_subscribed(&self) -> bool {
+        self.subscribed.as_ref().is_some_and(|of| of.member.count() > 0)
+    }
+
     fn member(&mut self, client: &Asking) -> Rc<Member> {
-        let (hub, metrics) = (&self.front.hub, &self.front.metrics);
+        let (hub, metrics) = (self.hub(), &self.front.metrics);
         let (version, card) = (self.version, &self.card);
         let subscribed = self.subscribed.get_or_insert_with(|| Subscribed {
-            hub: Rc::clone(hub),
+            hub,
             member: Rc::new(Member::new(client, version, metrics, card)),
         });
         Rc::clone(&subscribed.member)
@@ -83,7 +92,7 @@ impl Session {
         if member.count() + member.new_among(kind, &names) > most {
             return too_many();
         }
-        let hub = Rc::clone(&self.front.hub);
+        let hub = self.hub();
         let places = (self.places(kind, names), hub.moves());
         client.apart(move |apart| hub.join(kind, places, &member, apart));
         self.front.metrics.answered.inc();
@@ -99,7 +108,7 @@ impl Session {
         let member = self.member(client);
         let named: Vec<Name> = command.iter().skip(1).map(Name::from).collect();
         let names = if named.is_empty() { member.names(kind) } else { named };
-        let hub = Rc::clone(&self.front.hub);
+        let hub = self.hub();
         client.apart(move |apart| hub.leave(kind, names, &member, apart));
         self.front.metrics.answered.inc();
         Ok(())
@@ -127,7 +136,7 @@ impl Session {
         self.ask_workers(client, move |front| async move {
             let asked = names.clone();
             let counts = front.shared.asked(move |front| {
-                let count = |name: &Vec<u8>| front.hub.count(kind, name);
+                let count = |name: &Vec<u8>| front.hubs.count(kind, name);
                 asked.iter().map(count).collect::<Vec<usize>>()
             });
             let counts = counts.await;
@@ -146,7 +155,7 @@ impl Session {
     fn count_patterns(&self, client: &Asking) {
         self.ask_workers(client, |front| async move {
             let patterns = front.shared.asked(|front| {
-                let all = front.hub.patterns();
+                let all = front.hubs.patterns();
                 all.iter().map(|name| name.to_vec()).collect::<Vec<_>>()
             });
             let all: HashSet<Vec<u8>> = patterns.await.into_iter().flatten().collect();

@@ -16,6 +16,7 @@ use crate::commands::{Do, Spec};
 use crate::front::{Front, Home};
 use crate::server::Place;
 use crate::servers::Servers;
+use crate::servers::accounts::Account;
 use crate::topology::redirect::Redirect;
 use crate::unknown::Fact;
 
@@ -26,6 +27,7 @@ const NAME_BYTES_MAX: usize = 64;
 struct Asked {
     bytes: Vec<u8>,
     place: Place,
+    account: Rc<Account>,
     is_admin: bool,
 }
 
@@ -45,8 +47,9 @@ impl Session {
             None => self.written.set(Written::OnSeveral),
         }
         self.wrote.set(Wrote::Something);
-        let place = self.place(0);
-        let asked = Asked { bytes: command.bytes().to_vec(), place, is_admin: identity.admin };
+        let (place, account) = (self.place(0), Rc::clone(&self.account));
+        let bytes = command.bytes().to_vec();
+        let asked = Asked { bytes, place, account, is_admin: identity.admin };
         let front = Rc::clone(&self.front);
         client.apart(move |apart: Apart<Servers>| {
             tokio::task::spawn_local(async move {
@@ -94,8 +97,11 @@ impl Asked {
         let server = view.server(home.server).ok_or("ERR weir: there is no such server")?;
         let place = Place { server: home.server, ..self.place };
         let most = front.fabric.settings().waiting;
-        let sent = server.open_for(place).await;
-        let mut connection = sent.map_err(|error| format!("ERR weir: not sent: {error}"))?;
+        let sent = server.logged_in(self.account.login()).open_for(place).await;
+        let mut connection = sent.map_err(|error| match &error.said {
+            Some(said) => said.as_ref().to_owned(),
+            None => format!("ERR weir: not sent: {error}"),
+        })?;
         let answered = connection.ask_up_to(command.bytes(), 1, most);
         let name = &server.name;
         match tokio::time::timeout(limit, answered).await {
@@ -121,6 +127,13 @@ impl Asked {
         let mut all: Option<Option<Fact>> = None;
         for server in front.fabric.service().view().with_keys() {
             let answer = server.ask_apart(&["COMMAND", "INFO", &text]).await;
+            let answer = match answer {
+                // As where Weir itself has not logged in: that says nothing of the command.
+                Ok(answer) if answer.starts_with(b"-") => {
+                    Err(String::from_utf8_lossy(&answer).trim_end().to_owned())
+                }
+                answer => answer.map_err(|error| error.to_string()),
+            };
             let answer = answer.map_err(|error| {
                 format!("ERR weir: not sent: {} does not say what {text} is: {error}", server.name)
             })?;

@@ -33,6 +33,8 @@ pub(super) enum Written {
     On { server: usize, breaks: u64 },
     /// To more than one.
     OnSeveral,
+    /// As another user: what became of those connections is not known any more.
+    AsAnother,
 }
 
 impl Written {
@@ -42,7 +44,13 @@ impl Written {
             Self::Nowhere => Self::On { server, breaks: breaks() },
             Self::On { server: same, .. } if same == server => self,
             Self::On { .. } | Self::OnSeveral => Self::OnSeveral,
+            Self::AsAnother => Self::AsAnother,
         }
+    }
+
+    /// The client is another user from now on.
+    pub(super) fn as_another(self) -> Self {
+        if self == Self::Nowhere { self } else { Self::AsAnother }
     }
 }
 
@@ -64,6 +72,11 @@ impl Session {
             Written::On { server, breaks } => (server, breaks),
             Written::Nowhere => {
                 return Err(format!("ERR weir: {name}: this client has written nothing"));
+            }
+            Written::AsAnother => {
+                // What it writes from now on is counted.
+                self.written.set(Written::Nowhere);
+                return Err(format!("ERR weir: {name}: this client has written as another user"));
             }
             Written::OnSeveral => {
                 return Err(format!(
@@ -138,6 +151,8 @@ mod tests {
         assert_eq!(one.and(3, known), one);
         assert_eq!(one.and(4, known), Written::OnSeveral);
         assert_eq!(one.and(4, known).and(3, known), Written::OnSeveral);
+        assert_eq!(one.as_another().and(3, known), Written::AsAnother);
+        assert_eq!(Written::Nowhere.as_another(), Written::Nowhere);
     }
 
     #[test]

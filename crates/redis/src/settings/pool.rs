@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watch::units::Duration;
 
-use super::{BackendSettings, EjectSettings, ReadFrom, Settings, UserSettings};
+use super::{Auth, BackendSettings, EjectSettings, ReadFrom, Settings, UserSettings};
 use crate::placement::{Distribution, Hash};
 
 /// What the pool is called that `[redis]` itself is.
@@ -54,6 +54,9 @@ pub struct PoolSettings {
     /// In place of `[redis.eject]`.
     #[serde(default)]
     pub eject: Option<EjectSettings>,
+    /// In place of `auth` of `[redis]`. Needs a restart.
+    #[serde(default)]
+    pub auth: Option<Auth>,
     /// Who may log in, in place of all `[[redis.user]]`.
     #[serde(default)]
     pub user: Vec<UserSettings>,
@@ -80,6 +83,7 @@ impl PoolSettings {
             read_from: self.read_from.unwrap_or(of.read_from),
             lanes: self.lanes.unwrap_or(of.lanes),
             eject: self.eject.clone().or_else(|| of.eject.clone()),
+            auth: self.auth.unwrap_or(of.auth),
             user: if self.user.is_empty() { of.user.clone() } else { self.user.clone() },
             backend: self.backend.clone(),
             pool: Vec::new(),

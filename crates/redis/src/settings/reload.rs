@@ -14,6 +14,7 @@ impl Settings {
         let keys = [
             is_other("unix-socket-mode", self.unix_socket_mode != wanted.unix_socket_mode),
             is_other("tls", self.tls != wanted.tls),
+            is_other("auth", self.auth != wanted.auth),
             is_other(
                 "distribution, to a Cluster or from one,",
                 self.is_cluster() != wanted.is_cluster(),
@@ -30,6 +31,11 @@ impl Settings {
     pub fn keep_fixed(&self, wanted: &mut Self) {
         wanted.unix_socket_mode.clone_from(&self.unix_socket_mode);
         wanted.tls.clone_from(&self.tls);
+        if wanted.auth != self.auth {
+            // Without users, who are not wanted any more, everybody would be let in.
+            wanted.auth = self.auth;
+            wanted.user.clone_from(&self.user);
+        }
         if self.is_cluster() != wanted.is_cluster() {
             wanted.distribution = self.distribution;
             wanted.hash = self.hash;

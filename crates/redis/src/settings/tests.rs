@@ -1,4 +1,4 @@
-use super::{Reached, Settings, read_address};
+use super::{Auth, Reached, Settings, read_address};
 use flow::dial::Address;
 
 const BACKEND: &str = "[[backend]]\nname = \"a\"\nurl = \"redis://127.0.0.1:6380\"\n";
@@ -130,6 +130,29 @@ fn servers_are_reached_by_urls_and_paths() {
     for url in ["a:6379", "redis://", "redis://a:0", "redis://a:x", "redis://::1", "unix://x"] {
         assert!(read_address(url).is_err(), "{url}");
     }
+}
+
+#[test]
+fn where_servers_know_the_users_only_administrators_are_weirs_own() {
+    let user = |lines: &str| format!("auth = \"pass\"\n[[user]]\npassword = \"p\"\n{lines}\n");
+    assert_eq!(said("auth = \"pass\""), "");
+    assert_eq!(said(&user("name = \"root\"\nadmin = true")), "");
+    let of_servers = said(&user("name = \"ann\""));
+    assert!(of_servers.contains("the servers know their users"), "{of_servers}");
+    let default = said(&user("name = \"default\"\nadmin = true"));
+    assert!(default.contains("another name"), "{default}");
+    assert!(said("auth = \"pass\"\nuser-connections = 0").contains("at least 1"));
+    let away = "[[backend]]\nname = \"a\"\nurl = \"redis://10.0.0.1\"";
+    assert_eq!(said(away), "");
+    let away = said(&format!("auth = \"pass\"\n{away}"));
+    assert!(away.contains("clients' passwords would travel in the clear"), "{away}");
+    let settings: Settings = toml::from_str(BACKEND).unwrap();
+    let ann = "[[user]]\nname = \"ann\"\npassword = \"p\"\n";
+    let running: Settings = toml::from_str(&format!("{ann}{BACKEND}")).unwrap();
+    let mut wanted = Settings { auth: Auth::Pass, ..settings };
+    assert_eq!(running.fixed("redis", &wanted), ["redis.auth"]);
+    running.keep_fixed(&mut wanted);
+    assert!(!wanted.passes() && wanted.user == running.user, "else it would be open to all");
 }
 
 #[test]

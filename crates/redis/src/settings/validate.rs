@@ -96,6 +96,7 @@ impl Settings {
             ("lane-depth", self.lane_depth),
             ("databases", self.databases as usize),
             ("max-subscriptions", self.max_subscriptions),
+            ("user-connections", self.user_connections),
         ];
         if let Some((at, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
             return wrong(at, "must be at least 1");
@@ -136,6 +137,16 @@ impl Settings {
             }
             if !names.insert(&user.name) {
                 return wrong(at, "is there twice");
+            }
+            if self.passes() && !user.admin {
+                let what = "with auth = \"pass\" the servers know their users: leave it out, or \
+                            write admin = true for one of Weir's own";
+                return wrong(at, what);
+            }
+            if self.passes() && user.name == "default" {
+                let what = "with auth = \"pass\" a password without a name is for the servers: \
+                            take another name for Weir's own administrator";
+                return wrong(at, what);
             }
             match (&user.password_sha256, user.password.is_empty()) {
                 (None, true) => return wrong(at, "needs password or password-sha256"),
@@ -211,8 +222,9 @@ impl Settings {
             if backend.sentinel.is_some() && self.is_cluster() {
                 return wrong(at, "sentinel is not for a Cluster, which decides by itself");
             }
-            let allow_cleartext = self.allow_cleartext || !backend.tells_password();
-            backend.validate(&at, "its password", allow_cleartext)?;
+            let tells = backend.tells_password() || self.passes();
+            let what = if self.passes() { "clients' passwords" } else { "its password" };
+            backend.validate(&at, what, self.allow_cleartext || !tells)?;
         }
         Ok(())
     }

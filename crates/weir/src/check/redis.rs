@@ -53,6 +53,15 @@ pub fn acts(settings: &Settings) -> Vec<String> {
 
 /// Who may log in.
 pub fn users(settings: &Settings) -> Vec<String> {
+    if settings.passes() {
+        let others = settings
+            .user
+            .iter()
+            .map(|user| format!("{}, Weir's own administrator of Redis", user.name));
+        let servers =
+            "whom the Redis servers let in, each as their user: auth = \"pass\"".to_owned();
+        return std::iter::once(servers).chain(others).collect();
+    }
     if settings.user.is_empty() {
         return vec!["everybody to Redis: there is no [[redis.user]]".to_owned()];
     }
