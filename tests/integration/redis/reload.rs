@@ -345,3 +345,34 @@ fn a_server_that_is_away_is_replaced_and_what_waits_for_it_is_told_of_that() {
         "what was written before is not there: {heard}"
     );
 }
+
+#[test]
+fn users_of_the_servers_are_who_they_were_after_a_reload() {
+    let [a, b] = [0; 2].map(|_| Redis::start());
+    for server in [&a, &b] {
+        assert_eq!(server.client().line("ACL SETUSER ann on >anns ~a:* &a.* +@all"), "+OK");
+    }
+    let pass = "auth = \"pass\"";
+    let mut weir = start(&tables(pass, &[("a", &a)]));
+    let mut ann = client(&weir);
+    assert_eq!(ann.line("AUTH ann anns"), "+OK");
+    assert_eq!(ann.line("SET a:first x"), "+OK");
+    reload(&mut weir, &tables(pass, &[("a", &a), ("b", &b)]));
+    for n in 0..50 {
+        assert_eq!(ann.ask(&["SET", &format!("a:{n}"), "x"]), "+OK");
+        assert!(ann.ask(&["SET", &format!("b:{n}"), "x"]).starts_with("-NOPERM"));
+    }
+    for server in [&a, &b] {
+        assert_ne!(server.client().line("DBSIZE"), ":0");
+        assert!(server.client().line("CLIENT LIST").contains("user=ann"));
+    }
+    // Who checks passwords changes with a restart only, as without users everybody would be let in.
+    reload(&mut weir, &tables("", &[("a", &a), ("b", &b)]));
+    assert!(weir.log().contains("redis.auth"));
+    let mut late = client(&weir);
+    assert_eq!(late.line("AUTH ann anns"), "+OK");
+    for n in 0..50 {
+        assert_eq!(late.ask(&["GET", &format!("a:{n}")]), "$1 x");
+        assert!(late.ask(&["GET", &format!("b:{n}")]).starts_with("-NOPERM"));
+    }
+}
