@@ -122,7 +122,7 @@ fn the_console_shows_servers_lanes_clients_and_what_they_take() {
     assert!(root.line("WEIR HELP").contains("SHOW BACKENDS"));
     assert!(root.line("WEIR SHOW SECRETS").contains("WEIR HELP"));
     assert!(root.line("HELLO 3").starts_with("%7"));
-    assert!(root.line("WEIR SHOW LANES").contains("%8 $6 worker"));
+    assert!(root.line("WEIR SHOW LANES").contains("%9 $6 worker"));
     // What was slow is on Redis's own terms, too.
     assert!(root.line("SLOWLOG LEN").starts_with(':'));
     assert!(root.line("SLOWLOG GET 1").starts_with("*1 *6 :"));
