@@ -138,7 +138,7 @@ impl Session {
             () if self.is_subscribed() => {
                 Err("ERR weir: a login is refused while the client is subscribed".to_owned())
             }
-            () => Ok(()),
+            () => self.check_tracking("a login"),
         }
     }
 }
