@@ -247,3 +247,19 @@ fn a_command_that_weir_does_not_know_is_said_as_the_client() {
     assert!(ann.line("GET b:1").starts_with("-NOPERM"));
     assert_eq!(as_user(&weir, "bob bobs").line(others), ":1");
 }
+
+#[test]
+fn who_is_told_of_keys_is_told_so_as_one_user() {
+    let server = server();
+    let weir = passing(&[&server]);
+    let mut ann = as_user(&weir, "ann anns");
+    assert!(ann.line("HELLO 3").starts_with('%'));
+    assert_eq!(ann.line("CLIENT TRACKING ON"), "+OK");
+    assert_eq!(ann.line("SET a:1 x"), "+OK");
+    let refused = ann.line("AUTH bob bobs");
+    assert!(refused.starts_with("-ERR weir: a login is refused"), "{refused}");
+    assert_eq!(ann.line("GET a:1"), "$1 x");
+    assert_eq!(ann.line("CLIENT TRACKING OFF"), "+OK");
+    assert_eq!(ann.line("AUTH bob bobs"), "+OK");
+    assert!(ann.line("GET a:1").starts_with("-NOPERM"));
+}
