@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use flow::service::{Client, Dialogue, Request};
-use wire::resp::{Command, Commands, Cut, Limits, Version, put_error, put_simple};
+use wire::resp::{Command, Commands, Cut, Limits, Version, put_simple};
 
 use crate::commands::{self, Do, Positions, Spec, Wrong};
 use crate::desk::{Card, Desk};
@@ -365,7 +365,7 @@ impl Session {
     }
 
     fn refuse(&self, words: &str, client: &Asking) {
-        client.answer(&error(words));
+        client.answer(&join::error(words));
         self.front.metrics.refused.inc();
     }
 }
@@ -375,13 +375,6 @@ impl Session {
 fn is_judged(front: &Front, command: &Command<'_>) -> bool {
     let may = matches!(command.name().first(), Some(b'E' | b'e' | b'S' | b's'));
     may && front.fabric.service().is_judged(command)
-}
-
-/// An error as a client hears it.
-fn error(words: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    put_error(&mut out, words);
-    out
 }
 
 /// A client's own words, as far as they are repeated to it.
@@ -447,14 +440,14 @@ impl Dialogue<Servers> for Session {
         match taken {
             Ok(_) if self.is_over => Err(b"+OK\r\n".to_vec()),
             Ok(len) => Ok(len),
-            Err(words) => Err(error(&words)),
+            Err(words) => Err(join::error(&words)),
         }
     }
 
     fn lease_lost(&mut self, _client: &Asking) -> Result<(), Vec<u8>> {
         self.transaction.lost();
         match self.is_tracking() {
-            true => Err(error(TRACKING_LOST)),
+            true => Err(join::error(TRACKING_LOST)),
             false => Ok(()),
         }
     }

@@ -40,6 +40,19 @@ pub fn admin(weir: &Weir) -> RedisClient {
     client
 }
 
+/// Before the login a client is held to the small limits of a server's.
+pub fn strangers_send_little(weir: &Weir) {
+    for (bytes, wanted) in [
+        ("*11\r\n", "-ERR Protocol error: unauthenticated multibulk length"),
+        ("*2\r\n$4\r\nAUTH\r\n$16385\r\n", "-ERR Protocol error: unauthenticated bulk length"),
+    ] {
+        let mut ann = client(weir);
+        ann.send(bytes.as_bytes());
+        assert_eq!(ann.hear(), wanted);
+        assert!(ann.is_closed());
+    }
+}
+
 /// A key that is on a server, by asking each.
 pub fn key_on(servers: &[&Redis], weir: &Weir, wanted: usize) -> String {
     let mut through = client(weir);

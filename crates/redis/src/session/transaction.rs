@@ -10,7 +10,7 @@ use flow::service::Request;
 use wire::resp::{Command, put_array, put_command, put_simple};
 
 use super::all::{Managing, managing, refused, sub_command};
-use super::{Asking, Session, Taken, error};
+use super::{Asking, Session, Taken, join};
 use crate::commands::{self, Do, Positions, Spec};
 use crate::front::Home;
 
@@ -218,7 +218,7 @@ impl Session {
         match std::mem::replace(&mut self.transaction, Transaction::None) {
             Transaction::Begun { place: Some(place), has_failed, .. } => {
                 if has_failed {
-                    self.ask_own_for(place, &[b"DISCARD"], error(ABORTED), client);
+                    self.ask_own_for(place, &[b"DISCARD"], join::error(ABORTED), client);
                 } else {
                     self.ask_own(place, &[b"EXEC"], client);
                 }

@@ -14,7 +14,7 @@ pub enum Like {
 }
 
 /// By chance, by the clock, or of the connection itself.
-const SHAPES: [&str; 32] = [
+const SHAPES: [&str; 39] = [
     "CLIENT|GETREDIR",
     "CLIENT|HELP",
     "CLIENT|ID",
@@ -48,8 +48,6 @@ const SHAPES: [&str; 32] = [
     "TIME",
     "TTL",
     "ZRANDMEMBER",
-];
-const SHAPES_TOO: [&str; 7] = [
     "XAUTOCLAIM",
     "XINFO|CONSUMERS",
     "XINFO|GROUPS",
@@ -65,7 +63,7 @@ pub fn like(words: &Words) -> Like {
     let name = inner[0].to_ascii_uppercase();
     let with_sub = inner.get(1).map(|sub| format!("{name}|{}", sub.to_ascii_uppercase()));
     let is = |one: &&str| **one == *name || with_sub.as_deref() == Some(*one);
-    let is_shape = SHAPES.iter().chain(&SHAPES_TOO).any(is);
+    let is_shape = SHAPES.iter().any(is);
     if is_shape { Like::Shape } else { Like::Same }
 }
 

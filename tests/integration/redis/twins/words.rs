@@ -45,7 +45,7 @@ const LEFT_OUT: [&str; 25] = [
 ];
 
 /// What docs/redis.md says is refused, whenever it is said.
-const REFUSED: [&str; 33] = [
+const REFUSED: [&str; 35] = [
     "ACL",
     "ASKING",
     "BGREWRITEAOF",
@@ -79,8 +79,9 @@ const REFUSED: [&str; 33] = [
     "SCRIPT|DEBUG",
     "SHUTDOWN",
     "SLAVEOF",
+    "SWAPDB",
+    "SYNC",
 ];
-const REFUSED_TOO: [&str; 2] = ["SWAPDB", "SYNC"];
 
 /// What docs/redis.md says is refused within a transaction.
 const NOT_WITHIN: [&str; 18] = [
@@ -386,7 +387,7 @@ pub fn is_alone(words: &[String]) -> bool {
 
 /// Whether Weir says that it refuses it.
 pub fn is_refused(words: &[String]) -> bool {
-    is_among(words, &REFUSED) || is_among(words, &REFUSED_TOO)
+    is_among(words, &REFUSED)
 }
 
 /// Whether Weir says that it refuses it within a transaction.
