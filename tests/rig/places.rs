@@ -96,9 +96,13 @@ fn built() -> &'static Built {
 
 /// Copies a program to where the one of before may still run: one that runs can't be written to,
 /// but its name can be another file's.
+///
+/// `cp` does it, because whatever another thread starts meanwhile holds what this process has open
+/// for writing for a moment, and nothing runs a file that anybody has open for writing.
 fn put_aside(program: &Path, kept: &Path) {
     let new = kept.with_extension(std::process::id().to_string());
-    std::fs::copy(program, &new).expect("a program can be copied");
+    let copied = Command::new("cp").arg(program).arg(&new).status().expect("cp can be started");
+    assert!(copied.success(), "{} can't be copied", program.display());
     std::fs::rename(&new, kept).expect("a file can be renamed");
 }
 
