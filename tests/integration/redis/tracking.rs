@@ -115,6 +115,21 @@ fn a_client_that_tracks_hears_what_it_would_hear_of_a_server() {
 }
 
 #[test]
+fn what_the_server_said_before_is_heard_before_the_answer_to_ping() {
+    let server = Redis::start();
+    let weir = weir(&[&server], "", "");
+    let (mut tracks, mut writes) = (client(&weir), client(&weir));
+    assert!(tracks.line("HELLO 3").starts_with('%'));
+    assert_eq!(tracks.line("CLIENT TRACKING ON"), "+OK");
+    for turn in 0..2000 {
+        tracks.line("GET k");
+        assert_eq!(writes.line(&format!("SET k {turn}")), "+OK");
+        assert_eq!(tracks.line("PING"), ">2 $10 invalidate *1 $1 k");
+        assert_eq!(tracks.hear(), "+PONG");
+    }
+}
+
+#[test]
 fn invalidations_never_come_amid_an_answer() {
     let server = Redis::start();
     let weir = weir(&[&server], "", "");

@@ -57,6 +57,11 @@ impl Session {
     ) -> Taken {
         let mut out = Vec::new();
         match spec.name {
+            // What the server said before, the client hears before.
+            "PING" | "ECHO" if self.is_tracking() && !self.is_in_subscribed_mode() => {
+                self.ask_of_tracking(&command, client);
+                return Ok(());
+            }
             "PING" | "ECHO" => match (command.get(1), command.len()) {
                 (_, 3..) => return Err(arity("ping")),
                 (message, _) if spec.name == "PING" && self.is_in_subscribed_mode() => {
