@@ -1,7 +1,7 @@
 //! What a master's clients wait for while a base is taken from a replica of it, and while that
 //! replica saves by itself.
 
-use rig::redis::Redis;
+use rig::redis::{Redis, RedisClient};
 use rig::wait;
 
 use super::paced::{Paced, Report};
@@ -66,12 +66,18 @@ fn beside(master: &Redis, done: impl FnOnce() -> Outcome<()>) -> Outcome<(Report
 
 fn save(replica: &Redis) -> Outcome<()> {
     let mut client = replica.client();
+    // It may not have noticed yet that the child which made a base has ended.
+    until_none_saves(&mut client);
     let said = client.line("BGSAVE");
     if !said.starts_with('+') {
         return Err(said.into());
     }
-    wait::until("it has saved", LONG, || {
-        info(&mut client, "persistence", "rdb_bgsave_in_progress").is_ok_and(|of| of == "0")
-    });
+    until_none_saves(&mut client);
     Ok(())
+}
+
+fn until_none_saves(client: &mut RedisClient) {
+    wait::until("it has saved", LONG, || {
+        info(client, "persistence", "rdb_bgsave_in_progress").is_ok_and(|of| of == "0")
+    });
 }
