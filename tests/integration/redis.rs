@@ -13,6 +13,7 @@ mod isolation;
 mod leases;
 mod ledger;
 mod logins;
+mod mapped;
 mod operating;
 mod pass;
 mod placement;

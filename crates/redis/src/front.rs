@@ -52,16 +52,19 @@ pub struct InForce {
 
 impl InForce {
     /// What the settings say.
-    pub fn new(settings: &Settings) -> Self {
-        Self {
-            users: Users::new(&settings.user, settings.read_from, settings.passes()),
+    ///
+    /// # Errors
+    /// The file of a password can't be read.
+    pub fn new(settings: &Settings) -> Result<Self, String> {
+        Ok(Self {
+            users: Users::new(&settings.user, settings.read_from, settings.passes())?,
             commands: Named::new(&settings.command),
             // A Cluster has but one.
             databases: if settings.is_cluster() { 1 } else { settings.databases },
             database: settings.database,
             limits: Limits { bulk: settings.max_value.bytes(), ..Limits::default() },
             subscriptions: settings.max_subscriptions,
-        }
+        })
     }
 }
 

@@ -66,6 +66,7 @@ pub struct Pool {
 /// Settings of a pool that can be used and are not in force yet.
 pub struct Ready {
     settings: Settings,
+    in_force: InForce,
     servers: Vec<Wanted>,
     fixed: Vec<String>,
 }
@@ -105,7 +106,7 @@ impl Pool {
         let rule = settings.eject.as_ref().map(EjectSettings::rule);
         let health = Arc::new(Health::new(name, &names, rule, registry));
         names.iter().for_each(|server| drop(times.add(server)));
-        let in_force = InForce::new(&settings);
+        let in_force = in_force(name, &settings)?;
         let fleet = match settings.is_cluster() {
             true => {
                 let servers = servers.into_iter().map(|of| of.server).collect();
@@ -211,13 +212,14 @@ impl Pool {
                 && view.configured_as(&of.name).is_some_and(|of| of.is_entered_as(server))
         };
         let servers = servers(&self.shared.name, &wanted, &is_known)?;
-        Ok(Ready { settings: wanted, servers, fixed })
+        let in_force = in_force(&self.shared.name, &wanted)?;
+        Ok(Ready { settings: wanted, in_force, servers, fixed })
     }
 
     /// Puts other settings in force; gives the keys that need a restart.
     pub fn put_in_force(&self, ready: Ready) -> Vec<String> {
-        let Ready { settings: wanted, servers, fixed } = ready;
-        self.in_force.store(Arc::new(InForce::new(&wanted)));
+        let Ready { settings: wanted, in_force, servers, fixed } = ready;
+        self.in_force.store(Arc::new(in_force));
         self.shared.fleet.health().set_rule(wanted.eject.as_ref().map(EjectSettings::rule));
         let (running, heard) = (fabric(&wanted, &self.shared.memory), heard(&wanted));
         let (slow, user_connections) = (wanted.slow_command.get(), wanted.user_connections);
@@ -244,6 +246,10 @@ impl Pool {
     }
 }
 
+fn in_force(pool: &str, settings: &Settings) -> Result<InForce, PoolError> {
+    InForce::new(settings).map_err(|what| PoolError { pool: pool.to_owned(), what })
+}
+
 /// The servers of a pool's settings.
 fn servers(
     pool: &str,
@@ -253,7 +259,7 @@ fn servers(
     let wrong = |what: String| PoolError { pool: pool.to_owned(), what };
     let wanted = |of: &BackendSettings| {
         let server = Server::new(of)?;
-        let server = if settings.passes() { server.passing() } else { server };
+        let server = if settings.servers_know_users() { server.knowing_users() } else { server };
         let is_known = is_known(of, &server);
         Ok::<_, String>(Wanted { server, weight: of.weight, is_known })
     };
@@ -309,7 +315,7 @@ fn fabric(settings: &Settings, memory: &Memory) -> service::Settings {
     service::Settings {
         lanes,
         // Lanes of many users are not to stay for ever.
-        idle: settings.passes().then_some(IDLE),
+        idle: settings.servers_know_users().then_some(IDLE),
         lane: flow::lane::Limits {
             depth: lanes.depth,
             patience: settings.patience.get(),

@@ -35,8 +35,8 @@ pub struct Server {
     login: Option<Credentials>,
     /// It logs in for a client, who hears the server's own words where it is refused.
     is_for_client: bool,
-    /// Clients' passwords are passed on to it.
-    passes: bool,
+    /// It is told passwords of users beside Weir's own.
+    knows_users: bool,
     /// It is used only where it says that it is a master.
     is_master: bool,
     /// It is a node of a Cluster.
@@ -112,7 +112,7 @@ impl Server {
                 Credentials::new(user, password.reveal().as_bytes())
             }),
             is_for_client: false,
-            passes: false,
+            knows_users: false,
             is_master: false,
             is_node: false,
             sentinels: None,
@@ -120,10 +120,10 @@ impl Server {
         })
     }
 
-    /// The same, to which clients' passwords are passed on, too.
+    /// The same, which is told passwords of users beside Weir's own.
     #[must_use]
-    pub fn passing(self) -> Self {
-        Self { passes: true, ..self }
+    pub fn knowing_users(self) -> Self {
+        Self { knows_users: true, ..self }
     }
 
     /// The same, logged in to in this way.
@@ -131,6 +131,9 @@ impl Server {
     pub fn logged_in(&self, login: &Login) -> Self {
         let login = match login {
             Login::Own => return self.clone(),
+            Login::Mapped(credentials) => {
+                return Self { login: Some(credentials.clone()), ..self.clone() };
+            }
             Login::Nobody => None,
             Login::As(credentials) => Some(credentials.clone()),
         };
@@ -184,9 +187,9 @@ impl Server {
         Self { is_node: true, ..self }
     }
 
-    /// Whether Weir logs in to it as to the other one.
+    /// Whether Weir logs in to it as to the other one, and tells it as much.
     pub fn is_entered_as(&self, other: &Self) -> bool {
-        self.login == other.login
+        self.login == other.login && self.knows_users == other.knows_users
     }
 
     /// Whether it is where the other one is.
@@ -218,7 +221,7 @@ impl Server {
     /// Whether another host than this one's would read a password on its way there.
     pub fn tells_password(&self, host: &str) -> bool {
         let goes_out = !is_of_this_machine(host) && self.target.tls.is_none();
-        (self.login.is_some() || self.passes) && goes_out
+        (self.login.is_some() || self.knows_users) && goes_out
     }
 
     /// A server elsewhere that is logged in to as to this one, under TLS if this one is.

@@ -164,6 +164,7 @@ impl Session {
 
     fn take(&mut self, command: Command<'_>, client: &Asking) -> Taken {
         self.look_at_tracking(client);
+        self.look_at_watch(client);
         let in_force = self.front.in_force.load();
         let found = in_force.commands.find(command.name());
         let is_for_admins = found.is_some_and(|(spec, _)| in_force.commands.is_for_admins(spec));

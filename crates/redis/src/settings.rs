@@ -36,7 +36,7 @@ pub use guard::{GuardSettings, Mode};
 pub use pool::{MAIN, PoolSettings};
 pub use read_from::ReadFrom;
 pub use sentinel::SentinelSettings;
-pub use user::UserSettings;
+pub use user::{BackendLogin, UserSettings};
 pub use validate::{SettingsError, is_of_this_machine, machine};
 
 use crate::placement::{Distribution, Hash};
@@ -127,9 +127,9 @@ pub struct Settings {
     /// checks it each time, and a client is that server's user, with what that may do. Needs a
     /// restart.
     pub auth: Auth,
-    /// With `auth = "pass"`, connections of each worker to one server for all users together:
-    /// lanes, and those that clients have for themselves. Whoever needs one more waits for one that
-    /// nobody uses. Those of subscribers are not counted.
+    /// Connections of each worker to one server for all users of the servers together, as `auth =
+    /// "pass"` and `backend-user` have them: lanes, and those that clients have for themselves.
+    /// Whoever needs one more waits for one that nobody uses. Those of subscribers are not counted.
     pub user_connections: usize,
     /// Who may log in. With `auth = "pass"` these are Weir's own administrators beside the servers'
     /// users; their names are not passed on. Otherwise, without any, whoever reaches the address is
@@ -230,6 +230,12 @@ impl Settings {
     /// Whether servers check the passwords of clients.
     pub fn passes(&self) -> bool {
         self.auth == Auth::Pass
+    }
+
+    /// Whether clients have lanes as users of the servers: those that clients say they are, or
+    /// those that the file has for them.
+    pub fn servers_know_users(&self) -> bool {
+        self.passes() || self.user.iter().any(UserSettings::has_backend_login)
     }
 
     /// Whether anybody reads from replicas.

@@ -21,6 +21,10 @@ use words::{Vocabulary, Words, is_alone};
 
 /// A user that is no administrator.
 const APP: &str = "[[redis.user]]\nname = \"app\"\npassword = \"q\"\n";
+/// What that is at the servers, where they know it.
+const BACKEND: &str = "backend-user = \"app\"\nbackend-password = \"q\"\n";
+/// What it may do besides, where it may not do all.
+const SOME: &str = "~a* ~b* ~new* ~queue:* ~cut:* %R~c* %W~d* &news* &shard* &weir:wait";
 /// How clients log in: by twos those of either protocol.
 const LOGINS: [&[&str]; 4] =
     [&["AUTH p"], &["HELLO 3 AUTH default p"], &["AUTH app q"], &["HELLO 3 AUTH app q"]];
@@ -37,24 +41,28 @@ struct Stand {
     _behind: Redis,
     beside: Redis,
     vocabulary: Vocabulary,
+    servers_know_users: bool,
 }
 
 impl Stand {
-    fn start() -> Self {
+    fn start(servers_know_users: bool) -> Self {
         let [behind, beside] = [Redis::start(), Redis::start()];
         let vocabulary = Vocabulary::of(&behind);
         assert!(vocabulary.len() > 250, "{}", vocabulary.len());
-        let weir = weir(&[&behind], "", &format!("{ADMIN}{APP}"));
-        let mut client = beside.client();
-        let app = "ACL SETUSER app on >q ~* &* +@all -@dangerous +info +sort +sort_ro +restore";
-        assert_eq!(client.line(app), "+OK");
-        assert_eq!(client.line("ACL SETUSER default resetpass >p"), "+OK");
-        Self { weir, _behind: behind, beside, vocabulary }
+        let (backend, may) = if servers_know_users { (BACKEND, SOME) } else { ("", "~* &*") };
+        let weir = weir(&[&behind], "", &format!("{ADMIN}{APP}{backend}"));
+        let app = "ACL SETUSER app on >q +@all -@dangerous +info +sort +sort_ro +restore";
+        for server in [&behind, &beside] {
+            assert_eq!(server.client().line(&format!("{app} {may}")), "+OK");
+        }
+        assert_eq!(beside.client().line("ACL SETUSER default resetpass >p"), "+OK");
+        Self { weir, _behind: behind, beside, vocabulary, servers_know_users }
     }
 
     fn place(&self, number: usize) -> Place {
         let addresses = [self.weir.redis, self.beside.address];
-        Place { addresses, login: LOGINS[number % LOGINS.len()] }
+        let login = LOGINS[number % LOGINS.len()];
+        Place { addresses, login, servers_know_users: self.servers_know_users }
     }
 }
 
@@ -111,7 +119,15 @@ fn hand_over(pairs: &mut [Pair], from: usize, to: usize, step: u64) -> Vec<Diffe
 
 #[test]
 fn a_client_hears_what_it_would_hear_without() {
-    let stand = Stand::start();
+    clients_take_turns(&Stand::start(false));
+}
+
+#[test]
+fn users_of_the_servers_hear_what_they_would_hear_without() {
+    clients_take_turns(&Stand::start(true));
+}
+
+fn clients_take_turns(stand: &Stand) {
     let seed = number("WEIR_TEST_SEED", 1);
     let mut chance = StdRng::seed_from_u64(seed);
     let mut pairs: Vec<Pair> = (0..6).map(|at| Pair::connect(stand.place(at))).collect();
@@ -150,7 +166,15 @@ fn a_client_hears_what_it_would_hear_without() {
 
 #[test]
 fn clients_that_race_hear_what_they_would_without() {
-    let stand = Stand::start();
+    clients_race(&Stand::start(false));
+}
+
+#[test]
+fn users_of_the_servers_that_race_hear_what_they_would_without() {
+    clients_race(&Stand::start(true));
+}
+
+fn clients_race(stand: &Stand) {
     let seed = number("WEIR_TEST_SEED", 1);
     let steps = number("WEIR_TEST_STEPS", 8_000) / 4;
     let race = |number: usize| {

@@ -22,6 +22,8 @@ pub enum Login {
     Nobody,
     /// As a client that has sent these.
     As(Credentials),
+    /// As the user that the settings have for a client.
+    Mapped(Credentials),
 }
 
 impl Credentials {
@@ -31,11 +33,16 @@ impl Credentials {
         Self(words.map(|word| Zeroizing::new(word.to_vec())).collect())
     }
 
-    /// The user's name.
+    /// The user's name, that of `default` included.
     pub fn name(&self) -> &[u8] {
+        self.user().unwrap_or(DEFAULT)
+    }
+
+    /// The user's name, where one is sent.
+    pub(super) fn user(&self) -> Option<&[u8]> {
         match &*self.0 {
-            [name, _] => name,
-            _ => DEFAULT,
+            [name, _] => Some(name),
+            _ => None,
         }
     }
 

@@ -64,7 +64,7 @@ impl Server {
                     Err(ServerError { words: words.into(), is_refusal: true, said: None })
                 }
                 Some(words) => Err(ServerError {
-                    words: format!("it refuses Weir: {words}").into(),
+                    words: format!("it refuses Weir{}: {words}", self.as_whom()).into(),
                     is_refusal: true,
                     said: self.is_for_client.then(|| words.into()),
                 }),
@@ -126,6 +126,12 @@ impl Server {
         let limit = self.target.connect_timeout;
         let asked = tokio::time::timeout(limit, asked).await;
         asked.unwrap_or_else(|_| Err(said(&format_args!("no answer within {limit:?}"))))
+    }
+
+    /// As whom Weir is refused, for an operator: nothing where that goes without saying.
+    fn as_whom(&self) -> String {
+        let user = self.login.as_ref().and_then(Credentials::user);
+        user.map(|user| format!(" as {:?}", String::from_utf8_lossy(user))).unwrap_or_default()
     }
 
     /// Who Weir is, for the server.

@@ -3,6 +3,7 @@
 //! A lane belongs to an account, and an account to one user with one password. A client has an
 //! account only after a server has let it in with these very words, each time that it says them;
 //! so whoever says a former password shares nothing with those who said it while it was right.
+//! Where Weir itself has let it in, the account is that of the user that the settings have for it.
 //!
 //! An account that no client has is kept for a while, with its lanes, for one that comes back.
 
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use ring::hmac;
 
 use crate::desk::shown;
-use crate::server::{Credentials, Login, Place};
+use crate::server::{Login, Place};
 
 /// For how long an account is kept that no client has.
 const KEPT_FOR: Duration = Duration::from_secs(60);
@@ -70,10 +71,15 @@ impl Account {
         match &self.login {
             Login::Own => None,
             Login::Nobody => Some("default".to_owned()),
-            Login::As(credentials) => Some(shown(credentials.name(), NAME_BYTES_MAX)),
+            Login::As(credentials) | Login::Mapped(credentials) => {
+                Some(shown(credentials.name(), NAME_BYTES_MAX))
+            }
         }
     }
 }
+
+/// Whether the settings have a user for its clients, and the digest of what is sent for it.
+type Key = (bool, [u8; 32]);
 
 /// All accounts of a worker.
 pub struct Accounts {
@@ -82,7 +88,7 @@ pub struct Accounts {
     next: Cell<u64>,
     /// Passwords are looked for by what only this worker can make of them.
     key: hmac::Key,
-    by_digest: RefCell<HashMap<[u8; 32], Weak<Account>>>,
+    by_key: RefCell<HashMap<Key, Weak<Account>>>,
     /// All that clients have or had, but for `nobody`, until nothing is left of them.
     all: RefCell<Vec<Rc<Account>>>,
 }
@@ -94,7 +100,7 @@ impl Default for Accounts {
             nobody: Account::new(1, Login::Nobody),
             next: Cell::new(2),
             key: hmac::Key::new(hmac::HMAC_SHA256, &rand::random::<[u8; 32]>()),
-            by_digest: RefCell::default(),
+            by_key: RefCell::default(),
             all: RefCell::default(),
         }
     }
@@ -111,24 +117,35 @@ impl Accounts {
         &self.nobody
     }
 
-    /// That of a client whom a server has let in with these.
-    pub fn of(&self, credentials: &Credentials) -> Rc<Account> {
-        let digest = credentials.digest(&self.key);
-        if let Some(account) = self.by_digest.borrow().get(&digest).and_then(Weak::upgrade) {
+    /// That of a client who asks servers so. A server, or Weir, has let it in just now.
+    pub fn of(&self, login: &Login) -> Rc<Account> {
+        let Some(key) = self.key_of(login) else {
+            return Rc::clone(if matches!(login, Login::Own) { &self.own } else { &self.nobody });
+        };
+        if let Some(account) = self.by_key.borrow().get(&key).and_then(Weak::upgrade) {
             return account;
         }
-        let account = Account::new(self.next.get(), Login::As(credentials.clone()));
+        let account = Account::new(self.next.get(), login.clone());
         self.next.set(self.next.get() + 1);
-        self.by_digest.borrow_mut().insert(digest, Rc::downgrade(&account));
+        self.by_key.borrow_mut().insert(key, Rc::downgrade(&account));
         self.all.borrow_mut().push(Rc::clone(&account));
         account
     }
 
     /// A server has refused it, or it is given up: whoever is let in from now on has another one.
     pub fn is_refused(&self, account: &Account) {
-        let Login::As(credentials) = &account.login else { return };
-        if account.is_found.replace(false) {
-            self.by_digest.borrow_mut().remove(&credentials.digest(&self.key));
+        if let Some(key) = self.key_of(&account.login)
+            && account.is_found.replace(false)
+        {
+            self.by_key.borrow_mut().remove(&key);
+        }
+    }
+
+    fn key_of(&self, login: &Login) -> Option<Key> {
+        match login {
+            Login::Own | Login::Nobody => None,
+            Login::As(credentials) => Some((false, credentials.digest(&self.key))),
+            Login::Mapped(credentials) => Some((true, credentials.digest(&self.key))),
         }
     }
 
@@ -168,9 +185,10 @@ impl fmt::Debug for Accounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::Credentials;
 
-    fn ann(password: &str) -> Credentials {
-        Credentials::new(Some(b"ann"), password.as_bytes())
+    fn ann(password: &str) -> Login {
+        Login::As(Credentials::new(Some(b"ann"), password.as_bytes()))
     }
 
     #[test]
@@ -178,8 +196,14 @@ mod tests {
         let all = Accounts::default();
         let first = all.of(&ann("one"));
         assert_eq!(all.of(&ann("one")).id(), first.id());
-        let alone = all.of(&Credentials::new(None, b"one"));
-        let others = [&all.of(&ann("two")), &alone, all.own(), all.nobody()].map(|of| of.id());
+        let alone = all.of(&Login::As(Credentials::new(None, b"one")));
+        let Login::As(credentials) = ann("one") else { unreachable!("it is a client's") };
+        let mapped = all.of(&Login::Mapped(credentials));
+        assert_eq!(mapped.user(), first.user());
+        let others = [&all.of(&ann("two")), &alone, &mapped, all.own(), all.nobody()];
+        let others = others.map(|of| of.id());
+        let own = [Login::Own, Login::Nobody].map(|login| all.of(&login).id());
+        assert_eq!(own, [all.own().id(), all.nobody().id()]);
         assert!(!others.contains(&first.id()));
         assert_eq!(first.user().as_deref(), Some("ann"));
         all.is_refused(&first);

@@ -111,12 +111,12 @@ impl Places {
 mod tests {
     use super::super::accounts::Accounts;
     use super::*;
-    use crate::server::Credentials;
+    use crate::server::{Credentials, Login};
 
     #[test]
     fn a_number_that_was_given_up_stands_for_nothing_although_its_room_is_used_again() {
         let (accounts, places) = (Accounts::default(), Places::default());
-        let account = |password: &[u8]| accounts.of(&Credentials::new(None, password));
+        let account = |password: &[u8]| accounts.of(&Login::As(Credentials::new(None, password)));
         let (ann, bob) = (account(b"ann"), account(b"bob"));
         let second = Place { database: 1, ..Place::FIRST };
         let numbers = [&ann, &bob].map(|of| places.number(of, Place::FIRST));

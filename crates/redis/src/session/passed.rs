@@ -15,7 +15,7 @@ use crate::front::{Front, InForce};
 use crate::server::{Credentials, Login as How};
 use crate::servers::accounts::Account;
 use crate::servers::{NotIn, Servers};
-use crate::users::{Identity, Users};
+use crate::users::{Identity, User, Users};
 
 /// Whether a client that has not logged in may be somebody.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(super) fn unnamed(front: &Front, users: &Users) -> (Rc<Account>, Unnamed) {
 /// Who checks a login.
 pub(super) enum Check {
     /// Weir has: whom it has found.
-    Own(Option<Identity>),
+    Own(Option<User>),
     /// A server does.
     Server(Credentials),
 }
@@ -71,12 +71,18 @@ impl Check {
     pub(super) async fn run(self, front: &Front) -> Result<(Identity, Rc<Account>), NotIn> {
         let accounts = front.fabric.service().accounts();
         match self {
-            Self::Own(Some(identity)) => Ok((identity, Rc::clone(accounts.own()))),
+            Self::Own(Some(user)) => {
+                let how = user.backend.map_or(How::Own, |backend| {
+                    let name = backend.user.as_deref().map(str::as_bytes);
+                    How::Mapped(Credentials::new(name, backend.password.reveal().as_bytes()))
+                });
+                Ok((user.identity, accounts.of(&how)))
+            }
             Self::Own(None) => Err(NotIn::Refused(super::login::WRONG.to_owned())),
             Self::Server(credentials) => {
-                let how = How::As(credentials.clone());
+                let how = How::As(credentials);
                 let identity = asked(front, &how).await?;
-                Ok((identity, accounts.of(&credentials)))
+                Ok((identity, accounts.of(&how)))
             }
         }
     }
@@ -129,9 +135,9 @@ impl Session {
 
     /// That nothing of the client would go on as another user than it was begun as.
     pub(super) fn may_change_user(&self) -> Taken {
-        let passes = self.front.in_force.load().users.passes();
+        let may_be_another = self.front.in_force.load().users.servers_know_users();
         match () {
-            () if !passes => Ok(()),
+            () if !may_be_another => Ok(()),
             () if !self.transaction.is_none() => {
                 Err("ERR weir: a login is refused while keys are watched".to_owned())
             }

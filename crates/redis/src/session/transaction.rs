@@ -42,25 +42,29 @@ pub(super) enum Transaction {
     },
 }
 
-/// Whether keys are watched in a Cluster, whose nodes may refuse that.
+/// Whether keys are watched: a server may refuse that, since the user may not read them, or they
+/// are with another node of the Cluster by now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Watch {
-    /// It is not answered yet.
-    #[default]
-    Asked,
-    /// They are, or some of them.
-    Holds,
-    /// None is: they may be with another node by now.
-    Refused,
+pub(super) struct Watch {
+    /// How many `WATCH` are not answered yet.
+    awaited: usize,
+    /// One was granted.
+    holds: bool,
 }
 
 impl Watch {
-    /// What it is with one answer more.
-    fn and(self, answer: &[u8]) -> Self {
-        match self {
-            Self::Asked | Self::Refused if answer.first() == Some(&b'-') => Self::Refused,
-            _ => Self::Holds,
-        }
+    fn asked(self) -> Self {
+        Self { awaited: self.awaited + 1, ..self }
+    }
+
+    fn answered(self, answer: &[u8]) -> Self {
+        let holds = self.holds || answer.first() != Some(&b'-');
+        Self { awaited: self.awaited.saturating_sub(1), holds }
+    }
+
+    /// Whether nothing is watched, for certain.
+    fn is_refused(self) -> bool {
+        self.awaited == 0 && !self.holds
     }
 }
 
@@ -104,7 +108,10 @@ impl Session {
             Do::Multi => self.begin(client),
             Do::Exec => self.execute(client),
             Do::Discard => self.discard(client),
-            Do::Watch => return self.watch(command, positions, client),
+            // Within a transaction a server refuses it, in its own words.
+            Do::Watch if !self.transaction.is_begun() => {
+                return self.watch(command, positions, client);
+            }
             _ if self.transaction.is_begun() => {
                 return self.queue(spec, command, positions, client);
             }
@@ -267,17 +274,8 @@ impl Session {
     }
 
     fn watch(&mut self, command: Command<'_>, positions: &Positions, client: &Asking) -> Taken {
-        if self.transaction.is_begun() {
-            self.refuse("ERR WATCH inside MULTI is not allowed", client);
-            return Ok(());
-        }
         let request = self.request(self.only_home(&command, positions)?, command.bytes());
         let place = request.server;
-        if let Transaction::Watching { state, .. } = &self.transaction
-            && state.get() == Watch::Refused
-        {
-            self.leave_transaction(client);
-        }
         match self.transaction.watched() {
             Some(watched) if watched != place => {
                 return Err("CROSSSLOT weir: a key of another server is watched".to_owned());
@@ -288,21 +286,28 @@ impl Session {
                 client.take(place);
             }
         }
-        let request = Request { own: true, ..request };
-        match &self.transaction {
-            Transaction::Watching { state, .. } if request.about.is_some() => {
-                let state = Rc::clone(state);
-                let joined = move |answers: &[Vec<u8>]| {
-                    let answer = answers.first().cloned().unwrap_or_default();
-                    state.set(state.get().and(&answer));
-                    answer
-                };
-                client.ask_parts(vec![request], Rc::new(joined));
-            }
-            _ => client.ask(request),
+        if let Transaction::Watching { state, .. } = &self.transaction {
+            state.set(state.get().asked());
+            let state = Rc::clone(state);
+            let joined = move |answers: &[Vec<u8>]| {
+                let answer = answers.first().cloned().unwrap_or_default();
+                state.set(state.get().answered(&answer));
+                answer
+            };
+            client.ask_parts(vec![Request { own: true, ..request }], Rc::new(joined));
+            self.front.metrics.leased.inc();
         }
-        self.front.metrics.leased.inc();
         Ok(())
+    }
+
+    /// Where servers have refused all that was to be watched, nothing is.
+    #[inline]
+    pub(super) fn look_at_watch(&mut self, client: &Asking) {
+        if let Transaction::Watching { state, .. } = &self.transaction
+            && state.get().is_refused()
+        {
+            self.leave_transaction(client);
+        }
     }
 
     fn unwatch(&mut self, client: &Asking) {
@@ -348,4 +353,21 @@ impl Session {
 /// What a command is counted by.
 fn number_of(name: &[u8]) -> Option<u32> {
     u32::try_from(commands::find_numbered(name)?.1).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Watch;
+
+    #[test]
+    fn nothing_is_watched_only_once_each_was_refused() {
+        let refused = |watch: Watch| watch.answered(b"-NOPERM\r\n");
+        let one = Watch::default().asked();
+        assert!(!one.is_refused() && refused(one).is_refused());
+        let two = one.asked();
+        assert!(!refused(two).is_refused(), "the other one may hold");
+        assert!(refused(refused(two)).is_refused());
+        assert!(!refused(two.answered(b"+OK\r\n")).is_refused());
+        assert!(!refused(two).answered(b"+OK\r\n").is_refused());
+    }
 }

@@ -23,6 +23,10 @@ impl Settings {
                 "backend, by how the nodes of a Cluster are logged in to,",
                 self.has_other_login(wanted),
             ),
+            is_other(
+                "user, to the first with a backend-password in a Cluster,",
+                self.has_other_users(wanted),
+            ),
         ];
         keys.into_iter().flatten().collect()
     }
@@ -45,6 +49,14 @@ impl Settings {
         if self.has_other_login(wanted) {
             wanted.backend.clone_from(&self.backend);
         }
+        if self.has_other_users(wanted) {
+            wanted.user.clone_from(&self.user);
+        }
+    }
+
+    /// Whether the nodes of a Cluster, none of which was, would be told passwords of users.
+    fn has_other_users(&self, wanted: &Self) -> bool {
+        self.is_cluster() && !self.servers_know_users() && wanted.servers_know_users()
     }
 
     /// Whether the nodes of a Cluster are logged in to otherwise than before: as the first.

@@ -145,7 +145,7 @@ fn where_servers_know_the_users_only_administrators_are_weirs_own() {
     let away = "[[backend]]\nname = \"a\"\nurl = \"redis://10.0.0.1\"";
     assert_eq!(said(away), "");
     let away = said(&format!("auth = \"pass\"\n{away}"));
-    assert!(away.contains("clients' passwords would travel in the clear"), "{away}");
+    assert!(away.contains("users' passwords would travel in the clear"), "{away}");
     let settings: Settings = toml::from_str(BACKEND).unwrap();
     let ann = "[[user]]\nname = \"ann\"\npassword = \"p\"\n";
     let running: Settings = toml::from_str(&format!("{ann}{BACKEND}")).unwrap();
@@ -153,6 +153,30 @@ fn where_servers_know_the_users_only_administrators_are_weirs_own() {
     assert_eq!(running.fixed("redis", &wanted), ["redis.auth"]);
     running.keep_fixed(&mut wanted);
     assert!(!wanted.passes() && wanted.user == running.user, "else it would be open to all");
+}
+
+#[test]
+fn users_of_the_servers_need_a_password_there() {
+    let user = |lines: &str| {
+        format!("[[user]]\nname = \"ann\"\npassword = \"p\"\nbackend-user = \"a\"\n{lines}\n")
+    };
+    assert!(said(&user("")).contains("backend-user needs backend-password"));
+    let (one, other) = ("backend-password = \"x\"", "backend-password-file = \"/x\"");
+    assert!(said(&user(&format!("{one}\n{other}"))).contains("needs one of backend-password"));
+    assert_eq!(said(&user(one)), "");
+    assert_eq!(said(&user(other)), "");
+    let away =
+        said(&user(&format!("{one}\n[[backend]]\nname = \"a\"\nurl = \"redis://10.0.0.1\"")));
+    assert!(away.contains("users' passwords would travel in the clear"), "{away}");
+    let nodes = |lines: &str| {
+        toml::from_str::<Settings>(&format!("distribution = \"cluster\"\n{lines}{BACKEND}"))
+            .unwrap()
+    };
+    let (running, mut wanted) = (nodes(""), nodes(&user(one)));
+    let fixed = ["redis.user, to the first with a backend-password in a Cluster,"];
+    assert_eq!(running.fixed("redis", &wanted), fixed);
+    running.keep_fixed(&mut wanted);
+    assert!(wanted.user.is_empty() && wanted.fixed("redis", &nodes("")).is_empty());
 }
 
 #[test]

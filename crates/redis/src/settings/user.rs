@@ -1,5 +1,8 @@
 //! `[[redis.user]]`: who may log in.
 
+use std::io;
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watch::secret::Secret;
@@ -26,9 +29,49 @@ pub struct UserSettings {
     /// In place of `read-from` of the pool.
     #[serde(default)]
     pub read_from: Option<ReadFrom>,
+    /// The user that it is at the servers, in place of that of `[[redis.backend]]`: it has lanes of
+    /// its own, and may what that user may. Without it, and with a password below, the password
+    /// alone is sent.
+    #[serde(default)]
+    pub backend_user: Option<String>,
+    /// The password at the servers.
+    #[serde(default)]
+    pub backend_password: Secret,
+    /// A file whose first line is that password; read at start and at each reload.
+    #[serde(default)]
+    pub backend_password_file: Option<PathBuf>,
+}
+
+/// What a user is logged in to servers with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackendLogin {
+    /// The name there; without one, the password alone is sent.
+    pub user: Option<String>,
+    /// The password there.
+    pub password: Secret,
 }
 
 impl UserSettings {
+    /// Whether it is a user of its own at the servers.
+    pub fn has_backend_login(&self) -> bool {
+        !self.backend_password.is_empty() || self.backend_password_file.is_some()
+    }
+
+    /// What it is logged in to servers with; `None` where that is as Weir.
+    ///
+    /// # Errors
+    /// The file of the password can't be read, or has none.
+    pub fn backend_login(&self) -> io::Result<Option<BackendLogin>> {
+        if !self.has_backend_login() {
+            return Ok(None);
+        }
+        let password = self.backend_password.or_from(self.backend_password_file.as_deref())?;
+        if password.is_empty() {
+            return Err(io::Error::other("backend-password-file has no password"));
+        }
+        Ok(Some(BackendLogin { user: self.backend_user.clone(), password }))
+    }
+
     /// What its password's SHA-256 is; `None` where it can't be read.
     pub fn digest(&self) -> Option<[u8; 32]> {
         let Some(written) = &self.password_sha256 else {

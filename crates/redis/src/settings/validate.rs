@@ -156,6 +156,12 @@ impl Settings {
             if user.digest().is_none() {
                 return wrong(at, "password-sha256 has 64 hexadecimal digits");
             }
+            if user.backend_user.is_some() && !user.has_backend_login() {
+                return wrong(at, "backend-user needs backend-password or backend-password-file");
+            }
+            if !user.backend_password.is_empty() && user.backend_password_file.is_some() {
+                return wrong(at, "needs one of backend-password, backend-password-file");
+            }
         }
         Ok(())
     }
@@ -222,8 +228,11 @@ impl Settings {
             if backend.sentinel.is_some() && self.is_cluster() {
                 return wrong(at, "sentinel is not for a Cluster, which decides by itself");
             }
-            let tells = backend.tells_password() || self.passes();
-            let what = if self.passes() { "clients' passwords" } else { "its password" };
+            let tells = backend.tells_password() || self.servers_know_users();
+            let what = match self.servers_know_users() {
+                true => "users' passwords",
+                false => "its password",
+            };
             backend.validate(&at, what, self.allow_cleartext || !tells)?;
         }
         Ok(())

@@ -89,12 +89,15 @@ fn is_excused(words: &Words, through: &[u8], direct: &[u8]) -> bool {
     let is_sub = ["CLIENT", "FUNCTION", "SCRIPT", "SLOWLOG"].contains(&words[0].as_str())
         && says(through, "-ERR weir: ")
         && says(direct, "-");
-    let is_arity = says(through, "-ERR wrong number") && says(direct, "-ERR");
+    let is_arity =
+        says(through, "-ERR wrong number") && (says(direct, "-ERR") || says(direct, "-NOPERM"));
+    // Where that is written is known of the user's connections only.
+    let is_another = says(through, "-ERR weir: WAIT: this client has written as another user");
     // A server names the sub-command, too.
     let is_subscribed = says(through, "-ERR Can't execute") && says(direct, "-");
     // Weir looks first whether a client may ask anything.
     let is_login = says(through, "-NOAUTH") && says(direct, "-");
-    both_deny || is_sub || is_arity || is_subscribed || is_login
+    both_deny || is_sub || is_arity || is_another || is_subscribed || is_login
 }
 
 /// The type.

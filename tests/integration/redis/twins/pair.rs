@@ -25,6 +25,8 @@ pub struct Place {
     pub addresses: [SocketAddr; 2],
     /// What is said first.
     pub login: &'static [&'static str],
+    /// The servers know the users, so nobody becomes another amid what it is at.
+    pub servers_know_users: bool,
 }
 
 /// One of the two.
@@ -154,11 +156,12 @@ impl Pair {
         let [mut through, mut direct] = [Vec::new(), Vec::new()];
         let mut is_within = self.is_within();
         for words in lines {
-            is_within |= words[0] == "MULTI";
+            is_within |= words.len() == 1 && words[0] == "MULTI";
             let is_refused = is_refused(words)
                 || is_within && is_refused_within(words)
                 || words[0] == "SELECT" && self.watches && words.get(1) != Some(&self.database)
-                || words[0] == "HELLO" && self.watches && self.changes_version(words);
+                || words[0] == "HELLO" && self.watches && self.changes_version(words)
+                || self.place.servers_know_users && self.is_at_something() && logs_in(words);
             put_command(&mut through, words.iter());
             // The other one's transaction fails, too.
             if is_refused {
@@ -214,6 +217,11 @@ impl Pair {
             through: shown(through),
             direct: shown(direct),
         })
+    }
+
+    /// Whether it could not be another user now.
+    fn is_at_something(&self) -> bool {
+        self.watches || self.subscriptions.values().any(|names| !names.is_empty())
     }
 
     fn changes_version(&self, hello: &Words) -> bool {
@@ -307,9 +315,15 @@ impl Pair {
     }
 }
 
+fn logs_in(words: &Words) -> bool {
+    words[0] == "AUTH" || words[0] == "HELLO" && words.iter().any(|word| word == "AUTH")
+}
+
 /// Whether the connection was closed in place of an answer.
 fn is_end(heard: &io::Result<Vec<Vec<u8>>>) -> bool {
-    heard.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
+    // What nobody has read makes a reset of it.
+    let ends = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset];
+    heard.as_ref().is_err_and(|error| ends.contains(&error.kind()))
 }
 
 /// Whether a frame is something published, in either version of the protocol.

@@ -23,6 +23,10 @@ pub fn files(settings: &Settings) -> Vec<(String, &PathBuf)> {
         named.push((of("ca"), backend.ca.as_ref()));
         named.push((of("sentinel.password-file"), file_of(backend.sentinel.as_ref())));
     }
+    for user in settings.all_users() {
+        let key = format!("redis.user {:?} backend-password-file", user.name);
+        named.push((key, user.backend_password_file.as_ref()));
+    }
     for master in masters(settings) {
         let of = |key: &str| format!("redis.aof.master {:?} {key}", master.name);
         named.push((of("password-file"), master.password_file.as_ref()));
@@ -123,7 +127,7 @@ pub fn holds_secrets(settings: &Settings) -> bool {
         !password.is_empty() || sentinel.is_some_and(|of| !of.password.is_empty())
     };
     settings.all_backends().any(|(_, of)| has(&of.password, of.sentinel.as_ref()))
-        || settings.all_users().any(|of| !of.password.is_empty())
+        || settings.all_users().any(|of| !of.password.is_empty() || !of.backend_password.is_empty())
         || masters(settings).iter().any(|of| has(&of.password, of.sentinel.as_ref()))
         || settings.aof.as_ref().is_some_and(|aof| !aof.port.password.is_empty())
 }
