@@ -119,6 +119,21 @@ fn nobody_becomes_another_amid_what_it_is_at() {
 }
 
 #[test]
+fn nor_does_who_has_no_user_any_more() {
+    let server = server();
+    let mut weir = weir(&[&server], "", &format!("{ALICE}{CARL}"));
+    let mut alice = as_user(&weir, "alice", "alices own");
+    assert_eq!(alice.line("WATCH a:1"), "+OK");
+    weir.configure(|_| Setup::new().embedded().table(&table(&[&server], "", CARL)));
+    weir.reload();
+    weir.wait_log("the configuration was reloaded");
+    assert!(alice.line("AUTH carl c").starts_with("-ERR weir: a login is refused while"));
+    assert_eq!(alice.line("RESET"), "+RESET");
+    assert_eq!(alice.line("AUTH carl c"), "+OK");
+    assert_eq!(alice.line("GET b:1"), "$-1");
+}
+
+#[test]
 fn a_password_that_the_server_refuses_is_told_and_concerns_nobody_else() {
     let server = server();
     let wrong = ALICE.replace("\"anns\"", "\"former\"");

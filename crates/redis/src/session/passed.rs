@@ -135,9 +135,10 @@ impl Session {
 
     /// That nothing of the client would go on as another user than it was begun as.
     pub(super) fn may_change_user(&self) -> Taken {
-        let may_be_another = self.front.in_force.load().users.servers_know_users();
+        // It may be who no user is any more since a reload.
+        let is_another = self.account.is_of_client();
         match () {
-            () if !may_be_another => Ok(()),
+            () if !is_another && !self.front.in_force.load().users.servers_know_users() => Ok(()),
             () if !self.transaction.is_none() => {
                 Err("ERR weir: a login is refused while keys are watched".to_owned())
             }
