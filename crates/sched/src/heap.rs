@@ -15,3 +15,23 @@ pub fn give_back() {
 /// Nothing here.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn give_back() {}
+
+/// From this many bytes on a piece of memory is large.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const LARGE: libc::c_int = 128 << 10;
+
+/// From now on large pieces of memory come from the system one by one, and go back as they are
+/// freed (`M_MMAP_THRESHOLD` of `mallopt(3)`). Else the allocator keeps what a moment needed: it
+/// takes larger and larger pieces for small ones. Where the C library has no such call nothing is
+/// done.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[allow(unsafe_code, reason = "a function of the C library")]
+pub fn give_back_large() {
+    // SAFETY: it takes two numbers, may be called at any time from any thread, and leaves alone
+    // what is in use.
+    let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
+}
+
+/// Nothing here.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub fn give_back_large() {}
