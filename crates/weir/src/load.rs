@@ -129,6 +129,8 @@ an answer is unknown, and never lost. It exits with 3 where anything is wrong.")
 
 /// Does what was asked.
 pub fn run(load: &Load, out: &mut dyn Write) -> Result<u8, Failure> {
+    // A histogram is large. Where some wait to be written out for once, they are not kept for ever.
+    sched::heap::give_back_large();
     let out = &mut reader::Reader::new(out);
     match load {
         Load::Server(command) => run::run(&[(LOAD.to_owned(), command.as_ref())], out),

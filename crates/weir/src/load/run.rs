@@ -21,8 +21,6 @@ pub type Named<'a> = (String, &'a Command);
 /// first one says.
 pub fn run(named: &[Named<'_>], out: &mut dyn Write) -> Result<u8, Failure> {
     let Some((_, first)) = named.first() else { return Ok(DONE) };
-    // A histogram is large. Where some wait to be written out for once, they are not kept for ever.
-    sched::heap::give_back_large();
     let stop = Stop::default();
     let path = first.place.path();
     let ledger = first.ledger.then(|| Ledger::new(&path));
