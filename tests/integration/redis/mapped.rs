@@ -1,24 +1,15 @@
 //! `backend-user`: clients of a user of Weir's are another user of the servers.
 
-use rig::redis::{Redis, RedisClient};
+use rig::redis::RedisClient;
 use rig::wait;
-use rig::weir::{Setup, Weir};
+use rig::weir::Setup;
 
+use super::pass::{as_user, server};
 use super::scene::{ADMIN, client, table, weir};
 
-const ALICE: &str = "[[redis.user]]\nname = \"alice\"\npassword = \"alices own\"\n\
+const ALICE: &str = "[[redis.user]]\nname = \"alice\"\npassword = \"alices\"\n\
                      backend-user = \"ann\"\nbackend-password = \"anns\"\n";
 const CARL: &str = "[[redis.user]]\nname = \"carl\"\npassword = \"c\"\n";
-
-/// A server with two users who share nothing.
-fn server() -> Redis {
-    let server = Redis::start();
-    let mut root = server.client();
-    for user in ["ann on >anns ~a:* &a.* +@all", "bob on >bobs ~b:* &b.* +@all"] {
-        assert_eq!(root.line(&format!("ACL SETUSER {user}")), "+OK");
-    }
-    server
-}
 
 /// Bert is the servers' bob, whose password is in a file.
 fn bert(file: &std::path::Path) -> String {
@@ -28,19 +19,13 @@ fn bert(file: &std::path::Path) -> String {
     )
 }
 
-fn as_user(weir: &Weir, name: &str, password: &str) -> RedisClient {
-    let mut client = client(weir);
-    assert_eq!(client.ask(&["AUTH", name, password]), "+OK");
-    client
-}
-
 #[test]
 fn clients_may_do_what_their_user_of_the_servers_may() {
     let (server, dir) = (server(), rig::places::directory());
     let file = dir.path().join("bobs");
     std::fs::write(&file, "bobs\n").unwrap();
     let mut weir = weir(&[&server], "", &format!("{ADMIN}{ALICE}{CARL}{}", bert(&file)));
-    let mut through = as_user(&weir, "alice", "alices own");
+    let mut through = as_user(&weir, "alice alices");
     let mut direct = server.client();
     assert_eq!(direct.line("AUTH ann anns"), "+OK");
     let lines = [
@@ -71,11 +56,11 @@ fn clients_may_do_what_their_user_of_the_servers_may() {
     for line in lines {
         assert_eq!(through.line(line), direct.line(line), "{line}");
     }
-    let mut bert = as_user(&weir, "bert", "berts");
+    let mut bert = as_user(&weir, "bert berts");
     assert_eq!(bert.line("SET b:1 1"), "+OK");
     assert!(bert.line("GET a:1").starts_with("-NOPERM"));
     // Whoever has none is whom the servers know Weir as.
-    let mut carl = as_user(&weir, "carl", "c");
+    let mut carl = as_user(&weir, "carl c");
     assert_eq!(carl.line("MGET a:1 b:1"), "*2 $1 y $1 1");
     // One connection after the other is the client's, and each is that user's.
     assert_eq!(carl.ask(&["AUTH", "bert", "berts"]), "+OK");
@@ -89,7 +74,7 @@ fn clients_may_do_what_their_user_of_the_servers_may() {
     let (clients, metrics) = (admin.line("CLIENT LIST"), weir.ask_admin("/metrics").text());
     assert!(clients.contains("user=alice"), "{clients}");
     weir.terminate();
-    for secret in ["anns", "bobs", "alices own"] {
+    for secret in ["anns", "bobs", "alices"] {
         assert!(![&lanes, &clients, &metrics, &weir.log()].iter().any(|of| of.contains(secret)));
     }
 }
@@ -102,7 +87,7 @@ fn nobody_becomes_another_amid_what_it_is_at() {
         let heard = client.line("AUTH carl c");
         assert!(heard.starts_with("-ERR weir: a login is refused while"), "{heard}");
     };
-    let mut alice = as_user(&weir, "alice", "alices own");
+    let mut alice = as_user(&weir, "alice alices");
     assert_eq!(alice.line("WATCH a:1"), "+OK");
     refused(&mut alice);
     assert_eq!(alice.line("UNWATCH"), "+OK");
@@ -122,7 +107,7 @@ fn nobody_becomes_another_amid_what_it_is_at() {
 fn nor_does_who_has_no_user_any_more() {
     let server = server();
     let mut weir = weir(&[&server], "", &format!("{ALICE}{CARL}"));
-    let mut alice = as_user(&weir, "alice", "alices own");
+    let mut alice = as_user(&weir, "alice alices");
     assert_eq!(alice.line("WATCH a:1"), "+OK");
     weir.configure(|_| Setup::new().embedded().table(&table(&[&server], "", CARL)));
     weir.reload();
@@ -138,8 +123,7 @@ fn a_password_that_the_server_refuses_is_told_and_concerns_nobody_else() {
     let server = server();
     let wrong = ALICE.replace("\"anns\"", "\"former\"");
     let weir = weir(&[&server], "", &format!("{wrong}{CARL}"));
-    let (mut alice, mut carl) =
-        (as_user(&weir, "alice", "alices own"), as_user(&weir, "carl", "c"));
+    let (mut alice, mut carl) = (as_user(&weir, "alice alices"), as_user(&weir, "carl c"));
     for _ in 0..3 {
         let heard = alice.line("GET a:1");
         assert!(heard.starts_with("-ERR weir: not sent: s0"), "{heard}");
@@ -158,7 +142,7 @@ fn a_reload_makes_clients_another_user_once_they_log_in() {
     std::fs::write(&file, "bobs").unwrap();
     let before = "[[redis.user]]\nname = \"bert\"\npassword = \"berts\"\n";
     let mut weir = weir(&[&server], "", before);
-    let mut bert = as_user(&weir, "bert", "berts");
+    let mut bert = as_user(&weir, "bert berts");
     assert_eq!(bert.line("SET a:1 x"), "+OK");
     weir.configure(|_| Setup::new().embedded().table(&table(&[&server], "", &self::bert(&file))));
     weir.reload();
@@ -171,5 +155,5 @@ fn a_reload_makes_clients_another_user_once_they_log_in() {
     weir.reload();
     weir.wait_log("the configuration was not reloaded");
     assert!(weir.log().contains("backend-password-file has no password"), "{}", weir.log());
-    assert_eq!(as_user(&weir, "bert", "berts").line("SET b:1 x"), "+OK");
+    assert_eq!(as_user(&weir, "bert berts").line("SET b:1 x"), "+OK");
 }

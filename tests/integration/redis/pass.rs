@@ -17,7 +17,7 @@ const ROOT: &str = "[[redis.user]]\nname = \"root\"\npassword = \"roots own\"\na
 const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.";
 
 /// A server with two users who share nothing.
-fn server() -> Redis {
+pub(super) fn server() -> Redis {
     server_with(&[])
 }
 
@@ -40,7 +40,7 @@ fn passing(servers: &[&Redis]) -> Weir {
 }
 
 /// A client who has logged in.
-fn as_user(weir: &Weir, login: &str) -> RedisClient {
+pub(super) fn as_user(weir: &Weir, login: &str) -> RedisClient {
     let mut client = client(weir);
     assert_eq!(client.line(&format!("AUTH {login}")), "+OK");
     client

@@ -276,27 +276,26 @@ impl Session {
     fn watch(&mut self, command: Command<'_>, positions: &Positions, client: &Asking) -> Taken {
         let request = self.request(self.only_home(&command, positions)?, command.bytes());
         let place = request.server;
-        match self.transaction.watched() {
-            Some(watched) if watched != place => {
+        let state = match &self.transaction {
+            Transaction::Watching { place: watched, .. } if *watched != place => {
                 return Err("CROSSSLOT weir: a key of another server is watched".to_owned());
             }
-            Some(_) => {}
-            None => {
-                self.transaction = Transaction::Watching { place, state: Rc::default() };
+            Transaction::Watching { state, .. } => Rc::clone(state),
+            _ => {
+                let state: Rc<Cell<Watch>> = Rc::default();
+                self.transaction = Transaction::Watching { place, state: Rc::clone(&state) };
                 client.take(place);
+                state
             }
-        }
-        if let Transaction::Watching { state, .. } = &self.transaction {
-            state.set(state.get().asked());
-            let state = Rc::clone(state);
-            let joined = move |answers: &[Vec<u8>]| {
-                let answer = answers.first().cloned().unwrap_or_default();
-                state.set(state.get().answered(&answer));
-                answer
-            };
-            client.ask_parts(vec![Request { own: true, ..request }], Rc::new(joined));
-            self.front.metrics.leased.inc();
-        }
+        };
+        state.set(state.get().asked());
+        let joined = move |answers: &[Vec<u8>]| {
+            let answer = answers.first().cloned().unwrap_or_default();
+            state.set(state.get().answered(&answer));
+            answer
+        };
+        client.ask_parts(vec![Request { own: true, ..request }], Rc::new(joined));
+        self.front.metrics.leased.inc();
         Ok(())
     }
 

@@ -216,7 +216,7 @@ impl Settings {
         if self.is_cluster() {
             self.validate_cluster()?;
         }
-        let mut names = HashSet::new();
+        let (mut names, knows_users) = (HashSet::new(), self.servers_know_users());
         for backend in &self.backend {
             let at = format!("backend {:?}", backend.name);
             if backend.name.is_empty() || !names.insert(&backend.name) {
@@ -228,11 +228,8 @@ impl Settings {
             if backend.sentinel.is_some() && self.is_cluster() {
                 return wrong(at, "sentinel is not for a Cluster, which decides by itself");
             }
-            let tells = backend.tells_password() || self.servers_know_users();
-            let what = match self.servers_know_users() {
-                true => "users' passwords",
-                false => "its password",
-            };
+            let tells = backend.tells_password() || knows_users;
+            let what = if knows_users { "users' passwords" } else { "its password" };
             backend.validate(&at, what, self.allow_cleartext || !tells)?;
         }
         Ok(())
