@@ -6,6 +6,7 @@ use rig::weir::Weir;
 use rustix::process::Signal;
 
 use super::ledger::{Load, Told, check, write};
+use super::operating::{cell, waits};
 use super::scene::{client, weir};
 use wire::resp::{Value, value};
 
@@ -87,6 +88,48 @@ fn a_cluster_is_one_server_to_its_clients() {
     assert_eq!(hearers[2].hear(), "*3 $8 smessage $4 news $5 shard");
     hearers[0].line("UNSUBSCRIBE news");
     assert_eq!(hearers[0].line("PING"), "+PONG");
+}
+
+#[test]
+fn operators_see_all_nodes_also_after_a_slot_has_moved() {
+    let cluster = RedisCluster::start(3, false, &[]);
+    let weir = before(&cluster, 0, "slow-command = \"1us\"\n");
+    let (mut root, mut ann) = (admin(&weir), admin(&weir));
+    assert_eq!(ann.line("CLIENT SETNAME ann"), "+OK");
+    let slot = slot_of(&cluster, "k");
+    let home = usize::from(slot) * 3 / 16384;
+    // That of the file has its name there, the others their addresses.
+    let [_, second, third] = &cluster.nodes[..] else { panic!("there are three") };
+    let names = ["s0".to_owned(), second.address.to_string(), third.address.to_string()];
+    let (from, to) = (&names[home], &names[(home + 1) % 3]);
+    let counted = |name: &str, command: &str| {
+        let labels = [("server", name), ("command", command)];
+        weir.metrics().sum("weir_redis_command_answers_total", &labels)
+    };
+    (1..=50).for_each(|n| assert_eq!(ann.line("INCR k"), format!(":{n}")));
+    assert_eq!((counted(from, "INCR"), counted(to, "INCR")), (50.0, 0.0));
+    cluster.migrate(slot, home, (home + 1) % 3);
+    (51..=100).for_each(|n| assert_eq!(ann.line("INCR k"), format!(":{n}")));
+    // A redirect answers no client.
+    assert_eq!((counted(from, "INCR"), counted(to, "INCR")), (50.0, 50.0));
+    let backends = root.line("WEIR SHOW BACKENDS");
+    let lanes = root.line("WEIR SHOW LANES");
+    for name in &names {
+        assert_eq!(cell(&backends, name, "state"), "ok", "{backends}");
+    }
+    assert!(lanes.contains(from) && lanes.contains(to), "{lanes}");
+    assert!(root.line("WEIR SHOW SLOW").contains(to));
+    wait::until("the key is found to be hot", wait::LONG, || {
+        (0..50).for_each(|_| assert_eq!(ann.line("GET k"), "$3 100"));
+        root.line("WEIR SHOW HOT").contains("$1 k")
+    });
+    assert_eq!(root.line("WEIR PAUSE"), "+OK");
+    ann.say(&["INCR", "k"]);
+    wait::until("it waits", wait::LONG, || waits(&mut root, "ann"));
+    assert_eq!(root.line("WEIR RESUME"), "+OK");
+    assert_eq!(ann.hear(), ":101");
+    let status = weir.must_run(&["status"]);
+    assert!(names.iter().all(|name| status.contains(name)), "{status}");
 }
 
 #[test]

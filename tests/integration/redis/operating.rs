@@ -9,7 +9,7 @@ use rig::weir::Weir;
 use super::scene::{ADMIN, admin, client, key_on, weir};
 
 /// A cell of the first row of a table in which some cell has this text.
-fn cell(shown: &str, row: &str, column: &str) -> String {
+pub fn cell(shown: &str, row: &str, column: &str) -> String {
     let words: Vec<&str> = shown.split(' ').collect();
     let at = words.iter().position(|word| *word == row).unwrap_or_else(|| panic!("{row}: {shown}"));
     let at = at + words[at..].iter().position(|word| *word == column).expect("a column");
@@ -26,7 +26,7 @@ fn id_of(root: &mut RedisClient, name: &str) -> String {
 }
 
 /// Whether a client of that name waits for an answer.
-fn waits(root: &mut RedisClient, name: &str) -> bool {
+pub fn waits(root: &mut RedisClient, name: &str) -> bool {
     let all = root.line("CLIENT LIST");
     let line = all.split("id=").find(|line| line.contains(&format!("name={name} ")));
     line.is_some_and(|line| !line.contains("pending=0"))
