@@ -18,7 +18,7 @@ pub use put::{
     put_simple, put_verbatim,
 };
 pub use replies::{Piece, Replies, Step};
-pub use value::{Value, ValueError, value};
+pub use value::{Elements, Value, ValueError, value};
 
 /// Arrays within arrays, of a reply.
 const NESTING_MAX: usize = 128;

@@ -1,6 +1,6 @@
 //! One answer of those of several servers.
 
-use wire::resp::{Value, Version, put_array, put_bulk, put_error, put_integer, put_null, value};
+use wire::resp::{Elements, Value, put_array, put_bulk, put_error, put_integer, value};
 
 /// The answers of the parts, each read; or the error that one of them is, which names its server.
 pub(super) fn read<'a>(
@@ -10,15 +10,21 @@ pub(super) fn read<'a>(
     let mut values = Vec::with_capacity(parts.len());
     for (part, server) in parts.iter().zip(servers) {
         match value(part) {
-            Ok((Value::Error(text), _)) => {
-                let text = String::from_utf8_lossy(text);
-                return Err(error(&format!("ERR weir: {server}: {text}")));
-            }
+            Ok((Value::Error(_), _)) | Err(_) => return Err(refused(part, server)),
             Ok((value, _)) => values.push(value),
-            Err(_) => return Err(unexpected(server)),
         }
     }
     Ok(values)
+}
+
+/// What a client hears where a server's answer can't be a part of its own.
+fn refused(part: &[u8], server: &str) -> Vec<u8> {
+    match value(part) {
+        Ok((Value::Error(text), _)) => {
+            error(&format!("ERR weir: {server}: {}", String::from_utf8_lossy(text)))
+        }
+        _ => unexpected(server),
+    }
 }
 
 pub(super) fn error(words: &str) -> Vec<u8> {
@@ -102,28 +108,23 @@ pub(super) fn in_all(parts: &[Vec<u8>], servers: &[String]) -> Vec<u8> {
     out
 }
 
-/// Values in the order of their keys: `order` has for each key the part and the place in it.
-pub(super) fn ordered(
-    parts: &[Vec<u8>],
-    servers: &[String],
-    order: &[(usize, usize)],
-    version: Version,
-) -> Vec<u8> {
-    let values = match read(parts, servers) {
-        Ok(values) => values,
-        Err(error) => return error,
-    };
+/// Values in the order of their keys: `order` has for each key the part that it is in. A part has
+/// its values in the same order.
+pub(super) fn ordered(parts: &[Vec<u8>], servers: &[String], order: &[usize]) -> Vec<u8> {
+    let mut values = Vec::with_capacity(parts.len());
+    for (part, server) in parts.iter().zip(servers) {
+        match Elements::of(part) {
+            Ok(elements) => values.push((elements, server)),
+            Err(_) => return refused(part, server),
+        }
+    }
     let mut out = Vec::with_capacity(parts.iter().map(Vec::len).sum());
     put_array(&mut out, order.len());
-    for (part, at) in order {
-        let element = match values.get(*part) {
-            Some(Value::Array(elements)) => elements.get(*at),
-            _ => None,
-        };
-        match element {
-            Some(Value::Bulk(bytes)) => put_bulk(&mut out, bytes),
-            Some(Value::Null) => put_null(&mut out, version),
-            _ => return unexpected(servers.get(*part).map_or("a server", String::as_str)),
+    for part in order {
+        let Some((elements, server)) = values.get_mut(*part) else { return unexpected("a server") };
+        match elements.take() {
+            Ok((Value::Bulk(_) | Value::Null, bytes)) => out.extend_from_slice(bytes),
+            _ => return unexpected(server),
         }
     }
     out
@@ -213,15 +214,16 @@ mod tests {
             b"*2\r\n:0\r\n:1\r\n"
         );
         let mixed = parts("*2\r\n$1\r\nx\r\n$-1\r\n", "*1\r\n$1\r\ny\r\n");
-        let order = [(0, 0), (1, 0), (0, 1)];
-        assert_eq!(
-            ordered(&mixed, &servers, &order, Version::Two),
-            b"*3\r\n$1\r\nx\r\n$1\r\ny\r\n$-1\r\n"
-        );
+        let order = [0, 1, 0];
+        assert_eq!(ordered(&mixed, &servers, &order), b"*3\r\n$1\r\nx\r\n$1\r\ny\r\n$-1\r\n");
+        let refused = parts("*2\r\n$1\r\nx\r\n_\r\n", "-ERR x\r\n");
+        assert_eq!(ordered(&refused, &servers, &order), b"-ERR weir: b: ERR x\r\n");
+        let short = parts("*1\r\n$1\r\nx\r\n", "*1\r\n_\r\n");
+        assert_eq!(ordered(&short, &servers, &order), unexpected("a"));
         for odd in ["", "*1\r\n", "$-2\r\n", ":1\r\n", "*1\r\n:1\r\n", "+x\r\n"] {
             let mixed = parts(odd, odd);
             concatenated(&mixed, &servers);
-            ordered(&mixed, &servers, &order, Version::Two);
+            ordered(&mixed, &servers, &order);
             scanned(odd.as_bytes(), "a", (0, 2), false);
         }
     }

@@ -1,13 +1,16 @@
 //! Commands whose keys may be on several servers: each gets its own, and the answers are joined.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
+use hashbrown::HashMap;
 use wire::resp::{Command, put_command};
 
 use super::{Asking, Session, Taken, join};
 use crate::commands::{Positions, Spec, Split};
 use crate::front::Home;
+
+/// What a short word takes besides its bytes.
+const ROOM: usize = 8;
 
 /// What one server gets of a command.
 struct Part<'a> {
@@ -44,7 +47,8 @@ impl Session {
         let name = |part: &Part<'_>| servers.server_name(part.home.server).unwrap_or_default();
         let servers: Vec<String> = parts.iter().map(name).collect();
         let request = |part: &Part<'_>| {
-            let mut bytes = Vec::new();
+            let mut bytes =
+                Vec::with_capacity(part.words.iter().map(|word| word.len() + ROOM).sum());
             put_command(&mut bytes, part.words.iter());
             match reads {
                 true => self.read(spec, part.home, bytes, client),
@@ -52,9 +56,8 @@ impl Session {
             }
         };
         let requests = parts.iter().map(request).collect();
-        let version = self.version;
         let joined = move |answers: &[Vec<u8>]| match how {
-            Split::Mget => join::ordered(answers, &servers, &order, version),
+            Split::Mget => join::ordered(answers, &servers, &order),
             Split::Mset => join::first(answers, &servers),
             Split::Sum | Split::SumRead => join::sum(answers, &servers),
         };
@@ -63,15 +66,14 @@ impl Session {
         Ok(())
     }
 
-    /// What each server gets, in a Cluster for each slot, and for each key which part and place in
-    /// it is its own.
+    /// What each server gets, in a Cluster for each slot, and for each key which part it is in.
     fn parts<'a>(
         &self,
         how: Split,
         spec: &'static Spec,
         command: &Command<'a>,
         positions: &Positions,
-    ) -> (Vec<Part<'a>>, Vec<(usize, usize)>) {
+    ) -> (Vec<Part<'a>>, Vec<usize>) {
         let (mut parts, mut order): (Vec<Part<'a>>, Vec<_>) = (Vec::new(), Vec::new());
         let mut numbers = HashMap::new();
         for at in positions.iter() {
@@ -82,7 +84,7 @@ impl Session {
                 parts.len() - 1
             });
             if let Some(part) = parts.get_mut(number) {
-                order.push((number, part.words.len() - 1));
+                order.push(number);
                 part.words.push(key);
                 if how == Split::Mset {
                     part.words.push(command.get(at + 1).unwrap_or_default());

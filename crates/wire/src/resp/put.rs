@@ -1,12 +1,11 @@
 //! Writing messages.
 
-use std::io::Write as _;
-
 use super::Version;
 
-fn head(out: &mut Vec<u8>, kind: u8, length: usize) {
-    // Writing to a vector does not fail.
-    let _ = write!(out, "{}{length}\r\n", char::from(kind));
+fn head(out: &mut Vec<u8>, kind: u8, number: impl itoa::Integer) {
+    out.push(kind);
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    out.extend_from_slice(b"\r\n");
 }
 
 /// A command of these words.
@@ -40,7 +39,7 @@ fn line(out: &mut Vec<u8>, kind: u8, text: &[u8]) {
 
 /// A number.
 pub fn put_integer(out: &mut Vec<u8>, number: i64) {
-    let _ = write!(out, ":{number}\r\n");
+    head(out, b':', number);
 }
 
 /// The head of an array; so many messages follow.

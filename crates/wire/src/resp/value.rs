@@ -50,6 +50,32 @@ pub fn value(bytes: &[u8]) -> Result<(Value<'_>, usize), ValueError> {
     Ok((value, at))
 }
 
+/// The elements of an array, one after the other, each with its bytes as they came.
+#[derive(Debug, Clone)]
+pub struct Elements<'a>(&'a [u8]);
+
+impl<'a> Elements<'a> {
+    /// Of the whole array that `bytes` are.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn of(bytes: &'a [u8]) -> Result<Self, ValueError> {
+        let head = line_end(bytes).filter(|_| bytes.first() == Some(&b'*')).ok_or(ValueError)?;
+        bytes.get(head..).map(Self).ok_or(ValueError)
+    }
+
+    /// The next one.
+    ///
+    /// # Errors
+    /// There is none, or it is not whole.
+    pub fn take(&mut self) -> Result<(Value<'a>, &'a [u8]), ValueError> {
+        let (value, length) = value(self.0)?;
+        let (own, rest) = self.0.split_at_checked(length).ok_or(ValueError)?;
+        self.0 = rest;
+        Ok((value, own))
+    }
+}
+
 fn one<'a>(bytes: &'a [u8], at: &mut usize, depth: usize) -> Result<Value<'a>, ValueError> {
     if depth > NESTING_MAX {
         return Err(ValueError);
