@@ -21,6 +21,7 @@ mod pools;
 mod pubsub;
 mod reload;
 mod replicas;
+mod replies;
 mod scene;
 mod sentinel;
 mod served;

@@ -4,7 +4,8 @@
 //! itself, or by parts from several lanes, which are joined. What fills the place at the head goes
 //! on at once and is not copied; the rest waits, up to a limit. A place can be given up: then the
 //! gateway's words go out in its turn, and what comes for it later reaches nobody. A request can be
-//! taken back to be asked again, and with it all that were asked behind it.
+//! taken back to be asked again, and with it all that were asked behind it. A client may not want
+//! its answers: then they are thrown away in their turn.
 //!
 //! It knows no protocol, and no socket: what is to be sent is handed to a function.
 

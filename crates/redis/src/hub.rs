@@ -264,7 +264,7 @@ impl Drop for Joining {
         let joins = failed.is_none() && !self.member.has_left();
         match failed {
             Some(words) => apart.answer(&member::refusal(&words)),
-            None => apart.answer(&self.member.joined(self.kind, &self.names)),
+            None => apart.push(&self.member.joined(self.kind, &self.names)),
         }
         for step in &steps {
             let member = joins.then_some(&self.member);
@@ -293,7 +293,7 @@ impl Drop for Leaving {
             self.names.iter().for_each(|name| link.remove(self.kind, name, &self.member));
         }
         if let Some(apart) = self.apart.take() {
-            apart.answer(&self.member.left(self.kind, &self.names));
+            apart.push(&self.member.left(self.kind, &self.names));
         }
     }
 }

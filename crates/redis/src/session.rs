@@ -9,6 +9,7 @@ mod login;
 mod own;
 mod passed;
 mod replicas;
+mod replies;
 mod slow;
 mod split;
 mod subscribe;
@@ -35,6 +36,7 @@ use console::Monitoring;
 use login::Login;
 use passed::Unnamed;
 use replicas::Wrote;
+use replies::Replies;
 use subscribe::Subscribed;
 use tracking::Tracking;
 use transaction::Transaction;
@@ -75,6 +77,8 @@ pub struct Session {
     written: Cell<Written>,
     /// What it has written is answered, for its reads from replicas.
     wrote: Cell<Wrote>,
+    /// Which answers it hears.
+    replies: Replies,
     /// It has said `QUIT`.
     is_over: bool,
 }
@@ -109,6 +113,7 @@ impl Session {
             number: 0,
             written: Cell::default(),
             wrote: Cell::default(),
+            replies: Replies::On,
             is_over: false,
         }
     }
@@ -117,6 +122,7 @@ impl Session {
     fn begin_anew(&mut self, client: &Asking) {
         self.leave_transaction(client);
         self.end_tracking(client);
+        self.hears_again(client);
         let in_force = self.front.in_force.load();
         (self.identity, self.database) = (in_force.users.anonymous(), in_force.database);
         let (account, unnamed) = passed::unnamed(&self.front, &in_force.users);
@@ -438,8 +444,11 @@ impl Dialogue<Servers> for Session {
         };
         drop(in_force);
         self.commands = cutter;
+        if matches!(taken, Ok(1..)) {
+            self.is_behind_command(client);
+        }
         match taken {
-            Ok(_) if self.is_over => Err(b"+OK\r\n".to_vec()),
+            Ok(_) if self.is_over => Err(Vec::new()),
             Ok(len) => Ok(len),
             Err(words) => Err(join::error(&words)),
         }

@@ -23,6 +23,8 @@ pub struct Line {
     doubt: Option<Doubt>,
     /// The first request that was taken back, until those behind it are gone, too.
     taken_back: Option<u64>,
+    /// The client does not hear the answers to what it asks now.
+    hears_no_answers: bool,
 }
 
 /// The requests behind one that may have run: such a request could still take effect after them.
@@ -43,14 +45,26 @@ impl Line {
     /// A place for a request that has one answer.
     #[inline]
     pub fn open(&mut self) -> Place {
-        self.take(Seat::empty())
+        self.take(Seat::empty(self.hears_no_answers))
     }
 
     /// A place for a request that is answered by `count` parts. `join` is called once, when all
     /// are there; never where the place is given up.
     pub fn open_parts(&mut self, count: u32, join: Join) -> Place {
         let parts = (0..count.max(1)).map(|_| Part::default()).collect();
-        self.take(Seat::Parts { parts, join })
+        self.take(Seat::Parts { parts, join, is_unheard: self.hears_no_answers })
+    }
+
+    /// Says whether the client hears the answers in the places that are taken from now on. Those
+    /// that it does not hear are thrown away in their turn, and so are words in their place;
+    /// [messages](Self::aside) it hears all the same.
+    pub fn hears_answers(&mut self, hears: bool) {
+        self.hears_no_answers = !hears;
+    }
+
+    /// Whether the client does not hear the answers to what it asks now.
+    pub fn hears_no_answers(&self) -> bool {
+        self.hears_no_answers
     }
 
     fn take(&mut self, seat: Seat) -> Place {
@@ -97,9 +111,9 @@ impl Line {
         }
         let is_head = place.request == self.head;
         match self.seat(place) {
-            Some(Seat::Whole { is_told, is_done: false, .. }) if is_head => {
+            Some(Seat::Whole { is_told, is_done: false, is_unheard, .. }) if is_head => {
                 // What waited before it came to be the head was sent at that moment.
-                if pieces.iter().any(|piece| !piece.is_empty()) {
+                if !*is_unheard && pieces.iter().any(|piece| !piece.is_empty()) {
                     *is_told = true;
                     send(pieces);
                 }
@@ -108,9 +122,12 @@ impl Line {
                 }
                 Filled::Taken
             }
-            Some(Seat::Whole { waits, is_done: is_done @ false, .. }) => {
-                pieces.iter().for_each(|piece| waits.extend_from_slice(piece));
+            Some(Seat::Whole { waits, is_done: is_done @ false, is_unheard, .. }) => {
                 *is_done = is_last;
+                if *is_unheard {
+                    return Filled::Taken;
+                }
+                pieces.iter().for_each(|piece| waits.extend_from_slice(piece));
                 self.keep(pieces.iter().map(|piece| piece.len()).sum())
             }
             Some(Seat::Parts { parts, .. }) => {
@@ -139,7 +156,8 @@ impl Line {
     fn join(&mut self, place: Place, send: &mut impl FnMut(&[u8])) -> Filled {
         let Some(seat) = self.seat(place) else { return Filled::Late };
         let waited = seat.waits();
-        let Seat::Parts { parts, join } = std::mem::replace(seat, Seat::empty()) else {
+        let empty = Seat::empty(seat.is_unheard());
+        let Seat::Parts { parts, join, .. } = std::mem::replace(seat, empty) else {
             return Filled::Late;
         };
         let parts: Vec<Vec<u8>> = parts.into_iter().map(|part| part.bytes).collect();
@@ -150,6 +168,8 @@ impl Line {
 
     /// Puts a whole answer in a place, and goes on with what is behind it if that was the head.
     fn end(&mut self, place: Place, answer: Vec<u8>, send: &mut impl FnMut(&[u8])) -> Filled {
+        let is_unheard = self.seat(place).is_some_and(|seat| seat.is_unheard());
+        let answer = if is_unheard { Vec::new() } else { answer };
         if place.request == self.head {
             if !answer.is_empty() {
                 send(&answer);
@@ -177,7 +197,7 @@ impl Line {
             if self.doubt.is_some_and(|doubt| doubt.until <= self.head) {
                 self.doubt = None;
             }
-            let Some(Seat::Whole { waits, is_told, is_done }) = self.seats.front_mut() else {
+            let Some(Seat::Whole { waits, is_told, is_done, .. }) = self.seats.front_mut() else {
                 break;
             };
             let waited = std::mem::take(waits);
@@ -217,7 +237,7 @@ impl Line {
             Seat::Whole { .. } | Seat::Parts { .. } => {}
         }
         let waited = seat.waits();
-        *seat = Seat::empty();
+        *seat = Seat::empty(seat.is_unheard());
         self.waiting -= waited;
         // The words are short, and the client is ended soon where too much waits.
         self.end(place, words.to_vec(), &mut send);

@@ -186,6 +186,33 @@ fn what_belongs_to_no_request_goes_between_two_answers() {
 }
 
 #[test]
+fn whoever_wants_no_answers_hears_those_that_it_asked_for_before_and_after() {
+    let mut client = Heard::new(10);
+    let before = client.line.open();
+    client.line.hears_answers(false);
+    let [one, other, given_up] = [(); 3].map(|()| client.line.open());
+    let parts = client.line.open_parts(2, joined());
+    client.line.hears_answers(true);
+    let after = client.line.open();
+    assert_eq!(client.fill(after, "after", true), Filled::Taken);
+    // They are in nobody's way, however large they are.
+    assert_eq!(client.fill(other, "larger than may wait", true), Filled::Taken);
+    client.has("");
+    client.fill(before, "before ", true);
+    client.has("before ");
+    client.fill(one, "one", false);
+    assert!(!client.line.is_amid_answer(), "so it can be given up");
+    client.aside("message ").unwrap();
+    client.has("message ");
+    client.fill(one, "one", true);
+    client.give_up(given_up, "words").unwrap();
+    assert_eq!(client.fill(parts, "p", true), Filled::Taken);
+    assert_eq!(client.fill(part(parts, 1), "q", true), Filled::Taken);
+    client.has("after");
+    assert_eq!((client.line.waiting(), client.line.is_empty()), (0, true));
+}
+
+#[test]
 fn what_may_have_run_holds_back_what_is_behind_it() {
     let line = || {
         let mut line = Line::new(100);

@@ -27,6 +27,15 @@ impl<S: Service> Apart<S> {
     pub fn answer(self, bytes: &[u8]) {
         self.client.fill(self.place, bytes, true);
     }
+
+    /// Ends it with this message, which a client hears that does not
+    /// [hear answers](Client::hears_answers), too.
+    pub fn push(self, bytes: &[u8]) {
+        let is_open = self.client.line.borrow().is_open(self.place);
+        if is_open {
+            self.client.push(bytes);
+        }
+    }
 }
 
 impl<S: Service> Drop for Apart<S> {

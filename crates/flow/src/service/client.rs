@@ -174,6 +174,18 @@ impl<S: Service> Client<S> {
         self.count_held(None);
     }
 
+    /// Says whether it hears the answers to what is asked from now on, and the words with which it
+    /// is closed. What is asked goes its way all the same, and messages that belong to no request
+    /// are heard.
+    pub fn hears_answers(&self, hears: bool) {
+        self.line.borrow_mut().hears_answers(hears);
+    }
+
+    /// Whether it does not hear the answers to what is asked now.
+    pub fn hears_no_answers(&self) -> bool {
+        self.line.borrow().hears_no_answers()
+    }
+
     /// Says whether it is there to be sent what it has not asked for: then it is not idle.
     pub fn listens(&self, is_listening: bool) {
         self.is_listening.set(is_listening);
@@ -239,6 +251,7 @@ impl<S: Service> Client<S> {
 
     /// Closes the client once it has its answers and, behind them, these words.
     pub fn part(&self, words: Vec<u8>) {
+        let words = if self.hears_no_answers() { Vec::new() } else { words };
         let _ = self.parting.set(words);
         self.wake();
     }
@@ -250,7 +263,7 @@ impl<S: Service> Client<S> {
 
     /// Ends the client at once, with words where no answer is cut off by them.
     pub(super) fn end_with(&self, why: &Unanswered<S::Error>) {
-        if !self.line.borrow().is_amid_answer() {
+        if !self.line.borrow().is_amid_answer() && !self.hears_no_answers() {
             self.outlet.send(&self.fabric.service().words(why));
         }
         self.line.borrow_mut().clear();

@@ -9,6 +9,7 @@ use wire::resp::{Command, put_bulk, put_error, put_integer, put_null, put_simple
 
 use super::all::{refused, sub_command};
 use super::console::{clients, kill, set_pause};
+use super::own::arity;
 use super::{Asking, Session, Taken};
 use crate::commands::number;
 use crate::console::rows::ClientRow;
@@ -82,7 +83,8 @@ impl Session {
                 let row = self.front.row(&self.card, Some(client.standing()));
                 put_verbatim(&mut out, &format!("{}\n", row.line()), self.version);
             }
-            ("REPLY", 3) if is(b"ON") => put_simple(&mut out, b"OK"),
+            ("REPLY", 3) => self.reply(argument(), &mut out, client)?,
+            ("REPLY", _) => return Err(arity("client|reply")),
             ("NO-EVICT" | "NO-TOUCH", 3) if is(b"OFF") => put_simple(&mut out, b"OK"),
             ("LIST", _) => return self.list(&command, client),
             ("KILL", 3..) => return self.kill(&command, client),

@@ -89,7 +89,10 @@ impl Session {
         tokio::task::spawn_local(async move {
             while let Some(line) = lines.recv().await {
                 let Some(client) = client.upgrade() else { return };
-                client.push(&line);
+                // A server takes these for answers, and those of its subscriptions for none.
+                if !client.hears_no_answers() {
+                    client.push(&line);
+                }
             }
             // It was let go because it was too far behind, unless it ended that itself.
             if card.monitors.get()

@@ -77,7 +77,7 @@ impl Session {
             "SELECT" => self.select(command, &mut out)?,
             "QUIT" => {
                 self.is_over = true;
-                return Ok(());
+                put_simple(&mut out, b"OK");
             }
             "RESET" => {
                 self.begin_anew(client);
