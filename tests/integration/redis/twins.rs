@@ -91,6 +91,21 @@ fn piece(pair: &Pair, vocabulary: &Vocabulary, chance: &mut StdRng) -> Vec<Words
     lines
 }
 
+/// The same as of a client that does not want to hear the answers: all of them, or each by itself.
+fn unheard(lines: Vec<Words>, chance: &mut StdRng) -> Vec<Words> {
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Words>();
+    let has_no_state = |line: &Words| !is_alone(line) && line[0] != "MULTI";
+    let lines = lines.into_iter().filter(has_no_state);
+    match chance.random_range(0..3) {
+        0 => lines.flat_map(|line| [words("CLIENT REPLY SKIP"), line]).collect(),
+        1 => [words("CLIENT REPLY OFF")].into_iter().chain(lines).collect(),
+        _ => {
+            let before = ["CLIENT REPLY OFF", "MULTI"].map(words);
+            before.into_iter().chain(lines).chain([words("EXEC")]).collect()
+        }
+    }
+}
+
 fn told(seed: u64, step: u64, differences: &[Difference]) -> Vec<String> {
     let tell = |Difference { said, through, direct }: &Difference| {
         format!("seed {seed}, step {step}: {said}:\n  Weir   {through:?}\n  direct {direct:?}")
@@ -99,6 +114,14 @@ fn told(seed: u64, step: u64, differences: &[Difference]) -> Vec<String> {
     // At once, for whoever ends a run that takes too long.
     told.iter().for_each(|line| println!("{line}"));
     told
+}
+
+/// Says commands, now and then without wanting to hear the answers.
+fn say(pair: &mut Pair, lines: Vec<Words>, chance: &mut StdRng) -> Vec<Difference> {
+    match pair.may_be_unheard() && chance.random_bool(0.1) {
+        true => pair.ask_unheard(&unheard(lines, chance)),
+        false => pair.ask(&lines),
+    }
 }
 
 /// One waits for what another one brings.
@@ -154,7 +177,7 @@ fn clients_take_turns(stand: &Stand) {
             }
             _ => {
                 let lines = piece(&pairs[at], &stand.vocabulary, &mut chance);
-                pairs[at].ask(&lines)
+                say(&mut pairs[at], lines, &mut chance)
             }
         };
         wrong.extend(told(seed, step, &differences));
@@ -189,7 +212,7 @@ fn clients_race(stand: &Stand) {
             let lines: Vec<Words> =
                 lines.into_iter().filter_map(|line| words::of_its_own(line, number)).collect();
             if !lines.is_empty() {
-                wrong.extend(told(seed, step, &pair.ask(&lines)));
+                wrong.extend(told(seed, step, &say(&mut pair, lines, &mut chance)));
             }
             if wrong.len() >= DIFFERENCES_MAX {
                 break;

@@ -43,6 +43,8 @@ pub struct Pair {
     place: Place,
     /// Its number.
     connection: usize,
+    /// It is logged in.
+    is_in: bool,
     /// In a transaction, and whether chance has a part in what it answers.
     within: Option<Like>,
     /// Keys are watched.
@@ -100,6 +102,7 @@ impl Pair {
             direct,
             place,
             connection: 0,
+            is_in: true,
             within,
             watches,
             version,
@@ -126,7 +129,11 @@ impl Pair {
     /// Whether what it publishes comes back as pushes, which Redis 7.0 puts amid its answer to
     /// `EXEC`.
     pub fn hears_itself(&self) -> bool {
-        self.version == 3 && self.subscriptions.values().any(|names| !names.is_empty())
+        self.version == 3 && self.is_subscribed()
+    }
+
+    fn is_subscribed(&self) -> bool {
+        self.subscriptions.values().any(|names| !names.is_empty())
     }
 
     /// Whether a transaction is open.
@@ -148,6 +155,20 @@ impl Pair {
     pub fn ask(&mut self, lines: &[Words]) -> Vec<Difference> {
         let like = self.say(lines);
         self.hear(lines, like)
+    }
+
+    /// Whether what it does not hear changes nothing that is known of it, if that is no login, no
+    /// transaction and no subscription.
+    pub fn may_be_unheard(&self) -> bool {
+        let is_in_subscribed_mode = self.version == 2 && self.is_subscribed();
+        self.is_in && !self.is_within() && !self.watches && !is_in_subscribed_mode
+    }
+
+    /// Says commands whose answers it does not want, and that it wants answers again, in one piece.
+    pub fn ask_unheard(&mut self, lines: &[Words]) -> Vec<Difference> {
+        let on = ["CLIENT", "REPLY", "ON"].map(str::to_owned).to_vec();
+        self.say(&[lines, std::slice::from_ref(&on)].concat());
+        self.hear(&[on], vec![Like::Same])
     }
 
     /// Says commands in one piece; how alike the answers have to be.
@@ -221,7 +242,7 @@ impl Pair {
 
     /// Whether it could not be another user now.
     fn is_at_something(&self) -> bool {
-        self.watches || self.subscriptions.values().any(|names| !names.is_empty())
+        self.watches || self.is_subscribed()
     }
 
     fn changes_version(&self, hello: &Words) -> bool {
@@ -259,11 +280,16 @@ impl Pair {
                 if words[0] == "RESET" {
                     self.subscriptions.clear();
                     (self.version, self.database) = (2, "0".to_owned());
+                    self.is_in = false;
                 }
             }
+            "AUTH" if !is_error => self.is_in = true,
             "WATCH" if !is_error && !self.is_within() => self.watches = true,
             "UNWATCH" if !is_error && !self.is_within() => self.watches = false,
-            "HELLO" if !is_error => self.version = if first.starts_with(b"%") { 3 } else { 2 },
+            "HELLO" if !is_error => {
+                self.version = if first.starts_with(b"%") { 3 } else { 2 };
+                self.is_in = true;
+            }
             "SELECT" if !is_error && !self.is_within() => self.database.clone_from(&words[1]),
             // The goodbye was heard.
             "QUIT" if !is_error && like != Like::Refused => self.connect_again(),
