@@ -12,7 +12,7 @@ use std::thread;
 
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
-use rig::redis::Redis;
+use rig::redis::{Redis, RedisClient};
 use rig::weir::Weir;
 
 use super::scene::{ADMIN, weir};
@@ -23,8 +23,14 @@ use words::{Vocabulary, Words, is_alone};
 const APP: &str = "[[redis.user]]\nname = \"app\"\npassword = \"q\"\n";
 /// What that is at the servers, where they know it.
 const BACKEND: &str = "backend-user = \"app\"\nbackend-password = \"q\"\n";
-/// What it may do besides, where it may not do all.
+/// What it may touch, where it may not touch all.
 const SOME: &str = "~a* ~b* ~new* ~queue:* ~cut:* %R~c* %W~d* &news* &shard* &weir:wait";
+/// What `default` may touch, where servers let it in.
+const OTHERS: &str = "~b* ~d* ~e* ~x* ~queue:* %R~a* &other* &none* &n?ws* &weir:wait";
+/// Keys that `app` may touch from then on, where that changes.
+const CHANGES: [&str; 3] = ["~c* ~d* ~queue:* ~cut:* %R~a*", "~a* %R~b* %W~x*", "~*"];
+/// What users may say that are no administrators.
+const SAYS: &str = "+@all -@dangerous +info +sort +sort_ro +restore";
 /// How clients log in: by twos those of either protocol.
 const LOGINS: [&[&str]; 4] =
     [&["AUTH p"], &["HELLO 3 AUTH default p"], &["AUTH app q"], &["HELLO 3 AUTH app q"]];
@@ -35,35 +41,71 @@ fn number(name: &str, or: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(or)
 }
 
+/// Who knows the users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Users {
+    /// Weir alone: at the servers all are one.
+    OfWeir,
+    /// Weir, and one of them is a user of its own at the servers.
+    Mapped,
+    /// The servers: Weir passes on what clients log in with.
+    OfServers,
+}
+
 /// Weir before a server, and one beside it with the same users.
 struct Stand {
     weir: Weir,
     _behind: Redis,
     beside: Redis,
     vocabulary: Vocabulary,
-    servers_know_users: bool,
+    users: Users,
+    /// Who may change users, at either server.
+    roots: [RedisClient; 2],
 }
 
 impl Stand {
-    fn start(servers_know_users: bool) -> Self {
+    fn start(users: Users) -> Self {
         let [behind, beside] = [Redis::start(), Redis::start()];
         let vocabulary = Vocabulary::of(&behind);
         assert!(vocabulary.len() > 250, "{}", vocabulary.len());
-        let (backend, may) = if servers_know_users { (BACKEND, SOME) } else { ("", "~* &*") };
-        let weir = weir(&[&behind], "", &format!("{ADMIN}{APP}{backend}"));
-        let app = "ACL SETUSER app on >q +@all -@dangerous +info +sort +sort_ro +restore";
-        for server in [&behind, &beside] {
-            assert_eq!(server.client().line(&format!("{app} {may}")), "+OK");
-        }
-        assert_eq!(beside.client().line("ACL SETUSER default resetpass >p"), "+OK");
-        Self { weir, _behind: behind, beside, vocabulary, servers_know_users }
+        let (lines, tables, may) = match users {
+            Users::OfWeir => ("", format!("{ADMIN}{APP}"), "~* &*"),
+            Users::Mapped => ("", format!("{ADMIN}{APP}{BACKEND}"), SOME),
+            Users::OfServers => ("auth = \"pass\"", String::new(), SOME),
+        };
+        let weir = weir(&[&behind], lines, &tables);
+        let default = match users {
+            Users::OfServers => format!("default reset on >p {SAYS} {OTHERS}"),
+            Users::OfWeir | Users::Mapped => "default resetpass >p".to_owned(),
+        };
+        let roots = [&behind, &beside].map(|server| {
+            let mut root = server.client();
+            set_user(&mut root, "root on nopass ~* &* +@all");
+            assert_eq!(root.line("AUTH root any"), "+OK");
+            set_user(&mut root, &format!("app on >q {SAYS} {may}"));
+            if users == Users::OfServers || server.address == beside.address {
+                set_user(&mut root, &default);
+            }
+            root
+        });
+        Self { weir, _behind: behind, beside, vocabulary, users, roots }
+    }
+
+    /// Has `app` touch other keys from now on, at both servers.
+    fn change(&mut self, chance: &mut StdRng) {
+        let keys = CHANGES[chance.random_range(0..CHANGES.len())];
+        self.roots.iter_mut().for_each(|root| set_user(root, &format!("app resetkeys {keys}")));
     }
 
     fn place(&self, number: usize) -> Place {
         let addresses = [self.weir.redis, self.beside.address];
         let login = LOGINS[number % LOGINS.len()];
-        Place { addresses, login, servers_know_users: self.servers_know_users }
+        Place { addresses, login, servers_know_users: self.users != Users::OfWeir }
     }
+}
+
+fn set_user(root: &mut RedisClient, user: &str) {
+    assert_eq!(root.line(&format!("ACL SETUSER {user}")), "+OK");
 }
 
 /// What a client says in one piece.
@@ -142,15 +184,20 @@ fn hand_over(pairs: &mut [Pair], from: usize, to: usize, step: u64) -> Vec<Diffe
 
 #[test]
 fn a_client_hears_what_it_would_hear_without() {
-    clients_take_turns(&Stand::start(false));
+    clients_take_turns(Stand::start(Users::OfWeir));
+}
+
+#[test]
+fn users_that_are_others_at_the_servers_hear_what_they_would_hear_without() {
+    clients_take_turns(Stand::start(Users::Mapped));
 }
 
 #[test]
 fn users_of_the_servers_hear_what_they_would_hear_without() {
-    clients_take_turns(&Stand::start(true));
+    clients_take_turns(Stand::start(Users::OfServers));
 }
 
-fn clients_take_turns(stand: &Stand) {
+fn clients_take_turns(mut stand: Stand) {
     let seed = number("WEIR_TEST_SEED", 1);
     let mut chance = StdRng::seed_from_u64(seed);
     let mut pairs: Vec<Pair> = (0..6).map(|at| Pair::connect(stand.place(at))).collect();
@@ -175,6 +222,10 @@ fn clients_take_turns(stand: &Stand) {
                 let to = chance.random_range(0..pairs.len());
                 hand_over(&mut pairs, at, to, step)
             }
+            15..20 if stand.users == Users::OfServers => {
+                stand.change(&mut chance);
+                Vec::new()
+            }
             _ => {
                 let lines = piece(&pairs[at], &stand.vocabulary, &mut chance);
                 say(&mut pairs[at], lines, &mut chance)
@@ -189,12 +240,17 @@ fn clients_take_turns(stand: &Stand) {
 
 #[test]
 fn clients_that_race_hear_what_they_would_without() {
-    clients_race(&Stand::start(false));
+    clients_race(&Stand::start(Users::OfWeir));
+}
+
+#[test]
+fn users_that_are_others_at_the_servers_and_race_hear_what_they_would_without() {
+    clients_race(&Stand::start(Users::Mapped));
 }
 
 #[test]
 fn users_of_the_servers_that_race_hear_what_they_would_without() {
-    clients_race(&Stand::start(true));
+    clients_race(&Stand::start(Users::OfServers));
 }
 
 fn clients_race(stand: &Stand) {

@@ -85,7 +85,7 @@ pub fn is_same(words: &Words, like: Like, through: &[u8], direct: &[u8]) -> bool
 fn is_excused(words: &Words, through: &[u8], direct: &[u8]) -> bool {
     let says = |reply: &[u8], what: &str| reply.starts_with(what.as_bytes());
     // Who may do what is said in Weir's words.
-    let both_deny = says(through, "-NOPERM") && says(direct, "-");
+    let both_deny = says(through, "-NOPERM weir: ") && says(direct, "-");
     let is_sub = ["CLIENT", "FUNCTION", "SCRIPT", "SLOWLOG"].contains(&words[0].as_str())
         && says(through, "-ERR weir: ")
         && says(direct, "-");
