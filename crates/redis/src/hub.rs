@@ -178,18 +178,20 @@ impl Hub {
         let links: Vec<_> = self.links().into_iter().map(|(_, link)| link).collect();
         let has_some = |link: &Rc<Link>| names.iter().any(|name| link.has(kind, name, member));
         let links: Vec<_> = links.into_iter().filter(has_some).collect();
-        let leaving = Rc::new(Leaving {
-            links: links.clone(),
-            kind,
-            names,
-            member: Rc::clone(member),
-            apart: RefCell::new(Some(apart)),
+        let (of, member) = (links.clone(), Rc::clone(member));
+        settle(&links, move || {
+            for link in &of {
+                names.iter().for_each(|name| link.remove(kind, name, &member));
+            }
+            apart.push(&member.left(kind, &names));
         });
-        for link in links {
-            let leaving = Rc::clone(&leaving);
-            // What keeps the rest from ending is dropped when the last server has answered.
-            link.ping(move |_| drop(leaving));
-        }
+    }
+
+    /// Calls `done` once a client has heard all that was published before.
+    pub fn settle(&self, member: &Member, done: impl FnOnce() + 'static) {
+        let mut links: Vec<_> = self.links().into_iter().map(|(_, link)| link).collect();
+        links.retain(|link| link.is_heard_by(member));
+        settle(&links, done);
     }
 
     /// A client is subscribed to nothing any more.
@@ -277,23 +279,23 @@ impl Drop for Joining {
     }
 }
 
-/// A command that ends subscriptions, until nothing is on its way that was published before.
-struct Leaving {
-    links: Vec<Rc<Link>>,
-    kind: Kind,
-    names: Vec<Name>,
-    member: Rc<Member>,
-    apart: RefCell<Option<Apart<Servers>>>,
+/// Calls `done` when nothing is on its way from these servers that was published before.
+fn settle(links: &[Rc<Link>], done: impl FnOnce() + 'static) {
+    let settling = Rc::new(Settling(Some(Box::new(done))));
+    for link in links {
+        let settling = Rc::clone(&settling);
+        // What keeps the rest from ending is dropped when the last server has answered.
+        link.ping(move |_| drop(settling));
+    }
 }
 
-/// The last server has answered.
-impl Drop for Leaving {
+/// What is done when the last server has answered.
+struct Settling(Option<Box<dyn FnOnce()>>);
+
+impl Drop for Settling {
     fn drop(&mut self) {
-        for link in &self.links {
-            self.names.iter().for_each(|name| link.remove(self.kind, name, &self.member));
-        }
-        if let Some(apart) = self.apart.take() {
-            apart.push(&self.member.left(self.kind, &self.names));
+        if let Some(done) = self.0.take() {
+            done();
         }
     }
 }

@@ -101,6 +101,22 @@ fn what_is_published_behind_a_confirmation_is_heard_and_nothing_before() {
 }
 
 #[test]
+fn what_was_published_before_a_client_says_reset_is_heard_before_its_answer() {
+    let server = Redis::start();
+    let weir = weir(&[&server], "", "");
+    let [mut hears, mut publishes] = [client(&weir), client(&weir)];
+    for turn in 0..300 {
+        assert_eq!(hears.line("SUBSCRIBE news"), "*3 $9 subscribe $4 news :1");
+        publishes.say(&["PUBLISH", "news", "x"]);
+        assert_eq!(publishes.hear(), ":1");
+        hears.say(&["RESET"]);
+        assert_eq!(hears.hear(), "*3 $7 message $4 news $1 x", "turn {turn}");
+        assert_eq!(hears.hear(), "+RESET");
+    }
+    assert_eq!(publishes.line("PUBSUB NUMSUB news"), "*2 $4 news :0");
+}
+
+#[test]
 fn patterns_and_what_servers_say_of_their_keys_are_heard_from_all() {
     let args = ["--notify-keyspace-events", "KA"];
     let servers = [Redis::start_with(&args), Redis::start_with(&args)];

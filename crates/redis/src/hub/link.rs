@@ -118,6 +118,12 @@ impl Link {
         self.topics.borrow().has(kind, name, member.id())
     }
 
+    /// Whether a client is subscribed to anything here.
+    pub(super) fn is_heard_by(&self, member: &Member) -> bool {
+        let has = |kind: Kind| member.names(kind).iter().any(|name| self.has(kind, name, member));
+        KINDS.into_iter().any(has)
+    }
+
     pub(super) fn remove_all(&self, member: &Member) {
         for kind in KINDS {
             member.names(kind).iter().for_each(|name| self.remove(kind, name, member));

@@ -80,8 +80,14 @@ impl Session {
                 put_simple(&mut out, b"OK");
             }
             "RESET" => {
+                let subscribed = self.subscribed.take();
                 self.begin_anew(client);
                 put_simple(&mut out, b"RESET");
+                if let Some(subscribed) = subscribed {
+                    client.apart(move |apart| subscribed.end(out, apart));
+                    self.front.metrics.answered.inc();
+                    return Ok(());
+                }
             }
             "CLIENT" => return self.client(command, client),
             "WEIR" => return self.console(command, client),

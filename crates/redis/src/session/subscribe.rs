@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
+use flow::service::Apart;
 use wire::resp::{Command, Version, put_array, put_bulk, put_integer};
 
 use super::all::{refused, sub_command};
@@ -11,6 +12,7 @@ use super::{Asking, Session, Taken, join};
 use crate::commands::{Kind, Spec};
 use crate::front::Home;
 use crate::hub::{Hub, Member, Name, Places};
+use crate::servers::Servers;
 
 /// What a client is subscribed to. Dropped, it is subscribed to nothing.
 #[derive(Debug)]
@@ -29,6 +31,15 @@ impl Subscribed {
     /// In what it is told from now on.
     pub(super) fn speaks(&self, version: Version) {
         self.member.speaks(version);
+    }
+
+    /// Ends it with this answer, behind what was published before.
+    pub(super) fn end(self, answer: Vec<u8>, apart: Apart<Servers>) {
+        let (hub, member) = (Rc::clone(&self.hub), Rc::clone(&self.member));
+        hub.settle(&member, move || {
+            drop(self);
+            apart.answer(&answer);
+        });
     }
 }
 
