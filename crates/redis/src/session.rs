@@ -354,7 +354,7 @@ impl Session {
         let about = request.about.filter(|_| watched.is_none());
         client.ask(Request { own: true, waits: true, about, ..request });
         if watched.is_none() {
-            self.release(client);
+            self.release(server, client);
         }
         self.front.metrics.leased.inc();
         Ok(())

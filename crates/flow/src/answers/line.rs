@@ -1,6 +1,6 @@
 //! The places of one client's requests.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::seat::{Part, Seat};
 use super::{Begun, Filled, Join, Over, Place, Verdict};
@@ -17,8 +17,8 @@ pub struct Line {
     waiting: usize,
     /// How many bytes may wait.
     limit: usize,
-    /// Messages that belong to no request, to be sent before the next answer.
-    asides: Vec<u8>,
+    /// Messages that belong to no request, by the request behind whose answer they are sent.
+    asides: BTreeMap<u64, Vec<u8>>,
     /// A request may have run without anybody knowing.
     doubt: Option<Doubt>,
     /// The first request that was taken back, until those behind it are gone, too.
@@ -188,12 +188,11 @@ impl Line {
     fn go_on(&mut self, send: &mut impl FnMut(&[u8])) {
         loop {
             self.seats.pop_front();
-            self.head += 1;
-            if !self.asides.is_empty() {
-                let asides = std::mem::take(&mut self.asides);
+            if let Some(asides) = self.asides.remove(&self.head) {
                 self.waiting -= asides.len();
                 send(&asides);
             }
+            self.head += 1;
             if self.doubt.is_some_and(|doubt| doubt.until <= self.head) {
                 self.doubt = None;
             }
@@ -328,16 +327,23 @@ impl Line {
     }
 
     /// Sends a message that belongs to no request: at once, or behind the answer of which a part
-    /// was sent.
+    /// was sent, but never before the answer to `behind`, where that was asked before.
     ///
     /// # Errors
     /// More waits than may.
-    pub fn aside(&mut self, bytes: &[u8], mut send: impl FnMut(&[u8])) -> Result<(), Over> {
-        if !matches!(self.seats.front(), Some(Seat::Whole { is_told: true, .. })) {
+    pub fn aside(
+        &mut self,
+        bytes: &[u8],
+        behind: Option<Place>,
+        mut send: impl FnMut(&[u8]),
+    ) -> Result<(), Over> {
+        let amid = self.is_amid_answer().then_some(self.head);
+        let behind = behind.map(|place| place.request).filter(|of| self.requests().contains(of));
+        let Some(request) = behind.max(amid) else {
             send(bytes);
             return Ok(());
-        }
-        self.asides.extend_from_slice(bytes);
+        };
+        self.asides.entry(request).or_default().extend_from_slice(bytes);
         match self.keep(bytes.len()) {
             Filled::Over => Err(Over),
             Filled::Taken | Filled::Late | Filled::Held => Ok(()),
@@ -387,7 +393,7 @@ impl Line {
     pub fn clear(&mut self) {
         self.head = self.next();
         self.seats = VecDeque::new();
-        self.asides = Vec::new();
+        self.asides = BTreeMap::new();
         self.waiting = 0;
         self.doubt = None;
         self.taken_back = None;

@@ -35,8 +35,12 @@ impl Heard {
     }
 
     fn aside(&mut self, bytes: &str) -> Result<(), Over> {
+        self.aside_behind(None, bytes)
+    }
+
+    fn aside_behind(&mut self, behind: Option<Place>, bytes: &str) -> Result<(), Over> {
         let heard = &mut self.heard;
-        self.line.aside(bytes.as_bytes(), |sent| heard.extend_from_slice(sent))
+        self.line.aside(bytes.as_bytes(), behind, |sent| heard.extend_from_slice(sent))
     }
 
     #[track_caller]
@@ -210,6 +214,36 @@ fn whoever_wants_no_answers_hears_those_that_it_asked_for_before_and_after() {
     assert_eq!(client.fill(part(parts, 1), "q", true), Filled::Taken);
     client.has("after");
     assert_eq!((client.line.waiting(), client.line.is_empty()), (0, true));
+}
+
+#[test]
+fn what_a_server_says_behind_an_answer_is_heard_behind_it_whoever_is_to_answer_before() {
+    let mut client = Heard::new(20);
+    let (a, b, c) = (client.line.open(), client.line.open(), client.line.open());
+    let split = client.line.open_parts(2, joined());
+    client.fill(b, "b", true);
+    client.aside_behind(Some(b), "!").unwrap();
+    client.fill(part(split, 1), "2", true);
+    client.aside_behind(Some(part(split, 1)), "?").unwrap();
+    client.has("");
+    client.fill(a, "a", false);
+    client.aside_behind(Some(b), "!").unwrap();
+    client.fill(a, "a", true);
+    client.has("aab!!");
+    client.aside_behind(Some(b), ".").unwrap();
+    client.has(".");
+    client.fill(c, "c", true);
+    client.fill(part(split, 0), "1", true);
+    client.has("c[1+2]?");
+    assert_eq!(client.line.waiting(), 0);
+    let (d, e) = (client.line.open(), client.line.open());
+    client.fill(e, "e", true);
+    client.aside_behind(Some(e), "!").unwrap();
+    client.give_up(d, "-").unwrap();
+    client.has("-e!");
+    client.line.open();
+    let last = client.line.open();
+    assert_eq!(client.aside_behind(Some(last), &"!".repeat(21)), Err(Over));
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl<S: Service> Client<S> {
         self.detours.set(self.detours.get() + 1);
         let asked = Pending::Ask { place, request, detour };
         if is_leased && asks_own && server != from {
-            let free = Pending::Free { place: None, words: Vec::new() };
+            let free = Pending::Free { place: None, server: from, words: Vec::new() };
             let hold = Pending::Hold { place: None, server, words: Vec::new() };
             self.ask_again(place, [free, hold, asked]);
         } else {

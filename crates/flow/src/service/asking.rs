@@ -31,7 +31,7 @@ pub(super) enum Pending {
     /// The client is to have a connection for itself, and then to hear `words`.
     Hold { place: Option<Place>, server: usize, words: Vec<u8> },
     /// The client gives that connection back, and then hears `words`.
-    Free { place: Option<Place>, words: Vec<u8> },
+    Free { place: Option<Place>, server: usize, words: Vec<u8> },
     /// The beginning of a request whose other bytes follow, on the client's own connection.
     Begin { place: Place, request: Request },
     /// What is asked of nobody here; `None`: it has begun.
@@ -72,6 +72,8 @@ pub(super) struct Stream {
     pub(super) left: u64,
     /// The connection is given back at the end: it was taken for this request alone.
     pub(super) frees: bool,
+    /// To whom they go.
+    pub(super) server: usize,
     /// Where its answer belongs.
     pub(super) place: Place,
 }
@@ -152,7 +154,7 @@ impl<S: Service> Client<S> {
                 self.put(place, request)
             }
             Pending::Hold { place, server, words } => self.hold_now(place, server, words),
-            Pending::Free { place, words } => self.free_now(place, words),
+            Pending::Free { place, server, words } => self.free_now(place, server, words),
             Pending::Begin { place, request } => self.begin_now(place, request),
             Pending::Apart { place, begin } => self.apart_now(place, begin),
         }
@@ -190,11 +192,11 @@ impl<S: Service> Client<S> {
             if let Err(full) = handle.push(ticket, replies, now, write) {
                 return full.0.into_request().map(|request| Pending::ask(place, request));
             }
-            self.lease_has_one_more();
+            self.lease_has_one_more(server);
             self.has_sent(place);
             return None;
         }
-        let is_lost = matches!(&*self.lease.borrow(), Lease::Lost { server: of } if *of == server);
+        let is_lost = matches!(self.leases.borrow().get(server), Some(Lease::Lost));
         if request.own || is_lost {
             self.give_up(place, &self.without_lease(server));
             return None;
@@ -321,9 +323,7 @@ impl<S: Service> Client<S> {
 
     /// Whether anything of the client is in flight at a server.
     pub(super) fn is_busy_at(&self, server: usize) -> bool {
-        let is_leased = matches!(&*self.lease.borrow(),
-            Lease::Held { server: of, in_flight: 1.., .. } if *of == server);
-        is_leased || self.is_riding(server)
+        self.leases.borrow().is_busy(|of| of == server) || self.is_riding(server)
     }
 
     /// Whether anything of the client is in flight at the same server by another number.
@@ -331,8 +331,7 @@ impl<S: Service> Client<S> {
         let service = self.fabric.service();
         let is_other = |other: usize| other != server && service.are_one(other, server);
         self.ways.borrow().iter().any(|way| is_other(way.server))
-            || matches!(&*self.lease.borrow(),
-                Lease::Held { server: of, in_flight: 1.., .. } if is_other(*of))
+            || self.leases.borrow().is_busy(is_other)
     }
 }
 

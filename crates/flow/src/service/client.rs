@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use super::asking::{Pending, Stream, Way};
-use super::lease::Lease;
+use super::lease::Leases;
 use super::{Fabric, Request, Service, Unanswered};
 use crate::answers::{Filled, Join, Line, Place};
 use crate::lanes::Turn;
@@ -42,7 +42,7 @@ pub struct Client<S: Service> {
     pub(super) detours: Cell<usize>,
     /// Its place among those who wait for a lane of a server.
     pub(super) turn: RefCell<Option<(usize, Turn)>>,
-    pub(super) lease: RefCell<Lease<S>>,
+    pub(super) leases: RefCell<Leases<S>>,
     /// What it holds of the memory for all, beside its requests.
     pub(super) share: RefCell<MemoryShare>,
     /// Bytes that came of the next request.
@@ -103,7 +103,7 @@ impl<S: Service> Client<S> {
             pending: RefCell::default(),
             detours: Cell::new(0),
             turn: RefCell::default(),
-            lease: RefCell::new(Lease::None),
+            leases: RefCell::default(),
             share: RefCell::new(memory),
             inbox: Cell::new(0),
             stream: RefCell::default(),
@@ -167,7 +167,13 @@ impl<S: Service> Client<S> {
 
     /// Sends a message that belongs to no request, between two answers.
     pub fn push(&self, bytes: &[u8]) {
-        let pushed = self.line.borrow_mut().aside(bytes, |bytes| self.outlet.send(bytes));
+        self.push_behind(None, bytes);
+    }
+
+    /// The same, behind the answer to a request.
+    pub(super) fn push_behind(&self, answered: Option<Place>, bytes: &[u8]) {
+        let send = |bytes: &[u8]| self.outlet.send(bytes);
+        let pushed = self.line.borrow_mut().aside(bytes, answered, send);
         if pushed.is_err() {
             self.end_with(&Unanswered::TooMuchWaits);
         }
@@ -286,7 +292,7 @@ impl<S: Service> Client<S> {
         let pending = self.pending.take();
         drop(pending);
         self.turn.borrow_mut().take();
-        self.abandon_lease();
+        self.abandon_leases();
         self.share.borrow_mut().shrink_to(0);
     }
 

@@ -208,7 +208,7 @@ impl<S: Service> Fabric<S> {
         let groups: Vec<_> = self.groups.borrow().values().cloned().collect();
         groups.iter().for_each(|group| group.close_lost(|lane| !lane.known.is_current()));
         let clients: Vec<_> = self.clients.borrow().values().filter_map(Weak::upgrade).collect();
-        clients.iter().for_each(|client| client.close_outdated_lease());
+        clients.iter().for_each(|client| client.close_outdated_leases());
     }
 
     /// Nobody asks for anything any more: all connections end, once what is on them is answered.
@@ -314,7 +314,7 @@ impl<S: Service> Fabric<S> {
         // Not borrowed meanwhile: a client may leave.
         for client in self.all_clients() {
             client.look(now);
-            client.look_at_lease(now, hung);
+            client.look_at_leases(now, hung);
         }
         let groups: Vec<_> = self.groups.borrow().iter().map(|(of, g)| (*of, g.clone())).collect();
         for (server, group) in groups {

@@ -1,6 +1,6 @@
-//! A connection that a client has for itself.
+//! Connections that a client has for itself, at most one to each server.
 //!
-//! It is a lane that nobody else has, over a connection of the pool. It is given back once its
+//! Each is a lane that nobody else has, over a connection of the pool. It is given back once its
 //! service has undone what may be left on it; what ends in any other way is closed.
 
 use std::rc::Rc;
@@ -15,10 +15,8 @@ use crate::lane::{self, Handle, Why};
 use crate::lanes::Known as _;
 use crate::pool::LeaseError;
 
-/// What a client has of a connection for itself.
+/// What a client has of a connection to one server for itself.
 pub(super) enum Lease<S: Service> {
-    /// Nothing.
-    None,
     /// It waits for one.
     Opening,
     /// There is none for it.
@@ -26,14 +24,60 @@ pub(super) enum Lease<S: Service> {
     /// As before, and nobody has heard of it: whatever needs one is told.
     Refused(Unanswered<S::Error>),
     /// It has one.
-    Held {
-        server: usize,
-        handle: Handle<S::Protocol, Ticket<S>>,
-        known: S::Known,
-        in_flight: usize,
-    },
+    Held { handle: Handle<S::Protocol, Ticket<S>>, known: S::Known, in_flight: usize },
     /// It had one, which has ended.
-    Lost { server: usize },
+    Lost,
+}
+
+/// What a client has for itself, by the servers. They are few: one, unless its service wants more.
+pub(super) struct Leases<S: Service>(Vec<(usize, Lease<S>)>);
+
+impl<S: Service> Default for Leases<S> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<S: Service> Leases<S> {
+    pub(super) fn get(&self, server: usize) -> Option<&Lease<S>> {
+        self.0.iter().find(|(of, _)| *of == server).map(|(_, lease)| lease)
+    }
+
+    fn get_mut(&mut self, server: usize) -> Option<&mut Lease<S>> {
+        self.0.iter_mut().find(|(of, _)| *of == server).map(|(_, lease)| lease)
+    }
+
+    fn put(&mut self, server: usize, lease: Lease<S>) {
+        match self.get_mut(server) {
+            Some(before) => *before = lease,
+            None => self.0.push((server, lease)),
+        }
+    }
+
+    fn take(&mut self, server: usize) -> Option<Lease<S>> {
+        let at = self.0.iter().position(|(of, _)| *of == server)?;
+        Some(self.0.swap_remove(at).1)
+    }
+
+    /// Whether something is in flight on the connection to such a server.
+    pub(super) fn is_busy(&self, is_such: impl Fn(usize) -> bool) -> bool {
+        let is_busy = |lease: &Lease<S>| matches!(lease, Lease::Held { in_flight: 1.., .. });
+        self.0.iter().any(|(of, lease)| is_busy(lease) && is_such(*of))
+    }
+
+    /// Ends those connections at once that are such.
+    fn close_where(
+        &self,
+        is_such: impl Fn(usize, &Handle<S::Protocol, Ticket<S>>, &S::Known) -> bool,
+    ) {
+        for (server, lease) in &self.0 {
+            if let Lease::Held { handle, known, .. } = lease
+                && is_such(*server, handle, known)
+            {
+                handle.close();
+            }
+        }
+    }
 }
 
 impl<S: Service> Client<S> {
@@ -52,30 +96,39 @@ impl<S: Service> Client<S> {
     }
 
     /// As [`free`](Self::free), which answers nothing.
-    pub fn release(self: &Rc<Self>) {
-        self.submit(Pending::Free { place: None, words: Vec::new() });
+    pub fn release(self: &Rc<Self>, server: usize) {
+        self.submit(Pending::Free { place: None, server, words: Vec::new() });
     }
 
-    /// Gives the connection back once what was asked there is answered; `words` answer that.
-    pub fn free(self: &Rc<Self>, words: Vec<u8>) {
+    /// Gives the connection to a server back once what was asked there is answered; `words` answer
+    /// that.
+    pub fn free(self: &Rc<Self>, server: usize, words: Vec<u8>) {
         let place = self.line.borrow_mut().open();
-        self.submit(Pending::Free { place: Some(place), words });
+        self.submit(Pending::Free { place: Some(place), server, words });
     }
 
     /// Whether it has a connection for itself, or waits for one.
     pub fn is_holding(&self) -> bool {
-        let waits = |what: &Pending| matches!(what, Pending::Hold { .. });
-        matches!(&*self.lease.borrow(), Lease::Opening | Lease::Held { .. })
-            || self.pending.borrow().iter().any(waits)
+        self.is_holding_where(|_| true)
+    }
+
+    fn is_holding_where(&self, is_such: impl Fn(usize) -> bool) -> bool {
+        let is_there = |(server, lease): &(usize, Lease<S>)| {
+            matches!(lease, Lease::Opening | Lease::Held { .. }) && is_such(*server)
+        };
+        let waits =
+            |what: &Pending| matches!(what, Pending::Hold { server, .. } if is_such(*server));
+        self.leases.borrow().0.iter().any(is_there) || self.pending.borrow().iter().any(waits)
     }
 
     /// Asks a request that is too large for a lane: its bytes are its beginning, and the next
     /// `rest` bytes of the client follow them, on a connection of its own.
     pub fn stream(self: &Rc<Self>, mut request: Request, rest: u64) {
-        let (frees, server) = (!self.is_holding(), request.server);
+        let server = request.server;
+        let frees = !self.is_holding_where(|of| of == server);
         let place = self.line.borrow_mut().open();
         request.came = Some(self.note(place, server));
-        *self.stream.borrow_mut() = Some(Stream { left: rest, frees, place });
+        *self.stream.borrow_mut() = Some(Stream { left: rest, frees, server, place });
         if frees {
             self.submit(Pending::Hold { place: None, server, words: Vec::new() });
         }
@@ -97,7 +150,7 @@ impl<S: Service> Client<S> {
             if !self.pending.borrow().is_empty() {
                 return 0;
             }
-            if let Lease::Held { handle, .. } = &*self.lease.borrow() {
+            if let Some(Lease::Held { handle, .. }) = self.leases.borrow().get(of.server) {
                 if !handle.may_grow() {
                     handle.want_room();
                     return 0;
@@ -110,11 +163,11 @@ impl<S: Service> Client<S> {
         // What nobody waits for any more is left out.
         of.left -= n as u64;
         if of.left == 0 {
-            let frees = of.frees;
+            let (frees, server) = (of.frees, of.server);
             *stream = None;
             drop(stream);
             if frees {
-                self.submit(Pending::Free { place: None, words: Vec::new() });
+                self.release(server);
             }
         }
         n
@@ -123,60 +176,49 @@ impl<S: Service> Client<S> {
     /// The rest of a request whose bytes are still coming never comes. What was sent of it is half
     /// a request, so the connection is good for nothing more.
     pub(super) fn break_off(self: &Rc<Self>) {
-        let Some(Stream { place, frees, .. }) = self.stream.take() else { return };
+        let Some(Stream { place, server, frees, .. }) = self.stream.take() else { return };
         let is_it = |what: &Pending| matches!(what, Pending::Begin { .. });
         let has_begun = !self.pending.borrow().iter().any(is_it);
         // Nobody is left to hear of it, and what was asked before is answered still.
         self.fill(place, &[], true);
         if has_begun {
-            self.abandon_lease();
+            if let Some(Lease::Held { handle, .. }) = self.leases.borrow_mut().take(server) {
+                handle.close();
+            }
         } else if frees {
-            self.submit(Pending::Free { place: None, words: Vec::new() });
+            self.release(server);
         }
     }
 
-    /// Closes the connection that it has for itself where its server hangs: what waits for that to
-    /// be given back would wait for ever. So does it where its server has left for long enough.
-    pub(super) fn look_at_lease(&self, now: Instant, hung: Duration) {
-        if let Lease::Held { server, handle, .. } = &*self.lease.borrow()
-            && self.fabric.is_to_end(*server, now)
-        {
-            return handle.close();
-        }
-        if self.is_streaming() || self.waits_for_others() {
-            return;
-        }
-        if let Lease::Held { handle, .. } = &*self.lease.borrow()
-            && is_hung(handle, now, hung)
-        {
-            handle.close();
-        }
+    /// Closes connections that it has for itself where their servers hang: what waits for one to
+    /// be given back would wait for ever. So does it where a server has left for long enough.
+    pub(super) fn look_at_leases(&self, now: Instant, hung: Duration) {
+        let is_patient = self.is_streaming() || self.waits_for_others();
+        self.leases.borrow().close_where(|server, handle, _| {
+            self.fabric.is_to_end(server, now) || !is_patient && is_hung(handle, now, hung)
+        });
     }
 
-    /// Closes the connection that it has for itself where its server is not what it was.
-    pub(super) fn close_outdated_lease(&self) {
-        if let Lease::Held { handle, known, .. } = &*self.lease.borrow()
-            && !known.is_current()
-        {
-            handle.close();
-        }
+    /// Closes connections that it has for itself where their servers are not what they were.
+    pub(super) fn close_outdated_leases(&self) {
+        self.leases.borrow().close_where(|_, _, known| !known.is_current());
     }
 
     pub(super) fn leased(&self, server: usize) -> Option<Handle<S::Protocol, Ticket<S>>> {
-        match &*self.lease.borrow() {
-            Lease::Held { server: of, handle, .. } if *of == server => Some(handle.clone()),
+        match self.leases.borrow().get(server) {
+            Some(Lease::Held { handle, .. }) => Some(handle.clone()),
             _ => None,
         }
     }
 
-    pub(super) fn lease_has_one_more(&self) {
-        if let Lease::Held { in_flight, .. } = &mut *self.lease.borrow_mut() {
+    pub(super) fn lease_has_one_more(&self, server: usize) {
+        if let Some(Lease::Held { in_flight, .. }) = self.leases.borrow_mut().get_mut(server) {
             *in_flight += 1;
         }
     }
 
-    pub(super) fn left_lease(&self) {
-        if let Lease::Held { in_flight, .. } = &mut *self.lease.borrow_mut() {
+    pub(super) fn left_lease(&self, server: usize) {
+        if let Some(Lease::Held { in_flight, .. }) = self.leases.borrow_mut().get_mut(server) {
             *in_flight = in_flight.saturating_sub(1);
         }
         if !self.pending.borrow().is_empty() {
@@ -193,45 +235,53 @@ impl<S: Service> Client<S> {
         if self.is_riding(server) {
             return Some(Pending::Hold { place, server, words });
         }
-        let mut lease = self.lease.borrow_mut();
-        match &*lease {
-            Lease::Held { .. } => {
-                drop(lease);
+        let mut leases = self.leases.borrow_mut();
+        match leases.take(server) {
+            Some(held @ Lease::Held { .. }) => {
+                leases.put(server, held);
+                drop(leases);
                 if let Some(place) = place {
                     self.fill(place, &words, true);
                 }
                 None
             }
-            Lease::Failed(why) => {
-                let why = why.clone();
+            Some(Lease::Failed(why)) => {
                 // Of a request that comes in pieces it is the request that is told.
                 let place = place.or_else(|| Some(self.stream.borrow().as_ref()?.place));
-                *lease = if place.is_some() { Lease::None } else { Lease::Refused(why.clone()) };
-                drop(lease);
+                if place.is_none() {
+                    leases.put(server, Lease::Refused(why.clone()));
+                }
+                drop(leases);
                 if let Some(place) = place {
                     self.give_up(place, &why);
                 }
                 None
             }
-            Lease::Opening => Some(Pending::Hold { place, server, words }),
-            Lease::None | Lease::Lost { .. } | Lease::Refused(_) => {
-                *lease = Lease::Opening;
-                drop(lease);
-                tokio::task::spawn_local(run(Rc::clone(self), server));
+            before => {
+                leases.put(server, Lease::Opening);
+                drop(leases);
+                if !matches!(before, Some(Lease::Opening)) {
+                    tokio::task::spawn_local(run(Rc::clone(self), server));
+                }
                 Some(Pending::Hold { place, server, words })
             }
         }
     }
 
-    pub(super) fn free_now(&self, place: Option<Place>, words: Vec<u8>) -> Option<Pending> {
-        let mut lease = self.lease.borrow_mut();
-        if matches!(&*lease, Lease::Held { in_flight: 1.., .. } | Lease::Opening) {
-            return Some(Pending::Free { place, words });
+    pub(super) fn free_now(
+        &self,
+        place: Option<Place>,
+        server: usize,
+        words: Vec<u8>,
+    ) -> Option<Pending> {
+        let mut leases = self.leases.borrow_mut();
+        if matches!(leases.get(server), Some(Lease::Held { in_flight: 1.., .. } | Lease::Opening)) {
+            return Some(Pending::Free { place, server, words });
         }
-        if let Lease::Held { handle, .. } = std::mem::replace(&mut *lease, Lease::None) {
+        if let Some(Lease::Held { handle, .. }) = leases.take(server) {
             handle.quarantine();
         }
-        drop(lease);
+        drop(leases);
         if let Some(place) = place {
             self.fill(place, &words, true);
         }
@@ -251,34 +301,30 @@ impl<S: Service> Client<S> {
             return full.0.into_request().map(|request| Pending::Begin { place, request });
         }
         handle.grow(false, |_| ());
-        self.lease_has_one_more();
+        self.lease_has_one_more(server);
         self.has_sent(place);
         None
     }
 
     /// Why what needs a connection of the client's own has none.
     pub(super) fn without_lease(&self, server: usize) -> Unanswered<S::Error> {
-        match &*self.lease.borrow() {
-            Lease::Refused(why) => why.clone(),
+        match self.leases.borrow().get(server) {
+            Some(Lease::Refused(why)) => why.clone(),
             _ => Unanswered::LeaseLost { server },
         }
     }
 
-    /// Whether the connection that it had for itself has ended; once.
+    /// Whether a connection that it had for itself has ended; once.
     pub(super) fn takes_loss(&self) -> bool {
-        let mut lease = self.lease.borrow_mut();
-        let is_lost = matches!(&*lease, Lease::Lost { .. });
-        if is_lost {
-            *lease = Lease::None;
-        }
-        is_lost
+        let mut leases = self.leases.borrow_mut();
+        let before = leases.0.len();
+        leases.0.retain(|(_, lease)| !matches!(lease, Lease::Lost));
+        leases.0.len() < before
     }
 
-    /// Closes the connection that it has for itself.
-    pub(super) fn abandon_lease(&self) {
-        if let Lease::Held { handle, .. } = self.lease.replace(Lease::None) {
-            handle.close();
-        }
+    /// Closes the connections that it has for itself.
+    pub(super) fn abandon_leases(&self) {
+        self.leases.take().close_where(|_, _, _| true);
     }
 }
 
@@ -299,7 +345,7 @@ async fn run<S: Service>(client: Rc<Client<S>>, server: usize) {
                     Unanswered::Late { server, may_have_run: false }
                 }
             };
-            *client.lease.borrow_mut() = Lease::Failed(why);
+            client.leases.borrow_mut().put(server, Lease::Failed(why));
             return client.wake();
         }
     };
@@ -307,13 +353,13 @@ async fn run<S: Service>(client: Rc<Client<S>>, server: usize) {
     let deliverer = Deliverer::new(&fabric, server, Some(&client));
     let (limits, scratch) = (fabric.settings().lane, fabric.scratch());
     let (handle, driver) = lane::start(leased, protocol, limits, scratch, deliverer);
-    let held = Lease::Held { server, handle: handle.clone(), known, in_flight: 0 };
-    *client.lease.borrow_mut() = held;
+    let held = Lease::Held { handle: handle.clone(), known, in_flight: 0 };
+    client.leases.borrow_mut().put(server, held);
     client.wake();
     let ended = driver.await;
     let is_held = client.leased(server).is_some_and(|held| held.is(&handle));
     if is_held {
-        *client.lease.borrow_mut() = Lease::Lost { server };
+        client.leases.borrow_mut().put(server, Lease::Lost);
         fabric.broke(server);
     }
     for orphan in ended.orphans {

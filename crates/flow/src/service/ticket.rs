@@ -122,7 +122,7 @@ impl<S: Service> Ticket<S> {
     #[inline]
     fn is_off(&self) {
         if self.is_leased {
-            self.client.left_lease();
+            self.client.left_lease(self.request.server);
         } else {
             self.client.left_lane(self.request.server);
         }
@@ -161,6 +161,8 @@ pub(super) struct Deliverer<S: Service> {
     is_unheard: bool,
     /// Whose own connection it is; `None` of one that is shared.
     of: Option<Weak<Client<S>>>,
+    /// What was answered last.
+    answered: Option<Place>,
 }
 
 impl<S: Service> Deliverer<S> {
@@ -168,7 +170,7 @@ impl<S: Service> Deliverer<S> {
         let of = of.map(Rc::downgrade);
         let fabric = Rc::downgrade(fabric);
         let (slow, gathering, heard) = (None, None, Instant::now());
-        Self { fabric, server, slow, gathering, heard, is_unheard: false, of }
+        Self { fabric, server, slow, gathering, heard, is_unheard: false, of, answered: None }
     }
 
     #[inline]
@@ -208,6 +210,7 @@ impl<S: Service> Owner<Ticket<S>> for Deliverer<S> {
             self.slow = Some(Rc::clone(client));
         }
         if let Some(ran) = last {
+            self.answered = Some(ticket.place);
             ticket.answered(ran, self.heard);
             if let Some(fabric) = self.fabric.upgrade() {
                 fabric.answered(ran);
@@ -221,9 +224,10 @@ impl<S: Service> Owner<Ticket<S>> for Deliverer<S> {
     }
 
     fn aside(&mut self, bytes: &[u8]) {
-        // On a connection of its own it is for that client, as a push of RESP3 is.
+        // On a connection of its own it is for that client, as a push of RESP3 is. The answer
+        // before it may wait for those of other servers.
         match self.of.as_ref().and_then(Weak::upgrade) {
-            Some(client) => client.push(bytes),
+            Some(client) => client.push_behind(self.answered, bytes),
             None => tracing::debug!(server = self.server, "a message for no request on a lane"),
         }
     }

@@ -1,7 +1,7 @@
 //! The toy: lines, and keys over two servers, or a third one that is told of.
 //!
 //! `GET k`, `PUT k n` with n bytes behind it, `SUM k...` (parts from both servers), `HOLD k` and
-//! `FREE` (a connection for itself, whose state is `NAME`), `WATCH k` (pushes), `ID`, `CANCEL id`
+//! `FREE k` (a connection for itself, whose state is `NAME`), `WATCH k` (pushes), `ID`, `CANCEL id`
 //! and `KILL id`, `APART` (which a test answers). `ADD k w` puts w behind the value; a server that
 //! has handed the key over answers `-elsewhere n`, and it is asked of server n, behind a line
 //! `LET`. A reply is a line that begins with `+` or `-`, or `$n` with n bytes behind it.
@@ -240,7 +240,7 @@ impl Dialogue<Toy> for Lines {
                 client.ask(Request { judged: true, about, ..request });
             }
             [b"HOLD", key] => client.hold(toy.server_of(key), b"+held\n".to_vec()),
-            [b"FREE"] => client.free(b"+free\n".to_vec()),
+            [b"FREE", key] => client.free(toy.server_of(key), b"+free\n".to_vec()),
             [b"WATCH", key] => {
                 let mut watchers = toy.watchers.borrow_mut();
                 watchers.entry(key.to_vec()).or_default().push(Rc::downgrade(client));

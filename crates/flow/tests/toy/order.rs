@@ -58,7 +58,7 @@ fn a_client_that_holds_a_connection_has_its_state_and_leaves_none() {
     for (number, client) in clients.iter_mut().enumerate() {
         let answer = client.ask(format!("NAMED {key}\n"));
         assert_eq!(answer, format!("+c{number}"));
-        assert_eq!(client.ask("FREE\n"), "+free");
+        assert_eq!(client.ask(format!("FREE {key}\n")), "+free");
     }
     let deadline = std::time::Instant::now() + crate::stand::LONG;
     while stand.on_workers(|fabric| fabric.service().restored.get()) != [4] {
@@ -72,6 +72,29 @@ fn a_client_that_holds_a_connection_has_its_state_and_leaves_none() {
     }
     let now = stand.servers[1].accepted.load(std::sync::atomic::Ordering::Relaxed);
     assert_eq!(now, accepted, "connections are lent again");
+}
+
+#[test]
+fn a_client_may_hold_a_connection_to_each_of_several_servers() {
+    let stand = Stand::start(1, settings());
+    let (a, b) = (key_of(0, "a"), key_of(1, "b"));
+    let mut client = stand.client();
+    for key in [&a, &b] {
+        assert_eq!(client.ask(format!("HOLD {key}\n")), "+held");
+        assert_eq!(client.ask(format!("NAME {key} {key}\n")), "+ok");
+    }
+    client.send(format!("NAMED {a}\nNAMED {b}\nFREE {a}\nNAMED {a}\nNAMED {b}\n"));
+    for expected in [format!("+{a}"), format!("+{b}"), "+free".into(), "+nobody".into()] {
+        assert_eq!(client.hear().unwrap(), expected);
+    }
+    assert_eq!(client.hear().unwrap(), format!("+{b}"), "the other one is held still");
+    assert_eq!(client.ask(format!("HOLD {a}\n")), "+held");
+    // What is large goes by the connection that is there, and leaves it.
+    assert_eq!(client.put(&b, &"x".repeat(100_000)), "+ok");
+    assert_eq!(client.ask(format!("NAMED {b}\n")), format!("+{b}"));
+    assert_eq!(client.ask(format!("FREE {b}\n")), "+free");
+    stand.wait_until(|| stand.on_workers(|fabric| fabric.service().restored.get()) == [2]);
+    assert_eq!(client.ask(format!("NAMED {a}\n")), "+nobody");
 }
 
 #[test]

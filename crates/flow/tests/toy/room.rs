@@ -76,7 +76,7 @@ fn a_server_that_nobody_asks_any_more_is_forgotten_with_its_connections() {
     assert_eq!(ann.ask(format!("HOLD {key}\n")), "+held");
     let is_forgotten = |stand: &Stand| stand.on_workers(|fabric| fabric.forget(0))[0];
     assert!(!is_forgotten(&stand), "a client has a connection to it");
-    assert_eq!(ann.ask("FREE\n"), "+free");
+    assert_eq!(ann.ask(format!("FREE {key}\n")), "+free");
     stand.wait_until(|| is_forgotten(&stand));
     let left = |stand: &Stand| stand.on_workers(|fabric| fabric.connections().len())[0];
     assert_eq!((lanes(&stand), left(&stand)), (0, 0));

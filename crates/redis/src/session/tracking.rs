@@ -47,9 +47,9 @@ impl Session {
     }
 
     /// Lets go of the connection that the client has for itself, unless it tracks by it.
-    pub(super) fn release(&self, client: &Asking) {
+    pub(super) fn release(&self, place: usize, client: &Asking) {
         if !self.is_tracking() {
-            client.release();
+            client.release(place);
         }
     }
 
@@ -63,9 +63,9 @@ impl Session {
 
     /// Nothing is told to the client any more: the connection is undone before anybody has it.
     pub(super) fn end_tracking(&mut self, client: &Asking) {
-        if self.tracking.take().is_some() {
+        if let Some(of) = self.tracking.take() {
             self.card.tracks.set(false);
-            client.release();
+            client.release(of.place);
         }
     }
 

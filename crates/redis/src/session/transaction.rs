@@ -229,7 +229,7 @@ impl Session {
                 } else {
                     self.ask_own(place, &[b"EXEC"], client);
                 }
-                self.release(client);
+                self.release(place, client);
             }
             Transaction::Begun { has_failed: true, .. } => self.refuse(ABORTED, client),
             Transaction::Begun { waiting, .. } if waiting.is_empty() => {
@@ -242,9 +242,10 @@ impl Session {
                 let mut exec = Vec::new();
                 put_command(&mut exec, [b"EXEC"].iter());
                 waiting.push(exec);
-                client.take(self.at(home.server));
+                let place = self.at(home.server);
+                client.take(place);
                 self.ask_from_multi(home, waiting, client);
-                self.release(client);
+                self.release(place, client);
             }
             before => {
                 self.transaction = before;
@@ -263,7 +264,7 @@ impl Session {
         match std::mem::replace(&mut self.transaction, Transaction::None) {
             Transaction::Begun { place: Some(place), .. } => {
                 self.ask_own(place, &[b"DISCARD"], client);
-                self.release(client);
+                self.release(place, client);
             }
             Transaction::Begun { .. } => self.say_ok(client),
             before => {
@@ -314,7 +315,7 @@ impl Session {
             Some(place) => {
                 self.transaction = Transaction::None;
                 self.ask_own(place, &[b"UNWATCH"], client);
-                self.release(client);
+                self.release(place, client);
             }
             None => self.say_ok(client),
         }
@@ -323,12 +324,11 @@ impl Session {
     /// Ends a transaction without a word.
     pub(super) fn leave_transaction(&mut self, client: &Asking) {
         let before = std::mem::replace(&mut self.transaction, Transaction::None);
-        if matches!(
-            before,
-            Transaction::Watching { .. } | Transaction::Begun { place: Some(_), .. }
-        ) {
+        if let Transaction::Watching { place, .. } | Transaction::Begun { place: Some(place), .. } =
+            before
+        {
             // It is undone before anybody else has the connection.
-            self.release(client);
+            self.release(place, client);
         }
     }
 

@@ -112,7 +112,7 @@ impl Session {
         };
         client.ask_parts(vec![own(&write), own(command.bytes())], Rc::new(joined));
         if watched.is_none() {
-            self.release(client);
+            self.release(place, client);
         }
         self.front.metrics.leased.inc();
         Ok(())
