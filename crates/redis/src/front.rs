@@ -190,7 +190,9 @@ impl Front {
     /// them stays where these are the same.
     fn are_live_others(&self, are_same: bool) {
         let Some(placing) = &self.placing else { return };
-        placing.borrow_mut().set_live(&self.health.live());
+        if placing.borrow_mut().set_live(&self.health.live()) {
+            self.close_who_tracks();
+        }
         self.hubs.is_placed_anew(|kind, name, server| match self.is_everywhere(kind, name) {
             true => are_same,
             false => self.home(name).server == server,
@@ -213,6 +215,8 @@ impl Front {
                 && let Some(placed) = Placing::new(spread)
             {
                 *placing.borrow_mut() = placed;
+                // Others have keys than before, also where the servers are the same.
+                self.close_who_tracks();
                 self.are_live_others(has_same_holders);
             }
             return;
@@ -286,6 +290,13 @@ impl Front {
         let placing = self.placing.as_ref().map(RefCell::borrow);
         let is_live = |of: &usize| placing.as_ref().is_none_or(|placing| placing.is_live(*of));
         all.clone().find(is_live).or_else(|| all.clone().next()).unwrap_or(0)
+    }
+
+    /// Those that have keys now, of a ring.
+    pub fn live(&self) -> Vec<usize> {
+        let placing = self.placing.as_ref().map(RefCell::borrow);
+        let is_live = |of: &usize| placing.as_ref().is_none_or(|placing| placing.is_live(*of));
+        self.holders().into_iter().filter(is_live).collect()
     }
 
     /// Those that have keys.

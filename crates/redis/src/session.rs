@@ -121,7 +121,7 @@ impl Session {
     /// As a client that has just come, but for what it has written.
     fn begin_anew(&mut self, client: &Asking) {
         self.leave_transaction(client);
-        self.end_tracking(client);
+        self.end_tracking();
         self.hears_again(client);
         let in_force = self.front.in_force.load();
         (self.identity, self.database) = (in_force.users.anonymous(), in_force.database);
@@ -169,7 +169,7 @@ impl Session {
     }
 
     fn take(&mut self, command: Command<'_>, client: &Asking) -> Taken {
-        self.look_at_tracking(client);
+        self.look_at_tracking(command.name());
         self.look_at_watch(client);
         let in_force = self.front.in_force.load();
         let found = in_force.commands.find(command.name());
@@ -332,9 +332,16 @@ impl Session {
             self.writes(home.server);
         }
         let request = self.request(home, command.bytes());
-        let judged = request.judged || is_judged(&self.front, &command);
+        let judged = request.judged || self.is_judged(&command);
         client.ask(Request { repeats: reads, judged, ..request });
         self.front.metrics.ridden.inc();
+    }
+
+    /// Whether an answer is to be looked at; of most commands the first letter says that it is not.
+    #[inline]
+    fn is_judged(&self, command: &Command<'_>) -> bool {
+        let may = matches!(command.name().first(), Some(b'E' | b'e' | b'S' | b's'));
+        may && !self.caches() && self.front.fabric.service().is_judged(command)
     }
 
     /// Waits for others on a connection of the client's own.
@@ -375,13 +382,6 @@ impl Session {
         client.answer(&join::error(words));
         self.front.metrics.refused.inc();
     }
-}
-
-/// Whether an answer is to be looked at; of most commands the first letter says that it is not.
-#[inline]
-fn is_judged(front: &Front, command: &Command<'_>) -> bool {
-    let may = matches!(command.name().first(), Some(b'E' | b'e' | b'S' | b's'));
-    may && front.fabric.service().is_judged(command)
 }
 
 /// A client's own words, as far as they are repeated to it.

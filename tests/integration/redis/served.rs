@@ -69,7 +69,6 @@ fn what_cannot_be_is_an_error_and_the_connection_stays() {
         "DEBUG SLEEP 1",
         "CONFIG SET save 1",
         "CLIENT NO-EVICT ON",
-        "CLIENT TRACKING ON REDIRECT 1",
         "SCRIPT DEBUG YES",
         "SWAPDB 0 1",
         "CLUSTER INFO",

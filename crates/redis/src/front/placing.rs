@@ -23,13 +23,13 @@ impl Placing {
     }
 
     /// The same among those servers that are live, by their numbers; where none of them has any
-    /// weight, as it was.
-    pub(super) fn set_live(&mut self, live: &[bool]) {
+    /// weight, as it was. Whether others have keys by that than before.
+    pub(super) fn set_live(&mut self, live: &[bool]) -> bool {
         let shares = self.spread.shares.iter();
         let live: Vec<bool> = shares.map(|of| live.get(of.server) == Some(&true)).collect();
-        if let Some(ring) = self.spread.ring(&|of| live.get(of) == Some(&true)) {
-            (self.ring, self.live) = (ring, live);
-        }
+        let Some(ring) = self.spread.ring(&|of| live.get(of) == Some(&true)) else { return false };
+        self.ring = ring;
+        std::mem::replace(&mut self.live, live) != self.live
     }
 
     pub(super) fn distribution(&self) -> Distribution {

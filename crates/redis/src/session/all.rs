@@ -45,7 +45,7 @@ impl Session {
         let names = all.iter().filter_map(|server| service.server_name(*server));
         let servers: Rc<Servers> = Rc::new(names.collect());
         let bytes: Rc<[u8]> = command.bytes().into();
-        let judged = super::is_judged(&self.front, &command);
+        let judged = self.is_judged(&command);
         let request = |server: usize| Request {
             repeats: reads,
             judged,

@@ -14,9 +14,6 @@ use super::{Asking, Session, Taken};
 use crate::commands::number;
 use crate::console::rows::ClientRow;
 
-const NOT_TRACKING: &str = "ERR CLIENT CACHING can be called only when the client is in tracking \
-                            mode with OPTIN or OPTOUT mode enabled";
-
 /// Which clients are meant.
 #[derive(Debug, Default, Clone)]
 struct Filter {
@@ -72,13 +69,9 @@ impl Session {
             }
             ("SETINFO", 4) => put_simple(&mut out, b"OK"),
             ("TRACKING", 3..) => return self.track(&command, client),
-            ("TRACKINGINFO" | "GETREDIR", 2) | ("CACHING", 3) if self.is_tracking() => {
-                self.ask_of_tracking(&command, client);
-                return Ok(());
-            }
-            ("TRACKINGINFO", 2) => self.put_tracking_off(&mut out),
-            ("GETREDIR", 2) => put_integer(&mut out, -1),
-            ("CACHING", 3) => return Err(NOT_TRACKING.to_owned()),
+            ("TRACKINGINFO", 2) => self.put_tracking(&mut out),
+            ("GETREDIR", 2) => self.put_redirect(&mut out),
+            ("CACHING", 3) => return self.cache(argument(), client),
             ("INFO", 2) => {
                 let row = self.front.row(&self.card, Some(client.standing()));
                 put_verbatim(&mut out, &format!("{}\n", row.line()), self.version);

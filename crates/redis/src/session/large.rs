@@ -21,6 +21,7 @@ impl Session {
     ) -> usize {
         self.beginning(commands, bytes).map_or(0, |(home, number, rest)| {
             self.number = number;
+            self.look_at_tracking(b"");
             self.writes(home.server);
             // Its bytes are gone when it is answered, so it is not asked again.
             client.stream(Request { own: true, ..self.request(home, bytes) }, rest);

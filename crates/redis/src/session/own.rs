@@ -59,7 +59,7 @@ impl Session {
         match spec.name {
             // What the server said before, the client hears before.
             "PING" | "ECHO" if self.is_tracking() && !self.is_in_subscribed_mode() => {
-                self.ask_of_tracking(&command, client);
+                self.ask_all_tracked(command.bytes(), client);
                 return Ok(());
             }
             "PING" | "ECHO" => match (command.get(1), command.len()) {

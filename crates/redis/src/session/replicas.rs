@@ -10,7 +10,7 @@ use std::time::Instant;
 use flow::service::Request;
 use wire::resp::Command;
 
-use super::{Asking, Session, is_judged};
+use super::{Asking, Session};
 use crate::commands::Spec;
 use crate::front::Home;
 use crate::server::Place;
@@ -31,7 +31,7 @@ impl Session {
     /// Asks a server, or a replica of it, for what changes nothing.
     pub(super) fn ask_read(&self, spec: &Spec, home: Home, command: Command<'_>, client: &Asking) {
         let request = self.read(spec, home, command.bytes(), client);
-        let judged = request.judged || is_judged(&self.front, &command);
+        let judged = request.judged || self.is_judged(&command);
         client.ask(Request { judged, ..request });
         self.front.metrics.ridden.inc();
     }

@@ -1,44 +1,90 @@
 //! `CLIENT TRACKING`: a client is told of keys that others change, so that it may keep them itself.
 //!
 //! A server tells that to the connection that has read the keys, so the client has one for itself
-//! for as long as it tracks: all that it asks goes there, and what the server says by itself
-//! reaches it between two answers. The server is the only one of its pool, and where that changes,
-//! or the connection ends, the client is closed: what it keeps may be out of date, and nobody would
-//! tell it.
+//! to each server for as long as it tracks: all that it asks goes by these, and what a server says
+//! by itself reaches it behind the answer before it. Where keys go to other servers, or one of the
+//! connections ends, the client is closed: what it keeps may be out of date, and nobody would tell
+//! it.
+//!
+//! All servers are told the same, so what may be said is decided here. `CLIENT CACHING` is told to
+//! a server just before the command that it is for.
 
-use std::cell::Cell;
-use std::rc::Rc;
+mod options;
 
-use flow::service::Request;
-use wire::resp::{Command, put_array, put_bulk, put_command, put_integer, put_map, put_set};
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
 
-use super::{Asking, Session, Taken};
+use flow::service::{Client, Request};
+use wire::resp::{Command, put_command, put_integer};
+
+use super::{Asking, Session, Taken, join};
+use crate::commands;
+use crate::front::TRACKING_LOST;
+use crate::server::Place;
+use crate::servers::Servers;
+use options::{Options, Wanted};
+
+const NOT_TRACKING: &str = "ERR CLIENT CACHING can be called only when the client is in tracking \
+                            mode with OPTIN or OPTOUT mode enabled";
 
 /// What a client has said of tracking.
 #[derive(Debug)]
 pub(super) struct Tracking {
-    /// The place of its connection.
-    place: usize,
-    answer: Rc<Cell<Answer>>,
+    client: Asking,
+    /// The places of its connections, one at each server.
+    places: Vec<usize>,
+    options: Options,
+    state: Rc<Cell<State>>,
+    /// `CLIENT CACHING` was said for the next command.
+    caches_next: Cell<bool>,
+    /// It was said for the command, or the transaction, that is under way.
+    caches: Cell<bool>,
+    /// The places that were told so.
+    told: RefCell<Vec<usize>>,
 }
 
-/// What the server has said.
+/// What the servers have said.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Answer {
-    /// Nothing yet.
+enum State {
+    /// Not all of them have answered yet.
     #[default]
     Awaited,
-    /// It tells the client of keys.
+    /// They tell the client of keys.
     On,
-    /// It refuses.
+    /// One refuses.
     Refused,
 }
 
-/// What a sub-command of `CLIENT TRACKING` says.
-#[derive(Debug, PartialEq, Eq)]
-enum Wish {
-    On,
-    Off,
+/// Hears what servers say to `CLIENT TRACKING ON`. Where it is dropped and has heard nothing, one
+/// of them could not be asked.
+struct Hearing {
+    client: Weak<Client<Servers>>,
+    state: Rc<Cell<State>>,
+    has_heard: Cell<bool>,
+}
+
+impl Hearing {
+    fn hear(&self, agree: bool) {
+        self.has_heard.set(true);
+        match (self.state.get(), agree) {
+            (State::Awaited | State::On, true) => self.state.set(State::On),
+            (State::Awaited | State::Refused, false) => self.state.set(State::Refused),
+            // Some servers go by what was said before, and others do not.
+            (State::On, false) | (State::Refused, true) => {
+                if let Some(client) = self.client.upgrade() {
+                    client.part(join::error(TRACKING_LOST));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Hearing {
+    fn drop(&mut self) {
+        if !self.has_heard.get() {
+            self.hear(false);
+        }
+    }
 }
 
 impl Session {
@@ -46,82 +92,101 @@ impl Session {
         self.tracking.is_some()
     }
 
-    /// Lets go of the connection that the client has for itself, unless it tracks by it.
+    /// Lets go of a connection that the client has for itself, unless it tracks by it.
     pub(super) fn release(&self, place: usize, client: &Asking) {
         if !self.is_tracking() {
             client.release(place);
         }
     }
 
-    /// Ends what a server has refused by now.
+    /// Before a command: ends what a server has refused by now, and has `CLIENT CACHING` hold for
+    /// the command that it is for, which may be a whole transaction.
     #[inline]
-    pub(super) fn look_at_tracking(&mut self, client: &Asking) {
-        if self.tracking.as_ref().is_some_and(|of| of.answer.get() == Answer::Refused) {
-            self.end_tracking(client);
+    pub(super) fn look_at_tracking(&mut self, name: &[u8]) {
+        let Some(of) = &self.tracking else { return };
+        if of.state.get() == State::Refused {
+            return self.end_tracking();
+        }
+        if !self.transaction.is_begun() {
+            let is_client = name.eq_ignore_ascii_case(b"CLIENT");
+            of.caches.set(!is_client && of.caches_next.take());
+            of.told.borrow_mut().clear();
         }
     }
 
-    /// Nothing is told to the client any more: the connection is undone before anybody has it.
-    pub(super) fn end_tracking(&mut self, client: &Asking) {
-        if let Some(of) = self.tracking.take() {
-            self.card.tracks.set(false);
-            client.release(of.place);
-        }
+    /// Nothing is told to the client any more: the connections are undone before anybody has them.
+    pub(super) fn end_tracking(&mut self) {
+        let Some(of) = self.tracking.take() else { return };
+        self.card.tracks.set(false);
+        of.places.iter().for_each(|place| of.client.release(*place));
     }
 
     /// `CLIENT TRACKING`.
     pub(super) fn track(&mut self, command: &Command<'_>, client: &Asking) -> Taken {
-        match wish(command)? {
-            Wish::On => self.begin_tracking(command, client),
-            Wish::Off if !self.is_tracking() => {
-                self.say_ok(client);
-                Ok(())
-            }
-            Wish::Off => {
+        match (options::read(command)?, self.is_tracking()) {
+            (Some(wanted), _) => return self.begin_tracking(&wanted, client),
+            (None, false) => self.say_ok(client),
+            (None, true) => {
                 self.check_watches()?;
                 let mut bytes = Vec::new();
                 put_command(&mut bytes, ["CLIENT", "TRACKING", "OFF"].iter());
-                self.ask_tracking(bytes, client);
-                self.end_tracking(client);
-                Ok(())
+                self.ask_all_tracked(&bytes, client);
+                self.end_tracking();
             }
         }
+        Ok(())
     }
 
-    fn begin_tracking(&mut self, command: &Command<'_>, client: &Asking) -> Taken {
-        let Some(only) = self.front.only().filter(|_| !self.front.is_cluster()) else {
-            return Err(
-                "ERR weir: CLIENT TRACKING is for pools with one server: of several, none \
-                        could tell of all keys"
-                    .to_owned(),
-            );
-        };
-        self.check_watches()?;
-        let is_new = self.tracking.is_none();
-        if is_new {
-            self.tracking = Some(Tracking { place: 0, answer: Rc::default() });
-            let place = self.at(only);
-            client.take(place);
-            if let Some(of) = &mut self.tracking {
-                of.place = place;
-            }
-            self.card.tracks.set(true);
+    fn begin_tracking(&mut self, wanted: &Wanted, client: &Asking) -> Taken {
+        if self.front.is_cluster() {
+            return Err("ERR weir: CLIENT TRACKING is refused before a Cluster, whose keys move \
+                        between servers"
+                .to_owned());
         }
-        let Some(Tracking { place, answer }) = &self.tracking else { return Ok(()) };
-        let answer = Rc::clone(answer);
-        let request = self.request_at(*place, command.bytes());
-        let joined = move |answers: &[Vec<u8>]| {
-            let said = answers.first().cloned().unwrap_or_default();
-            // What was on before stays on where the server refuses to change it.
-            answer.set(match (said.first(), answer.get()) {
-                (Some(b'+'), _) | (_, Answer::On) => Answer::On,
-                _ => Answer::Refused,
-            });
-            said
-        };
-        client.ask_parts(vec![request], Rc::new(joined));
-        self.front.metrics.leased.inc();
+        self.check_watches()?;
+        let options = wanted.after(self.tracking.as_ref().map(|of| &of.options))?;
+        match &mut self.tracking {
+            Some(of) => of.options = options,
+            None => {
+                let places = self.places_to_track();
+                places.iter().for_each(|place| client.take(*place));
+                self.card.tracks.set(true);
+                self.tracking = Some(Tracking {
+                    client: Rc::clone(client),
+                    places,
+                    options,
+                    state: Rc::default(),
+                    caches_next: Cell::default(),
+                    caches: Cell::default(),
+                    told: RefCell::default(),
+                });
+            }
+        }
+        if let Some(of) = &self.tracking {
+            let (client, state) = (Rc::downgrade(client), Rc::clone(&of.state));
+            let hearing = Hearing { client, state, has_heard: Cell::new(false) };
+            let joined = move |answers: &[Vec<u8>]| {
+                hearing.hear(answers.iter().all(|answer| answer.first() == Some(&b'+')));
+                agreed(answers)
+            };
+            of.client.ask_parts(self.requests(of, &wanted.command()), Rc::new(joined));
+            self.front.metrics.leased.inc();
+        }
         Ok(())
+    }
+
+    /// Where the servers are that have keys now, for a client that tracks.
+    fn places_to_track(&self) -> Vec<usize> {
+        let number = |server: usize| {
+            let place = Place { tracks: true, ..self.place(server) };
+            self.front.fabric.service().number(&self.account, place)
+        };
+        self.front.live().into_iter().map(number).collect()
+    }
+
+    fn requests(&self, of: &Tracking, bytes: &[u8]) -> Vec<Request> {
+        let bytes: Rc<[u8]> = bytes.into();
+        of.places.iter().map(|place| self.request_at(*place, Rc::clone(&bytes))).collect()
     }
 
     fn check_watches(&self) -> Taken {
@@ -131,31 +196,38 @@ impl Session {
         }
     }
 
-    /// What else of `CLIENT` is about tracking: asked on the connection that is tracked by.
-    pub(super) fn ask_of_tracking(&self, command: &Command<'_>, client: &Asking) {
-        self.ask_tracking(command.bytes().to_vec(), client);
-    }
-
-    fn ask_tracking(&self, bytes: Vec<u8>, client: &Asking) {
+    /// Asks all servers by the connections that are tracked by: what any of them said before, the
+    /// client hears before the answer.
+    pub(super) fn ask_all_tracked(&self, bytes: &[u8], client: &Asking) {
         if let Some(of) = &self.tracking {
-            client.ask(self.request_at(of.place, bytes));
+            client.ask_parts(self.requests(of, bytes), Rc::new(agreed));
             self.front.metrics.leased.inc();
         }
     }
 
-    /// `CLIENT TRACKINGINFO` of a client that does not track.
-    pub(super) fn put_tracking_off(&self, out: &mut Vec<u8>) {
-        put_map(out, 3, self.version);
-        put_bulk(out, b"flags");
-        put_set(out, 1, self.version);
-        put_bulk(out, b"off");
-        put_bulk(out, b"redirect");
-        put_integer(out, -1);
-        put_bulk(out, b"prefixes");
-        put_array(out, 0);
+    /// `CLIENT CACHING`.
+    pub(super) fn cache(&self, word: &[u8], client: &Asking) -> Taken {
+        let of = self.tracking.as_ref().ok_or(NOT_TRACKING)?;
+        of.options.check_caching(word)?;
+        of.caches_next.set(true);
+        self.say_ok(client);
+        Ok(())
     }
 
-    /// What would change the connection is refused while the client tracks by it.
+    /// `CLIENT GETREDIR`.
+    pub(super) fn put_redirect(&self, out: &mut Vec<u8>) {
+        put_integer(out, if self.is_tracking() { 0 } else { -1 });
+    }
+
+    /// `CLIENT TRACKINGINFO`.
+    pub(super) fn put_tracking(&self, out: &mut Vec<u8>) {
+        match &self.tracking {
+            Some(of) => of.options.put_info(of.caches_next.get(), self.version, out),
+            None => options::put_off(self.version, out),
+        }
+    }
+
+    /// What would change the connections is refused while the client tracks by them.
     pub(super) fn check_tracking(&self, what: &str) -> Taken {
         match self.is_tracking() {
             true => Err(format!("ERR weir: {what} is refused while CLIENT TRACKING is on")),
@@ -163,34 +235,50 @@ impl Session {
         }
     }
 
-    /// The request as a client has it that tracks: by its own connection.
+    /// Whether `CLIENT CACHING` is for the command that is under way: that is asked once only, as
+    /// it would not hold for what is asked in its place.
+    pub(super) fn caches(&self) -> bool {
+        self.tracking.as_ref().is_some_and(|of| of.caches.get())
+    }
+
+    /// The request as a client has it that tracks: by its own connection, where `CLIENT CACHING`
+    /// comes before it if that was said.
     pub(super) fn as_tracked(&self, request: Request) -> Request {
-        Request { own: request.own || self.is_tracking(), ..request }
+        let Some(of) = &self.tracking else { return request };
+        let place = request.server;
+        if of.caches.get() && !of.told.borrow().contains(&place) {
+            of.told.borrow_mut().push(place);
+            let caching = Request::new(place, of.options.caching());
+            of.tell_caching(Request { own: true, tag: tag_of_client(), ..caching });
+        }
+        Request { own: true, ..request }
     }
 }
 
-fn wish(command: &Command<'_>) -> Result<Wish, String> {
-    let is = |at: usize, word: &str| {
-        command.get(at).is_some_and(|of| of.eq_ignore_ascii_case(word.as_bytes()))
-    };
-    let mut at = 3;
-    while at < command.len() {
-        at += match at {
-            _ if is(at, "REDIRECT") => {
-                return Err(
-                    "ERR weir: CLIENT TRACKING REDIRECT is refused: a server knows its own \
-                            clients only, and none of Weir's; use RESP3"
-                        .to_owned(),
-                );
+impl Tracking {
+    /// Tells a server that the next command is one to be cached, or not. The client has its answer
+    /// already, so it is closed where the server refuses.
+    fn tell_caching(&self, request: Request) {
+        let client = Rc::downgrade(&self.client);
+        let joined = move |answers: &[Vec<u8>]| {
+            let refused = answers.iter().find(|answer| answer.first() != Some(&b'+'));
+            if let (Some(words), Some(client)) = (refused, client.upgrade()) {
+                client.part(words.clone());
             }
-            _ if is(at, "PREFIX") && at + 1 < command.len() => 2,
-            _ if ["BCAST", "OPTIN", "OPTOUT", "NOLOOP"].iter().any(|of| is(at, of)) => 1,
-            _ => return Err("ERR syntax error".to_owned()),
+            Vec::new()
         };
+        self.client.ask_parts(vec![request], Rc::new(joined));
     }
-    match () {
-        () if is(2, "ON") => Ok(Wish::On),
-        () if is(2, "OFF") => Ok(Wish::Off),
-        () => Err("ERR syntax error".to_owned()),
-    }
+}
+
+/// What `CLIENT` is counted by.
+fn tag_of_client() -> u32 {
+    let found = commands::find_numbered(b"CLIENT");
+    found.and_then(|(_, number)| u32::try_from(number).ok()).unwrap_or(u32::MAX)
+}
+
+/// The first answer that is an error, or else the first of all.
+fn agreed(answers: &[Vec<u8>]) -> Vec<u8> {
+    let error = answers.iter().find(|answer| answer.first() == Some(&b'-'));
+    error.or_else(|| answers.first()).cloned().unwrap_or_default()
 }
