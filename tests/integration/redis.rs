@@ -19,6 +19,7 @@ mod pass;
 mod placement;
 mod pools;
 mod pubsub;
+mod redirect;
 mod reload;
 mod replicas;
 mod replies;

@@ -18,7 +18,7 @@ use flow::service::Took;
 use watch::slow::SlowLimit;
 use wire::resp::{Command, Commands, Cut, Limits};
 
-pub use cards::Card;
+pub use cards::{Card, Target};
 pub use monitors::{Monitors, Watcher};
 pub use samples::{BigKey, HotKey, Samples, WINDOW};
 pub use slow::{Slow, SlowLog, shown};
@@ -65,6 +65,11 @@ impl Desk {
         self.cards.borrow_mut().remove(&client);
     }
 
+    /// A client, by its number in the fabric.
+    pub fn card(&self, client: u64) -> Option<Rc<Card>> {
+        self.cards.borrow().get(&client).cloned()
+    }
+
     /// All clients, each with its number in the fabric.
     pub fn clients(&self) -> Vec<(u64, Rc<Card>)> {
         self.cards.borrow().iter().map(|(id, card)| (*id, Rc::clone(card))).collect()
@@ -95,7 +100,7 @@ impl Desk {
 
     #[cold]
     fn note_slow(&self, command: &[u8], took: &Took, server: &str) {
-        let card = self.cards.borrow().get(&took.client).cloned();
+        let card = self.card(took.client);
         with_command(command, |command| {
             self.shared.slow.note(command, took.ran, server, card.as_deref());
         });

@@ -3,6 +3,7 @@
 mod part;
 mod placing;
 mod shared;
+mod tracking;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,7 +14,7 @@ use arc_swap::ArcSwap;
 use flow::clock::CoarseClock;
 use flow::service::Fabric;
 use tokio::sync::Semaphore;
-use wire::resp::{Command, Limits, put_error};
+use wire::resp::{Command, Limits};
 
 use crate::commands::{Kind, Positions, Spec};
 use crate::desk::Desk;
@@ -29,6 +30,7 @@ use crate::unknown::Unknown;
 use crate::users::Users;
 use placing::Placing;
 pub use shared::{Call, Shared};
+pub use tracking::TRACKING_LOST;
 
 /// Logins that servers check at once for one worker, each on a connection.
 const CHECKS_AT_ONCE: usize = 32;
@@ -229,16 +231,6 @@ impl Front {
         });
     }
 
-    /// Nobody tells whoever keeps keys of a server what becomes of these at another one.
-    fn close_who_tracks(&self) {
-        let those = self.desk.clients().into_iter().filter(|(_, card)| card.tracks.get());
-        for client in those.filter_map(|(client, _)| self.fabric.client(client)) {
-            let mut out = Vec::new();
-            put_error(&mut out, TRACKING_LOST);
-            client.part(out);
-        }
-    }
-
     /// The servers where a subscription is kept: all that may publish what it is for.
     pub fn servers_of(&self, kind: Kind, name: &[u8]) -> Vec<usize> {
         let is_one_enough = self.is_cluster() && !name.starts_with(KEYSPACE);
@@ -312,10 +304,6 @@ impl Front {
         }
     }
 }
-
-/// What a client hears that is closed because nobody would tell it of keys any more.
-pub const TRACKING_LOST: &str = "ERR weir: CLIENT TRACKING: its connection has ended, or keys are \
-                                 with other servers: what was kept may be out of date";
 
 /// What the names of channels begin with by which servers tell of their keys.
 const KEYSPACE: &[u8] = b"__key";

@@ -457,7 +457,10 @@ impl Dialogue<Servers> for Session {
     fn lease_lost(&mut self, _client: &Asking) -> Result<(), Vec<u8>> {
         self.transaction.lost();
         match self.is_tracking() {
-            true => Err(join::error(TRACKING_LOST)),
+            true => {
+                self.front.lose_target(self.card.tells.get());
+                Err(join::error(TRACKING_LOST))
+            }
             false => Ok(()),
         }
     }

@@ -11,6 +11,15 @@ use wire::resp::Version;
 /// Numbers of clients, in all pools of the process: whoever is told one can mean no other client.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
+/// Where a client is, among all workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    /// Its worker.
+    pub worker: usize,
+    /// Its number there.
+    pub client: u64,
+}
+
 /// A client, as it is shown.
 #[derive(Debug)]
 pub struct Card {
@@ -42,6 +51,8 @@ pub struct Card {
     pub monitors: Cell<bool>,
     /// It is told of keys that others change.
     pub tracks: Cell<bool>,
+    /// Another one is told of them in its place.
+    pub tells: Cell<Option<Target>>,
 }
 
 impl Card {
@@ -62,6 +73,7 @@ impl Card {
             subscriptions: Cell::default(),
             monitors: Cell::new(false),
             tracks: Cell::new(false),
+            tells: Cell::default(),
         })
     }
 

@@ -22,6 +22,9 @@ use crate::status;
 /// How long a worker may take to give its part of what is shown; one that stands still is left out.
 const PART_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// After how long a worker is asked again that had more before it than it takes.
+const AGAIN: Duration = Duration::from_millis(10);
+
 /// What another thread has a worker do.
 pub type Call = Box<dyn FnOnce(&Front) + Send>;
 
@@ -69,6 +72,29 @@ impl Shared {
             }
         }
         all
+    }
+
+    /// Has one worker do something, however much waits there; `None`: it attends to nothing more.
+    pub async fn asked_of<T: Send + 'static>(
+        &self,
+        worker: usize,
+        what: impl Fn(&Front) -> T + Clone + Send + 'static,
+    ) -> Option<T> {
+        while self.calls.attends(worker) {
+            let asked = self.calls.asked(worker, |answer: oneshot::Sender<T>| {
+                let what = what.clone();
+                let call: Call = Box::new(move |front| {
+                    // Whoever asked may be gone.
+                    let _ = answer.send(what(front));
+                });
+                call
+            });
+            if let Ok(done) = asked.await {
+                return Some(done);
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+        None
     }
 
     /// What the workers have to show.

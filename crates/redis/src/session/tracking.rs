@@ -10,19 +10,21 @@
 //! a server just before the command that it is for.
 
 mod options;
+mod redirect;
 
 use std::cell::{Cell, RefCell};
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 
-use flow::service::{Client, Request};
+use flow::service::{Apart, Request};
 use wire::resp::{Command, put_command, put_integer};
 
-use super::{Asking, Session, Taken, join};
+use super::{Asking, Session, Taken};
 use crate::commands;
-use crate::front::TRACKING_LOST;
+use crate::front::Front;
 use crate::server::Place;
 use crate::servers::Servers;
 use options::{Options, Wanted};
+use redirect::{Redirecting, Redirection};
 
 const NOT_TRACKING: &str = "ERR CLIENT CACHING can be called only when the client is in tracking \
                             mode with OPTIN or OPTOUT mode enabled";
@@ -33,14 +35,24 @@ pub(super) struct Tracking {
     client: Asking,
     /// The places of its connections, one at each server.
     places: Vec<usize>,
-    options: Options,
-    state: Rc<Cell<State>>,
+    terms: Rc<Terms>,
+    /// Where servers say what another client is to be told.
+    redirection: Rc<Redirection>,
     /// `CLIENT CACHING` was said for the next command.
     caches_next: Cell<bool>,
     /// It was said for the command, or the transaction, that is under way.
     caches: Cell<bool>,
     /// The places that were told so.
     told: RefCell<Vec<usize>>,
+}
+
+/// What holds of it, as others have said.
+#[derive(Debug, Default)]
+struct Terms {
+    state: Cell<State>,
+    options: RefCell<Options>,
+    /// Who is to be told in its place was gone when there was something to tell.
+    is_broken: Cell<bool>,
 }
 
 /// What the servers have said.
@@ -58,23 +70,22 @@ enum State {
 /// Hears what servers say to `CLIENT TRACKING ON`. Where it is dropped and has heard nothing, one
 /// of them could not be asked.
 struct Hearing {
-    client: Weak<Client<Servers>>,
-    state: Rc<Cell<State>>,
+    front: Rc<Front>,
+    /// The number of the client on this worker.
+    client: u64,
+    terms: Rc<Terms>,
     has_heard: Cell<bool>,
 }
 
 impl Hearing {
     fn hear(&self, agree: bool) {
         self.has_heard.set(true);
-        match (self.state.get(), agree) {
-            (State::Awaited | State::On, true) => self.state.set(State::On),
-            (State::Awaited | State::Refused, false) => self.state.set(State::Refused),
+        let state = &self.terms.state;
+        match (state.get(), agree) {
+            (State::Awaited | State::On, true) => state.set(State::On),
+            (State::Awaited | State::Refused, false) => state.set(State::Refused),
             // Some servers go by what was said before, and others do not.
-            (State::On, false) | (State::Refused, true) => {
-                if let Some(client) = self.client.upgrade() {
-                    client.part(join::error(TRACKING_LOST));
-                }
-            }
+            (State::On, false) | (State::Refused, true) => self.front.lose_tracking(self.client),
         }
     }
 }
@@ -104,7 +115,7 @@ impl Session {
     #[inline]
     pub(super) fn look_at_tracking(&mut self, name: &[u8]) {
         let Some(of) = &self.tracking else { return };
-        if of.state.get() == State::Refused {
+        if of.terms.state.get() == State::Refused {
             return self.end_tracking();
         }
         if !self.transaction.is_begun() {
@@ -118,13 +129,14 @@ impl Session {
     pub(super) fn end_tracking(&mut self) {
         let Some(of) = self.tracking.take() else { return };
         self.card.tracks.set(false);
+        self.card.tells.set(None);
         of.places.iter().for_each(|place| of.client.release(*place));
     }
 
     /// `CLIENT TRACKING`.
     pub(super) fn track(&mut self, command: &Command<'_>, client: &Asking) -> Taken {
         match (options::read(command)?, self.is_tracking()) {
-            (Some(wanted), _) => return self.begin_tracking(&wanted, client),
+            (Some(wanted), _) => return self.begin_tracking(wanted, client),
             (None, false) => self.say_ok(client),
             (None, true) => {
                 self.check_watches()?;
@@ -137,42 +149,49 @@ impl Session {
         Ok(())
     }
 
-    fn begin_tracking(&mut self, wanted: &Wanted, client: &Asking) -> Taken {
+    fn begin_tracking(&mut self, wanted: Wanted, client: &Asking) -> Taken {
         if self.front.is_cluster() {
             return Err("ERR weir: CLIENT TRACKING is refused before a Cluster, whose keys move \
                         between servers"
                 .to_owned());
         }
         self.check_watches()?;
-        let options = wanted.after(self.tracking.as_ref().map(|of| &of.options))?;
-        match &mut self.tracking {
-            Some(of) => of.options = options,
-            None => {
-                let places = self.places_to_track();
-                places.iter().for_each(|place| client.take(*place));
-                self.card.tracks.set(true);
-                self.tracking = Some(Tracking {
-                    client: Rc::clone(client),
-                    places,
-                    options,
-                    state: Rc::default(),
-                    caches_next: Cell::default(),
-                    caches: Cell::default(),
-                    told: RefCell::default(),
-                });
-            }
+        let before = self.tracking.as_ref().map(|of| of.terms.options.borrow());
+        let options = wanted.after(before.as_deref())?;
+        drop(before);
+        if self.tracking.is_none() {
+            let places = self.places_to_track();
+            places.iter().for_each(|place| client.take(*place));
+            self.card.tracks.set(true);
+            self.tracking = Some(Tracking::new(client, places));
         }
         if let Some(of) = &self.tracking {
-            let (client, state) = (Rc::downgrade(client), Rc::clone(&of.state));
-            let hearing = Hearing { client, state, has_heard: Cell::new(false) };
-            let joined = move |answers: &[Vec<u8>]| {
-                hearing.hear(answers.iter().all(|answer| answer.first() == Some(&b'+')));
-                agreed(answers)
-            };
-            of.client.ask_parts(self.requests(of, &wanted.command()), Rc::new(joined));
+            self.tell(of, wanted, options);
             self.front.metrics.leased.inc();
         }
         Ok(())
+    }
+
+    /// Has all servers track keys so, once it is known whom they are to tell.
+    fn tell(&self, of: &Tracking, wanted: Wanted, options: Options) {
+        let requests = self.requests(of, &wanted.command(None));
+        if options.redirect.is_none() {
+            return tell_all(&self.front, &of.client, &of.terms, options, requests);
+        }
+        let redirecting = Redirecting {
+            front: Rc::clone(&self.front),
+            client: Rc::clone(&of.client),
+            card: Rc::clone(&self.card),
+            account: Rc::clone(&self.account),
+            terms: Rc::clone(&of.terms),
+            redirection: Rc::clone(&of.redirection),
+            wanted,
+            options,
+            requests,
+        };
+        of.client.apart(move |apart: Apart<Servers>| {
+            tokio::task::spawn_local(redirecting.run(apart));
+        });
     }
 
     /// Where the servers are that have keys now, for a client that tracks.
@@ -208,7 +227,7 @@ impl Session {
     /// `CLIENT CACHING`.
     pub(super) fn cache(&self, word: &[u8], client: &Asking) -> Taken {
         let of = self.tracking.as_ref().ok_or(NOT_TRACKING)?;
-        of.options.check_caching(word)?;
+        of.terms.options.borrow().check_caching(word)?;
         of.caches_next.set(true);
         self.say_ok(client);
         Ok(())
@@ -216,13 +235,17 @@ impl Session {
 
     /// `CLIENT GETREDIR`.
     pub(super) fn put_redirect(&self, out: &mut Vec<u8>) {
-        put_integer(out, if self.is_tracking() { 0 } else { -1 });
+        let redirect = |of: &Tracking| of.terms.options.borrow().redirect.unwrap_or(0);
+        put_integer(out, self.tracking.as_ref().map_or(-1, redirect));
     }
 
     /// `CLIENT TRACKINGINFO`.
     pub(super) fn put_tracking(&self, out: &mut Vec<u8>) {
         match &self.tracking {
-            Some(of) => of.options.put_info(of.caches_next.get(), self.version, out),
+            Some(of) => {
+                let flags = (of.caches_next.get(), of.terms.is_broken.get());
+                of.terms.options.borrow().put_info(flags, self.version, out);
+            }
             None => options::put_off(self.version, out),
         }
     }
@@ -248,7 +271,7 @@ impl Session {
         let place = request.server;
         if of.caches.get() && !of.told.borrow().contains(&place) {
             of.told.borrow_mut().push(place);
-            let caching = Request::new(place, of.options.caching());
+            let caching = Request::new(place, of.terms.options.borrow().caching());
             of.tell_caching(Request { own: true, tag: tag_of_client(), ..caching });
         }
         Request { own: true, ..request }
@@ -256,6 +279,19 @@ impl Session {
 }
 
 impl Tracking {
+    /// By connections to these places; nothing was asked yet.
+    fn new(client: &Asking, places: Vec<usize>) -> Self {
+        Self {
+            client: Rc::clone(client),
+            places,
+            terms: Rc::default(),
+            redirection: Rc::default(),
+            caches_next: Cell::default(),
+            caches: Cell::default(),
+            told: RefCell::default(),
+        }
+    }
+
     /// Tells a server that the next command is one to be cached, or not. The client has its answer
     /// already, so it is closed where the server refuses.
     fn tell_caching(&self, request: Request) {
@@ -269,6 +305,25 @@ impl Tracking {
         };
         self.client.ask_parts(vec![request], Rc::new(joined));
     }
+}
+
+/// Has all servers track keys so; the client hears what they say to that.
+fn tell_all(
+    front: &Rc<Front>,
+    client: &Asking,
+    terms: &Rc<Terms>,
+    options: Options,
+    requests: Vec<Request>,
+) {
+    terms.is_broken.set(false);
+    *terms.options.borrow_mut() = options;
+    let (front, terms) = (Rc::clone(front), Rc::clone(terms));
+    let hearing = Hearing { front, client: client.id(), terms, has_heard: Cell::new(false) };
+    let joined = move |answers: &[Vec<u8>]| {
+        hearing.hear(answers.iter().all(|answer| answer.first() == Some(&b'+')));
+        agreed(answers)
+    };
+    client.ask_parts(requests, Rc::new(joined));
 }
 
 /// What `CLIENT` is counted by.
