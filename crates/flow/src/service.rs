@@ -241,6 +241,8 @@ pub struct Request {
     pub replies: u32,
     /// It changes nothing: after a broken connection it may be asked again, once.
     pub repeats: bool,
+    /// It changes nothing, and may not be asked again all the same: a pause of writes lets it by.
+    pub harmless: bool,
     /// It goes by the connection that the client has for itself, or is not sent at all.
     pub own: bool,
     /// It waits for what others do: its answer is never late.
@@ -293,6 +295,7 @@ impl Request {
             bytes,
             replies: 1,
             repeats: false,
+            harmless: false,
             own: false,
             waits: false,
             unheard: 0,

@@ -20,8 +20,12 @@ pub use put::{
 pub use replies::{Piece, Replies, Step};
 pub use value::{Elements, Value, ValueError, value};
 
-/// Arrays within arrays, of a reply.
+/// Arrays within arrays, of a reply that is read as a whole.
 const NESTING_MAX: usize = 128;
+
+/// Arrays within arrays, of a reply that is passed on. A script may answer with 8,000: what a server
+/// gives up at is the stack of Lua.
+const PASSED_NESTING_MAX: usize = 16 << 10;
 
 /// What a connection speaks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

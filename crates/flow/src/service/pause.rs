@@ -14,13 +14,30 @@ pub struct Pause {
     pub until: Option<Instant>,
 }
 
+impl Pause {
+    /// Both at once, as a server has it: neither lets by what the other holds back, nor ends it.
+    fn and(self, other: Self) -> Self {
+        Self {
+            writes_only: self.writes_only && other.writes_only,
+            until: self.until.zip(other.until).map(|(one, other)| one.max(other)),
+        }
+    }
+}
+
 impl<S: Service> Fabric<S> {
     /// Holds back what clients ask from now on; `None` ends that. What waits is not late: its time
     /// begins when the pause ends.
     pub fn pause(&self, pause: Option<Pause>) {
-        let before = self.paused.replace(pause);
+        let now = Instant::now();
+        let holds = |of: &Pause| of.until.is_none_or(|until| until > now);
+        let before = self.paused.get();
+        let pause = match (before.filter(holds), pause) {
+            (Some(before), Some(pause)) => Some(before.and(pause)),
+            (_, pause) => pause,
+        };
+        self.paused.set(pause);
         if before.is_some() && pause.is_none() {
-            self.resumed.set(Some(Instant::now()));
+            self.resumed.set(Some(now));
         }
         if before != pause {
             self.all_clients().iter().for_each(|client| client.wake());
@@ -51,7 +68,9 @@ impl<S: Service> Client<S> {
     pub(super) fn is_paused_for(&self, what: &Pending) -> bool {
         let Some(pause) = self.fabric.paused() else { return false };
         match what {
-            Pending::Ask { request, .. } => !(pause.writes_only && request.repeats),
+            Pending::Ask { request, .. } => {
+                !(pause.writes_only && (request.repeats || request.harmless))
+            }
             Pending::Begin { .. } => true,
             Pending::Hold { .. } => !pause.writes_only,
             Pending::Free { .. } | Pending::Apart { .. } => false,

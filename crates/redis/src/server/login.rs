@@ -140,11 +140,13 @@ impl Server {
     }
 
     /// Whether an error is one that only who is let in hears: of a client as nobody, who may not
-    /// `PING`. A server looks at who somebody is before what that may do.
+    /// `PING`, or of a server that is busy with a script. A server looks at who somebody is before
+    /// what that may do.
     pub(super) fn is_let_in(&self, place: Place, words: &str) -> bool {
         let only_pings =
             self.login.is_none() && place == Place { server: place.server, ..Place::FIRST };
-        self.is_for_client && only_pings && !self.is_master && words.starts_with("NOPERM ")
+        let may_not = self.is_for_client && words.starts_with("NOPERM ");
+        only_pings && !self.is_master && (may_not || words.starts_with("BUSY "))
     }
 
     /// What a connection begins with: how many replies it has.

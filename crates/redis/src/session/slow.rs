@@ -12,7 +12,7 @@ use crate::console::put_help;
 const EVENT: &[u8] = b"command";
 
 const SLOWLOG_HELP: [&str; 7] = [
-    "SLOWLOG <subcommand>. Subcommands are:",
+    "SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "GET [<count>]",
     "    The newest commands of this pool that were slow at their server, without values.",
     "LEN",
@@ -22,7 +22,7 @@ const SLOWLOG_HELP: [&str; 7] = [
 ];
 
 const LATENCY_HELP: [&str; 9] = [
-    "LATENCY <subcommand>. Subcommands are:",
+    "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "HISTOGRAM [command ...]",
     "    How long servers had each command to themselves since the start, in microseconds.",
     "LATEST",

@@ -39,6 +39,8 @@ pub(super) enum Transaction {
         waiting: Vec<Vec<u8>>,
         /// A command was refused here, so that it may not be run.
         has_failed: bool,
+        /// It may change something.
+        writes: bool,
     },
 }
 
@@ -105,6 +107,10 @@ impl Session {
         client: &Asking,
     ) -> Taken {
         match spec.what {
+            // A nested one a server refuses in its own words; with Valkey it is the transaction's end.
+            Do::Multi if self.transaction.is_begun() && self.front.only().is_some() => {
+                return self.queue(spec, command, positions, client);
+            }
             Do::Multi => self.begin(client),
             Do::Exec => self.execute(client),
             Do::Discard => self.discard(client),
@@ -129,10 +135,11 @@ impl Session {
             Transaction::None => None,
         };
         match place {
-            Some(place) => self.ask_own(place, &[b"MULTI"], client),
+            Some(place) => self.ask_own(place, &[b"MULTI"], true, client),
             None => self.say_ok(client),
         }
-        self.transaction = Transaction::Begun { place, waiting: Vec::new(), has_failed: false };
+        let (waiting, has_failed, writes) = (Vec::new(), false, false);
+        self.transaction = Transaction::Begun { place, waiting, has_failed, writes };
     }
 
     /// Queues a command of a transaction.
@@ -165,16 +172,20 @@ impl Session {
             self.writes(home.server);
         }
         let wanted = home.map(|home| self.at(home.server));
-        let Transaction::Begun { place, waiting, .. } = &mut self.transaction else {
+        let Transaction::Begun { place, waiting, writes, .. } = &mut self.transaction else {
             return Ok(());
         };
+        let reads =
+            matches!(spec.what, Do::Read | Do::StreamRead | Do::Own | Do::Multi | Do::Watch);
+        *writes |= !reads;
+        let harmless = !*writes;
         match (*place, wanted) {
             (Some(place), wanted) if wanted.is_none_or(|wanted| wanted == place) => {
                 let request = match home {
                     Some(home) => self.request(home, command.bytes()),
                     None => self.request_at(place, command.bytes()),
                 };
-                client.ask(Request { own: true, ..request });
+                client.ask(Request { own: true, harmless: reads, ..request });
                 self.front.metrics.leased.inc();
             }
             (Some(_), _) => {
@@ -187,7 +198,7 @@ impl Session {
                 let mut all = std::mem::take(waiting);
                 all.push(command.bytes().to_vec());
                 client.take(wanted);
-                self.ask_from_multi(home.unwrap_or(Home::at(0)), all, client);
+                self.ask_from_multi(home.unwrap_or(Home::at(0)), all, harmless, client);
             }
             (None, None) => {
                 let waits: usize = waiting.iter().map(Vec::len).sum();
@@ -204,8 +215,8 @@ impl Session {
     }
 
     /// Sends `MULTI` and what was queued; the answer is that to the last.
-    fn ask_from_multi(&self, home: Home, queued: Vec<Vec<u8>>, client: &Asking) {
-        let own = |bytes: Vec<u8>| Request { own: true, ..self.request(home, bytes) };
+    fn ask_from_multi(&self, home: Home, queued: Vec<Vec<u8>>, harmless: bool, client: &Asking) {
+        let own = |bytes: Vec<u8>| Request { own: true, harmless, ..self.request(home, bytes) };
         let mut multi = Vec::new();
         put_command(&mut multi, [b"MULTI"].iter());
         let mut parts: Vec<_> = std::iter::once(multi).chain(queued).map(own).collect();
@@ -223,11 +234,11 @@ impl Session {
 
     fn execute(&mut self, client: &Asking) {
         match std::mem::replace(&mut self.transaction, Transaction::None) {
-            Transaction::Begun { place: Some(place), has_failed, .. } => {
+            Transaction::Begun { place: Some(place), has_failed, writes, .. } => {
                 if has_failed {
                     self.ask_own_for(place, &[b"DISCARD"], join::error(ABORTED), client);
                 } else {
-                    self.ask_own(place, &[b"EXEC"], client);
+                    self.ask_own(place, &[b"EXEC"], !writes, client);
                 }
                 self.release(place, client);
             }
@@ -237,14 +248,14 @@ impl Session {
                 put_array(&mut out, 0);
                 self.say(&out, client);
             }
-            Transaction::Begun { mut waiting, .. } => {
+            Transaction::Begun { mut waiting, writes, .. } => {
                 let home = Home::at(self.front.any_server());
                 let mut exec = Vec::new();
                 put_command(&mut exec, [b"EXEC"].iter());
                 waiting.push(exec);
                 let place = self.at(home.server);
                 client.take(place);
-                self.ask_from_multi(home, waiting, client);
+                self.ask_from_multi(home, waiting, !writes, client);
                 self.release(place, client);
             }
             before => {
@@ -263,7 +274,7 @@ impl Session {
     fn discard(&mut self, client: &Asking) {
         match std::mem::replace(&mut self.transaction, Transaction::None) {
             Transaction::Begun { place: Some(place), .. } => {
-                self.ask_own(place, &[b"DISCARD"], client);
+                self.ask_own(place, &[b"DISCARD"], true, client);
                 self.release(place, client);
             }
             Transaction::Begun { .. } => self.say_ok(client),
@@ -295,7 +306,8 @@ impl Session {
             state.set(state.get().answered(&answer));
             answer
         };
-        client.ask_parts(vec![Request { own: true, ..request }], Rc::new(joined));
+        let request = Request { own: true, harmless: true, ..request };
+        client.ask_parts(vec![request], Rc::new(joined));
         self.front.metrics.leased.inc();
         Ok(())
     }
@@ -314,7 +326,7 @@ impl Session {
         match self.transaction.watched() {
             Some(place) => {
                 self.transaction = Transaction::None;
-                self.ask_own(place, &[b"UNWATCH"], client);
+                self.ask_own(place, &[b"UNWATCH"], true, client);
                 self.release(place, client);
             }
             None => self.say_ok(client),
@@ -332,10 +344,11 @@ impl Session {
         }
     }
 
-    fn ask_own(&self, place: usize, words: &[&[u8]], client: &Asking) {
+    /// Asks on the connection of the transaction; `harmless`: it changes nothing.
+    fn ask_own(&self, place: usize, words: &[&[u8]], harmless: bool, client: &Asking) {
         let mut bytes = Vec::new();
         put_command(&mut bytes, words.iter());
-        client.ask(Request { own: true, ..self.request_at(place, bytes) });
+        client.ask(Request { own: true, harmless, ..self.request_at(place, bytes) });
         self.front.metrics.leased.inc();
     }
 
@@ -343,7 +356,7 @@ impl Session {
     fn ask_own_for(&self, place: usize, words: &[&[u8]], answer: Vec<u8>, client: &Asking) {
         let mut bytes = Vec::new();
         put_command(&mut bytes, words.iter());
-        let request = Request { own: true, ..self.request_at(place, bytes) };
+        let request = Request { own: true, harmless: true, ..self.request_at(place, bytes) };
         client.ask_parts(vec![request], Rc::new(move |_| answer.clone()));
         self.front.metrics.leased.inc();
     }

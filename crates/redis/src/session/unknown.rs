@@ -34,7 +34,9 @@ struct Asked {
 impl Session {
     pub(super) fn ask_unknown(&mut self, command: Command<'_>, client: &Asking) -> Taken {
         let name = command.name();
-        let is_name = name.len() <= NAME_BYTES_MAX && name.iter().all(u8::is_ascii_graphic);
+        // By `config|get` a server's `COMMAND INFO` knows a sub-command, which is no command.
+        let is_of_name = |byte: &u8| byte.is_ascii_graphic() && *byte != b'|';
+        let is_name = name.len() <= NAME_BYTES_MAX && name.iter().all(is_of_name);
         let is_known = !matches!(self.front.unknown.remembered(name), Some(None));
         let is_free =
             self.transaction.is_none() && !self.is_in_subscribed_mode() && !self.is_tracking();

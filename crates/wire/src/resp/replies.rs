@@ -1,6 +1,6 @@
 //! Where replies end.
 
-use super::{NESTING_MAX, content, line_end, number};
+use super::{PASSED_NESTING_MAX, content, line_end, number};
 
 /// A line is no longer than this, but for simple strings and errors: a script says one of any
 /// length, and it is passed on as it comes.
@@ -125,7 +125,7 @@ impl Replies {
         if count == 0 {
             return Ok((end, self.has_ended_one()));
         }
-        if self.open.len() >= NESTING_MAX {
+        if self.open.len() >= PASSED_NESTING_MAX {
             return Err("arrays within arrays, too deep");
         }
         self.open.push(count);

@@ -185,7 +185,7 @@ fn replies_end_where_they_end_however_they_come() {
 
 #[test]
 fn what_is_no_reply_is_a_fault() {
-    let deep = "*1\r\n".repeat(10_000);
+    let deep = "*1\r\n".repeat(20_000);
     for bytes in [
         "$-2\r\n",
         "*-2\r\n",
@@ -209,6 +209,16 @@ fn what_is_no_reply_is_a_fault() {
     }
     let endless = vec![b':'; 100_000];
     assert!(scan_all(&endless, 1000).1.is_some());
+}
+
+#[test]
+fn a_script_may_answer_with_as_many_arrays_within_each_other_as_its_stack_has() {
+    let reply = ["*1\r\n".repeat(7995).as_str(), "-ERR reached lua stack limit\r\n"].concat();
+    let next = [reply.as_bytes(), b":1\r\n"].concat();
+    for piece in [1, 1000, next.len()] {
+        let wanted = vec![(Piece::End, reply.clone().into()), (Piece::End, b":1\r\n".to_vec())];
+        assert!(scan_all(&next, piece) == (wanted, None), "by {piece}");
+    }
 }
 
 #[test]
