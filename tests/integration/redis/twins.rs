@@ -79,9 +79,8 @@ impl Stand {
             Users::OfWeir | Users::Mapped => "default resetpass >p".to_owned(),
         };
         let roots = [&behind, &beside].map(|server| {
-            let mut root = server.client();
-            set_user(&mut root, "root on nopass ~* &* +@all");
-            assert_eq!(root.line("AUTH root any"), "+OK");
+            set_user(&mut server.client(), "root on nopass ~* &* +@all");
+            let mut root = root(server);
             set_user(&mut root, &format!("app on >q {SAYS} {may}"));
             if users == Users::OfServers || server.address == beside.address {
                 set_user(&mut root, &default);
@@ -102,6 +101,13 @@ impl Stand {
         let login = LOGINS[number % LOGINS.len()];
         Place { addresses, login, servers_know_users: self.users != Users::OfWeir }
     }
+}
+
+/// Who may all at a server.
+fn root(server: &Redis) -> RedisClient {
+    let mut root = server.client();
+    assert_eq!(root.line("AUTH root any"), "+OK");
+    root
 }
 
 fn set_user(root: &mut RedisClient, user: &str) {
@@ -259,14 +265,15 @@ fn clients_race(stand: &Stand) {
     let race = |number: usize| {
         let mut chance = StdRng::seed_from_u64(seed.wrapping_mul(1000) + number as u64);
         let mut pair = Pair::connect(stand.place(number));
+        let mut root = root(&stand.beside);
         let mut wrong = Vec::new();
         for step in 0..steps {
             if chance.random_bool(0.003) {
                 pair.connect_again();
             }
             let lines = piece(&pair, &stand.vocabulary, &mut chance);
-            let lines: Vec<Words> =
-                lines.into_iter().filter_map(|line| words::of_its_own(line, number)).collect();
+            let own = |line| words::of_its_own(line, number, &mut root);
+            let lines: Vec<Words> = lines.into_iter().filter_map(own).collect();
             if !lines.is_empty() {
                 wrong.extend(told(seed, step, &say(&mut pair, lines, &mut chance)));
             }

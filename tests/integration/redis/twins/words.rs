@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use rand::Rng as _;
 use rand::rngs::StdRng;
-use rig::redis::Redis;
+use rig::redis::{Redis, RedisClient};
 use wire::resp::Value;
 
 /// A command's words.
@@ -395,8 +395,9 @@ pub fn is_refused_within(words: &[String]) -> bool {
     is_among(words, &NOT_WITHIN)
 }
 
-/// With keys and channels that only one of many clients has; `None`: it is about all of them.
-pub fn of_its_own(mut words: Words, number: usize) -> Option<Words> {
+/// With keys and channels that only one of many clients has; `None`: it is about all of them. Any
+/// word may stand where a key does, which `root` is told by its server.
+pub fn of_its_own(mut words: Words, number: usize, root: &mut RedisClient) -> Option<Words> {
     if OF_ALL.contains(&words[0].as_str()) {
         return None;
     }
@@ -404,10 +405,24 @@ pub fn of_its_own(mut words: Words, number: usize) -> Option<Words> {
     if words.get(3).is_some_and(|inner| words[0] == "EVAL" && OF_ALL.contains(&inner.as_str())) {
         return None;
     }
+    let keys = keys(words.get(from - 1..).unwrap_or_default(), root);
     for word in words.iter_mut().skip(from) {
-        if OWN.contains(&word.as_str()) {
+        if OWN.contains(&word.as_str()) || keys.contains(word) {
             *word = format!("{word}:{number}");
         }
     }
     Some(words)
+}
+
+/// The keys of a command.
+fn keys(words: &[String], root: &mut RedisClient) -> Vec<String> {
+    let asked: Vec<&str> =
+        ["COMMAND", "GETKEYS"].into_iter().chain(words.iter().map(String::as_str)).collect();
+    let reply = root.try_ask(&asked).expect("it is answered");
+    let Ok((Value::Array(keys), _)) = wire::resp::value(&reply) else { return Vec::new() };
+    let key = |key: &Value<'_>| match key {
+        Value::Bulk(key) => Some(String::from_utf8_lossy(key).into_owned()),
+        _ => None,
+    };
+    keys.iter().filter_map(key).collect()
 }
