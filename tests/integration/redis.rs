@@ -19,7 +19,6 @@ mod pass;
 mod placement;
 mod pools;
 mod pubsub;
-mod redirect;
 mod reload;
 mod replicas;
 mod replies;

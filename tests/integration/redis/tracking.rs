@@ -1,10 +1,13 @@
 //! `CLIENT TRACKING`: what a client keeps is said to be out of date as a server says it.
 
+mod redirect;
+mod several;
+
 use rig::redis::{Redis, RedisClient};
 use rig::wait;
 use rig::weir::Weir;
 
-use super::scene::{client, key_on, weir};
+use super::scene::{client, weir};
 
 /// What a client hears that is closed because it would be told of keys no more.
 const LOST: &str = "-ERR weir: CLIENT TRACKING: its connection has ended, or keys are with other \
@@ -243,194 +246,10 @@ fn a_client_that_would_not_be_told_any_more_is_closed() {
     assert_eq!(of_one.line("CLIENT TRACKING OFF"), "+OK");
 }
 
-/// Three servers behind Weir, and a key of each.
-fn three() -> ([Redis; 3], Weir, [String; 3]) {
-    let servers = [Redis::start(), Redis::start(), Redis::start()];
-    let weir = weir(&servers.each_ref(), "", "");
-    let keys = [0, 1, 2].map(|n| key_on(&servers.each_ref(), &weir, n));
-    (servers, weir, keys)
-}
-
 /// A client in RESP3 that tracks keys so.
 fn tracking(weir: &Weir, how: &str) -> RedisClient {
     let mut of = client(weir);
     assert!(of.line("HELLO 3").starts_with('%'));
     assert_eq!(of.line(format!("CLIENT TRACKING ON {how}").trim_end()), "+OK");
     of
-}
-
-/// What a client is told by the answer to `PING`, in any order.
-fn told(client: &mut RedisClient) -> Vec<String> {
-    client.say(&["PING"]);
-    let heard = std::iter::from_fn(|| Some(client.hear()).filter(|said| said != "+PONG"));
-    let mut told: Vec<String> = heard.collect();
-    told.sort();
-    told
-}
-
-/// How a client is told of keys, each by itself.
-fn of_keys(keys: &[&String]) -> Vec<String> {
-    let told = |key: &&String| format!(">2 $10 invalidate *1 ${} {key}", key.len());
-    let mut all: Vec<String> = keys.iter().map(told).collect();
-    all.sort();
-    all
-}
-
-#[test]
-fn before_several_servers_a_client_is_told_of_the_keys_of_each() {
-    let (servers, weir, keys) = three();
-    let [a, b, c] = &keys;
-    let mut writes = client(&weir);
-    let mut change = |keys: &[&String]| {
-        for key in keys {
-            assert_eq!(writes.ask(&["SET", key, "x"]), "+OK");
-        }
-    };
-    let mut of = tracking(&weir, "");
-    assert_eq!(of.ask(&["MGET", a, b, c]), "*3 $1 x $1 x $1 x");
-    change(&[a, b, c]);
-    assert_eq!(told(&mut of), of_keys(&[a, b, c]));
-    change(&[a, b, c]);
-    assert!(told(&mut of).is_empty(), "it has not read them since");
-    assert_eq!(of.ask(&["EXISTS", a, b]), ":2");
-    assert_eq!(of.ask(&["SET", b, "own"]), "+OK");
-    change(&[a, c]);
-    assert_eq!(told(&mut of), of_keys(&[a, b]));
-    for line in [&["MULTI"][..], &["GET", a], &["EXEC"]] {
-        of.ask(line);
-    }
-    change(&[a, b]);
-    assert_eq!(told(&mut of), of_keys(&[a]));
-    assert_eq!(of.line("CLIENT TRACKING OFF"), "+OK");
-    assert_eq!(of.ask(&["GET", a]), "$1 x");
-    change(&[a]);
-    assert!(told(&mut of).is_empty());
-
-    let mut of = tracking(&weir, "BCAST NOLOOP PREFIX k0 PREFIX k1");
-    let info = "%3 $5 flags ~3 $2 on $5 bcast $6 noloop $8 redirect :0 $8 prefixes *2 $2 k0 $2 k1";
-    assert_eq!(of.line("CLIENT TRACKINGINFO"), info);
-    change(&[a, b, c]);
-    assert_eq!(told(&mut of), of_keys(&[a, b]));
-    assert_eq!(of.ask(&["SET", a, "own"]), "+OK");
-    assert!(told(&mut of).is_empty());
-    assert!(of.line("CLIENT TRACKING ON BCAST PREFIX k").starts_with("-ERR Prefix 'k' overlaps"));
-    drop(of);
-    let is_tracked = |of: &Redis| !of.client().line("INFO clients").contains("g_clients:0");
-    wait::until("nobody tracks", wait::LONG, || !servers.iter().any(is_tracked));
-}
-
-#[test]
-fn caching_is_for_the_next_command_on_whichever_servers_that_is() {
-    let (_servers, weir, keys) = three();
-    let [a, b, c] = &keys;
-    let mut writes = client(&weir);
-    let mut change_all = || {
-        for key in &keys {
-            assert_eq!(writes.ask(&["SET", key, "x"]), "+OK");
-        }
-    };
-    let mut of = tracking(&weir, "OPTIN");
-    for line in [&["MGET", a, b, c][..], &["CLIENT", "CACHING", "YES"], &["GET", b], &["GET", c]] {
-        of.ask(line);
-    }
-    change_all();
-    assert_eq!(told(&mut of), of_keys(&[b]));
-    // Of several servers each is told, and only for this.
-    for line in [&["CLIENT", "CACHING", "YES"][..], &["MGET", a, c], &["MGET", a, b, c]] {
-        of.ask(line);
-    }
-    change_all();
-    assert_eq!(told(&mut of), of_keys(&[a, c]));
-    // It is for a whole transaction, and its answer is what it would be.
-    of.ask(&["CLIENT", "CACHING", "YES"]);
-    assert!(of.line("CLIENT TRACKINGINFO").contains("$11 caching-yes"));
-    for line in [&["MULTI"][..], &["GET", c]] {
-        of.ask(line);
-    }
-    assert_eq!(of.line("EXEC"), "*1 $1 x");
-    of.ask(&["GET", b]);
-    change_all();
-    assert_eq!(told(&mut of), of_keys(&[c]));
-    // What is answered here is a command as well.
-    for line in [&["CLIENT", "CACHING", "YES"][..], &["SELECT", "0"], &["GET", a]] {
-        of.ask(line);
-    }
-    change_all();
-    assert!(told(&mut of).is_empty());
-
-    let mut of = tracking(&weir, "OPTOUT");
-    for line in [&["CLIENT", "CACHING", "NO"][..], &["GET", a], &["GET", b]] {
-        of.ask(line);
-    }
-    change_all();
-    assert_eq!(told(&mut of), of_keys(&[b]));
-    let large = "v".repeat(300 << 10);
-    for line in [&["CLIENT", "CACHING", "NO"][..], &["SET", c, &large], &["GET", a]] {
-        of.ask(line);
-    }
-    change_all();
-    assert_eq!(told(&mut of), of_keys(&[a]));
-}
-
-#[test]
-fn an_invalidation_waits_for_the_answer_that_it_is_about() {
-    let (servers, weir, keys) = three();
-    let [slow, quick, _] = &keys;
-    let mut of = tracking(&weir, "");
-    let mut before = "$1 x".to_owned();
-    for turn in 0..10 {
-        // What the second server answers waits for the first one, which answers nothing for now.
-        assert_eq!(servers[0].client().line("CLIENT PAUSE 200"), "+OK");
-        of.say(&["GET", slow]);
-        let is_split = turn % 2 == 0;
-        match is_split {
-            true => of.say(&["MGET", slow, quick]),
-            false => of.say(&["GET", quick]),
-        }
-        let tracked = || servers[1].client().line("INFO stats").contains("tracking_total_keys:1");
-        wait::until("the second server has answered", wait::LONG, tracked);
-        assert_eq!(servers[1].client().ask(&["SET", quick, &format!("{turn:02}")]), "+OK");
-        assert_eq!(of.hear(), "$1 x");
-        let answer = if is_split { format!("*2 $1 x {before}") } else { before };
-        assert_eq!(of.hear(), answer, "{turn}");
-        assert_eq!(of_keys(&[quick]), [of.hear()], "{turn}");
-        assert!(told(&mut of).is_empty());
-        before = format!("$2 {turn:02}");
-    }
-}
-
-#[test]
-fn a_client_that_tracks_before_several_servers_is_closed_where_any_of_them_is_lost() {
-    let (mut servers, weir, keys) = three();
-    let mut of = tracking(&weir, "");
-    assert_eq!(of.ask(&["MGET", &keys[0], &keys[1]]), "*2 $1 x $1 x");
-    assert!(servers[2].client().line("CLIENT KILL TYPE normal").starts_with(':'));
-    assert_eq!(of.hear(), LOST);
-    assert!(of.is_closed());
-    let mut of = tracking(&weir, "BCAST");
-    servers[1].kill();
-    assert_eq!(of.hear(), LOST);
-    assert!(of.is_closed());
-    let mut of = client(&weir);
-    let refused = of.line("CLIENT TRACKING ON");
-    assert!(refused.starts_with("-ERR weir: not sent: s1 "), "{refused}");
-    assert_eq!(of.ask(&["GET", &keys[0]]), "$1 x", "it tracks nothing");
-    assert!(of.line("CLIENT TRACKINGINFO").contains("$3 off"));
-}
-
-#[test]
-fn a_client_that_tracks_is_closed_where_keys_go_to_other_servers() {
-    let mut servers = [Redis::start(), Redis::start()];
-    let weir = weir(&servers.each_ref(), "eject = { failures = 1, retry = \"1s\" }", "");
-    let key = key_on(&servers.each_ref(), &weir, 1);
-    servers[1].kill();
-    let mut beside = client(&weir);
-    wait::until("it is ejected", wait::LONG, || beside.ask(&["SET", &key, "y"]) == "+OK");
-    let mut of = client(&weir);
-    let tracks = || of.line("CLIENT TRACKING ON") == "+OK";
-    wait::until("it tracks by the other one", wait::LONG, tracks);
-    servers[1].start_again();
-    of.patience(wait::LONG);
-    assert_eq!(of.hear(), LOST);
-    assert!(of.is_closed());
 }

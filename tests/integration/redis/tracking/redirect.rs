@@ -4,11 +4,8 @@ use rig::redis::{Redis, RedisClient};
 use rig::wait;
 use rig::weir::{Setup, Weir};
 
-use super::scene::{client, key_on, table, weir};
-
-/// What a client hears that is closed because it would be told of keys no more.
-const LOST: &str = "-ERR weir: CLIENT TRACKING: its connection has ended, or keys are with other \
-                    servers: what was kept may be out of date";
+use super::super::scene::{client, key_on, table, weir};
+use super::LOST;
 
 /// What is said, and by whom: `a` tracks, `b` does not, `c` and `d` are told. `?`: it hears
 /// something by itself. A name in braces is the number of that client.
