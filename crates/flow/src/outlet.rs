@@ -5,10 +5,12 @@
 //! may is cut off, which only its own reader hears of.
 //!
 //! The one path: the client's task waits in [`Outlet::read_with`]; a lane's task calls
-//! [`Outlet::send`], which is one system call when the socket takes all.
+//! [`Outlet::send`], which is one system call when the socket takes all, or a part of one for many
+//! clients: see [`Together`].
 
 mod flush;
 mod gather;
+mod together;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -25,6 +27,8 @@ use crate::buffer::Buffer;
 use crate::progress::{Progress, Slow};
 use crate::scratch::Scratch;
 use crate::stream::Stream;
+
+pub use together::Together;
 
 /// A client's socket. Clones are the same socket; all stay on its worker. The client's task calls
 /// [`close`](Self::close) or [`finish`](Self::finish) when it ends, since clones elsewhere would
@@ -43,6 +47,8 @@ struct Client {
     spill: RefCell<Option<Box<Spill>>>,
     /// What is to go out together; see [`Outlet::gathered`].
     gathered: RefCell<Option<Vec<u8>>>,
+    /// It is on its thread's list; see [`Together`].
+    is_listed: Cell<bool>,
     /// Nothing more is sent: the connection was closed or has failed.
     closed: Cell<bool>,
 }
@@ -68,6 +74,7 @@ impl Outlet {
             handed: Cell::new(0),
             spill: RefCell::new(None),
             gathered: RefCell::new(None),
+            is_listed: Cell::new(false),
             closed: Cell::new(false),
         }))
     }
@@ -127,6 +134,9 @@ impl Outlet {
             return;
         }
         self.hand(bytes.len());
+        if self.joins(&[bytes]) {
+            return;
+        }
         if self.0.spill.borrow().is_some() {
             return self.spill(&[bytes]);
         }
@@ -140,6 +150,9 @@ impl Outlet {
             return;
         }
         self.hand(parts.iter().map(|part| part.len()).sum());
+        if self.joins(parts) {
+            return;
+        }
         if self.0.spill.borrow().is_some() {
             return self.spill(parts);
         }
@@ -238,6 +251,7 @@ impl Outlet {
 
     /// Closes the connection at once, with what is spilled.
     pub fn close(&self) {
+        self.send_listed();
         if !self.0.closed.replace(true) {
             self.0.stream.borrow_mut().hang_up();
         }

@@ -1,6 +1,7 @@
 //! A client's outlet, plain and encrypted, with clients that read at their leisure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
+use std::cell::RefCell;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use flow::endpoint::Endpoint;
 use flow::limit::Limit;
-use flow::outlet::Outlet;
+use flow::outlet::{Outlet, Together};
 use flow::progress::Timeouts;
 use flow::stream::Stream;
 use flow::tcp::bind;
@@ -26,7 +27,42 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at % 249) as u8).collect()
 }
 
-/// After `G` it is waited, without reading, until the client has gone; after `S` the connection
+/// Clients that are sent to together, and how much each is sent.
+const MEMBERS: usize = 30;
+const TOGETHER: usize = 3 << 20;
+
+thread_local! {
+    static GROUP: RefCell<Vec<Outlet>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Sends each its bytes, by turns and in pieces of many sizes; the last of them is closed amid that.
+fn send_together(group: &[Outlet]) {
+    let all = pattern(TOGETHER);
+    let mut sent = vec![0; group.len()];
+    for turn in 0.. {
+        let together = Together::begin();
+        for step in 0..group.len() * 3 {
+            // Some have several pieces in a row, some with others' between.
+            let of = (step * 7 + step / 4) % group.len();
+            let size = [1, 90, 3_000, 20_000, 9][(turn + step) % 5];
+            let to = all.len().min(sent[of] + size);
+            let middle = sent[of].midpoint(to);
+            group[of].send(&all[sent[of]..middle]);
+            group[of].send_parts(&[&all[middle..to], &[]]);
+            sent[of] = to;
+        }
+        if turn == 20 {
+            group[group.len() - 1].close();
+        }
+        drop(together);
+        if sent.iter().all(|len| *len == all.len()) {
+            return;
+        }
+    }
+}
+
+/// After `G` it is waited, without reading, until the client has gone; after `T` many clients are
+/// sent to together; after `S` the connection
 /// goes on encrypted; after a number of mebibytes so many are sent in
 /// pieces of many sizes, all at once, and then the connection is closed.
 async fn client(mut stream: Stream, tls: ServerTls) {
@@ -34,6 +70,17 @@ async fn client(mut stream: Stream, tls: ServerTls) {
     if wish == b'G' {
         let outlet = Outlet::new(stream, SPILL_MAX);
         outlet.progress().serving();
+        return outlet.gone(std::time::Duration::from_millis(100)).await;
+    }
+    if wish == b'T' {
+        let outlet = Outlet::new(stream, SPILL_MAX);
+        outlet.progress().serving();
+        GROUP.with_borrow_mut(|group| {
+            group.push(outlet.clone());
+            if group.len() == MEMBERS {
+                send_together(&std::mem::take(group));
+            }
+        });
         return outlet.gone(std::time::Duration::from_millis(100)).await;
     }
     if wish == b'S' {
@@ -136,6 +183,13 @@ fn read_late(mut client: impl std::io::Read + std::io::Write, mebibytes: u8) {
     assert!(!matches!(client.read(&mut [0]), Ok(1)));
 }
 
+fn end(registry: &Registry, workers: Workers) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let drained = runtime.block_on(workers.drain(LONG));
+    assert_eq!((drained.cut, drained.panicked, drained.stuck), (0, 0, 0));
+    assert!(registry.render().contains("weir_connections_panics_total{listener=\"test\"} 0"));
+}
+
 #[test]
 fn all_that_was_sent_arrives_in_order() {
     let registry = Registry::new();
@@ -147,10 +201,37 @@ fn all_that_was_sent_arrives_in_order() {
         read_late(plain, mebibytes);
         read_late(encrypt(connect(address)), mebibytes);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let drained = runtime.block_on(workers.drain(LONG));
-    assert_eq!((drained.cut, drained.panicked, drained.stuck), (0, 0, 0));
-    assert!(registry.render().contains("weir_connections_panics_total{listener=\"test\"} 0"));
+    end(&registry, workers);
+}
+
+#[test]
+fn what_is_sent_to_many_together_arrives_at_each_in_order() {
+    let registry = Registry::new();
+    let (address, workers) = serve(&registry, server_tls());
+    let clients = (0..MEMBERS).map(|number| {
+        let mut client = connect(address);
+        client.write_all(b"T").unwrap();
+        // The last to be served is one that is closed.
+        std::thread::sleep(Duration::from_millis(if number + 2 >= MEMBERS { 50 } else { 0 }));
+        std::thread::spawn(move || {
+            if number % 3 == 0 {
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            let mut got = Vec::new();
+            if number + 1 == MEMBERS {
+                let _ = client.read_to_end(&mut got);
+                assert!(got.len() < TOGETHER, "it was closed");
+                assert!(pattern(TOGETHER).starts_with(&got));
+            } else {
+                got = vec![0; TOGETHER];
+                client.read_exact(&mut got).unwrap();
+                assert!(got == pattern(TOGETHER), "client {number}");
+            }
+        })
+    });
+    let clients: Vec<_> = clients.collect();
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    end(&registry, workers);
 }
 
 #[test]

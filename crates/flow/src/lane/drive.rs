@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::handle::Shared;
 use super::patience::{Outcome, Patience, Reply};
 use super::{Broken, Event, Handle, Limits, Orphan, Protocol};
+use crate::outlet::Together;
 use crate::scratch::Scratch;
 
 /// Reads in a row before the worker's other tasks have their turn.
@@ -336,11 +337,13 @@ impl<P: Protocol, T, O: Owner<T>> Work<P, T, O> {
         let now = Instant::now();
         self.shared.heard.set(now);
         owner.heard(now);
+        let together = Together::begin();
         let received = lane.received(bytes, now, |event| match event {
             Event::Reply { ticket, bytes, last } => owner.reply(ticket, bytes, last),
             Event::Aside(bytes) => owner.aside(bytes),
         });
         owner.handed_over();
+        drop(together);
         received.map_err(Why::Broken)
     }
 

@@ -75,6 +75,8 @@ pub struct Standing {
     pub is_holding: bool,
     /// It waits for what others do.
     pub waits_for_others: bool,
+    /// What it asks next is held back by a pause.
+    pub is_paused: bool,
 }
 
 /// A request that came.
@@ -131,6 +133,7 @@ impl<S: Service> Client<S> {
             unread: self.outlet.spilled(),
             is_holding: self.is_holding(),
             waits_for_others: self.waits_for_others(),
+            is_paused: self.pending.borrow().front().is_some_and(|of| self.is_paused_for(of)),
         }
     }
 

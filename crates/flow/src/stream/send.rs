@@ -3,18 +3,28 @@
 
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use tokio::io::AsyncWrite as _;
 
-use super::{Io, Stream};
+use super::{Io, Socket, Stream};
 use crate::progress::Connections;
 
 impl Stream {
     /// The worker's connections, which this is one of.
     pub(crate) fn connections(&self) -> &Connections {
         self.opened.connections()
+    }
+
+    /// Its socket, where it is a plain one over TCP.
+    #[inline]
+    pub(crate) fn tcp(&self) -> Option<BorrowedFd<'_>> {
+        match &self.io {
+            Io::Plain(Socket::Tcp(socket)) => Some(socket.as_fd()),
+            _ => None,
+        }
     }
 
     /// Writes what the socket takes at once. TLS may keep some of it, see
