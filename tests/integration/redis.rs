@@ -15,6 +15,7 @@ mod ledger;
 mod logins;
 mod mapped;
 mod operating;
+mod own;
 mod pass;
 mod placement;
 mod pools;

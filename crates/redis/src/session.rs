@@ -3,10 +3,12 @@
 mod all;
 mod clients;
 mod console;
+mod info;
 mod join;
 mod large;
 mod login;
 mod own;
+mod parts;
 mod passed;
 mod replicas;
 mod replies;

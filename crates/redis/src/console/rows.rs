@@ -78,6 +78,8 @@ pub struct ClientRow {
     pub address: String,
     /// What `CLIENT SETNAME` has set.
     pub name: String,
+    /// What `CLIENT SETINFO` has set: the name and the version of the client's library.
+    pub library: [String; 2],
     /// The user it has logged in as.
     pub user: Option<String>,
     /// Its database.
@@ -129,9 +131,11 @@ impl ClientRow {
     /// Its line of `CLIENT LIST`, without its end.
     pub fn line(&self) -> String {
         let [channels, patterns, shards] = self.subscriptions;
+        let [library, version] = &self.library;
         format!(
             "id={} addr={} name={} age={} idle={} flags={} db={} sub={channels} psub={patterns} \
-             ssub={shards} multi={} tot-cmds={} pending={} omem={} lease={} cmd={} user={} resp={}",
+             ssub={shards} multi={} tot-cmds={} pending={} omem={} lease={} cmd={} user={} resp={} \
+             lib-name={library} lib-ver={version}",
             self.id,
             self.address,
             self.name,

@@ -20,6 +20,15 @@ pub struct Target {
     pub client: u64,
 }
 
+/// What a client says of the library that it uses.
+#[derive(Debug, Default)]
+pub struct Library {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its version.
+    pub version: Vec<u8>,
+}
+
 /// A client, as it is shown.
 #[derive(Debug)]
 pub struct Card {
@@ -31,6 +40,8 @@ pub struct Card {
     pub since: Instant,
     /// What `CLIENT SETNAME` has set.
     pub name: RefCell<Vec<u8>>,
+    /// What `CLIENT SETINFO` has set.
+    pub library: RefCell<Library>,
     /// The user it has logged in as.
     pub user: RefCell<Option<Rc<str>>>,
     /// Its database.
@@ -63,6 +74,7 @@ impl Card {
             from,
             since: now,
             name: RefCell::default(),
+            library: RefCell::default(),
             user: RefCell::default(),
             database: Cell::new(0),
             version: Cell::new(Version::Two),

@@ -6,7 +6,7 @@ use flow::service::Standing;
 
 use super::Front;
 use crate::console::rows::{ClientRow, ConnectionsRow, LaneRow, Part, Wanted};
-use crate::desk::{Card, shown};
+use crate::desk::{Card, Library, shown};
 
 /// Bytes of a client's name that are shown.
 const NAME_BYTES_MAX: usize = 128;
@@ -76,6 +76,10 @@ impl Front {
             from: card.from,
             address: card.address(),
             name: shown(&card.name.borrow(), NAME_BYTES_MAX),
+            library: {
+                let Library { name, version } = &*card.library.borrow();
+                [name, version].map(|of| shown(of, NAME_BYTES_MAX))
+            },
             user: card.user.borrow().as_deref().map(str::to_owned),
             database: card.database.get(),
             resp: card.version.get().number(),

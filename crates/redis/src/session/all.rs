@@ -5,6 +5,7 @@ use std::rc::Rc;
 use flow::service::Request;
 use wire::resp::{Command, put_command};
 
+use super::parts::{sub_command, unserved};
 use super::{Asking, Session, Taken, join};
 use crate::commands::{self, All, Spec};
 use crate::front::Home;
@@ -106,7 +107,7 @@ impl Session {
             Some(Managing::Kills) if command.len() == 2 => {
                 self.kill_scripts([name, "KILL"], client)
             }
-            _ => return Err(refused(name, &sub)),
+            _ => return Err(unserved(name, &command)),
         }
         Ok(())
     }
@@ -135,12 +136,6 @@ impl Session {
 
 type Servers = Vec<String>;
 
-/// A command's second word, in capitals.
-pub(super) fn sub_command(command: &Command<'_>) -> String {
-    let word = command.get(1).unwrap_or_default();
-    String::from_utf8_lossy(word).to_ascii_uppercase()
-}
-
 /// What a sub-command of `SCRIPT` or `FUNCTION` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Managing {
@@ -165,9 +160,4 @@ pub(super) fn managing(name: &str, sub: &str) -> Option<Managing> {
         ("SCRIPT" | "FUNCTION", "KILL") => Some(Managing::Kills),
         _ => None,
     }
-}
-
-pub(super) fn refused(name: &str, sub: &str) -> String {
-    let sub = super::shortened(sub);
-    format!("ERR weir: {name} {sub} is refused: it is not for a connection that others share")
 }

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use flow::service::Pause;
 use wire::resp::{Command, put_bulk, put_error, put_integer, put_null, put_simple, put_verbatim};
 
-use super::all::{refused, sub_command};
 use super::console::{clients, kill, set_pause};
-use super::own::arity;
+use super::parts::{sub_command, unserved};
 use super::{Asking, Session, Taken};
 use crate::commands::number;
 use crate::console::rows::ClientRow;
@@ -67,7 +66,10 @@ impl Session {
                 *self.card.name.borrow_mut() = argument().to_vec();
                 put_simple(&mut out, b"OK");
             }
-            ("SETINFO", 4) => put_simple(&mut out, b"OK"),
+            ("SETINFO", 4) => {
+                self.set_info(argument(), command.get(3).unwrap_or_default())?;
+                put_simple(&mut out, b"OK");
+            }
             ("TRACKING", 3..) => return self.track(&command, client),
             ("TRACKINGINFO", 2) => self.put_tracking(&mut out),
             ("GETREDIR", 2) => self.put_redirect(&mut out),
@@ -77,7 +79,6 @@ impl Session {
                 put_verbatim(&mut out, &format!("{}\n", row.line()), self.version);
             }
             ("REPLY", 3) => self.reply(argument(), &mut out, client)?,
-            ("REPLY", _) => return Err(arity("client|reply")),
             ("NO-EVICT" | "NO-TOUCH", 3) if is(b"OFF") => put_simple(&mut out, b"OK"),
             ("LIST", _) => return self.list(&command, client),
             ("KILL", 3..) => return self.kill(&command, client),
@@ -86,9 +87,27 @@ impl Session {
                 self.set_pause(None, client);
                 return Ok(());
             }
-            (sub, _) => return Err(refused("CLIENT", sub)),
+            _ => return Err(unserved("CLIENT", &command)),
         }
         self.say(&out, client);
+        Ok(())
+    }
+
+    /// What a client says of the library that it uses.
+    fn set_info(&self, option: &[u8], value: &[u8]) -> Taken {
+        let option = String::from_utf8_lossy(option);
+        let mut library = self.card.library.borrow_mut();
+        let (name, kept) = match &*option.to_ascii_lowercase() {
+            "lib-name" => ("lib-name", &mut library.name),
+            "lib-ver" => ("lib-ver", &mut library.version),
+            _ => return Err(format!("ERR Unrecognized option '{}'", super::shortened(&option))),
+        };
+        if !is_one_word(value) {
+            return Err(format!(
+                "ERR {name} cannot contain spaces, newlines or special characters."
+            ));
+        }
+        *kept = value.to_vec();
         Ok(())
     }
 
@@ -201,10 +220,16 @@ impl Session {
 }
 
 pub(super) fn check_name(name: &[u8]) -> Taken {
-    if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
-        return Ok(());
+    match is_one_word(name) {
+        true => Ok(()),
+        false => {
+            Err("ERR Client names cannot contain spaces, newlines or special characters.".into())
+        }
     }
-    Err("ERR Client names cannot contain spaces, newlines or special characters.".to_owned())
+}
+
+fn is_one_word(text: &[u8]) -> bool {
+    text.iter().all(|byte| (b'!'..=b'~').contains(byte))
 }
 
 fn text(command: &Command<'_>, at: usize) -> String {

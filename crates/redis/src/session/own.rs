@@ -1,9 +1,8 @@
 //! What Weir answers itself: who a client is, and what it is told of the server it sees.
 
-use wire::resp::{Command, put_array, put_bulk, put_map, put_simple, put_verbatim};
+use wire::resp::{Command, put_array, put_bulk, put_map, put_simple};
 
-use super::all::{refused, sub_command};
-use super::login::REDIS_VERSION;
+use super::parts::{sub_command, unserved};
 use super::{Asking, Session, Taken};
 use crate::commands::{Do, Spec, number};
 use crate::front::Home;
@@ -97,7 +96,10 @@ impl Session {
             }
             "SLOWLOG" => self.slowlog(command, &mut out)?,
             "LATENCY" => self.latency(command, &mut out)?,
-            "INFO" => put_verbatim(&mut out, &self.info(), self.version),
+            "INFO" => {
+                self.info(&command, client);
+                return Ok(());
+            }
             "CONFIG" => self.config(command, &mut out)?,
             "COMMAND" => {
                 let any = Home::at(self.front.any_server());
@@ -128,20 +130,9 @@ impl Session {
         Ok(())
     }
 
-    fn info(&self) -> String {
-        let servers = self.front.holders().len();
-        format!(
-            "# Server\r\nredis_version:{REDIS_VERSION}\r\nredis_mode:standalone\r\n\
-             server_name:weir\r\nweir_version:{}\r\narch_bits:64\r\nweir_backends:{servers}\r\n\
-             \r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\
-             \r\n# Cluster\r\ncluster_enabled:0\r\n",
-            env!("CARGO_PKG_VERSION")
-        )
-    }
-
     fn config(&self, command: Command<'_>, out: &mut Vec<u8>) -> Taken {
         if sub_command(&command) != "GET" || command.len() < 3 {
-            return Err(refused("CONFIG", &sub_command(&command)));
+            return Err(unserved("CONFIG", &command));
         }
         let in_force = self.front.in_force.load();
         let known = [

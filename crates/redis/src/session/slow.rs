@@ -2,8 +2,8 @@
 
 use wire::resp::{Command, put_array, put_bulk, put_integer, put_map, put_simple};
 
-use super::all::{refused, sub_command};
 use super::console::{SLOW_SHOWN, put_moment};
+use super::parts::{sub_command, unserved};
 use super::{Session, Taken};
 use crate::commands::number;
 use crate::console::put_help;
@@ -64,7 +64,7 @@ impl Session {
                 put_simple(out, b"OK");
             }
             ("HELP", 2) => put_help(out, &SLOWLOG_HELP),
-            (sub, _) => return Err(refused("SLOWLOG", sub)),
+            _ => return Err(unserved("SLOWLOG", &command)),
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Session {
             }
             ("HISTOGRAM", _) => self.latency_histogram(&command, out),
             ("HELP", 2) => put_help(out, &LATENCY_HELP),
-            (sub, _) => return Err(refused("LATENCY", sub)),
+            _ => return Err(unserved("LATENCY", &command)),
         }
         Ok(())
     }

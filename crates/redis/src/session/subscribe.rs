@@ -6,8 +6,8 @@ use std::rc::Rc;
 use flow::service::Apart;
 use wire::resp::{Command, Version, put_array, put_bulk, put_integer};
 
-use super::all::{refused, sub_command};
 use super::own::arity;
+use super::parts::{sub_command, unserved};
 use super::{Asking, Session, Taken, join};
 use crate::commands::{Kind, Spec};
 use crate::front::Home;
@@ -136,7 +136,7 @@ impl Session {
             "SHARDNUMSUB" => self.count(Kind::Shard, &command, client),
             "NUMPAT" if command.len() > 2 => return Err(arity("pubsub|numpat")),
             "NUMPAT" => self.count_patterns(client),
-            other => return Err(refused("PUBSUB", other)),
+            _ => return Err(unserved("PUBSUB", &command)),
         }
         Ok(())
     }

@@ -9,7 +9,8 @@ use std::rc::Rc;
 use flow::service::Request;
 use wire::resp::{Command, put_array, put_command, put_simple};
 
-use super::all::{Managing, managing, refused, sub_command};
+use super::all::{Managing, managing};
+use super::parts::{refused, sub_command, unserved};
 use super::{Asking, Session, Taken, join};
 use crate::commands::{self, Do, Positions, Spec};
 use crate::front::Home;
@@ -156,8 +157,10 @@ impl Session {
             Do::All(_) | Do::Scan => self.front.only().is_some(),
             Do::Script | Do::Function => {
                 let sub = sub_command(&command);
-                if matches!(managing(spec.name, &sub), None | Some(Managing::Kills)) {
-                    return Err(refused(spec.name, &sub));
+                match managing(spec.name, &sub) {
+                    None => return Err(unserved(spec.name, &command)),
+                    Some(Managing::Kills) => return Err(refused(spec.name, &sub)),
+                    Some(_) => {}
                 }
                 self.front.only().is_some()
             }
