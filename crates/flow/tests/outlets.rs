@@ -35,7 +35,7 @@ thread_local! {
     static GROUP: RefCell<Vec<Outlet>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Sends each its bytes, by turns and in pieces of many sizes; the last of them is closed amid that.
+/// Sends each its bytes, by turns and in pieces of many sizes; the last is closed amid that.
 fn send_together(group: &[Outlet]) {
     let all = pattern(TOGETHER);
     let mut sent = vec![0; group.len()];

@@ -23,8 +23,8 @@ pub use value::{Elements, Value, ValueError, value};
 /// Arrays within arrays, of a reply that is read as a whole.
 const NESTING_MAX: usize = 128;
 
-/// Arrays within arrays, of a reply that is passed on. A script may answer with 8,000: what a server
-/// gives up at is the stack of Lua.
+/// Arrays within arrays, of a reply that is passed on. A script may answer with 8,000: a server
+/// gives up at the end of Lua's stack.
 const PASSED_NESTING_MAX: usize = 16 << 10;
 
 /// What a connection speaks.

@@ -108,7 +108,7 @@ impl Session {
         client: &Asking,
     ) -> Taken {
         match spec.what {
-            // A nested one a server refuses in its own words; with Valkey it is the transaction's end.
+            // A server refuses a nested one in its own words; with Valkey it ends the transaction.
             Do::Multi if self.transaction.is_begun() && self.front.only().is_some() => {
                 return self.queue(spec, command, positions, client);
             }
@@ -156,12 +156,7 @@ impl Session {
             Do::Wait | Do::Subscribe(_) | Do::Unsubscribe(_) | Do::Pubsub => false,
             Do::All(_) | Do::Scan => self.front.only().is_some(),
             Do::Script | Do::Function => {
-                let sub = sub_command(&command);
-                match managing(spec.name, &sub) {
-                    None => return Err(unserved(spec.name, &command)),
-                    Some(Managing::Kills) => return Err(refused(spec.name, &sub)),
-                    Some(_) => {}
-                }
+                check_managing(spec.name, &command)?;
                 self.front.only().is_some()
             }
             _ => true,
@@ -368,6 +363,15 @@ impl Session {
 /// What a command is counted by.
 fn number_of(name: &[u8]) -> Option<u32> {
     u32::try_from(commands::find_numbered(name)?.1).ok()
+}
+
+fn check_managing(name: &str, command: &Command<'_>) -> Taken {
+    let sub = sub_command(command);
+    match managing(name, &sub) {
+        None => Err(unserved(name, command)),
+        Some(Managing::Kills) => Err(refused(name, &sub)),
+        Some(_) => Ok(()),
+    }
 }
 
 #[cfg(test)]
