@@ -279,16 +279,16 @@ impl Front {
         let holders = self.holders();
         let own = self.worker % holders.len().max(1);
         let all = holders.iter().skip(own).chain(holders.iter().take(own)).copied();
-        let placing = self.placing.as_ref().map(RefCell::borrow);
-        let is_live = |of: &usize| placing.as_ref().is_none_or(|placing| placing.is_live(*of));
-        all.clone().find(is_live).or_else(|| all.clone().next()).unwrap_or(0)
+        all.clone().find(|of| self.is_live(*of)).or_else(|| all.clone().next()).unwrap_or(0)
     }
 
     /// Those that have keys now, of a ring.
     pub fn live(&self) -> Vec<usize> {
-        let placing = self.placing.as_ref().map(RefCell::borrow);
-        let is_live = |of: &usize| placing.as_ref().is_none_or(|placing| placing.is_live(*of));
-        self.holders().into_iter().filter(is_live).collect()
+        self.holders().into_iter().filter(|of| self.is_live(*of)).collect()
+    }
+
+    fn is_live(&self, server: usize) -> bool {
+        self.placing.as_ref().is_none_or(|placing| placing.borrow().is_live(server))
     }
 
     /// Those that have keys.

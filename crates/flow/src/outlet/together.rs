@@ -41,7 +41,7 @@ struct List {
 pub struct Together(());
 
 impl Together {
-    /// From now on.
+    /// What this thread sends goes on its list, until this is dropped.
     #[inline]
     pub fn begin() -> Self {
         IS_HELD.set(true);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use flow::service::Request;
 use wire::resp::{Command, put_command};
 
-use super::parts::{sub_command, unserved};
+use super::parts::{Managing, managing, sub_command, unserved};
 use super::{Asking, Session, Taken, join};
 use crate::commands::{self, All, Spec};
 use crate::front::Home;
@@ -135,29 +135,3 @@ impl Session {
 }
 
 type Servers = Vec<String>;
-
-/// What a sub-command of `SCRIPT` or `FUNCTION` does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Managing {
-    /// All servers get it, and say the same.
-    Changes,
-    /// What holds is what all servers say.
-    AsksAll,
-    /// Any server knows.
-    AsksOne,
-    /// It ends what runs, past who waits for that.
-    Kills,
-}
-
-/// What one does; `None` for one that leaves something on its connection, or is not known.
-pub(super) fn managing(name: &str, sub: &str) -> Option<Managing> {
-    match (name, sub) {
-        ("SCRIPT", "LOAD" | "FLUSH") => Some(Managing::Changes),
-        ("SCRIPT", "EXISTS") => Some(Managing::AsksAll),
-        ("SCRIPT", "HELP") => Some(Managing::AsksOne),
-        ("FUNCTION", "LOAD" | "DELETE" | "FLUSH" | "RESTORE") => Some(Managing::Changes),
-        ("FUNCTION", "LIST" | "DUMP" | "STATS" | "HELP") => Some(Managing::AsksOne),
-        ("SCRIPT" | "FUNCTION", "KILL") => Some(Managing::Kills),
-        _ => None,
-    }
-}

@@ -4,15 +4,15 @@ use wire::resp::Command;
 
 use super::own::arity;
 
-/// What Weir serves of a command, by itself or by its servers, and what it refuses though a server
-/// knows it.
+/// What Weir serves of a command, and what it refuses though a server knows it. What it serves of
+/// `SCRIPT` and `FUNCTION` is what [`managing`] knows.
 struct Parts {
     name: &'static str,
     served: &'static [&'static str],
     refused: &'static [&'static str],
 }
 
-const ALL: [Parts; 7] = [
+const ALL: [Parts; 6] = [
     Parts {
         name: "CLIENT",
         served: &[
@@ -35,11 +35,6 @@ const ALL: [Parts; 7] = [
     },
     Parts { name: "CONFIG", served: &["GET"], refused: &["HELP", "RESETSTAT", "REWRITE", "SET"] },
     Parts {
-        name: "FUNCTION",
-        served: &["DELETE", "DUMP", "FLUSH", "HELP", "KILL", "LIST", "LOAD", "RESTORE", "STATS"],
-        refused: &[],
-    },
-    Parts {
         name: "LATENCY",
         served: &["HELP", "HISTOGRAM", "HISTORY", "LATEST", "RESET"],
         refused: &["DOCTOR", "GRAPH"],
@@ -49,11 +44,7 @@ const ALL: [Parts; 7] = [
         served: &["CHANNELS", "HELP", "NUMPAT", "NUMSUB", "SHARDCHANNELS", "SHARDNUMSUB"],
         refused: &[],
     },
-    Parts {
-        name: "SCRIPT",
-        served: &["EXISTS", "FLUSH", "HELP", "KILL", "LOAD"],
-        refused: &["DEBUG", "SHOW"],
-    },
+    Parts { name: "SCRIPT", served: &[], refused: &["DEBUG", "SHOW"] },
     Parts { name: "SLOWLOG", served: &["GET", "HELP", "LEN", "RESET"], refused: &[] },
 ];
 
@@ -72,7 +63,7 @@ pub(super) fn unserved(name: &str, command: &Command<'_>) -> String {
         |of: fn(&Parts) -> &[&str]| parts.is_some_and(|parts| of(parts).contains(&&*sub));
     match () {
         () if is_among(|parts| parts.refused) => refused(name, &sub),
-        () if is_among(|parts| parts.served) => {
+        () if is_among(|parts| parts.served) || managing(name, &sub).is_some() => {
             arity(&format!("{}|{}", name.to_ascii_lowercase(), sub.to_ascii_lowercase()))
         }
         () => {
@@ -86,4 +77,30 @@ pub(super) fn unserved(name: &str, command: &Command<'_>) -> String {
 pub(super) fn refused(name: &str, sub: &str) -> String {
     let sub = super::shortened(sub);
     format!("ERR weir: {name} {sub} is refused: it is not for a connection that others share")
+}
+
+/// What a sub-command of `SCRIPT` or `FUNCTION` does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Managing {
+    /// All servers get it, and say the same.
+    Changes,
+    /// What holds is what all servers say.
+    AsksAll,
+    /// Any server knows.
+    AsksOne,
+    /// It ends what runs, past who waits for that.
+    Kills,
+}
+
+/// What one does; `None` for one that leaves something on its connection, or is not known.
+pub(super) fn managing(name: &str, sub: &str) -> Option<Managing> {
+    match (name, sub) {
+        ("SCRIPT", "LOAD" | "FLUSH") => Some(Managing::Changes),
+        ("SCRIPT", "EXISTS") => Some(Managing::AsksAll),
+        ("SCRIPT", "HELP") => Some(Managing::AsksOne),
+        ("FUNCTION", "LOAD" | "DELETE" | "FLUSH" | "RESTORE") => Some(Managing::Changes),
+        ("FUNCTION", "LIST" | "DUMP" | "STATS" | "HELP") => Some(Managing::AsksOne),
+        ("SCRIPT" | "FUNCTION", "KILL") => Some(Managing::Kills),
+        _ => None,
+    }
 }

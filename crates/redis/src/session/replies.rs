@@ -12,7 +12,7 @@ use super::{Asking, Session, Taken};
 /// Which answers a client hears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Replies {
-    /// All.
+    /// It hears each answer.
     On,
     /// It says `SKIP` at this moment, which has no answer itself.
     SkipNext,

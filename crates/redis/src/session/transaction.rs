@@ -9,8 +9,7 @@ use std::rc::Rc;
 use flow::service::Request;
 use wire::resp::{Command, put_array, put_command, put_simple};
 
-use super::all::{Managing, managing};
-use super::parts::{refused, sub_command, unserved};
+use super::parts::{Managing, managing, refused, sub_command, unserved};
 use super::{Asking, Session, Taken, join};
 use crate::commands::{self, Do, Positions, Spec};
 use crate::front::Home;
