@@ -36,6 +36,9 @@ use crate::lanes::Known;
 use crate::memory::{Memory, MemoryShare};
 use crate::pool::Budget;
 
+/// A request that was sent so long after it came has waited.
+const WAITED: Duration = Duration::from_millis(1);
+
 /// A gateway's protocol and its servers, which are numbered from 0.
 pub trait Service: Sized + 'static {
     /// A connection to a server.
@@ -190,6 +193,11 @@ pub enum Unanswered<E> {
         /// Whether the server may have run it.
         may_have_run: bool,
     },
+    /// Other clients had all connections for themselves that there may be.
+    NoLease {
+        /// To which server.
+        server: usize,
+    },
     /// It was cancelled.
     Cancelled,
     /// Its client is closed by an operator.
@@ -245,6 +253,9 @@ pub struct Request {
     pub harmless: bool,
     /// It goes by the connection that the client has for itself, or is not sent at all.
     pub own: bool,
+    /// It belongs to what is before it on its connection, as in a transaction: whatever
+    /// [`Service::again`] says, nothing is asked in its place.
+    pub stays: bool,
     /// It waits for what others do: its answer is never late.
     pub waits: bool,
     /// So many lines at the beginning of its reply reach nobody: they answer what goes out before
@@ -297,6 +308,7 @@ impl Request {
             repeats: false,
             harmless: false,
             own: false,
+            stays: false,
             waits: false,
             unheard: 0,
             judged: false,
@@ -307,6 +319,13 @@ impl Request {
             turns: 0,
             breaks: 0,
         }
+    }
+
+    /// This moment, where it is sent now for the first time and has waited.
+    fn waited(&self, now: Instant) -> Option<Instant> {
+        let waited = |came| now.saturating_duration_since(came) >= WAITED;
+        let is_first = self.turns == 0 && self.breaks == 0;
+        (is_first && self.came.is_some_and(waited)).then_some(now)
     }
 }
 
@@ -321,7 +340,11 @@ pub struct Settings {
     pub idle: Option<Duration>,
     /// How leased connections are kept.
     pub pool: crate::pool::Settings,
-    /// From when a request came until its client is told that it is late.
+    /// Connections to one server that clients may have for themselves at a time: fewer than those
+    /// of the pool, so that lanes find one.
+    pub leases: usize,
+    /// How long a request may take to be sent, and then to be answered, until its client is told
+    /// that it is late.
     pub timeout: Duration,
     /// When Weir stops, or a server [leaves](Service::left): how long clients may take to come to
     /// an end.

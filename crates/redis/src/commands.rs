@@ -149,6 +149,8 @@ pub enum All {
     Concat,
     /// `OK` where all say so.
     Ok,
+    /// One of the keys that they name, if there are any.
+    Key,
 }
 
 /// What is wrong with a command before any server sees it.
@@ -304,13 +306,23 @@ fn options(command: &Command<'_>) -> Option<(usize, bool)> {
     }
 }
 
-/// The last key behind `STORE` or `STOREDIST`: the one that the server takes.
+/// The last key behind `STORE` or `STOREDIST`: the one that the server takes. What belongs to
+/// another option is none, whatever its name.
 fn stored(command: &Command<'_>, from: usize) -> Option<usize> {
-    let names = |at: &usize| {
-        let arg = command.get(*at).unwrap_or_default();
-        arg.eq_ignore_ascii_case(b"STORE") || arg.eq_ignore_ascii_case(b"STOREDIST")
-    };
-    (from..command.len().saturating_sub(1)).rev().find(names).map(|at| at + 1)
+    let (mut at, mut last) = (from, None);
+    while let Some(option) = command.get(at) {
+        let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
+        at += match () {
+            () if (is(b"STORE") || is(b"STOREDIST")) && at + 1 < command.len() => {
+                last = Some(at + 1);
+                2
+            }
+            () if is(b"LIMIT") => 3,
+            () if is(b"BY") || is(b"GET") => 2,
+            () => 1,
+        };
+    }
+    last
 }
 
 /// A number as Redis reads it: digits alone, with a minus or not.

@@ -23,7 +23,7 @@ pub use monitors::{Monitors, Watcher};
 pub use samples::{BigKey, HotKey, Samples, WINDOW};
 pub use slow::{Slow, SlowLog, shown};
 
-use crate::commands;
+use crate::commands::{self, Keys};
 
 /// What the workers of a pool share for operators.
 #[derive(Debug, Default)]
@@ -78,7 +78,11 @@ impl Desk {
     /// A server has answered.
     #[inline]
     pub fn answered(&self, command: &[u8], took: &Took, server: impl Fn() -> String) {
-        let bytes = took.bytes.max(command.len() as u64);
+        let mut sent = command.len() as u64;
+        if took.is_leased {
+            with_command(command, |_, total| sent = total);
+        }
+        let bytes = took.bytes.max(sent);
         if self.samples.is_big(bytes) {
             self.note_big(command, bytes, &server());
         }
@@ -89,7 +93,7 @@ impl Desk {
 
     #[cold]
     fn note_big(&self, command: &[u8], bytes: u64, server: &str) {
-        with_command(command, |command| {
+        with_command(command, |command, _| {
             // An answer for several keys says nothing of each.
             let (name, keys) = keys_of(command);
             if let [key] = &*keys {
@@ -101,18 +105,26 @@ impl Desk {
     #[cold]
     fn note_slow(&self, command: &[u8], took: &Took, server: &str) {
         let card = self.card(took.client);
-        with_command(command, |command| {
+        with_command(command, |command, _| {
             self.shared.slow.note(command, took.ran, server, card.as_deref());
         });
     }
 }
 
-/// Reads a command that was on its way to a server; one that came in pieces is not whole here.
-fn with_command(bytes: &[u8], then: impl FnOnce(&Command<'_>)) {
+/// Reads a command that was on its way to a server, and how many bytes it had. Of one that went as
+/// it came only the beginning is here: its last argument is not.
+fn with_command(bytes: &[u8], then: impl FnOnce(&Command<'_>, u64)) {
     let mut commands = Commands::default();
     let all = Limits { bulk: u64::MAX, args: usize::MAX, ..Limits::default() };
-    if let Ok(Cut::Command(_)) = commands.cut(bytes, &all) {
-        then(&commands.command(bytes));
+    match commands.cut(bytes, &all) {
+        Ok(Cut::Command(_)) => then(&commands.command(bytes), bytes.len() as u64),
+        Ok(Cut::More) => {
+            let coming = commands.coming(bytes);
+            if let Some((command, total)) = coming.and_then(|of| Some((of.command, of.total?))) {
+                then(&command, total);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -122,5 +134,7 @@ fn keys_of<'a>(command: &Command<'a>) -> (&'static str, Vec<&'a [u8]>) {
     let keys = spec
         .keys_of(command)
         .map(|positions| positions.iter().filter_map(|at| command.get(at)).collect::<Vec<&[u8]>>());
-    (spec.name, keys.unwrap_or_default())
+    // Of one whose last argument is not here the key is, where it comes first.
+    let first = || command.get(1).filter(|_| spec.keys == Keys::At(1)).into_iter().collect();
+    (spec.name, keys.unwrap_or_else(|_| first()))
 }

@@ -24,7 +24,7 @@ use crate::hub::Hubs;
 use crate::metrics::Metrics;
 use crate::named::Named;
 use crate::placement::{Distribution, slot};
-use crate::servers::Servers;
+use crate::servers::{LeadsTo, Servers, Waiting};
 use crate::settings::Settings;
 use crate::unknown::Unknown;
 use crate::users::Users;
@@ -163,6 +163,14 @@ impl Front {
         i64::try_from(all.len()).unwrap_or(i64::MAX)
     }
 
+    /// Where a client of this worker waits for what others do, by its number in the process. The
+    /// connection is closed behind its answer.
+    pub fn waiting(&self, id: i64) -> Vec<Waiting> {
+        let target = u64::try_from(id).ok().and_then(|id| self.target(id));
+        let client = target.and_then(|target| self.fabric.client(target.client));
+        client.map_or_else(Vec::new, |client| client.where_it_waits(LeadsTo::spend))
+    }
+
     /// What is done from time to time.
     pub fn tick(&self) {
         self.look();
@@ -244,7 +252,8 @@ impl Front {
     fn is_everywhere(&self, kind: Kind, name: &[u8]) -> bool {
         let random = |of: &RefCell<Placing>| of.borrow().distribution() == Distribution::Random;
         let is_random = self.placing.as_ref().is_some_and(random);
-        kind == Kind::Pattern || name.starts_with(KEYSPACE) || is_random
+        let is_of_keys = kind == Kind::Channel && name.starts_with(KEYSPACE);
+        kind == Kind::Pattern || is_of_keys || is_random
     }
 
     /// Whether keys are where a Cluster has them.

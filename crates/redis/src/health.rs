@@ -6,6 +6,7 @@
 
 mod ejections;
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,6 +16,10 @@ use watch::metrics::{Counter, Gauge, Registry};
 use ejections::Ejections;
 pub use ejections::Rule;
 
+/// Servers that are counted by themselves: nodes of a Cluster come and go.
+pub const SERVERS_MAX: usize = 256;
+/// Commands and servers that have no name of their own where things are counted.
+pub const OTHER: &str = "other";
 /// Stands for no time at all.
 const NEVER: u64 = u64::MAX;
 /// Characters of a server's or the system's words that are kept.
@@ -36,6 +41,8 @@ pub struct Health {
 #[derive(Debug)]
 struct Known {
     counts: Vec<Counts>,
+    /// The names that servers are counted by.
+    names: HashSet<String>,
     ejections: Ejections,
     /// What was wrong with each last, until it was reached again.
     wrong: Vec<Option<String>>,
@@ -49,6 +56,17 @@ struct Counts {
     failures: Counter,
     ejections: Counter,
     ejected: Gauge,
+}
+
+impl Known {
+    /// By which name a server is counted: those of a Cluster come and go.
+    fn shown<'a>(&mut self, name: &'a str) -> &'a str {
+        if self.names.len() >= SERVERS_MAX && !self.names.contains(name) {
+            return OTHER;
+        }
+        self.names.insert(name.to_owned());
+        name
+    }
 }
 
 impl Counts {
@@ -92,7 +110,12 @@ impl Health {
         let counts = names.iter().map(|name| Counts::new(pool, name, registry)).collect();
         let ejections = Ejections::new(names.len(), rule);
         Self {
-            known: Mutex::new(Known { counts, ejections, wrong: vec![None; names.len()] }),
+            known: Mutex::new(Known {
+                counts,
+                names: names.iter().map(|name| (*name).to_owned()).collect(),
+                ejections,
+                wrong: vec![None; names.len()],
+            }),
             changes: AtomicU64::new(0),
             next: AtomicU64::new(NEVER),
             begun: Instant::now(),
@@ -104,7 +127,7 @@ impl Health {
     /// Another server has this number from now on. One that may never have keys is not ejected.
     pub fn is_new(&self, server: usize, name: &str, may_have_keys: bool) {
         let known = &mut *self.lock();
-        let counts = Counts::new(&self.pool, name, &self.registry);
+        let counts = Counts::new(&self.pool, known.shown(name), &self.registry);
         match known.counts.get_mut(server) {
             Some(former) => *former = counts,
             None => known.counts.push(counts),

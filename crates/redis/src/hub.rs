@@ -125,7 +125,7 @@ impl Hub {
         if !gone.is_empty() {
             self.moves.set(self.moves.get() + 1);
         }
-        gone.iter().for_each(|link| link.close_where(|_, _| true));
+        gone.iter().for_each(|link| link.close_all());
     }
 
     /// How often channels went to other servers. Places are good as long as this is the same.

@@ -29,6 +29,10 @@ use crate::settings::{BackendSettings, EjectSettings, Settings};
 /// After how long a connection is closed that nobody has used.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(60);
 
+/// After how long a lane is closed that nobody has used: who wrote before hears of `WAIT` that it
+/// is gone.
+const IDLE_LANE: std::time::Duration = std::time::Duration::from_secs(600);
+
 /// How often a worker looks at who has keys, though nobody asks it for any.
 const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -314,13 +318,14 @@ fn fabric(settings: &Settings, memory: &Memory) -> service::Settings {
     };
     service::Settings {
         lanes,
-        // Lanes of many users are not to stay for ever.
-        idle: settings.servers_know_users().then_some(IDLE),
+        // Lanes of many users are not to stay for long.
+        idle: Some(if settings.servers_know_users() { IDLE } else { IDLE_LANE }),
         lane: flow::lane::Limits {
             depth: lanes.depth,
             patience: settings.patience.get(),
             ..flow::lane::Limits::default()
         },
+        leases: settings.pool_size.saturating_sub(settings.lanes).max(1),
         pool: flow::pool::Settings {
             size_max: settings.pool_size,
             idle_time: Some(IDLE),

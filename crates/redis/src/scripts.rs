@@ -103,8 +103,19 @@ fn sha_of(script: &[u8]) -> Sha {
 
 /// What a script needs one of to make an error of its own: the name of its field, or a way to come
 /// to a name, or a function, that is not written in the script.
-const MAKES_ERRORS: [&[u8]; 9] =
-    [b"err", b"decode", b"unpack", b"rawset", b"load", b"metatable", b"pairs", b"next", b"foreach"];
+const MAKES_ERRORS: [&[u8]; 10] = [
+    b"err",
+    b"decode",
+    b"unpack",
+    b"rawset",
+    b"load",
+    b"metatable",
+    b"pairs",
+    b"next",
+    b"foreach",
+    // In RESP3 a server's answer may have names of its own.
+    b"setresp",
+];
 
 /// Whether a script may answer with an error of its own making, which could be any.
 fn may_say_anything(script: &[u8]) -> bool {

@@ -12,6 +12,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use flow::dial::{Address, Socket, Target, Tls};
 use flow::tls::{Check, ClientOptions};
@@ -282,4 +283,16 @@ pub struct Connection {
     pub number: usize,
     /// Which of the servers that have had this server's number it leads to.
     pub incarnation: u64,
+    /// What the server knows it by.
+    pub identity: Arc<Identity>,
+}
+
+/// What a server knows a connection by, as far as it tells that.
+#[derive(Debug, Default)]
+pub struct Identity {
+    /// Its number there.
+    pub id: Option<i64>,
+    /// The server is told to let go whoever waits there, which may come late: nobody else is to
+    /// have the connection.
+    pub is_spent: AtomicBool,
 }

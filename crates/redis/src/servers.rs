@@ -10,6 +10,7 @@ mod redirects;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use flow::lane::{Protocol, Step, What};
@@ -22,7 +23,7 @@ use crate::desk::Desk;
 use crate::fleet::{Fleet, Node, View};
 use crate::metrics::times::{ServerTimes, Times};
 use crate::scripts::{self, Scripts, Seen};
-use crate::server::{Connection, Place, ServerError};
+use crate::server::{Connection, Identity, Place, ServerError};
 use crate::topology::redirect::Redirect;
 use accounts::{Account, Accounts};
 use checks::Budgets;
@@ -265,6 +266,27 @@ pub struct LeadsTo {
     server: usize,
     incarnation: u64,
     view: Rc<RefCell<Arc<View>>>,
+    identity: Arc<Identity>,
+}
+
+/// Where a client waits for what others do.
+#[derive(Debug, Clone, Copy)]
+pub struct Waiting {
+    /// The server's number.
+    pub server: usize,
+    /// Which of those that have had it.
+    pub incarnation: u64,
+    /// What the server knows the connection by, if it tells that.
+    pub id: Option<i64>,
+}
+
+impl LeadsTo {
+    /// Where whoever waits there does so, to have the server let it go: nobody else is to have the
+    /// connection after it.
+    pub fn spend(&self) -> Waiting {
+        self.identity.is_spent.store(true, Ordering::Relaxed);
+        Waiting { server: self.server, incarnation: self.incarnation, id: self.identity.id }
+    }
 }
 
 impl Known for LeadsTo {
@@ -285,7 +307,7 @@ impl Service for Servers {
             let words = "there is no such server".into();
             return Err(ServerError { words, is_refusal: false, said: None });
         };
-        let opened = self.dial(account.login(), place, number).await;
+        let opened = self.dial_for_clients(account.login(), place, number).await;
         if opened.as_ref().is_err_and(|error| error.said.is_some()) {
             self.accounts.is_refused(&account);
         }
@@ -297,7 +319,8 @@ impl Service for Servers {
         let server = place.map_or(usize::MAX, |place| place.server);
         let hears = place.is_some_and(|place| place.tracks);
         let (incarnation, view) = (connection.incarnation, Rc::clone(&self.view));
-        (Ends { hears, ..Ends::default() }, LeadsTo { server, incarnation, view })
+        let identity = Arc::clone(&connection.identity);
+        (Ends { hears, ..Ends::default() }, LeadsTo { server, incarnation, view, identity })
     }
 
     fn is_good(&self, connection: &Connection) -> bool {
@@ -387,7 +410,10 @@ impl Service for Servers {
 
     async fn restore(self: Rc<Self>, connection: &mut Connection) -> bool {
         match self.reached(connection.number) {
-            Some((place, node, account)) if node.incarnation == connection.incarnation => {
+            Some((place, node, account))
+                if node.incarnation == connection.incarnation
+                    && !connection.identity.is_spent.load(Ordering::Relaxed) =>
+            {
                 node.server.logged_in(account.login()).restore(place, connection).await
             }
             _ => false,
@@ -429,6 +455,13 @@ impl Service for Servers {
             }
             Unanswered::Late { server, may_have_run: true } => {
                 format!("ERR weir: may have run: {} did not answer in time", of(server))
+            }
+            Unanswered::NoLease { server } => {
+                format!(
+                    "ERR weir: not sent: other clients have all connections to {} that they may \
+                     have for themselves",
+                    of(server)
+                )
             }
             Unanswered::Cancelled => "ERR weir: cancelled".to_owned(),
             Unanswered::Killed => "ERR weir: closed by an operator".to_owned(),

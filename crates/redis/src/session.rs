@@ -17,6 +17,7 @@ mod split;
 mod subscribe;
 mod tracking;
 mod transaction;
+mod unblock;
 mod unknown;
 mod wait;
 
@@ -35,6 +36,7 @@ use crate::servers::Servers;
 use crate::servers::accounts::Account;
 use crate::users::Identity;
 use console::Monitoring;
+use large::LARGE;
 use login::Login;
 use passed::Unnamed;
 use replicas::Wrote;
@@ -171,6 +173,11 @@ impl Session {
     }
 
     fn take(&mut self, command: Command<'_>, client: &Asking) -> Taken {
+        if is_of_http(command.name()) {
+            tracing::warn!(from = self.card.address(), "a client speaks HTTP: it is closed");
+            self.is_over = true;
+            return Ok(());
+        }
         self.look_at_tracking(command.name());
         self.look_at_watch(client);
         let in_force = self.front.in_force.load();
@@ -189,11 +196,7 @@ impl Session {
             self.unnamed.fails()?;
             return Err("NOAUTH Authentication required.".to_owned());
         }
-        self.card.says(spec.name, self.front.clock.now());
-        let desk = &self.front.desk;
-        if desk.shared.monitors.is_any() && !own::is_before_login(spec) {
-            desk.shared.monitors.show(&command, self.database, &self.card);
-        }
+        self.is_seen(spec, &command);
         let may = own::may(spec, &command, is_for_admins, self.identity);
         let taken = may.and_then(|()| match self.is_taken_away(spec, number, &command) {
             true => self.ask_unknown(command, client),
@@ -207,6 +210,15 @@ impl Session {
             self.show();
         }
         taken
+    }
+
+    /// Operators see that a command came.
+    fn is_seen(&self, spec: &'static Spec, command: &Command<'_>) {
+        self.card.says(spec.name, self.front.clock.now());
+        let monitors = &self.front.desk.shared.monitors;
+        if monitors.is_any() && own::is_shown(spec) {
+            monitors.show(command, self.database, &self.card);
+        }
     }
 
     /// Refuses a command in a server's own words. `EXEC` ends what it cannot run.
@@ -335,8 +347,15 @@ impl Session {
         }
         let request = self.request(home, command.bytes());
         let judged = request.judged || self.is_judged(&command);
-        client.ask(Request { repeats: reads, judged, ..request });
-        self.front.metrics.ridden.inc();
+        let request = Request { repeats: reads, judged, ..request };
+        // It would keep others waiting for as long as it takes to be sent.
+        if request.bytes.len() as u64 >= LARGE {
+            client.ask_alone(request);
+            self.front.metrics.leased.inc();
+        } else {
+            client.ask(request);
+            self.front.metrics.ridden.inc();
+        }
     }
 
     /// Whether an answer is to be looked at; of most commands the first letter says that it is not.
@@ -356,15 +375,9 @@ impl Session {
         if watched.is_some_and(|watched| watched != server) {
             return Err("ERR weir: a key of another server is watched".to_owned());
         }
-        if watched.is_none() {
-            client.take(server);
-        }
-        // With keys that are watched the connection stays where these are.
-        let about = request.about.filter(|_| watched.is_none());
-        client.ask(Request { own: true, waits: true, about, ..request });
-        if watched.is_none() {
-            self.release(server, client);
-        }
+        // With keys that are watched the connection is where these are.
+        let stays = watched.is_some();
+        client.ask_alone(Request { waits: true, stays, ..request });
         self.front.metrics.leased.inc();
         Ok(())
     }
@@ -384,6 +397,12 @@ impl Session {
         client.answer(&join::error(words));
         self.front.metrics.refused.inc();
     }
+}
+
+/// Whether a line is of a request of HTTP, as a page may have a browser send: what follows may look
+/// like commands. A server closes such a client, too.
+fn is_of_http(name: &[u8]) -> bool {
+    [&b"POST"[..], b"Host:"].iter().any(|word| name.eq_ignore_ascii_case(word))
 }
 
 /// A client's own words, as far as they are repeated to it.

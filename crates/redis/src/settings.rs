@@ -76,8 +76,9 @@ pub struct Settings {
     pub databases: u32,
     /// The database in which clients begin.
     pub database: u32,
-    /// How long an answer may take, from when the command came. Its client then hears an error
-    /// that says whether the command may have run. Commands that block wait as long as they say.
+    /// How long a command may wait until it is sent, and from then on for its answer. Its client
+    /// then hears an error that says whether the command may have run. Commands that block wait as
+    /// long as they say.
     pub timeout: Duration,
     /// How long a client may be connected without a command; `0` is without limit.
     pub idle_timeout: Duration,
@@ -93,14 +94,15 @@ pub struct Settings {
     /// has not heard from the primary for longer.
     pub max_replica_lag: Duration,
     /// Connections of each worker to one server that carry the commands of many clients at once.
-    /// A database other than 0 and RESP3 have lanes of their own.
+    /// A database other than 0 and RESP3 have lanes of their own. One that nobody has used for ten
+    /// minutes is closed.
     pub lanes: usize,
     /// Commands under way on one lane at most.
     pub lane_depth: usize,
     /// How long those behind a reply wait that its client does not take as fast as it comes.
     pub patience: Duration,
-    /// Connections of each worker to one server for clients that need one for themselves, as for
-    /// `MULTI` or `BLPOP`; those that carry lanes count, too.
+    /// Connections of each worker to one server, for one database and RESP version: those of
+    /// `lanes`, and for clients that need one for themselves, as for `MULTI` or `BLPOP`.
     pub pool_size: usize,
     /// The largest command that is kept whole before it is sent. Beyond it, a command that ends
     /// with a large value, as `SET`, goes to its server as it comes; any other hears an error.

@@ -69,6 +69,12 @@ fn a_cluster_is_one_server_to_its_clients() {
         assert_eq!(ann.hear(), expected);
     }
     assert_eq!(ann.line("SCRIPT LOAD return(1)").len(), 44);
+    for key in &keys[..20] {
+        let mut writes = admin(&weir);
+        assert_eq!(writes.ask(&["SET", key, key]), "+OK");
+        assert_eq!(writes.line("WAIT 0 10"), ":0", "{key} is at one of three");
+        assert_eq!(writes.line("WAIT 1 1"), ":0");
+    }
     let status = weir.ask_admin("/status").json();
     assert_eq!(status["redis"]["backends"].as_array().map(Vec::len), Some(3), "{status}");
 

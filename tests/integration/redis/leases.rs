@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rig::redis::Redis;
 use rig::wait;
 
-use super::scene::{client, key_on, weir};
+use super::scene::{ADMIN, admin, client, key_on, weir};
 
 #[test]
 fn a_transaction_is_run_as_a_whole() {
@@ -154,6 +154,63 @@ fn who_waits_for_a_list_holds_up_nobody() {
     assert_eq!([ann.hear(), ann.hear()], [":1", "*2 $1 l $1 a"]);
     ann.hear();
     assert_eq!([ann.hear(), ann.hear()], ["*-1", "+PONG"]);
+}
+
+#[test]
+fn those_who_wait_for_others_leave_a_connection_for_everybody_else() {
+    let server = Redis::start();
+    let weir = weir(&[&server], "timeout = \"1s\"\npool-size = 4", "");
+    // Nothing was asked of the server before, so there is no lane yet.
+    let mut waiting: Vec<_> = (0..3).map(|_| client(&weir)).collect();
+    waiting.iter_mut().for_each(|client| client.say(&["BLPOP", "jobs", "0"]));
+    wait::until("they wait", wait::LONG, || {
+        server.client().line("INFO clients").contains("blocked_clients:3")
+    });
+    let words = "-ERR weir: not sent: other clients have all connections to s0 that they may have \
+                 for themselves";
+    assert_eq!(client(&weir).line("BLPOP jobs 0"), words);
+    let mut ann = client(&weir);
+    assert_eq!(ann.line("RPUSH jobs a b c d"), ":4");
+    waiting.iter_mut().for_each(|client| assert!(client.hear().starts_with("*2 $4 jobs ")));
+    assert_eq!(ann.line("BLPOP jobs 0"), "*2 $4 jobs $1 d");
+}
+
+#[test]
+fn keys_can_be_watched_again_once_their_server_is_back() {
+    let mut server = Redis::start();
+    let weir = weir(&[&server], "", "");
+    let mut ann = client(&weir);
+    server.kill();
+    assert!(ann.line("WATCH k").starts_with("-ERR weir: not sent: s0 "));
+    server.start_again();
+    wait::until("it is reached", wait::LONG, || ann.line("GET k") == "$-1");
+    assert_eq!(ann.line("SELECT 1"), "+OK");
+    let words = ["WATCH k", "MULTI", "SET k 1", "EXEC"];
+    assert_eq!(words.map(|line| ann.line(line)), ["+OK", "+OK", "+QUEUED", "*1 +OK"]);
+}
+
+#[test]
+fn a_large_value_is_seen_and_refused_as_any_other() {
+    let server = Redis::start();
+    let weir = weir(&[&server], "slow-command = \"1us\"", ADMIN);
+    let (mut root, mut ann) = (admin(&weir), admin(&weir));
+    let large = "v".repeat(400 << 10);
+    assert_eq!(root.line("MONITOR"), "+OK");
+    assert_eq!(ann.ask(&["SET", "large", &large]), "+OK");
+    assert!(root.hear().ends_with("\"SET\" \"large\""));
+    assert_eq!(root.line("RESET"), "+RESET");
+    assert_eq!(root.line("AUTH p"), "+OK");
+    let big = root.line("WEIR SHOW BIG");
+    assert!(big.contains("$5 large") && big.contains(":4096"), "{big}");
+    assert!(root.line("WEIR SHOW SLOW").contains("SET large"));
+    assert!(ann.line("CLIENT INFO").contains("cmd=client"));
+    // One that does not end with its value has a connection for itself as well.
+    let leased = || weir.metrics().sum("weir_redis_commands_total", &[("way", "lease")]);
+    let before = leased();
+    assert_eq!(ann.ask(&["SET", "large", &large, "EX", "10"]), "+OK");
+    assert!(leased() > before);
+    ann.line("SUBSCRIBE news");
+    assert!(ann.ask(&["SET", "large", &large]).starts_with("-ERR Can't execute 'set': only "));
 }
 
 #[test]

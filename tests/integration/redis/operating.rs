@@ -163,6 +163,53 @@ fn clients_are_listed_and_closed_by_numbers_of_the_process() {
 }
 
 #[test]
+fn a_client_that_waits_for_others_is_let_go_and_nobody_has_its_connection_later() {
+    let servers = [Redis::start(), Redis::start()];
+    let servers: Vec<&Redis> = servers.iter().collect();
+    let weir = weir(&servers, "", &strangers_and_admin());
+    let (mut root, mut bob) = (admin(&weir), ann(&weir));
+    let id = bob.line("CLIENT ID")[1..].to_owned();
+    assert_eq!(root.ask(&["CLIENT", "UNBLOCK", &id]), ":0", "it waits for nobody");
+    let mut key_of = |server: &Redis| {
+        let mut all = (0..1000).map(|n| format!("k{n}"));
+        let is_there = |key: &String| {
+            root.ask(&["SET", key, "x"]);
+            server.client().ask(&["DEL", key]) == ":1"
+        };
+        all.find(is_there).expect("each server has some of the keys")
+    };
+    let keys = [key_of(servers[0]), key_of(servers[1])];
+    assert_eq!(root.line("FLUSHALL"), "+OK");
+    let at_server = |at: usize| servers[at].client().line("CLIENT LIST TYPE normal");
+    let is_blocked = |at: usize| at_server(at).contains("flags=b ");
+    let error = "-UNBLOCKED client unblocked via CLIENT UNBLOCK";
+    for (at, how, hears) in [(0, "TIMEOUT", "*-1"), (1, "error", error), (1, "", "*-1")] {
+        let was = at_server(at);
+        bob.say(&["BLPOP", &keys[at], "0"]);
+        wait::until("it waits", wait::LONG, || is_blocked(at));
+        let waits = at_server(at);
+        let words = ["CLIENT", "UNBLOCK", &id, how];
+        let words = if how.is_empty() { &words[..3] } else { &words[..] };
+        assert_eq!(root.ask(words), ":1");
+        assert_eq!(bob.hear(), hears);
+        let blocked = waits.split("id=").find(|of| of.contains("flags=b ")).expect("it waits");
+        let number = format!("id={} ", blocked.split(' ').next().expect("a number"));
+        wait::until("its connection is gone", wait::LONG, || !at_server(at).contains(&number));
+        assert!(!was.contains(&number), "{was}");
+    }
+    bob.say(&["XREAD", "BLOCK", "0", "STREAMS", &keys[0], "$"]);
+    wait::until("it waits", wait::LONG, || is_blocked(0));
+    assert_eq!(root.ask(&["CLIENT", "UNBLOCK", &id]), ":1");
+    assert_eq!(bob.hear(), "*-1");
+    assert_eq!(root.line("CLIENT UNBLOCK 123456"), ":0");
+    assert_eq!(root.line("CLIENT UNBLOCK -1"), ":0");
+    for line in ["CLIENT UNBLOCK x", "CLIENT UNBLOCK 1 NOW"] {
+        assert_eq!(root.line(line), servers[0].client().line(line));
+    }
+    assert!(bob.line("CLIENT UNBLOCK 1").starts_with("-NOPERM weir: "));
+}
+
+#[test]
 fn what_clients_ask_is_held_back_while_there_is_a_pause() {
     let server = Redis::start();
     let weir = weir(&[&server], "timeout = \"2s\"", &strangers_and_admin());
@@ -231,6 +278,59 @@ fn an_administrator_sees_all_commands_as_they_pass() {
     assert_eq!(bob.line("GET k"), "$5 value");
     assert_eq!(root.line("AUTH p"), "+OK");
     assert_eq!(root.line("GET k"), "$5 value");
+}
+
+#[test]
+fn who_watches_no_more_hears_nothing_behind_that() {
+    let server = Redis::start();
+    let weir = weir(&[&server], "", ADMIN);
+    let (mut root, mut bob) = (admin(&weir), admin(&weir));
+    for _ in 0..50 {
+        assert_eq!(root.line("MONITOR"), "+OK");
+        (0..20).for_each(|_| bob.say(&["INCR", "k"]));
+        root.send(b"RESET\r\nAUTH p\r\nMONITOR\r\nRESET\r\nAUTH p\r\nPING\r\n");
+        let mut heard = std::iter::from_fn(|| Some(root.hear()));
+        let rest: Vec<String> =
+            heard.by_ref().skip_while(|said| said != "+RESET").take(3).collect();
+        assert_eq!(rest, ["+RESET", "+OK", "+OK"]);
+        let rest: Vec<String> =
+            heard.by_ref().skip_while(|said| said != "+RESET").take(3).collect();
+        assert_eq!(rest, ["+RESET", "+OK", "+PONG"]);
+        (0..20).for_each(|_| assert!(bob.hear().starts_with(':')));
+    }
+    // What would change a server may have a secret.
+    assert_eq!(root.line("MONITOR"), "+OK");
+    assert!(bob.line("ACL SETUSER eve >secret").starts_with("-ERR weir: "));
+    assert!(bob.line("CONFIG SET requirepass secret").starts_with("-ERR weir: "));
+    assert_eq!(bob.line("SET k 1"), "+OK");
+    assert!(root.hear().ends_with("\"SET\" \"k\" \"1\""));
+}
+
+#[test]
+fn a_browser_that_is_made_to_send_commands_is_closed() {
+    let server = Redis::start();
+    let weir = weir(&[&server], "", "");
+    for head in ["POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n", "GET / HTTP/1.1\r\nhost: x\r\n"] {
+        let mut page = client(&weir);
+        page.send(format!("{head}SET from page\r\n").as_bytes());
+        let heard = std::iter::from_fn(|| page.try_hear().ok());
+        assert!(heard.count() < 2, "nothing behind the head is answered");
+    }
+    assert_eq!(client(&weir).line("EXISTS from"), ":0");
+}
+
+#[test]
+fn a_pause_holds_back_what_is_not_known_as_well() {
+    let server = Redis::start_with(&["--rename-command", "INCR", "MY.INCR"]);
+    let weir = weir(&[&server], "", ADMIN);
+    let (mut root, mut bob) = (admin(&weir), admin(&weir));
+    assert_eq!(bob.line("MY.INCR k"), ":1");
+    assert_eq!(root.line("WEIR PAUSE"), "+OK");
+    bob.say(&["MY.INCR", "k"]);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(server.client().line("GET k"), "$1 1");
+    assert_eq!(root.line("WEIR RESUME"), "+OK");
+    assert_eq!(bob.hear(), ":2");
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn sub_commands_that_there_are_not_are_told_as_a_server_tells_it() {
     ] {
         assert_eq!(root.line(line), direct.line(line), "{line}");
     }
-    for line in ["CLIENT UNBLOCK 7", "CONFIG SET save x", "SCRIPT DEBUG YES", "LATENCY DOCTOR"] {
+    for line in ["CLIENT NO-EVICT ON", "CONFIG SET save x", "SCRIPT DEBUG YES", "LATENCY DOCTOR"] {
         let heard = root.line(line);
         assert!(heard.starts_with("-ERR weir: ") && heard.contains("is refused"), "{heard}");
     }

@@ -1,11 +1,13 @@
 //! `CLIENT TRACKING`: what a client keeps is said to be out of date as a server says it.
 
+mod cluster;
 mod redirect;
 mod several;
 
 use rig::redis::{Redis, RedisClient};
 use rig::wait;
 use rig::weir::Weir;
+use rustix::process::Signal;
 
 use super::scene::{client, weir};
 
@@ -252,4 +254,49 @@ fn tracking(weir: &Weir, how: &str) -> RedisClient {
     assert!(of.line("HELLO 3").starts_with('%'));
     assert_eq!(of.line(format!("CLIENT TRACKING ON {how}").trim_end()), "+OK");
     of
+}
+
+#[test]
+fn a_client_whose_server_says_nothing_or_refuses_is_closed_and_nobody_else_is_disturbed() {
+    let mut server = Redis::start();
+    let weir = weir(&[&server], "timeout = \"300ms\"", "");
+    let mut of = tracking(&weir, "");
+    server.running().signal(Signal::STOP);
+    // Whether the server has heard of it is not known, and what was kept may be told of or not.
+    let late = "-ERR weir: may have run: s0 did not answer in time";
+    assert_eq!(of.line("CLIENT TRACKING ON"), late);
+    assert_eq!(of.hear(), LOST);
+    assert!(of.is_closed());
+    // What takes too long is given up still.
+    assert!(client(&weir).line("GET k").ends_with(" in time"));
+    server.running().signal(Signal::CONT);
+    let mut beside = client(&weir);
+    wait::until("it answers again", wait::LONG, || beside.line("SET k 1") == "+OK");
+
+    assert_eq!(server.client().line("ACL SETUSER default -client|caching"), "+OK");
+    let mut of = tracking(&weir, "OPTIN");
+    assert_eq!(of.line("CLIENT CACHING YES"), "+OK");
+    of.say(&["GET", "k"]);
+    let heard = [of.hear(), of.hear()];
+    assert!(heard.iter().any(|said| said.starts_with("-NOPERM ")), "{heard:?}");
+    assert!(of.is_closed());
+    assert_eq!(beside.line("GET k"), "$1 1");
+}
+
+#[test]
+fn a_transaction_that_is_given_up_leaves_nothing_with_a_client_that_tracks() {
+    let server = Redis::start();
+    let weir = weir(&[&server], "", "");
+    let (mut of, mut writes) = (tracking(&weir, ""), client(&weir));
+    let heard = ["MULTI", "SET a 1", "EXEC x", "GET b"].map(|line| of.line(line));
+    assert!(heard[2].starts_with("-EXECABORT "), "{heard:?}");
+    assert_eq!(heard[3], "_");
+    let heard = ["MULTI", "GET c", "EXEC"].map(|line| of.line(line));
+    assert_eq!(heard, ["+OK", "+QUEUED", "*1 _"]);
+    assert_eq!(of.line("GET a"), "_", "it was not run");
+    let heard = ["WATCH w", "EXEC x", "UNWATCH"].map(|line| of.line(line));
+    assert!(heard[1].starts_with("-EXECABORT "), "{heard:?}");
+    assert_eq!(writes.line("SET w 1"), "+OK");
+    let heard = ["MULTI", "GET c", "EXEC"].map(|line| of.line(line));
+    assert!(heard[2].ends_with("*1 _"), "{heard:?}");
 }

@@ -61,12 +61,6 @@ impl Line {
     pub fn hears_answers(&mut self, hears: bool) {
         self.hears_no_answers = !hears;
     }
-
-    /// Whether the client does not hear the answers to what it asks now.
-    pub fn hears_no_answers(&self) -> bool {
-        self.hears_no_answers
-    }
-
     fn take(&mut self, seat: Seat) -> Place {
         let request = self.next();
         self.seats.push_back(seat);

@@ -22,12 +22,13 @@ impl<S: Service> Client<S> {
     /// Whether a request may be asked in the place of another, by what its service says.
     pub(super) fn takes(&self, place: Place, again: &Again) -> bool {
         let is_last = self.sent.get() <= place.request + 1;
-        again.request.turns < TURNS_MAX && (is_last || !again.alone)
+        again.request.turns < TURNS_MAX && !again.request.stays && (is_last || !again.alone)
     }
 
     /// Asks a request in the place of another that had no effect at server `from`, before all that
     /// comes later, which waits until it is answered. What is to go by the client's own connection
-    /// goes by another one, of the server where it belongs now.
+    /// goes by the one that it has to the server where it belongs now, or else by another one in
+    /// the place of that.
     pub(super) fn ask_instead(
         self: &Rc<Self>,
         place: Place,
@@ -50,7 +51,8 @@ impl<S: Service> Client<S> {
         let detour = Some(Detour { from, not_before, is_overtaken: false });
         self.detours.set(self.detours.get() + 1);
         let asked = Pending::Ask { place, request, detour };
-        if is_leased && asks_own && server != from {
+        let has_one = self.is_holding_where(|of| of == server);
+        if is_leased && asks_own && server != from && !has_one {
             let free = Pending::Free { place: None, server: from, words: Vec::new() };
             let hold = Pending::Hold { place: None, server, words: Vec::new() };
             self.ask_again(place, [free, hold, asked]);

@@ -182,6 +182,7 @@ impl<S: Service> Client<S> {
 
     fn put(self: &Rc<Self>, place: Place, request: Request) -> Option<Pending> {
         let (server, now) = (request.server, Instant::now());
+        let waited = request.waited(now);
         if self.is_busy_at_one_with(server) {
             return Some(Pending::ask(place, request));
         }
@@ -193,7 +194,7 @@ impl<S: Service> Client<S> {
                 return full.0.into_request().map(|request| Pending::ask(place, request));
             }
             self.lease_has_one_more(server);
-            self.has_sent(place);
+            self.has_sent(place, waited);
             return None;
         }
         let is_lost = matches!(self.leases.borrow().get(server), Some(Lease::Lost));
@@ -219,7 +220,7 @@ impl<S: Service> Client<S> {
         match lane.handle.push(ticket, replies, now, write) {
             Ok(()) => {
                 self.rides(server, lane);
-                self.has_sent(place);
+                self.has_sent(place, waited);
                 None
             }
             Err(full) => {
@@ -237,8 +238,12 @@ impl<S: Service> Client<S> {
         (other != request.server && request.turns < super::again::TURNS_MAX).then_some(other)
     }
 
-    pub(super) fn has_sent(&self, place: Place) {
+    /// A request is sent; `waited`: at this moment, after it has waited.
+    pub(super) fn has_sent(&self, place: Place, waited: Option<Instant>) {
         self.sent.set(self.sent.get().max(place.request + 1));
+        if let Some(now) = waited {
+            self.note_sent(place, now);
+        }
     }
 
     /// The lane that a request for a server is to take.

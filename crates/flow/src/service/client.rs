@@ -23,7 +23,7 @@ pub struct Client<S: Service> {
     id: u64,
     pub(super) outlet: Outlet,
     pub(super) line: RefCell<Line>,
-    /// When its requests came that are not known to be answered, in their order.
+    /// Since when its requests are under way that are not known to be answered, in their order.
     asked: RefCell<VecDeque<Asked>>,
     /// The number behind the last of its requests of which anything was sent.
     pub(super) sent: Cell<u64>,
@@ -49,8 +49,12 @@ pub struct Client<S: Service> {
     pub(super) inbox: Cell<usize>,
     /// A request whose bytes are still coming.
     pub(super) stream: RefCell<Option<Stream>>,
+    /// It does not hear the answers to what is asked now.
+    hears_no_answers: Cell<bool>,
     /// It is closed behind its answers, with these words.
     parting: OnceCell<Vec<u8>>,
+    /// It is, and does not wait any longer for what others do.
+    is_cut_short: Cell<bool>,
     /// Nothing more is to be told.
     is_over: Cell<bool>,
     /// It is there to be sent what it has not asked for.
@@ -84,6 +88,7 @@ pub struct Standing {
 struct Asked {
     request: u64,
     server: usize,
+    /// When it came, or was sent if it had to wait.
     at: Instant,
 }
 
@@ -109,7 +114,9 @@ impl<S: Service> Client<S> {
             share: RefCell::new(memory),
             inbox: Cell::new(0),
             stream: RefCell::default(),
+            hears_no_answers: Cell::new(false),
             parting: OnceCell::new(),
+            is_cut_short: Cell::new(false),
             is_over: Cell::new(false),
             is_listening: Cell::new(false),
             is_paused: Cell::new(false),
@@ -187,12 +194,13 @@ impl<S: Service> Client<S> {
     /// is closed. What is asked goes its way all the same, and messages that belong to no request
     /// are heard.
     pub fn hears_answers(&self, hears: bool) {
+        self.hears_no_answers.set(!hears);
         self.line.borrow_mut().hears_answers(hears);
     }
 
     /// Whether it does not hear the answers to what is asked now.
     pub fn hears_no_answers(&self) -> bool {
-        self.line.borrow().hears_no_answers()
+        self.hears_no_answers.get()
     }
 
     /// Says whether it is there to be sent what it has not asked for: then it is not idle.
@@ -258,7 +266,19 @@ impl<S: Service> Client<S> {
         self.part(Vec::new());
     }
 
-    /// Closes the client once it has its answers and, behind them, these words.
+    /// As [`part`](Self::part), and does not wait for what others do.
+    pub fn cut_short(&self, words: Vec<u8>) {
+        self.is_cut_short.set(true);
+        self.part(words);
+    }
+
+    /// Whether it is to wait no longer, and does.
+    pub(super) fn takes_cut(&self) -> bool {
+        self.is_cut_short.take() && self.waits_for_others()
+    }
+
+    /// Closes the client once it has its answers and, behind them, these words. May be called from
+    /// whatever hears an answer.
     pub fn part(&self, words: Vec<u8>) {
         let words = if self.hears_no_answers() { Vec::new() } else { words };
         let _ = self.parting.set(words);
@@ -303,7 +323,7 @@ impl<S: Service> Client<S> {
         self.is_over.get() || self.outlet.is_closed()
     }
 
-    fn note_of(&self, place: Place, request: &mut Request) {
+    pub(super) fn note_of(&self, place: Place, request: &mut Request) {
         if request.waits {
             self.waits.set(Some(place.request));
         } else {
@@ -329,7 +349,15 @@ impl<S: Service> Client<S> {
         asked.at
     }
 
-    /// Gives up what takes too long.
+    /// A request is sent only now: its time begins.
+    pub(super) fn note_sent(&self, place: Place, now: Instant) {
+        let mut all = self.asked.borrow_mut();
+        let begin = all.partition_point(|of| of.request < place.request);
+        let its = all.iter_mut().skip(begin).take_while(|of| of.request == place.request);
+        its.for_each(|of| of.at = now);
+    }
+
+    /// Gives up what takes too long: to be sent, or to be answered.
     pub(super) fn look(&self, now: Instant) {
         self.count_held(None);
         let timeout = self.fabric.settings().timeout;

@@ -6,10 +6,12 @@ use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::ticket::Deliverer;
 use super::{Client, Pause, Service, Settings, Ticket};
@@ -33,6 +35,8 @@ pub struct Fabric<S: Service> {
     settings: RefCell<Rc<Settings>>,
     pub(super) pool: Pool<Connector<S>>,
     pub(super) groups: RefCell<HashMap<usize, Rc<Lanes<S>>>>,
+    /// Who may have a connection to a server for itself.
+    pub(super) permits: RefCell<HashMap<usize, Arc<Semaphore>>>,
     clients: RefCell<HashMap<u64, Weak<Client<S>>>>,
     next: Cell<u64>,
     norm: Norm,
@@ -156,6 +160,7 @@ impl<S: Service> Fabric<S> {
             service,
             settings: RefCell::new(Rc::new(settings)),
             groups: RefCell::default(),
+            permits: RefCell::default(),
             clients: RefCell::default(),
             next: Cell::new(0),
             norm: Norm::default(),
@@ -184,6 +189,11 @@ impl<S: Service> Fabric<S> {
         for group in self.groups.borrow().values() {
             group.set_limits(settings.lanes);
             group.retire_beyond_limit();
+            group.lanes().iter().for_each(|lane| lane.handle.set_limits(settings.lane));
+        }
+        if self.settings.borrow().leases != settings.leases {
+            // Those that are lent count towards the former ones, until they are given back.
+            self.permits.borrow_mut().clear();
         }
         *self.settings.borrow_mut() = Rc::new(settings);
     }
@@ -288,6 +298,19 @@ impl<S: Service> Fabric<S> {
         let group = Rc::new(Group::new(self.settings().lanes));
         self.groups.borrow_mut().insert(server, Rc::clone(&group));
         group
+    }
+
+    /// A permit to have a connection to a server, which is in force until it is dropped.
+    pub(super) async fn permit(
+        &self,
+        server: usize,
+        deadline: Instant,
+    ) -> Option<OwnedSemaphorePermit> {
+        let permits = {
+            let new = || Arc::new(Semaphore::new(self.settings.borrow().leases));
+            Arc::clone(self.permits.borrow_mut().entry(server).or_insert_with(new))
+        };
+        tokio::time::timeout_at(deadline.into(), permits.acquire_owned()).await.ok()?.ok()
     }
 
     pub(super) async fn lease(

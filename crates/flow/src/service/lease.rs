@@ -112,13 +112,44 @@ impl<S: Service> Client<S> {
         self.is_holding_where(|_| true)
     }
 
-    fn is_holding_where(&self, is_such: impl Fn(usize) -> bool) -> bool {
+    pub(super) fn is_holding_where(&self, is_such: impl Fn(usize) -> bool) -> bool {
         let is_there = |(server, lease): &(usize, Lease<S>)| {
             matches!(lease, Lease::Opening | Lease::Held { .. }) && is_such(*server)
         };
         let waits =
             |what: &Pending| matches!(what, Pending::Hold { server, .. } if is_such(*server));
         self.leases.borrow().0.iter().any(is_there) || self.pending.borrow().iter().any(waits)
+    }
+
+    /// Looks at what is known of the connections that it has for itself and waits on for what
+    /// others do.
+    pub fn where_it_waits<T>(&self, look: impl Fn(&S::Known) -> T) -> Vec<T> {
+        let leases = self.leases.borrow();
+        let waits = leases.0.iter().filter(|_| self.waits_for_others());
+        let known = waits.filter_map(|(_, lease)| match lease {
+            Lease::Held { known, in_flight: 1.., .. } => Some(known),
+            _ => None,
+        });
+        known.map(look).collect()
+    }
+
+    /// Asks a request by the connection to its server that this client has for itself, or else by
+    /// one that it has for this alone.
+    pub fn ask_alone(self: &Rc<Self>, request: Request) {
+        let (server, place) = (request.server, self.line.borrow_mut().open());
+        let mut request = Request { own: true, ..request };
+        self.note_of(place, &mut request);
+        if !self.holds_request(&mut request) {
+            return self.give_up(place, &Unanswered::OutOfMemory);
+        }
+        let takes = !self.is_holding_where(|of| of == server);
+        if takes {
+            self.take(server);
+        }
+        self.submit(Pending::ask(place, request));
+        if takes {
+            self.release(server);
+        }
     }
 
     /// Asks a request that is too large for a lane: its bytes are its beginning, and the next
@@ -294,15 +325,16 @@ impl<S: Service> Client<S> {
             self.give_up(place, &Unanswered::LeaseLost { server });
             return None;
         };
-        let head = request.bytes.clone();
+        let (head, now) = (request.bytes.clone(), Instant::now());
+        let waited = request.waited(now);
         let ticket = Ticket::leased(self, place, request);
         let write = |out: &mut Vec<u8>| out.extend_from_slice(&head);
-        if let Err(full) = handle.push(ticket, 1, Instant::now(), write) {
+        if let Err(full) = handle.push(ticket, 1, now, write) {
             return full.0.into_request().map(|request| Pending::Begin { place, request });
         }
         handle.grow(false, |_| ());
         self.lease_has_one_more(server);
-        self.has_sent(place);
+        self.has_sent(place, waited);
         None
     }
 
@@ -332,19 +364,26 @@ impl<S: Service> Client<S> {
 async fn run<S: Service>(client: Rc<Client<S>>, server: usize) {
     let fabric = Rc::clone(&client.fabric);
     let deadline = Instant::now() + fabric.settings().timeout;
-    let leased = fabric.lease(server, deadline).await;
+    // It is another's once the connection is given back or closed.
+    let permit = fabric.permit(server, deadline).await;
+    if client.is_over() {
+        return;
+    }
+    let leased = match permit {
+        Some(_) => fabric.lease(server, deadline).await.map_err(|error| match error {
+            LeaseError::Open(error) => Unanswered::Unreachable { server, error },
+            LeaseError::Late | LeaseError::Closed => {
+                Unanswered::Late { server, may_have_run: false }
+            }
+        }),
+        None => Err(Unanswered::NoLease { server }),
+    };
     if client.is_over() {
         return;
     }
     let leased = match leased {
         Ok(leased) => leased,
-        Err(error) => {
-            let why = match error {
-                LeaseError::Open(error) => Unanswered::Unreachable { server, error },
-                LeaseError::Late | LeaseError::Closed => {
-                    Unanswered::Late { server, may_have_run: false }
-                }
-            };
+        Err(why) => {
             client.leases.borrow_mut().put(server, Lease::Failed(why));
             return client.wake();
         }

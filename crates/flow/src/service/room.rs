@@ -62,6 +62,7 @@ impl<S: Service> Fabric<S> {
         }
         self.groups.borrow_mut().remove(&server);
         self.breaks.borrow_mut().remove(&server);
+        self.permits.borrow_mut().remove(&server);
         true
     }
 }

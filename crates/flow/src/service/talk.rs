@@ -67,6 +67,9 @@ impl<S: Service, D: Dialogue<S>> Talk<S, D> {
             if self.has_ended || client.parting().is_some() {
                 client.break_off();
             }
+            if client.takes_cut() {
+                client.give_up_all(&Unanswered::Cancelled);
+            }
             // Whoever is parted gives nothing back in good order: what it has is closed.
             if let Some(words) = client.parting()
                 && client.is_answered()
@@ -173,7 +176,7 @@ impl<S: Service, D: Dialogue<S>> Talk<S, D> {
         if is_called || client.poll_turn(cx).is_ready() {
             return Poll::Ready(Ok(Event::Called));
         }
-        let reads = !self.has_ended && client.parting().is_none() && self.takes_more();
+        let reads = !self.has_ended && self.takes_more();
         client.is_paused.set(!reads);
         if !reads {
             return Poll::Pending;
@@ -194,6 +197,9 @@ impl<S: Service, D: Dialogue<S>> Talk<S, D> {
         // A client that waits for others may leave meanwhile.
         if self.client.waits_for_others() && self.inbox.len() < AHEAD {
             return true;
+        }
+        if self.client.parting().is_some() {
+            return false;
         }
         let is_behind =
             if self.client.is_streaming() { !self.inbox.is_empty() } else { !self.may_ask() };

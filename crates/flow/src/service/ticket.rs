@@ -161,7 +161,7 @@ pub(super) struct Deliverer<S: Service> {
     is_unheard: bool,
     /// Whose own connection it is; `None` of one that is shared.
     of: Option<Weak<Client<S>>>,
-    /// What was answered last.
+    /// The last of those that are answered, in the client's order.
     answered: Option<Place>,
 }
 
@@ -210,7 +210,8 @@ impl<S: Service> Owner<Ticket<S>> for Deliverer<S> {
             self.slow = Some(Rc::clone(client));
         }
         if let Some(ran) = last {
-            self.answered = Some(ticket.place);
+            // One that was asked again may be answered behind others that came later.
+            self.answered = self.answered.max(Some(ticket.place));
             ticket.answered(ran, self.heard);
             if let Some(fabric) = self.fabric.upgrade() {
                 fabric.answered(ran);

@@ -200,6 +200,7 @@ impl Service for Toy {
             Unanswered::Overtaken { .. } => "-not sent: overtaken",
             Unanswered::MayHaveRun { .. } => "-may have run",
             Unanswered::Late { may_have_run: true, .. } => "-may have run: late",
+            Unanswered::NoLease { .. } => "-not sent: no lease",
             Unanswered::Cancelled => "-cancelled",
             Unanswered::Killed => "-killed",
             Unanswered::Draining => "-draining",

@@ -107,6 +107,7 @@ pub fn settings() -> Settings {
         lanes,
         lane: flow::lane::Limits { depth: lanes.depth, patience, ..flow::lane::Limits::default() },
         idle: None,
+        leases: 14,
         pool: flow::pool::Settings { size_max: 16, ..flow::pool::Settings::default() },
         timeout: Duration::from_secs(20),
         drain: Duration::from_secs(1),

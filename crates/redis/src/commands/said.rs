@@ -165,7 +165,7 @@ impl Spec {
             | Do::Any
             | Do::Scan
             | Do::Split(Split::Mget | Split::SumRead)
-            | Do::All(All::Sum | All::Concat) => true,
+            | Do::All(All::Sum | All::Concat | All::Key) => true,
             Do::All(All::Ok)
             | Do::Write
             | Do::StreamWrite

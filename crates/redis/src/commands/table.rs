@@ -143,7 +143,7 @@ pub(super) const TABLE: &[Spec] = &[
     Spec { name: "PUBSUB", arity: -2, keys: None, what: Pubsub },
     Spec { name: "PUNSUBSCRIBE", arity: -1, keys: None, what: Unsubscribe(Kind::Pattern) },
     Spec { name: "QUIT", arity: -1, keys: None, what: Own },
-    Spec { name: "RANDOMKEY", arity: 1, keys: None, what: Any },
+    Spec { name: "RANDOMKEY", arity: 1, keys: None, what: All(Join::Key) },
     Spec { name: "READONLY", arity: 1, keys: None, what: Own },
     Spec { name: "READWRITE", arity: 1, keys: None, what: Own },
     Spec { name: "RENAME", arity: 3, keys: Two, what: Write },

@@ -96,6 +96,11 @@ impl Card {
         self.commands.set(self.commands.get() + 1);
     }
 
+    /// Whether it is there to hear what it has not asked for.
+    pub fn listens(&self) -> bool {
+        self.monitors.get() || self.subscriptions.get().iter().any(|count| *count > 0)
+    }
+
     /// Where it comes from, as a server shows it.
     pub fn address(&self) -> String {
         self.from.map_or_else(|| "/unix:0".to_owned(), |from| from.to_string())

@@ -61,7 +61,7 @@ impl Front {
         if let Some(client) = self.fabric.client(client) {
             let mut out = Vec::new();
             put_error(&mut out, TRACKING_LOST);
-            client.part(out);
+            client.cut_short(out);
         }
     }
 

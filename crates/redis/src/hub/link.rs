@@ -146,6 +146,12 @@ impl Link {
         those.iter().for_each(|member| member.close());
     }
 
+    /// Closes all that are subscribed here, and forgets them: then its connection ends.
+    pub(super) fn close_all(&self) {
+        let topics = self.topics.take();
+        topics.those(|_, _| true).iter().for_each(|member| member.close());
+    }
+
     fn tell(&self, word: &'static str, name: &Name, done: Option<Done>) {
         self.ask(&[word.as_bytes(), name], Some((word, Rc::clone(name))), done);
     }
@@ -188,8 +194,8 @@ impl Link {
         self.epoch.set(self.epoch.get() + 1);
         self.is_running.set(false);
         self.out.take();
-        let (asked, topics) = (self.asked.take(), self.topics.take());
-        topics.those(|_, _| true).iter().for_each(|member| member.close());
+        let asked = self.asked.take();
+        self.close_all();
         for done in asked.into_iter().filter_map(|asked| asked.done) {
             done(Err(words.to_owned()));
         }

@@ -19,6 +19,8 @@ pub struct Member {
     client: Rc<Client<Servers>>,
     version: Cell<Version>,
     topics: RefCell<[HashSet<Name>; 3]>,
+    /// Bytes of their names.
+    bytes: Cell<usize>,
     has_left: Cell<bool>,
     metrics: Metrics,
     /// What operators see of it.
@@ -37,6 +39,7 @@ impl Member {
             client: Rc::clone(client),
             version: Cell::new(version),
             topics: RefCell::default(),
+            bytes: Cell::new(0),
             has_left: Cell::new(false),
             metrics: metrics.clone(),
             card: Rc::clone(card),
@@ -55,6 +58,11 @@ impl Member {
 
     pub(super) fn version(&self) -> Version {
         self.version.get()
+    }
+
+    /// Bytes of the names of what it is subscribed to.
+    pub fn bytes(&self) -> usize {
+        self.bytes.get()
     }
 
     /// How many subscriptions it has.
@@ -88,13 +96,14 @@ impl Member {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             self.metrics.subscriptions(kind).add(-count);
         }
-        self.client.listens(false);
         self.card.subscriptions.set([0; 3]);
+        self.client.listens(self.card.listens());
     }
 
     /// Operators see what it is subscribed to.
     fn show(&self) {
         self.card.subscriptions.set(self.topics.borrow().each_ref().map(HashSet::len));
+        self.client.listens(self.card.listens());
     }
 
     /// It hears this now, or behind the answer that is under way.
@@ -113,12 +122,14 @@ impl Member {
         let mut out = Vec::new();
         for name in names {
             let is_new = self.topics.borrow_mut()[kind as usize].insert(Rc::clone(name));
+            if is_new {
+                self.bytes.set(self.bytes() + name.len());
+            }
             if is_new && !self.has_left() {
                 self.metrics.subscriptions(kind).inc();
             }
             self.put(&mut out, words(kind)[0], Some(name), kind);
         }
-        self.client.listens(true);
         self.show();
         out
     }
@@ -128,6 +139,9 @@ impl Member {
         let mut out = Vec::new();
         for name in names {
             let was_there = self.topics.borrow_mut()[kind as usize].remove(name);
+            if was_there {
+                self.bytes.set(self.bytes().saturating_sub(name.len()));
+            }
             if was_there && !self.has_left() {
                 self.metrics.subscriptions(kind).dec();
             }
@@ -136,7 +150,6 @@ impl Member {
         if names.is_empty() {
             self.put(&mut out, words(kind)[1], None, kind);
         }
-        self.client.listens(self.count() > 0);
         self.show();
         out
     }

@@ -15,11 +15,7 @@ use watch::metrics::{Encoder, Registry};
 
 use super::buckets::{Buckets, Histogram};
 use super::errors::{Errors, Kind};
-
-/// Servers that are counted by themselves: nodes of a Cluster come and go.
-const SERVERS_MAX: usize = 256;
-/// Commands and servers that have no name of their own here.
-const OTHER: &str = "other";
+use crate::health::{OTHER, SERVERS_MAX};
 
 /// Gives the name of a command by its number.
 type NameOf = fn(usize) -> Option<&'static str>;

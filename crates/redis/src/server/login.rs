@@ -1,14 +1,15 @@
 //! From a new connection to where commands may be sent.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::{fmt, io};
 
-use flow::dial::Target;
+use flow::dial::{Socket, Target};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
-use wire::resp::{Piece, Replies, Version, put_command};
+use wire::resp::{Piece, Replies, Value, Version, put_command, value};
 
-use super::{Connection, Credentials, Place, Server, ServerError};
+use super::{Connection, Credentials, Identity, Place, Server, ServerError};
 
 /// Bytes of answers to a login; `HELLO` answers with a map.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
@@ -48,7 +49,7 @@ impl Server {
     ) -> Result<Connection, ServerError> {
         let opened = async {
             let socket = target.connect().await.map_err(|error| said(&error))?;
-            let mut connection = Connection { socket, number, incarnation: 0 };
+            let mut connection = Connection::new(socket, number);
             let mut out = Vec::new();
             let count = self.put_login(&mut out, place);
             if self.is_master {
@@ -88,6 +89,25 @@ impl Server {
         self.open(place, 0).await
     }
 
+    /// Asks by what number the server knows a connection, which it may refuse to tell.
+    ///
+    /// # Errors
+    /// The connection broke, or the server does not answer.
+    pub async fn identify(&self, connection: &mut Connection) -> Result<(), ServerError> {
+        let mut out = Vec::new();
+        put_command(&mut out, ["CLIENT", "ID"].iter());
+        let limit = self.target.connect_timeout;
+        let asked = tokio::time::timeout(limit, connection.ask(&out, 1)).await;
+        let replies = asked.map_err(|_| said(&format_args!("no answer within {limit:?}")))?;
+        let replies = replies.map_err(|error| said(&error))?;
+        let id = match replies.first().map(|reply| value(reply)) {
+            Some(Ok((Value::Integer(number), _))) => Some(number),
+            _ => None,
+        };
+        connection.identity = Arc::new(Identity { id, ..Identity::default() });
+        Ok(())
+    }
+
     /// Asks something on a connection of its own, and before anything else but the login: a server
     /// on which a script runs answers to little more.
     ///
@@ -109,7 +129,7 @@ impl Server {
         let asked = async {
             let server = self.located().await.map_err(|words| said(&words))?;
             let socket = server.target.connect().await.map_err(|error| said(&error))?;
-            let mut connection = Connection { socket, number: 0, incarnation: 0 };
+            let mut connection = Connection::new(socket, 0);
             let mut out = Vec::new();
             let login = self.login();
             login.iter().for_each(|words| put_command(&mut out, words.iter()));
@@ -184,6 +204,10 @@ pub(super) fn refusal(replies: &[Vec<u8>]) -> Option<String> {
 }
 
 impl Connection {
+    fn new(socket: Socket, number: usize) -> Self {
+        Self { socket, number, incarnation: 0, identity: Arc::default() }
+    }
+
     /// Sends commands and reads so many replies, each whole.
     ///
     /// # Errors

@@ -56,6 +56,21 @@ impl Servers {
         self.budgets.set_max(max);
     }
 
+    /// Opens a connection as [`dial`](Self::dial) does, with what its server knows it by.
+    pub(super) async fn dial_for_clients(
+        &self,
+        login: &Login,
+        place: Place,
+        number: usize,
+    ) -> Result<Connection, ServerError> {
+        let mut connection = self.dial(login, place, number).await?;
+        let server = self.view().server(place.server).cloned();
+        if let Some(server) = server {
+            server.identify(&mut connection).await?;
+        }
+        Ok(connection)
+    }
+
     /// Opens a connection for a place, logged in in this way.
     pub(super) async fn dial(
         &self,

@@ -65,6 +65,7 @@ pub(super) fn kind_of<E>(why: &Unanswered<E>) -> Option<(usize, Kind)> {
         Unanswered::Unreachable { server, .. } => Some((*server, Kind::UNREACHABLE)),
         Unanswered::NotSent { server }
         | Unanswered::Overtaken { server }
+        | Unanswered::NoLease { server }
         | Unanswered::LeaseLost { server } => Some((*server, Kind::NOT_SENT)),
         Unanswered::MayHaveRun { server } => Some((*server, Kind::MAY_HAVE_RUN)),
         Unanswered::Late { server, .. } => Some((*server, Kind::LATE)),

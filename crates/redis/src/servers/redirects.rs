@@ -13,6 +13,8 @@ use crate::topology::redirect::Redirect;
 
 /// What lets the next command in although its slot is not there yet.
 const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
+/// So often a command follows a slot that has moved, without a pause.
+const MOVES_MAX: u8 = 4;
 /// The first and the longest pause before a command is asked again that nobody can run now.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
 
@@ -29,7 +31,9 @@ impl Servers {
         let (server, asks, after) = match said {
             Redirect::Moved { slot: moved, at } if u32::from(*moved) == slot => {
                 let number = self.fleet.moved(*moved, at, by)?;
-                (number, false, Duration::ZERO)
+                // For a moment two nodes may each take the other for the one that has it.
+                let again = request.turns.checked_sub(MOVES_MAX);
+                (number, false, again.map_or(Duration::ZERO, pause))
             }
             Redirect::Ask { slot: asked, at } if u32::from(*asked) == slot => {
                 (self.fleet.asks(at, by)?, true, Duration::ZERO)
@@ -47,12 +51,13 @@ impl Servers {
             true => server,
             false => self.holder(u16::try_from(slot).ok()?),
         };
-        // What is within a transaction stays where that is.
-        let may_leave = !request.own || request.waits;
-        if !may_leave || self.may_have_said(request) {
+        let is_tracked = self.place(request.server)?.tracks;
+        // Where keys of a server that has none yet are asked for, nobody would tell of them.
+        let is_untold = is_tracked && !self.view.borrow().holders.contains(&server);
+        if is_untold || self.may_have_said(request) {
             return None;
         }
-        if server != by {
+        if server != by && !request.stays {
             self.left.borrow_mut().push(request.server);
         }
         let bytes = match asks {

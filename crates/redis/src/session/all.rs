@@ -29,6 +29,7 @@ impl Session {
             All::Sum => join::sum,
             All::Concat => join::concatenated,
             All::Ok => join::first,
+            All::Key => join::any_key,
         };
         self.each(reads, command, joined, client);
         Ok(())
@@ -101,6 +102,7 @@ impl Session {
         match managing(name, &sub) {
             Some(Managing::Changes) => self.each(false, command, join::first, client),
             Some(Managing::AsksAll) => self.each(true, command, join::in_all, client),
+            Some(Managing::AsksForRunning) => self.each(true, command, join::running, client),
             Some(Managing::AsksOne) => {
                 self.ask_one(Home::at(self.front.any_server()), true, command, client)
             }

@@ -13,6 +13,9 @@ use super::{Asking, Session, Taken};
 use crate::commands::number;
 use crate::console::rows::ClientRow;
 
+/// Bytes of a name that a client has, or its library.
+const TEXT_BYTES_MAX: usize = 4096;
+
 /// Which clients are meant.
 #[derive(Debug, Default, Clone)]
 struct Filter {
@@ -83,6 +86,7 @@ impl Session {
             ("LIST", _) => return self.list(&command, client),
             ("KILL", 3..) => return self.kill(&command, client),
             ("PAUSE", 3 | 4) => return self.pause(&command, client),
+            ("UNBLOCK", 3 | 4) => return self.unblock(&command, client),
             ("UNPAUSE", 2) => {
                 self.set_pause(None, client);
                 return Ok(());
@@ -102,6 +106,7 @@ impl Session {
             "lib-ver" => ("lib-ver", &mut library.version),
             _ => return Err(format!("ERR Unrecognized option '{}'", super::shortened(&option))),
         };
+        check_length(value)?;
         if !is_one_word(value) {
             return Err(format!(
                 "ERR {name} cannot contain spaces, newlines or special characters."
@@ -220,11 +225,20 @@ impl Session {
 }
 
 pub(super) fn check_name(name: &[u8]) -> Taken {
+    check_length(name)?;
     match is_one_word(name) {
         true => Ok(()),
         false => {
             Err("ERR Client names cannot contain spaces, newlines or special characters.".into())
         }
+    }
+}
+
+/// What a client says of itself is kept for as long as it is there.
+fn check_length(text: &[u8]) -> Taken {
+    match text.len() <= TEXT_BYTES_MAX {
+        true => Ok(()),
+        false => Err(format!("ERR weir: names have {TEXT_BYTES_MAX} bytes at most")),
     }
 }
 

@@ -1,10 +1,11 @@
 //! What operators ask: the console, and what shows or touches all clients.
 
-use std::rc::Rc;
+use std::cell::Cell;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flow::service::{Apart, Pause};
+use flow::service::{Apart, Client, Pause};
 use wire::resp::{Command, Version, put_error, put_integer, put_simple};
 
 use super::{Asking, Session, Taken};
@@ -24,12 +25,18 @@ pub(super) const SLOW_SHOWN: usize = 10;
 pub(super) struct Monitoring {
     shared: Arc<Shared>,
     card: Rc<Card>,
+    client: Weak<Client<Servers>>,
+    is_on: Rc<Cell<bool>>,
 }
 
 impl Drop for Monitoring {
     fn drop(&mut self) {
+        self.is_on.set(false);
         self.card.monitors.set(false);
         self.shared.desk.monitors.leave(self.card.id);
+        if let Some(client) = self.client.upgrade() {
+            client.listens(self.card.listens());
+        }
     }
 }
 
@@ -84,18 +91,20 @@ impl Session {
         let Watcher(mut lines) = shared.desk.monitors.enter(card.id);
         card.monitors.set(true);
         client.listens(true);
-        self.monitoring = Some(Monitoring { shared, card: Rc::clone(&card) });
-        let client = Rc::downgrade(client);
+        let (client, is_on) = (Rc::downgrade(client), Rc::new(Cell::new(true)));
+        let monitoring =
+            Monitoring { shared, card, client: Weak::clone(&client), is_on: Rc::clone(&is_on) };
+        self.monitoring = Some(monitoring);
         tokio::task::spawn_local(async move {
             while let Some(line) = lines.recv().await {
-                let Some(client) = client.upgrade() else { return };
+                let Some(client) = client.upgrade().filter(|_| is_on.get()) else { return };
                 // A server takes these for answers, and those of its subscriptions for none.
                 if !client.hears_no_answers() {
                     client.push(&line);
                 }
             }
             // It was let go because it was too far behind, unless it ended that itself.
-            if card.monitors.get()
+            if is_on.get()
                 && let Some(client) = client.upgrade()
             {
                 client.part(Vec::new());

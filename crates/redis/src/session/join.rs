@@ -1,5 +1,6 @@
 //! One answer of those of several servers.
 
+use rand::Rng as _;
 use wire::resp::{Elements, Value, put_array, put_bulk, put_error, put_integer, value};
 
 /// The answers of the parts, each read; or the error that one of them is, which names its server.
@@ -59,6 +60,50 @@ pub(super) fn first(parts: &[Vec<u8>], servers: &[String]) -> Vec<u8> {
         Ok(_) => parts.first().cloned().unwrap_or_default(),
         Err(error) => error,
     }
+}
+
+/// One of the keys that servers name, where any has some: each server is as likely as another.
+pub(super) fn any_key(parts: &[Vec<u8>], servers: &[String]) -> Vec<u8> {
+    let values = match read(parts, servers) {
+        Ok(values) => values,
+        Err(error) => return error,
+    };
+    let named: Vec<_> = values.iter().zip(parts).filter(|(of, _)| **of != Value::Null).collect();
+    let one = rand::rng().random_range(0..named.len().max(1));
+    let none = parts.first();
+    named.get(one).map(|(_, part)| *part).or(none).cloned().unwrap_or_default()
+}
+
+/// What the server says on which a function runs, or else the first.
+pub(super) fn running(parts: &[Vec<u8>], servers: &[String]) -> Vec<u8> {
+    let values = match read(parts, servers) {
+        Ok(values) => values,
+        Err(error) => return error,
+    };
+    let runs = |of: &Value<'_>| match of {
+        // The name and the value of what runs come first.
+        Value::Array(all) => all.get(1).is_some_and(|of| *of != Value::Null),
+        Value::Map(pairs) => pairs.first().is_some_and(|(_, of)| *of != Value::Null),
+        _ => false,
+    };
+    let at = values.iter().position(runs).unwrap_or(0);
+    parts.get(at).cloned().unwrap_or_default()
+}
+
+/// One array of the elements of all, each once.
+pub(super) fn distinct(parts: &[Vec<u8>], servers: &[String]) -> Vec<u8> {
+    let whole = concatenated(parts, servers);
+    let Ok((Value::Array(elements), _)) = value(&whole) else { return whole };
+    let mut all: Vec<&[u8]> = Vec::with_capacity(elements.len());
+    all.extend(
+        elements.iter().filter_map(|of| if let Value::Bulk(name) = of { Some(name) } else { None }),
+    );
+    all.sort_unstable();
+    all.dedup();
+    let mut out = Vec::with_capacity(whole.len());
+    put_array(&mut out, all.len());
+    all.iter().for_each(|name| put_bulk(&mut out, name));
+    out
 }
 
 /// One array of the elements of all.
@@ -138,7 +183,7 @@ pub(super) fn scanned(
     is_last: bool,
 ) -> Vec<u8> {
     let (cursor, keys) = match value(part) {
-        Ok((Value::Error(_), _)) => return part.to_vec(),
+        Ok((Value::Error(_), _)) => return refused(part, server),
         Ok((Value::Array(elements), _)) => match <[Value<'_>; 2]>::try_from(elements) {
             Ok([Value::Bulk(cursor), Value::Array(keys)]) => (cursor, keys),
             _ => return unexpected(server),

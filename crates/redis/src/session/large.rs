@@ -3,12 +3,12 @@
 use flow::service::Request;
 use wire::resp::Commands;
 
-use super::{Asking, Session};
-use crate::commands::{self, Do, Keys};
-use crate::front::Home;
+use super::{Asking, Session, own};
+use crate::commands::{self, Do, Keys, Spec};
 
-/// From so many bytes on a command that ends with a large value is not kept until it is whole.
-const LARGE: u64 = 256 << 10;
+/// From so many bytes on a command that ends with a large value is not kept until it is whole, and
+/// one that ends otherwise keeps nobody waiting.
+pub(super) const LARGE: u64 = 256 << 10;
 
 impl Session {
     /// Sends the beginning of a command on its way whose last argument is still coming, and is
@@ -19,20 +19,25 @@ impl Session {
         bytes: &[u8],
         client: &Asking,
     ) -> usize {
-        self.beginning(commands, bytes).map_or(0, |(home, number, rest)| {
+        self.beginning(commands, bytes).map_or(0, |(spec, number, rest)| {
+            let Some(coming) = commands.coming(bytes) else { return 0 };
+            let key = coming.command.get(1).unwrap_or_default();
             self.number = number;
+            self.is_seen(spec, &coming.command);
+            self.front.desk.samples.pass(|| Some(key));
+            let home = self.front.home(key);
             self.look_at_tracking(b"");
             self.writes(home.server);
             // Its bytes are gone when it is answered, so it is not asked again.
-            client.stream(Request { own: true, ..self.request(home, bytes) }, rest);
+            let request = self.request(home, bytes);
+            client.stream(Request { own: true, stays: true, ..request }, rest);
             self.front.metrics.leased.inc();
             bytes.len()
         })
     }
 
-    /// Where it belongs, the number of the command, and how much of it is to come.
-    fn beginning(&self, commands: &Commands, bytes: &[u8]) -> Option<(Home, usize, u64)> {
-        self.identity?;
+    /// Which command it is, its number, and how much of it is to come.
+    fn beginning(&self, commands: &Commands, bytes: &[u8]) -> Option<(&'static Spec, usize, u64)> {
         let coming = commands.coming(bytes)?;
         let total = coming.total.filter(|total| *total >= LARGE)?;
         let (spec, number) = commands::find_numbered(coming.command.get(0)?)?;
@@ -45,7 +50,9 @@ impl Session {
         self.front.look();
         let is_taken =
             || self.front.shared.fleet.is_taken(number, || vec![self.front.home(key).server]);
-        let goes = fits && is_plain && self.transaction.is_none() && !is_taken();
-        goes.then(|| (self.front.home(key), number, rest))
+        let may = own::may(spec, &coming.command, false, self.identity);
+        let may = self.identity.is_some() && may.is_ok() && self.check_mode(spec).is_ok();
+        let goes = may && fits && is_plain && self.transaction.is_none() && !is_taken();
+        goes.then_some((spec, number, rest))
     }
 }

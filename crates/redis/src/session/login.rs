@@ -86,7 +86,18 @@ impl Session {
             (Some(name), Some(password)) if command.len() == 3 => (Some(name), password),
             _ => return Err("ERR syntax error".to_owned()),
         };
+        if self.needs_no_password(name) {
+            self.say_ok(client);
+            return Ok(());
+        }
         self.log_in(name, password, None, client)
+    }
+
+    /// Whether there are no users, and the client says that it is the server's own: that one is let
+    /// in with any password where it has none.
+    fn needs_no_password(&self, name: Option<&[u8]>) -> bool {
+        let has_none = self.front.in_force.load().users.anonymous().is_some();
+        has_none && name == Some(DEFAULT)
     }
 
     pub(super) fn hello(&mut self, command: Command<'_>, client: &Asking) -> Taken {
@@ -128,7 +139,9 @@ impl Session {
             self.check_tracking("HELLO with another protocol")?;
         }
         let hello = Hello { version, name: name.map(<[u8]>::to_vec) };
-        if let Some((user, password)) = login {
+        if let Some((user, password)) = login
+            && !self.needs_no_password(Some(user))
+        {
             return self.log_in(Some(user), password, Some(hello), client);
         }
         if self.identity.is_none() {
@@ -154,6 +167,9 @@ impl Session {
     ) -> Taken {
         let in_force = self.front.in_force.load();
         if in_force.users.anonymous().is_some() {
+            if name.is_some() {
+                return Err(WRONG.to_owned());
+            }
             return Err("ERR AUTH <password> called without any password configured for the \
                         default user. Are you sure your configuration is correct?"
                 .to_owned());

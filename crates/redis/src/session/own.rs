@@ -13,7 +13,7 @@ const DANGEROUS: [&str; 7] =
     ["FLUSHALL", "FLUSHDB", "KEYS", "LATENCY", "MONITOR", "SLOWLOG", "WEIR"];
 /// Sub-commands that do.
 const DANGEROUS_PARTS: [(&str, &[&str]); 3] = [
-    ("CLIENT", &["KILL", "LIST", "PAUSE", "UNPAUSE"]),
+    ("CLIENT", &["KILL", "LIST", "PAUSE", "UNBLOCK", "UNPAUSE"]),
     ("FUNCTION", &["KILL"]),
     ("SCRIPT", &["KILL"]),
 ];
@@ -21,6 +21,11 @@ const DANGEROUS_PARTS: [(&str, &[&str]); 3] = [
 /// Whether a client may say this before it has logged in.
 pub(super) fn is_before_login(spec: &Spec) -> bool {
     ["AUTH", "HELLO", "QUIT", "RESET"].contains(&spec.name)
+}
+
+/// Whether `MONITOR` shows it: what logs in, and what would change a server, may have secrets.
+pub(super) fn is_shown(spec: &Spec) -> bool {
+    !is_before_login(spec) && !matches!(spec.what, Do::Refused(_)) && spec.name != "CONFIG"
 }
 
 /// Whether a client may use a command, which the operator may have kept for administrators.

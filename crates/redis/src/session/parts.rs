@@ -29,9 +29,10 @@ const ALL: [Parts; 6] = [
             "SETNAME",
             "TRACKING",
             "TRACKINGINFO",
+            "UNBLOCK",
             "UNPAUSE",
         ],
-        refused: &["CAPA", "HELP", "IMPORT-SOURCE", "NO-EVICT", "NO-TOUCH", "UNBLOCK"],
+        refused: &["CAPA", "HELP", "IMPORT-SOURCE", "NO-EVICT", "NO-TOUCH"],
     },
     Parts { name: "CONFIG", served: &["GET"], refused: &["HELP", "RESETSTAT", "REWRITE", "SET"] },
     Parts {
@@ -86,6 +87,8 @@ pub(super) enum Managing {
     Changes,
     /// What holds is what all servers say.
     AsksAll,
+    /// What holds is what the server says on which something runs.
+    AsksForRunning,
     /// Any server knows.
     AsksOne,
     /// It ends what runs, past who waits for that.
@@ -99,7 +102,8 @@ pub(super) fn managing(name: &str, sub: &str) -> Option<Managing> {
         ("SCRIPT", "EXISTS") => Some(Managing::AsksAll),
         ("SCRIPT", "HELP") => Some(Managing::AsksOne),
         ("FUNCTION", "LOAD" | "DELETE" | "FLUSH" | "RESTORE") => Some(Managing::Changes),
-        ("FUNCTION", "LIST" | "DUMP" | "STATS" | "HELP") => Some(Managing::AsksOne),
+        ("FUNCTION", "STATS") => Some(Managing::AsksForRunning),
+        ("FUNCTION", "LIST" | "DUMP" | "HELP") => Some(Managing::AsksOne),
         ("SCRIPT" | "FUNCTION", "KILL") => Some(Managing::Kills),
         _ => None,
     }

@@ -14,6 +14,9 @@ use crate::front::Home;
 use crate::hub::{Hub, Member, Name, Places};
 use crate::servers::Servers;
 
+/// Bytes of the names of all that a client is subscribed to.
+const NAME_BYTES_MAX: usize = 1 << 20;
+
 /// What a client is subscribed to. Dropped, it is subscribed to nothing.
 #[derive(Debug)]
 pub(super) struct Subscribed {
@@ -103,6 +106,10 @@ impl Session {
         if member.count() + member.new_among(kind, &names) > most {
             return too_many();
         }
+        let bytes: usize = names.iter().map(|name| name.len()).sum();
+        if member.bytes() + bytes > NAME_BYTES_MAX {
+            return Err("ERR weir: the names of channels are too long, all together".to_owned());
+        }
         let hub = self.hub();
         let places = (self.places(kind, names), hub.moves());
         client.apart(move |apart| hub.join(kind, places, &member, apart));
@@ -127,7 +134,7 @@ impl Session {
 
     pub(super) fn pubsub(&self, command: Command<'_>, client: &Asking) -> Taken {
         match &*sub_command(&command) {
-            "CHANNELS" | "SHARDCHANNELS" => self.each(true, command, join::concatenated, client),
+            "CHANNELS" | "SHARDCHANNELS" => self.each(true, command, join::distinct, client),
             "HELP" => {
                 let any = Home::at(self.front.any_server());
                 self.ask_one(any, true, command, client);

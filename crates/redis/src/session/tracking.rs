@@ -23,7 +23,7 @@ use crate::commands;
 use crate::front::Front;
 use crate::server::Place;
 use crate::servers::Servers;
-use options::{Options, Wanted};
+use options::{Mode, Options, Wanted};
 use redirect::{Redirecting, Redirection};
 
 const NOT_TRACKING: &str = "ERR CLIENT CACHING can be called only when the client is in tracking \
@@ -150,15 +150,16 @@ impl Session {
     }
 
     fn begin_tracking(&mut self, wanted: Wanted, client: &Asking) -> Taken {
-        if self.front.is_cluster() {
-            return Err("ERR weir: CLIENT TRACKING is refused before a Cluster, whose keys move \
-                        between servers"
-                .to_owned());
-        }
         self.check_watches()?;
         let before = self.tracking.as_ref().map(|of| of.terms.options.borrow());
         let options = wanted.after(before.as_deref())?;
         drop(before);
+        // Of a key that there is not no node says that it is with another one now.
+        if self.front.is_cluster() && options.mode != Mode::Broadcast {
+            return Err(
+                "ERR weir: before a Cluster, whose keys move, CLIENT TRACKING takes BCAST".into()
+            );
+        }
         if self.tracking.is_none() {
             let places = self.places_to_track();
             places.iter().for_each(|place| client.take(*place));

@@ -70,6 +70,33 @@ impl Watch {
     }
 }
 
+/// Hears the answer to one `WATCH`. Where it is dropped and has heard none, its client was told
+/// that there is none.
+struct Granting {
+    state: Rc<Cell<Watch>>,
+    has_heard: Cell<bool>,
+}
+
+impl Granting {
+    fn asks(state: Rc<Cell<Watch>>) -> Self {
+        state.set(state.get().asked());
+        Self { state, has_heard: Cell::new(false) }
+    }
+
+    fn hear(&self, answer: &[u8]) {
+        self.has_heard.set(true);
+        self.state.set(self.state.get().answered(answer));
+    }
+}
+
+impl Drop for Granting {
+    fn drop(&mut self) {
+        if !self.has_heard.get() {
+            self.hear(b"-");
+        }
+    }
+}
+
 impl Transaction {
     pub(super) fn is_none(&self) -> bool {
         *self == Self::None
@@ -182,7 +209,7 @@ impl Session {
                     Some(home) => self.request(home, command.bytes()),
                     None => self.request_at(place, command.bytes()),
                 };
-                client.ask(Request { own: true, harmless: reads, ..request });
+                client.ask(Request { own: true, stays: true, harmless: reads, ..request });
                 self.front.metrics.leased.inc();
             }
             (Some(_), _) => {
@@ -213,7 +240,12 @@ impl Session {
 
     /// Sends `MULTI` and what was queued; the answer is that to the last.
     fn ask_from_multi(&self, home: Home, queued: Vec<Vec<u8>>, harmless: bool, client: &Asking) {
-        let own = |bytes: Vec<u8>| Request { own: true, harmless, ..self.request(home, bytes) };
+        let own = |bytes: Vec<u8>| Request {
+            own: true,
+            stays: true,
+            harmless,
+            ..self.request(home, bytes)
+        };
         let mut multi = Vec::new();
         put_command(&mut multi, [b"MULTI"].iter());
         let mut parts: Vec<_> = std::iter::once(multi).chain(queued).map(own).collect();
@@ -297,13 +329,13 @@ impl Session {
                 state
             }
         };
-        state.set(state.get().asked());
+        let granting = Granting::asks(state);
         let joined = move |answers: &[Vec<u8>]| {
             let answer = answers.first().cloned().unwrap_or_default();
-            state.set(state.get().answered(&answer));
+            granting.hear(&answer);
             answer
         };
-        let request = Request { own: true, harmless: true, ..request };
+        let request = Request { own: true, stays: true, harmless: true, ..request };
         client.ask_parts(vec![request], Rc::new(joined));
         self.front.metrics.leased.inc();
         Ok(())
@@ -332,13 +364,17 @@ impl Session {
 
     /// Ends a transaction without a word.
     pub(super) fn leave_transaction(&mut self, client: &Asking) {
-        let before = std::mem::replace(&mut self.transaction, Transaction::None);
-        if let Transaction::Watching { place, .. } | Transaction::Begun { place: Some(place), .. } =
-            before
-        {
-            // It is undone before anybody else has the connection.
-            self.release(place, client);
+        let (place, undo) = match std::mem::replace(&mut self.transaction, Transaction::None) {
+            Transaction::Watching { place, .. } => (place, "UNWATCH"),
+            Transaction::Begun { place: Some(place), .. } => (place, "DISCARD"),
+            Transaction::None | Transaction::Begun { place: None, .. } => return,
+        };
+        if self.is_tracking() {
+            // The client keeps the connection.
+            self.ask_own_for(place, &[undo.as_bytes()], Vec::new(), client);
         }
+        // It is undone before anybody else has the connection.
+        self.release(place, client);
     }
 
     /// Asks on the connection of the transaction; `harmless`: it changes nothing.

@@ -5,6 +5,7 @@
 //! of it, and `COMMAND INFO` proves where its keys are.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use flow::service::Apart;
 use wire::resp::{Command, Commands, Cut, Limits};
@@ -22,6 +23,9 @@ use crate::unknown::Fact;
 
 /// A longer name is that of no command.
 const NAME_BYTES_MAX: usize = 64;
+
+/// How often it is looked whether a pause has ended.
+const PAUSED: Duration = Duration::from_millis(10);
 
 /// What is asked, and by whom.
 struct Asked {
@@ -83,6 +87,9 @@ impl Asked {
         let Ok(Ok(_permit)) = permit else {
             return Err("ERR weir: not sent: too many commands that Weir does not know".to_owned());
         };
+        while front.fabric.paused().is_some() {
+            tokio::time::sleep(PAUSED).await;
+        }
         let fact = self.fact(front, name).await?.ok_or_else(|| unknown(name))?;
         let shown = shortened(&String::from_utf8_lossy(name));
         if fact.is_refused {

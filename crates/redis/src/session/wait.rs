@@ -20,8 +20,11 @@ use super::{Asking, Session, Taken, join};
 use crate::commands::Spec;
 use crate::servers::Servers;
 
-/// The channel that is published to.
+/// The channel that is published to; of a Cluster's node, one with a number behind it whose slot is
+/// there.
 const CHANNEL: &str = "weir:wait";
+/// So many of those are looked at: of a node with a single slot one in 16,384 is there.
+const CHANNELS_MAX: u32 = 1 << 17;
 
 /// The servers to which a client has written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -96,11 +99,13 @@ impl Session {
             self.written.set(Written::Nowhere);
             return Err(broken(&of));
         }
+        let channel = self.channel(server);
+        let channel = channel.ok_or_else(|| format!("ERR weir: {name}: {of} has no slots"))?;
         if watched.is_none() {
             client.take(place);
         }
         let mut write = Vec::new();
-        put_command(&mut write, ["SPUBLISH", CHANNEL, ""].iter());
+        put_command(&mut write, ["SPUBLISH", &channel, ""].iter());
         let own =
             |bytes: &[u8]| Request { own: true, waits: true, ..self.request_at(place, bytes) };
         let joined = move |answers: &[Vec<u8>]| {
@@ -116,6 +121,20 @@ impl Session {
         }
         self.front.metrics.leased.inc();
         Ok(())
+    }
+}
+
+impl Session {
+    /// A channel that belongs to a server.
+    fn channel(&self, server: usize) -> Option<String> {
+        if !self.front.is_cluster() {
+            return Some(CHANNEL.to_owned());
+        }
+        if !self.front.holders().contains(&server) {
+            return None;
+        }
+        let mut all = (0..CHANNELS_MAX).map(|number| format!("{CHANNEL}:{number}"));
+        all.find(|channel| self.front.home(channel.as_bytes()).server == server)
     }
 }
 

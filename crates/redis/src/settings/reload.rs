@@ -14,6 +14,9 @@ impl Settings {
         let keys = [
             is_other("unix-socket-mode", self.unix_socket_mode != wanted.unix_socket_mode),
             is_other("tls", self.tls != wanted.tls),
+            is_other("idle-timeout", self.idle_timeout != wanted.idle_timeout),
+            is_other("read-timeout", self.read_timeout != wanted.read_timeout),
+            is_other("write-timeout", self.write_timeout != wanted.write_timeout),
             is_other("auth", self.auth != wanted.auth),
             is_other(
                 "distribution, to a Cluster or from one,",
@@ -35,6 +38,9 @@ impl Settings {
     pub fn keep_fixed(&self, wanted: &mut Self) {
         wanted.unix_socket_mode.clone_from(&self.unix_socket_mode);
         wanted.tls.clone_from(&self.tls);
+        wanted.idle_timeout = self.idle_timeout;
+        wanted.read_timeout = self.read_timeout;
+        wanted.write_timeout = self.write_timeout;
         if wanted.auth != self.auth {
             // Without users, who are not wanted any more, everybody would be let in.
             wanted.auth = self.auth;

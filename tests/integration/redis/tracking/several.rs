@@ -19,7 +19,7 @@ fn three() -> ([Redis; 3], Weir, [String; 3]) {
 }
 
 /// What a client is told by the answer to `PING`, in any order.
-fn told(client: &mut RedisClient) -> Vec<String> {
+pub(super) fn told(client: &mut RedisClient) -> Vec<String> {
     client.say(&["PING"]);
     let heard = std::iter::from_fn(|| Some(client.hear()).filter(|said| said != "+PONG"));
     let mut told: Vec<String> = heard.collect();
@@ -194,12 +194,20 @@ fn a_client_that_tracks_is_closed_where_keys_go_to_other_servers() {
     assert!(of.is_closed());
 }
 
+const INVALIDATE: &str = ">2 $10 invalidate *";
+
+/// The numbers of the keys that a client is told of at once.
+fn keys_told(told: &str) -> impl Iterator<Item = &str> {
+    let (_, keys) = told.split_once(INVALIDATE).expect("nothing else is told");
+    keys.split(' ').filter_map(|word| word.strip_prefix('k'))
+}
+
 /// What is known to be written, by the keys' numbers.
-type Written = [AtomicU64; 50];
+pub(super) type Written = [AtomicU64; 50];
 
 /// Reads keys and keeps what it reads, for as long as `written` grows: whatever was written before
 /// a `PING` is kept behind its answer, or nothing is.
-fn keep(mut client: RedisClient, written: &Written, is_over: &AtomicBool) {
+pub(super) fn keep(mut client: RedisClient, written: &Written, is_over: &AtomicBool) {
     let (mut kept, mut turn) = (HashMap::new(), 0);
     while !is_over.load(Ordering::Relaxed) {
         turn += 1;
@@ -210,16 +218,16 @@ fn keep(mut client: RedisClient, written: &Written, is_over: &AtomicBool) {
                 break written.each_ref().map(|of| of.load(Ordering::Acquire));
             }
             let heard = client.hear();
-            match heard.strip_prefix(">2 $10 invalidate *1 ") {
-                Some(key) => drop(kept.remove(key.split_once(" k").unwrap().1)),
-                None => {
+            match heard.starts_with(INVALIDATE) {
+                true => kept.retain(|key, _| keys_told(&heard).all(|told| told != key)),
+                false => {
                     let value = heard.rsplit(' ').next().unwrap().parse().unwrap_or(0);
                     kept.insert(asked.pop_front().unwrap().to_string(), value);
                 }
             }
         };
         for told in told(&mut client) {
-            kept.remove(told.rsplit_once(" k").unwrap().1);
+            kept.retain(|key, _| keys_told(&told).all(|told| told != key));
         }
         for (key, value) in &kept {
             let wanted = before[key.parse::<usize>().unwrap()];

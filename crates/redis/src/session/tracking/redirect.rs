@@ -15,9 +15,7 @@ use std::time::{Duration, Instant};
 use flow::service::{Apart, Request};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::AbortHandle;
-use wire::resp::{
-    Piece, Replies, Value, Version, put_bulk, put_command, put_integer, put_push, value,
-};
+use wire::resp::{Piece, Replies, Version, put_bulk, put_integer, put_push};
 
 use super::options::{Options, Wanted};
 use super::{State, Terms, tell_all};
@@ -26,6 +24,7 @@ use crate::front::Front;
 use crate::server::{Connection, Place};
 use crate::servers::Servers;
 use crate::servers::accounts::Account;
+use crate::session::unblock::says_no_id;
 use crate::session::{Asking, join};
 
 /// How often a server is asked for a sign of life, where there is none to come.
@@ -114,27 +113,22 @@ impl Redirecting {
         let view = servers.view();
         let server = view.server(number).ok_or("ERR weir: there is no such server")?;
         let at = Place { version: Version::Three, ..Place::FIRST };
-        let opened = server.logged_in(self.account.login()).open_for(at).await;
-        let mut connection = opened.map_err(|error| match &error.said {
+        let server = server.logged_in(self.account.login());
+        let opened = async {
+            let mut connection = server.open_for(at).await?;
+            server.identify(&mut connection).await.map(|()| connection)
+        };
+        let connection = opened.await.map_err(|error| match &error.said {
             Some(said) => said.as_ref().to_owned(),
             None => format!("ERR weir: not sent: {} cannot be reached: {error}", server.name),
         })?;
-        let mut asks = Vec::new();
-        put_command(&mut asks, ["CLIENT", "ID"].iter());
-        let limit = self.front.fabric.settings().timeout;
-        let answers = tokio::time::timeout(limit, connection.ask(&asks, 1)).await;
-        let answer = answers.ok().and_then(Result::ok).and_then(|mut answers| answers.pop());
-        let id = match answer.as_deref().map(value) {
-            Some(Ok((Value::Integer(id), _))) => id,
-            Some(Ok((Value::Error(words), _))) => return Err(String::from_utf8_lossy(words).into()),
-            _ => return Err(format!("ERR weir: {} does not say its CLIENT ID", server.name)),
-        };
+        let id = connection.identity.id.ok_or_else(|| says_no_id(&server.name))?;
         let listener = Listener {
             front: Rc::clone(&self.front),
             client: self.client.id(),
             card: Rc::clone(&self.card),
             terms: Rc::clone(&self.terms),
-            limit,
+            limit: self.front.fabric.settings().timeout,
             replies: Replies::default(),
             rest: Vec::new(),
             asked: None,
