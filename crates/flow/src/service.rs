@@ -231,6 +231,12 @@ pub trait Dialogue<S: Service>: 'static {
     /// The client is closed once it has its answers and, behind them, these words.
     fn next(&mut self, bytes: &[u8], client: &Rc<Client<S>>) -> Result<usize, Vec<u8>>;
 
+    /// Whether the client has to say who it is: it has as long for that as for the rest of a
+    /// request.
+    fn is_stranger(&self) -> bool {
+        false
+    }
+
     /// The connection that the client had for itself has ended, and with it what was on it.
     ///
     /// # Errors

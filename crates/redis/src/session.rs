@@ -475,6 +475,12 @@ impl Dialogue<Servers> for Session {
         }
     }
 
+    fn is_stranger(&self) -> bool {
+        // Where servers check passwords, one may need none: it is asked at the first command.
+        let has_to = self.identity.is_none() && self.unnamed == Unnamed::Refused;
+        has_to && !self.login.as_ref().is_some_and(|login| login.is_in())
+    }
+
     fn lease_lost(&mut self, _client: &Asking) -> Result<(), Vec<u8>> {
         self.transaction.lost();
         match self.is_tracking() {

@@ -82,7 +82,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// How long a client may be connected without a command; `0` is without limit.
     pub idle_timeout: Duration,
-    /// How long the rest of a command may take to come, from one piece to the next.
+    /// How long the rest of a command may take to come, from one piece to the next; and how long a
+    /// client may say nothing that has to log in.
     pub read_timeout: Duration,
     /// How long a client may take no byte of what is sent to it; then it is closed.
     pub write_timeout: Duration,

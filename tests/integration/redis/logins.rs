@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rig::redis::Redis;
 use rig::wait;
 
-use super::scene::{client, strangers_send_little, weir};
+use super::scene::{ADMIN, admin, client, strangers_send_little, weir};
 
 const USERS: &str = "
     [[redis.user]]
@@ -16,6 +16,20 @@ const USERS: &str = "
     password-sha256 = \"c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2\"
     admin = true
 ";
+
+#[test]
+fn who_does_not_say_who_it_is_is_closed_after_a_while() {
+    let server = Redis::start();
+    let weir = weir(&[&server], "read-timeout = \"1s\"", ADMIN);
+    let (mut stranger, mut fails, mut root) = (client(&weir), client(&weir), admin(&weir));
+    assert!(fails.line("AUTH wrong").starts_with("-WRONGPASS "));
+    for client in [&mut stranger, &mut fails] {
+        client.patience(wait::LONG);
+        assert!(client.is_closed());
+    }
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(root.line("PING"), "+PONG");
+}
 
 #[test]
 fn nobody_is_served_before_the_password() {

@@ -164,7 +164,7 @@ impl<S: Service, D: Dialogue<S>> Talk<S, D> {
         let progress = self.client.outlet.progress();
         match () {
             () if !self.client.is_settled() => progress.serving(),
-            () if !self.inbox.is_empty() => progress.header(),
+            () if !self.inbox.is_empty() || self.dialogue.is_stranger() => progress.header(),
             () if self.client.is_listening() => progress.serving(),
             () => progress.idle(),
         }

@@ -74,6 +74,11 @@ impl Login {
         *self.task.borrow_mut() = Some(task.abort_handle());
     }
 
+    /// Whether the client is let in, of which nothing was asked since.
+    pub(super) fn is_in(&self) -> bool {
+        matches!(&*self.done.borrow(), Some(Outcome::In(_)))
+    }
+
     pub(super) fn ends(&self, outcome: Outcome) {
         *self.done.borrow_mut() = Some(outcome);
     }
