@@ -95,7 +95,6 @@ fn main() -> ExitCode {
 
 /// Measures the rows that are asked for; gives whether all have what they have to have.
 fn run(arguments: &Arguments) -> Outcome<bool> {
-    let scale = Scale::of(arguments);
     let home = match &arguments.write {
         None => None,
         Some(file) => Some(writable(file.clone())?),
@@ -106,6 +105,7 @@ fn run(arguments: &Arguments) -> Outcome<bool> {
     let mut table = Table::default();
     for (name, measure) in ALL.into_iter().filter(|(name, _)| wanted(*name)) {
         eprintln!("measuring {name:?} ...");
+        let scale = Scale::of(arguments, name);
         let rows = measure(&scale)
             .unwrap_or_else(|error| vec![Row::failed(name.word(), &error.to_string())]);
         // At once, so that nothing is lost where a later row ends the program.

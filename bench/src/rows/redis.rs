@@ -86,12 +86,12 @@ impl Stand {
         ways.extend(self.installed.iter().map(Peer::way));
         ways
     }
+}
 
-    /// The CPU time of all servers so far, in microseconds.
-    fn servers_cpu_us(&mut self) -> f64 {
-        let cpu = |server: &mut Redis| measure::cpu(server.running().id()).as_secs_f64() * 1e6;
-        self.servers.iter_mut().map(cpu).sum()
-    }
+/// The CPU time of servers so far, in microseconds.
+fn cpu_us(servers: &mut [Redis]) -> f64 {
+    let cpu = |server: &mut Redis| measure::cpu(server.running().id()).as_secs_f64() * 1e6;
+    servers.iter_mut().map(cpu).sum()
 }
 
 /// A row for each of those that may be on the `PATH`: Weir's rate over its own.
@@ -111,8 +111,10 @@ pub fn rows_over_optional(figure: &str, seen: &[Seen]) -> Vec<Row> {
 }
 
 /// What is seen of a way beside its rate.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Beside {
+    /// Which way.
+    name: &'static str,
     /// Microseconds of CPU time of the servers, for each command.
     pub servers_cpu_us: Vec<f64>,
     /// Milliseconds, by redis-benchmark.
@@ -122,26 +124,42 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Runs the load on a way of the stand and notes it.
+    /// Nothing yet of these ways.
+    pub fn of(ways: &[Way]) -> Vec<Self> {
+        let (servers_cpu_us, p99_ms, client_cpu) = (Vec::new(), Vec::new(), Vec::new());
+        let none = Self { name: "", servers_cpu_us, p99_ms, client_cpu };
+        ways.iter().map(|way| Self { name: way.name, ..none.clone() }).collect()
+    }
+
+    /// Runs the load on one of the ways, to these servers, and notes it.
     ///
     /// # Errors
     /// As of [`Load::run`].
-    pub fn run(&mut self, stand: &mut Stand, load: &Load, way: Way) -> Outcome<Run> {
-        let before = stand.servers_cpu_us();
+    pub fn run(all: &mut [Self], servers: &mut [Redis], load: &Load, way: Way) -> Outcome<Run> {
+        let before = cpu_us(servers);
         let done = load.run(way)?;
-        self.servers_cpu_us.push((stand.servers_cpu_us() - before) / done.run.requests);
-        self.p99_ms.push(done.p99_ms);
-        self.client_cpu.push(done.client_cpu);
+        let servers_cpu_us = (cpu_us(servers) - before) / done.run.requests;
+        if let Some(beside) = all.iter_mut().find(|beside| beside.name == way.name) {
+            beside.servers_cpu_us.push(servers_cpu_us);
+            beside.p99_ms.push(done.p99_ms);
+            beside.client_cpu.push(done.client_cpu);
+        }
         Ok(done.run)
     }
 
-    /// As a note.
-    pub fn line(&self, name: &str) -> String {
+    /// Notes on ways: their rates first.
+    pub fn notes(all: &[Self], seen: &[Seen]) -> Vec<String> {
+        let with_figures = all.iter().filter(|beside| !beside.p99_ms.is_empty());
+        seen.iter().map(Seen::line).chain(with_figures.map(Self::line)).collect()
+    }
+
+    fn line(&self) -> String {
         let cpu = median(&self.client_cpu) * 100.0;
         let full = if cpu > 95.0 { ": its thread is full" } else { "" };
         format!(
-            "{name}: p99 {:.2} ms, {:.1} us CPU of the servers each, redis-benchmark {cpu:.0} % \
+            "{}: p99 {:.2} ms, {:.1} us CPU of the servers each, redis-benchmark {cpu:.0} % \
              of a core{full}",
+            self.name,
             median(&self.p99_ms),
             median(&self.servers_cpu_us),
         )

@@ -1,12 +1,12 @@
 //! MGET of 100 keys that lie on four servers.
 
 use super::client::Load;
-use super::{NUTCRACKER, Stand, WEIR, rows_over_optional};
+use super::{Beside, NUTCRACKER, Stand, WEIR, rows_over_optional};
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::figures::Wanted;
 use crate::report::{Row, unit};
-use crate::rows::turns::{Seen, series, take_turns};
+use crate::rows::turns::{series, take_turns};
 
 const KEYS: usize = 100;
 const SERVERS: usize = 4;
@@ -30,11 +30,13 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let words = format!("MGET{}", " key:__rand_int__".repeat(KEYS));
     let load = Load::new(CLIENTS, scale.duration, &words);
     let load = Load { numbers: NUMBERS, ..load };
-    let seen = take_turns(ways, scale, |way| Ok(load.run(way)?.run))?;
+    let mut beside = Beside::of(ways);
+    let run = |way| Beside::run(&mut beside, &mut stand.servers, &load, way);
+    let seen = take_turns(ways, scale, run)?;
     let ratio = seen[WEIR - 1].rate() / seen[NUTCRACKER - 1].rate();
     let figure = format!("MGET of {KEYS} keys over {SERVERS} servers / nutcracker");
     let row = Row::judged(figure, ratio, unit::RATIO, Wanted::at_least(1.2, 2.0));
-    let notes = seen.iter().map(Seen::line).collect();
+    let notes = Beside::notes(&beside, &seen);
     let mut table = vec![row.of(series(&seen)).noted(notes).repeat(load.repeat())];
     table.extend(rows_over_optional(&format!("MGET of {KEYS} keys over {SERVERS} servers"), &seen));
     Ok(table)

@@ -64,12 +64,10 @@ impl Case {
         scale: &Scale,
     ) -> Outcome<Vec<Row>> {
         let ways = stand.ways();
-        let mut beside = vec![Beside::default(); ways.len()];
-        let place = |name: &str| ways.iter().position(|way| way.name == name).unwrap_or_default();
-        let run = |way: crate::rows::turns::Way| beside[place(way.name)].run(stand, load, way);
+        let mut beside = Beside::of(&ways);
+        let run = |way| Beside::run(&mut beside, &mut stand.servers, load, way);
         let seen = take_turns(&ways, scale, run)?;
-        let mut notes: Vec<_> = seen.iter().map(Seen::line).collect();
-        notes.extend(ways.iter().zip(&beside).map(|(way, beside)| beside.line(way.name)));
+        let mut notes = Beside::notes(&beside, &seen);
         let mut table = Vec::new();
         for &(over, to_reach, beyond) in self.over {
             let ratio = seen[WEIR].rate() / seen[over].rate();

@@ -3,12 +3,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
 use rig::redis::{Redis, RedisClient};
 
 use super::{of, setup};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::report::{Row, unit};
+use crate::report::{Row, median, unit};
 use crate::rows::turns::{Run, Seen, Way, series, take_turns};
 
 const CLIENTS: usize = 16;
@@ -28,40 +29,79 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let mut weir = setup(&servers).start();
     let direct = Way { name: "direct", address, pid: None, optional: false };
     let ways = [direct, of(&mut weir, "Weir")];
-    let seen = take_turns(&ways, scale, |way| run(way, scale.duration))?;
+    let mut p99_ms = [const { Vec::new() }; 2];
+    let run = |way: Way| {
+        let done = run(way, scale.duration)?;
+        p99_ms[usize::from(way.name != direct.name)].push(done.p99_ms());
+        Ok(done.run)
+    };
+    let seen = take_turns(&ways, scale, run)?;
+    let mut notes: Vec<_> = seen.iter().map(Seen::line).collect();
+    notes.extend(ways.iter().zip(&p99_ms).map(|(way, of)| {
+        let [set, wait] = [0, 1].map(|at| median(&of.iter().map(|of| of[at]).collect::<Vec<_>>()));
+        format!("{}: p99 of SET {set:.2} ms, of WAIT {wait:.2} ms", way.name)
+    }));
     let figure = format!("SET and WAIT 1 by turns, {CLIENTS} clients");
     let row = Row::beside(figure, seen[1].rate(), unit::COMMANDS);
-    Ok(vec![row.of(series(&seen)).noted(seen.iter().map(Seen::line).collect())])
+    Ok(vec![row.of(series(&seen)).noted(notes)])
+}
+
+/// What a run came to.
+struct Done {
+    run: Run,
+    times: Times,
+}
+
+impl Done {
+    /// Of SET and of WAIT, in milliseconds.
+    fn p99_ms(&self) -> [f64; 2] {
+        self.times.each_ref().map(|of| of.value_at_quantile(0.99) as f64 / 1e3)
+    }
+}
+
+/// Microseconds that SET took, and WAIT.
+type Times = [Histogram<u64>; 2];
+
+fn no_times() -> Outcome<Times> {
+    Ok([Histogram::new(3)?, Histogram::new(3)?])
 }
 
 /// Pairs of both commands.
-fn run(way: Way, duration: Duration) -> Outcome<Run> {
+fn run(way: Way, duration: Duration) -> Outcome<Done> {
     let begun = Instant::now();
-    let pairs = thread::scope(|scope| {
-        let one = |_| scope.spawn(|| pairs(way, begun, duration));
+    let all = thread::scope(|scope| {
+        let one =
+            |_| scope.spawn(|| pairs(way, begun, duration).map_err(|error| error.to_string()));
         let all: Vec<_> = (0..CLIENTS).map(one).collect();
         all.into_iter().map(|one| one.join().map_err(|_| "a client gave up")).collect::<Vec<_>>()
     });
-    let mut requests = 0.0;
-    for pairs in pairs {
-        requests += pairs?? as f64;
+    let mut times = no_times()?;
+    for of_one in all {
+        for (all, of_one) in times.iter_mut().zip(of_one??) {
+            all.add(of_one)?;
+        }
     }
+    let requests = times[1].len() as f64;
     let per_second = requests / begun.elapsed().as_secs_f64();
     let unit = unit::COMMANDS;
-    Ok(Run { unit, requests, per_second, transactions_per_second: per_second })
+    let run = Run { unit, requests, per_second, transactions_per_second: per_second };
+    Ok(Done { run, times })
 }
 
-fn pairs(way: Way, begun: Instant, duration: Duration) -> std::io::Result<u64> {
+fn pairs(way: Way, begun: Instant, duration: Duration) -> Outcome<Times> {
     let mut client = RedisClient::try_connect(way.address)?;
-    let mut count = 0;
+    let mut times = no_times()?;
     while begun.elapsed() < duration {
-        client.try_ask(&["SET", "key", "xxx"])?;
-        let seen = client.try_ask(&["WAIT", "1", "0"])?;
-        if seen != b":1\r\n" {
-            let words = String::from_utf8_lossy(&seen);
-            return Err(std::io::Error::other(format!("{}: WAIT: {words}", way.name)));
+        let said = [&["SET", "key", "xxx"][..], &["WAIT", "1", "0"]];
+        for ((words, wanted), times) in said.iter().zip(["+OK\r\n", ":1\r\n"]).zip(&mut times) {
+            let asked = Instant::now();
+            let heard = client.try_ask(words)?;
+            if heard != wanted.as_bytes() {
+                let heard = String::from_utf8_lossy(&heard);
+                return Err(format!("{}: {}: {heard}", way.name, words[0]).into());
+            }
+            times.record(asked.elapsed().as_micros() as u64)?;
         }
-        count += 1;
     }
-    Ok(count)
+    Ok(times)
 }
