@@ -1,11 +1,13 @@
 //! Each client has a twin that is directly at a second server: step by step they hear the same,
 //! whatever they say.
 //!
-//! `pair` is a client and its twin, `words` is what they say, `excuse` where they may differ.
+//! `pair` is a client and its twin, `words` is what they say, `tracking` what of keys that they
+//! keep, `excuse` where they may differ.
 //! `WEIR_TEST_STEPS` and `WEIR_TEST_SEED` are for longer runs by hand.
 
 mod excuse;
 mod pair;
+mod tracking;
 mod words;
 
 use std::thread;
@@ -238,10 +240,14 @@ fn clients_take_turns(mut stand: Stand) {
             }
         };
         wrong.extend(told(seed, step, &differences));
+        let at = chance.random_range(0..pairs.len());
+        wrong.extend(told(seed, step, &pairs[at].settle()));
         assert!(wrong.len() < DIFFERENCES_MAX, "{}", wrong.join("\n"));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    println!("{steps} steps");
+    let told: usize = pairs.iter().map(|pair| pair.told).sum();
+    assert!(steps < 8_000 || told > 0, "nobody was told of a key");
+    println!("{steps} steps, {told} keys out of date");
 }
 
 #[test]
@@ -276,6 +282,9 @@ fn clients_race(stand: &Stand) {
             let lines: Vec<Words> = lines.into_iter().filter_map(own).collect();
             if !lines.is_empty() {
                 wrong.extend(told(seed, step, &say(&mut pair, lines, &mut chance)));
+            }
+            if chance.random_bool(0.3) {
+                wrong.extend(told(seed, step, &pair.settle()));
             }
             if wrong.len() >= DIFFERENCES_MAX {
                 break;

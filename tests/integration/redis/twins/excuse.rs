@@ -14,13 +14,11 @@ pub enum Like {
 }
 
 /// By chance, by the clock, or of the connection itself.
-const SHAPES: [&str; 39] = [
-    "CLIENT|GETREDIR",
+const SHAPES: [&str; 37] = [
     "CLIENT|HELP",
     "CLIENT|ID",
     "CLIENT|INFO",
     "CLIENT|LIST",
-    "CLIENT|TRACKINGINFO",
     "DUMP",
     "EXPIRETIME",
     "FUNCTION|DUMP",
@@ -95,9 +93,12 @@ fn is_excused(words: &Words, through: &[u8], direct: &[u8]) -> bool {
     let is_another = says(through, "-ERR weir: WAIT: this client has written as another user");
     // A server names the sub-command, too.
     let is_subscribed = says(through, "-ERR Can't execute") && says(direct, "-");
+    // Which of two things is wrong.
+    let redirects = words.iter().any(|word| word == "REDIRECT");
+    let is_redirect = redirects && says(through, "-ERR") && says(direct, "-ERR");
     // Weir looks first whether a client may ask anything.
     let is_login = says(through, "-NOAUTH") && says(direct, "-");
-    both_deny || is_sub || is_arity || is_another || is_subscribed || is_login
+    both_deny || is_sub || is_arity || is_another || is_subscribed || is_login || is_redirect
 }
 
 /// The type.

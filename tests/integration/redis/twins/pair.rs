@@ -9,12 +9,15 @@ use rig::redis::RedisClient;
 use wire::resp::{Value, put_command};
 
 use super::excuse::{self, Like};
+use super::tracking::{self, Invalid};
 use super::words::{Words, is_refused, is_refused_within};
 
 /// How long either may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// What a server says to nobody's command.
-const UNKNOWN: &str = "NOSUCHCOMMAND";
+const UNKNOWN: [&str; 1] = ["NOSUCHCOMMAND"];
+/// The same of `CLIENT`, behind which `CLIENT CACHING` still holds for what is next.
+const UNKNOWN_OF_CLIENT: [&str; 2] = ["CLIENT", "KILL"];
 const SUBSCRIBES: [&str; 3] = ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"];
 const UNSUBSCRIBES: [&str; 3] = ["UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"];
 
@@ -34,6 +37,8 @@ struct Twin {
     client: RedisClient,
     /// What was published and came meanwhile.
     messages: Vec<Vec<u8>>,
+    /// What it keeps of these is out of date.
+    invalid: Invalid,
 }
 
 /// Both, and what is known of their state from what the direct one heard.
@@ -43,12 +48,18 @@ pub struct Pair {
     place: Place,
     /// Its number.
     connection: usize,
+    /// How often keys were said to be out of date.
+    pub told: usize,
     /// It is logged in.
     is_in: bool,
     /// In a transaction, and whether chance has a part in what it answers.
     within: Option<Like>,
     /// Keys are watched.
     pub watches: bool,
+    /// It is told of keys.
+    tracks: bool,
+    /// It was before: a server tells a connection that is told again also of what it read then.
+    has_tracked: bool,
     /// Of the protocol.
     version: u8,
     database: String,
@@ -67,17 +78,18 @@ impl Twin {
     fn connect(address: SocketAddr) -> Self {
         let client = RedisClient::connect(address);
         client.patience(PATIENCE);
-        Self { client, messages: Vec::new() }
+        Self { client, messages: Vec::new(), invalid: Invalid::new() }
     }
 
-    /// The next frame that is no message.
+    /// The next frame that answers something.
     fn hear(&mut self) -> io::Result<Vec<u8>> {
         loop {
             let frame = self.client.try_hear()?;
-            if !is_message(&frame) {
-                return Ok(frame);
+            match tracking::invalid(&frame) {
+                Some(keys) => self.invalid.extend(keys),
+                None if is_message(&frame) => self.messages.push(frame),
+                None => return Ok(frame),
             }
-            self.messages.push(frame);
         }
     }
 
@@ -96,15 +108,18 @@ impl Pair {
     pub fn connect(place: Place) -> Self {
         let [through, direct] = place.addresses.map(Twin::connect);
         let (within, subscriptions) = (None, BTreeMap::new());
-        let (watches, version, database) = (false, 2, "0".to_owned());
+        let (watches, tracks, version, database) = (false, false, 2, "0".to_owned());
         let mut pair = Self {
             through,
             direct,
             place,
             connection: 0,
+            told: 0,
             is_in: true,
             within,
             watches,
+            tracks,
+            has_tracked: false,
             version,
             database,
             subscriptions,
@@ -123,7 +138,8 @@ impl Pair {
 
     /// Both leave, and others come in their place.
     pub fn connect_again(&mut self) {
-        *self = Self { connection: self.connection + 1, ..Self::connect(self.place) };
+        let (connection, told) = (self.connection + 1, self.told);
+        *self = Self { connection, told, ..Self::connect(self.place) };
     }
 
     /// Whether what it publishes comes back as pushes, which Redis 7.0 puts amid its answer to
@@ -180,15 +196,15 @@ impl Pair {
             is_within |= words.len() == 1 && words[0] == "MULTI";
             let is_refused = is_refused(words)
                 || is_within && is_refused_within(words)
-                || words[0] == "SELECT" && self.watches && words.get(1) != Some(&self.database)
-                || words[0] == "HELLO" && self.watches && self.changes_version(words)
-                || self.place.servers_know_users && self.is_at_something() && logs_in(words);
+                || self.is_refused_now(words);
             put_command(&mut through, words.iter());
             // The other one's transaction fails, too.
-            if is_refused {
-                put_command(&mut direct, [UNKNOWN].iter());
-            } else {
-                put_command(&mut direct, words.iter());
+            match is_refused {
+                true if words[0] == "CLIENT" => {
+                    put_command(&mut direct, UNKNOWN_OF_CLIENT.iter());
+                }
+                true => put_command(&mut direct, UNKNOWN.iter()),
+                false => put_command(&mut direct, words.iter()),
             }
             like.push(if is_refused { Like::Refused } else { excuse::like(words) });
             is_within &= !["EXEC", "DISCARD", "RESET"].contains(&words[0].as_str());
@@ -208,6 +224,21 @@ impl Pair {
             }
         }
         found.extend(self.messages());
+        // Up to the answer it was told, and is not any more.
+        found.extend(if self.tracks { None } else { self.invalid() });
+        found
+    }
+
+    /// Hears what the servers have said of keys so far, if it tracks them and may ask.
+    pub fn settle(&mut self) -> Vec<Difference> {
+        if !self.tracks || self.is_within() || self.version == 2 && self.is_subscribed() {
+            return Vec::new();
+        }
+        let (ping, connection) = ([vec!["PING".to_owned()]], self.connection);
+        let mut found = self.ask(&ping);
+        if self.connection == connection {
+            found.extend(self.invalid());
+        }
         found
     }
 
@@ -240,9 +271,16 @@ impl Pair {
         })
     }
 
-    /// Whether it could not be another user now.
-    fn is_at_something(&self) -> bool {
-        self.watches || self.is_subscribed()
+    /// Whether Weir refuses it since its connection would have to change, or would have to stay.
+    fn is_refused_now(&self, words: &Words) -> bool {
+        let is_tied = self.watches || self.tracks;
+        let could_be_another = !is_tied && !self.is_subscribed();
+        let name = words[0].as_str();
+        name == "SELECT" && is_tied && words.get(1) != Some(&self.database)
+            || name == "HELLO" && is_tied && self.changes_version(words)
+            || tracking::turns(words, "ON") && self.watches
+            || tracking::turns(words, "OFF") && self.watches && self.tracks
+            || self.place.servers_know_users && !could_be_another && logs_in(words)
     }
 
     fn changes_version(&self, hello: &Words) -> bool {
@@ -279,11 +317,18 @@ impl Pair {
                 self.watches = false;
                 if words[0] == "RESET" {
                     self.subscriptions.clear();
+                    // What was on its way is not said any more.
+                    self.ends_tracking();
+                    for twin in [&mut self.through, &mut self.direct] {
+                        twin.invalid.clear();
+                    }
                     (self.version, self.database) = (2, "0".to_owned());
                     self.is_in = false;
                 }
             }
             "AUTH" if !is_error => self.is_in = true,
+            "CLIENT" if !is_error && tracking::turns(words, "ON") => self.tracks = true,
+            "CLIENT" if !is_error && tracking::turns(words, "OFF") => self.ends_tracking(),
             "WATCH" if !is_error && !self.is_within() => self.watches = true,
             "UNWATCH" if !is_error && !self.is_within() => self.watches = false,
             "HELLO" if !is_error => {
@@ -322,7 +367,10 @@ impl Pair {
         let mut late = None;
         while self.through.messages.len() < wanted.len() {
             match self.through.client.try_hear() {
-                Ok(frame) => self.through.messages.push(frame),
+                Ok(frame) => match tracking::invalid(&frame) {
+                    Some(keys) => self.through.invalid.extend(keys),
+                    None => self.through.messages.push(frame),
+                },
                 Err(error) => {
                     late = Some(error);
                     break;
@@ -337,6 +385,32 @@ impl Pair {
             said: format!("messages ({late:?})"),
             through: shown(&came),
             direct: shown(&wanted),
+        })
+    }
+}
+
+impl Pair {
+    fn ends_tracking(&mut self) {
+        self.has_tracked |= self.tracks;
+        self.tracks = false;
+    }
+
+    /// What the two were told of keys since it was looked at last.
+    fn invalid(&mut self) -> Option<Difference> {
+        let [through, direct] =
+            [&mut self.through, &mut self.direct].map(|twin| std::mem::take(&mut twin.invalid));
+        self.told += direct.len();
+        let is_same = through == direct || self.has_tracked && through.is_subset(&direct);
+        let shown = |keys: &Invalid| {
+            let key = |key: &Option<Vec<u8>>| {
+                key.as_deref().map(String::from_utf8_lossy).map(|key| key.into_owned())
+            };
+            format!("{:?}", keys.iter().map(key).collect::<Vec<_>>())
+        };
+        (!is_same).then(|| Difference {
+            said: "keys that are out of date".to_owned(),
+            through: shown(&through),
+            direct: shown(&direct),
         })
     }
 }

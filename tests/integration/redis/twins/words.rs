@@ -8,6 +8,8 @@ use rand::rngs::StdRng;
 use rig::redis::{Redis, RedisClient};
 use wire::resp::Value;
 
+use super::tracking;
+
 /// A command's words.
 pub type Words = Vec<String>;
 
@@ -45,16 +47,14 @@ const LEFT_OUT: [&str; 25] = [
 ];
 
 /// What docs/redis.md says is refused, whenever it is said.
-const REFUSED: [&str; 34] = [
+const REFUSED: [&str; 32] = [
     "ACL",
     "ASKING",
     "BGREWRITEAOF",
     "BGSAVE",
-    "CLIENT|CACHING",
     "CLIENT|HELP",
     "CLIENT|NO-EVICT",
     "CLIENT|NO-TOUCH",
-    "CLIENT|TRACKING",
     "CLUSTER",
     "CONFIG|RESETSTAT",
     "CONFIG|REWRITE",
@@ -309,6 +309,9 @@ impl Vocabulary {
             let line = LINES[chance.random_range(0..LINES.len())];
             return line.split(' ').map(str::to_owned).collect();
         }
+        if chance.random_bool(0.05) {
+            return tracking::line(chance);
+        }
         if chance.random_bool(0.01) {
             return ["FUNCTION", "LOAD", "REPLACE", LIBRARY].map(str::to_owned).to_vec();
         }
@@ -398,7 +401,7 @@ pub fn is_refused_within(words: &[String]) -> bool {
 /// With keys and channels that only one of many clients has; `None`: it is about all of them. Any
 /// word may stand where a key does, which `root` is told by its server.
 pub fn of_its_own(mut words: Words, number: usize, root: &mut RedisClient) -> Option<Words> {
-    if OF_ALL.contains(&words[0].as_str()) {
+    if OF_ALL.contains(&words[0].as_str()) || tracking::is_about_all(&words) {
         return None;
     }
     let from = if words[0] == "EVAL" { 4 } else { 1 };
