@@ -248,6 +248,26 @@ fn a_client_that_would_not_be_told_any_more_is_closed() {
     assert_eq!(of_one.line("CLIENT TRACKING OFF"), "+OK");
 }
 
+#[test]
+fn nobody_is_told_of_keys_that_another_client_has_read() {
+    let server = Redis::start();
+    let weir = weir(&[&server], "", "");
+    let mut writes = client(&weir);
+    for turn in 0..20 {
+        let mut before = tracking(&weir, "");
+        assert_eq!(before.line("GET read:before"), "_");
+        // It leaves: half of them say so.
+        if turn % 2 == 0 {
+            assert_eq!(before.line("CLIENT TRACKING OFF"), "+OK");
+        }
+        drop(before);
+        let mut next = tracking(&weir, "");
+        assert_eq!(writes.line("SET read:before x"), "+OK");
+        assert_eq!(next.line("PING"), "+PONG", "{turn}");
+        assert_eq!(writes.line("DEL read:before"), ":1");
+    }
+}
+
 /// A client in RESP3 that tracks keys so.
 fn tracking(weir: &Weir, how: &str) -> RedisClient {
     let mut of = client(weir);

@@ -9,6 +9,11 @@ use crate::users::DEFAULT;
 impl Server {
     /// Undoes what a client may have left; false where the server does not show that it is undone.
     pub async fn restore(&self, place: Place, connection: &mut Connection) -> bool {
+        // A server remembers what a connection has read while it tracked: it would tell whoever
+        // tracks by it next, and nothing says that it has forgotten.
+        if place.tracks {
+            return false;
+        }
         let mut out = Vec::new();
         put_command(&mut out, ["RESET"].iter());
         let count = self.put_login(&mut out, place);
