@@ -5,19 +5,21 @@ CARGO ?= cargo
 FUZZ_SECONDS ?= 60
 # Where cargo puts what it builds.
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
-# Steps of the strangers, and what chance begins with.
+# Steps of the strangers, and what chance begins with; the twins begin with each number up to SEEDS.
 STEPS ?= 1000000
 SEED ?= 1
+SEEDS ?= 10
 # Arguments for the benchmark, as ARGS="--only lines --quick".
 ARGS ?=
 
-.PHONY: help run run-influxdb test strangers check fmt bench fuzz docs ship deb image clean
+.PHONY: help run run-influxdb test strangers twins check fmt bench fuzz docs ship deb image clean
 
 help:
 	@echo "make run      Weir with its own store on this machine; Ctrl-C stops it"
 	@echo "make run-influxdb  Weir in front of two InfluxDB servers; Ctrl-C stops all three"
 	@echo "make test     every test: unit, property, integration with real servers, real clients"
 	@echo "make strangers  STEPS ($(STEPS)) steps of clients, each beside one without Weir; SEED=2 for others"
+	@echo "make twins    clients of Redis, each beside its twin without Weir: for each of SEEDS ($(SEEDS)) 100000 STEPS"
 	@echo "make check    format, clippy with warnings denied, tidy, licences and advisories"
 	@echo "make bench    side by side with peers, in one run; ARGS=--help lists the rows"
 	@echo "make fuzz     each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)) seconds"
@@ -45,6 +47,15 @@ strangers:
 	WEIR_BIN=$(TARGET)/release/weir WEIR_TEST_STEPS=$(STEPS) WEIR_TEST_SEED=$(SEED) \
 	$(CARGO) test --release --package weir-tests --test integration strangers -- \
 	--nocapture --test-threads=1
+
+twins: STEPS = 100000
+twins:
+	@scripts/setup
+	$(CARGO) build --release --package weir
+	for seed in $$(seq $(SEEDS)); do \
+	WEIR_BIN=$(TARGET)/release/weir WEIR_TEST_STEPS=$(STEPS) WEIR_TEST_SEED=$$seed \
+	$(CARGO) test --release --package weir-tests --test integration redis::twins -- \
+	--nocapture || exit 1; done
 
 check:
 	@CARGO=$(CARGO) scripts/check
