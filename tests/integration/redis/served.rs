@@ -276,3 +276,99 @@ fn a_command_of_a_module_rides_a_lane_once_it_is_named() {
     let ridden = weir.metrics().sum("weir_redis_commands_total", &[("way", "lane")]);
     assert!(ridden >= 40.0, "{ridden}");
 }
+
+#[test]
+fn functions_are_the_same_on_all_servers() {
+    let servers = [Redis::start(), Redis::start()];
+    let servers = servers.each_ref();
+    let weir = weir(&servers, "", "");
+    let keys = [0, 1].map(|n| key_on(&servers, &weir, n));
+    let mut client = client(&weir);
+    let library = |name: &str, gives: &str| {
+        format!(
+            "#!lua name={name}\nredis.register_function{{function_name='{name}', \
+             callback=function(k) return {{'{gives}', redis.call('GET', k[1])}} end, \
+             flags={{'no-writes'}}}}"
+        )
+    };
+    assert_eq!(client.ask(&["FUNCTION", "LOAD", &library("f", "one")]), "$1 f");
+    let again = client.ask(&["FUNCTION", "LOAD", &library("f", "two")]);
+    assert_eq!(again, "-ERR weir: s0: ERR Library 'f' already exists");
+    for server in servers {
+        assert!(server.client().line("FUNCTION LIST").starts_with("*1 "));
+    }
+    for key in &keys {
+        for name in ["FCALL", "FCALL_RO"] {
+            assert_eq!(client.ask(&[name, "f", "1", key]), "*2 $3 one $1 x");
+        }
+        assert_eq!(client.ask(&["FCALL", "none", "1", key]), "-ERR Function not found");
+    }
+    let both = client.ask(&["FCALL", "f", "2", &keys[0], &keys[1]]);
+    assert_eq!(both, "-CROSSSLOT weir: its keys are on several servers");
+    let replaced = client.ask(&["FUNCTION", "LOAD", "REPLACE", &library("f", "two")]);
+    assert_eq!(replaced, "$1 f");
+    for key in &keys {
+        assert_eq!(client.ask(&["FCALL", "f", "1", key]), "*2 $3 two $1 x");
+    }
+    // One that only one server has is called where its key is there.
+    servers[1].client().ask(&["FUNCTION", "LOAD", &library("g", "g")]);
+    assert_eq!(client.ask(&["FCALL", "g", "1", &keys[0]]), "-ERR Function not found");
+    assert_eq!(client.ask(&["FCALL", "g", "1", &keys[1]]), "*2 $1 g $1 x");
+    assert_eq!(client.line("FUNCTION DELETE f"), "+OK");
+    assert_eq!(client.line("FUNCTION DELETE f"), "-ERR weir: s0: ERR Library not found");
+    for (server, left) in servers.iter().zip(["*0", "*1 "]) {
+        assert!(server.client().line("FUNCTION LIST").starts_with(left));
+    }
+}
+
+#[test]
+fn a_key_by_chance_is_one_of_any_server() {
+    let servers = [Redis::start(), Redis::start()];
+    let servers = servers.each_ref();
+    let weir = weir(&servers, "", "");
+    let mut client = client(&weir);
+    assert_eq!(client.line("RANDOMKEY"), "$-1");
+    // Of an empty server and one with a key it is that key.
+    let only = key_on(&servers, &weir, 1);
+    servers[0].client().line("FLUSHALL");
+    for _ in 0..20 {
+        assert_eq!(client.line("RANDOMKEY"), format!("${} {only}", only.len()));
+    }
+    let other = key_on(&servers, &weir, 0);
+    let wanted = [&only, &other].map(|key| format!("${} {key}", key.len()));
+    let mut seen = std::collections::BTreeSet::new();
+    wait::until("either was given", wait::LONG, || {
+        let heard = client.line("RANDOMKEY");
+        seen.insert(heard);
+        seen.len() == 2
+    });
+    assert!(wanted.iter().all(|key| seen.contains(key)), "{seen:?}");
+    assert_eq!(client.line("SELECT 1"), "+OK");
+    assert_eq!(client.line("RANDOMKEY"), "$-1");
+}
+
+#[test]
+fn what_scan_does_not_take_is_an_error_that_says_so() {
+    let servers = [Redis::start(), Redis::start()];
+    let servers = servers.each_ref();
+    let weir = weir(&servers, "", "");
+    let mut client = client(&weir);
+    let keys = [0, 1].map(|n| key_on(&servers, &weir, n));
+    for (line, wanted) in [
+        ("SCAN", "-ERR wrong number of arguments for 'scan' command"),
+        ("SCAN x", "-ERR invalid cursor"),
+        ("SCAN -1", "-ERR invalid cursor"),
+        ("SCAN 0 COUNT", "-ERR weir: s0: ERR syntax error"),
+        ("SCAN 1 COUNT 0", "-ERR weir: s1: ERR syntax error"),
+        ("SCAN 1 COUNT x", "-ERR weir: s1: ERR value is not an integer or out of range"),
+        ("SCAN 0 NONSENSE 1", "-ERR weir: s0: ERR syntax error"),
+    ] {
+        assert_eq!(client.line(line), wanted, "{line}");
+    }
+    // A cursor that nobody gave ends somewhere, too.
+    assert!(client.line("SCAN 9007199254740991 COUNT 10").starts_with("*2 $"));
+    let [first, second] = ["SCAN 0 COUNT 100", "SCAN 1 COUNT 100"].map(|line| client.line(line));
+    assert!(first.starts_with("*2 $1 1 *") && first.contains(&keys[0]), "{first}");
+    assert!(second.starts_with("*2 $1 0 *") && second.contains(&keys[1]), "{second}");
+    assert_eq!(client.line("SCAN 0 MATCH none* TYPE string"), "*2 $1 1 *0");
+}
