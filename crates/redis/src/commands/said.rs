@@ -182,8 +182,11 @@ impl Spec {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::commands::find_numbered;
+    use crate::unknown::Fact;
 
     /// What a server says of one command.
     fn one(name: &str, flags: &[&str], keys: [i64; 3], subs: &[Vec<u8>]) -> Vec<u8> {
@@ -266,6 +269,26 @@ mod tests {
         assert!(!taken(&few).unwrap().contains_key(&own));
         let odd = b"*4\r\n$3\r\nget\r\n:2\r\n*0\r\n:1\r\n";
         assert_eq!(said_of("GET", odd), Some(Taken::Differs), "it is cut short");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_server_says_is_read_or_not(
+            others in proptest::collection::vec((0..40usize, "[*:+$_~%>-][0-9a-z|-]{0,4}"), 0..4),
+        ) {
+            let sub = one("get|sub", &["readonly"], [1, 1, 1], &[]);
+            let get = one("get", &["readonly", "fast"], [1, -1, 2], &[sub]);
+            let said = [b"*1\r\n", &*get].concat();
+            let said = String::from_utf8(said).unwrap();
+            let mut lines: Vec<&str> = said.split_terminator("\r\n").collect();
+            let count = lines.len();
+            others.iter().for_each(|(at, other)| lines[at % count] = other);
+            let said = lines.join("\r\n") + "\r\n";
+            let taken = taken(said.as_bytes()).unwrap_or_default();
+            prop_assert!(taken.keys().all(|number| *number < all().len()), "{said}");
+            let keys = Fact::read(said.as_bytes()).and_then(|fact| fact.keys);
+            prop_assert!(!matches!(keys, Some(Keys::Range { step: 0, .. })), "{said}");
+        }
     }
 
     #[test]
