@@ -169,7 +169,11 @@ fn told(seed: u64, step: u64, differences: &[Difference]) -> Vec<String> {
 /// Says commands, now and then without wanting to hear the answers.
 fn say(pair: &mut Pair, lines: Vec<Words>, chance: &mut StdRng) -> Vec<Difference> {
     match pair.may_be_unheard() && chance.random_bool(0.1) {
-        true => pair.ask_unheard(&unheard(lines, chance)),
+        true => {
+            let end = if chance.random_bool(0.2) { "RESET" } else { "CLIENT REPLY ON" };
+            let end = end.split(' ').map(str::to_owned).collect();
+            pair.ask_unheard(&unheard(lines, chance), end)
+        }
         false => pair.ask(&lines),
     }
 }

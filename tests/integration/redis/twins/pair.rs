@@ -180,11 +180,10 @@ impl Pair {
         self.is_in && !self.is_within() && !self.watches && !is_in_subscribed_mode
     }
 
-    /// Says commands whose answers it does not want, and that it wants answers again, in one piece.
-    pub fn ask_unheard(&mut self, lines: &[Words]) -> Vec<Difference> {
-        let on = ["CLIENT", "REPLY", "ON"].map(str::to_owned).to_vec();
-        self.say(&[lines, std::slice::from_ref(&on)].concat());
-        self.hear(&[on], vec![Like::Same])
+    /// Says commands whose answers it does not want, and what it hears again, in one piece.
+    pub fn ask_unheard(&mut self, lines: &[Words], end: Words) -> Vec<Difference> {
+        self.say(&[lines, std::slice::from_ref(&end)].concat());
+        self.hear(&[end], vec![Like::Same])
     }
 
     /// Says commands in one piece; how alike the answers have to be.

@@ -36,6 +36,10 @@ const LINES: [&str; 18] = [
 const CACHING: [&str; 4] =
     ["CLIENT CACHING YES", "CLIENT CACHING YES", "CLIENT CACHING NO", "CLIENT CACHING MAYBE"];
 
+/// Keys of which nothing is certain: whether what is brought is awaited before it comes, and how
+/// much is run of what a client says that leaves amid it.
+const UNCERTAIN: [&[u8]; 2] = [b"queue:", b"cut:"];
+
 /// Keys of which a server has said that they are out of date; without a name all of them.
 pub type Invalid = BTreeSet<Option<Vec<u8>>>;
 
@@ -68,7 +72,10 @@ pub fn invalid(frame: &[u8]) -> Option<Invalid> {
                 Value::Bulk(key) => Some(key.to_vec()),
                 _ => None,
             };
-            Some(keys.iter().map(key).collect())
+            let is_certain = |key: &Option<Vec<u8>>| {
+                !UNCERTAIN.iter().any(|of| key.as_ref().is_some_and(|key| key.starts_with(of)))
+            };
+            Some(keys.iter().map(key).filter(is_certain).collect())
         }
         _ => None,
     }
