@@ -220,6 +220,8 @@ fn a_part_that_fails_names_its_server() {
     servers[1].client().ask(&["LPUSH", &keys[1], "x"]);
     let heard = client.ask(&["RENAME", &keys[0], &keys[1]]);
     assert_eq!(heard, "-CROSSSLOT weir: its keys are on several servers");
+    let heard = client.ask(&["EVAL", "return 1", "2", &keys[0], &keys[1]]);
+    assert_eq!(heard, "-CROSSSLOT weir: its keys are on several servers");
     servers[1].kill();
     wait::until("it is down", wait::LONG, || {
         client.ask(&["MGET", &keys[0], &keys[1]]).starts_with("-ERR weir: not sent: s1 cannot be")

@@ -16,7 +16,7 @@ const LOST: &str = "-ERR weir: CLIENT TRACKING: its connection has ended, or key
                     servers: what was kept may be out of date";
 
 /// What is said, and by whom: `a` tracks, `b` does not.
-const STEPS: [&str; 58] = [
+const STEPS: [&str; 62] = [
     "a HELLO 3",
     "a CLIENT TRACKINGINFO",
     "a CLIENT GETREDIR",
@@ -38,6 +38,10 @@ const STEPS: [&str; 58] = [
     "a GET k",
     "b SET k 5",
     "a EXEC",
+    "a MULTI",
+    "a GET k",
+    "a DISCARD",
+    "a GET k",
     "b SET k 6",
     "a PING",
     "a CLIENT TRACKING OFF",

@@ -61,7 +61,7 @@ mod tests {
     use crate::settings::BackendSettings;
 
     const NEW: &str = "id=3 addr=127.0.0.1:1 laddr=127.0.0.1:2 fd=8 name= age=0 idle=0 flags=N \
-                       db=2 sub=0 psub=0 ssub=0 multi=-1 qbuf=26 redir=-1 user=default resp=3";
+                       db=2 sub=0 psub=0 ssub=0 multi=-1 watch=0 redir=-1 user=default resp=3";
 
     #[test]
     fn only_a_connection_that_is_as_new_is_shared_again() {
@@ -78,6 +78,7 @@ mod tests {
             ("psub=0", "psub=1"),
             ("ssub=0", "ssub=1"),
             ("multi=-1", "multi=0"),
+            ("watch=0", "watch=1"),
             ("redir=-1", "redir=7"),
             ("user=default", "user=ann"),
             ("resp=3", "resp=2"),
@@ -87,6 +88,7 @@ mod tests {
         ] {
             assert!(!is_as_new(&NEW.replace(was, is)), "{was} {is}");
         }
+        assert!(is_as_new(&NEW.replace("watch=0 ", "")), "Redis 7.0 does not tell of it");
         assert!(!is_as_new(""));
     }
 }
