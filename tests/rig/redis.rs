@@ -2,10 +2,12 @@
 
 mod cluster;
 mod sentinel;
+mod socket;
 mod valkey;
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -15,10 +17,12 @@ use wire::resp::{Piece, Replies, put_command};
 
 pub use cluster::RedisCluster;
 pub use sentinel::Sentinels;
+use socket::Socket;
 pub use valkey::{valkey, valkeys};
 
 use crate::places;
 use crate::process::Process;
+use crate::tls::Certificate;
 use crate::wait;
 
 /// A real server on loopback with a directory of its own; it can be killed and started again.
@@ -115,9 +119,11 @@ impl Redis {
 /// A client that sends what it is told to, and hears replies as they come.
 #[derive(Debug)]
 pub struct RedisClient {
-    socket: TcpStream,
+    socket: Socket,
     replies: Replies,
     rest: Vec<u8>,
+    /// What has come of the reply that is heard.
+    begun: Vec<u8>,
 }
 
 impl RedisClient {
@@ -136,8 +142,29 @@ impl RedisClient {
     pub fn try_connect(address: SocketAddr) -> io::Result<Self> {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(wait::LONG))?;
-        Ok(Self { socket, replies: Replies::default(), rest: Vec::new() })
+        Self::over(Socket::Tcp(socket))
+    }
+
+    /// Connects under TLS, and trusts this certificate alone.
+    ///
+    /// # Errors
+    /// As of the socket; that of the handshake comes with the first command.
+    pub fn over_tls(address: SocketAddr, trusted: &Certificate) -> io::Result<Self> {
+        Self::over(Socket::Tls(Box::new(trusted.stream(address, &[])?)))
+    }
+
+    /// Connects to a Unix socket.
+    ///
+    /// # Errors
+    /// As of the socket.
+    pub fn over_unix(path: &Path) -> io::Result<Self> {
+        Self::over(Socket::Unix(UnixStream::connect(path)?))
+    }
+
+    fn over(socket: Socket) -> io::Result<Self> {
+        socket.patience(wait::LONG)?;
+        let (replies, rest) = (Replies::default(), Vec::new());
+        Ok(Self { socket, replies, rest, begun: Vec::new() })
     }
 
     /// How long a reply is waited for.
@@ -145,7 +172,7 @@ impl RedisClient {
     /// # Panics
     /// When the socket does not take it.
     pub fn patience(&self, limit: Duration) {
-        self.socket.set_read_timeout(Some(limit)).expect("a socket takes a timeout");
+        self.socket.patience(limit).expect("a socket takes a timeout");
     }
 
     /// Sends bytes.
@@ -171,7 +198,6 @@ impl RedisClient {
     /// # Errors
     /// As of the socket; the end of the connection is one.
     pub fn try_hear(&mut self) -> io::Result<Vec<u8>> {
-        let mut reply = Vec::new();
         loop {
             while !self.rest.is_empty() {
                 let step = self.replies.scan(&self.rest).map_err(io::Error::other)?;
@@ -179,10 +205,10 @@ impl RedisClient {
                     break;
                 }
                 // Copied at once: byte by byte, large values keep a test without optimisation busy.
-                reply.extend_from_slice(&self.rest[..step.len]);
+                self.begun.extend_from_slice(&self.rest[..step.len]);
                 self.rest.drain(..step.len);
                 if step.what != Piece::Part {
-                    return Ok(reply);
+                    return Ok(std::mem::take(&mut self.begun));
                 }
             }
             let mut piece = [0; 64 * 1024];
@@ -192,6 +218,11 @@ impl RedisClient {
             }
             self.rest.extend_from_slice(&piece[..read]);
         }
+    }
+
+    /// What had come of the next reply when it was not heard to its end.
+    pub fn begun(&self) -> &[u8] {
+        &self.begun
     }
 
     /// The next reply, as text with `\r\n` shown as a space each.

@@ -25,7 +25,15 @@ impl Certificate {
     /// # Panics
     /// Never on a system with randomness.
     pub fn new() -> Self {
-        let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
+        Self::of(&["127.0.0.1", "localhost"])
+    }
+
+    /// A self-signed one for these names and addresses alone.
+    ///
+    /// # Panics
+    /// Where a name is none.
+    pub fn of(names: &[&str]) -> Self {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let made = rcgen::generate_simple_self_signed(names).expect("a certificate can be made");
         Self { certificate: made.cert.pem(), key: made.key_pair.serialize_pem() }
     }

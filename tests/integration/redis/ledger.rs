@@ -39,11 +39,21 @@ impl Load {
     }
 }
 
-/// Whether a write was not run, by Weir's words or by those of a node.
+/// What Weir or a server says of a write that it has not run.
+const NOT_RUN: [&str; 9] = [
+    "-ERR weir: not sent",
+    "-CLUSTERDOWN ",
+    "-TRYAGAIN ",
+    "-READONLY ",
+    "-LOADING ",
+    "-BUSY ",
+    "-OOM ",
+    "-MISCONF ",
+    "-NOREPLICAS ",
+];
+
 fn is_not_run(heard: &str) -> bool {
-    ["-ERR weir: not sent", "-CLUSTERDOWN", "-TRYAGAIN", "-READONLY"]
-        .iter()
-        .any(|of| heard.starts_with(of))
+    NOT_RUN.iter().any(|word| heard.starts_with(word))
 }
 
 /// Pipelines of writes to one slot, of numbers that count, until the load is over.

@@ -162,7 +162,11 @@ impl<S: Service, D: Dialogue<S>> Talk<S, D> {
 
     fn say_progress(&self) {
         let progress = self.client.outlet.progress();
+        // The rest of a request that is streamed is the client's to send, once its server has taken
+        // what came.
+        let waits_for_rest = self.client.is_streaming() && self.inbox.is_empty();
         match () {
+            () if waits_for_rest => progress.header(),
             () if !self.client.is_settled() => progress.serving(),
             () if !self.inbox.is_empty() || self.dialogue.is_stranger() => progress.header(),
             () if self.client.is_listening() => progress.serving(),
