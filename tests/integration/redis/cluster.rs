@@ -5,7 +5,7 @@ use rig::wait;
 use rig::weir::Weir;
 use rustix::process::Signal;
 
-use super::ledger::{Load, Told, check, write};
+use super::ledger::{Load, Servers, Told, check, write};
 use super::operating::{cell, waits};
 use super::scene::{client, weir};
 use wire::resp::{Value, value};
@@ -169,7 +169,7 @@ fn slots_that_move_under_load_lose_nothing_and_keep_the_order() {
     });
     let mut ann = admin(&weir);
     for (list, told) in lists.iter().zip(&told) {
-        check(&mut ann, list, told, false);
+        check(&mut ann, list, told, Servers::KeepAll);
     }
     // Who waits is taken along.
     assert_eq!(ann.line("RPUSH {one}empty x"), ":1");
@@ -205,7 +205,7 @@ fn a_primary_that_is_handed_over_or_dies_loses_nothing_by_weir() {
     let mut told = Vec::new();
     hand_over(&mut told);
     let mut ann = admin(&weir);
-    check(&mut ann, list, &told, false);
+    check(&mut ann, list, &told, Servers::KeepAll);
 
     // The other one takes over where it dies; what had not reached that is lost by Redis.
     let load = Load::default();
@@ -232,7 +232,7 @@ fn a_primary_that_is_handed_over_or_dies_loses_nothing_by_weir() {
         writers.into_iter().map(|writer| writer.join().unwrap()).collect()
     });
     told.extend(more);
-    check(&mut ann, list, &told, true);
+    check(&mut ann, list, &told, Servers::Lose);
 }
 
 #[test]

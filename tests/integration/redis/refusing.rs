@@ -6,7 +6,7 @@ use rig::redis::Redis;
 use rig::wait;
 use rig::weir::Weir;
 
-use super::ledger::{Load, check, write};
+use super::ledger::{Load, Servers, check, write};
 use super::scene::{ADMIN, admin, weir};
 
 /// What a server is started with that is to refuse in all of these ways.
@@ -58,7 +58,7 @@ impl Front {
     }
 
     /// Clients write while something is done to the server; then all is as they were told.
-    fn writes_while(&self, refuses: impl FnOnce(&Load)) {
+    fn writes_while(&self, as_told: Servers, refuses: impl FnOnce(&Load)) {
         let load = Load::default();
         let told: Vec<_> = std::thread::scope(|scope| {
             let load = &load;
@@ -71,7 +71,7 @@ impl Front {
             load.ends();
             writers.into_iter().map(|writer| writer.join().unwrap()).collect()
         });
-        check(&mut admin(&self.weir), &self.list, &told, false);
+        check(&mut admin(&self.weir), &self.list, &told, as_told);
     }
 
     /// Nothing was a failure of the server's, and the other one has nothing of its keys.
@@ -108,7 +108,7 @@ fn a_server_that_refuses_writes_for_a_while_has_run_each_once_and_keeps_its_keys
     let nobody = places::free_address().port();
     assert_eq!(direct.ask(&["CONFIG", "SET", "save", "3600 1"]), "+OK");
     let mut set = |line: &str| assert_eq!(direct.line(line), "+OK", "{line}");
-    front.writes_while(|load| {
+    front.writes_while(Servers::KeepAll, |load| {
         for _ in 0..2 {
             for (begin, word, end) in [
                 ("CONFIG SET maxmemory 1", "-OOM ", "CONFIG SET maxmemory 0"),
@@ -137,7 +137,7 @@ fn a_server_that_refuses_writes_for_a_while_has_run_each_once_and_keeps_its_keys
 fn a_server_that_a_script_keeps_busy_is_not_away() {
     let (front, servers) = scene("");
     let [mut busy, mut direct] = [servers[0].client(), servers[0].client()];
-    front.writes_while(|load| {
+    front.writes_while(Servers::KeepAll, |load| {
         for _ in 0..3 {
             busy.say(&["EVAL", "while true do end", "0"]);
             front.hears("-BUSY ");
@@ -153,7 +153,7 @@ fn a_server_that_a_script_keeps_busy_is_not_away() {
 fn a_script_of_a_client_that_does_not_end_costs_others_no_write() {
     let (front, servers) = scene("timeout = \"300ms\"");
     let late = "-ERR weir: may have run: s0 did not answer in time";
-    front.writes_while(|load| {
+    front.writes_while(Servers::RunLate, |load| {
         let (mut ann, mut root) = (admin(&front.weir), admin(&front.weir));
         let key = format!("{}:busy", front.list);
         for _ in 0..2 {
@@ -172,7 +172,7 @@ fn a_script_of_a_client_that_does_not_end_costs_others_no_write() {
 fn a_server_that_loads_is_not_away() {
     let (front, mut servers) = scene("");
     let mut root = admin(&front.weir);
-    front.writes_while(|load| {
+    front.writes_while(Servers::KeepAll, |load| {
         for _ in 0..2 {
             // Nobody finds the server away: what clients ask is held back until it loads.
             assert_eq!(root.line("WEIR PAUSE"), "+OK");
