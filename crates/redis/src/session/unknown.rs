@@ -82,14 +82,14 @@ impl Asked {
         };
         let command = commands.command(&self.bytes);
         let name = command.name();
+        while front.fabric.paused().is_some() {
+            tokio::time::sleep(PAUSED).await;
+        }
         let limit = front.fabric.settings().timeout;
         let permit = tokio::time::timeout(limit, front.unknown.running.acquire()).await;
         let Ok(Ok(_permit)) = permit else {
             return Err("ERR weir: not sent: too many commands that Weir does not know".to_owned());
         };
-        while front.fabric.paused().is_some() {
-            tokio::time::sleep(PAUSED).await;
-        }
         let fact = self.fact(front, name).await?.ok_or_else(|| unknown(name))?;
         let shown = shortened(&String::from_utf8_lossy(name));
         if fact.is_refused {
