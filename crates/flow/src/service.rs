@@ -251,6 +251,8 @@ pub struct Request {
     pub server: usize,
     /// Its bytes.
     pub bytes: Rc<[u8]>,
+    /// How many bytes of it are not among these: they go to the server as they come.
+    pub rest: u64,
     /// How many [`End`](crate::lane::What::End)s answer it, at least 1.
     pub replies: u32,
     /// It changes nothing: after a broken connection it may be asked again, once.
@@ -310,6 +312,7 @@ impl Request {
         Self {
             server,
             bytes,
+            rest: 0,
             replies: 1,
             repeats: false,
             harmless: false,

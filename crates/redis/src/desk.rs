@@ -75,14 +75,10 @@ impl Desk {
         self.cards.borrow().iter().map(|(id, card)| (*id, Rc::clone(card))).collect()
     }
 
-    /// A server has answered.
+    /// A server has answered a command, of which so many bytes more went as they came.
     #[inline]
-    pub fn answered(&self, command: &[u8], took: &Took, server: impl Fn() -> String) {
-        let mut sent = command.len() as u64;
-        if took.is_leased {
-            with_command(command, |_, total| sent = total);
-        }
-        let bytes = took.bytes.max(sent);
+    pub fn answered(&self, command: &[u8], rest: u64, took: &Took, server: impl Fn() -> String) {
+        let bytes = took.bytes.max(command.len() as u64 + rest);
         if self.samples.is_big(bytes) {
             self.note_big(command, bytes, &server());
         }
@@ -93,7 +89,7 @@ impl Desk {
 
     #[cold]
     fn note_big(&self, command: &[u8], bytes: u64, server: &str) {
-        with_command(command, |command, _| {
+        with_command(command, |command| {
             // An answer for several keys says nothing of each.
             let (name, keys) = keys_of(command);
             if let [key] = &*keys {
@@ -105,23 +101,22 @@ impl Desk {
     #[cold]
     fn note_slow(&self, command: &[u8], took: &Took, server: &str) {
         let card = self.card(took.client);
-        with_command(command, |command, _| {
+        with_command(command, |command| {
             self.shared.slow.note(command, took.ran, server, card.as_deref());
         });
     }
 }
 
-/// Reads a command that was on its way to a server, and how many bytes it had. Of one that went as
-/// it came only the beginning is here: its last argument is not.
-fn with_command(bytes: &[u8], then: impl FnOnce(&Command<'_>, u64)) {
+/// Reads a command that was on its way to a server. Of one that went as it came only the beginning
+/// is here: its last argument is not.
+fn with_command(bytes: &[u8], then: impl FnOnce(&Command<'_>)) {
     let mut commands = Commands::default();
     let all = Limits { bulk: u64::MAX, args: usize::MAX, ..Limits::default() };
     match commands.cut(bytes, &all) {
-        Ok(Cut::Command(_)) => then(&commands.command(bytes), bytes.len() as u64),
+        Ok(Cut::Command(_)) => then(&commands.command(bytes)),
         Ok(Cut::More) => {
-            let coming = commands.coming(bytes);
-            if let Some((command, total)) = coming.and_then(|of| Some((of.command, of.total?))) {
-                then(&command, total);
+            if let Some(coming) = commands.coming(bytes) {
+                then(&coming.command);
             }
         }
         _ => {}

@@ -401,7 +401,8 @@ impl Service for Servers {
     #[inline]
     fn answered(&self, request: &Request, took: Took) {
         self.count(request.server, |times| times.answered(request.tag as usize, &took));
-        self.desk.answered(redirects::plain(request), &took, || self.name(request.server));
+        let command = redirects::plain(request);
+        self.desk.answered(command, request.rest, &took, || self.name(request.server));
     }
 
     fn placement(&self) -> u64 {

@@ -61,6 +61,7 @@ impl Line {
     pub fn hears_answers(&mut self, hears: bool) {
         self.hears_no_answers = !hears;
     }
+
     fn take(&mut self, seat: Seat) -> Place {
         let request = self.next();
         self.seats.push_back(seat);

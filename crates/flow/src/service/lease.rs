@@ -159,6 +159,7 @@ impl<S: Service> Client<S> {
         let frees = !self.is_holding_where(|of| of == server);
         let place = self.line.borrow_mut().open();
         request.came = Some(self.note(place, server));
+        request.rest = rest;
         *self.stream.borrow_mut() = Some(Stream { left: rest, frees, server, place });
         if frees {
             self.submit(Pending::Hold { place: None, server, words: Vec::new() });

@@ -96,9 +96,14 @@ impl Card {
         self.commands.set(self.commands.get() + 1);
     }
 
+    /// Whether it is subscribed to anything.
+    pub fn is_subscribed(&self) -> bool {
+        self.subscriptions.get().iter().any(|count| *count > 0)
+    }
+
     /// Whether it is there to hear what it has not asked for.
     pub fn listens(&self) -> bool {
-        self.monitors.get() || self.subscriptions.get().iter().any(|count| *count > 0)
+        self.monitors.get() || self.is_subscribed()
     }
 
     /// Where it comes from, as a server shows it.

@@ -91,7 +91,7 @@ mod tests {
         let mut quick = monitors.enter(1);
         let mut slow = monitors.enter(2);
         for _ in 0..=BEHIND_MAX {
-            with_command(b"SET a \"x\\n\"\r\n", |command, _| monitors.show(command, 3, &card));
+            with_command(b"SET a \"x\\n\"\r\n", |command| monitors.show(command, 3, &card));
             let line = quick.0.try_recv().unwrap();
             assert!(line.ends_with(b" [3 /unix:0] \"SET\" \"a\" \"x\\n\"\r\n"), "{line:?}");
         }

@@ -126,7 +126,7 @@ mod tests {
         let log = SlowLog::default();
         for n in 0..KEPT_MAX + 5 {
             let line = format!("SET key:{n} secret EX 10\r\n");
-            with_command(line.as_bytes(), |command, _| {
+            with_command(line.as_bytes(), |command| {
                 log.note(command, Duration::from_millis(20), "a", None);
             });
         }

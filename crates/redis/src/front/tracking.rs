@@ -31,7 +31,7 @@ impl Front {
         let Some((client, card)) = self.fabric.client(client).zip(self.desk.card(client)) else {
             return false;
         };
-        let is_subscribed = card.subscriptions.get().iter().any(|count| *count > 0);
+        let is_subscribed = card.is_subscribed();
         let mut out = Vec::new();
         for keys in all {
             match card.version.get() {

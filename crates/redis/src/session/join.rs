@@ -92,38 +92,38 @@ pub(super) fn running(parts: &[Vec<u8>], servers: &[String]) -> Vec<u8> {
 
 /// One array of the elements of all, each once.
 pub(super) fn distinct(parts: &[Vec<u8>], servers: &[String]) -> Vec<u8> {
-    let whole = concatenated(parts, servers);
-    let Ok((Value::Array(elements), _)) = value(&whole) else { return whole };
-    let mut all: Vec<&[u8]> = Vec::with_capacity(elements.len());
-    all.extend(
-        elements.iter().filter_map(|of| if let Value::Bulk(name) = of { Some(name) } else { None }),
-    );
-    all.sort_unstable();
-    all.dedup();
-    let mut out = Vec::with_capacity(whole.len());
-    put_array(&mut out, all.len());
-    all.iter().for_each(|name| put_bulk(&mut out, name));
-    out
+    elements(parts, servers).map_or_else(
+        |error| error,
+        |mut all| {
+            all.sort_unstable();
+            all.dedup();
+            array(&all)
+        },
+    )
 }
 
 /// One array of the elements of all.
 pub(super) fn concatenated(parts: &[Vec<u8>], servers: &[String]) -> Vec<u8> {
+    elements(parts, servers).map_or_else(|error| error, |all| array(&all))
+}
+
+/// The elements of all arrays; or the error that one of them is.
+fn elements<'a>(parts: &'a [Vec<u8>], servers: &[String]) -> Result<Vec<&'a [u8]>, Vec<u8>> {
     let mut all = Vec::new();
-    match read(parts, servers) {
-        Err(error) => return error,
-        Ok(values) => {
-            for (value, server) in values.into_iter().zip(servers) {
-                let Value::Array(elements) = value else { return unexpected(server) };
-                all.extend(elements);
-            }
+    for (value, server) in read(parts, servers)?.into_iter().zip(servers) {
+        let Value::Array(elements) = value else { return Err(unexpected(server)) };
+        for element in elements {
+            let Value::Bulk(bytes) = element else { return Err(unexpected(server)) };
+            all.push(bytes);
         }
     }
+    Ok(all)
+}
+
+fn array(elements: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::new();
-    put_array(&mut out, all.len());
-    for element in &all {
-        let Value::Bulk(bytes) = element else { return unexpected("a server") };
-        put_bulk(&mut out, bytes);
-    }
+    put_array(&mut out, elements.len());
+    elements.iter().for_each(|bytes| put_bulk(&mut out, bytes));
     out
 }
 

@@ -1,7 +1,7 @@
 //! Commands that end with a large value go to their server as they come.
 
 use flow::service::Request;
-use wire::resp::Commands;
+use wire::resp::{Command, Commands};
 
 use super::{Asking, Session, own};
 use crate::commands::{self, Do, Keys, Spec};
@@ -19,11 +19,10 @@ impl Session {
         bytes: &[u8],
         client: &Asking,
     ) -> usize {
-        self.beginning(commands, bytes).map_or(0, |(spec, number, rest)| {
-            let Some(coming) = commands.coming(bytes) else { return 0 };
-            let key = coming.command.get(1).unwrap_or_default();
+        self.beginning(commands, bytes).map_or(0, |(spec, number, begun, rest)| {
+            let key = begun.get(1).unwrap_or_default();
             self.number = number;
-            self.is_seen(spec, &coming.command);
+            self.is_seen(spec, &begun);
             self.front.desk.samples.pass(|| Some(key));
             let home = self.front.home(key);
             self.look_at_tracking(b"");
@@ -36,8 +35,12 @@ impl Session {
         })
     }
 
-    /// Which command it is, its number, and how much of it is to come.
-    fn beginning(&self, commands: &Commands, bytes: &[u8]) -> Option<(&'static Spec, usize, u64)> {
+    /// Which command it is, its number, what of it has come, and how much of it is to come.
+    fn beginning<'a>(
+        &self,
+        commands: &'a Commands,
+        bytes: &'a [u8],
+    ) -> Option<(&'static Spec, usize, Command<'a>, u64)> {
         let coming = commands.coming(bytes)?;
         let total = coming.total.filter(|total| *total >= LARGE)?;
         let (spec, number) = commands::find_numbered(coming.command.get(0)?)?;
@@ -53,6 +56,6 @@ impl Session {
         let may = own::may(spec, &coming.command, false, self.identity);
         let may = self.identity.is_some() && may.is_ok() && self.check_mode(spec).is_ok();
         let goes = may && fits && is_plain && self.transaction.is_none() && !is_taken();
-        goes.then_some((spec, number, rest))
+        goes.then_some((spec, number, coming.command, rest))
     }
 }

@@ -122,9 +122,7 @@ impl Session {
         self.front.metrics.leased.inc();
         Ok(())
     }
-}
 
-impl Session {
     /// A channel that belongs to a server.
     fn channel(&self, server: usize) -> Option<String> {
         if !self.front.is_cluster() {

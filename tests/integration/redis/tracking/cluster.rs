@@ -7,7 +7,7 @@ use rig::wait;
 use rig::weir::Weir;
 
 use super::super::scene::{client, weir};
-use super::several::{Written, keep, told};
+use super::several::{Written, keep, told, write_some};
 use super::{LOST, tracking};
 
 fn three(has_replicas: bool) -> (RedisCluster, Weir) {
@@ -99,14 +99,7 @@ fn nothing_is_kept_that_was_overwritten_while_slots_move() {
         let (mut writer, mut turn) = (client(&weir), 0_u64);
         while !moving.is_finished() || turn < 60 {
             turn += 1;
-            let keys: Vec<usize> = (0..10).map(|n| (turn as usize * 11 + n * 3) % 50).collect();
-            for key in &keys {
-                writer.say(&["SET", &format!("k{key}"), &turn.to_string()]);
-            }
-            for key in &keys {
-                assert_eq!(writer.hear(), "+OK");
-                written[*key].store(turn, Ordering::Release);
-            }
+            write_some(&mut writer, turn, written);
         }
         is_over.store(true, Ordering::Relaxed);
     });

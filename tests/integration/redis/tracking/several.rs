@@ -236,6 +236,18 @@ pub(super) fn keep(mut client: RedisClient, written: &Written, is_over: &AtomicB
     }
 }
 
+/// Writes the number of a turn to ten of the keys.
+pub(super) fn write_some(writer: &mut RedisClient, turn: u64, written: &Written) {
+    let keys: Vec<usize> = (0..10).map(|n| (turn as usize * 11 + n * 3) % written.len()).collect();
+    for key in &keys {
+        writer.say(&["SET", &format!("k{key}"), &turn.to_string()]);
+    }
+    for key in &keys {
+        assert_eq!(writer.hear(), "+OK");
+        written[*key].store(turn, Ordering::Release);
+    }
+}
+
 #[test]
 fn nothing_is_kept_that_was_overwritten_however_busy_servers_are() {
     let servers = [Redis::start(), Redis::start(), Redis::start()];
@@ -251,14 +263,7 @@ fn nothing_is_kept_that_was_overwritten_however_busy_servers_are() {
         for turn in 1..=60_u64 {
             // What others answer waits for this one.
             assert_eq!(first.line("CLIENT PAUSE 5"), "+OK");
-            let keys: Vec<usize> = (0..10).map(|n| (turn as usize * 11 + n * 3) % 50).collect();
-            for key in &keys {
-                writer.say(&["SET", &format!("k{key}"), &turn.to_string()]);
-            }
-            for key in &keys {
-                assert_eq!(writer.hear(), "+OK");
-                written[*key].store(turn, Ordering::Release);
-            }
+            write_some(&mut writer, turn, &written);
         }
         is_over.store(true, Ordering::Relaxed);
     });
