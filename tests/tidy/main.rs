@@ -1,6 +1,7 @@
 //! The house rules that a program can check, each with its reason. What a compiler or clippy knows
 //! better (unused code, `unwrap`, `unsafe`) is left to them and to the lints in `Cargo.toml`.
 
+mod decisions;
 mod items;
 mod layers;
 mod modules;
@@ -98,30 +99,39 @@ fn the_first_page_is_read_in_a_minute() {
 }
 
 #[test]
-fn the_page_of_the_architecture_leads_to_files_and_has_few_words() {
+fn the_page_of_the_architecture_is_short_and_has_few_words() {
     const WORDS_MAX: usize = 20;
+    const BYTES_MAX: usize = 10_240;
     let pages = Page::all();
     let page = pages.iter().find(|page| page.path == Path::new("ARCHITECTURE.md")).unwrap();
-
-    let decided = page.rows("## Where it is decided");
-    let spans = decided.iter().flat_map(|row| row[1].split('`').skip(1).step_by(2));
-    let files = spans.filter(|span| span.contains("/src/"));
-    let absent = files.filter(|file| !source::root().join("crates").join(file).is_file());
-    none("what is decided is decided in a file that is there", absent.map(str::to_owned));
+    assert!(page.bytes() <= BYTES_MAX, "ARCHITECTURE.md has {} bytes", page.bytes());
 
     let words = page.rows("## Words");
     assert!(!words.is_empty() && words.len() <= WORDS_MAX, "{} words", words.len());
     let unclear = words.iter().filter(|row| row.len() != 3 || row.contains(&""));
     none("each word has what it is and what it is not", unclear.map(|row| row.join(" | ")));
+}
 
-    let decisions = page.paragraphs("## Decisions");
-    let decisions = decisions.into_iter().filter(|text| text.starts_with("**"));
+#[test]
+fn a_decision_says_why_and_what_it_costs() {
+    let pages = Page::all();
+    let internals = pages.iter().filter(|page| page.path.starts_with("docs/internals"));
+    let texts: Vec<&str> = internals.flat_map(|page| page.paragraphs()).collect();
+    let decisions = texts.into_iter().filter(|text| text.starts_with("**"));
     let long = decisions.filter(|text| {
         let lines: Vec<&str> = text.lines().collect();
         !matches!(lines[..], [_, why, costs]
             if why.starts_with("- *Why:*") && costs.starts_with("- *Costs:*"))
     });
     none("a decision is what, why and what it costs, a line each", long.map(str::to_owned));
+}
+
+#[test]
+fn what_is_decided_is_decided_in_a_file_that_is_there() {
+    let tables = decisions::Table::all();
+    assert!(tables.len() >= 8, "only {} crates say where things are decided", tables.len());
+    let absent = tables.iter().flat_map(decisions::Table::absent_files);
+    none("the table below the header of a crate leads to files", absent);
 }
 
 #[test]

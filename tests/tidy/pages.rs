@@ -75,11 +75,14 @@ impl Page {
         rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
     }
 
-    /// The paragraphs below a heading, and below those that belong to it.
-    pub fn paragraphs(&self, heading: &str) -> Vec<&str> {
-        let below = self.text.split_once(&format!("\n{heading}\n")).map_or("", |(_, rest)| rest);
-        let section = below.split("\n## ").next().unwrap_or_default();
-        section.split("\n\n").map(str::trim).collect()
+    /// Its size.
+    pub fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    /// What empty lines part.
+    pub fn paragraphs(&self) -> Vec<&str> {
+        self.text.split("\n\n").map(str::trim).collect()
     }
 
     /// The links, those to pictures and those of HTML included.

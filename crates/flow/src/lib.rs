@@ -10,6 +10,30 @@
 //! of many clients share a [`lane`] to it; a reply goes from the lane's read buffer to the client's
 //! [`outlet`]. A gateway that needs no more than that stands on [`service`].
 
+// Where it is decided (files below this folder, or below `crates` where a crate is named first):
+//   a lane is picked: lanes/group.rs: Group::pick; postgres/src/lanes/group.rs says which lanes
+//     are alike
+//   a request's connection broke before its answer: answers/line.rs: Line::orphaned;
+//     postgres/src/lanes/ticket.rs and service/client.rs act
+//   with a read that is asked again, all that its client sent behind it is asked again:
+//     answers/line.rs: Line::take_back; postgres/src/session/ride.rs asks
+//   a server cannot be reached, and why: dial/error.rs
+//   a lane is opened, and ends: lanes/opening.rs; lanes/upkeep.rs says which lanes finish, and
+//     who makes room
+//   how long others wait behind a large reply: lane/patience.rs
+//   a Redis command is asked again by its reply: service/ticket.rs; for scripts
+//     redis/src/scripts.rs
+//   a request is given up rather than asked again, because a later one has overtaken it:
+//     service/again.rs
+//   requests are held back by a `PAUSE`, or refused because they take too much memory:
+//     service/pause.rs, service/holding.rs
+//   a login is slowed: logins/slowing.rs; redis/src/session/login.rs and
+//     postgres/src/shared/logins.rs act on it
+//   a client's next requests wait while its earlier ones move to another server:
+//     service/client.rs: is_fenced
+//   a front end is added: it implements Front in front.rs; weir/src/serve/fronts.rs lists them,
+//     weir/src/config.rs has a section for each; flow/tests/toy/ is a small one
+
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   front: what a process serves, as a whole
 //   endpoint, udp: what is served, with what comes from each peer

@@ -10,6 +10,14 @@
 //! what all of them know of databases and retention policies.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+// Where it is decided (files below this folder, or below `crates` where a crate is named first):
+//   a write is taken or refused: front/write.rs checks the request, journal/src/gate.rs says
+//     whether there is room; front/append.rs has the 503
+//   a backend's answer is understood: delivery/answer.rs
+//   a point becomes a dead letter: delivery/halving.rs finds it, delivery/settle.rs gives it up
+//   a user may read or write a database: front/auth.rs
+//   a query finds a backend: backends/mod.rs; the store's is answered by front/ask.rs
+
 // Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
 //   front
 //   embedded

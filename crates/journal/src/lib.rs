@@ -7,6 +7,13 @@
 //! from the segment files, and moves its persisted cursor as they are done with. Segments behind
 //! all cursors are used again.
 
+// Where it is decided (files below this folder, or below `crates` where a crate is named first):
+//   a write becomes durable: writer.rs: Writer::commit writes the group, syncs it, then tells
+//     those who wait
+//   what goes when the journal is full: prepare.rs: nothing (when-full = "reject"), or the
+//     oldest segment
+//   a crash's torn tail is told from damage: recovery.rs
+
 // Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
 //   journal
 //   inspect, open

@@ -11,6 +11,12 @@
 //! [`report`] shows it. What a server has of what was written, [`verify`] says by a [`ledger`].
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+// Where it is decided (files below this folder, or below `crates` where a crate is named first):
+//   a request of the load meter is blocked or late: lateness.rs; schedule.rs says when it is
+//     due
+//   a run of the load meter can't be believed: verdict.rs
+//   two sets of runs differ by more than chance: compare/ranks.rs
+
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   compare: two sets of runs held against each other
 //   report: what a directory says, as a page

@@ -9,6 +9,17 @@
 //! server connection of the client's own for a while).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+// Where it is decided (files below this folder, or below `crates` where a crate is named first):
+//   a statement gets its way: lane, batch or lease: session/way.rs
+//   a read is proven: plan/proof.rs, by the facts that plan/facts.sql asks for
+//   a server is picked for a read: backends/view.rs: new enough; backends/choose.rs: the least
+//     busy
+//   a connection must be cleaned for its next client: plan/leaves.rs
+//   who is the primary: backends/roles.rs
+//   a client is let in: door.rs; auth/client.rs has the conversation
+//   whom a cancel of PostgreSQL's reaches: shared.rs finds the client's worker, worker.rs its
+//     lane or lease, server/cancel.rs tells the server
+
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   gateway: opens, binds, runs the workers, reloads and drains
 //   session: a client from its first packet on, and the way of each of its rounds

@@ -10,6 +10,41 @@
 //! servers and keeps their append-only files, and [`guard`] watches how servers persist.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+// Where it is decided (files below this folder, or below `crates` where a crate is named first):
+//   a Redis command may share a connection: the table in commands/table.rs; session.rs,
+//     Session::go, acts on it
+//   servers and pools of Redis come and go with a reload: gateway.rs: changes makes ready,
+//     fleet/spread.rs: respread puts servers in force, gateway/listening.rs the addresses;
+//     flow/src/service.rs: Service::left ends what is left at one that has gone
+//   a server's `COMMAND` takes away: commands/said.rs; fleet/taken.rs keeps what servers say
+//   a key finds its server: placement/tag.rs says what of the key counts, placement/hash.rs
+//     hashes that, placement/ring.rs leads from the hash to a server, fleet/spread.rs says
+//     which has which place; of a Cluster, placement/tag.rs: slot, then fleet.rs
+//   a connection that one Redis client had is shared again: server/restore.rs
+//   a Redis server is ejected: health/ejections.rs; servers.rs says what is a failure
+//   a node of a Cluster sends a command on: servers/redirects.rs
+//   what a Redis command took is counted: servers/counts.rs, metrics/times.rs, by what
+//     flow/src/service/ticket.rs tells
+//   who may show or touch other clients of Redis: session/own.rs: may
+//   a user of the Redis servers is let in, and whose lanes its client shares: session/passed.rs
+//     has a server asked, servers/accounts.rs says who shares
+//   a Redis channel finds its server, and a subscription is confirmed: front.rs: servers_of;
+//     hub.rs
+//   a master that came back with few keys is believed, or waited for: replica/keys.rs
+//   what a followed master sends becomes durable: replica/writer.rs: Writer::stream writes a
+//     group into replica/increment.rs, syncs it, then has the master told
+//   an append-only file is gone on with, or a new one begun: replica/directory.rs,
+//     replica/scan.rs
+//   what is wrong with how a Redis server persists: guard/findings.rs
+//   a read of Redis goes to a replica: session/replicas.rs; fleet/replicas.rs says which
+//     replicas have what a client wrote
+//   a Redis server is told to save or rewrite, or its file turned off: guard/decide.rs;
+//     guard/key.rs says which Weir may
+//   a master hears that its writes are durable: replica/link.rs: tell
+//   a new base is due, and takes the current one's place: replica/rewrite.rs;
+//     replica/directory/parted.rs
+//   an older generation is removed: replica/directory/kept.rs
+
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   gateway: opens, binds, runs the workers, reloads and drains
 //   pool: the servers that keys are spread over, and who may use them

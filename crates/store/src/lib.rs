@@ -9,6 +9,9 @@
 //! memtables and files as one ([`PolicyView::scan`]), and [`query`] makes series of it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+// Where it is decided (files below this folder, or below `crates` where a crate is named first):
+//   points of the store become files: store/flush.rs; manifest.rs puts them in force
+
 // Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
 //   checker
 //   store
