@@ -103,20 +103,35 @@ fn choose(policy: &PolicyVersion, thorough: bool) -> Option<Vec<Arc<StoredFile>>
             partitions.entry(file.info.partition).or_default().push(file);
         }
         for files in partitions.values() {
-            let infos: Vec<&FileInfo> = files.iter().map(|file| &file.info).collect();
-            let least = if thorough { 2 } else { INPUTS_MIN };
-            let chosen = neighbours(&infos, least).map(|(from, len)| from..from + len);
-            let hit = |file: &Arc<StoredFile>| {
-                policy.tombstones.iter().any(|active| active.tombstone.hits(&file.info))
-            };
-            let single = || files.iter().position(|file| hit(file)).map(|at| at..at + 1);
-            let chosen = if thorough { chosen.or_else(single) } else { chosen };
-            if let Some(chosen) = chosen.and_then(|chosen| files.get(chosen)) {
-                return Some(chosen.iter().map(|file| Arc::clone(file)).collect());
+            // A damaged file stays as it is, and between those that are older and newer than it: it
+            // may be restored.
+            let is_damaged = |file: &&Arc<StoredFile>| policy.damaged.contains(&file.info.number);
+            for files in files.split(is_damaged) {
+                if let Some(chosen) = choose_of(policy, files, thorough) {
+                    return Some(chosen);
+                }
             }
         }
     }
     None
+}
+
+/// The files worth joining of neighbours in the journal.
+fn choose_of(
+    policy: &PolicyVersion,
+    files: &[&Arc<StoredFile>],
+    thorough: bool,
+) -> Option<Vec<Arc<StoredFile>>> {
+    let infos: Vec<&FileInfo> = files.iter().map(|file| &file.info).collect();
+    let least = if thorough { 2 } else { INPUTS_MIN };
+    let chosen = neighbours(&infos, least).map(|(from, len)| from..from + len);
+    let hit = |file: &Arc<StoredFile>| {
+        policy.tombstones.iter().any(|active| active.tombstone.hits(&file.info))
+    };
+    let single = || files.iter().position(|file| hit(file)).map(|at| at..at + 1);
+    let chosen = if thorough { chosen.or_else(single) } else { chosen };
+    let chosen = chosen.and_then(|chosen| files.get(chosen))?;
+    Some(chosen.iter().map(|file| Arc::clone(file)).collect())
 }
 
 /// The smallest neighbours worth joining, at least `least` of them: where they begin and how many

@@ -8,7 +8,6 @@ use crate::archive::Version;
 use crate::catalogue::{Catalogue, Ids};
 use crate::file::{Names, Tags};
 use crate::memtable::Memtable;
-use crate::scan::TimeRange;
 use crate::schema::FieldSet;
 use crate::series::{SeriesId, SeriesIndex};
 use crate::tombstone::Active;
@@ -47,17 +46,24 @@ pub(crate) struct MeasurementData {
 }
 
 /// The tags of the series of a policy.
-struct IndexNames(Arc<RwLock<SeriesIndex>>);
+struct IndexNames {
+    index: Arc<RwLock<SeriesIndex>>,
+    deleted: Arc<Vec<Active>>,
+}
 
 impl Names for IndexNames {
     fn tags(&self, series: SeriesId) -> Option<Tags> {
-        let index = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
         Some(index.series(series.0)?.tags)
     }
 
     fn id(&self, measurement: &str, tags: &Tags) -> Option<SeriesId> {
-        let index = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
         index.find(measurement, tags).map(SeriesId)
+    }
+
+    fn deleted(&self) -> Arc<Vec<Active>> {
+        Arc::clone(&self.deleted)
     }
 }
 
@@ -75,7 +81,8 @@ impl PolicyData {
 
     /// The dictionary, for tombstones and compaction.
     pub(crate) fn names(&self) -> Arc<dyn Names> {
-        Arc::new(IndexNames(Arc::clone(&self.index)))
+        let (index, deleted) = (Arc::clone(&self.index), Arc::clone(&self.tombstones));
+        Arc::new(IndexNames { index, deleted })
     }
 
     /// A measurement, made when it is new.
@@ -132,27 +139,13 @@ impl PolicyData {
             {
                 let Some(of) = index.series(id.0) else { continue };
                 let spans = hits.iter().filter(|hit| hit.matches(&of.tags));
-                if !covered(time, spans.map(|hit| hit.tombstone.time).collect()) {
+                if !time.is_covered_by(spans.map(|hit| hit.tombstone.time).collect()) {
                     left.remove(&id.0);
                 }
             }
         }
         ids.into_iter().filter(|id| left.contains(id)).collect()
     }
-}
-
-/// Whether spans leave nothing of a time.
-fn covered(mut time: TimeRange, mut spans: Vec<TimeRange>) -> bool {
-    spans.sort_unstable();
-    for span in spans {
-        if span.min <= time.min && time.min <= span.max {
-            match span.max.checked_add(1) {
-                Some(next) => time.min = next,
-                None => return true,
-            }
-        }
-    }
-    time.is_empty()
 }
 
 impl State {

@@ -5,21 +5,17 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::archive::policy_dir;
-use crate::disk::Disk;
-use crate::file::{FileInfo, OpenFiles, StoredFile, Verified};
-use crate::manifest::{Manifest, ManifestError};
+use crate::file::FileInfo;
+use crate::file::lost::{Diagnosis, diagnose};
+use crate::manifest::{DamagedFile, Manifest, ManifestError};
 use crate::scan::TimeRange;
 use crate::tombstone::{Condition, Tombstone};
 use crate::{manifest, series_log};
-
-/// Memory for metadata and sidecars: files are looked at one after the other.
-const OPEN_BYTES: usize = 1 << 20;
 
 /// What is in a store's directory; `Display` prints it for an operator.
 #[derive(Clone, Debug, Serialize)]
@@ -69,8 +65,20 @@ pub struct FileReport {
     pub info: FileInfo,
     /// What is wrong with it.
     pub fault: Option<String>,
-    /// Whether it was set aside: its points are missing from answers.
+    /// Points that are missing from answers, or a field of them.
+    pub missing: u64,
+    /// Whether an operator has accepted that.
+    pub accepted: bool,
+    /// Whether an earlier version has set it aside: nothing of it is read.
     pub is_aside: bool,
+    /// Bytes that were appended to it; they are not read, and nothing is missing.
+    pub appended: u64,
+}
+
+impl FileReport {
+    fn is_bad(&self) -> bool {
+        self.fault.is_some() && !self.accepted
+    }
 }
 
 /// Looks at the manifest and the lengths of the files.
@@ -119,15 +127,20 @@ fn report(dir: &Path, verified: bool) -> Result<Report, ManifestError> {
 fn policy_report(dir: &Path, manifest: &Manifest, id: u64, verified: bool) -> PolicyReport {
     let entry = manifest.policies.get(&id).cloned().unwrap_or_default();
     let dir = policy_dir(dir, id);
-    let mut files: Vec<FileReport> = entry
-        .files
-        .into_iter()
-        .map(|info| FileReport { fault: fault(&dir, &info, verified), info, is_aside: false })
-        .collect();
-    files.extend(entry.damaged.into_iter().map(|damaged| FileReport {
-        info: damaged.info,
-        fault: Some(damaged.what),
-        is_aside: true,
+    let files = entry.files.into_iter().map(|info| {
+        let known = entry.damaged.iter().find(|of| of.in_place && of.info.number == info.number);
+        file_report(&dir, info, known, verified)
+    });
+    let mut files: Vec<FileReport> = files.collect();
+    files.extend(entry.damaged.into_iter().filter(|damaged| !damaged.in_place).map(|damaged| {
+        FileReport {
+            missing: damaged.points(),
+            info: damaged.info,
+            fault: Some(damaged.what),
+            accepted: damaged.accepted,
+            is_aside: true,
+            appended: 0,
+        }
     }));
     files.sort_by(|a, b| {
         let key = |file: &FileReport| (file.info.partition, file.info.positions);
@@ -144,35 +157,58 @@ fn policy_report(dir: &Path, manifest: &Manifest, id: u64, verified: bool) -> Po
     }
 }
 
-fn fault(dir: &Path, info: &FileInfo, verified: bool) -> Option<String> {
-    for (path, wanted) in
-        [(info.path(dir), info.bytes), (info.sidecar_path(dir), info.sidecar_bytes)]
-    {
-        match std::fs::metadata(&path) {
-            Ok(metadata) if metadata.len() == wanted => {}
-            Ok(metadata) => {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                return Some(format!("{name} has {} bytes instead of {wanted}", metadata.len()));
-            }
-            Err(error) => return Some(format!("{}: {error}", path.display())),
+fn file_report(
+    dir: &Path,
+    info: FileInfo,
+    known: Option<&DamagedFile>,
+    verified: bool,
+) -> FileReport {
+    let found = if verified { read(dir, &info) } else { None };
+    let (fault, missing) = found.or_else(|| lengths(dir, &info)).unzip();
+    let fault = fault.or_else(|| known.map(|known| known.what.clone()));
+    let missing = known.map_or(0, DamagedFile::points).max(missing.unwrap_or(0));
+    let of = std::fs::metadata(info.path(dir));
+    let appended = of.map_or(0, |of| of.len().saturating_sub(info.bytes));
+    let accepted = known.is_some_and(|known| known.accepted && known.points() >= missing);
+    FileReport { info, fault, missing, accepted, is_aside: false, appended }
+}
+
+/// What is wrong by the lengths of files alone, and how many points that costs.
+fn lengths(dir: &Path, info: &FileInfo) -> Option<(String, u64)> {
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let path = info.path(dir);
+    match std::fs::metadata(&path) {
+        Ok(of) if of.len() >= info.bytes => {}
+        Ok(of) => {
+            let what = format!("{} has {} bytes instead of {}", name(&path), of.len(), info.bytes);
+            return Some((what, info.rows));
         }
+        Err(error) => return Some((format!("{}: {error}", path.display()), info.rows)),
     }
-    if !verified {
-        return None;
+    // A sidecar can be made anew.
+    let (path, wanted) = (info.sidecar_path(dir), info.sidecar_bytes);
+    match std::fs::metadata(&path) {
+        Ok(of) if of.len() == wanted => None,
+        Ok(of) => Some((format!("{} has {} bytes instead of {wanted}", name(&path), of.len()), 0)),
+        Err(error) => Some((format!("{}: {error}", path.display()), 0)),
     }
-    let open = Arc::new(OpenFiles::new(OPEN_BYTES));
-    match StoredFile::new(dir, info.clone(), &Disk::default(), &open).verify() {
-        Verified::Whole => None,
-        Verified::Damaged(what) => Some(what),
+}
+
+/// What is wrong by every byte, and how many points that costs.
+fn read(dir: &Path, info: &FileInfo) -> Option<(String, u64)> {
+    match diagnose(dir, info) {
+        Ok(Diagnosis::Intact) => None,
+        Ok(Diagnosis::Sidecar(what)) => Some((what, 0)),
+        Ok(Diagnosis::Damaged(_, loss)) => Some((loss.what, loss.points)),
+        Err(error) => Some((error.to_string(), 0)),
     }
 }
 
 impl Report {
-    /// Whether nothing is damaged or missing.
+    /// Whether nothing is damaged or missing, but for what an operator has accepted.
     pub fn is_intact(&self) -> bool {
         self.policies().all(|policy| {
-            policy.series_log_fault.is_none()
-                && policy.files.iter().all(|file| file.fault.is_none())
+            policy.series_log_fault.is_none() && !policy.files.iter().any(FileReport::is_bad)
         })
     }
 
@@ -191,17 +227,15 @@ impl fmt::Display for Report {
                 write!(f, "{policy}")?;
             }
         }
-        let damaged: Vec<&FileReport> = self
-            .policies()
-            .flat_map(|policy| &policy.files)
-            .filter(|file| file.fault.is_some())
-            .collect();
-        let missing: u64 = damaged.iter().map(|file| file.info.rows).sum();
+        let damaged: Vec<&FileReport> =
+            self.policies().flat_map(|policy| &policy.files).filter(|file| file.is_bad()).collect();
+        let missing: u64 = damaged.iter().map(|file| file.missing).sum();
         writeln!(f)?;
         if damaged.is_empty() {
             writeln!(f, "no file is damaged")?;
         } else {
-            writeln!(f, "{} FILES DAMAGED, with {missing} points", damaged.len())?;
+            let files = damaged.len();
+            writeln!(f, "{files} FILES DAMAGED, {missing} points missing; see weir store accept")?;
         }
         f.write_str(if self.verified {
             "every checksum was looked at"
@@ -253,9 +287,14 @@ impl fmt::Display for FileReport {
             info.positions.0,
             info.positions.1
         )?;
+        if self.appended > 0 {
+            write!(f, ", {} bytes appended, which are not read", self.appended)?;
+        }
+        let missing = self.missing;
         match &self.fault {
+            Some(fault) if self.accepted => write!(f, ", damaged, accepted: {fault}"),
             Some(fault) if self.is_aside => write!(f, ", SET ASIDE: {fault}"),
-            Some(fault) => write!(f, ", DAMAGED: {fault}"),
+            Some(fault) => write!(f, ", DAMAGED, {missing} points missing: {fault}"),
             None => Ok(()),
         }
     }

@@ -11,6 +11,8 @@
 
 // Where it is decided (files below this folder, or below `crates` where a crate is named first):
 //   points of the store become files: store/flush.rs; manifest.rs puts them in force
+//   what of a damaged file is served, and said to be missing: file/lost.rs finds what is lost,
+//     archive/repair.rs writes it down, query/mod.rs: read runs anew what met it
 
 // Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
 //   checker
@@ -19,6 +21,7 @@
 //   snapshot
 //   view
 //   compaction, data, inspect
+//   notices
 //   archive
 //   manifest
 //   memtable, series_log
@@ -43,6 +46,7 @@ pub mod file;
 pub mod inspect;
 pub mod manifest;
 mod memtable;
+pub mod notices;
 pub mod outline;
 mod partition;
 pub mod query;
@@ -56,7 +60,7 @@ mod store;
 pub mod tombstone;
 mod view;
 
-pub use archive::{Archive, PolicyVersion, Version};
+pub use archive::{AcceptError, Archive, Missing, PolicyVersion, Version, accept};
 pub use checker::{Checked, Checker};
 pub use settings::{MEMORY_MIN, Settings, SettingsError};
 pub use snapshot::{NameError, Snapshot};

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{Catalogue, Ids};
 use crate::disk::Disk;
-use crate::file::FileInfo;
+use crate::file::{FileInfo, Loss};
+use crate::scan::TimeRange;
 use crate::schema::FieldType;
 use crate::series_log::SeriesMark;
 use crate::tombstone::Tombstone;
@@ -52,17 +53,68 @@ pub struct PolicyEntry {
     pub files: Vec<FileInfo>,
     /// What was deleted, as far as there are older files.
     pub tombstones: Vec<Tombstone>,
-    /// Files that can't be read and were set aside.
+    /// Files of which something can't be read.
     pub damaged: Vec<DamagedFile>,
 }
 
-/// A file that can't be read; it was renamed to its name and `.damaged`.
+/// A file of which something can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DamagedFile {
     /// What was known of it.
     pub info: FileInfo,
     /// What is wrong with it.
     pub what: String,
+    /// Whether it is still one of the policy's files, and what can be read of it is. Otherwise an
+    /// earlier version has set it aside: it was renamed to its name and `.damaged`.
+    #[serde(default)]
+    pub in_place: bool,
+    /// How many points are missing, or a field of them; all where this is `None`.
+    #[serde(default)]
+    pub points: Option<u64>,
+    /// No missing point is outside of these times; those of the file where this is `None`.
+    #[serde(default)]
+    pub time: Option<TimeRange>,
+    /// The fields that are missing; empty where all may be.
+    #[serde(default)]
+    pub fields: Vec<String>,
+    /// Whether the names of series are missing, too.
+    #[serde(default)]
+    pub nameless: bool,
+    /// Whether an operator has accepted that these points are missing: nothing is said of them any
+    /// more.
+    #[serde(default)]
+    pub accepted: bool,
+}
+
+impl DamagedFile {
+    /// A file that stays where it is.
+    pub fn in_place(info: &FileInfo, loss: Loss) -> Self {
+        Self {
+            info: info.clone(),
+            what: loss.what,
+            in_place: true,
+            points: Some(loss.points),
+            time: Some(loss.time),
+            fields: loss.fields,
+            nameless: false,
+            accepted: false,
+        }
+    }
+
+    /// How many points are missing, or a field of them.
+    pub fn points(&self) -> u64 {
+        self.points.unwrap_or(self.info.rows)
+    }
+
+    /// No missing point is outside of these times.
+    pub fn time(&self) -> TimeRange {
+        self.time.unwrap_or(self.info.time)
+    }
+
+    /// Whether answers are to say that points are missing.
+    pub fn is_told(&self) -> bool {
+        !self.accepted && self.points() > 0
+    }
 }
 
 /// Why the manifest can't be read or written.

@@ -36,6 +36,20 @@ impl TimeRange {
         Self { min: self.min.min(other.min), max: self.max.max(other.max) }
     }
 
+    /// Whether spans leave nothing of it.
+    pub fn is_covered_by(mut self, mut spans: Vec<Self>) -> bool {
+        spans.sort_unstable();
+        for span in spans {
+            if span.min <= self.min && self.min <= span.max {
+                match span.max.checked_add(1) {
+                    Some(next) => self.min = next,
+                    None => return true,
+                }
+            }
+        }
+        self.is_empty()
+    }
+
     /// Whether `time` is inside.
     pub fn contains(self, time: i64) -> bool {
         self.min <= time && time <= self.max

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::catalogue::{Catalogue, Policy};
 use crate::data::State;
+use crate::notices::{Notices, some};
 use crate::view::PolicyView;
 
 /// A name that is not known.
@@ -21,11 +22,18 @@ pub enum NameError {
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     state: State,
+    notices: Notices,
 }
 
 impl Snapshot {
     pub(crate) fn new(state: State) -> Self {
-        Self { state }
+        Self { state, notices: Notices::default() }
+    }
+
+    /// The same, for an answer that says what is missing from it.
+    pub fn noting(mut self, notices: &Notices) -> Self {
+        self.notices = notices.clone();
+        self
     }
 
     /// Databases and policies as they are at this moment.
@@ -59,14 +67,14 @@ impl Snapshot {
         let policy = database.policy(policy).ok_or_else(unknown)?;
         let data = self.state.policies.get(&policy.id).ok_or_else(unknown)?;
         let files = self.state.version.policies.get(&policy.id).map(Arc::clone);
-        Ok(PolicyView::new(Arc::clone(data), files))
+        Ok(PolicyView::new(Arc::clone(data), files, self.notices.clone()))
     }
 
-    /// What could not be read when the store was opened, and is missing from all answers.
-    pub fn messages(&self) -> Vec<String> {
+    /// All that can't be read and is missing from answers, in words; not what was accepted.
+    pub fn missing(&self) -> Vec<String> {
         let policies = self.state.version.policies.values();
-        let mut messages: Vec<String> = policies.flat_map(|of| of.messages.clone()).collect();
-        messages.sort_unstable();
-        messages
+        let mut missing: Vec<_> = policies.flat_map(|of| &of.missing).collect();
+        missing.sort_unstable_by_key(|missing| missing.file);
+        some(missing.iter().map(|missing| &*missing.text))
     }
 }

@@ -3,6 +3,8 @@
 mod apply;
 mod background;
 mod change;
+#[cfg(test)]
+mod damage_tests;
 mod deletion;
 mod flush;
 mod open;
@@ -116,7 +118,7 @@ impl Store {
         settings.validate()?;
         let archive = Arc::new(Archive::open(&settings.dir, disk)?);
         let claims = Claims::default();
-        let (state, logged) = open::state(&settings.dir, &archive, &claims);
+        let (state, logged) = open::state(&settings.dir, &archive, &claims)?;
         let position = archive.version().manifest.position;
         let store = Arc::new(Self {
             catalogue: ArcSwap::new(Arc::clone(&state.catalogue)),
@@ -203,6 +205,12 @@ impl Store {
         self.troubles.words()
     }
 
+    /// What can't be read of the files and is missing from answers, in words; not what an operator
+    /// has accepted.
+    pub fn missing(&self) -> Vec<String> {
+        self.snapshot().missing()
+    }
+
     /// Whether memory is full and can't be written as files: nothing more should come. What comes
     /// all the same is taken, so that all that was acknowledged can be asked for.
     pub fn is_stuck(&self) -> bool {
@@ -237,7 +245,21 @@ impl Store {
                 .sum();
             let series: u64 =
                 state.policies.values().map(|policy| u64::from(policy.series_bound)).sum();
+            let missing = || state.version.policies.values().flat_map(|of| &of.missing);
+            let missing_points: u64 = missing().map(|of| of.points).sum();
             let gauges = [
+                (
+                    "weir_store_damaged_files",
+                    "Damaged files of which points are missing from answers, and nobody has \
+                     accepted that.",
+                    missing().count() as u64,
+                ),
+                (
+                    "weir_store_missing_points",
+                    "Points that are missing from answers, or a field of them, since files are \
+                     damaged; not those that an operator has accepted.",
+                    missing_points,
+                ),
                 ("weir_store_memory_bytes", "Points in memory only, about.", memory + frozen),
                 ("weir_store_files", "Files of points.", files as u64),
                 ("weir_store_files_bytes", "Bytes of the files of points.", bytes),

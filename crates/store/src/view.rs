@@ -13,6 +13,7 @@ use crate::archive::PolicyVersion;
 use crate::data::{MeasurementData, PolicyData};
 use crate::file::{FileInfo, StoredFile};
 use crate::memtable::Memtable;
+use crate::notices::Notices;
 use crate::outline::{self, Piece};
 use crate::partition::Partitions;
 use crate::scan::{ScanError, ScanRequest, TagPredicate, TimeRange};
@@ -25,11 +26,24 @@ use crate::tombstone::Active;
 pub struct PolicyView {
     data: Arc<PolicyData>,
     files: Option<Arc<PolicyVersion>>,
+    /// What is missing from what was asked of it.
+    notices: Notices,
 }
 
 impl PolicyView {
-    pub(crate) fn new(data: Arc<PolicyData>, files: Option<Arc<PolicyVersion>>) -> Self {
-        Self { data, files }
+    pub(crate) fn new(
+        data: Arc<PolicyData>,
+        files: Option<Arc<PolicyVersion>>,
+        notices: Notices,
+    ) -> Self {
+        notices.note_all(files.iter().flat_map(|of| &of.missing).filter(|of| of.nameless));
+        Self { data, files, notices }
+    }
+
+    /// Notes what is missing of a measurement: an answer that has its points would have had that.
+    pub(crate) fn note_missing(&self, is_of: impl Fn(&str) -> bool) {
+        let missing = self.files.iter().flat_map(|files| &files.missing);
+        self.notices.note_all(missing.filter(|missing| is_of(&missing.measurement)));
     }
 
     fn index(&self) -> RwLockReadGuard<'_, SeriesIndex> {
@@ -101,8 +115,15 @@ impl PolicyView {
 
     /// All files of a measurement that may have points within `range`, the older ones first.
     fn files(&self, measurement: &str, range: TimeRange) -> impl Iterator<Item = &Arc<StoredFile>> {
+        let missing = self.files.iter().flat_map(|files| &files.missing);
+        self.notices.note_all(missing.filter(|missing| missing.is_of(measurement, range)));
         let all = self.files.iter().filter_map(|files| files.files.get(measurement)).flatten();
         all.filter(move |file| !file.info.time.intersect(range).is_empty())
+    }
+
+    /// Whether what is lost of a file is said with the answer, or accepted.
+    fn is_said(&self, file: &StoredFile) -> bool {
+        self.files.as_ref().is_some_and(|files| files.damaged.contains(&file.info.number))
     }
 
     /// What was deleted of a measurement and may be in files.
@@ -164,7 +185,8 @@ impl PolicyView {
         let tombstones = self.tombstones(measurement);
         let mut pieces = Vec::new();
         for file in self.files(measurement, range) {
-            pieces.extend(file.outline(series, (field, of), range, &tombstones)?);
+            let is_said = self.is_said(file);
+            pieces.extend(file.outline(series, (field, of), range, &tombstones, is_said)?);
         }
         let number = self.measurement(measurement).and_then(|data| data.fields.find(field));
         if let Some((number, _)) = number {

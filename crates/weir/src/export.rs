@@ -13,7 +13,7 @@ use flate2::write::GzEncoder;
 use watch::words::count;
 use wire::influxql::{quote_identifier, quote_string};
 
-use crate::exit::{DONE, Failure, note};
+use crate::exit::{BAD_NEWS, DONE, Failure, note};
 use crate::remote::{self, Client, Documents, Server};
 use line::Lines;
 use plan::Plan;
@@ -80,8 +80,8 @@ impl Command {
         if let Some(file) = file {
             file.sync_all()?;
         }
-        note(format!("{} points", count(points)));
-        Ok(DONE)
+        note(format!("{} points", count(points.written)));
+        Ok(if points.is_whole { DONE } else { BAD_NEWS })
     }
 
     fn create(&self) -> Result<File, Failure> {
@@ -95,17 +95,19 @@ impl Command {
         client: &Client,
         plan: &Plan,
         out: &mut dyn Write,
-    ) -> Result<u64, Failure> {
+    ) -> Result<Exported, Failure> {
         writeln!(out, "# DDL")?;
         for statement in &plan.statements {
             writeln!(out, "{statement}")?;
         }
         writeln!(out, "\n# DML\n# CONTEXT-DATABASE: {}", self.db)?;
-        let mut points = 0;
+        let mut points = Exported { written: 0, is_whole: true };
         for policy in &plan.policies {
             writeln!(out, "# CONTEXT-RETENTION-POLICY: {policy}")?;
             for measurement in &plan.measurements {
-                points += self.measurement(client, policy, measurement, out).await?;
+                let of = self.measurement(client, policy, measurement, out).await?;
+                points.written += of.written;
+                points.is_whole &= of.is_whole;
             }
         }
         Ok(points)
@@ -117,7 +119,7 @@ impl Command {
         policy: &str,
         measurement: &str,
         out: &mut dyn Write,
-    ) -> Result<u64, Failure> {
+    ) -> Result<Exported, Failure> {
         let place = [self.db.as_str(), policy, measurement].map(quote_identifier).join(".");
         let types = plan::field_types(client, &self.db, &place).await?;
         let since = self.from.as_deref().map(|time| format!("time >= {}", literal(time)));
@@ -138,16 +140,29 @@ impl Command {
         ];
         let mut answer = Documents::new(client.query(&pairs, "application/json").await?);
         let mut lines = Lines::new(measurement, types);
+        let mut is_whole = true;
         while let Some(piece) = answer.next().await? {
             if let Some(error) = piece.error() {
                 return Err(Failure::other(format!("{measurement}: {error}")));
+            }
+            for message in piece.results.iter().flat_map(|result| &result.messages) {
+                note(format!("{measurement}: {}", message.text));
+                is_whole &= message.level != "warning";
             }
             for series in piece.results.iter().flat_map(|result| &result.series) {
                 lines.write(series, out)?;
             }
         }
-        Ok(lines.written())
+        Ok(Exported { written: lines.written(), is_whole })
     }
+}
+
+/// How an export went.
+struct Exported {
+    /// Points.
+    written: u64,
+    /// Whether the server warned of none that are missing.
+    is_whole: bool,
 }
 
 /// A time as a query writes it.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use store::inspect::{Report, inspect, verify};
+use watch::words::count;
 
 use crate::cli::ConfigFile;
 use crate::config;
@@ -25,18 +26,45 @@ Examples:
   weir store verify
   weir store verify /var/lib/weir/store --json | jq '.databases[].policies[].files[].fault'")]
     Verify(Place),
+    /// Accept that what damaged files have lost is missing: answers, status and metrics no longer
+    /// say so
+    #[command(after_help = "\
+Takes what `weir store inspect` shows as damaged at this moment; damage that is found later is said
+again. A Weir that uses the store takes it within a second, another when it starts. The damaged
+files stay as they are.
+
+Examples:
+  weir store accept
+  weir store accept /var/lib/weir/store")]
+    Accept(Directory),
+}
+
+/// Which store.
+#[derive(Debug, Args)]
+pub struct Directory {
+    /// The store's directory; without it store.dir in the configuration
+    dir: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigFile,
+}
+
+impl Directory {
+    fn path(self) -> Result<PathBuf, Failure> {
+        match self.dir {
+            Some(dir) => Ok(dir),
+            None => Ok(config::load_places(&self.config)?.store.dir),
+        }
+    }
 }
 
 /// Which store.
 #[derive(Debug, Args)]
 pub struct Place {
-    /// The store's directory; without it store.dir in the configuration
-    dir: Option<PathBuf>,
+    #[command(flatten)]
+    store: Directory,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    config: ConfigFile,
 }
 
 /// Does what was asked of a store.
@@ -44,11 +72,9 @@ pub fn run(command: Command, out: &mut dyn Write) -> Result<u8, Failure> {
     let (place, verified) = match command {
         Command::Inspect(place) => (place, false),
         Command::Verify(place) => (place, true),
+        Command::Accept(store) => return accept(store, out),
     };
-    let dir = match place.dir {
-        Some(dir) => dir,
-        None => config::load_places(&place.config)?.store.dir,
-    };
+    let dir = place.store.path()?;
     let report = if verified { verify(&dir) } else { inspect(&dir) };
     let report: Report = report.map_err(Failure::other)?;
     if place.json {
@@ -58,4 +84,20 @@ pub fn run(command: Command, out: &mut dyn Write) -> Result<u8, Failure> {
         writeln!(out, "{report}")?;
     }
     Ok(if report.is_intact() { DONE } else { BAD_NEWS })
+}
+
+fn accept(store: Directory, out: &mut dyn Write) -> Result<u8, Failure> {
+    let damaged = store::accept(&store.path()?).map_err(Failure::other)?;
+    for file in &damaged {
+        let (points, of, name) = (count(file.points()), &file.info.measurement, file.info.name());
+        writeln!(out, "{points} points of measurement {of} in {name}: {}", file.what)?;
+    }
+    let points = damaged.iter().map(store::manifest::DamagedFile::points).sum();
+    writeln!(
+        out,
+        "That {} points are missing is accepted: a running Weir takes it at once, another when it \
+         starts.",
+        count(points),
+    )?;
+    Ok(DONE)
 }

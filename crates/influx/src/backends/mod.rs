@@ -275,7 +275,8 @@ impl Backends {
         let status = |name: &String| {
             if let Some(one) = self.embedded().filter(|one| one.name() == name) {
                 let status = status_of(one.settings(), one.standing(), &cursors, || None);
-                return Some(status.with_trouble(one.store().trouble()));
+                let store = one.store();
+                return Some(status.of_store(store.trouble(), store.missing()));
             }
             let backend = self.list.iter().find(|backend| backend.name() == name)?;
             Some(backend.status(&cursors))

@@ -32,12 +32,16 @@ pub struct BackendStatus {
     pub last_error_at: Option<f64>,
     /// The account of its points.
     pub cursor: Option<CursorStatus>,
+    /// What the embedded store's answers lack since files are damaged, in words; not what was
+    /// accepted by `weir store accept`.
+    pub missing: Vec<String>,
 }
 
 impl BackendStatus {
     /// The same where the store's files can't be changed as they should, and nothing worse is
-    /// known.
-    pub(super) fn with_trouble(mut self, trouble: Option<String>) -> Self {
+    /// known; and with what is missing from its answers.
+    pub(super) fn of_store(mut self, trouble: Option<String>, missing: Vec<String>) -> Self {
+        self.missing = missing;
         if let Some(words) = trouble.filter(|_| self.reason.is_none()) {
             self.state = Phase::Retrying;
             self.reason = Some(words);
@@ -70,5 +74,6 @@ pub(super) fn status_of(
         last_error_at: error.as_ref().map(|(_, at)| since_1970(*at)),
         last_error: error.map(|(words, _)| words),
         cursor: cursors.iter().find(|cursor| cursor.name == settings.name).cloned(),
+        missing: Vec::new(),
     }
 }

@@ -76,6 +76,17 @@ impl Body for Content {
     }
 }
 
+/// Says what the embedded store's answer lacks since a file is damaged; once for each file.
+pub const MISSING: HeaderName = HeaderName::from_static("x-weir-missing");
+/// The longest text of a [`MISSING`] header; names in it may be long.
+const MISSING_CHARS_MAX: usize = 512;
+
+/// A text as the value of a [`MISSING`] header: what is not ASCII is escaped.
+pub fn missing_value(text: &str) -> HeaderValue {
+    let shown: String = text.escape_default().take(MISSING_CHARS_MAX).collect();
+    HeaderValue::from_str(&shown).unwrap_or(HeaderValue::from_static("points are missing"))
+}
+
 /// A refusal on its way from one thread to another, where an answer that is made meanwhile cannot
 /// go.
 #[derive(Debug)]

@@ -136,7 +136,11 @@ impl Request<'_> {
             Made::Streamed(streamed) => Content::Streamed(Box::new(streamed)),
             Made::Abandoned => Content::Empty,
         };
-        Ok(answered(content, format, gzip.is_some_and(|gzip| gzip.is_used())))
+        let mut answer = answered(content, format, gzip.is_some_and(|gzip| gzip.is_used()));
+        for text in context.notices.seal() {
+            answer.headers_mut().append(answer::MISSING, answer::missing_value(&text));
+        }
+        Ok(answer)
     }
 }
 
@@ -197,6 +201,9 @@ impl Asked {
         let mut encoder = encode::new(format, out);
         let mut change = |statement: &Statement| self.change(statement);
         let (statements, context) = (&self.statements, &self.context);
+        if format.csv {
+            query::foresee_missing(&self.store, statements, context);
+        }
         query::run(&self.store, statements, context, encoder.as_mut(), &mut change);
     }
 

@@ -356,6 +356,9 @@ fn passed_on(
     let headers = answer.headers_mut();
     let passed =
         [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::RETRY_AFTER, answer::ERROR];
+    for value in head.headers.get_all(answer::MISSING) {
+        headers.append(answer::MISSING, value.clone());
+    }
     for name in passed {
         if let Some(value) = head.headers.get(&name) {
             headers.insert(name, value.clone());

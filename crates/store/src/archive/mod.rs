@@ -1,11 +1,13 @@
 //! The files of a store and the manifest that lists them, changed together by one rename.
 
+mod accept;
+mod missing;
 mod open;
 mod repair;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +20,9 @@ use crate::file::{OpenFiles, StoredFile};
 use crate::manifest::{Manifest, ManifestError, PolicyEntry};
 use crate::tombstone::Active;
 
+pub use accept::{AcceptError, accept};
+pub use missing::Missing;
+
 /// Bytes of memory for metadata and sidecars of open files.
 const OPEN_BYTES: usize = 64 << 20;
 
@@ -29,6 +34,8 @@ pub struct Archive {
     version: ArcSwap<Version>,
     /// Held while the manifest is changed.
     changing: Mutex<()>,
+    /// Held while damaged files are looked at.
+    repairing: Mutex<()>,
     next_file: AtomicU64,
     is_uncertain: AtomicBool,
     /// Locked for as long as the store is open.
@@ -57,14 +64,22 @@ pub struct PolicyVersion {
     pub files: BTreeMap<String, Vec<Arc<StoredFile>>>,
     /// What was deleted.
     pub tombstones: Arc<[Active]>,
-    /// What can't be read and is missing from all answers, in words for who asks.
-    pub messages: Vec<String>,
+    /// What can't be read and is missing from answers, for who asks; not what an operator has
+    /// accepted.
+    pub missing: Vec<Missing>,
+    /// The files that are damaged, also where that was accepted: none is joined with others.
+    pub damaged: HashSet<u64>,
 }
 
 impl Archive {
     /// The files as they are now.
     pub fn version(&self) -> Arc<Version> {
         self.version.load_full()
+    }
+
+    /// How often readers have met damage: an error of one that read meanwhile may be one of damage.
+    pub fn damage_met(&self) -> u64 {
+        self.open.met()
     }
 
     /// The file system it is on.
@@ -175,7 +190,9 @@ impl Archive {
         // for is then not seen, rather than all others with it.
         let active = entry.tombstones.iter().filter_map(|t| Active::new(t.clone()).ok());
         policy.tombstones = active.collect();
-        policy.messages = entry.damaged.iter().map(message).collect();
+        policy.missing = entry.damaged.iter().filter(|of| of.is_told()).map(Missing::of).collect();
+        let in_place = entry.damaged.iter().filter(|damaged| damaged.in_place);
+        policy.damaged = in_place.map(|damaged| damaged.info.number).collect();
         policy
     }
 
@@ -186,7 +203,7 @@ impl Archive {
                 .into_iter()
                 .flat_map(|entry| entry.files.iter().map(|file| file.number))
                 .collect();
-            let kept: std::collections::HashSet<u64> = kept.into_iter().collect();
+            let kept: HashSet<u64> = kept.into_iter().collect();
             for file in policy.files.values().flatten() {
                 if !kept.contains(&file.info.number) {
                     file.doom();
@@ -200,25 +217,17 @@ impl Archive {
     }
 }
 
-/// Removes what has no effect any more: files wholly deleted, and tombstones that hit none.
+/// Removes what has no effect any more: files wholly deleted, what was missing of them, and
+/// tombstones that hit none.
 fn tidy(manifest: &mut Manifest) {
     for entry in manifest.policies.values_mut() {
         let tombstones = &entry.tombstones;
         entry.files.retain(|file| !tombstones.iter().any(|tombstone| tombstone.covers(file)));
         let files = &entry.files;
+        let is_left = |number: u64| files.iter().any(|file| file.number == number);
+        entry.damaged.retain(|damaged| !damaged.in_place || is_left(damaged.info.number));
         entry.tombstones.retain(|tombstone| files.iter().any(|file| tombstone.hits(file)));
     }
-}
-
-fn message(damaged: &crate::manifest::DamagedFile) -> String {
-    let info = &damaged.info;
-    format!(
-        "{} points of measurement {} are missing: store file {} is damaged: {}",
-        info.rows,
-        info.measurement,
-        info.name(),
-        damaged.what
-    )
 }
 
 /// The directory of a policy's files.

@@ -11,8 +11,9 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::archive::{Archive, OPEN_BYTES, Version, policy_dir};
 use crate::disk::Disk;
-use crate::file::OpenFiles;
-use crate::manifest::{self, DamagedFile, Manifest, ManifestError, PolicyEntry};
+use crate::file::lost::Lost;
+use crate::file::{FileInfo, OpenFiles};
+use crate::manifest::{self, Manifest, ManifestError, PolicyEntry};
 use crate::series_log;
 
 const LOCK_NAME: &str = "lock";
@@ -20,7 +21,7 @@ const DAMAGED: &str = "damaged";
 
 impl Archive {
     /// Opens the store in a directory, which is made when it is missing. Files that are not in the
-    /// manifest are removed; those of it that are missing or cut are set aside.
+    /// manifest are removed; of those of it that are missing or cut nothing can be read.
     ///
     /// # Errors
     /// When the directory can't be read or written, another process has it, or the manifest is
@@ -46,16 +47,23 @@ impl Archive {
             open: Arc::new(OpenFiles::new(OPEN_BYTES)),
             version: ArcSwap::default(),
             changing: Mutex::default(),
+            repairing: Mutex::default(),
             next_file: AtomicU64::new(manifest.next_file),
             is_uncertain: false.into(),
             _lock: lock,
             disk,
         };
         let faults = faults(dir, &manifest);
+        for damaged in manifest.policies.values().flat_map(|entry| &entry.damaged) {
+            if damaged.in_place {
+                archive.open.set_lost(damaged.info.number, Some(Lost::Unknown));
+                archive.open.note_damage(damaged.info.number, &damaged.what);
+            }
+        }
         let version = archive.versioned(manifest, &Version::default());
         archive.version.store(Arc::new(version));
         if !faults.is_empty() {
-            archive.put_aside(&faults)?;
+            archive.give_up(faults)?;
         }
         Ok(archive)
     }
@@ -70,20 +78,26 @@ fn lock(dir: &Path) -> Result<File, ManifestError> {
     Ok(file)
 }
 
-/// Files of the manifest that are missing or not as long as they were, and what is wrong.
-fn faults(dir: &Path, manifest: &Manifest) -> Vec<(u64, DamagedFile)> {
+/// Files of the manifest that are missing or shorter than they were, and what is wrong. What was
+/// appended to a file is not read.
+fn faults(dir: &Path, manifest: &Manifest) -> Vec<(FileInfo, String)> {
     let mut faults = Vec::new();
     for (policy, entry) in &manifest.policies {
         let dir = policy_dir(dir, *policy);
         for info in &entry.files {
             let what = match std::fs::metadata(info.path(&dir)) {
                 Ok(metadata) if metadata.len() == info.bytes => continue,
+                Ok(metadata) if metadata.len() > info.bytes => {
+                    let more = metadata.len() - info.bytes;
+                    tracing::warn!(file = %info.name(), more, "bytes were appended to a file");
+                    continue;
+                }
                 Ok(metadata) => {
                     format!("it has {} bytes instead of {}", metadata.len(), info.bytes)
                 }
                 Err(error) => error.to_string(),
             };
-            faults.push((*policy, DamagedFile { info: info.clone(), what }));
+            faults.push((info.clone(), what));
         }
     }
     faults

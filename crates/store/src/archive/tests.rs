@@ -34,6 +34,10 @@ fn points(from: i64, value: i32) -> Model {
 }
 
 fn everything(version: &Version) -> Vec<(u32, i64, Vec<String>)> {
+    read_all(version, false)
+}
+
+fn read_all(version: &Version, leaves_out_lost: bool) -> Vec<(u32, i64, Vec<String>)> {
     let fields: Vec<String> = FIELDS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let request = Arc::new(ScanRequest {
         measurement: "m".into(),
@@ -48,7 +52,8 @@ fn everything(version: &Version) -> Vec<(u32, i64, Vec<String>)> {
     let files = policy.files.values().flatten();
     let sources = files.map(|file| {
         let names = Arc::new(Known);
-        Box::new(file.scan(ids.clone(), request.clone(), &policy.tombstones, names)) as Source
+        let scan = file.scan(ids.clone(), request.clone(), &policy.tombstones, names);
+        Box::new(scan.leaving_out_lost(leaves_out_lost)) as Source
     });
     let chunks: Vec<_> =
         Merge::new(sources.collect(), false).map(|ranked| ranked.unwrap().chunk).collect();
@@ -284,8 +289,13 @@ fn a_policy_that_goes_takes_its_files_with_it() {
     assert!(!super::policy_dir(dir.path(), POLICY).exists());
 }
 
+/// What a policy's files give where what is lost is left out.
+fn what_is_left(version: &Version) -> Vec<(u32, i64, Vec<String>)> {
+    read_all(version, true)
+}
+
 #[test]
-fn a_damaged_file_is_set_aside_and_named() {
+fn a_damaged_file_stays_and_what_is_lost_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let archive = Arc::new(Archive::open(dir.path(), Disk::default()).unwrap());
     let models = models();
@@ -293,22 +303,47 @@ fn a_damaged_file_is_set_aside_and_named() {
     flush(&archive, 2, &models[1]).unwrap();
     let version = archive.version();
     let file = version.policies[&POLICY].files["m"][0].clone();
-    let mut bytes = std::fs::read(file.path()).unwrap();
-    bytes[40] ^= 1;
+    let whole = std::fs::read(file.path()).unwrap();
+    // The indexes and the footer: nothing of it can be read without them.
+    let mut bytes = whole.clone();
+    bytes[whole.len() - 20] ^= 1;
     std::fs::write(file.path(), &bytes).unwrap();
     assert!(matches!(file.verify(), crate::file::Verified::Damaged(_)));
     assert_eq!(archive.repair(&names).unwrap(), 1);
     assert_eq!(archive.repair(&names).unwrap(), 0);
     let version = archive.version();
-    assert!(everything(&version) == wanted(&models[1..2]));
-    let message = &version.policies[&POLICY].messages[0];
-    assert!(message.contains(&file.info.name()) && message.contains("160 points"), "{message}");
-    assert!(file.path().with_extension("parquet.damaged").exists());
-    // It stays named, and its bytes stay for whoever wants to rescue them.
-    drop((archive, version, file));
+    assert!(what_is_left(&version) == wanted(&models[1..2]));
+    let missing = &version.policies[&POLICY].missing[0];
+    let text = &missing.text;
+    assert!(text.contains(&file.info.name()) && text.contains("160 points"), "{text}");
+    assert_eq!((missing.points, missing.time), (160, file.info.time));
+    // No compaction touches it, nor joins those around it.
+    while let Some(job) = compaction::next(&archive, &names, true) {
+        job.run().unwrap();
+    }
+    assert_eq!(archive.version().policies[&POLICY].files["m"].len(), 2);
+    // It stays named after a start, until it is accepted.
+    drop((archive, version));
     let archive = Archive::open(dir.path(), Disk::default()).unwrap();
-    assert_eq!(archive.version().policies[&POLICY].messages.len(), 1);
-    assert!(names_in(dir.path()).iter().any(|name| name.ends_with(".parquet.damaged")));
+    assert_eq!(archive.version().policies[&POLICY].missing.len(), 1);
+    assert_eq!(archive.repair(&names).unwrap(), 1);
+    assert_eq!(super::accept(dir.path()).unwrap().len(), 1);
+    assert!(archive.take_acceptance().unwrap());
+    assert!(!archive.take_acceptance().unwrap());
+    assert!(archive.version().policies[&POLICY].missing.is_empty());
+    assert!(super::accept(dir.path()).is_err());
+    drop(archive);
+    let archive = Archive::open(dir.path(), Disk::default()).unwrap();
+    assert_eq!(archive.repair(&names).unwrap(), 1);
+    assert!(archive.version().policies[&POLICY].missing.is_empty());
+    assert!(what_is_left(&archive.version()) == wanted(&models[1..2]));
+    // Restored from a backup, it is read again.
+    drop(archive);
+    std::fs::write(file.path(), &whole).unwrap();
+    let archive = Archive::open(dir.path(), Disk::default()).unwrap();
+    assert_eq!(archive.repair(&names).unwrap(), 0);
+    assert!(everything(&archive.version()) == wanted(&models[..2]));
+    assert!(archive.version().policies[&POLICY].damaged.is_empty());
 }
 
 #[test]
@@ -320,8 +355,8 @@ fn a_missing_file_is_named_at_the_start() {
     drop(archive);
     std::fs::remove_file(path).unwrap();
     let archive = Archive::open(dir.path(), Disk::default()).unwrap();
-    assert_eq!(archive.version().policies[&POLICY].messages.len(), 1);
-    assert!(everything(&archive.version()).is_empty());
+    assert_eq!(archive.version().policies[&POLICY].missing.len(), 1);
+    assert!(what_is_left(&archive.version()).is_empty());
 }
 
 #[test]
@@ -367,7 +402,7 @@ fn a_file_that_cannot_be_opened_or_mended_now_is_not_set_aside() {
     faults.no_room(usize::MAX, 0);
     assert_eq!(archive.repair(&names).unwrap(), 0);
     assert!(everything(&archive.version()) == wanted(&[model]));
-    assert!(archive.version().policies[&POLICY].messages.is_empty());
+    assert!(archive.version().policies[&POLICY].missing.is_empty());
 }
 
 #[test]

@@ -49,13 +49,16 @@ pub(crate) fn read_page(file: &File, page: &Page) -> Result<Bytes> {
 pub(crate) fn is_damage(error: &ParquetError) -> bool {
     match error {
         ParquetError::External(source) => {
-            !source.is::<io::Error>()
-                || source
-                    .downcast_ref::<io::Error>()
-                    .is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
+            source.downcast_ref::<io::Error>().is_none_or(is_unreadable)
         }
         _ => true,
     }
+}
+
+/// Whether a file ends too early, or its disk can't read some of it.
+pub(crate) fn is_unreadable(error: &io::Error) -> bool {
+    let disk_fault = rustix::io::Errno::IO.raw_os_error();
+    error.kind() == io::ErrorKind::UnexpectedEof || error.raw_os_error() == Some(disk_fault)
 }
 
 fn external(error: io::Error) -> ParquetError {
@@ -74,6 +77,51 @@ pub(crate) fn read_all(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// The first bytes of a file whose checksum was looked at; what was appended behind them is not
+/// seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Prefix {
+    pub file: Arc<File>,
+    pub bytes: u64,
+}
+
+impl Length for Prefix {
+    fn len(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl ChunkReader for Prefix {
+    type T = io::BufReader<FromOffset>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        Ok(io::BufReader::new(FromOffset { prefix: self.clone(), at: start }))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        let end = start.checked_add(length as u64).filter(|end| *end <= self.bytes);
+        end.ok_or_else(|| ParquetError::EOF(format!("no {length} bytes at {start}")))?;
+        read_at(&self.file, start, length).map_err(external)
+    }
+}
+
+/// Reads a prefix from somewhere on.
+#[derive(Debug)]
+pub(crate) struct FromOffset {
+    prefix: Prefix,
+    at: u64,
+}
+
+impl Read for FromOffset {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = self.prefix.bytes.saturating_sub(self.at);
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(into.len());
+        let read = self.prefix.file.read_at(into.get_mut(..len).unwrap_or_default(), self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
 }
 
 impl Length for Checked {

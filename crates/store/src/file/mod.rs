@@ -9,6 +9,7 @@ pub(crate) mod bytes;
 mod cache;
 mod checked;
 mod encoding;
+pub(crate) mod lost;
 pub mod merge;
 mod open;
 mod outline;
@@ -31,13 +32,15 @@ use parquet::errors::ParquetError;
 use serde::{Deserialize, Serialize};
 
 pub use self::cache::OpenFiles;
+pub use self::lost::Loss;
 pub use self::open::{StoredFile, Verified};
-pub use self::rebuild::rebuild_sidecar;
+pub use self::rebuild::{NO_SERIES, Nameless, rebuild_sidecar};
 pub use self::scan::FileScan;
 pub use self::writer::{FileSpec, FileWriter, SortedColumns, write};
 use crate::scan::TimeRange;
 use crate::schema::FieldType;
 use crate::series::SeriesId;
+use crate::tombstone::Active;
 
 /// The tags of a series, sorted by key.
 pub type Tags = Arc<[(Arc<str>, Arc<str>)]>;
@@ -49,6 +52,11 @@ pub trait Names: Send + Sync {
 
     /// The number of a series; `None` where it is not known.
     fn id(&self, measurement: &str, tags: &Tags) -> Option<SeriesId>;
+
+    /// What was deleted since the manifest was written.
+    fn deleted(&self) -> Arc<Vec<Active>> {
+        Arc::default()
+    }
 }
 
 /// What the manifest knows of a file.
@@ -154,7 +162,7 @@ impl FileError {
         use std::io::ErrorKind;
         match self {
             Self::Io { source, .. } => {
-                matches!(source.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof)
+                source.kind() == ErrorKind::NotFound || checked::is_unreadable(source)
             }
             Self::Encode { .. } | Self::Damaged { .. } => true,
         }

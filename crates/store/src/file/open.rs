@@ -15,7 +15,8 @@ use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataR
 
 use crate::disk::Disk;
 use crate::file::cache::OpenFiles;
-use crate::file::checked::{self, Checked};
+use crate::file::checked::{self, Checked, Prefix};
+use crate::file::lost::{Lost, Parts};
 use crate::file::sidecar::{Page, Sidecar};
 use crate::file::{FileError, FileInfo, field_type};
 use crate::scan::{ScanError, TimeRange};
@@ -37,6 +38,14 @@ impl std::fmt::Debug for StoredFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StoredFile").field("info", &self.info).finish_non_exhaustive()
     }
+}
+
+/// A file as a scan reads it.
+#[derive(Clone, Debug)]
+pub(crate) struct Readable {
+    pub opened: Arc<Opened>,
+    /// What of it can't be read.
+    pub lost: Option<Arc<Parts>>,
 }
 
 /// What a look at every page of a file found.
@@ -107,6 +116,29 @@ impl StoredFile {
         verified.map_or_else(|error| Verified::Damaged(error.to_string()), |()| Verified::Whole)
     }
 
+    /// The file as a scan reads it; `None` where nothing of it can be read. What is lost is left
+    /// out only where the answer says so.
+    ///
+    /// # Errors
+    /// When the file can't be read, or something of it is lost and `is_said` is not set.
+    pub(crate) fn readable(&self, is_said: bool) -> Result<Option<Readable>, ScanError> {
+        let lost = match self.open.lost(self.info.number) {
+            None => None,
+            Some(Lost::Unknown) => {
+                let what = "it was damaged before; what of it can be read is being looked for";
+                return Err(self.broken(what.to_owned()));
+            }
+            Some(_) if !is_said => {
+                self.open.count_met();
+                let what = "something of it can't be read".to_owned();
+                return Err(ScanError::File { file: self.info.name(), what });
+            }
+            Some(Lost::All) => return Ok(None),
+            Some(Lost::Parts(parts)) => Some(parts),
+        };
+        Ok(Some(Readable { opened: self.opened()?, lost }))
+    }
+
     /// The file, open; from the cache where it is there.
     pub(crate) fn opened(&self) -> Result<Arc<Opened>, ScanError> {
         self.open.get(self.info.number, || {
@@ -161,21 +193,11 @@ pub(crate) struct Opened {
 impl Opened {
     fn open(path: &Path, info: &FileInfo) -> Result<Self, FileError> {
         let file = File::open(path).map_err(FileError::of("open", path))?;
-        let runs = path.with_extension("runs");
-        let bytes = checked::read_all(&runs).map_err(FileError::of("read", &runs));
-        let sidecar = bytes.and_then(|bytes| {
-            Sidecar::decode(&bytes).map_err(|what| FileError::damaged(&runs)(what))
-        });
-        let sidecar = sidecar.and_then(|sidecar| {
-            let is_its = sidecar.bytes == info.bytes && u64::from(sidecar.rows) == info.rows;
-            is_its
-                .then_some(sidecar)
-                .ok_or_else(|| FileError::damaged(&runs)("it is of another file"))
-        })?;
+        let sidecar = Sidecar::of(path, info)?;
         Self::new(file, Arc::new(sidecar), path)
     }
 
-    fn new(file: File, sidecar: Arc<Sidecar>, path: &Path) -> Result<Self, FileError> {
+    pub fn new(file: File, sidecar: Arc<Sidecar>, path: &Path) -> Result<Self, FileError> {
         let failed = |error: ParquetError| match checked::is_damage(&error) {
             true => FileError::damaged(path)(&error.to_string()),
             false => FileError::encode(path)(error),
@@ -199,6 +221,10 @@ impl Opened {
             return Err(FileError::damaged(path)("it has not as many rows as its sidecar says"));
         }
         Ok(Self { input, metadata, group_starts })
+    }
+
+    pub fn input(&self) -> &Checked {
+        &self.input
     }
 
     pub fn sidecar(&self) -> &Sidecar {
@@ -267,14 +293,16 @@ impl Opened {
     }
 }
 
-/// The parts a Parquet file is read in and their checksums, and that of the whole file.
-pub(crate) fn read_pages(file: &File, path: &Path) -> Result<(Vec<Page>, u32), FileError> {
+/// The parts a Parquet file of so many bytes is read in and their checksums, and that of the whole
+/// file.
+pub(crate) fn read_pages(file: &File, of: u64, path: &Path) -> Result<(Vec<Page>, u32), FileError> {
     let failed = |error: ParquetError| FileError::damaged(path)(&error.to_string());
+    let again = file.try_clone().map_err(FileError::of("open", path))?;
+    let prefix = Prefix { file: Arc::new(again), bytes: of };
     let mut reader = ParquetMetaDataReader::new()
         .with_column_index_policy(PageIndexPolicy::Skip)
         .with_offset_index_policy(PageIndexPolicy::Required);
-    let of = file.metadata().map_err(FileError::of("read", path))?.len();
-    reader.try_parse_sized(file, of).map_err(failed)?;
+    reader.try_parse_sized(&prefix, of).map_err(failed)?;
     let metadata = reader.finish().map_err(failed)?;
     let mut starts = page_starts(&metadata);
     starts.insert(0, 0);

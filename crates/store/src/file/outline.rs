@@ -5,7 +5,7 @@ use std::ops::Range;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 
-use crate::file::open::{Opened, StoredFile};
+use crate::file::open::{Opened, Readable, StoredFile};
 use crate::file::sidecar::{Run, Sidecar};
 use crate::file::times::MARK_ROWS;
 use crate::outline::{Bounds, Piece};
@@ -24,7 +24,7 @@ struct Page {
 
 impl StoredFile {
     /// What is known of a field of a series within a range, page by page. Times between the pieces
-    /// have no points in this file.
+    /// have no points in this file. Nothing is known of what is lost.
     ///
     /// # Errors
     /// When the file can't be read.
@@ -34,8 +34,11 @@ impl StoredFile {
         (field, of): (&str, FieldType),
         range: TimeRange,
         tombstones: &[Active],
+        is_said: bool,
     ) -> Result<Vec<Piece>, ScanError> {
-        let opened = self.opened()?;
+        let Some(Readable { opened, lost }) = self.readable(is_said)? else {
+            return Ok(Vec::new());
+        };
         let sidecar = opened.sidecar();
         let column = opened.columns("field.").find(|(_, name)| *name == field);
         let run = sidecar.find(series, 0).and_then(|at| sidecar.runs().get(at));
@@ -62,6 +65,10 @@ impl StoredFile {
             if piece.time != time || hit(time) {
                 piece.count = None;
             }
+            let within = run.start + rows.start..run.start + rows.end;
+            if lost.as_ref().is_some_and(|of| of.hit(column, &within) || of.hit(0, &within)) {
+                (piece.count, piece.bounds) = (None, None);
+            }
             if piece.count != Some(0) && !piece.time.is_empty() {
                 pieces.push(piece);
             }
@@ -82,7 +89,7 @@ fn cut(run: &Run, rows: &Range<u32>, pages: &[Page], is_known: bool) -> Vec<Rang
 }
 
 /// From the first to the last time of some rows of a run, or a bit more.
-fn times(sidecar: &Sidecar, run: &Run, rows: &Range<u32>, is_known: bool) -> TimeRange {
+pub(super) fn times(sidecar: &Sidecar, run: &Run, rows: &Range<u32>, is_known: bool) -> TimeRange {
     let min = sidecar.time_at(run, rows.start).unwrap_or(run.first);
     let last = if is_known {
         sidecar.time_at(run, rows.end.saturating_sub(1))

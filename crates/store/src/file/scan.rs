@@ -9,8 +9,9 @@ use arrow_array::types::TimestampNanosecondType;
 use arrow_buffer::ScalarBuffer;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
+use crate::file::lost::Parts;
 use crate::file::merge::Ranked;
-use crate::file::open::{Opened, StoredFile};
+use crate::file::open::{Opened, Readable, StoredFile};
 use crate::file::plan::{Group, Piece, Planner};
 use crate::file::rows;
 use crate::file::{Names, Tags};
@@ -35,6 +36,10 @@ pub struct FileScan {
     names: Arc<dyn Names>,
     layout: Option<Layout>,
     reading: Option<Reading>,
+    /// What can be read of a group that is damaged.
+    spared: VecDeque<Group>,
+    /// Whether the answer says what is lost, so that it is left out.
+    is_said: bool,
     is_over: bool,
 }
 
@@ -47,6 +52,7 @@ impl std::fmt::Debug for FileScan {
 /// The open file, and where in it the fields are that are asked for.
 struct Layout {
     opened: Arc<Opened>,
+    lost: Option<Arc<Parts>>,
     /// The file's columns to read.
     columns: Vec<usize>,
     /// For each field asked for, which of `columns` it is.
@@ -64,6 +70,8 @@ struct Reading {
     /// Rows of the batch that are done.
     done: usize,
     has_times: bool,
+    /// As [`Layout::fields`], where some of its columns are lost.
+    fields: Option<Vec<Option<usize>>>,
 }
 
 impl StoredFile {
@@ -90,6 +98,8 @@ impl StoredFile {
             names,
             layout: None,
             reading: None,
+            spared: VecDeque::new(),
+            is_said: false,
         }
     }
 }
@@ -108,10 +118,18 @@ impl Iterator for FileScan {
 }
 
 impl FileScan {
+    /// Leaves out what is lost of a damaged file, if the answer says so; otherwise that is an error.
+    pub(crate) fn leaving_out_lost(mut self, is_said: bool) -> Self {
+        self.is_said = is_said;
+        self
+    }
+
     fn advance(&mut self) -> Result<Option<Ranked>, ScanError> {
         if self.layout.is_none() {
-            let layout = Layout::new(self.file.opened()?, &self.request.fields);
-            self.layout = Some(layout);
+            let Some(readable) = self.file.readable(self.is_said)? else {
+                return Ok(None);
+            };
+            self.layout = Some(Layout::new(readable, &self.request.fields));
         }
         let Some(layout) = self.layout.take() else {
             return Ok(None);
@@ -128,7 +146,7 @@ impl FileScan {
         loop {
             let mut reading = match self.reading.take() {
                 Some(reading) => reading,
-                None => match self.planner.next(layout.opened.sidecar(), layout.batch_rows) {
+                None => match self.next_group(layout) {
                     Some(group) => self.begin(layout, group)?,
                     None => return Ok(None),
                 },
@@ -143,9 +161,22 @@ impl FileScan {
         }
     }
 
+    /// The next rows to read, of which nothing is lost but whole columns.
+    fn next_group(&mut self, layout: &Layout) -> Option<Group> {
+        let sidecar = layout.opened.sidecar();
+        while self.spared.is_empty() {
+            let group = self.planner.next(sidecar, layout.batch_rows)?;
+            let Some(lost) = &layout.lost else {
+                return Some(group);
+            };
+            self.spared = lost.spare(&group, sidecar, &layout.columns, self.request.descending);
+        }
+        self.spared.pop_front()
+    }
+
     fn begin(&self, layout: &Layout, group: Group) -> Result<Reading, ScanError> {
         let has_times = !group.pieces.iter().all(|piece| piece.is_known);
-        let mut columns = layout.columns.clone();
+        let (mut columns, fields) = layout.readable(&group);
         if has_times {
             columns.insert(0, 0);
         }
@@ -158,7 +189,7 @@ impl FileScan {
             let reader = opened.reader(&columns, groups, rows, batch_rows);
             Some(reader.map_err(|error| self.file.failed(&error))?)
         };
-        Ok(Reading { pieces: group.pieces, reader, batch: None, done: 0, has_times })
+        Ok(Reading { pieces: group.pieces, reader, batch: None, done: 0, has_times, fields })
     }
 
     /// The next chunk of the group. `None` where nothing is left of it, or at the end.
@@ -184,7 +215,7 @@ impl FileScan {
         if !rest.rows.is_empty() {
             reading.pieces.push_front(rest);
         }
-        Ok(self.chunk(layout, &piece, batch.as_ref(), reading.has_times))
+        Ok(self.chunk(layout, &piece, batch.as_ref(), reading))
     }
 
     /// Reads the next batch where the last one is done.
@@ -221,8 +252,9 @@ impl FileScan {
         layout: &Layout,
         piece: &Piece,
         batch: Option<&RecordBatch>,
-        has_times: bool,
+        reading: &Reading,
     ) -> Option<Ranked> {
+        let has_times = reading.has_times;
         let series = *self.series.get(piece.rank as usize)?;
         let times = match batch {
             Some(batch) if has_times => {
@@ -236,7 +268,7 @@ impl FileScan {
             }
         };
         let skipped = usize::from(has_times);
-        let columns = layout.fields.iter().map(|at| {
+        let columns = reading.fields.as_ref().unwrap_or(&layout.fields).iter().map(|at| {
             let column = batch?.columns().get((*at)? + skipped)?;
             Some(column.clone())
         });
@@ -273,7 +305,7 @@ impl FileScan {
 }
 
 impl Layout {
-    fn new(opened: Arc<Opened>, fields: &[String]) -> Self {
+    fn new(Readable { opened, lost }: Readable, fields: &[String]) -> Self {
         let mut columns: Vec<usize> = Vec::new();
         let known: Vec<(usize, &str)> = opened.columns("field.").collect();
         let wanted = |name: &String| {
@@ -286,6 +318,25 @@ impl Layout {
         let fields = fields.iter().map(at).collect();
         let rows = CHUNK_BYTES / opened.row_bytes(&columns).max(1);
         let batch_rows = rows.clamp(CHUNK_ROWS_MIN, CHUNK_ROWS as usize) as u32;
-        Self { columns, fields, batch_rows, opened: opened.clone() }
+        Self { columns, fields, batch_rows, opened: opened.clone(), lost }
+    }
+
+    /// The columns that can be read of a group, and which of them each field is where that differs
+    /// from what it is otherwise.
+    fn readable(&self, group: &Group) -> (Vec<usize>, Option<Vec<Option<usize>>>) {
+        let sidecar = self.opened.sidecar();
+        let (Some(lost), Some(piece)) = (&self.lost, group.pieces.front()) else {
+            return (self.columns.clone(), None);
+        };
+        let start = sidecar.runs().get(piece.run).map_or(0, |run| run.start);
+        let rows = start + piece.rows.start..start + piece.rows.end;
+        let is_left = |column: &&usize| !lost.hit(**column, &rows);
+        let left: Vec<usize> = self.columns.iter().filter(is_left).copied().collect();
+        let fields = self.fields.iter().map(|at| {
+            let column = self.columns.get((*at)?)?;
+            left.binary_search(column).ok()
+        });
+        let fields = fields.collect();
+        (left, Some(fields))
     }
 }

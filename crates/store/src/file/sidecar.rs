@@ -12,10 +12,13 @@
 //! Numbers are varints, times zigzag differences. Everything in it but the checksums can be had
 //! from the Parquet file again.
 
+use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::file::bytes::{Decoder, Encoder};
+use crate::file::checked;
 use crate::file::times::{self, Line, MARK_ROWS, Shape};
+use crate::file::{FileError, FileInfo};
 use crate::scan::TimeRange;
 use crate::series::SeriesId;
 
@@ -70,6 +73,19 @@ pub(crate) struct Sidecar {
 }
 
 impl Sidecar {
+    /// The sidecar of the Parquet file at `path`.
+    ///
+    /// # Errors
+    /// When it can't be read, is damaged, or is of another file.
+    pub fn of(path: &Path, info: &FileInfo) -> Result<Self, FileError> {
+        let path = path.with_extension("runs");
+        let bytes = checked::read_all(&path).map_err(FileError::of("read", &path))?;
+        let sidecar = Self::decode(&bytes).map_err(|what| FileError::damaged(&path)(what))?;
+        let is_its = sidecar.bytes == info.bytes && u64::from(sidecar.rows) == info.rows;
+        let its = is_its.then_some(sidecar);
+        its.ok_or_else(|| FileError::damaged(&path)("it is of another file"))
+    }
+
     /// In the order of the file.
     pub fn runs(&self) -> &[Run] {
         &self.runs

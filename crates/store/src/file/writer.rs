@@ -304,7 +304,7 @@ impl FileWriter {
         let file = encoder.into_inner().map_err(FileError::encode(&self.path))?;
         file.sync().map_err(FileError::of("sync", &self.path))?;
         self.sidecar.bytes = file.bytes();
-        let (pages, crc) = read_pages(&file.file, &self.path)?;
+        let (pages, crc) = read_pages(&file.file, file.bytes(), &self.path)?;
         self.sidecar.pages = pages;
         let info = FileInfo {
             number: self.spec.number,

@@ -11,6 +11,7 @@ use watch::units::{Duration, Size};
 
 use super::registry::Registry;
 use super::results::QueryError;
+use crate::notices::Notices;
 
 /// What one query may use; 0 is without a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -81,6 +82,8 @@ pub struct Context {
     pub registry: Option<Arc<Registry>>,
     /// Which databases `SHOW DATABASES` lists; `None` is all.
     pub visible: Option<Visible>,
+    /// What is missing from the answer, since files are damaged.
+    pub notices: Notices,
 }
 
 impl Context {
@@ -99,6 +102,7 @@ impl Context {
             get: false,
             registry: None,
             visible: None,
+            notices: Notices::default(),
         }
     }
 

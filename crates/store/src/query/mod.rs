@@ -64,8 +64,7 @@ pub fn run(
             let outcome = change(statement);
             changed(id, statement, context, outcome, encoder)
         } else {
-            let at = snapshot.get_or_insert_with(|| store.snapshot());
-            let ran = run_one(at, id, statement, context, encoder);
+            let ran = read(store, &mut snapshot, id, statement, context, encoder);
             if matches!(statement, Statement::Select(select) if select.target.is_some()) {
                 snapshot = None;
             }
@@ -101,24 +100,72 @@ pub fn changed(
     ran(well, encoder.result(id, outcome, told.as_slice()))
 }
 
+/// How often a statement is run anew because it met damage that nobody knew of: each time at least
+/// one file more is known.
+const MET_MAX: u32 = 64;
+
 /// Runs one statement that changes nothing (but for `INTO`) and writes its result; `id` is its
 /// place in the query text.
-pub fn run_one(
-    snapshot: &Snapshot,
+///
+/// One that meets a damaged file is run anew, unless some of its result has gone out: then what is
+/// lost is known, and all that it gives is of one state of the files and says what is missing.
+fn read(
+    store: &Arc<Store>,
+    snapshot: &mut Option<Snapshot>,
     id: usize,
     statement: &Statement,
     context: &Context,
     encoder: &mut dyn Encoder,
 ) -> Ran {
     encoder.begin(id, pieces(statement));
-    if told(statement, context).is_some() {
-        let shown = normalise::normalised(statement, snapshot, context);
-        told(&shown, context).into_iter().for_each(|message| encoder.message(message));
+    let mut tries = 0;
+    loop {
+        let met = store.archive().damage_met();
+        let at = snapshot.get_or_insert_with(|| store.snapshot().noting(&context.notices));
+        if told(statement, context).is_some() {
+            let shown = normalise::normalised(statement, at, context);
+            told(&shown, context).into_iter().for_each(|message| encoder.message(message));
+        }
+        let outcome = execute(at, statement, context, encoder);
+        let (missing, is_late) = context.notices.take_statement();
+        let is_damage = outcome.is_err() && store.archive().damage_met() != met;
+        if is_damage && tries < MET_MAX && store.look_after_damage().is_ok() && encoder.restart() {
+            *snapshot = None;
+            tries += 1;
+            continue;
+        }
+        if is_late {
+            encoder.not_whole(&missing.join("; "));
+        }
+        for text in missing {
+            encoder.message(Message { level: "warning", text });
+        }
+        if let (true, Err(error)) = (is_damage, &outcome) {
+            encoder.not_whole(&error.0);
+        }
+        let well = outcome.is_ok();
+        return ran(well, encoder.end(outcome));
     }
-    for text in snapshot.messages() {
-        encoder.message(Message { level: "warning", text });
+}
+
+/// Notes what is known to be missing of the measurements that statements name, at whatever times:
+/// for an answer whose head says it before its body is made.
+pub fn foresee_missing(store: &Arc<Store>, statements: &[Statement], context: &Context) {
+    let snapshot = store.snapshot().noting(&context.notices);
+    for statement in statements {
+        if let Statement::Select(select) = statement {
+            select::note_missing(&snapshot, select, context);
+        }
     }
-    let outcome = context.check().and_then(|()| match statement {
+}
+
+fn execute(
+    snapshot: &Snapshot,
+    statement: &Statement,
+    context: &Context,
+    encoder: &mut dyn Encoder,
+) -> Result<(), QueryError> {
+    context.check().and_then(|()| match statement {
         Statement::Select(select) => normalise::check_sources(select)
             .and_then(|()| select::run(snapshot, select, context, encoder)),
         Statement::Show(what) => show::run(snapshot, what, context, encoder),
@@ -126,9 +173,7 @@ pub fn run_one(
         Statement::Explain { .. } => unserved("EXPLAIN", "query plans"),
         Statement::Unserved(what) => unserved(what, missing(what)),
         _ => unserved("a statement that changes something", "a way to run it here"),
-    });
-    let well = outcome.is_ok();
-    ran(well, encoder.end(outcome))
+    })
 }
 
 fn told(statement: &Statement, context: &Context) -> Option<Message> {

@@ -229,9 +229,13 @@ impl SeriesIndex {
         &self.pairs[entry.start as usize..][..entry.count as usize]
     }
 
-    /// A series with its name; `None` when there has never been one of that number.
+    /// A series with its name; `None` when there has never been one of that number, or its name is
+    /// no longer known: a number that is only left out must not pass for a series without tags.
     pub(crate) fn series(&self, id: u32) -> Option<Series> {
-        self.entries.get(id as usize)?;
+        let entry = self.entries.get(id as usize)?;
+        if entry.measurement == DROPPED && entry.count == 0 {
+            return None;
+        }
         let tag = |&(key, value): &Pair| {
             (Arc::clone(self.strings.get(key)), Arc::clone(self.strings.get(value)))
         };

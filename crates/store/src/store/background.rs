@@ -139,9 +139,6 @@ fn compaction_loop(store: &Weak<Store>, wake: &Wake) {
         if applied != store.applied() {
             (applied, since) = (store.applied(), Instant::now());
         }
-        if store.replaying.load(Ordering::Relaxed) {
-            continue;
-        }
         let idle = since.elapsed() >= IDLE_AFTER;
         pause = if store.compact_once(idle) { PAUSE_AFTER_ERROR } else { PERIOD };
     }
@@ -165,14 +162,15 @@ impl Store {
         self.memory.load(Ordering::Relaxed) >= self.settings.memory.bytes() / WORTH_A_FILE
     }
 
-    /// Joins files, if there are some worth it, and looks after those that were found damaged.
-    /// Whether something failed.
+    /// Looks after files that were found damaged, and joins some, if that is worth it and nothing
+    /// is being replayed. Whether something failed.
     fn compact_once(&self, thorough: bool) -> bool {
-        let names = |policy: u64| -> Option<Arc<dyn Names>> {
-            Some(self.lock().policies.get(&policy)?.names())
-        };
-        let mut outcome = self.archive.repair(&names).map(drop);
-        if let Some(job) = compaction::next(&self.archive, &names, thorough) {
+        let mut outcome = self.look_after_damage();
+        outcome = outcome.and(self.archive.take_acceptance().map(drop).map_err(Into::into));
+        let names = |policy: u64| self.names_of(policy);
+        let replaying = self.replaying.load(Ordering::Relaxed);
+        let job = if replaying { None } else { compaction::next(&self.archive, &names, thorough) };
+        if let Some(job) = job {
             outcome = outcome.and(job.run().map(drop));
         }
         self.take_version();
@@ -185,14 +183,27 @@ impl Store {
     /// # Errors
     /// When a file can't be read or written; the store is as it was then.
     pub fn compact(&self) -> Result<(), compaction::CompactionError> {
-        let names = |policy: u64| -> Option<Arc<dyn Names>> {
-            Some(self.lock().policies.get(&policy)?.names())
-        };
+        let names = |policy: u64| self.names_of(policy);
         while let Some(job) = compaction::next(&self.archive, &names, true) {
             job.run()?;
             self.take_version();
         }
         Ok(())
+    }
+
+    fn names_of(&self, policy: u64) -> Option<Arc<dyn Names>> {
+        Some(self.lock().policies.get(&policy)?.names())
+    }
+
+    /// Finds out what is lost of files that were found damaged, so that answers say it: snapshots
+    /// taken behind it read around that.
+    ///
+    /// # Errors
+    /// When what was found can't be written down.
+    pub fn look_after_damage(&self) -> Result<(), compaction::CompactionError> {
+        let outcome = self.archive.repair(&|policy| self.names_of(policy)).map(drop);
+        self.take_version();
+        outcome
     }
 
     /// Lets snapshots see the files as they are now.

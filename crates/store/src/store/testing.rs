@@ -27,6 +27,13 @@ impl TestStore {
         new
     }
 
+    /// The store of a directory; `None` where it can't be opened.
+    pub(crate) fn over(dir: tempfile::TempDir) -> Option<Self> {
+        let settings = Settings { dir: dir.path().to_owned(), ..Settings::default() };
+        let store = Store::open(settings, &watch::metrics::Registry::new()).ok()?;
+        Some(Self { store, dir, end: std::cell::Cell::new(1000) })
+    }
+
     /// The store after a restart; what was not flushed is lost, as there is no journal.
     pub(crate) fn reopened(self) -> Self {
         self.store.close();

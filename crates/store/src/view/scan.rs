@@ -37,7 +37,8 @@ struct Reading {
 /// Sources that share times with each other and with no other span.
 #[derive(Default)]
 struct Span {
-    files: Vec<Arc<StoredFile>>,
+    /// Each with whether what is lost of it is said.
+    files: Vec<(Arc<StoredFile>, bool)>,
     tables: Vec<Arc<Memtable>>,
     open: Option<Peekable<Source>>,
 }
@@ -105,7 +106,7 @@ fn spans(view: &PolicyView, measurement: &str, time: TimeRange) -> Vec<Span> {
         let mut span = Span::default();
         for (_, part) in group {
             match part {
-                Part::File(file) => span.files.push(Arc::clone(file)),
+                Part::File(file) => span.files.push((Arc::clone(file), view.is_said(file))),
                 Part::Table(table) => span.tables.push(Arc::clone(table)),
             }
         }
@@ -119,10 +120,11 @@ impl Span {
         let Self { files, tables, open } = self;
         open.get_or_insert_with(|| {
             let mut sources: Vec<(TimeRange, Source)> = Vec::new();
-            for file in files.iter() {
+            for (file, is_said) in files.iter() {
                 let (series, request) = (Arc::clone(&of.series), Arc::clone(&of.request));
                 let names = Arc::clone(&of.names);
                 let scan = file.scan(series, request, &of.tombstones, names);
+                let scan = scan.leaving_out_lost(*is_said);
                 sources.push((file.info.time, Box::new(scan)));
             }
             let within = tables.iter().filter_map(|table| table.extent());

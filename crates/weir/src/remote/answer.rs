@@ -32,6 +32,9 @@ pub struct Statement {
 /// A warning.
 #[derive(Debug, Deserialize)]
 pub struct Message {
+    /// `warning` or `info`.
+    #[serde(default)]
+    pub level: String,
     /// In words.
     pub text: String,
 }

@@ -14,7 +14,7 @@ use hyper_util::client::legacy::{self, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 
 use super::{Answer, Server};
-use crate::exit::Failure;
+use crate::exit::{Failure, note};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a write may take: the server's own limit is 10 s or so.
@@ -105,6 +105,11 @@ impl Client {
         let response = self.post("/query", kind, accept, form).await?;
         let status = response.status();
         if status.is_success() {
+            // JSON says it among its messages.
+            let missing = response.headers().get_all("x-weir-missing").iter();
+            for text in missing.filter(|_| accept.ends_with("csv")) {
+                note(String::from_utf8_lossy(text.as_bytes()));
+            }
             return Ok(response.into_body());
         }
         Err(Failure::other(words(status, response.into_body()).await))

@@ -91,6 +91,9 @@ struct Backend {
     reason: Option<String>,
     /// Absent until the delivery has begun.
     cursor: Option<Cursor>,
+    /// What the embedded store's answers lack.
+    #[serde(default)]
+    missing: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -214,7 +217,11 @@ impl fmt::Display for Influx {
                 words.push_str(" ...");
             }
             Some(words.replace('\n', " "))
-        })
+        })?;
+        for text in self.backends.iter().flat_map(|backend| &backend.missing) {
+            writeln!(f, "MISSING: {}", text.replace('\n', " "))?;
+        }
+        Ok(())
     }
 }
 
@@ -296,6 +303,14 @@ mod tests {
             let status: Status = serde_json::from_value(document).unwrap();
             assert!(status.to_string().contains(shown), "{status}");
         }
+    }
+
+    #[test]
+    fn what_the_stores_answers_lack_is_loud() {
+        let mut document = status();
+        document["influx"]["backends"][0]["missing"] = json!(["5 points of measurement m"]);
+        let status: Status = serde_json::from_value(document).unwrap();
+        assert!(status.to_string().contains("\nMISSING: 5 points of measurement m\n"), "{status}");
     }
 
     #[test]

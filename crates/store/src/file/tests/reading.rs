@@ -74,9 +74,9 @@ fn series_and_columns_are_known_from_the_file() {
     let series = file.series().unwrap();
     assert_eq!(series.len(), 40);
     let named = file.named_series().unwrap();
-    let ids = named.iter().map(|(id, _)| *id);
-    assert!(ids.eq(series.iter().map(|(id, _)| *id)));
-    assert!(named.iter().all(|(id, tags)| Known.tags(*id).as_ref() == Some(tags)));
+    let ids = named.iter().map(|(id, time, _)| (*id, *time));
+    assert!(ids.eq(series.iter().copied()));
+    assert!(named.iter().all(|(id, _, tags)| Known.tags(*id).as_ref() == Some(tags)));
     assert_eq!(file.verify(), crate::file::Verified::Whole);
 }
 

@@ -17,6 +17,8 @@ pub(super) struct Chunked {
     /// Rows that wait to know whether more follow.
     waiting: Vec<Rows>,
     messages: Vec<Message>,
+    /// Whether something of the result has been handed out.
+    handed_out: bool,
 }
 
 impl Chunked {
@@ -30,6 +32,7 @@ impl Chunked {
             cut: Pieces::Whole,
             waiting: Vec::new(),
             messages: Vec::new(),
+            handed_out: false,
         }
     }
 
@@ -66,6 +69,7 @@ impl Chunked {
             text::json_string(out, error);
         }
         out.extend_from_slice(b"}]}");
+        self.handed_out = true;
         self.pieces.newline();
         self.pieces.hand_out()
     }
@@ -123,7 +127,15 @@ impl Encoder for Chunked {
         self.cut = pieces;
         self.waiting.clear();
         self.messages.clear();
+        self.handed_out = false;
         self.times = Times::default();
+    }
+
+    fn restart(&mut self) -> bool {
+        if !self.handed_out {
+            self.begin(self.statement, self.cut);
+        }
+        !self.handed_out
     }
 
     fn end(&mut self, outcome: Result<(), QueryError>) -> ControlFlow<()> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::results::{Message, QueryError, Rows, Sink, Value};
 use super::text::{self, Epoch};
-use super::{Encoder, PIECE_BYTES, Pieces, Piecewise};
+use super::{Encoder, HELD_BYTES, PIECE_BYTES, Pieces, Piecewise};
 
 /// A field, in quotes where Go's `encoding/csv` puts it in quotes.
 pub(super) fn field(out: &mut Vec<u8>, text: &str) {
@@ -33,12 +33,15 @@ pub(super) struct Csv {
     columns: Option<Arc<[String]>>,
     /// `name,tags,` of the series at hand.
     prefix: Vec<u8>,
+    /// Where the result begins and whether it is the first with rows, while none of it has been
+    /// handed out.
+    start: Option<(usize, bool)>,
 }
 
 impl Csv {
     pub(super) fn new(epoch: Option<Epoch>, pieces: Piecewise) -> Self {
         let prefix = Vec::new();
-        Self { epoch, pieces, begun: false, columns: None, prefix }
+        Self { epoch, pieces, begun: false, columns: None, prefix, start: None }
     }
 
     fn header(&mut self, columns: &Arc<[String]>) {
@@ -113,9 +116,11 @@ impl Sink for Csv {
             }
             self.pieces.gathered.push(b'\n');
         }
-        if self.pieces.gathered.len() < PIECE_BYTES {
+        let most = if self.start.is_some() { HELD_BYTES } else { PIECE_BYTES };
+        if self.pieces.gathered.len() < most {
             return ControlFlow::Continue(());
         }
+        self.start = None;
         self.pieces.hand_out()
     }
 
@@ -124,6 +129,28 @@ impl Sink for Csv {
 
 impl Encoder for Csv {
     fn begin(&mut self, _: usize, _: Pieces) {
+        self.columns = None;
+        self.start = Some((self.pieces.gathered.len(), self.begun));
+    }
+
+    fn restart(&mut self) -> bool {
+        let Some((start, begun)) = self.start else { return false };
+        self.pieces.gathered.truncate(start);
+        (self.columns, self.begun) = (None, begun);
+        true
+    }
+
+    /// A table of its own, as InfluxDB words errors of whole requests: one of a single statement it
+    /// leaves out, and rows that are missing without a word would be taken for none.
+    fn not_whole(&mut self, why: &str) {
+        let out = &mut self.pieces.gathered;
+        if self.begun {
+            out.push(b'\n');
+        }
+        self.begun = true;
+        out.extend_from_slice(b"error\n");
+        field(out, why);
+        out.push(b'\n');
         self.columns = None;
     }
 

@@ -208,6 +208,17 @@ impl Encoder for Json {
         self.times = Times::default();
     }
 
+    fn restart(&mut self) -> bool {
+        let Some(start) = self.start else { return false };
+        self.pieces.gathered.truncate(start);
+        result_head(&mut self.pieces.gathered, self.statement);
+        self.has_series = false;
+        self.series = None;
+        self.messages.clear();
+        self.times = Times::default();
+        true
+    }
+
     fn end(&mut self, outcome: Result<(), QueryError>) -> ControlFlow<()> {
         match (outcome, self.start) {
             (Ok(()), _) => {

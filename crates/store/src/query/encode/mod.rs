@@ -91,6 +91,13 @@ pub trait Encoder: Sink + Send {
     /// The result ends, well or not.
     fn end(&mut self, outcome: Result<(), QueryError>) -> ControlFlow<()>;
 
+    /// Takes back what the result at hand has, so that it begins anew; whether that can be: nothing
+    /// of it may have been handed out.
+    fn restart(&mut self) -> bool;
+
+    /// Tells that the result is not whole, in a format that has no place for it but among rows.
+    fn not_whole(&mut self, _why: &str) {}
+
     /// The answer ends: all that is left is handed out.
     fn finish(&mut self) -> ControlFlow<()>;
 

@@ -43,6 +43,19 @@ use crate::snapshot::Snapshot;
 use emit::Emitter;
 use frame::Frame;
 
+/// Notes what is missing of the measurements that a `SELECT` reads, at whatever times.
+pub(super) fn note_missing(snapshot: &Snapshot, select: &Select, context: &Context) {
+    for measurement in compile::measurements(select) {
+        let Ok((db, policy)) = prepare::place(measurement, context) else { continue };
+        let Ok(view) = snapshot.policy(db, policy) else { continue };
+        view.note_missing(|name| match &measurement.name {
+            MeasurementName::Name(wanted) => wanted == name,
+            // Rather too much than too little.
+            MeasurementName::Regex(_) | MeasurementName::Same => true,
+        });
+    }
+}
+
 /// Executes a `SELECT` on what a snapshot holds; its rows go to the sink as they come.
 ///
 /// # Errors
