@@ -34,8 +34,8 @@ impl Missing {
         };
         let names = if *nameless { " and the names of their series" } else { "" };
         let text = format!(
-            "{of}{points} points of measurement {}{names} are missing, between {} and {}, and older \
-             values may stand in their place: store file {} is damaged: {what}",
+            "{of}{points} points of measurement {}{names} are missing, between {} and {}, and \
+             older values may stand in their place: store file {} is damaged: {what}",
             info.measurement,
             shown(time.min),
             shown(time.max),

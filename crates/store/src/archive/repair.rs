@@ -1,5 +1,5 @@
-//! What becomes of damaged files: a sidecar is made anew; a Parquet file stays where it is, and what
-//! of it can't be read is written down in the manifest, from where answers say it.
+//! What becomes of damaged files: a sidecar is made anew; a Parquet file stays where it is, and
+//! what of it can't be read is written down in the manifest, from where answers say it.
 
 use std::collections::BTreeMap;
 use std::path::Path;

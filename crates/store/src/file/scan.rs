@@ -118,7 +118,7 @@ impl Iterator for FileScan {
 }
 
 impl FileScan {
-    /// Leaves out what is lost of a damaged file, if the answer says so; otherwise that is an error.
+    /// Leaves out what is lost of a damaged file, if the answer says so; else that is an error.
     pub(crate) fn leaving_out_lost(mut self, is_said: bool) -> Self {
         self.is_said = is_said;
         self
