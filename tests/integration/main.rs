@@ -37,6 +37,7 @@ mod postgres;
 mod queries;
 mod redis;
 mod scene;
+mod silent_backend;
 mod space;
 mod stamp;
 mod statements;

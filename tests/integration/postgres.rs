@@ -21,6 +21,7 @@ mod points;
 mod refuted;
 mod reload;
 mod scene;
+mod silent_network;
 mod spread;
 mod transactions;
 mod who;

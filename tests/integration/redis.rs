@@ -28,6 +28,7 @@ mod replies;
 mod scene;
 mod sentinel;
 mod served;
+mod silent_network;
 mod tls;
 mod tracking;
 mod twins;

@@ -4,9 +4,13 @@
 //! [`Target`] says where and how. A protocol that begins under TLS takes [`Target::connect`]. One
 //! that asks the server first takes [`Target::connect_in_clear`], asks, and goes on with
 //! [`Target::start_tls`]. Either way [`Target::in_time`] holds the deadline, which is over the
-//! protocol's own login, too.
+//! protocol's own login, too. What is open is watched ([`watch`]): a connection whose server stays
+//! silent ends, and one that leads to this process is refused.
 
+mod dialled;
 mod error;
+mod own;
+mod silence;
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -14,23 +18,24 @@ mod tls;
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+pub(crate) use dialled::is_own;
+pub use dialled::{set_silence_limit, watch};
 pub use error::{DialError, Late, Stage};
+pub(crate) use own::Listed;
 pub use socket::Socket;
 pub use tls::{Renewal, Tls};
 
-/// How long a connection may be silent before the kernel asks whether the server is still there,
-/// how often it asks then, and how often without an answer until it gives up.
-const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
-    .with_time(Duration::from_secs(30))
-    .with_interval(Duration::from_secs(10))
-    .with_retries(3);
+/// How long an address of a name may be without an answer before the next is tried beside it (the
+/// Connection Attempt Delay of RFC 8305, section 5).
+const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -120,15 +125,19 @@ impl Target {
         }
     }
 
-    /// Opens a connection that is not encrypted yet. Every address of a name is tried in turn; of
-    /// those that fail the last is told.
+    /// Opens a connection that is not encrypted yet. The addresses of a name are tried in their
+    /// order: the next one once the former has failed, or beside it where that says nothing for a
+    /// while. Of those that fail the last is told.
     ///
     /// # Errors
     /// The server can't be reached.
     pub async fn connect_in_clear(&self) -> Result<Socket, DialError> {
         match &self.address {
             Address::Unix(path) => {
-                let connected = UnixStream::connect(path).await;
+                let connected = UnixStream::connect(path).await.and_then(|stream| {
+                    dialled::refuse_own_unix(&stream)?;
+                    Ok(stream)
+                });
                 connected.map(Socket::from).map_err(|error| self.failed(Stage::of_unix, error))
             }
             Address::Tcp { host, port } => self.connect_tcp(host, *port).await,
@@ -138,21 +147,14 @@ impl Target {
     async fn connect_tcp(&self, host: &str, port: u16) -> Result<Socket, DialError> {
         let found = lookup_host((host, port)).await;
         let addresses = found.map_err(|error| self.failed(Stage::of_lookup, error))?;
-        let mut last = None;
-        for address in addresses {
-            let connected = TcpStream::connect(address).await;
-            match connected.and_then(|stream| prepare(&stream).map(|()| stream)) {
-                Ok(stream) => return Ok(stream.into()),
-                Err(error) => last = Some(error),
+        match first_of(addresses.collect()).await {
+            Ok(stream) => Socket::dialled(stream).map_err(|error| self.failed(Stage::of, error)),
+            Err(Some(error)) => Err(self.failed(Stage::of, error)),
+            Err(None) => {
+                let what = "could not resolve to any address";
+                Err(self.failed(|_| Stage::Name, io::Error::new(io::ErrorKind::InvalidInput, what)))
             }
         }
-        Err(match last {
-            Some(error) => self.failed(Stage::of, error),
-            None => {
-                let what = "could not resolve to any address";
-                self.failed(|_| Stage::Name, io::Error::new(io::ErrorKind::InvalidInput, what))
-            }
-        })
     }
 
     /// Encrypts a connection. Nothing may have been read from it behind the server's agreement:
@@ -183,7 +185,36 @@ impl Target {
     }
 }
 
-fn prepare(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    SockRef::from(stream).set_tcp_keepalive(&KEEPALIVE)
+/// The first connection that comes about; of those that fail the error of the last.
+async fn first_of(addresses: Vec<SocketAddr>) -> Result<TcpStream, Option<io::Error>> {
+    if let [address] = addresses[..] {
+        return connect_to(address).await.map_err(Some);
+    }
+    let mut left = addresses.into_iter();
+    let (mut attempts, mut last) = (JoinSet::new(), None);
+    loop {
+        let next = left.next();
+        let is_next = next.is_some();
+        if let Some(address) = next {
+            attempts.spawn(connect_to(address));
+        }
+        let ended = match is_next {
+            true => timeout(NEXT_ADDRESS, attempts.join_next()).await,
+            false => Ok(attempts.join_next().await),
+        };
+        match ended {
+            Ok(Some(Ok(Ok(stream)))) => return Ok(stream),
+            Ok(Some(Ok(Err(error)))) => last = Some(error),
+            Ok(Some(Err(error))) => last = Some(error.into()),
+            Ok(None) => return Err(last),
+            // Nothing yet: the next address, beside those that are being tried.
+            Err(_) => {}
+        }
+    }
+}
+
+async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    dialled::prepare(&stream)?;
+    Ok(stream)
 }

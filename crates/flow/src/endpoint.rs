@@ -82,7 +82,8 @@ impl Endpoint {
         F: Future<Output = ()> + 'static,
     {
         let acceptor = accept::Acceptor::new(self, worker, Rc::new(handle));
-        acceptor.run(tokio::net::TcpListener::from_std(listener.into_std())?).await
+        let (listener, _listed) = listener.into_parts();
+        acceptor.run(tokio::net::TcpListener::from_std(listener)?).await
     }
 
     /// As [`serve`](Self::serve), on a Unix socket, where nothing is encrypted.

@@ -33,6 +33,8 @@
 //     service/client.rs: is_fenced
 //   a front end is added: it implements Front in front.rs; weir/src/serve/fronts.rs lists them,
 //     weir/src/config.rs has a section for each; flow/tests/toy/ is a small one
+//   a server is taken for silent, or an address for Weir's own: dial/silence.rs; dial/own.rs, and
+//     weir/src/config/validate/own.rs for the file
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   front: what a process serves, as a whole

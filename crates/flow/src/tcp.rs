@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
+use crate::dial::Listed;
+
 /// Connections that wait to be accepted; the kernel's `net.core.somaxconn` may cut it.
 const BACKLOG: i32 = 4096;
 /// A peer that is silent for this long is asked whether it still lives.
@@ -41,6 +43,7 @@ fn hint(error: &io::Error) -> &'static str {
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
+    listed: Listed,
 }
 
 impl Listener {
@@ -49,8 +52,9 @@ impl Listener {
         self.address
     }
 
-    pub(crate) fn into_std(self) -> TcpListener {
-        self.socket
+    /// The listener, and what is to go with it.
+    pub(crate) fn into_parts(self) -> (TcpListener, Listed) {
+        (self.socket, self.listed)
     }
 }
 
@@ -96,7 +100,7 @@ fn listen(address: SocketAddr) -> io::Result<Listener> {
     socket.listen(BACKLOG)?;
     let socket = TcpListener::from(socket);
     let address = socket.local_addr()?;
-    Ok(Listener { socket, address })
+    Ok(Listener { socket, address, listed: Listed::new(address) })
 }
 
 /// `[::]` takes IPv4, too, whatever the system's default, as Go's servers do.

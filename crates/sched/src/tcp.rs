@@ -5,16 +5,57 @@ use std::time::Duration;
 
 use libc::{IPPROTO_TCP, TCP_INFO, c_void, getsockopt, socklen_t};
 
-/// Where `tcpi_min_rtt` is in `struct tcp_info` (linux/tcp.h): behind 8 bytes, 24 numbers of 32
-/// bits, four of 64 and three of 32.
-const MIN_RTT: usize = 148;
+/// Where fields of `struct tcp_info` are (linux/tcp.h). It begins with 8 bytes.
+mod at {
+    /// `tcpi_probes`, a byte.
+    pub(super) const PROBES: usize = 3;
+    /// `tcpi_unacked`, behind four numbers of 32 bits; all others here are such numbers, too.
+    pub(super) const UNACKED: usize = 24;
+    /// `tcpi_last_data_recv`.
+    pub(super) const LAST_DATA_RECV: usize = 52;
+    /// `tcpi_last_ack_recv`.
+    pub(super) const LAST_ACK_RECV: usize = 56;
+    /// `tcpi_min_rtt`: behind 24 numbers of 32 bits, four of 64 and three of 32.
+    pub(super) const MIN_RTT: usize = 148;
+}
 /// As much of it as is looked at.
-const LEN: usize = MIN_RTT + size_of::<u32>();
+const LEN: usize = at::MIN_RTT + size_of::<u32>();
 
 /// The shortest round trip of the last 300 s (`tcp_min_rtt_wlen`), to the microsecond; nothing
 /// where the kernel has measured none, knows no such thing, or it is no TCP connection.
-#[allow(unsafe_code, reason = "a system call that the standard library has no function for")]
 pub fn min_round_trip(connection: BorrowedFd<'_>) -> Option<Duration> {
+    let micros = number(&info(connection)?, at::MIN_RTT)?;
+    // The kernel has all bits set where it has measured none.
+    (micros != u32::MAX).then(|| Duration::from_micros(u64::from(micros)))
+}
+
+/// What the peer of a connection owes, as of now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owed {
+    /// Something was sent that the peer has not acknowledged: data, or the question whether it is
+    /// there and takes data again. Data that wait for a window that the peer has closed were not
+    /// sent.
+    pub is_unacknowledged: bool,
+    /// How long ago anything came from the peer: an acknowledgement, or data.
+    pub heard_ago: Duration,
+}
+
+/// What the peer of a connection owes; nothing is known where it is no TCP connection.
+pub fn owed(connection: BorrowedFd<'_>) -> Option<Owed> {
+    let info = info(connection)?;
+    let millis = |at| Some(Duration::from_millis(u64::from(number(&info, at)?)));
+    Some(Owed {
+        is_unacknowledged: number(&info, at::UNACKED)? > 0 || info[at::PROBES] > 0,
+        heard_ago: millis(at::LAST_ACK_RECV)?.min(millis(at::LAST_DATA_RECV)?),
+    })
+}
+
+fn number(info: &[u8; LEN], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(*info.get(at..)?.first_chunk()?))
+}
+
+#[allow(unsafe_code, reason = "a system call that the standard library has no function for")]
+fn info(connection: BorrowedFd<'_>) -> Option<[u8; LEN]> {
     let mut info = [0_u8; LEN];
     let mut len = LEN as socklen_t;
     // SAFETY: the kernel writes at most `len` bytes to `info`, which is that long, and says in
@@ -28,12 +69,7 @@ pub fn min_round_trip(connection: BorrowedFd<'_>) -> Option<Duration> {
             &raw mut len,
         )
     };
-    if done != 0 || (len as usize) < LEN {
-        return None;
-    }
-    let micros = u32::from_ne_bytes(*info.last_chunk()?);
-    // The kernel has all bits set where it has measured none.
-    (micros != u32::MAX).then(|| Duration::from_micros(u64::from(micros)))
+    (done == 0 && len as usize >= LEN).then_some(info)
 }
 
 #[cfg(test)]
@@ -44,7 +80,7 @@ mod tests {
     use std::thread::sleep;
     use std::time::{Duration, Instant};
 
-    use super::min_round_trip;
+    use super::{min_round_trip, owed};
 
     #[test]
     #[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
@@ -66,5 +102,22 @@ mod tests {
         assert!(min_round_trip(stream.as_fd()).unwrap() <= first);
         // Where there is no such thing nothing is said.
         assert_eq!(min_round_trip(UdpSocket::bind("127.0.0.1:0").unwrap().as_fd()), None);
+    }
+
+    #[test]
+    #[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+    fn who_takes_nothing_owes_nothing_for_as_long_as_its_window_is_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (_other, _) = listener.accept().unwrap();
+        assert!(!owed(stream.as_fd()).unwrap().is_unacknowledged);
+        stream.set_nonblocking(true).unwrap();
+        while stream.write(&[0; 64 << 10]).is_ok() {}
+        // Between two looks the kernel may ask for the window and be answered.
+        let begun = Instant::now();
+        while owed(stream.as_fd()).unwrap().is_unacknowledged {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+        }
+        assert_eq!(owed(UdpSocket::bind("127.0.0.1:0").unwrap().as_fd()), None);
     }
 }

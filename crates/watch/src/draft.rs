@@ -17,6 +17,7 @@ pub struct Section {
 pub struct Draft {
     front: &'static str,
     opening: Vec<String>,
+    above: Section,
     sections: Vec<Section>,
     left: Vec<String>,
 }
@@ -76,7 +77,13 @@ impl Draft {
     /// Nothing yet but the front's own table, with comments before it.
     pub fn new(front: &'static str, opening: &[String]) -> Self {
         let main = Section { header: format!("[{front}]"), lines: Vec::new() };
-        Self { front, opening: opening.to_vec(), sections: vec![main], left: Vec::new() }
+        let above = Section::default();
+        Self { front, opening: opening.to_vec(), above, sections: vec![main], left: Vec::new() }
+    }
+
+    /// The keys above all tables, which are for every front.
+    pub fn above(&mut self) -> &mut Section {
+        &mut self.above
     }
 
     /// The front's own table, or one below it, as `pool`.
@@ -110,6 +117,10 @@ impl Draft {
     /// The whole file.
     pub fn render(&self) -> String {
         let mut lines: Vec<String> = self.opening.iter().flat_map(|of| wrapped(of)).collect();
+        if !self.above.lines.is_empty() {
+            lines.push(String::new());
+            lines.extend(self.above.lines.iter().cloned());
+        }
         // Plain tables before lists of them, so that no key falls into the table above it.
         let (tables, lists): (Vec<_>, Vec<_>) =
             self.sections.iter().partition(|section| !section.header.starts_with("[["));

@@ -37,6 +37,14 @@ pub struct Settings {
     /// A worker whose loop stands still for longer is reported with what it was doing, and
     /// counted in `weir_worker_stalls_total`. Needs a restart.
     pub stall_limit: Duration,
+    /// How long a server, of any gateway, may owe an acknowledgement and be silent before its
+    /// connection ends, as where a network drops what is sent: a read is asked again, of what
+    /// else was under way the client hears that the outcome is unknown. A server that says
+    /// nothing but acknowledges, busy or with a closed window, is never ended by it. A connection
+    /// on which nothing is owed is asked for a sign of life, so that it ends after the same time.
+    /// `"0s"` leaves both to the kernel: a quarter of an hour, and a minute. A reload puts it in
+    /// force; at connections that are open, for what is owed.
+    pub tcp_user_timeout: Duration,
     /// `[journal]`: where writes are kept until every backend has them. Needs a restart.
     pub journal: journal::Settings,
     /// `[store]`: the time-series store within Weir, which the backend with `embedded = true`
@@ -70,6 +78,7 @@ impl Default for Settings {
             workers: None,
             drain_timeout: Duration::from_secs(30),
             stall_limit: Duration::from_millis(500),
+            tcp_user_timeout: Duration::from_secs(60),
             journal: journal::Settings::default(),
             store: store::Settings::default(),
             influx: influx::settings::Settings::default(),

@@ -54,6 +54,7 @@ async fn live(
     log.register(&registry);
     watch::process::register(&registry);
     raise_open_files(settings.influx.max_connections);
+    flow::dial::watch(settings.tcp_user_timeout.get(), &registry).map_err(Failure::other)?;
     let mut signals = Signals::listen()
         .map_err(|error| Failure::other(format!("signals can't be listened for: {error}")))?;
 

@@ -74,18 +74,9 @@ fn a_server_counts_as_many_requests_as_the_load() {
     assert!(bytes("sent") > answered * 20 && bytes("sent").is_multiple_of(answered), "{report}");
 }
 
-/// Runs a test in a network of its own, or says that it can't be had.
-fn apart(ports: Option<std::ops::RangeInclusive<u16>>, test: impl FnOnce() + Send) {
-    // It may have to be built, for which there is no network there.
-    places::weir();
-    if let Err(error) = network::apart(ports, test) {
-        eprintln!("NOT TESTED: a network of its own can't be had, it needs root: {error}");
-    }
-}
-
 #[test]
 fn ports_that_are_used_up_are_no_fault_of_the_server() {
-    apart(Some(40_000..=40_063), || {
+    network::test_apart(Some(40_000..=40_063), || {
         let server = Witness::start(Manner { closes: true, ..Manner::default() });
         let line = format!("{} --rate 200 --duration 2s --connections 8", server.url());
         let report = load(&format!("{line} --timeout 1s"));
@@ -101,7 +92,7 @@ fn ports_that_are_used_up_are_no_fault_of_the_server() {
 
 #[test]
 fn a_network_that_is_2_ms_away_and_a_server_that_takes_2_ms_are_told_apart() {
-    apart(None, || {
+    network::test_apart(None, || {
         let dir = places::directory();
         let mut command = Command::new(places::need("python3"));
         // Each way; together that is the round trip.

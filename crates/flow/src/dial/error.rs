@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use super::own::LeadsHere;
+
 /// At which stage a server could not be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
@@ -24,6 +26,8 @@ pub enum Stage {
     Unreachable,
     /// TLS could not be agreed on.
     Tls,
+    /// The connection led to the process that has dialled it.
+    Own,
 }
 
 impl Stage {
@@ -31,6 +35,9 @@ impl Stage {
     pub(super) fn of(error: &io::Error) -> Self {
         if is_of_this_side(error) {
             return Self::Exhausted;
+        }
+        if error.get_ref().is_some_and(|inner| inner.is::<LeadsHere>()) {
+            return Self::Own;
         }
         match error.kind() {
             // Of a TCP connection: no room in a table of routes (connect(2)).
@@ -76,6 +83,7 @@ impl fmt::Display for Stage {
             Self::Late => "it did not answer in time",
             Self::Unreachable => "there is no way there",
             Self::Tls => "TLS failed",
+            Self::Own => "it is an address of this Weir",
         })
     }
 }

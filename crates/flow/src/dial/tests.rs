@@ -83,6 +83,33 @@ async fn each_address_of_a_name_is_tried() {
     assert_eq!(socket.addresses().1, Some(([127, 0, 0, 1], port).into()));
 }
 
+/// A listener that answers nobody any more: as many wait for it as may.
+fn full() -> (Vec<std::net::TcpStream>, socket2::Socket, SocketAddr) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    socket.listen(0).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    let limit = Duration::from_millis(300);
+    let connect = || std::net::TcpStream::connect_timeout(&address, limit).ok();
+    (std::iter::from_fn(connect).collect(), socket, address)
+}
+
+#[tokio::test]
+async fn an_address_that_says_nothing_does_not_hold_up_the_next() {
+    let (_waiting, _full, silent) = full();
+    let (listener, port) = listening().await;
+    let good = SocketAddr::from(([127, 0, 0, 1], port));
+    let begun = std::time::Instant::now();
+    let stream = first_of(vec![silent, silent, good]).await.unwrap();
+    assert_eq!(stream.peer_addr().unwrap(), good);
+    assert!(begun.elapsed() >= 2 * NEXT_ADDRESS, "each is tried in its turn");
+    drop(listener);
+    // What is told is what the last of them said, once all have said something.
+    let error = first_of(vec![good, good]).await.unwrap_err().unwrap();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    assert!(first_of(Vec::new()).await.unwrap_err().is_none());
+}
+
 #[tokio::test]
 async fn nobody_there_is_told_as_the_system_says_it() {
     let (listener, port) = listening().await;

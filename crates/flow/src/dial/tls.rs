@@ -10,7 +10,6 @@ use rustls_pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 
 use super::Socket;
-use crate::stream::Socket as Plain;
 use crate::tls::{ClientOptions, TlsError};
 
 /// TLS with a server. Clones share its certificates, so that they are read anew for all.
@@ -53,13 +52,8 @@ impl Tls {
     }
 
     pub(super) async fn shake_hands(&self, socket: Socket) -> io::Result<Socket> {
-        let Socket::Plain(Plain::Tcp(stream)) = socket else {
-            let what = "TLS can only be started on a plain TCP connection";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
-        };
         let connector = TlsConnector::from(self.config.load_full());
-        let stream = connector.connect(self.name.clone(), stream).await?;
-        Ok(Socket::Tls(Box::new(stream)))
+        socket.encrypted(|stream| connector.connect(self.name.clone(), stream)).await
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::task::spawn_local;
 
 use super::{Counts, Endpoint};
 use crate::backoff::Backoff;
+use crate::dial;
 use crate::drain::Guard;
 use crate::limit::{Limit, Permit};
 use crate::progress::Limits;
@@ -65,6 +66,9 @@ pub(crate) trait Listening {
     /// Waits for a client.
     async fn accept(&self) -> io::Result<(Socket, Self::Peer)>;
 
+    /// Whether the process itself has dialled a connection.
+    fn is_own(socket: &Socket, peer: &Self::Peer) -> bool;
+
     /// Stops listening, and gives the clients that the kernel has accepted already.
     fn empty(self) -> io::Result<Vec<(Socket, Self::Peer)>>;
 }
@@ -75,6 +79,13 @@ impl Listening for TcpListener {
     async fn accept(&self) -> io::Result<(Socket, SocketAddr)> {
         let (stream, peer) = Self::accept(self).await?;
         Ok((Socket::Tcp(stream), peer))
+    }
+
+    fn is_own(socket: &Socket, peer: &SocketAddr) -> bool {
+        match socket {
+            Socket::Tcp(stream) => dial::is_own(*peer, || stream.local_addr()),
+            Socket::Unix(_) => false,
+        }
     }
 
     fn empty(self) -> io::Result<Vec<(Socket, SocketAddr)>> {
@@ -116,7 +127,7 @@ impl<H> Acceptor<H> {
             match accepted {
                 Ok((socket, peer)) => {
                     rest.reset();
-                    self.admit(socket, peer);
+                    self.admit_stranger::<L, F>(socket, peer);
                 }
                 Err(error) if is_the_clients(&error) => self.endpoint.counts.errors.inc(),
                 Err(error) => {
@@ -132,8 +143,28 @@ impl<H> Acceptor<H> {
         }
         // To close the listener would reset those.
         let accepted = listener.empty()?;
-        accepted.into_iter().for_each(|(socket, peer)| self.admit(socket, peer));
+        accepted.into_iter().for_each(|(socket, peer)| self.admit_stranger::<L, F>(socket, peer));
         Ok(())
+    }
+
+    /// Admits whoever is not this process itself, which would answer itself for ever.
+    fn admit_stranger<L, F>(&self, socket: Socket, peer: L::Peer)
+    where
+        L: Listening,
+        H: Fn(Stream, L::Peer) -> F + 'static,
+        F: Future<Output = ()> + 'static,
+    {
+        if L::is_own(&socket, &peer) {
+            let listener = &self.endpoint.name;
+            tracing::error!(
+                listener,
+                ?peer,
+                "this Weir has dialled itself: a server's address leads to its own listener; the \
+                 connection is closed"
+            );
+            return;
+        }
+        self.admit(socket, peer);
     }
 
     fn admit<R, F>(&self, socket: Socket, peer: R)
@@ -205,6 +236,11 @@ impl Listening for UnixListener {
     async fn accept(&self) -> io::Result<(Socket, Peer)> {
         let (stream, _) = Self::accept(self).await?;
         Ok((Socket::Unix(stream), Peer))
+    }
+
+    /// Who dials looks at that, and knows it for certain.
+    fn is_own(_: &Socket, _: &Peer) -> bool {
+        false
     }
 
     fn empty(self) -> io::Result<Vec<(Socket, Peer)>> {

@@ -14,10 +14,10 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use super::answer::{self, ANSWER_BYTES_MAX, Answer, Reply};
+use super::dialling::Dialling;
 use crate::settings::{BackendKind, BackendSettings, Secret};
 
 /// How long a TCP connect may take: a host that is gone must not cost a whole batch timeout.
@@ -81,7 +81,7 @@ pub struct Whole {
     pub body: Bytes,
 }
 
-type Http = legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+type Http = legacy::Client<HttpsConnector<Dialling>, Full<Bytes>>;
 
 /// A client of one backend. Connections are kept alive and shared by all who use it.
 #[derive(Debug)]
@@ -99,11 +99,7 @@ impl Client {
     /// # Errors
     /// When a password file or the certificate authorities cannot be read.
     pub fn new(settings: &BackendSettings) -> Result<Self, ClientError> {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_keepalive(Some(Duration::from_secs(60)));
-        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT.min(settings.timeout.get())));
+        let tcp = Dialling::new(CONNECT_TIMEOUT.min(settings.timeout.get()));
         let tls = flow::tls::client_config(settings.ca.as_deref(), settings.insecure_skip_verify)
             .map_err(|error| ClientError::Tls {
             backend: settings.name.clone(),

@@ -10,6 +10,7 @@ pub mod answer;
 pub mod batch;
 pub mod client;
 pub mod dead_letters;
+mod dialling;
 pub mod halving;
 pub(crate) mod instruments;
 mod intake;

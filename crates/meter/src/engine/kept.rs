@@ -7,7 +7,6 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flow::dial::{Address, Socket};
-use flow::stream::Socket as Stream;
 
 use super::{Ended, EngineError, Load, Outcome, Plan, run_over};
 use crate::workload::Workload;
@@ -56,7 +55,7 @@ impl Kept {
 
     /// Keeps one on which nothing is under way.
     pub(super) fn put(&self, address: Address, socket: Socket) {
-        let Socket::Plain(Stream::Tcp(stream)) = socket else { return };
+        let Some(stream) = socket.into_tcp_in_clear() else { return };
         if let Ok(stream) = stream.into_std() {
             self.all().entry(address).or_default().push(stream);
         }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use super::ini::Ini;
 use super::keys::{self, To};
 use watch::draft::{Draft, text, texts};
+use watch::units::Duration;
 
 /// PgBouncer's own default for `unix_socket_dir`; Debian's is `/var/run/postgresql`.
 pub const SOCKET_DIR: &str = "/tmp";
@@ -12,6 +13,8 @@ const PORT: u16 = 6432;
 /// The longest message that Weir takes.
 const MESSAGE_BYTES_MAX: u64 = 1 << 30;
 const MESSAGE_BYTES_MIN: u64 = 64 << 10;
+/// The shortest `tcp-user-timeout` that Weir takes.
+const SILENCE_MILLIS_MIN: u64 = 1000;
 
 pub fn fill(ini: &Ini, draft: &mut Draft) {
     listeners(ini, draft);
@@ -34,6 +37,7 @@ pub fn fill(ini: &Ini, draft: &mut Draft) {
     }
     mode(ini, draft);
     sizes(ini, draft);
+    silence(ini, draft);
     if !ini.section("peers").is_empty() {
         let why = "one process uses all cores, so a cancel request finds its statement";
         draft.leave(format!("[peers]: {why}"));
@@ -81,6 +85,21 @@ fn span(draft: &mut Draft, path: &str, key: &str, value: &str) {
         }
     }
     set(draft, path, &span);
+}
+
+/// PgBouncer gives milliseconds, and 0 leaves silent servers to the kernel.
+fn silence(ini: &Ini, draft: &mut Draft) {
+    let Some(value) = ini.get("tcp_user_timeout").filter(|value| !value.is_empty()) else {
+        return;
+    };
+    match value.parse::<u32>() {
+        Ok(0) => {}
+        Ok(millis) => {
+            let limit = Duration::from_millis(u64::from(millis).max(SILENCE_MILLIS_MIN));
+            draft.above().set("tcp-user-timeout", text(&limit.to_string()));
+        }
+        Err(_) => draft.leave(format!("tcp_user_timeout = {value}: this is no number")),
+    }
 }
 
 /// Whether clients of other machines can reach what is listened on.

@@ -127,7 +127,7 @@ pub const GATEWAY: &[(&str, To)] = &[
     ("tcp_keepidle", Nothing(SOCKET)),
     ("tcp_keepintvl", Nothing(SOCKET)),
     ("tcp_socket_buffer", Nothing(SOCKET)),
-    ("tcp_user_timeout", Nothing("`timeouts.write` closes clients that take nothing")),
+    ("tcp_user_timeout", As("`tcp-user-timeout` above the tables; 0 is Weir's 60s")),
     ("track_extra_parameters", Nothing("every setting of a session is kept for it")),
     ("transaction_timeout", Seconds("timeouts.transaction")),
     ("unix_socket_dir", As("`unix-sockets`, and the `url` of servers without a host")),

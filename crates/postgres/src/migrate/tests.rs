@@ -23,6 +23,8 @@ fn read(path: &Path) -> io::Result<String> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    #[serde(default, rename = "tcp-user-timeout")]
+    tcp_user_timeout: Option<watch::units::Duration>,
     postgres: Settings,
 }
 
@@ -35,6 +37,21 @@ fn migrated(name: &str) -> (String, Settings) {
         panic!("{error}\n{text}");
     }
     (text, file.postgres)
+}
+
+#[test]
+fn a_silent_server_is_waited_for_as_long_as_before() {
+    let limit = |text: &str| {
+        let read = |_: &Path| Ok(format!("[databases]\n* = host=10.0.0.1\n[pgbouncer]\n{text}"));
+        let text = pgbouncer(Path::new("/p.ini"), &read).unwrap();
+        let file: File = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        file.tcp_user_timeout.map(|limit| limit.to_string())
+    };
+    assert_eq!(limit("tcp_user_timeout = 12500").as_deref(), Some("12500ms"));
+    assert_eq!(limit("tcp_user_timeout = 5").as_deref(), Some("1s"), "no less than that");
+    assert_eq!(limit("tcp_user_timeout = 0"), None, "as by default");
+    assert_eq!(limit(""), None);
+    assert!(migrated("pooled.ini").0.contains("\ntcp-user-timeout = \"12500ms\"\n"));
 }
 
 /// The comments as one text, without their line breaks.

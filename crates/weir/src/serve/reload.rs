@@ -47,6 +47,8 @@ pub fn reload(
     }
     // What needs a restart stays as it runs, so that it is named again until there was one.
     running.log.level = wanted.log.level;
+    flow::dial::set_silence_limit(wanted.tcp_user_timeout.get());
+    running.tcp_user_timeout = wanted.tcp_user_timeout;
     true
 }
 
