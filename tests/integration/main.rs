@@ -31,6 +31,7 @@ mod memory;
 mod odd_lines;
 mod operation;
 mod other_backends;
+mod own_address;
 mod packaging;
 mod poison;
 mod postgres;

@@ -23,7 +23,7 @@
 //   embedded
 //   delivery
 //   backends
-//   catalogue, record, settings
+//   catalogue, record, settings, via
 
 pub mod backends;
 pub mod catalogue;
@@ -32,6 +32,7 @@ pub mod embedded;
 mod front;
 pub mod record;
 pub mod settings;
+mod via;
 
 pub use front::{Gateway, OpenError, STAGES};
 pub use settings::Settings;

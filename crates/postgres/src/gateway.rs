@@ -86,8 +86,7 @@ impl front::Front for Gateway {
         if !settings.listen.is_empty() {
             sockets.tcp(LISTEN, &settings.listen)?;
         }
-        for dir in &settings.unix_sockets {
-            let path = dir.join(format!(".s.PGSQL.{}", settings.unix_port()));
+        for path in settings.unix_socket_files() {
             sockets.unix(&path, settings.unix_mode())?;
         }
         Ok(())

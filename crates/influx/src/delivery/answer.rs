@@ -99,6 +99,8 @@ pub fn classify(reply: &Reply<'_>, now: SystemTime) -> Answer {
         408 | 425 | 429 | 503 => {
             Answer::Busy(words, reply.retry_after.and_then(|text| pause(text, now)))
         }
+        // What was sent comes back here (`via`): nothing is wrong with the points.
+        508 => Answer::Misdirected(words),
         // A 400 or 422 in unknown words may come from a proxy that refuses everything.
         400 | 422 | 500..=599 => Answer::Failed(words),
         _ => Answer::Misdirected(words),

@@ -301,6 +301,9 @@ impl Client {
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
+        if let Some(value) = crate::via::header() {
+            request.headers_mut().insert(crate::via::VIA, value);
+        }
         if let Some(value) = self.authorization.load_full() {
             request.headers_mut().insert(header::AUTHORIZATION, HeaderValue::clone(&value));
         }

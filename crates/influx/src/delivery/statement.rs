@@ -86,7 +86,8 @@ fn judge(said: Whole) -> Said {
     match said.status {
         200..=299 => Said::Final(Ran::Answered(said.body)),
         401 | 403 => Said::Denied(words(&said)),
-        408 | 425 | 429 | 503 => Said::Busy(words(&said)),
+        // 508: it comes back here (`via`), which is mended in the configuration.
+        408 | 425 | 429 | 503 | 508 => Said::Busy(words(&said)),
         500..=599 => Said::Failed(words(&said)),
         // A 400 is InfluxDB's for what it cannot parse; anything else cannot be cured by trying
         // again.

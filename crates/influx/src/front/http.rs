@@ -24,6 +24,7 @@ use super::request_id::{REQUEST_ID, X_REQUEST_ID};
 use super::requests::Requests;
 use super::stamp::Stamp;
 use super::{ping, query, short, vars, write};
+use crate::via;
 
 const VERSION: HeaderName = HeaderName::from_static("x-influxdb-version");
 const BUILD: HeaderName = HeaderName::from_static("x-influxdb-build");
@@ -106,7 +107,7 @@ async fn respond(front: &Front, connection: &Connection, request: Request<Incomi
     connection.progress.body();
     let id = front.ids.of(&head.headers);
     let page = Page::of(&head, connection.tls, &front.gateway.live().settings.cors);
-    let mut answer = match page.refusal(&head) {
+    let mut answer = match page.refusal(&head).or_else(|| returned(&head)) {
         Some(refusal) => refusal,
         None => route(front, connection, &head, body).await,
     };
@@ -123,6 +124,15 @@ async fn respond(front: &Front, connection: &Connection, request: Request<Incomi
 /// The headers that every answer has, in their order.
 pub fn on_every_answer<V: Copy>(version: V, build: V, id: V) -> [(HeaderName, V); 4] {
     [(VERSION, version), (BUILD, build), (X_REQUEST_ID, id), (REQUEST_ID, id)]
+}
+
+/// The answer to a request that this Weir has sent itself, through whatever lies between.
+fn returned(head: &Parts) -> Option<Answer> {
+    via::has_been_here(&head.headers).then(|| {
+        let words = "this Weir has sent that itself: one of its backends leads back to it, \
+                     directly or through others; give that backend's url the server's own address";
+        answer::error(StatusCode::LOOP_DETECTED, words)
+    })
 }
 
 async fn route(front: &Front, connection: &Connection, head: &Parts, body: Incoming) -> Answer {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flow::unix;
 
@@ -308,6 +308,12 @@ fn database_settings(database: &DatabaseSettings) -> Result<(), &'static str> {
 }
 
 impl Settings {
+    /// The Unix sockets that it listens on.
+    pub fn unix_socket_files(&self) -> Vec<PathBuf> {
+        let file = format!(".s.PGSQL.{}", self.unix_port());
+        self.unix_sockets.iter().map(|dir| dir.join(&file)).collect()
+    }
+
     /// The mode of the Unix sockets' files.
     pub fn unix_mode(&self) -> u32 {
         unix::mode(&self.unix_socket_mode).unwrap_or(0o777)

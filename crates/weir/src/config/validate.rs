@@ -1,5 +1,6 @@
 //! The configuration as a whole: what no single setting can tell.
 
+mod own;
 mod postgres;
 mod redis;
 
@@ -8,8 +9,12 @@ use std::fs::{self, File};
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
 use super::{EMBEDDED, Problem, Settings};
+
+/// A packet that is lost is sent again after 0.2 s at the earliest, then after twice as long.
+const SILENCE_MIN: Duration = Duration::from_secs(1);
 
 /// What was found: problems keep Weir from starting, warnings don't.
 #[derive(Debug, Default)]
@@ -52,9 +57,17 @@ pub fn validate(settings: &Settings) -> Found {
     if settings.stall_limit.get().is_zero() {
         found.wrong("stall-limit must not be 0; write \"500ms\"");
     }
+    let silence = settings.tcp_user_timeout.get();
+    if !silence.is_zero() && silence < SILENCE_MIN {
+        found.wrong(
+            "tcp-user-timeout must be at least 1s, or \"0s\" for none; a few lost packets can take \
+             as long",
+        );
+    }
     backends(settings, &mut found);
     store(settings, &mut found);
     addresses(settings, &mut found);
+    own::servers(settings, &mut found);
     files(settings, &mut found);
     exposure(settings, &mut found);
     found

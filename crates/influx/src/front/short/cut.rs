@@ -103,8 +103,8 @@ impl<'a> Plain<'a> {
 const KEPT: [HeaderName; 4] =
     [AUTHORIZATION, CONTENT_ENCODING, request_id::X_REQUEST_ID, request_id::REQUEST_ID];
 /// Those that change how the request or its answer is to be read.
-const OTHER: [&str; 6] =
-    ["transfer-encoding", "expect", "upgrade", "origin", "sec-fetch-site", "te"];
+const OTHER: [&str; 7] =
+    ["transfer-encoding", "expect", "upgrade", "origin", "sec-fetch-site", "te", "x-weir-via"];
 
 /// Whether a byte is one that every reading of URLs takes in a query.
 fn is_plain(byte: u8) -> bool {
@@ -211,9 +211,15 @@ mod tests {
             vec![b'x'; HEAD_MAX],
             [b"POST /write?db=".as_slice(), &vec![b'x'; HEAD_MAX]].concat(),
         ];
-        for name in
-            ["Transfer-Encoding", "Expect", "Upgrade", "Origin", "Sec-Fetch-Site", "TE", "te"]
-        {
+        for name in [
+            "Transfer-Encoding",
+            "Expect",
+            "Upgrade",
+            "Origin",
+            "Sec-Fetch-Site",
+            "TE",
+            "X-Weir-Via",
+        ] {
             all.push(write(&format!("{name}: x\r\n"), "cpu v=1\n"));
         }
         for value in ["close", "Upgrade", "keep-alive, TE", ""] {

@@ -91,6 +91,22 @@ pub fn listeners(settings: &Settings) -> Vec<(&'static str, SocketAddr)> {
     settings.pools().into_iter().flat_map(at).chain(of_masters).collect()
 }
 
+/// Every server that is named, with what it is called and its URL.
+pub fn servers(settings: &Settings) -> Vec<(String, String)> {
+    let sentinels = |of: Option<&SentinelSettings>| of.map_or(Vec::new(), |of| of.urls.clone());
+    let of_gateway = settings.all_backends().flat_map(|(at, backend)| {
+        let urls = std::iter::once(backend.url.clone()).chain(sentinels(backend.sentinel.as_ref()));
+        urls.map(move |url| (format!("redis.{at}"), url)).collect::<Vec<_>>()
+    });
+    let of_masters = masters(settings).iter().flat_map(|master| {
+        let urls = std::iter::once(&master.url).chain(&master.cluster).chain(&master.replicas);
+        let urls = urls.cloned().chain(sentinels(master.sentinel.as_ref()));
+        let name = format!("redis.aof.master {:?}", master.name);
+        urls.map(move |url| (name.clone(), url)).collect::<Vec<_>>()
+    });
+    of_gateway.chain(of_masters).collect()
+}
+
 /// What strangers could read or do.
 pub fn exposure(settings: &Settings, found: &mut Found) {
     settings.pools().iter().for_each(|(_, pool)| pool_exposure(pool, found));
