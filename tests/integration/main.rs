@@ -14,6 +14,7 @@ mod debug_vars;
 mod disk_faults;
 mod drivers;
 mod embedded;
+mod failed_logins;
 mod failover;
 mod first_loads;
 mod hostile_clients;

@@ -1,7 +1,10 @@
 //! What keeps those who guess passwords from doing so quickly, and from keeping others out.
 
+mod failed;
 pub mod slowing;
 pub mod turns;
+
+pub use failed::FailedLogin;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

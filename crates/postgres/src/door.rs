@@ -71,6 +71,8 @@ struct Found {
     there: Option<Kind>,
     /// `auth_query` has no answer, so nobody can be said to be unknown.
     unsure: bool,
+    /// Why the rules do not let it in, whatever it shows.
+    refused: Option<String>,
 }
 
 impl Doors {
@@ -124,9 +126,9 @@ impl Doors {
             false => Found { verifier: self.of_file(user), ..Found::default() },
         };
         if let Some(refused) = refused {
-            tracing::info!(user, database, ?from, why = refused.message, "refused by the rules");
             let kind = found.verifier.as_ref().map(Verifier::kind);
-            found = Found { verifier: None, there: kind.or(found.there), ..found };
+            let there = kind.or(found.there);
+            found = Found { verifier: None, there, refused: Some(refused.message), ..found };
         }
         let rule = rule.unwrap_or_else(|| AuthRule::everyone(self.usual(user, &found)));
         Ok(Door { doors: self, rule, found })
@@ -183,7 +185,7 @@ impl Doors {
         match outcome {
             _ if of_file => {
                 let unsure = matches!(outcome, Some(Outcome::Failed(_)) | None);
-                Found { verifier, there: None, unsure }
+                Found { verifier, unsure, ..Found::default() }
             }
             Some(Outcome::Known(verifier)) => {
                 Found { verifier: Some(verifier), ..Found::default() }
@@ -282,6 +284,16 @@ impl Door {
             binding: shown.binding,
             is_named,
         })
+    }
+
+    /// Why a client is not let in, for the log: it is told less than that.
+    pub fn reason<'a>(&'a self, told: &'a Refusal) -> &'a str {
+        match &self.found {
+            Found { refused: Some(refused), .. } => refused,
+            _ if told.code != sqlstate::INVALID_PASSWORD => &told.message,
+            Found { verifier: None, .. } => "there is no such user, or it has no valid password",
+            Found { verifier: Some(_), .. } => "wrong password",
+        }
     }
 
     /// What a client is told whose password does not fit: where `auth_query` has no answer, it

@@ -3,18 +3,15 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep_until};
 
 use super::answer::{self, Answer};
+use super::credentials::{Asker, Credentials, credentials};
 use super::failures::{Failures, STEP};
 use super::passwords::{Check, Passwords};
 use crate::settings::UserSettings;
@@ -50,43 +47,6 @@ impl User {
 
 fn granted(databases: &[String], db: &str) -> bool {
     databases.iter().any(|d| d == "*" || d == db)
-}
-
-/// What a request shows of who sends it.
-#[derive(Debug, PartialEq, Eq)]
-enum Credentials<'a> {
-    /// A name and a password.
-    Password(Cow<'a, str>, Cow<'a, str>),
-    /// A JSON web token.
-    Bearer(&'a str),
-}
-
-/// Reads credentials in InfluxDB's order: `u` and `p`, `Bearer`, `Token user:pass`, Basic
-/// (`services/httpd/handler.go`, `parseCredentials`).
-fn credentials<'a>(
-    user: Cow<'a, str>,
-    password: Cow<'a, str>,
-    headers: &'a HeaderMap,
-) -> Option<Credentials<'a>> {
-    if !user.is_empty() && !password.is_empty() {
-        return Some(Credentials::Password(user, password));
-    }
-    let header = headers.get(AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, rest) = header.split_once(' ')?;
-    let pair = |text: &'a str| {
-        let (user, password) = text.split_once(':')?;
-        Some(Credentials::Password(user.into(), password.into()))
-    };
-    match scheme {
-        "Bearer" => Some(Credentials::Bearer(rest)),
-        "Token" => pair(rest),
-        _ if scheme.eq_ignore_ascii_case("basic") => {
-            let text = String::from_utf8(BASE64_STANDARD.decode(rest).ok()?).ok()?;
-            let (user, password) = text.split_once(':')?;
-            Some(Credentials::Password(user.to_owned().into(), password.to_owned().into()))
-        }
-        _ => None,
-    }
 }
 
 /// The users in force and the credentials found good since they came into force.
@@ -125,8 +85,7 @@ impl Authenticator {
         self.in_force.store(Arc::new(InForce::new(users, token_secret)));
     }
 
-    /// The user behind what a request from `peer` shows of itself; `None` where requests need no
-    /// credentials.
+    /// The user behind what a request shows of itself; `None` where requests need no credentials.
     ///
     /// # Errors
     /// The 401 to answer, in InfluxDB's words.
@@ -135,12 +94,12 @@ impl Authenticator {
         user: Cow<'a, str>,
         password: Cow<'a, str>,
         headers: &'a HeaderMap,
-        peer: IpAddr,
+        asker: &Asker<'_>,
     ) -> Result<Option<Arc<User>>, Answer> {
         if self.is_open() {
             return Ok(None);
         }
-        self.authenticate(credentials(user, password, headers), peer).await.map(Some)
+        self.authenticate(credentials(user, password, headers), asker).await.map(Some)
     }
 
     /// Whether whoever sends a request is known at once as one who may write to `db`. Otherwise
@@ -178,18 +137,23 @@ impl Authenticator {
     async fn authenticate(
         &self,
         credentials: Option<Credentials<'_>>,
-        peer: IpAddr,
+        asker: &Asker<'_>,
     ) -> Result<Arc<User>, Answer> {
+        let refuse = |user: Option<&str>, why: &str| {
+            asker.log_failure(user, why);
+            Err(refused(why))
+        };
         match credentials {
-            None => Err(refused("unable to parse authentication credentials")),
+            None => refuse(None, "unable to parse authentication credentials"),
             Some(Credentials::Bearer(token)) => {
-                self.in_force.load().bearer(token).map_err(|why| refused(&why))
+                let found = self.in_force.load().bearer(token);
+                found.or_else(|NoBearer { user, why }| refuse(user.as_deref(), &why))
             }
             Some(Credentials::Password(user, _)) if user.is_empty() => {
-                Err(refused("username required"))
+                refuse(None, "username required")
             }
             Some(Credentials::Password(user, password)) => {
-                let user = self.password(&user, &password, peer).await?;
+                let user = self.password(&user, &password, asker).await?;
                 user.ok_or_else(|| refused("authorization failed"))
             }
         }
@@ -201,9 +165,9 @@ impl Authenticator {
         &self,
         name: &str,
         password: &str,
-        peer: IpAddr,
+        asker: &Asker<'_>,
     ) -> Result<Option<Arc<User>>, Answer> {
-        let came = Instant::now();
+        let (came, mut is_known) = (Instant::now(), false);
         // Who has a turn of their own waits for these, too, to hear that they were wrong.
         let (strangers, _) = self.passwords.strangers();
         if name.len().max(password.len()) <= CREDENTIAL_BYTES_MAX {
@@ -213,10 +177,11 @@ impl Authenticator {
                 return Ok(Some(user));
             }
             let user = in_force.users.get(name).cloned();
+            is_known = user.is_some();
             if !in_force.is_refused(&digest) {
                 let check = Check {
                     user: user.as_ref().map(|user| user.name.as_str().into()),
-                    suspect: self.failures.is_suspect(peer),
+                    suspect: self.failures.is_suspect(asker.peer),
                     digest,
                     hash: in_force.hash(user.as_deref(), &digest),
                     password: password.to_owned(),
@@ -230,7 +195,10 @@ impl Authenticator {
                 in_force.refuse(digest);
             }
         }
-        let steps = self.failures.note(peer);
+        // Before it is told: whoever has gone by then has failed as well.
+        let why = if is_known { "wrong password" } else { "there is no such user" };
+        asker.log_failure(Some(name), why);
+        let steps = self.failures.note(asker.peer);
         self.tell_late(came, steps, strangers).await;
         Ok(None)
     }
@@ -315,26 +283,38 @@ impl InForce {
 
     /// The user that a token signed with the shared secret names. HMAC only, and `exp` must be
     /// there, as in InfluxDB.
-    fn bearer(&self, token: &str) -> Result<Arc<User>, String> {
+    fn bearer(&self, token: &str) -> Result<Arc<User>, NoBearer> {
         use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
 
         #[derive(serde::Deserialize)]
         struct Claims {
             username: Option<String>,
         }
-        let secret = self.token_secret.as_ref().ok_or("bearer auth disabled")?;
+        let refused = |why: &str| NoBearer { user: None, why: why.to_owned() };
+        let secret = self.token_secret.as_ref().ok_or_else(|| refused("bearer auth disabled"))?;
         let key = DecodingKey::from_secret(secret.as_bytes());
         let mut rules = Validation::new(Algorithm::HS256);
         rules.algorithms = vec![Algorithm::HS256, Algorithm::HS384, Algorithm::HS512];
         rules.leeway = 0;
         rules.validate_aud = false;
-        let claims = decode::<Claims>(token, &key, &rules).map_err(|e| token_error(&e))?.claims;
-        match claims.username.as_deref() {
-            None => Err("username in token must be a string".to_owned()),
-            Some("") => Err("token must contain a username".to_owned()),
-            Some(name) => self.users.get(name).cloned().ok_or_else(|| "user not found".to_owned()),
+        let decoded = decode::<Claims>(token, &key, &rules);
+        let claims = decoded.map_err(|error| refused(&token_error(&error)))?.claims;
+        match claims.username {
+            None => Err(refused("username in token must be a string")),
+            Some(name) if name.is_empty() => Err(refused("token must contain a username")),
+            Some(name) => match self.users.get(&name) {
+                Some(user) => Ok(Arc::clone(user)),
+                None => Err(NoBearer { user: Some(name), why: "user not found".to_owned() }),
+            },
         }
     }
+}
+
+/// Why a token lets nobody in.
+struct NoBearer {
+    /// Whom it names, where its signature is good.
+    user: Option<String>,
+    why: String,
 }
 
 fn token_error(error: &jsonwebtoken::errors::Error) -> String {
@@ -355,12 +335,19 @@ fn refused(why: &str) -> Answer {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use argon2::Argon2;
     use argon2::password_hash::{PasswordHasher, SaltString};
+    use http::header::AUTHORIZATION;
 
     use super::*;
 
     const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn from(peer: impl Into<IpAddr>) -> Asker<'static> {
+        Asker { peer: peer.into(), database: "" }
+    }
 
     fn hashed(password: &str) -> String {
         let salt = SaltString::encode_b64(b"saltsaltsalt").unwrap();
@@ -409,16 +396,16 @@ mod tests {
         let auth = Authenticator::new(&users(), None);
         assert!(!auth.is_open());
         for _ in 0..2 {
-            let user = auth.authenticate(pair("ann", "secret"), PEER).await.unwrap();
+            let user = auth.authenticate(pair("ann", "secret"), &from(PEER)).await.unwrap();
             assert!(user.may_write("metrics") && !user.may_write("other") && user.may_read("x"));
         }
         assert_eq!(auth.in_force.load().remembered.load().len(), 1);
-        assert!(auth.authenticate(pair("ann", "wrong"), PEER).await.is_err());
-        assert!(auth.authenticate(pair("bob", "secret"), PEER).await.is_err());
-        assert!(auth.authenticate(None, PEER).await.is_err());
+        assert!(auth.authenticate(pair("ann", "wrong"), &from(PEER)).await.is_err());
+        assert!(auth.authenticate(pair("bob", "secret"), &from(PEER)).await.is_err());
+        assert!(auth.authenticate(None, &from(PEER)).await.is_err());
         auth.replace(&[], None);
         assert!(auth.is_open());
-        assert!(auth.authenticate(pair("ann", "secret"), PEER).await.is_err());
+        assert!(auth.authenticate(pair("ann", "secret"), &from(PEER)).await.is_err());
     }
 
     #[tokio::test]
@@ -435,17 +422,17 @@ mod tests {
         for (number, (name, password)) in (0..).zip(tries) {
             let peer = IpAddr::from([10, 0, 0, number]);
             let begun = Instant::now();
-            assert!(auth.authenticate(pair(name, password), peer).await.is_err());
+            assert!(auth.authenticate(pair(name, password), &from(peer)).await.is_err());
             assert!(begun.elapsed() >= STEP, "{name}");
         }
         // A name that is not there costs a check, once.
         assert_eq!(auth.passwords.strangers(), (1, 1));
         // From one address it takes longer each time.
         let begun = Instant::now();
-        assert!(auth.authenticate(pair("ann", "wrong"), [10, 0, 0, 1].into()).await.is_err());
+        assert!(auth.authenticate(pair("ann", "wrong"), &from([10, 0, 0, 1])).await.is_err());
         assert!(begun.elapsed() >= 2 * STEP);
         // The right password from there is let in all the same.
-        assert!(auth.authenticate(pair("ann", "secret"), [10, 0, 0, 1].into()).await.is_ok());
+        assert!(auth.authenticate(pair("ann", "secret"), &from([10, 0, 0, 1])).await.is_ok());
     }
 
     #[tokio::test]
@@ -453,7 +440,7 @@ mod tests {
         let auth = Authenticator::new(&users(), None);
         for number in 0..4 {
             let (name, peer) = (format!("bob{number}"), IpAddr::from([10, 0, 1, number]));
-            assert!(auth.authenticate(pair(&name, "secret"), peer).await.is_err());
+            assert!(auth.authenticate(pair(&name, "secret"), &from(peer)).await.is_err());
         }
     }
 
@@ -468,7 +455,7 @@ mod tests {
         let far = 4_000_000_000_u64;
         let good = token(serde_json::json!({"username": "ann", "exp": far}), "s");
         assert_eq!(
-            auth.authenticate(Some(Credentials::Bearer(&good)), PEER).await.unwrap().name,
+            auth.authenticate(Some(Credentials::Bearer(&good)), &from(PEER)).await.unwrap().name,
             "ann"
         );
         for bad in [
@@ -479,7 +466,7 @@ mod tests {
             token(serde_json::json!({"exp": far}), "s"),
             "garbage".to_owned(),
         ] {
-            assert!(auth.authenticate(Some(Credentials::Bearer(&bad)), PEER).await.is_err());
+            assert!(auth.authenticate(Some(Credentials::Bearer(&bad)), &from(PEER)).await.is_err());
         }
     }
 }

@@ -9,6 +9,7 @@ mod aside;
 mod ask;
 mod auth;
 mod body;
+mod credentials;
 mod destination;
 mod failures;
 mod gateway;

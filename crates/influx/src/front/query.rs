@@ -19,6 +19,7 @@ use super::aside::TEXT_AT_ONCE_MAX;
 use super::ask;
 use super::auth::User;
 use super::body::Whole;
+use super::credentials::Asker;
 use super::http::Connection;
 use super::parameters::Parameters;
 use super::results::{self, Results};
@@ -199,9 +200,8 @@ impl Request<'_> {
     async fn answer(&self) -> Result<Answer, Answer> {
         let (name, password) = (self.parameters.get("u"), self.parameters.get("p"));
         let auth = &self.front.gateway.auth;
-        let user = auth
-            .user(name.into(), password.into(), &self.head.headers, self.connection.peer)
-            .await?;
+        let asker = Asker { peer: self.connection.peer, database: self.parameters.get("db") };
+        let user = auth.user(name.into(), password.into(), &self.head.headers, &asker).await?;
         let q = self.parameters.get("q").trim();
         if q.is_empty() {
             return Err(bad_request("missing required parameter \"q\""));

@@ -17,6 +17,7 @@ use wire::influxql::rfc3339_short;
 
 use super::answer::{self, Answer};
 use super::auth::User;
+use super::credentials::Asker;
 use super::gateway::Gateway;
 use super::parameters::Parameters;
 use super::{Front, gzip};
@@ -45,7 +46,8 @@ async fn document(front: &Front, peer: IpAddr, head: &Parts) -> Result<String, A
     let mut parameters = Parameters::default();
     parameters.extend(head.uri.query().unwrap_or_default().as_bytes());
     let (name, password) = (parameters.get("u"), parameters.get("p"));
-    let user = gateway.auth.user(name.into(), password.into(), &head.headers, peer).await?;
+    let asker = Asker { peer, database: "" };
+    let user = gateway.auth.user(name.into(), password.into(), &head.headers, &asker).await?;
 
     let mut all = of_process();
     if let Ok(Some(embedded)) = gateway.embedded() {

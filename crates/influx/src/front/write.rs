@@ -12,6 +12,7 @@ use wire::line::{self, Precision};
 use super::answer::{self, Answer};
 use super::aside::LINES_AT_ONCE_MAX;
 use super::body::Whole;
+use super::credentials::Asker;
 use super::destination::{Destination, Resolved};
 use super::http::Connection;
 use super::large::{Large, Read};
@@ -168,7 +169,9 @@ impl<'a> Write<'a> {
         let (name, password) = (name.clone(), password.clone());
         // A password is checked in our time, not in that of the body.
         self.connection.progress.serving();
-        let user = gateway.auth.user(name, password, self.headers, self.connection.peer).await?;
+        let asker =
+            Asker { peer: self.connection.peer, database: self.target().map_or("", |(db, _)| db) };
+        let user = gateway.auth.user(name, password, self.headers, &asker).await?;
         self.connection.progress.body();
         let precision = self.precision()?;
         let (db, rp) = self.target()?;

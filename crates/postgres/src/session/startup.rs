@@ -1,6 +1,7 @@
 //! From a connection to a session: TLS, the first packet, the login, and the greeting.
 //! PostgreSQL documentation, "Message Flow", "Start-up".
 
+mod asked;
 mod console;
 
 use std::io;
@@ -8,6 +9,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::SystemTime;
 
+use flow::logins::FailedLogin;
 use flow::outlet::Outlet;
 use flow::stream::Stream;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,19 +17,19 @@ use wire::postgres::backend::{
     Status, put_authentication_ok, put_backend_key_data, put_negotiate_protocol_version,
     put_parameter_status, put_ready_for_query,
 };
-use wire::postgres::startup::{self, First, Start};
+use wire::postgres::startup::{self, First};
 use wire::postgres::{Refusal, frame, sqlstate};
 
+pub(super) use asked::Asked;
+
 use super::Session;
-use super::way::{ROUTE, route};
 use crate::auth::{Ask, AuthStep, ChannelBinding, ClientAuth, Credentials};
 use crate::batches::Lines;
 use crate::client::About;
 use crate::console::Seat;
 use crate::door::Shown;
-use crate::pipeline::settings::{self, SessionSettings};
 use crate::server::ALPN;
-use crate::settings::{Route, TlsSettings};
+use crate::settings::TlsSettings;
 use crate::worker::Front;
 
 /// PostgreSQL's own limit of a startup packet (`MAX_STARTUP_PACKET_LENGTH`).
@@ -64,21 +66,11 @@ impl From<Refusal> for NoSession {
     }
 }
 
-/// What a client has said of itself.
-pub(super) struct Asked {
-    pub user: String,
-    pub database: String,
-    pub minor: u16,
-    pub parameters: Vec<(String, String)>,
-    /// What it is told of the protocol, when it asked for more than there is.
-    negotiate: Option<(u16, Vec<String>)>,
-}
-
 /// Serves a connection until it ends.
 pub async fn serve(lines: Rc<Lines>, stream: Stream, peer: Option<SocketAddr>) {
     let front = lines.front.clone();
     let limit = front.settings().timeouts.login.get();
-    let mut entrance = Entrance { lines, stream: Some(stream), peer, came: Vec::new() };
+    let mut entrance = Entrance::new(lines, stream, peer);
     let entered = Box::pin(entrance.enter());
     let entered = if limit.is_zero() {
         entered.await
@@ -108,6 +100,7 @@ pub async fn serve(lines: Rc<Lines>, stream: Stream, peer: Option<SocketAddr>) {
         }
         Err(NoSession::Refused(refusal)) => {
             front.shared.metrics.logins_refused.inc();
+            entrance.log_failure(&refusal, &refusal.message);
             let mut out = Vec::new();
             refusal.encode(&mut out);
             if let Some(stream) = &mut entrance.stream {
@@ -124,11 +117,32 @@ struct Entrance {
     /// `None` for a Unix socket.
     peer: Option<SocketAddr>,
     came: Vec<u8>,
+    /// As whom the client wants in, and to which database, once it has said so; no more once the
+    /// log has its failure.
+    wants: Option<(String, String)>,
 }
 
 impl Entrance {
+    fn new(lines: Rc<Lines>, stream: Stream, peer: Option<SocketAddr>) -> Self {
+        Self { lines, stream: Some(stream), peer, came: Vec::new(), wants: None }
+    }
+
+    /// Has the log tell once that a client is not let in.
+    fn log_failure(&mut self, refusal: &Refusal, why: &str) {
+        let Some((user, database)) = self.wants.take() else { return };
+        let failed = FailedLogin {
+            gateway: "postgres",
+            user: Some(user.as_bytes()),
+            database: Some(&database),
+            from: self.peer.map(|peer| peer.ip()),
+            reason: &format!("{} {why}", refusal.code),
+        };
+        failed.log();
+    }
+
     async fn enter(&mut self) -> Result<Entered, NoSession> {
         let asked = self.asked().await?;
+        self.wants = Some((asked.user.clone(), asked.database.clone()));
         let credentials = self.login(&asked).await?;
         let settings = self.lines.front.settings();
         if settings.console.databases.contains(&asked.database) {
@@ -237,7 +251,11 @@ impl Entrance {
         let shown = self.prove(asked).await;
         match &shown {
             Ok(_) => shared.entered(place, &asked.user),
-            Err(NoSession::Refused(refusal)) if is_failure(refusal) => shared.failed(place).await,
+            Err(NoSession::Refused(refusal)) if is_failure(refusal) => {
+                // Before it is told, which may be late.
+                self.log_failure(refusal, &refusal.message);
+                shared.failed(place).await;
+            }
             Err(_) => {}
         }
         shown
@@ -269,8 +287,13 @@ impl Entrance {
             system_user: system_user.as_deref(),
         };
         let ask = door.ask(&asked.user, &shown)?;
-        self.talk(ask).await.map_err(|why| match why {
-            NoSession::Refused(refusal) => door.wrong(refusal).into(),
+        let talked = self.talk(ask).await;
+        talked.map_err(|why| match why {
+            NoSession::Refused(refusal) => {
+                let told = door.wrong(refusal);
+                self.log_failure(&told, door.reason(&told));
+                told.into()
+            }
             gone => gone,
         })
     }
@@ -356,6 +379,7 @@ impl Entrance {
         let reported = match session.reported().await {
             Ok(reported) => reported,
             Err(refusal) => {
+                self.log_failure(&refusal, &refusal.message);
                 let mut out = Vec::new();
                 Refusal { severity: wire::postgres::Severity::Fatal, ..refusal }.encode(&mut out);
                 outlet.send(&out);
@@ -421,80 +445,5 @@ fn about(asked: &Asked, session: &Session, peer: Option<SocketAddr>) -> About {
         local: session.client().outlet.local_addr(),
         connected: SystemTime::now(),
         application_name: name.map_or("", |(_, name)| name.as_str()).into(),
-    }
-}
-
-impl Asked {
-    fn new(start: &Start<'_>) -> Self {
-        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        let negotiate = start
-            .must_negotiate()
-            .then(|| (start.agreed_minor(), start.extensions().map(str::to_owned).collect()));
-        Self {
-            user: start.user().to_owned(),
-            database: start.database().to_owned(),
-            minor: start.agreed_minor(),
-            parameters: start.parameters().map(owned).collect(),
-            negotiate,
-        }
-    }
-
-    /// The settings that the client wants to begin with.
-    fn settings(
-        &self,
-        front: &Front,
-        peer: Option<SocketAddr>,
-    ) -> Result<(SessionSettings, Option<Route>), NoSession> {
-        use crate::settings::ApplicationName;
-        let configured = front.settings();
-        let ignored = |name: &str| {
-            configured
-                .ignore_startup_parameters
-                .iter()
-                .any(|known| known.eq_ignore_ascii_case(name))
-        };
-        let mut wanted: Vec<(String, String)> = Vec::new();
-        if let Some(database) = configured.database(&self.database) {
-            wanted.extend(database.settings.iter().map(|(n, v)| (n.clone(), v.clone())));
-        }
-        for (name, value) in &self.parameters {
-            match name.as_str() {
-                "user" | "database" => {}
-                name if name.starts_with("_pq_.") || ignored(name) => {}
-                "replication" if matches!(value.as_str(), "" | "false" | "off" | "no" | "0") => {}
-                "replication" => {
-                    let what = "replication connections do not go through Weir";
-                    let refusal = Refusal::fatal(sqlstate::FEATURE_NOT_SUPPORTED, what)
-                        .hint("connect to the server itself");
-                    return Err(refusal.into());
-                }
-                "options" => {
-                    let options = settings::options(value).map_err(|option| {
-                        let what = format!("the option \"{option}\" is not one of a setting");
-                        Refusal::fatal(sqlstate::INVALID_PARAMETER_VALUE, what)
-                    })?;
-                    wanted.extend(options.into_iter().filter(|(name, _)| !ignored(name)));
-                }
-                "application_name" => match configured.application_name {
-                    ApplicationName::Client => wanted.push((name.clone(), value.clone())),
-                    ApplicationName::ClientAndAddress => {
-                        let from = peer.map_or_else(|| "unix".to_owned(), |peer| peer.to_string());
-                        wanted.push((name.clone(), format!("{value} - {from}")));
-                    }
-                    ApplicationName::Gateway => wanted.push((name.clone(), "weir".to_owned())),
-                },
-                _ => wanted.push((name.clone(), value.clone())),
-            }
-        }
-        let mut wanted_route = None;
-        for (_, value) in wanted.extract_if(.., |(name, _)| name.eq_ignore_ascii_case(ROUTE)) {
-            wanted_route = route(Some(&value)).map_err(|()| {
-                let what = format!("invalid value for \"{ROUTE}\": \"{value}\"");
-                Refusal::fatal(sqlstate::INVALID_PARAMETER_VALUE, what)
-                    .hint("it is one of auto, primary and replica")
-            })?;
-        }
-        let settings = SessionSettings::new(wanted.iter().map(|(n, v)| (n.as_str(), v.as_str())));
-        Ok((settings, wanted_route))
     }
 }

@@ -131,7 +131,7 @@ impl Port {
                 accepted = listener.accept() => accepted,
                 _ = stop.wait_for(|stop| *stop) => return,
             };
-            let Ok((stream, _)) = accepted else {
+            let Ok((stream, peer)) = accepted else {
                 sleep(ACCEPT_PAUSE).await;
                 continue;
             };
@@ -143,12 +143,12 @@ impl Port {
                 // An answer is small, and whoever asks waits for it.
                 let _ = stream.set_nodelay(true);
                 match tls {
-                    None => Client::new(stream, false, &facts).serve().await,
+                    None => Client::new(stream, peer.ip(), false, &facts).serve().await,
                     Some(tls) => {
                         if let Ok(Ok((stream, is_known))) =
                             timeout(HANDSHAKE, tls.shake(stream)).await
                         {
-                            Client::new(stream, is_known, &facts).serve().await;
+                            Client::new(stream, peer.ip(), is_known, &facts).serve().await;
                         }
                     }
                 }

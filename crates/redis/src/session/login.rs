@@ -4,10 +4,12 @@
 //! where many from its address have failed. Nothing of the client is looked at meanwhile.
 
 use std::cell::RefCell;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use flow::logins::FailedLogin;
 use flow::service::Apart;
 use tokio::task::AbortHandle;
 use wire::resp::{Command, Version, put_array, put_bulk, put_integer, put_map};
@@ -172,6 +174,8 @@ impl Session {
     ) -> Taken {
         let in_force = self.front.in_force.load();
         if in_force.users.anonymous().is_some() {
+            let from = self.card.from.map(|from| from.ip());
+            log_failure(from, name.unwrap_or(DEFAULT), "there is no [[redis.user]]");
             if name.is_some() {
                 return Err(WRONG.to_owned());
             }
@@ -195,9 +199,13 @@ impl Session {
                 let (identity, account) = match check.run(&front).await {
                     Ok(found) => found,
                     Err(NotIn::Refused(words)) => {
+                        log_failure(from, user.as_bytes(), &words);
                         return refuse(&front, place, &words, apart).await;
                     }
-                    Err(NotIn::Unasked(words)) => return apart.answer(&join::error(&words)),
+                    Err(NotIn::Unasked(words)) => {
+                        log_failure(from, user.as_bytes(), &words);
+                        return apart.answer(&join::error(&words));
+                    }
                 };
                 front.shared.slowing.succeeded(place, &user);
                 if let Some(login) = login.upgrade() {
@@ -250,6 +258,11 @@ impl Session {
             *self.card.name.borrow_mut() = name;
         }
     }
+}
+
+/// Has the log tell of a login that failed.
+fn log_failure(from: Option<IpAddr>, user: &[u8], reason: &str) {
+    FailedLogin { gateway: "redis", user: Some(user), database: None, from, reason }.log();
 }
 
 /// Tells that a login has failed, late where many from there have. The time counts for those who

@@ -2,8 +2,10 @@
 
 use std::future::pending;
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
+use flow::logins::FailedLogin;
 use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq as _;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -30,6 +32,7 @@ const REFUSED_AFTER: Duration = Duration::from_millis(250);
 /// A client, or a server that is to be filled.
 pub struct Client<'a, S> {
     stream: S,
+    peer: IpAddr,
     facts: &'a Facts,
     /// It has shown a certificate that is vouched for.
     is_known: bool,
@@ -49,8 +52,8 @@ enum Next {
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Client<'a, S> {
     /// Nothing was read yet.
-    pub fn new(stream: S, is_known: bool, facts: &'a Facts) -> Self {
-        Self { stream, facts, is_known, is_let_in: false, queued: None }
+    pub fn new(stream: S, peer: IpAddr, is_known: bool, facts: &'a Facts) -> Self {
+        Self { stream, peer, facts, is_known, is_let_in: false, queued: None }
     }
 
     /// Answers until one side has enough.
@@ -225,6 +228,14 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Client<'a, S> {
         if self.is_let_in {
             return Ok(());
         }
+        let failed = FailedLogin {
+            gateway: "redis.aof.port",
+            user: Some(user),
+            database: None,
+            from: Some(self.peer),
+            reason: if user == b"default" { "wrong password" } else { "there is no such user" },
+        };
+        failed.log();
         sleep(REFUSED_AFTER).await;
         Err("WRONGPASS invalid username-password pair or user is disabled.")
     }
