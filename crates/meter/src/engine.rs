@@ -34,6 +34,7 @@ pub use load::{Load, names};
 use offered::Offered;
 pub use opening::OpenError;
 pub use outcome::{Outcome, WarmUp};
+use plan::Addresses;
 pub use plan::{CONNECTIONS_MAX, Pace, Plan, Stop, THREADS_MAX, TIMEOUT, Think};
 use thread::{Said, Task};
 
@@ -105,7 +106,7 @@ fn run_over(
     std::thread::scope(|scope| {
         let (mut starts, mut first_operation) = (Vec::new(), 0);
         let each = loads.iter().zip(&plans).zip(&addresses).zip(&last);
-        for (((load, plan), addresses), last) in each {
+        for (((load, plan), Addresses { used: addresses, .. }), last) in each {
             for number in 0..plan.threads {
                 let (start, started) = oneshot::channel();
                 starts.push(start);
@@ -120,7 +121,9 @@ fn run_over(
             first_operation += load.operations().len();
         }
         drop(say);
-        let outcome = conduct(&whole, starts, &said, each_window)?;
+        let mut outcome = conduct(&whole, starts, &said, each_window)?;
+        let left_out = addresses.iter().flat_map(|of| &of.left_out);
+        left_out.for_each(|(address, why)| outcome.network.leave_out(*address, why));
         Ok(Outcome { operations, ..outcome })
     })
 }

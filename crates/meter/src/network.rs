@@ -3,6 +3,7 @@
 //! each was open. The kernel's usual round trip, `tcpi_rtt`, is none of it: acknowledgements ride
 //! on answers, so that it grows by what the server takes.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::recorder::{Times, nanoseconds};
@@ -22,6 +23,8 @@ pub struct Way {
 #[derive(Debug, Clone, Default)]
 pub struct Network {
     ways: Vec<Way>,
+    /// Addresses of the server's name that were not used, each with why.
+    pub left_out: Vec<(SocketAddr, String)>,
     /// The longest that a round trip should take.
     pub expected: Option<Duration>,
 }
@@ -32,6 +35,13 @@ impl Network {
         let way = self.way(address);
         way.connects.note(nanoseconds(took));
         way.round_trip = least(way.round_trip, round_trip);
+    }
+
+    /// Notes an address of the server's name that takes no connection.
+    pub fn leave_out(&mut self, address: SocketAddr, why: &str) {
+        if self.left_out.iter().all(|(known, _)| *known != address) {
+            self.left_out.push((address, why.to_owned()));
+        }
     }
 
     fn way(&mut self, address: &str) -> &mut Way {

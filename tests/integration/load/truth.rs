@@ -132,3 +132,27 @@ fn a_network_that_is_2_ms_away_and_a_server_that_takes_2_ms_are_told_apart() {
         }
     });
 }
+
+#[test]
+fn an_address_of_the_name_that_refuses_is_left_out_and_said() {
+    let server = Witness::start(Manner::default());
+    let url = server.url().replace("127.0.0.1", "localhost");
+    let place = places::directory();
+    let hosts = "::1 localhost\n127.0.0.1 localhost\n";
+    std::fs::write(place.path().join("hosts"), hosts).expect("it can be written");
+    // For this load alone `localhost` is [::1] first, where nobody listens.
+    let script = "mount --bind hosts /etc/hosts || exit 77; exec \"$0\" load \"$1\" --rate 100 \
+                  --duration 1s --warmup 0s --connections 4 --out run";
+    let mut command = Command::new(places::need("unshare"));
+    command.current_dir(place.path()).args(["--mount", "sh", "-c", script]);
+    let output = command.arg(places::weir()).arg(url).output().expect("it can be started");
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.code() == Some(77) || errors.starts_with("unshare:") {
+        eprintln!("NOT TESTED: /etc/hosts can't be another, it needs root: {errors}");
+        return;
+    }
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{}: {told}{errors}", output.status);
+    assert!(told.contains("left out: [::1]:") && told.contains("refused"), "{told}");
+    assert!(!server.answered().is_empty(), "{told}");
+}

@@ -1,6 +1,6 @@
 //! Where a load goes, how fast and for how long, and what can't work of that.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -84,7 +84,8 @@ impl Stop {
 /// Where to send, how fast, for how long.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The server. Every address of its name is used in turn.
+    /// The server. Every address of its name is used in turn, but for those that take no
+    /// connection before it begins while another does.
     pub target: Target,
     /// When requests are sent.
     pub pace: Pace,
@@ -110,6 +111,9 @@ pub struct Plan {
 
 /// How long an answer, or a connection, may take where nobody says it.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an address of a name with several may take for its first connection.
+const TRIED_MAX: Duration = Duration::from_secs(5);
 
 impl Plan {
     /// What `weir load` does where nobody says anything else: 64 connections, one thread, and no
@@ -204,13 +208,48 @@ pub(super) fn last(load: &Load<'_>) -> Result<Option<Last>, EngineError> {
     Ok(Some(Last { next: Arc::default(), requests }))
 }
 
-/// Every address of the server's name; of a socket's path none.
-pub(super) fn addresses(target: &Target) -> Result<Vec<SocketAddr>, EngineError> {
-    let Address::Tcp { host, port } = &target.address else { return Ok(Vec::new()) };
+/// The addresses of a server's name that a load uses, and those that it leaves out.
+#[derive(Debug, Default)]
+pub(super) struct Addresses {
+    /// None of a socket's path.
+    pub(super) used: Vec<SocketAddr>,
+    /// Those that take no connection, each with why: there is another that does.
+    pub(super) left_out: Vec<(SocketAddr, String)>,
+}
+
+/// Every address of the server's name, but for those that refuse while another does not: before
+/// the load begins that is no fault of the server's, as where `localhost` is `::1`, too.
+pub(super) fn addresses(target: &Target) -> Result<Addresses, EngineError> {
+    let Address::Tcp { host, port } = &target.address else { return Ok(Addresses::default()) };
     let found = std::net::ToSocketAddrs::to_socket_addrs(&(&**host, *port));
-    match found.map(Iterator::collect::<Vec<_>>) {
-        Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) => Err(EngineError::Plan(format!("{host} has no address"))),
-        Err(error) => Err(EngineError::Plan(format!("{host} can't be looked up: {error}"))),
+    let found = match found.map(Iterator::collect::<Vec<_>>) {
+        Ok(found) if !found.is_empty() => found,
+        Ok(_) => return Err(EngineError::Plan(format!("{host} has no address"))),
+        Err(error) => {
+            return Err(EngineError::Plan(format!("{host} can't be looked up: {error}")));
+        }
+    };
+    if found.len() == 1 {
+        return Ok(Addresses { used: found, ..Addresses::default() });
     }
+    // All at a time: each of those that are silent costs the whole limit.
+    let tried: Vec<_> = std::thread::scope(|scope| {
+        let limit = target.connect_timeout.min(TRIED_MAX);
+        let each = found.iter().map(|address| {
+            scope.spawn(move || TcpStream::connect_timeout(address, limit).map(drop))
+        });
+        let each: Vec<_> = each.collect();
+        each.into_iter().map(|tried| tried.join().unwrap_or(Ok(()))).collect()
+    });
+    if tried.iter().all(Result::is_err) {
+        return Ok(Addresses { used: found, ..Addresses::default() });
+    }
+    let mut all = Addresses::default();
+    for (address, tried) in found.into_iter().zip(tried) {
+        match tried {
+            Ok(()) => all.used.push(address),
+            Err(error) => all.left_out.push((address, error.to_string())),
+        }
+    }
+    Ok(all)
 }

@@ -11,6 +11,7 @@ use meter::schedule::{Schedule, Segment};
 use meter::summary::Summary;
 
 use super::results::Results;
+use super::run::left_out;
 use super::signals::stop_at_signals;
 use super::{Command, LOAD};
 use crate::exit::{BAD_NEWS, DONE, FAILED, Failure, INVALID};
@@ -49,6 +50,8 @@ pub fn find(
         if outcome.stopped {
             break None;
         }
+        let left_out = left_out(&outcome.network);
+        left_out.lines().filter(|_| number == 1).try_for_each(|line| say(line.to_owned()))?;
         let (doubts, measured) = (outcome.doubts(), outcome.measured);
         let shown = Shown::of(&outcome.results, measured, &doubts, gate, seen);
         let latency = outcome.results.times(Measure::Latency, None);

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use meter::engine::{self, Plan, Stop};
 use meter::gate::{Gate, Sliding};
+use meter::network::Network;
 use meter::summary::Summary;
 
 use super::Command;
@@ -76,8 +77,7 @@ pub fn run(named: &[Named<'_>], out: &mut dyn Write) -> Result<u8, Failure> {
     let summary = Summary::new(&outcome, &require).with_missed(sliding.missed());
     // The files are whole before anything is printed.
     let kept = results.finish(&outcome, &summary);
-    write!(out, "{summary}")?;
-    writeln!(out, "{kept}")?;
+    writeln!(out, "{summary}{}{kept}", left_out(&outcome.network))?;
     if let Some(ledger) = ledger {
         writeln!(out, "{}", ledger.end(named))?;
     }
@@ -88,6 +88,12 @@ pub fn run(named: &[Named<'_>], out: &mut dyn Write) -> Result<u8, Failure> {
         writeln!(out, "next: {} --find-limit '{demand}'", first.same())?;
     }
     Ok(if summary.has_missed() { BAD_NEWS } else { DONE })
+}
+
+/// Names the addresses of the server's name that were not used, each in a line.
+pub fn left_out(network: &Network) -> String {
+    let each = network.left_out.iter();
+    each.map(|(address, why)| format!("left out: {address} takes no connection: {why}\n")).collect()
 }
 
 /// Demands on the operations that they name.
