@@ -43,9 +43,12 @@ impl Difference {
         })
     }
 
-    /// Whether chance alone explains it less often than once in twenty.
+    /// Whether chance alone explains it less often than once in twenty, and the interval leaves 0
+    /// out. Both are asked: the test counts equal values as they are, and the interval is that of
+    /// samples without any, so that with ties one may say what the other does not.
     pub fn is_seen(&self) -> bool {
-        self.p < 1.0 - CONFIDENCE
+        let leaves_zero_out = self.low > 0.0 || self.high < 0.0;
+        self.p < 1.0 - CONFIDENCE && leaves_zero_out
     }
 }
 
@@ -187,6 +190,21 @@ mod tests {
             prop_assert!((there.p - back.p).abs() < 1e-12 && there.p > 0.0 && there.p <= 1.0);
             prop_assert_eq!((there.shift, there.low), (-back.shift, -back.high));
             prop_assert!(there.low <= there.shift && there.shift <= there.high);
+        }
+
+        #[test]
+        fn what_is_seen_has_the_sign_of_its_whole_interval(
+            first in proptest::collection::vec(0..9_u8, 1..9),
+            second in proptest::collection::vec(0..9_u8, 1..9),
+            apart in 0..6_u8,
+        ) {
+            let values = |of: &[u8], more: u8| {
+                of.iter().map(|value| f64::from(value + more)).collect::<Vec<_>>()
+            };
+            let found = Difference::of(&values(&first, 0), &values(&second, apart)).unwrap();
+            let signs = [found.low, found.shift, found.high].map(f64::signum);
+            prop_assert!(!found.is_seen() || (found.p < 0.05 && signs[0] == signs[2]), "{found:?}");
+            prop_assert!(!found.is_seen() || (found.shift != 0.0 && signs[0] == signs[1]));
         }
     }
 }
