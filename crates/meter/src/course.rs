@@ -4,7 +4,7 @@
 
 use crate::engine::Row;
 use crate::failure::Owner;
-use crate::recorder::Times;
+use crate::recorder::{Correction, Distribution, Figure, Times};
 
 /// Points of a line of a run's own page.
 pub const POINTS_MAX: usize = 1000;
@@ -30,8 +30,10 @@ pub struct Point {
     pub late: u64,
     /// Seconds that the busiest thread was outside its poll.
     pub busy: f64,
-    /// Nanoseconds of latency: [`SHARES`] and the longest; nothing where nothing ended.
-    pub latency: Option<[f64; SHARES.len() + 1]>,
+    /// Seconds that the thread of the injector that stood longest did.
+    pub paused: f64,
+    /// Latencies: [`SHARES`] and the longest; nothing where nothing ended.
+    pub latency: Option<[Figure; SHARES.len() + 1]>,
     /// Errors by owner, in the order of [`Owner::ALL`].
     pub errors: [u64; Owner::ALL.len()],
 }
@@ -42,15 +44,15 @@ pub struct Course {
     /// How many windows a point has.
     each: u64,
     points: Vec<Point>,
-    /// The latencies of the last point that has any, and its place.
-    open: (usize, Times),
+    /// The place of the last point that has latencies, and these.
+    open: (usize, Times, Correction),
 }
 
 impl Course {
     /// That of a run of so many windows, in so many points.
     pub fn new(windows: u64, points_max: usize) -> Self {
         let each = windows.div_ceil(points_max.max(1) as u64).max(1);
-        Self { each, points: Vec::new(), open: (0, Times::new()) }
+        Self { each, points: Vec::new(), open: (0, Times::new(), Correction::default()) }
     }
 
     /// Takes what was counted in the next window.
@@ -67,16 +69,31 @@ impl Course {
         point.failed += row.failed;
         point.late += row.late;
         point.busy += row.busy.as_secs_f64();
+        point.paused += row.paused.as_secs_f64();
     }
 
     /// Takes latencies of a window that has come, behind those of earlier ones.
     pub fn latency(&mut self, second: u64, times: &Times) {
-        let Some(at) = self.place(second) else { return };
+        if self.turn_to(second) {
+            self.open.1.add(times);
+        }
+    }
+
+    /// Takes what the injector added to latencies of that window.
+    pub fn correct(&mut self, second: u64, correction: &Correction) {
+        if self.turn_to(second) {
+            self.open.2.add(correction);
+        }
+    }
+
+    /// Whether the window has come; latencies are those of its point from now on.
+    fn turn_to(&mut self, second: u64) -> bool {
+        let Some(at) = self.place(second) else { return false };
         if at != self.open.0 {
             self.close();
             self.open.0 = at;
         }
-        self.open.1.add(times);
+        true
     }
 
     /// Takes errors of a window that has come.
@@ -95,11 +112,13 @@ impl Course {
     }
 
     fn close(&mut self) {
-        let (at, times) = &mut self.open;
+        let (at, times, correction) = &mut self.open;
+        let correction = std::mem::take(correction);
         let Some(point) = self.points.get_mut(*at).filter(|_| times.count() > 0) else { return };
-        let mut all = [times.max().as_nanos() as f64; SHARES.len() + 1];
+        let of = Distribution::new(times.clone(), &correction);
+        let mut all = [of.max(); SHARES.len() + 1];
         for (told, share) in all.iter_mut().zip(SHARES) {
-            *told = times.quantile(share).as_nanos() as f64;
+            *told = of.quantile(share);
         }
         point.latency = Some(all);
         times.clear();
@@ -119,7 +138,7 @@ mod tests {
     use super::{Course, POINTS_MAX};
     use crate::engine::Row;
     use crate::failure::Owner;
-    use crate::recorder::Times;
+    use crate::recorder::{Correction, Figure, Times};
 
     fn row(number: u64) -> Row {
         Row { number, sent: 3, late: 1, busy: Duration::from_millis(500), ..Row::default() }
@@ -151,8 +170,8 @@ mod tests {
             for (at, point) in (0..).zip(&points) {
                 let seconds = at * each..(at * each + each).min(windows);
                 let all = times(&seconds.clone().flat_map(values).collect::<Vec<_>>());
-                let told = point.latency.map(|all| [all[0], all[3]]);
-                let wanted = [all.quantile(0.5), all.max()].map(|span| span.as_nanos() as f64);
+                let told = point.latency.map(|all| [all[0], all[3]].map(|of| of.measured));
+                let wanted = [all.quantile(0.5), all.max()];
                 assert_eq!(told, (all.count() > 0).then_some(wanted), "{windows}");
                 assert_eq!(point.errors, [0, 0, 0, all.count()]);
                 let count = seconds.end - seconds.start;
@@ -160,6 +179,24 @@ mod tests {
                 assert_eq!((point.sent, point.late), (3 * count, count));
             }
         }
+    }
+
+    #[test]
+    fn a_point_has_what_the_injector_added_in_its_windows_alone() {
+        let (mut course, ms) = (Course::new(3, 9), Duration::from_millis(1));
+        for second in 0..3 {
+            course.row(&Row { paused: 90 * ms, ..row(second) });
+            course.latency(second, &times(&[1_000_000, 100_000_000]));
+            let mut correction = Correction::default();
+            if second == 1 {
+                correction.note(Figure::delayed(100 * ms, 90 * ms));
+            }
+            course.correct(second, &correction);
+        }
+        let points = course.points();
+        let added = points.iter().map(|point| point.latency.unwrap()[3].added() > 80 * ms);
+        assert_eq!(added.collect::<Vec<_>>(), [false, true, false]);
+        assert!((points[0].paused - 0.09).abs() < 1e-9);
     }
 
     #[test]

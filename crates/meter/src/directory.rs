@@ -4,6 +4,7 @@
 
 pub mod rows;
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -167,6 +168,7 @@ impl Directory {
         self.rows.append(&rows::line(row))?;
         self.course.row(row);
         self.course.latency(row.number, &latency);
+        self.course.correct(row.number, &ended.results.correction());
         for (owner, count) in Owner::ALL.into_iter().zip(Owner::counts(&ended.results)) {
             self.course.errors(row.number, owner, count);
         }
@@ -219,28 +221,82 @@ fn lines(start: Duration, length: Duration, results: &Results, latency: &Times) 
     let mut out = String::new();
     hlog::line(&mut out, None, start, length, latency);
     for (operation, kind, latency, service) in results.each() {
-        for (times, measure) in [(latency, "latency"), (service, "service")] {
+        for (times, measure) in [(latency, Measure::Latency), (service, Measure::Service)] {
             if times.count() > 0 {
-                let tag = format!("{operation}.{}.{measure}", kind.name());
-                hlog::line(&mut out, Some(&tag), start, length, times);
+                let tag = Tag { operation, kind, measure, part: Part::Measured };
+                hlog::line(&mut out, Some(&tag.to_string()), start, length, times);
             }
+        }
+    }
+    for (operation, kind, measure, correction) in results.corrections() {
+        let (without, instead) = correction.sides();
+        for (part, times) in [(Part::Without, without), (Part::Instead, instead)] {
+            let tag = Tag { operation, kind, measure, part };
+            hlog::line(&mut out, Some(&tag.to_string()), start, length, &times);
         }
     }
     out
 }
 
-/// What a tag says: operation, kind, and whether it is the latency.
-pub fn tag(text: &str) -> Option<(usize, Kind, Measure)> {
-    let mut parts = text.split('.');
-    let operation = parts.next()?.parse().ok()?;
-    let name = parts.next()?;
-    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name)?;
-    let measure = match (parts.next()?, parts.next()) {
-        ("latency", None) => Measure::Latency,
-        ("service", None) => Measure::Service,
-        _ => return None,
-    };
-    Some((operation, kind, measure))
+/// What a histogram of the log is of the times of its operation and kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The times as they were measured.
+    Measured,
+    /// Those of them that would not be there without the injector's pauses and lateness.
+    Without,
+    /// Those that would be there instead.
+    Instead,
+}
+
+/// What a line of the log is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tag {
+    /// The number of the operation.
+    pub operation: usize,
+    /// How its requests ended.
+    pub kind: Kind,
+    /// Which times of theirs.
+    pub measure: Measure,
+    /// What of these times.
+    pub part: Part,
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let measure = match self.measure {
+            Measure::Latency => "latency",
+            Measure::Service => "service",
+        };
+        let part = match self.part {
+            Part::Measured => "",
+            Part::Without => ".without",
+            Part::Instead => ".instead",
+        };
+        write!(f, "{}.{}.{measure}{part}", self.operation, self.kind.name())
+    }
+}
+
+impl Tag {
+    /// What a tag says; nothing where it is none of this version's.
+    pub fn read(text: &str) -> Option<Self> {
+        let mut parts = text.split('.');
+        let operation = parts.next()?.parse().ok()?;
+        let name = parts.next()?;
+        let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name)?;
+        let measure = match parts.next()? {
+            "latency" => Measure::Latency,
+            "service" => Measure::Service,
+            _ => return None,
+        };
+        let part = match (parts.next(), parts.next()) {
+            (None, None) => Part::Measured,
+            (Some("without"), None) => Part::Without,
+            (Some("instead"), None) => Part::Instead,
+            _ => return None,
+        };
+        Some(Self { operation, kind, measure, part })
+    }
 }
 
 fn pretty(value: &Value) -> String {
@@ -274,7 +330,7 @@ mod tests {
     use serde_json::{Value, json};
     use tempfile::TempDir;
 
-    use super::{Directory, DirectoryError, JSON, LOG, ROWS, RUN, TEXT, tag};
+    use super::{Directory, DirectoryError, JSON, LOG, Part, ROWS, RUN, TEXT, Tag};
     use crate::engine::{Ended, Outcome, Row};
     use crate::hlog;
     use crate::recorder::{Kind, Measure, Results, Times};
@@ -352,11 +408,11 @@ mod tests {
         assert_eq!(logged(&log).last().unwrap().start, 2000 * MS);
         let (mut all, mut tagged) = (Times::new(), Results::default());
         for line in logged(&log) {
-            match line.tag.map(|text| tag(&text).unwrap()) {
+            match line.tag.map(|text| Tag::read(&text).unwrap()) {
                 None => all.add(&line.times),
-                Some((at, kind, Measure::Latency)) => {
+                Some(Tag { operation, kind, measure: Measure::Latency, part: Part::Measured }) => {
                     for _ in 0..line.times.count() {
-                        tagged.note(at, kind, MS, MS);
+                        tagged.note(operation, kind, MS, MS);
                     }
                 }
                 Some(_) => {}
@@ -411,11 +467,18 @@ mod tests {
 
     #[test]
     fn tags_say_operation_kind_and_measure() {
-        assert_eq!(tag("3.timeout.service"), Some((3, Kind::Timeout, Measure::Service)));
+        for (text, measure, part) in [
+            ("3.timeout.service", Measure::Service, Part::Measured),
+            ("3.timeout.latency.without", Measure::Latency, Part::Without),
+            ("3.timeout.latency.instead", Measure::Latency, Part::Instead),
+        ] {
+            let tag = Tag { operation: 3, kind: Kind::Timeout, measure, part };
+            assert_eq!((Tag::read(text), tag.to_string().as_str()), (Some(tag), text));
+        }
         for text in
             ["", "x.timeout.service", "3.lost.service", "3.timeout.x", "3.timeout.service.x"]
         {
-            assert_eq!(tag(text), None);
+            assert_eq!(Tag::read(text), None);
         }
     }
 }

@@ -11,6 +11,7 @@ mod looks;
 mod offered;
 mod opening;
 mod outcome;
+mod pauses;
 mod plan;
 mod state;
 mod thread;
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::oneshot;
 
-use crate::gate::{Gate, Sliding};
+use crate::gate::{Gate, Judgement, Sliding};
 use crate::network::Network;
 use crate::recorder::Results;
 use crate::verdict::Thresholds;
@@ -28,7 +29,7 @@ use crate::window::Timeline;
 use crate::workload::Workload;
 pub use asking::{AskError, Conversation, ask};
 use collector::Collector;
-pub use collector::{Ended, Row};
+pub use collector::{Ended, LATENCIES, Row};
 pub use kept::Kept;
 pub use load::{Load, names};
 use offered::Offered;
@@ -180,9 +181,10 @@ fn conduct(
         let _ = start.send(timeline);
     }
     let whole = timeline.whole_windows();
-    let mut collector = Collector::new(run.threads, whole, timeline.wall, run.offered.clone());
+    let (offered, tolerance) = (run.offered.clone(), run.thresholds.tolerance());
+    let mut collector = Collector::new(run.threads, whole, timeline.wall, offered, tolerance);
     let (mut parts, mut aborted) = (Vec::new(), None);
-    let mut sliding = Sliding::new(&run.abort);
+    let mut sliding = Sliding::new(&run.abort, tolerance);
     while let Ok(said) = said.recv() {
         match said {
             Said::Window(number, window) => {
@@ -190,7 +192,7 @@ fn conduct(
                     each_window(&ended);
                     let on_stretch = sliding.window(&ended.results);
                     if aborted.is_none() {
-                        let of_all = missed(&run.abort, &collector.results, ended.row.number);
+                        let of_all = missed(run, &collector.results, ended.row.number);
                         aborted = of_all.or(on_stretch);
                         aborted.iter().for_each(|_| run.stop.ask());
                     }
@@ -204,7 +206,8 @@ fn conduct(
     if parts.len() != run.threads {
         return Err(EngineError::Injector("a thread ended by itself".to_owned()));
     }
-    let outcome = Outcome {
+    sliding.end(&collector.rest());
+    let mut outcome = Outcome {
         closed: run.closed,
         connections: run.connections,
         measured: run.duration,
@@ -219,7 +222,15 @@ fn conduct(
         warm_up: WarmUp { duration: run.warm_up, ..WarmUp::default() },
         ..Outcome::default()
     };
-    Ok(parts.iter().fold(outcome, |outcome, part| outcome.with(part)))
+    outcome = parts.iter().fold(outcome, |outcome, part| outcome.with(part));
+    if outcome.aborted.is_none() {
+        let unjudged = run.abort.iter().filter_map(|gate| {
+            let found = gate.judge(&outcome.results, outcome.measured, &tolerance).unjudged()?;
+            Some((gate.clone(), found))
+        });
+        outcome.unjudged = unjudged.chain(sliding.unjudged()).collect();
+    }
+    Ok(outcome)
 }
 
 /// Waits until all threads have their connections; what is known of their ways.
@@ -238,10 +249,12 @@ fn all_ready(run: &Whole, said: &Receiver<Said>) -> Result<Network, EngineError>
 }
 
 /// The first demand that the run so far misses.
-fn missed(gates: &[Gate], so_far: &Results, window: u64) -> Option<(Gate, String)> {
+fn missed(run: &Whole, so_far: &Results, window: u64) -> Option<(Gate, String)> {
     let measured = crate::window::WINDOW * u32::try_from(window + 1).unwrap_or(u32::MAX);
-    gates.iter().find_map(|gate| {
-        let found = gate.missed(so_far, measured)?;
-        Some((gate.clone(), found))
+    run.abort.iter().find_map(|gate| {
+        match gate.judge(so_far, measured, &run.thresholds.tolerance()) {
+            Judgement::Missed(found) => Some((gate.clone(), found)),
+            Judgement::Met | Judgement::Unjudged(_) => None,
+        }
     })
 }

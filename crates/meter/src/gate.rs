@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::recorder::{Measure, Results};
+use crate::recorder::{Measure, Results, Tolerance};
 pub use sliding::{STRETCH_MAX, Sliding};
 
 /// What a gate looks at.
@@ -54,6 +54,56 @@ enum Of {
     Named(String),
     /// Those with these numbers.
     Numbers(Vec<usize>),
+}
+
+/// What is known of a demand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Judgement {
+    /// It is met, whatever the injector added.
+    Met,
+    /// It is not, as was found.
+    Missed(String),
+    /// What was found is the injector's.
+    Unjudged(String),
+}
+
+impl Judgement {
+    /// What was found, where that can't be judged.
+    pub fn unjudged(self) -> Option<String> {
+        match self {
+            Self::Unjudged(found) => Some(found),
+            Self::Met | Self::Missed(_) => None,
+        }
+    }
+}
+
+/// What was found, and what would have been without the injector: seconds, a share or a number.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    measured: f64,
+    corrected: f64,
+    /// Whether the injector made it.
+    is_injectors: bool,
+}
+
+impl Found {
+    /// A count, to which the injector adds nothing: what it fails to do is an error of its own.
+    fn counted(value: f64) -> Self {
+        Self { measured: value, corrected: value, is_injectors: false }
+    }
+
+    fn time(figure: crate::recorder::Figure, tolerance: &Tolerance) -> Self {
+        let (measured, corrected) = (figure.measured.as_secs_f64(), figure.corrected.as_secs_f64());
+        Self { measured, corrected, is_injectors: figure.is_injectors(tolerance) }
+    }
+
+    /// So many a second of a time in which the injector paused.
+    fn rate(count: u64, measured: Duration, paused: Duration, tolerance: &Tolerance) -> Self {
+        let rate = |span: Duration| count as f64 / span.as_secs_f64().max(f64::MIN_POSITIVE);
+        let (whole, corrected) = (rate(measured), rate(measured.saturating_sub(paused)));
+        let is_injectors = corrected > whole * (1.0 + tolerance.share);
+        Self { measured: whole, corrected, is_injectors }
+    }
 }
 
 /// A demand can't be understood.
@@ -164,49 +214,74 @@ impl Gate {
         Ok(self)
     }
 
-    /// What was found instead; nothing where the demand is met, or is one of stretches, which
-    /// [`Sliding`] looks at.
-    pub fn missed(&self, results: &Results, measured: Duration) -> Option<String> {
-        if self.stretch.is_some() { None } else { self.found(results, measured) }
-    }
-
-    /// What was found instead in results of whatever part of a run.
-    pub fn found(&self, results: &Results, measured: Duration) -> Option<String> {
-        match &self.of {
-            Of::All => self.found_in(results, measured),
-            Of::Numbers(numbers) => self.found_in(&results.only(numbers), measured),
-            // Nobody has looked it up: it is met by nothing.
-            Of::Named(name) => Some(format!("not looked for, of {name}")),
+    /// Judges results of a run; a demand on stretches is met here: [`Sliding`] looks at it.
+    pub fn judge(&self, results: &Results, measured: Duration, tolerance: &Tolerance) -> Judgement {
+        match self.stretch {
+            Some(_) => Judgement::Met,
+            None => self.judge_part(results, measured, tolerance),
         }
     }
 
-    fn found_in(&self, results: &Results, measured: Duration) -> Option<String> {
-        let times = || results.times(self.measure, None);
-        let (found, is_time) = match self.figure {
-            Figure::Quantile(share) => (times().quantile(share).as_secs_f64(), true),
-            Figure::Max => (times().max().as_secs_f64(), true),
-            Figure::Mean => (times().mean().as_secs_f64(), true),
-            Figure::ErrorShare => (results.failed() as f64 / results.total().max(1) as f64, false),
-            Figure::Errors => (results.failed() as f64, false),
+    /// Judges results of whatever part of a run.
+    fn judge_part(
+        &self,
+        results: &Results,
+        measured: Duration,
+        tolerance: &Tolerance,
+    ) -> Judgement {
+        let found = match &self.of {
+            Of::All => self.found(results, measured, tolerance),
+            Of::Numbers(numbers) => self.found(&results.only(numbers), measured, tolerance),
+            // Nobody has looked it up: it is met by nothing.
+            Of::Named(name) => return Judgement::Missed(format!("not looked for, of {name}")),
+        };
+        // A demand that both figures meet is met. One that both miss is not missed: a pause may
+        // have begun before it is known to, so that less of the figure is the server's.
+        let is_met = self.holds(found.measured);
+        match (is_met, found.is_injectors) {
+            (true, false) => Judgement::Met,
+            (true, true) if self.holds(found.corrected) => Judgement::Met,
+            (false, false) => Judgement::Missed(self.words(found.measured)),
+            (_, true) => Judgement::Unjudged(format!(
+                "{}, and {} without the injector's own delays",
+                self.words(found.measured),
+                self.words(found.corrected)
+            )),
+        }
+    }
+
+    fn found(&self, results: &Results, measured: Duration, tolerance: &Tolerance) -> Found {
+        let times = || results.distribution(self.measure, None);
+        let failed = || results.failed() as f64;
+        match self.figure {
+            Figure::Quantile(share) => Found::time(times().quantile(share), tolerance),
+            Figure::Max => Found::time(times().max(), tolerance),
+            Figure::Mean => Found::time(times().mean(), tolerance),
+            Figure::ErrorShare => Found::counted(failed() / results.total().max(1) as f64),
+            Figure::Errors => Found::counted(failed()),
             Figure::Rate => {
                 let succeeded = results.total() - results.failed();
-                (succeeded as f64 / measured.as_secs_f64().max(f64::MIN_POSITIVE), false)
+                Found::rate(succeeded, measured, results.paused, tolerance)
             }
-        };
-        let met = match self.relation {
+        }
+    }
+
+    fn holds(&self, found: f64) -> bool {
+        match self.relation {
             Relation::Less => found < self.limit,
             Relation::LessOrEqual => found <= self.limit,
             Relation::More => found > self.limit,
             Relation::MoreOrEqual => found >= self.limit,
-        };
-        if met {
-            None
-        } else if is_time {
-            Some(format!("{:.2?}", Duration::from_secs_f64(found)))
-        } else if self.figure == Figure::ErrorShare {
-            Some(format!("{:.3} %", found * 100.0))
-        } else {
-            Some(format!("{found:.1}"))
+        }
+    }
+
+    fn words(&self, found: f64) -> String {
+        match self.figure {
+            Figure::Quantile(_) | Figure::Max | Figure::Mean => {
+                format!("{:.2?}", Duration::try_from_secs_f64(found).unwrap_or(Duration::MAX))
+            }
+            Figure::ErrorShare => format!("{:.3} %", found * 100.0),
+            Figure::Errors | Figure::Rate => format!("{found:.1}"),
         }
     }
 }
@@ -232,10 +307,23 @@ mod tests {
 
     use proptest::prelude::proptest;
 
-    use super::Gate;
-    use crate::recorder::{Kind, Results};
+    use super::{Gate, Judgement};
+    use crate::recorder::{Figure, Kind, Results};
+    use crate::verdict::THRESHOLDS;
 
     const MS: Duration = Duration::from_millis(1);
+
+    fn judged(gate: &Gate, results: &Results, measured: Duration) -> Judgement {
+        gate.judge(results, measured, &THRESHOLDS.tolerance())
+    }
+
+    fn missed_in(gate: &Gate, results: &Results, measured: Duration) -> Option<String> {
+        match judged(gate, results, measured) {
+            Judgement::Met => None,
+            Judgement::Missed(found) => Some(found),
+            Judgement::Unjudged(found) => panic!("{gate} is not judged: {found}"),
+        }
+    }
 
     fn missed(gate: &str) -> Option<String> {
         let mut results = Results::default();
@@ -243,7 +331,7 @@ mod tests {
             results.note(0, Kind::Succeeded, 2 * number * MS, number * MS);
         }
         results.note(0, Kind::Timeout, 1000 * MS, 1000 * MS);
-        gate.parse::<Gate>().unwrap().missed(&results, Duration::from_secs(2))
+        missed_in(&gate.parse().unwrap(), &results, Duration::from_secs(2))
     }
 
     #[test]
@@ -284,7 +372,7 @@ mod tests {
         let names = ["cache get", "pipeline of 16", "cache set"].map(str::to_owned);
         let missed = |text: &str| {
             let gate = text.parse::<Gate>().unwrap().on(&names).unwrap();
-            gate.missed(&results, Duration::from_secs(1)).is_some()
+            missed_in(&gate, &results, Duration::from_secs(1)).is_some()
         };
         assert!(!missed("p99<5ms of cache get") && missed("p99<5ms of cache set"));
         assert!(!missed("errors<1% of cache") && missed("errors<1% of pipeline of 16"));
@@ -292,9 +380,41 @@ mod tests {
         assert!(!missed("p50<60ms of cache in any 3s"));
         let unknown = "p99<5ms of cach".parse::<Gate>().unwrap();
         // Nobody takes a demand on nothing for one that is met.
-        assert!(unknown.missed(&results, MS).is_some());
+        assert!(missed_in(&unknown, &results, MS).is_some());
         let said = unknown.on(&names).unwrap_err().to_string();
         assert!(said.contains("\"cach\"") && said.contains("pipeline of 16"), "{said}");
+    }
+
+    #[test]
+    fn no_demand_is_judged_by_a_figure_that_the_injector_made() {
+        let mut results = Results::default();
+        for _ in 0..998 {
+            results.note(0, Kind::Succeeded, MS, MS);
+        }
+        // One that the injector made, and one that is the server's.
+        let long = Figure::delayed(456 * MS, 450 * MS);
+        results.note_delayed(0, Kind::Succeeded, long, Some(long));
+        results.note(0, Kind::Succeeded, 4 * MS, 4 * MS);
+        results.paused = 450 * MS;
+        for (gate, words) in [
+            ("max<50ms", Some("456.")),
+            ("service max<5ms", Some("6.0")),
+            ("mean<1.2ms", Some("without the injector's own delays")),
+            ("p99.95>100ms", Some("456.")),
+            ("rate>1500", Some("1000.0, and 1818.2 without")),
+            // Whatever the injector added.
+            ("max<500ms", None),
+            ("p99<2ms", None),
+            ("rate>900", None),
+        ] {
+            let expected = judged(&gate.parse().unwrap(), &results, Duration::from_secs(1));
+            match (expected, words) {
+                (Judgement::Met, None) => {}
+                (Judgement::Unjudged(said), Some(words)) if said.contains(words) => {}
+                (other, _) => panic!("{gate}: {other:?}"),
+            }
+        }
+        assert!(missed_in(&"p99<1ms".parse().unwrap(), &results, MS).is_some());
     }
 
     #[test]

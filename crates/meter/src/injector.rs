@@ -1,10 +1,13 @@
 //! What a thread of the injector knows of itself: how long it was outside its poll, and how long it
 //! waited for a CPU.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// Counts the time that a runtime's thread spends outside its poll: CPU time, locks, sleeps.
 #[derive(Debug, Clone)]
@@ -12,13 +15,23 @@ pub struct BusyTime {
     origin: Instant,
     /// Nanoseconds since the origin: when the thread last came back from its poll.
     awake_since: Arc<AtomicU64>,
+    /// When it last went into its poll.
+    parked_at: Arc<AtomicU64>,
+    /// How often it did.
+    parks: Arc<AtomicU64>,
     /// Nanoseconds outside the poll until then.
     busy: Arc<AtomicU64>,
 }
 
 impl Default for BusyTime {
     fn default() -> Self {
-        Self { origin: Instant::now(), awake_since: Arc::default(), busy: Arc::default() }
+        Self {
+            origin: Instant::now(),
+            awake_since: Arc::default(),
+            parked_at: Arc::default(),
+            parks: Arc::default(),
+            busy: Arc::default(),
+        }
     }
 }
 
@@ -29,7 +42,11 @@ impl BusyTime {
 
     /// The thread begins to wait.
     pub fn parks(&self) {
-        let awake = self.now().saturating_sub(self.awake_since.load(Ordering::Relaxed));
+        let now = self.now();
+        let awake = now.saturating_sub(self.awake_since.load(Ordering::Relaxed));
+        self.parked_at.store(now, Ordering::Relaxed);
+        // Its own thread alone counts.
+        self.parks.store(self.parks.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.busy.fetch_add(awake, Ordering::Relaxed);
     }
 
@@ -38,10 +55,56 @@ impl BusyTime {
         self.awake_since.store(self.now(), Ordering::Relaxed);
     }
 
+    /// How often the thread has gone into its poll.
+    pub fn sleeps(&self) -> u64 {
+        self.parks.load(Ordering::Relaxed)
+    }
+
+    /// When the thread last went into its poll, and when it came back from it.
+    pub fn slept(&self) -> (Instant, Instant) {
+        let at = |of: &AtomicU64| self.origin + Duration::from_nanos(of.load(Ordering::Relaxed));
+        (at(&self.parked_at), at(&self.awake_since))
+    }
+
     /// How long it was busy so far; for the thread itself.
     pub fn so_far(&self) -> Duration {
         let awake = self.now().saturating_sub(self.awake_since.load(Ordering::Relaxed));
         Duration::from_nanos(self.busy.load(Ordering::Relaxed) + awake)
+    }
+}
+
+/// What the kernel tells a thread of itself from one question to the next. A question takes some
+/// two microseconds.
+#[derive(Debug)]
+pub struct ThreadClock {
+    schedstat: Option<File>,
+    waited: Duration,
+    on_cpu: Duration,
+}
+
+impl ThreadClock {
+    /// That of the calling thread, which alone may ask it. What the kernel does not tell is none.
+    pub fn of_this_thread() -> Self {
+        let schedstat = File::open("/proc/thread-self/schedstat").ok();
+        let mut clock = Self { schedstat, waited: Duration::ZERO, on_cpu: Duration::ZERO };
+        clock.since();
+        clock
+    }
+
+    /// How long the thread was ready and waited for a CPU, and how long it had one, since it last
+    /// asked.
+    pub fn since(&mut self) -> (Duration, Duration) {
+        let (mut text, mut waited) = ([0; 64], self.waited);
+        if let Some(len) = self.schedstat.as_ref().and_then(|file| file.read_at(&mut text, 0).ok())
+            && let Some(told) = std::str::from_utf8(&text[..len]).ok().and_then(waited_in)
+        {
+            waited = told;
+        }
+        let on_cpu = Duration::try_from(clock_gettime(ClockId::ThreadCPUTime));
+        let on_cpu = on_cpu.unwrap_or(self.on_cpu);
+        let before = (self.waited, self.on_cpu);
+        (self.waited, self.on_cpu) = (waited, on_cpu);
+        (waited.saturating_sub(before.0), on_cpu.saturating_sub(before.1))
     }
 }
 
@@ -109,7 +172,7 @@ fn stolen_in(stat: &str) -> Option<Duration> {
 mod tests {
     use std::time::Duration;
 
-    use super::{BusyTime, Spent, stolen_in, waited_in};
+    use super::{BusyTime, Spent, ThreadClock, stolen_in, waited_in};
 
     #[test]
     fn what_the_kernel_says_is_read() {
@@ -121,6 +184,20 @@ mod tests {
         let of_two = stolen_in("cpu  1 2 3 4 5 6 7 50 9 10\ncpu0 1\ncpu1 1\nintr 5\n").unwrap();
         assert!((of_two.as_secs_f64() - 25.0 * tick).abs() < 1e-9);
         assert_eq!(stolen_in("nothing"), None);
+    }
+
+    #[test]
+    fn a_thread_is_told_how_long_it_had_a_cpu() {
+        let mut clock = ThreadClock::of_this_thread();
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < Duration::from_millis(20) {
+            std::hint::spin_loop();
+        }
+        let (waited, on_cpu) = clock.since();
+        assert!(on_cpu > Duration::ZERO && on_cpu <= begun.elapsed(), "{on_cpu:?}");
+        assert!(waited + on_cpu >= Duration::from_millis(10), "{waited:?} {on_cpu:?}");
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(clock.since().1 < Duration::from_millis(20));
     }
 
     #[test]

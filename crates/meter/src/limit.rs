@@ -5,8 +5,8 @@
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
-use crate::gate::Gate;
-use crate::recorder::Results;
+use crate::gate::{Gate, Judgement};
+use crate::recorder::{Results, Tolerance};
 use crate::schedule::RATE_MAX;
 use crate::verdict::Doubt;
 
@@ -39,14 +39,13 @@ pub enum Shown {
 }
 
 impl Shown {
-    /// Judges a step by all of it, and by what was seen to be missed while it ran: a demand on a
-    /// stretch, or one that ended it.
+    /// Judges a step by all of it, and by what was seen while it ran: a demand on a stretch, or one
+    /// that ended it, which was missed, or else can't be judged.
     pub fn of(
-        results: &Results,
-        measured: Duration,
+        (results, measured): (&Results, Duration),
         doubts: &[Doubt],
-        gate: &Gate,
-        seen: Option<(Gate, String)>,
+        (gate, tolerance): (&Gate, &Tolerance),
+        seen: Option<(Gate, Judgement)>,
     ) -> Self {
         if let Some(doubt) = doubts.first() {
             return Self::Invalid(doubt.cause.clone());
@@ -55,10 +54,13 @@ impl Shown {
         if share > FAILED_MAX {
             return Self::Missed(format!("{:.1} % failed or were not sent", share * 100.0));
         }
-        let of_all = || Some((gate.clone(), gate.missed(results, measured)?));
-        match seen.or_else(of_all) {
-            Some((gate, found)) => Self::Missed(format!("{gate}: it was {found}")),
-            None => Self::Held,
+        let of_all = || (gate.clone(), gate.judge(results, measured, tolerance));
+        match seen.unwrap_or_else(of_all) {
+            (gate, Judgement::Missed(found)) => Self::Missed(format!("{gate}: it was {found}")),
+            (gate, Judgement::Unjudged(found)) => {
+                Self::Invalid(format!("{gate} can't be judged: it was {found}"))
+            }
+            (_, Judgement::Met) => Self::Held,
         }
     }
 }
@@ -230,9 +232,18 @@ mod tests {
     use proptest::prelude::{prop_assert, proptest};
 
     use super::{Found, STEP, Search, Shown};
-    use crate::gate::Gate;
-    use crate::recorder::{Kind, Results};
-    use crate::verdict::Doubt;
+    use crate::gate::{Gate, Judgement};
+    use crate::recorder::{Figure, Kind, Results};
+    use crate::verdict::{Doubt, THRESHOLDS};
+
+    fn shown(
+        results: &Results,
+        doubts: &[Doubt],
+        gate: &Gate,
+        seen: Option<(Gate, Judgement)>,
+    ) -> Shown {
+        Shown::of((results, STEP), doubts, (gate, &THRESHOLDS.tolerance()), seen)
+    }
 
     /// A server that takes the same time for each request, one after the other.
     fn served(rate: f64, capacity: f64) -> Results {
@@ -259,7 +270,7 @@ mod tests {
 
     fn of_server(capacity: f64) -> Found {
         let gate = "p99<20ms".parse().unwrap();
-        found(|rate| Shown::of(&served(rate, capacity), STEP, &[], &gate, None)).0
+        found(|rate| shown(&served(rate, capacity), &[], &gate, None)).0
     }
 
     #[test]
@@ -280,7 +291,7 @@ mod tests {
             for _ in 0..failures {
                 results.note(0, Kind::Server, Duration::ZERO, Duration::ZERO);
             }
-            let shown = Shown::of(&results, STEP, &[], &gate, None);
+            let shown = shown(&results, &[], &gate, None);
             assert_eq!(shown == Shown::Held, holds, "{shown}");
         }
     }
@@ -288,23 +299,37 @@ mod tests {
     #[test]
     fn a_stretch_is_judged_by_what_was_seen_of_it_and_not_by_the_whole_step() {
         let (fast, gate) = (served(100.0, 3000.0), "p99>1h in any 1s".parse::<Gate>().unwrap());
-        assert_eq!(Shown::of(&fast, STEP, &[], &gate, None), Shown::Held);
-        let seen = Some((gate.clone(), "2.00s in the 1 s up to second 3".to_owned()));
+        assert_eq!(shown(&fast, &[], &gate, None), Shown::Held);
+        let found = Judgement::Missed("2.00s in the 1 s up to second 3".to_owned());
+        let seen = Some((gate.clone(), found));
         let words = "missed, p99>1h in any 1s: it was 2.00s in the 1 s up to second 3";
-        assert_eq!(Shown::of(&fast, STEP, &[], &gate, seen).to_string(), words);
+        assert_eq!(shown(&fast, &[], &gate, seen).to_string(), words);
+        let seen = Some((gate.clone(), Judgement::Unjudged("2.00s".to_owned())));
+        assert!(matches!(shown(&fast, &[], &gate, seen), Shown::Invalid(_)));
     }
 
     #[test]
     fn the_injector_is_not_taken_for_the_server() {
         let doubt = Doubt { cause: "a thread was busy".to_owned(), remedy: "" };
         let gate = "p99<20ms".parse().unwrap();
-        let shown = Shown::of(&served(9.0, 3.0), STEP, &[doubt], &gate, None);
+        let shown = shown(&served(9.0, 3.0), &[doubt], &gate, None);
         assert_eq!(shown, Shown::Invalid("a thread was busy".to_owned()));
         let (of, rates) = found(|rate| if rate > 500.0 { shown.clone() } else { Shown::Held });
         // It is run again twice, as something may have stood in the way for a moment.
         assert_eq!(rates, [100.0, 200.0, 400.0, 800.0, 800.0, 800.0]);
         let words = "LIMIT OF THE INJECTOR  the server held 400 a second; at 800 a thread was busy";
         assert_eq!(of.to_string(), words);
+    }
+
+    #[test]
+    fn a_step_whose_demand_rests_on_the_injectors_pause_is_no_miss() {
+        let (mut results, gate) = (served(100.0, 3000.0), "max<20ms".parse().unwrap());
+        let ms = Duration::from_millis(1);
+        let long = Figure::delayed(85 * ms, 80 * ms);
+        results.note_delayed(0, Kind::Succeeded, long, Some(long));
+        let Shown::Invalid(words) = shown(&results, &[], &gate, None) else { panic!("judged") };
+        assert!(words.starts_with("max<20ms can't be judged: it was 85."), "{words}");
+        assert_eq!(shown(&results, &[], &"max<90ms".parse().unwrap(), None), Shown::Held);
     }
 
     #[test]

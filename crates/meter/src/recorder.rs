@@ -1,9 +1,13 @@
 //! What came of requests: a histogram of nanoseconds for each operation and kind of result, made
 //! when it is needed, so that a percentile is of everything and not of successes alone.
 
+mod correction;
+
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+
+pub use correction::{Correction, Distribution, Figure, NEGLIGIBLE, Tolerance};
 
 /// The longest time that is told apart.
 pub const LONGEST: u64 = 3_600_000_000_000;
@@ -45,7 +49,19 @@ impl Times {
 
     /// Counts a time; what is over an hour counts as one.
     pub fn note(&mut self, nanoseconds: u64) {
-        self.0.saturating_record(nanoseconds);
+        self.0.saturating_record(nanoseconds.min(LONGEST));
+    }
+
+    /// Counts a time so often.
+    fn note_all(&mut self, nanoseconds: u64, count: u64) {
+        if count > 0 {
+            self.0.saturating_record_n(nanoseconds, count);
+        }
+    }
+
+    /// Each time that there is, as the histogram tells it, and how often.
+    fn recorded(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
     }
 
     /// Adds all of another one.
@@ -144,18 +160,46 @@ impl Kind {
     ];
 }
 
+/// Times, and what the injector added to them.
+#[derive(Debug, Clone, Default)]
+struct Delayed {
+    times: Times,
+    correction: Correction,
+}
+
+impl Delayed {
+    fn note(&mut self, figure: Figure) {
+        self.times.note(nanoseconds(figure.measured));
+        if figure.added() > NEGLIGIBLE {
+            self.correction.note(figure);
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.times.add(&other.times);
+        self.correction.add(&other.correction);
+    }
+}
+
 /// The times of one operation and kind.
 #[derive(Debug, Clone, Default)]
 struct Both {
-    latency: Times,
-    service: Times,
+    latency: Delayed,
+    service: Delayed,
 }
 
 impl Both {
-    fn time(&self, measure: Measure) -> &Times {
+    fn of(&self, measure: Measure) -> &Delayed {
         match measure {
             Measure::Latency => &self.latency,
             Measure::Service => &self.service,
+        }
+    }
+
+    fn of_mut(&mut self, measure: Measure) -> &mut Delayed {
+        match measure {
+            Measure::Latency => &mut self.latency,
+            Measure::Service => &mut self.service,
         }
     }
 }
@@ -173,24 +217,44 @@ pub enum Measure {
 #[derive(Debug, Clone, Default)]
 pub struct Results {
     operations: Vec<[Option<Box<Both>>; Kind::ALL.len()]>,
+    /// How long the thread that stood longest did meanwhile, by the injector's doing.
+    pub paused: Duration,
 }
 
 impl Results {
-    /// Counts a result.
+    /// Counts a result to which the injector added nothing.
     pub fn note(&mut self, operation: usize, kind: Kind, latency: Duration, service: Duration) {
+        let [latency, service] = [latency, service].map(|of| Figure::delayed(of, Duration::ZERO));
+        let service = (kind != Kind::Unsent).then_some(service);
+        self.note_delayed(operation, kind, latency, service);
+    }
+
+    /// Counts a result; what was not sent has no service time.
+    pub fn note_delayed(
+        &mut self,
+        operation: usize,
+        kind: Kind,
+        latency: Figure,
+        service: Option<Figure>,
+    ) {
+        let both = self.both(operation, kind);
+        both.latency.note(latency);
+        if let Some(service) = service {
+            both.service.note(service);
+        }
+    }
+
+    fn both(&mut self, operation: usize, kind: Kind) -> &mut Both {
         let operation = operation.min(OPERATIONS_MAX);
         if self.operations.len() <= operation {
             self.operations.resize_with(operation + 1, Default::default);
         }
-        let both = self.operations[operation][kind as usize].get_or_insert_default();
-        both.latency.note(nanoseconds(latency));
-        if kind != Kind::Unsent {
-            both.service.note(nanoseconds(service));
-        }
+        self.operations[operation][kind as usize].get_or_insert_default()
     }
 
     /// Adds all of another one.
     pub fn add(&mut self, other: &Self) {
+        self.paused += other.paused;
         if self.operations.len() < other.operations.len() {
             self.operations.resize_with(other.operations.len(), Default::default);
         }
@@ -211,37 +275,46 @@ impl Results {
         let kinds = self.operations.iter().enumerate().map(|(number, kinds)| {
             if operations.contains(&number) { kinds.clone() } else { Default::default() }
         });
-        Self { operations: kinds.collect() }
+        Self { operations: kinds.collect(), paused: self.paused }
     }
 
     /// Adds times that were read from elsewhere.
     pub fn add_times(&mut self, operation: usize, kind: Kind, measure: Measure, times: &Times) {
-        let operation = operation.min(OPERATIONS_MAX);
-        if self.operations.len() <= operation {
-            self.operations.resize_with(operation + 1, Default::default);
-        }
-        let both = self.operations[operation][kind as usize].get_or_insert_default();
-        match measure {
-            Measure::Latency => both.latency.add(times),
-            Measure::Service => both.service.add(times),
-        }
+        self.both(operation, kind).of_mut(measure).times.add(times);
+    }
+
+    /// Adds a correction that was read from elsewhere.
+    pub fn correct(&mut self, operation: usize, kind: Kind, measure: Measure, by: &Correction) {
+        self.both(operation, kind).of_mut(measure).correction.add(by);
     }
 
     /// The latency and service times of each operation and kind that there is.
     pub fn each(&self) -> impl Iterator<Item = (usize, Kind, &Times, &Times)> {
+        self.cells().map(|(operation, kind, both)| {
+            (operation, kind, &both.latency.times, &both.service.times)
+        })
+    }
+
+    /// What the injector added, of each operation, kind and measure to which it did.
+    pub fn corrections(&self) -> impl Iterator<Item = (usize, Kind, Measure, &Correction)> {
+        let all = self.cells().flat_map(|(operation, kind, both)| {
+            [Measure::Latency, Measure::Service]
+                .map(|measure| (operation, kind, measure, &both.of(measure).correction))
+        });
+        all.filter(|(.., correction)| !correction.is_empty())
+    }
+
+    fn cells(&self) -> impl Iterator<Item = (usize, Kind, &Both)> {
         let kinds = self.operations.iter().enumerate().flat_map(|(operation, kinds)| {
             Kind::ALL.iter().map(move |kind| (operation, *kind, &kinds[*kind as usize]))
         });
-        kinds.filter_map(|(operation, kind, both)| {
-            let both = both.as_ref()?;
-            Some((operation, kind, &both.latency, &both.service))
-        })
+        kinds.filter_map(|(operation, kind, both)| Some((operation, kind, &**both.as_ref()?)))
     }
 
     /// How many results are of a kind.
     pub fn count(&self, kind: Kind) -> u64 {
         let of = self.operations.iter().filter_map(|kinds| kinds[kind as usize].as_ref());
-        of.map(|both| both.latency.count()).sum()
+        of.map(|both| both.latency.times.count()).sum()
     }
 
     /// How many there are.
@@ -255,26 +328,37 @@ impl Results {
     }
 
     /// The times of an operation, however its requests ended.
-    pub fn of(&self, measure: Measure, operation: usize) -> Times {
+    pub fn of(&self, measure: Measure, operation: usize) -> Distribution {
+        self.gathered(measure, |of, _| of == operation)
+    }
+
+    /// The times of all results, or of those of one kind, with what the injector added.
+    pub fn distribution(&self, measure: Measure, kind: Option<Kind>) -> Distribution {
+        self.gathered(measure, |_, of| kind.is_none_or(|kind| kind == of))
+    }
+
+    fn gathered(&self, measure: Measure, is: impl Fn(usize, Kind) -> bool) -> Distribution {
+        let mut all = Delayed::default();
+        let wanted = self.cells().filter(|(operation, kind, _)| is(*operation, *kind));
+        wanted.for_each(|(.., both)| all.add(both.of(measure)));
+        Distribution::new(all.times, &all.correction)
+    }
+
+    /// The times of all results, or of those of one kind, as they were measured.
+    pub fn times(&self, measure: Measure, kind: Option<Kind>) -> Times {
         let mut all = Times::new();
-        for both in self.operations.get(operation).into_iter().flatten().flatten() {
-            all.add(both.time(measure));
+        for (_, of, both) in self.cells() {
+            if kind.is_none_or(|kind| kind == of) {
+                all.add(&both.of(measure).times);
+            }
         }
         all
     }
 
-    /// The times of all results, or of those of one kind.
-    pub fn times(&self, measure: Measure, kind: Option<Kind>) -> Times {
-        let mut all = Times::new();
-        for kinds in &self.operations {
-            for of in Kind::ALL {
-                if let Some(both) = &kinds[of as usize]
-                    && kind.is_none_or(|kind| kind == of)
-                {
-                    all.add(both.time(measure));
-                }
-            }
-        }
+    /// What the injector added to the latencies of all results.
+    pub fn correction(&self) -> Correction {
+        let mut all = Correction::default();
+        self.cells().for_each(|(.., both)| all.add(&both.latency.correction));
         all
     }
 }

@@ -12,8 +12,9 @@ use std::time::Duration;
 use watch::words;
 
 use crate::engine::Outcome;
-use crate::gate::Gate;
-use crate::recorder::{Kind, Measure, Times};
+use crate::gate::{Gate, Judgement, Sliding};
+use crate::recorder::{Correction, Distribution, Figure, Kind, Measure, Tolerance};
+use crate::verdict::{Doubt, doubt_of_demand};
 
 /// Errors that are shown.
 const ERRORS_MAX: usize = 10;
@@ -26,25 +27,35 @@ pub struct Summary<'a> {
     outcome: &'a Outcome,
     /// What was missed, and what was found instead.
     missed: Vec<(Gate, String)>,
-    invalid: bool,
+    /// Why its numbers can't be believed.
+    doubts: Vec<Doubt>,
 }
 
 impl<'a> Summary<'a> {
     /// Judges a run.
     pub fn new(outcome: &'a Outcome, gates: &[Gate]) -> Self {
-        let missed = gates.iter().filter_map(|gate| {
-            let found = gate.missed(&outcome.results, outcome.measured)?;
-            Some((gate.clone(), found))
-        });
-        let invalid = !outcome.doubts().is_empty() || outcome.measured.is_zero();
-        Self { outcome, missed: missed.collect(), invalid }
+        let mut of = Self { outcome, missed: Vec::new(), doubts: outcome.doubts() };
+        let tolerance = outcome.thresholds.tolerance();
+        for gate in gates {
+            match gate.judge(&outcome.results, outcome.measured, &tolerance) {
+                Judgement::Met => {}
+                Judgement::Missed(found) => of.missed.push((gate.clone(), found)),
+                Judgement::Unjudged(found) => of.doubt(gate, &found),
+            }
+        }
+        of
     }
 
-    /// Adds what was missed on stretches of the run, as [`crate::gate::Sliding`] says.
+    /// Adds what was seen of demands on stretches of the run, once it has ended.
     #[must_use]
-    pub fn with_missed(mut self, on_stretches: Vec<(Gate, String)>) -> Self {
-        self.missed.extend(on_stretches);
+    pub fn with_stretches(mut self, sliding: &Sliding) -> Self {
+        self.missed.extend(sliding.missed());
+        sliding.unjudged().iter().for_each(|(gate, found)| self.doubt(gate, found));
         self
+    }
+
+    fn doubt(&mut self, gate: &Gate, found: &str) {
+        self.doubts.push(doubt_of_demand(&gate.to_string(), found));
     }
 
     /// All of it for people: these words, and the figures in vegeta's shape.
@@ -54,19 +65,19 @@ impl<'a> Summary<'a> {
 
     /// The verdict in a word.
     pub fn verdict(&self) -> &'static str {
-        if self.invalid { "INVALID" } else { "VALID" }
+        if self.is_invalid() { "INVALID" } else { "VALID" }
     }
 
     /// Whether its numbers can't be believed.
     pub fn is_invalid(&self) -> bool {
-        self.invalid
+        !self.doubts.is_empty() || self.outcome.measured.is_zero()
     }
 
     /// What the server's limit could be looked for by, after an open loop in which it kept up: the
     /// p99 within five times what it was, rounded up.
     pub fn next_demand(&self) -> Option<String> {
         let of = self.outcome;
-        if of.closed || self.invalid || of.results.count(Kind::Unsent) > 0 {
+        if of.closed || self.is_invalid() || of.results.count(Kind::Unsent) > 0 {
             return None;
         }
         let wanted = of.results.times(Measure::Latency, None).quantile(0.99) * 5;
@@ -84,8 +95,8 @@ impl<'a> Summary<'a> {
 impl Display for Summary<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let of = self.outcome;
-        writeln!(f, "{}  {}", self.verdict(), headline(of, self.invalid))?;
-        for doubt in of.doubts() {
+        writeln!(f, "{}  {}", self.verdict(), headline(of, self.is_invalid()))?;
+        for doubt in &self.doubts {
             writeln!(f, "  because {}; {}", doubt.cause, doubt.remedy)?;
         }
         if of.measured.is_zero() {
@@ -181,49 +192,80 @@ fn within(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
 }
 
 fn times(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
+    let tolerance = of.thresholds.tolerance();
     writeln!(f, "         {:>9}{:>10}{:>10}{:>10}", "p50", "p99", "p99.9", "max")?;
-    let service = of.results.times(Measure::Service, None);
+    let mut lines = Vec::new();
+    let service = of.results.distribution(Measure::Service, None);
     if !of.closed {
-        let latency = of.results.times(Measure::Latency, None);
-        line(f, "latency", &latency, "from when each was due")?;
+        let latency = of.results.distribution(Measure::Latency, None);
+        lines.push(("latency", latency, "from when each was due".to_owned()));
     }
-    line(f, "service", &service, "from its send")?;
+    lines.push(("service", service, "from its send".to_owned()));
     // Where all succeeded, or none did, the line of all is theirs.
     let succeeded = of.results.count(Kind::Succeeded);
     if succeeded > 0 && of.results.failed() > 0 {
         for kind in Kind::ALL {
-            let latency = of.results.times(Measure::Latency, Some(kind));
-            if latency.count() > 0 {
-                let words =
-                    format!("latency of {} that {}", words::count(latency.count()), ended(kind));
-                line(f, "", &latency, &words)?;
-            }
+            let latency = of.results.distribution(Measure::Latency, Some(kind));
+            let count = words::count(latency.count());
+            lines.push(("", latency, format!("latency of {count} that {}", ended(kind))));
         }
     }
-    operations(f, of)?;
-    if of.closed {
-        line(f, "turned", &of.turnaround, "from an answer to the next send")?;
+    lines.extend(operations(of));
+    lines.retain(|(name, times, _)| *name == "service" || times.count() > 0);
+    for (name, times, what) in &lines {
+        line(f, name, times, what, &tolerance)?;
     }
-    Ok(())
+    if of.closed {
+        // That is the injector's own, all of it.
+        let turned = Distribution::new(of.turnaround.clone(), &Correction::default());
+        line(f, "turned", &turned, "from an answer to the next send", &tolerance)?;
+    }
+    marks(f, &lines, &tolerance)
 }
 
 /// A line for each operation, where there are several.
-fn operations(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
+fn operations(of: &Outcome) -> Vec<(&str, Distribution, String)> {
     if of.operations.len() < 2 {
-        return Ok(());
+        return Vec::new();
     }
     let (measure, what) = match of.closed {
         true => (Measure::Service, "service"),
         false => (Measure::Latency, "latency"),
     };
-    for (operation, name) in of.operations.iter().enumerate() {
+    let each = of.operations.iter().enumerate().map(|(operation, name)| {
         let times = of.results.of(measure, operation);
-        if times.count() > 0 {
-            let words = format!("{what} of {} requests", words::count(times.count()));
-            line(f, name, &times, &words)?;
-        }
-    }
-    Ok(())
+        let words = format!("{what} of {} requests", words::count(times.count()));
+        (&**name, times, words)
+    });
+    each.collect()
+}
+
+/// What the figures that are marked would be without the injector's part: of the first line that
+/// has any, and that there may be others.
+fn marks(
+    f: &mut Formatter<'_>,
+    lines: &[(&str, Distribution, String)],
+    tolerance: &Tolerance,
+) -> fmt::Result {
+    let of_line = |(name, times, _): &(&str, Distribution, String)| {
+        let marked = shown_figures(times).into_iter();
+        let marked = marked.filter(|(_, figure)| figure.is_injectors(tolerance));
+        let words = marked.map(|(of, figure)| format!("{of} {}", shown(figure.corrected)));
+        let words: Vec<_> = words.collect();
+        (!words.is_empty()).then(|| (name.to_string(), words.join(", ")))
+    };
+    let Some((name, words)) = lines.iter().find_map(of_line) else { return Ok(()) };
+    let of = if name.is_empty() { String::new() } else { format!(", {name} has") };
+    writeln!(
+        f,
+        "*        the injector's, by which no demand is judged: without its delays{of} {words}"
+    )
+}
+
+/// The figures of a line, by name.
+fn shown_figures(times: &Distribution) -> [(&'static str, Figure); 4] {
+    let [p50, p99, p999] = SHARES.map(|share| times.quantile(share));
+    [("p50", p50), ("p99", p99), ("p99.9", p999), ("max", times.max())]
 }
 
 /// What requests of a kind did.
@@ -239,12 +281,29 @@ pub fn ended(kind: Kind) -> &'static str {
     }
 }
 
-fn line(f: &mut Formatter<'_>, name: &str, times: &Times, what: &str) -> fmt::Result {
+fn line(
+    f: &mut Formatter<'_>,
+    name: &str,
+    times: &Distribution,
+    what: &str,
+    tolerance: &Tolerance,
+) -> fmt::Result {
     write!(f, "{name:<8}")?;
-    for share in SHARES {
-        write!(f, "{:>10}", shown(times.quantile(share)))?;
+    let figures = shown_figures(times).map(|(_, figure)| marked(figure, tolerance));
+    // A mark stands in the gap behind its figure, so that figures stand in columns.
+    let width = |at: usize| if at == 0 || !figures[at - 1].ends_with('*') { 10 } else { 9 };
+    for (at, figure) in figures.iter().enumerate() {
+        let width = width(at) + usize::from(figure.ends_with('*'));
+        write!(f, "{figure:>width$}")?;
     }
-    writeln!(f, "{:>10}  {what}", shown(times.max()))
+    let gap = if figures[3].ends_with('*') { " " } else { "  " };
+    writeln!(f, "{gap}{what}")
+}
+
+/// A figure as a table has it, with a mark where the injector made it.
+pub fn marked(figure: Figure, tolerance: &Tolerance) -> String {
+    let mark = if figure.is_injectors(tolerance) { "*" } else { "" };
+    format!("{}{mark}", shown(figure.measured))
 }
 
 fn injector(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use crate::recorder::{Figure, Tolerance};
+
 /// Beyond what a run is invalid. The only place of these numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Thresholds {
@@ -10,9 +12,9 @@ pub struct Thresholds {
     pub late_share: f64,
     /// So many late sends are never a reason.
     pub late_min: u64,
-    /// The share of the p99 of latency that the p99 of lateness may be.
+    /// The share of a figure that the injector's lateness and pauses may add to it.
     pub lateness_share: f64,
-    /// A p99 of lateness below that is never a reason.
+    /// What they add below that is never a reason.
     pub lateness_min: Duration,
     /// The share of the time that a thread may be outside its poll, in an open loop.
     pub busy_open: f64,
@@ -51,8 +53,15 @@ impl Default for Thresholds {
     }
 }
 
+impl Thresholds {
+    /// By how much the injector may move a figure.
+    pub fn tolerance(&self) -> Tolerance {
+        Tolerance { share: self.lateness_share, least: self.lateness_min }
+    }
+}
+
 /// What a run is judged by.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
     /// Requests came as fast as answers did.
     pub closed: bool,
@@ -60,10 +69,8 @@ pub struct Evidence {
     pub sends: u64,
     /// Those late by over 1 ms.
     pub late: u64,
-    /// The p99 of lateness.
-    pub lateness_p99: Duration,
-    /// The p99 of latency.
-    pub latency_p99: Duration,
+    /// Figures on which all else rests, by name: those that are the injector's are a reason.
+    pub figures: Vec<(String, Figure)>,
     /// The mean latency.
     pub latency_mean: Duration,
     /// The mean turnaround of a closed loop.
@@ -96,6 +103,21 @@ pub struct Doubt {
 const MORE_THREADS: &str = "give the injector more threads (--threads 2), or a machine of its own";
 const OWN_MACHINE: &str = "run the injector where no other program needs its CPUs";
 
+/// Why a demand can't be judged: what it is of is the injector's.
+pub fn doubt_of_demand(demand: &str, found: &str) -> Doubt {
+    Doubt { cause: format!("{demand} can't be judged: it was {found}"), remedy: OWN_MACHINE }
+}
+
+/// That the injector made a figure.
+fn made(name: &str, figure: &Figure) -> String {
+    let Figure { measured, corrected } = *figure;
+    format!(
+        "{name} is {}, and {} without the injector's own delays",
+        millis(measured),
+        millis(corrected)
+    )
+}
+
 /// Why the run can't be believed; nothing where it can.
 pub fn doubts(of: &Evidence, limits: &Thresholds) -> Vec<Doubt> {
     let mut found = Vec::new();
@@ -109,6 +131,9 @@ pub fn doubts(of: &Evidence, limits: &Thresholds) -> Vec<Doubt> {
         format!("the injector itself had {} errors", of.errors),
         "see the errors: raise its limit of open files (ulimit -n), or use fewer connections",
     );
+    for (name, figure) in &of.figures {
+        doubt(figure.is_injectors(&limits.tolerance()), made(name, figure), OWN_MACHINE);
+    }
     if of.closed {
         closed(of, limits, &mut doubt);
     } else {
@@ -134,16 +159,6 @@ fn open(of: &Evidence, limits: &Thresholds, doubt: &mut impl FnMut(bool, String,
     doubt(
         of.late >= limits.late_min && share > limits.late_share,
         format!("{} of {} sends were late by over 1 ms", of.late, of.sends),
-        MORE_THREADS,
-    );
-    let most = of.latency_p99.mul_f64(limits.lateness_share);
-    doubt(
-        of.lateness_p99 > limits.lateness_min && of.lateness_p99 > most,
-        format!(
-            "sends were late by {} at p99, and latency is {}",
-            millis(of.lateness_p99),
-            millis(of.latency_p99)
-        ),
         MORE_THREADS,
     );
     doubt(
@@ -193,6 +208,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{Evidence, THRESHOLDS, doubts};
+    use crate::recorder::Figure;
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -201,8 +217,7 @@ mod tests {
             closed,
             sends: 10_000,
             late: 0,
-            lateness_p99: MS / 20,
-            latency_p99: MS,
+            figures: vec![("the p99 of latency".to_owned(), Figure::delayed(MS, MS / 20))],
             latency_mean: MS / 2,
             turnaround_mean: MS / 100,
             busy: 0.1,
@@ -215,6 +230,11 @@ mod tests {
         }
     }
 
+    fn with_p99(measured: Duration, by: Duration, of: &Evidence) -> Evidence {
+        let figures = vec![("the p99 of latency".to_owned(), Figure::delayed(measured, by))];
+        Evidence { figures, ..of.clone() }
+    }
+
     fn causes(of: Evidence) -> Vec<String> {
         doubts(&of, &THRESHOLDS).into_iter().map(|doubt| doubt.cause).collect()
     }
@@ -222,7 +242,8 @@ mod tests {
     #[test]
     fn a_quiet_run_is_valid_and_so_is_a_slow_server() {
         assert!(causes(quiet(false)).is_empty() && causes(quiet(true)).is_empty());
-        let slow = Evidence { latency_p99: 9000 * MS, latency_mean: 5000 * MS, ..quiet(false) };
+        let slow = with_p99(9000 * MS, Duration::ZERO, &quiet(false));
+        let slow = Evidence { latency_mean: 5000 * MS, ..slow };
         assert!(causes(slow).is_empty());
     }
 
@@ -230,16 +251,17 @@ mod tests {
     fn each_fault_of_the_injector_is_named_alone() {
         let (open, closed) = (quiet(false), quiet(true));
         for (evidence, word) in [
-            (Evidence { late: 11, ..open }, "late by over 1 ms"),
-            (Evidence { lateness_p99: MS / 4, ..open }, "late by 0.25 ms at p99"),
-            (Evidence { busy: 0.86, ..open }, "busy for 86 %"),
-            (Evidence { busy: 0.96, ..closed }, "the limit found is the injector's"),
-            (Evidence { turnaround_mean: MS / 9, ..closed }, "to the next send"),
-            (Evidence { waited: 0.03, stolen: 0.03, ..open }, "waited for a CPU for 6 %"),
-            (Evidence { errors: 1, ..open }, "1 errors"),
-            (Evidence { stood: 0.02, ..open }, "stood still for 2.0 %"),
-            (Evidence { stood: 0.02, ..closed }, "stood still for 2.0 %"),
-            (Evidence { found: 62.0, ..closed }, "62.0 connections of 64"),
+            (Evidence { late: 11, ..open.clone() }, "late by over 1 ms"),
+            (with_p99(MS, MS / 4, &open), "the p99 of latency is 1.00 ms, and 0.75 ms without"),
+            (with_p99(9 * MS, MS, &closed), "the p99 of latency is 9.00 ms, and 8.00 ms without"),
+            (Evidence { busy: 0.86, ..open.clone() }, "busy for 86 %"),
+            (Evidence { busy: 0.96, ..closed.clone() }, "the limit found is the injector's"),
+            (Evidence { turnaround_mean: MS / 9, ..closed.clone() }, "to the next send"),
+            (Evidence { waited: 0.03, stolen: 0.03, ..open.clone() }, "waited for a CPU for 6 %"),
+            (Evidence { errors: 1, ..open.clone() }, "1 errors"),
+            (Evidence { stood: 0.02, ..open.clone() }, "stood still for 2.0 %"),
+            (Evidence { stood: 0.02, ..closed.clone() }, "stood still for 2.0 %"),
+            (Evidence { found: 62.0, ..closed.clone() }, "62.0 connections of 64"),
         ] {
             let causes = causes(evidence);
             assert!(causes.len() == 1 && causes[0].contains(word), "{word}: {causes:?}");
@@ -250,16 +272,17 @@ mod tests {
     fn what_is_below_its_floor_or_of_the_other_loop_is_no_reason() {
         let (open, closed) = (quiet(false), quiet(true));
         for evidence in [
-            Evidence { late: 9, sends: 100, ..open },
-            Evidence { late: 10, sends: 10_000, ..open },
-            Evidence { lateness_p99: MS / 5, latency_p99: MS / 4, ..open },
-            Evidence { lateness_p99: 90 * MS, latency_p99: 1000 * MS, ..open },
-            Evidence { busy: 0.9, late: 5000, ..closed },
-            Evidence { stood: 0.01, ..open },
-            Evidence { turnaround_mean: MS / 11, latency_mean: MS / 5, ..closed },
-            Evidence { turnaround_mean: 9 * MS, found: 1.0, ..open },
+            Evidence { late: 9, sends: 100, ..open.clone() },
+            Evidence { late: 10, sends: 10_000, ..open.clone() },
+            with_p99(MS / 4, MS / 5, &open),
+            with_p99(1000 * MS, 90 * MS, &open),
+            Evidence { busy: 0.9, late: 5000, ..closed.clone() },
+            Evidence { stood: 0.01, ..open.clone() },
+            Evidence { turnaround_mean: MS / 11, latency_mean: MS / 5, ..closed.clone() },
+            Evidence { turnaround_mean: 9 * MS, found: 1.0, ..open.clone() },
         ] {
-            assert!(causes(evidence).is_empty(), "{evidence:?}");
+            let causes = causes(evidence);
+            assert!(causes.is_empty(), "{causes:?}");
         }
     }
 }

@@ -50,6 +50,13 @@ impl Timeline {
         Some(since.as_secs() / WINDOW.as_secs())
     }
 
+    /// When a whole window begins and ends; of what is behind the last of them there is nothing.
+    pub fn span(&self, window: u64) -> Option<(Instant, Instant)> {
+        let number = u32::try_from(window).ok().filter(|_| window < self.whole_windows())?;
+        let from = self.measured_from + WINDOW * number;
+        Some((from, from + WINDOW))
+    }
+
     /// How many windows are whole: the last one that is measured may not be.
     pub fn whole_windows(&self) -> u64 {
         (self.end - self.measured_from).as_secs() / WINDOW.as_secs()
@@ -98,6 +105,9 @@ mod tests {
         let at = |millis| run.window(run.measured_from + Duration::from_millis(millis));
         assert_eq!((at(0), at(999), at(1000), at(9999)), (Some(0), Some(0), Some(1), Some(9)));
         assert_eq!(run.window(run.measured_from - Duration::from_nanos(1)), None);
+        let second = Duration::from_secs(1);
+        assert_eq!(run.span(9), Some((run.end - second, run.end)));
+        assert_eq!(run.span(10), None);
     }
 
     #[test]

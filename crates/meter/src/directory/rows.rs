@@ -3,19 +3,27 @@
 use std::io::{self, BufRead, Read};
 use std::time::Duration;
 
-use crate::engine::Row;
+use crate::engine::{LATENCIES, Row};
 
 /// The names of the columns, in a line.
-pub const COLUMNS: &str = "second,offered,sent,ended,failed,late,busy_ns,p50_ns,p99_ns,max_ns\n";
+pub const COLUMNS: &str = "second,offered,sent,ended,failed,late,busy_ns,p50_ns,p99_ns,max_ns,\
+                           paused_ns,injectors\n";
+/// Between the names of latencies that are the injector's.
+const AND: &str = "+";
 
-/// Ten numbers are shorter.
+/// Twelve fields are shorter.
 const LINE_MAX: u64 = 1024;
 
 /// A line.
 pub fn line(row: &Row) -> String {
-    let Row { number, offered, sent, ended, failed, late, busy, p50, p99, max } = row;
-    let [busy, p50, p99, max] = [busy, p50, p99, max].map(|span| span.as_nanos());
-    format!("{number},{offered},{sent},{ended},{failed},{late},{busy},{p50},{p99},{max}\n")
+    let Row { number, offered, sent, ended, failed, late, .. } = row;
+    let spans = [row.busy, row.p50, row.p99, row.max, row.paused];
+    let [busy, p50, p99, max, paused] = spans.map(|span| span.as_nanos());
+    let injectors = row.injectors().collect::<Vec<_>>().join(AND);
+    format!(
+        "{number},{offered},{sent},{ended},{failed},{late},{busy},{p50},{p99},{max},{paused},\
+         {injectors}\n"
+    )
 }
 
 /// Reads a table, from which a last line without an end, that a kill cut off, is left out. Behind
@@ -47,14 +55,20 @@ pub fn read(mut table: impl BufRead) -> impl Iterator<Item = io::Result<Row>> {
 }
 
 fn parse(line: &[u8]) -> Option<Row> {
-    let mut fields = std::str::from_utf8(line).ok()?.split(',').map(|field| field.parse().ok());
-    let mut next = || fields.next()?;
+    let mut fields = std::str::from_utf8(line).ok()?.split(',');
+    let mut next = || fields.next()?.parse().ok();
     let [number, offered, sent, ended, failed, late] =
         [next()?, next()?, next()?, next()?, next()?, next()?];
     let mut span = || next().map(Duration::from_nanos);
     let (busy, p50, p99, max) = (span()?, span()?, span()?, span()?);
-    let row = Row { number, offered, sent, ended, failed, late, busy, p50, p99, max };
-    fields.next().is_none().then_some(row)
+    let row =
+        Row { number, offered, sent, ended, failed, late, busy, p50, p99, max, ..Row::default() };
+    // Of a table that an older version wrote that is the end.
+    let Some(paused) = fields.next() else { return Some(row) };
+    let paused = Duration::from_nanos(paused.parse().ok()?);
+    let own = fields.next()?;
+    let injectors = LATENCIES.map(|name| own.split(AND).any(|own| own == name));
+    fields.next().is_none().then_some(Row { paused, injectors, ..row })
 }
 
 #[cfg(test)]
@@ -65,8 +79,10 @@ mod tests {
     use crate::engine::Row;
 
     fn row(number: u64) -> Row {
-        let [busy, p50, p99, max] = [1, 2, 3, 4].map(Duration::from_micros);
-        Row { number, offered: 9, sent: 8, ended: 7, failed: 1, late: 2, busy, p50, p99, max }
+        let [busy, p50, p99, max, paused] = [1, 2, 3, 4, 5].map(Duration::from_micros);
+        let row =
+            Row { number, offered: 9, sent: 8, ended: 7, failed: 1, late: 2, ..Row::default() };
+        Row { busy, p50, p99, max, paused, injectors: [false, number > 0, number > 0], ..row }
     }
 
     #[test]
@@ -78,5 +94,15 @@ mod tests {
         assert!(rows("").unwrap().is_empty());
         let damaged = text.replace("0,9,8", "0,x,8");
         assert!(rows(&damaged).unwrap_err().to_string().contains("line 2"));
+    }
+
+    #[test]
+    fn a_table_that_an_older_version_wrote_is_read() {
+        let text = "second,offered,sent,ended,failed,late,busy_ns,p50_ns,p99_ns,max_ns\n\
+                    0,9,8,7,1,2,1000,2000,3000,4000\n";
+        let rows = read(text.as_bytes()).collect::<Result<Vec<_>, _>>().unwrap();
+        assert_eq!(rows, [Row { paused: Duration::ZERO, ..row(0) }]);
+        let damaged = text.replace("4000", "4000,5");
+        assert!(read(damaged.as_bytes()).any(|row| row.is_err()));
     }
 }

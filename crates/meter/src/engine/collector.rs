@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use super::offered::Offered;
-use crate::recorder::{Kind, Measure, Results};
+use crate::recorder::{Kind, Measure, Results, Tolerance};
 
 /// Rows that are kept: a day of them.
 const ROWS_MAX: usize = 86_400;
@@ -45,6 +45,20 @@ pub struct Row {
     pub p99: Duration,
     /// The longest latency.
     pub max: Duration,
+    /// How long the thread that stood longest did.
+    pub paused: Duration,
+    /// Which of these three latencies are the injector's.
+    pub injectors: [bool; 3],
+}
+
+/// What the latencies of a row are called.
+pub const LATENCIES: [&str; 3] = ["p50", "p99", "max"];
+
+impl Row {
+    /// The names of those of its latencies that are the injector's.
+    pub fn injectors(&self) -> impl Iterator<Item = &'static str> {
+        LATENCIES.into_iter().zip(self.injectors).filter_map(|(name, is)| is.then_some(name))
+    }
 }
 
 /// A window that all threads have ended.
@@ -65,6 +79,7 @@ pub struct Collector {
     whole: u64,
     wall: SystemTime,
     offered: Offered,
+    tolerance: Tolerance,
     /// What ended behind the last whole window.
     behind: Results,
     open: BTreeMap<u64, (usize, Window)>,
@@ -76,10 +91,18 @@ pub struct Collector {
 
 impl Collector {
     /// Of so many threads; `whole` windows are whole, of which the first begins at `wall`, and what
-    /// comes behind makes no row.
-    pub fn new(threads: usize, whole: u64, wall: SystemTime, offered: Offered) -> Self {
+    /// comes behind makes no row. A latency that the injector moves by more than `tolerance` is
+    /// its own.
+    pub fn new(
+        threads: usize,
+        whole: u64,
+        wall: SystemTime,
+        offered: Offered,
+        tolerance: Tolerance,
+    ) -> Self {
         let (open, rows, results) = (BTreeMap::new(), Vec::new(), Results::default());
-        Self { threads, whole, wall, offered, behind: Results::default(), open, results, rows }
+        let behind = Results::default();
+        Self { threads, whole, wall, offered, tolerance, behind, open, results, rows }
     }
 
     /// What is in no row: it ended behind the last whole window, or in one that not all threads
@@ -94,7 +117,9 @@ impl Collector {
 
     /// Takes a thread's window; gives those that are whole now.
     pub fn add(&mut self, number: u64, window: &Window) -> Vec<Ended> {
+        let paused = self.results.paused;
         self.results.add(&window.results);
+        self.results.paused = paused;
         if number >= self.whole {
             self.behind.add(&window.results);
             return Vec::new();
@@ -104,7 +129,10 @@ impl Collector {
         sum.sent += window.sent;
         sum.late += window.late;
         sum.busy = sum.busy.max(window.busy);
+        let paused = sum.results.paused.max(window.results.paused);
         sum.results.add(&window.results);
+        // Threads pause beside one another, windows one after the other.
+        sum.results.paused = paused;
         let mut ended = Vec::new();
         while let Some(first) = self.open.first_entry() {
             if first.get().0 < self.threads {
@@ -112,7 +140,8 @@ impl Collector {
             }
             let (number, (_, window)) = first.remove_entry();
             let offered = self.offered.in_window(number).unwrap_or(window.sent);
-            let (wall, row) = (self.wall, row(number, offered, &window));
+            self.results.paused += window.results.paused;
+            let (wall, row) = (self.wall, row(number, offered, &window, &self.tolerance));
             ended.push(Ended { wall, row, results: window.results });
         }
         let kept = ended.iter().map(|ended| ended.row);
@@ -121,10 +150,12 @@ impl Collector {
     }
 }
 
-fn row(number: u64, offered: u64, window: &Window) -> Row {
+fn row(number: u64, offered: u64, window: &Window, tolerance: &Tolerance) -> Row {
     // What was never sent ended in no window.
     let unsent = window.results.count(Kind::Unsent);
-    let latency = window.results.times(Measure::Latency, None);
+    let latency = window.results.distribution(Measure::Latency, None);
+    let figures = [latency.quantile(0.5), latency.quantile(0.99), latency.max()];
+    let [p50, p99, max] = figures.map(|figure| figure.measured);
     Row {
         number,
         offered,
@@ -133,9 +164,11 @@ fn row(number: u64, offered: u64, window: &Window) -> Row {
         failed: window.results.failed() - unsent,
         late: window.late,
         busy: window.busy,
-        p50: latency.quantile(0.5),
-        p99: latency.quantile(0.99),
-        max: latency.max(),
+        p50,
+        p99,
+        max,
+        paused: window.results.paused,
+        injectors: figures.map(|figure| figure.is_injectors(tolerance)),
     }
 }
 
@@ -143,8 +176,14 @@ fn row(number: u64, offered: u64, window: &Window) -> Row {
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use super::{Collector, Offered, Window};
-    use crate::recorder::Kind;
+    use super::{Collector, Offered, Row, Window};
+    use crate::recorder::{Figure, Kind};
+    use crate::verdict::THRESHOLDS;
+
+    fn collector(threads: usize, whole: u64) -> Collector {
+        let (wall, tolerance) = (SystemTime::UNIX_EPOCH, THRESHOLDS.tolerance());
+        Collector::new(threads, whole, wall, Offered::default(), tolerance)
+    }
 
     fn window(results: u32) -> Window {
         let mut window = Window { sent: u64::from(results), ..Window::default() };
@@ -157,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_row_comes_when_all_threads_have_ended_its_window() {
-        let mut collector = Collector::new(2, 2, SystemTime::UNIX_EPOCH, Offered::default());
+        let mut collector = collector(2, 2);
         assert!(collector.add(0, &window(1)).is_empty());
         assert!(collector.add(1, &window(2)).is_empty());
         assert_eq!(collector.rest().total(), 3);
@@ -169,5 +208,25 @@ mod tests {
         assert!(collector.add(2, &window(5)).is_empty());
         assert_eq!((collector.rows.len(), collector.results.total()), (2, 11));
         assert_eq!(collector.rest().total(), 5);
+    }
+
+    #[test]
+    fn a_row_says_which_of_its_latencies_are_the_injectors_and_how_long_it_paused() {
+        let (mut collector, ms) = (collector(2, 2), Duration::from_millis(1));
+        let mut paused = window(200);
+        let long = Figure::delayed(500 * ms, 490 * ms);
+        paused.results.note_delayed(0, Kind::Succeeded, long, Some(long));
+        paused.results.paused = 490 * ms;
+        let mut other = window(0);
+        other.results.paused = 300 * ms;
+        collector.add(0, &paused);
+        let row = collector.add(0, &other)[0].row;
+        assert_eq!(row.injectors().collect::<Vec<_>>(), ["max"]);
+        // Threads pause at one time, and windows one after the other.
+        assert_eq!((row.paused, collector.results.paused), (490 * ms, 490 * ms));
+        collector.add(1, &other);
+        let row = collector.add(1, &other)[0].row;
+        assert_eq!((row.paused, collector.results.paused), (300 * ms, 790 * ms));
+        assert_eq!(Row::default().injectors().count(), 0);
     }
 }

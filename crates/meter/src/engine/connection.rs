@@ -3,12 +3,15 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use flow::dial::{Socket, Target};
+use flow::dial::{Socket, Stage, Target};
+use flow::stream::Socket as Stream;
+use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::opening::{OpenError, open};
@@ -21,6 +24,8 @@ use crate::workload::{Answer, Malformed, Reader, Workload};
 /// The first pause after a connection could not be opened anew, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 const ENDED: &str = "the server closed the connection without an answer";
+const LATE: &str = "no answer in time";
+const PAUSED: &str = "no answer in time, which ended while the injector stood still";
 const UNASKED: &str = "the server answered what nobody had asked";
 
 /// What the tasks of one thread share.
@@ -35,9 +40,13 @@ pub struct Connection<W: Workload> {
     pub at: usize,
     pub target: Target,
     pub socket: Socket,
+    /// How long an answer may take.
+    pub timeout: Duration,
     pub shared: Rc<Shared<W>>,
     /// Bytes of the request under way that went out, and that came in.
     pub moved: (usize, usize),
+    /// The request under way had its time, and what had come by then is being read.
+    pub is_last_call: bool,
 }
 
 /// What to do next.
@@ -50,7 +59,10 @@ enum Turn {
 
 /// Why a request has no answer.
 enum Broken {
+    /// It had its time.
     Expired,
+    /// It had its time while the injector stood still.
+    Paused,
     Io(io::Error),
     Malformed(Malformed),
     /// It could not be entered into the ledger, so it was not sent.
@@ -121,11 +133,16 @@ impl<W: Workload> Connection<W> {
         let mut sent = self.begin(job, reader, out);
         loop {
             let entered = self.shared.state.borrow_mut().enter(sent.number, Fate::Unknown);
-            let answer = match entered {
+            self.is_last_call = false;
+            let mut answer = match entered {
                 true => self.exchange(reader, out).await,
                 false => Err(Broken::Unentered),
             };
             let now = Instant::now();
+            let due = sent.at + self.timeout;
+            if matches!(answer, Err(Broken::Expired)) && self.shared.state.borrow().missed(due) {
+                answer = Err(Broken::Paused);
+            }
             self.settle(sent, reader, &answer, now);
             out.clear();
             let next = if answer.is_ok() { reader.follow(out) } else { None };
@@ -178,12 +195,18 @@ impl<W: Workload> Connection<W> {
     async fn say(&mut self, reader: &mut W::Reader, out: &[u8]) -> Result<Option<Answer>, Broken> {
         let (mut written, mut flushed) = (0, out.is_empty());
         poll_fn(|cx| {
-            {
+            let expired = {
                 let mut state = self.shared.state.borrow_mut();
-                if state.slots[self.at].expired {
+                state.listen(self.at, cx);
+                state.slots[self.at].expired
+            };
+            // What has come is read before it is decided that nothing has.
+            if expired {
+                let answer = self.poll_answer(reader, flushed, cx);
+                if answer.is_pending() && !self.has_last_call() {
                     return Poll::Ready(Err(Broken::Expired));
                 }
-                state.listen(self.at, cx);
+                return answer.map_ok(|answer| answer.map(|answer| reusable(answer, flushed)));
             }
             while written < out.len() {
                 match Pin::new(&mut self.socket).poll_write(cx, &out[written..]) {
@@ -207,12 +230,20 @@ impl<W: Workload> Connection<W> {
             }
             // An answer may come before all of the request is sent: of one that is refused.
             let answer = std::task::ready!(self.poll_answer(reader, flushed, cx))?;
-            Poll::Ready(Ok(answer.map(|mut answer| {
-                answer.reusable &= flushed;
-                answer
-            })))
+            Poll::Ready(Ok(answer.map(|answer| reusable(answer, flushed))))
         })
         .await
+    }
+
+    /// Whether something has come that the runtime has not told of yet, as where the thread stood
+    /// still: that is waited for, once.
+    fn has_last_call(&mut self) -> bool {
+        if self.is_last_call || !has_come(&self.socket) {
+            return false;
+        }
+        self.is_last_call = true;
+        self.shared.state.borrow_mut().slots[self.at].expired = false;
+        true
     }
 
     /// Reads what has come; gives nothing where the request may have to go on.
@@ -261,7 +292,7 @@ impl<W: Workload> Connection<W> {
             Err(Broken::Expired) => Kind::Timeout,
             Err(Broken::Io(error)) if error.kind() == io::ErrorKind::OutOfMemory => Kind::Injector,
             Err(Broken::Io(_)) => Kind::Network,
-            Err(Broken::Unentered) => Kind::Injector,
+            Err(Broken::Paused | Broken::Unentered) => Kind::Injector,
         };
         let fate = match kind {
             Kind::Succeeded => Some(Fate::Acknowledged),
@@ -281,7 +312,8 @@ impl<W: Workload> Connection<W> {
         let words = match answer {
             Ok(answer) if answer.kind == Kind::Succeeded => return,
             Ok(answer) => reader.failure(answer),
-            Err(Broken::Expired) => "no answer in time".to_owned(),
+            Err(Broken::Expired) => LATE.to_owned(),
+            Err(Broken::Paused) => PAUSED.to_owned(),
             Err(Broken::Malformed(malformed)) => malformed.to_string(),
             Err(Broken::Io(error)) => error.to_string(),
             // That has been told.
@@ -299,10 +331,11 @@ impl<W: Workload> Connection<W> {
         let mut pause = PAUSES.0;
         let socket = loop {
             let greeting = self.shared.state.borrow().workload.greeting();
+            let begun = Instant::now();
             match self.until_over(open(&self.target, greeting)).await {
                 None => break None,
                 Some(Ok((socket, _))) => break Some(socket),
-                Some(Err(error)) => self.note_unreachable(&error),
+                Some(Err(error)) => self.note_unreachable(&error, begun),
             }
             if self.until_over(tokio::time::sleep(pause)).await.is_none() {
                 break None;
@@ -321,9 +354,15 @@ impl<W: Workload> Connection<W> {
         true
     }
 
-    fn note_unreachable(&self, error: &OpenError) {
-        let (owner, words) = error.blame();
-        self.shared.state.borrow_mut().note_error(owner, &words, Instant::now());
+    fn note_unreachable(&self, error: &OpenError, begun: Instant) {
+        let (mut owner, words) = error.blame();
+        let (mut state, now) = (self.shared.state.borrow_mut(), Instant::now());
+        state.roll(now);
+        let is_late = matches!(error, OpenError::Dial(error) if error.stage == Stage::Late);
+        if is_late && state.missed(begun + self.target.connect_timeout) {
+            owner = Owner::Injector;
+        }
+        state.note_error(owner, &words, now);
     }
 
     async fn until_over<T>(&self, what: impl Future<Output = T>) -> Option<T> {
@@ -339,4 +378,23 @@ impl<W: Workload> Connection<W> {
         })
         .await
     }
+}
+
+/// An answer before all of its request was sent is the last one of its connection.
+fn reusable(mut answer: Answer, flushed: bool) -> Answer {
+    answer.reusable &= flushed;
+    answer
+}
+
+/// Whether the kernel has something of a connection that can be read, its end or its error.
+fn has_come(socket: &Socket) -> bool {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    let peeked = match socket {
+        Socket::Plain(Stream::Unix(stream)) => recv(stream.as_fd(), &mut [0], flags),
+        socket => match socket.tcp() {
+            Some(stream) => recv(stream, &mut [0], flags),
+            None => return false,
+        },
+    };
+    !matches!(peeked, Err(rustix::io::Errno::AGAIN))
 }

@@ -10,9 +10,13 @@ use crate::injector::Health;
 use crate::lateness::Lateness;
 use crate::little::Occupancy;
 use crate::network::Network;
-use crate::recorder::{Measure, Results, Times};
+use crate::recorder::{Distribution, Figure, Measure, Results, Times};
 use crate::traffic::Traffic;
-use crate::verdict::{Doubt, Evidence, THRESHOLDS, Thresholds, doubts};
+use crate::verdict::{Doubt, Evidence, THRESHOLDS, Thresholds, doubt_of_demand, doubts};
+
+/// The percentiles without which a run says nothing.
+const BASIC: [(&str, f64); 5] =
+    [("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
 
 /// What was sent before what counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -70,6 +74,8 @@ pub struct Outcome {
     pub warm_up: WarmUp,
     /// The demand whose miss ended it, with what was found.
     pub aborted: Option<(Gate, String)>,
+    /// The demands by which it was to be ended, and that can't be judged, with what was found.
+    pub unjudged: Vec<(Gate, String)>,
     /// Somebody ended it early.
     pub stopped: bool,
     /// It ended before its time: each row of the data had its request.
@@ -103,6 +109,7 @@ impl Default for Outcome {
             stood: Duration::ZERO,
             warm_up: WarmUp::default(),
             aborted: None,
+            unjudged: Vec::new(),
             stopped: false,
             used_up: false,
             thresholds: THRESHOLDS,
@@ -113,14 +120,13 @@ impl Default for Outcome {
 impl Outcome {
     /// Why its numbers can't be believed.
     pub fn doubts(&self) -> Vec<Doubt> {
-        let latency = self.results.times(Measure::Latency, None);
+        let latency = self.results.distribution(Measure::Latency, None);
         let evidence = Evidence {
             closed: self.closed,
             sends: self.lateness.sends,
             late: self.lateness.late,
-            lateness_p99: self.lateness.times.quantile(0.99),
-            latency_p99: latency.quantile(0.99),
-            latency_mean: latency.mean(),
+            figures: self.basic_figures(&latency),
+            latency_mean: latency.mean().measured,
             turnaround_mean: self.turnaround.mean(),
             busy: self.health.busy,
             waited: self.health.waited,
@@ -130,7 +136,26 @@ impl Outcome {
             connections: self.connections as u64,
             found: self.occupancy.connections(self.measured),
         };
-        doubts(&evidence, &self.thresholds)
+        let mut found = doubts(&evidence, &self.thresholds);
+        let unjudged = self.unjudged.iter();
+        found.extend(unjudged.map(|(gate, found)| doubt_of_demand(&gate.to_string(), found)));
+        found
+    }
+
+    /// The highest of the percentiles that the injector made of latency and of service, where it
+    /// made any: one names the line.
+    fn basic_figures(&self, latency: &Distribution) -> Vec<(String, Figure)> {
+        let service = self.results.distribution(Measure::Service, None);
+        let lines = [("latency", latency), ("service", &service)];
+        // Nothing is due in a closed loop: both are the same there.
+        let lines = lines.into_iter().skip(usize::from(self.closed));
+        let tolerance = self.thresholds.tolerance();
+        let of_line = |(line, times): (&str, &Distribution)| {
+            let named =
+                BASIC.map(|(name, share)| (format!("the {name} of {line}"), times.quantile(share)));
+            named.into_iter().rfind(|(_, figure)| figure.is_injectors(&tolerance))
+        };
+        lines.filter_map(of_line).collect()
     }
 
     /// The largest share of the time that a thread stood still.

@@ -15,14 +15,17 @@ use super::{Stop, Think, WarmUp};
 use crate::chance::Chance;
 use crate::failure::{Errors, Owner};
 use crate::injector::BusyTime;
-use crate::lateness::{LATE, Lateness, behind};
+use crate::lateness::{Behind, LATE, Lateness, behind};
 use crate::ledger::{Fate, Ledger};
 use crate::little::Occupancy;
-use crate::recorder::{Kind, Times, nanoseconds};
+use crate::recorder::{Figure, Kind, NEGLIGIBLE, Times, nanoseconds};
 use crate::schedule::Due;
 use crate::traffic::Traffic;
 use crate::window::{Timeline, WINDOW};
 use crate::workload::{Answer, Workload};
+
+/// What a request failed of that the injector kept waiting until the end.
+const KEPT_WAITING: &str = "not sent until the end, since the injector stood still";
 
 /// What is behind schedule by so much is sent by whichever connection is at hand.
 const OVERDUE: Duration = Duration::from_micros(250);
@@ -62,6 +65,8 @@ pub struct Slot {
     pub job: Option<Job>,
     /// When the request under way was sent.
     pub sent: Option<Instant>,
+    /// What the injector had added to its latency until then.
+    pub delayed: Duration,
     /// The request under way has taken too long, or the run does not wait for it.
     pub expired: bool,
     /// Wakes its task.
@@ -312,10 +317,25 @@ impl<W: Workload> State<W> {
         } else if counts {
             // No connection would have been free later, had the thread looked.
             let free = if self.looks.missed(sent.due) { sent.due } else { free };
-            let behind = behind(sent.due, free, sent.at);
+            let mut behind = behind(sent.due, free, sent.at);
+            let paused = self.looks.pauses.overlap(sent.due, sent.due + behind.blocked);
+            if paused == behind.blocked {
+                behind = Behind { blocked: Duration::ZERO, late: behind.late + paused };
+            }
             self.window.late += u64::from(behind.late > LATE);
+            self.slots[at].delayed = behind.late + paused.min(behind.blocked);
             self.seen.lateness.note(behind);
         }
+    }
+
+    /// Whether the thread stood still at that moment.
+    pub fn missed(&self, due: Instant) -> bool {
+        self.looks.missed(due)
+    }
+
+    /// How much of the time since then the thread's pauses took up.
+    fn paused(&self, from: Instant, now: Instant) -> Duration {
+        self.looks.pauses.overlap(from, now)
     }
 
     /// Counts a result. In a closed loop latency is from the send.
@@ -323,13 +343,17 @@ impl<W: Workload> State<W> {
         self.roll(now);
         self.slots[at].sent = None;
         self.slots[at].expired = false;
+        let delayed = std::mem::take(&mut self.slots[at].delayed);
         let service = now.saturating_duration_since(sent.at);
+        let paused = self.paused(sent.at, now);
         let latency = if self.closed { service } else { now.saturating_duration_since(sent.due) };
         if self.closed {
             self.seen.occupancy.answers += self.timeline.clipped(sent.at, now).as_nanos();
         }
         if self.counts(sent.due) {
-            self.window.results.note(sent.operation, kind, latency, service);
+            let latency = Figure::delayed(latency, delayed + paused);
+            let service = Figure::delayed(service, paused);
+            self.window.results.note_delayed(sent.operation, kind, latency, Some(service));
             self.seen.last = now.saturating_duration_since(self.timeline.measured_from);
         } else {
             self.seen.warm_up.requests += 1;
@@ -394,6 +418,9 @@ impl<W: Workload> State<W> {
 
     /// Hands on the window as it is.
     pub fn hand_on(&mut self) {
+        if let Some((from, to)) = self.timeline.span(self.window_number) {
+            self.window.results.paused = self.looks.pauses.overlap(from, to);
+        }
         let busy = self.busy.so_far();
         self.window.busy = busy.saturating_sub(self.busy_before).min(WINDOW);
         self.busy_before = busy;
@@ -429,21 +456,35 @@ impl<W: Workload> State<W> {
             let idle = self.slots.iter().map(|slot| self.timeline.clipped(slot.free, end));
             self.seen.occupancy.idle += idle.map(|span| span.as_nanos()).sum::<u128>();
         }
+        self.leave_unsent(end);
+        for at in 0..self.slots.len() {
+            self.wake(at);
+        }
+    }
+
+    /// What waits for a connection at the end counts at its age. Where nothing waited before the
+    /// thread's last pause, which went on until the end, that alone is why.
+    fn leave_unsent(&mut self, end: Instant) {
+        let mut first = None;
         while let Some(job) = self.peek().filter(|job| job.due < end) {
             if let Some(due) = &mut self.due {
                 due.next();
             }
-            if self.counts(job.due) {
-                let age = end.saturating_duration_since(job.due);
-                if !self.looks.missed(job.due) {
-                    self.seen.lateness.note_blocked(age);
-                }
-                let operation = self.first_operation + self.workload.operation(job.number);
-                self.window.results.note(operation, Kind::Unsent, age, Duration::ZERO);
+            let age = end.saturating_duration_since(job.due);
+            let figure = Figure::delayed(age, self.paused(job.due, end));
+            let is_ours = *first.get_or_insert(figure.corrected <= NEGLIGIBLE);
+            if !self.counts(job.due) {
+                continue;
             }
-        }
-        for at in 0..self.slots.len() {
-            self.wake(at);
+            if !is_ours && !self.looks.missed(job.due) {
+                self.seen.lateness.note_blocked(age);
+            }
+            let kind = if is_ours { Kind::Injector } else { Kind::Unsent };
+            if is_ours {
+                self.seen.errors.note(Owner::Injector, KEPT_WAITING);
+            }
+            let operation = self.first_operation + self.workload.operation(job.number);
+            self.window.results.note_delayed(operation, kind, figure, None);
         }
     }
 }

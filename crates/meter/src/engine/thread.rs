@@ -18,7 +18,7 @@ use tokio::task::{JoinSet, LocalSet};
 use super::alarm::Alarm;
 use super::collector::Window;
 use super::connection::{Connection, Shared};
-use super::looks::{Looks, TICK};
+use super::looks::{Looks, SLEEP_MAX, TICK};
 use super::opening::open;
 use super::state::{Last, Next, Seen, Slot, State};
 use super::{EngineError, Kept, Pace, Plan};
@@ -104,6 +104,7 @@ async fn conduct<W: Workload + 'static>(
         state: RefCell::new(State {
             busy_before: busy.so_far(),
             busy: busy.clone(),
+            looks: Looks::new(timeline.begin, busy.clone()),
             ledger,
             first_operation,
             last,
@@ -115,7 +116,9 @@ async fn conduct<W: Workload + 'static>(
     let mut connections = JoinSet::new();
     for (at, (target, socket)) in opened.into_iter().enumerate() {
         let shared = Rc::clone(&shared);
-        let connection = Connection { at, target, socket, shared, moved: (0, 0) };
+        let (timeout, moved) = (plan.timeout, (0, 0));
+        let connection =
+            Connection { at, target, socket, timeout, shared, moved, is_last_call: false };
         connections.spawn_local(connection.serve());
     }
     let before = Rc::new(RefCell::new(None));
@@ -130,10 +133,16 @@ async fn conduct<W: Workload + 'static>(
     let paced = pace(&shared, &alarm).await;
     let now = Spent::now(&busy);
     shared.state.borrow_mut().end(Instant::now());
-    while let Some(served) = connections.join_next().await {
-        if let Ok(Some((target, socket))) = served {
-            kept.put(target.address, socket);
+    let last_answers = async {
+        while let Some(served) = connections.join_next().await {
+            if let Ok(Some((target, socket))) = served {
+                kept.put(target.address, socket);
+            }
         }
+    };
+    tokio::select! {
+        () = last_answers => {}
+        error = keep_looking(&shared, &alarm) => return Err(error),
     }
     sweeper.abort();
     paced?;
@@ -204,7 +213,14 @@ fn state<W>(
             Some(schedule.due(number as u64, plan.threads as u64).peekable())
         }
     };
-    let slot = || Slot { free: timeline.begin, job: None, sent: None, expired: false, waker: None };
+    let slot = || Slot {
+        free: timeline.begin,
+        job: None,
+        sent: None,
+        delayed: Duration::ZERO,
+        expired: false,
+        waker: None,
+    };
     State {
         workload,
         timeline,
@@ -224,7 +240,7 @@ fn state<W>(
         say,
         window: Window::default(),
         window_number: 0,
-        looks: Looks::new(timeline.begin),
+        looks: Looks::new(timeline.begin, BusyTime::default()),
         busy: BusyTime::default(),
         busy_before: Duration::ZERO,
         seen: Seen::default(),
@@ -253,6 +269,9 @@ async fn pace<W: Workload>(shared: &Shared<W>, alarm: &Alarm) -> Result<(), Engi
             Next::At(at) => at.min(end),
             Next::Blocked | Next::Nothing => end,
         };
+        // It looks before that, so that it knows of its own pauses.
+        let at = at.min(Instant::now() + SLEEP_MAX);
+        shared.state.borrow_mut().looks.expect(at);
         alarm.set(at).map_err(|error| EngineError::Injector(error.to_string()))?;
         let rung = poll_fn(|cx| {
             let mut state = shared.state.borrow_mut();
@@ -266,6 +285,26 @@ async fn pace<W: Workload>(shared: &Shared<W>, alarm: &Alarm) -> Result<(), Engi
             alarm.poll(cx)
         });
         rung.await.map_err(|error| EngineError::Injector(error.to_string()))?;
+    }
+}
+
+/// Looks again and again while the last answers come, so that the thread knows of its pauses; ends
+/// only where it can't.
+async fn keep_looking<W: Workload>(shared: &Shared<W>, alarm: &Alarm) -> EngineError {
+    let failed = |error: std::io::Error| EngineError::Injector(error.to_string());
+    loop {
+        let now = Instant::now();
+        {
+            let mut state = shared.state.borrow_mut();
+            state.roll(now);
+            state.looks.expect(now + SLEEP_MAX);
+        }
+        if let Err(error) = alarm.set(now + SLEEP_MAX) {
+            return failed(error);
+        }
+        if let Err(error) = poll_fn(|cx| alarm.poll(cx)).await {
+            return failed(error);
+        }
     }
 }
 

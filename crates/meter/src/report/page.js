@@ -23,12 +23,21 @@
     [several ? run.name : "", label, run.word ? "(" + run.word + ")" : ""].filter(Boolean).join(" ");
   const dashes = [[], [6, 4], [2, 3], [10, 4, 2, 4]];
 
-  function line(run, at, label, values, own, dash) {
+  // `marks` are the places at which the injector, and not the server, made the value.
+  function line(run, at, label, values, own, dash, marks) {
     if (!values || !values.length) return null;
     return {
       values, label: named(run, label), stroke: several ? "key" + (at % 6) : own,
+      marked: new Set((marks || []).map((place) => run.second[place])),
       dash: dashes[several ? (Math.floor(at / 6) + (dash || 0)) % 4 : 0],
     };
+  }
+
+  // Few places are points; of many those are that the injector made.
+  function marks(places, marked) {
+    if (places.length < 60 || !marked.size) return { show: places.length < 60, size: 4 };
+    const are = (plot) => plot.data[0].flatMap((place, index) => (marked.has(place) ? [index] : []));
+    return { show: true, size: 6, filter: are };
   }
 
   // Lines of several runs have different places on the axis; they are joined into one table.
@@ -42,8 +51,10 @@
       tables.push([places[at], ...kept.map((one) => one.values)]);
       kept.forEach((one) => series.push({
         label: one.label, stroke: colour(one.stroke), width: 1.75, dash: one.dash,
-        spanGaps: several, value: (_, value) => options.show(value),
-        points: { show: places[at].length < 60, size: 4 },
+        spanGaps: several,
+        value: (plot, value, _, index) =>
+          options.show(value) + (one.marked.has(plot.data[0][index]) ? " (the injector's)" : ""),
+        points: marks(places[at], one.marked),
       }));
     });
     if (!tables.length) {
@@ -85,9 +96,11 @@
       span: (_, low, high) => (low === high ? [low - 0.5, high + 0.5] : [low, high]),
     };
     const latency = runs.map((run, at) => [
-      line(run, at, "p50", run.p50, "key0", 1), line(run, at, "p99", run.p99, "key1"),
+      line(run, at, "p50", run.p50, "key0", 1, run.own.p50),
+      line(run, at, "p99", run.p99, "key1", 0, run.own.p99),
       ...(several ? [] : [
-        line(run, at, "p99.9", run.p999, "key2"), line(run, at, "max", run.max, "faint")]),
+        line(run, at, "p99.9", run.p999, "key2", 0, run.own.p999),
+        line(run, at, "max", run.max, "faint", 0, run.own.max)]),
     ].map((one) => one && one.values.some((value) => value !== null) ? one : null));
     draw("latency", places, latency, { ...over, show: time, scale: log(latency) });
 
@@ -122,7 +135,9 @@
     ]), { ...over, show: count, scale: from0, none: "No errors in any whole second." });
 
     draw("injector", places, runs.map((run, at) => [
-      line(run, at, "busy", run.busy, "key0"), several ? null : line(run, at, "late", run.late, "key5"),
+      line(run, at, "busy", run.busy, "key0"),
+      ...(several ? [] : [
+        line(run, at, "paused", run.paused, "key2"), line(run, at, "late", run.late, "key5")]),
     ]), { ...over, show: percent, scale: { range: () => [0, 100] } });
   }
 

@@ -13,8 +13,8 @@ use serde_json::Value;
 use watch::words;
 
 use super::Run;
-use crate::recorder::{Kind, Measure, Times};
-use crate::summary::{ended, shown};
+use crate::recorder::{Distribution, Kind, Measure, Tolerance};
+use crate::summary::{ended, marked, shown};
 
 const UPLOT: &str = include_str!("uplot.min.js");
 const UPLOT_STYLE: &str = include_str!("uplot.min.css");
@@ -33,7 +33,11 @@ const CHARTS: [(&str, &str, &str); 5] = [
     ("distribution", "Distribution", "How many requests took no longer than that."),
     ("rate", "Rates", "Requests a second: due, sent, and answered with a success."),
     ("errors", "Errors by owner", "A second, of what ended in it."),
-    ("injector", "The injector", "What its busiest thread was outside its poll, and sends late."),
+    (
+        "injector",
+        "The injector",
+        "What its busiest thread was outside its poll, its pauses, and sends late.",
+    ),
 ];
 
 /// The whole page.
@@ -153,27 +157,30 @@ fn figures(out: &mut String, runs: &[Run<'_>]) {
             [_] => String::new(),
             _ => format!("<i class=\"key key{}\"></i>{} ", at % 6, labelled(run)),
         };
-        let is_closed = run.judged["loop"] == "closed";
+        let (is_closed, tolerance) = (run.judged["loop"] == "closed", run.tolerance());
         let rate = |count: u64| count as f64 / run.measured().max(f64::MIN_POSITIVE);
         for (name, measure) in [("latency", Measure::Latency), ("service", Measure::Service)] {
             // Nothing is due in a closed loop, so both are the same there.
             if is_closed && measure == Measure::Latency {
                 continue;
             }
-            let times = run.results.times(measure, None);
-            row(out, &format!("{key}{name}"), &times, Some(rate(times.count())));
+            let times = run.results.distribution(measure, None);
+            row(out, &format!("{key}{name}"), &times, Some(rate(times.count())), &tolerance);
         }
         let kinds = Kind::ALL.into_iter().filter(|kind| run.results.count(*kind) > 0);
         if run.results.failed() > 0 {
             for kind in kinds {
-                let times = run.results.times(Measure::Latency, Some(kind));
-                row(out, &format!("{key}that {}", ended(kind)), &times, Some(rate(times.count())));
+                let times = run.results.distribution(Measure::Latency, Some(kind));
+                let (name, rate) = (format!("{key}that {}", ended(kind)), rate(times.count()));
+                row(out, &name, &times, Some(rate), &tolerance);
             }
         }
     }
     out.push_str(
         "</table></div><p>Latency is from when a request was due; service from its send. \
-                  All percentiles are of all requests of their line.</p></section>\n",
+                  All percentiles are of all requests of their line. A figure with * is the \
+         injector's, and says nothing about the server; without the injector's own delays it would \
+         be what stands in brackets.</p></section>\n",
     );
 }
 
@@ -183,12 +190,21 @@ fn table<'a>(out: &mut String, first: &str, columns: impl Iterator<Item = &'a st
     out.push('\n');
 }
 
-fn row(out: &mut String, name: &str, times: &Times, rate: Option<f64>) {
+fn row(
+    out: &mut String,
+    name: &str,
+    times: &Distribution,
+    rate: Option<f64>,
+    tolerance: &Tolerance,
+) {
     let _ = write!(out, "<tr><td>{name}");
     for (_, share) in SHARES {
-        let span = if share < 1.0 { times.quantile(share) } else { times.max() };
-        let told = if times.count() == 0 { "-".to_owned() } else { shown(span) };
+        let figure = if share < 1.0 { times.quantile(share) } else { times.max() };
+        let told = if times.count() == 0 { "-".to_owned() } else { marked(figure, tolerance) };
         let _ = write!(out, "<td>{told}");
+        if figure.is_injectors(tolerance) {
+            let _ = write!(out, " ({})", shown(figure.corrected));
+        }
     }
     let _ = write!(out, "<td>{}", words::count(times.count()));
     if let Some(rate) = rate {
@@ -221,7 +237,7 @@ fn operations(out: &mut String, run: &Run<'_>, runs: &[Run<'_>]) {
     for operation in 0..count {
         let times = run.results.of(Measure::Latency, operation);
         if times.count() > 0 {
-            row(out, &escaped(run.operation(operation)), &times, None);
+            row(out, &escaped(run.operation(operation)), &times, None, &run.tolerance());
         }
     }
     out.push_str("</table></div></section>\n");

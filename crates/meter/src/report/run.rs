@@ -5,16 +5,18 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind};
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::ReportError;
 use crate::course::{Course, Point};
-use crate::directory::{self, rows, tag};
+use crate::directory::{self, Part, Tag, rows};
 use crate::engine::Row;
 use crate::failure::Owner;
 use crate::hlog;
-use crate::recorder::{Measure, Results};
+use crate::recorder::{Correction, Measure, Results, Tolerance};
+use crate::verdict::THRESHOLDS;
 
 /// The results of a run.
 #[derive(Debug, Clone)]
@@ -72,6 +74,14 @@ impl<'a> Run<'a> {
     pub fn measured(&self) -> f64 {
         let seconds = self.points.iter().map(|point| point.seconds).sum::<u64>() as f64;
         self.judged["measured_ns"].as_f64().map_or(seconds, |nanos| nanos / 1e9)
+    }
+
+    /// From which on a figure of it is the injector's, as it was judged.
+    pub fn tolerance(&self) -> Tolerance {
+        let (usual, judged) = (THRESHOLDS.tolerance(), &self.judged["thresholds"]);
+        let least = judged["lateness_min_ns"].as_u64().map(Duration::from_nanos);
+        let share = judged["lateness_share"].as_f64().unwrap_or(usual.share);
+        Tolerance { share, least: least.unwrap_or(usual.least) }
     }
 
     /// What an operation is called.
@@ -137,15 +147,24 @@ fn each_histogram(path: &Path, course: &mut Course) -> Result<Results, ReportErr
     for line in hlog::read(BufReader::new(file)) {
         let line = line.map_err(|source| ReportError::Log { path: path.clone(), source })?;
         let second = line.start.as_secs();
-        match line.tag.as_deref().map(tag) {
-            None => course.latency(second, &line.times),
-            Some(None) => {}
-            Some(Some((operation, kind, measure))) => {
-                results.add_times(operation, kind, measure, &line.times);
-                if let (Measure::Latency, Some(owner)) = (measure, Owner::of(kind)) {
-                    course.errors(second, owner, line.times.count());
-                }
+        let Some(text) = &line.tag else {
+            course.latency(second, &line.times);
+            continue;
+        };
+        // Tags of a newer version say what this one does not show.
+        let Some(Tag { operation, kind, measure, part }) = Tag::read(text) else { continue };
+        if part == Part::Measured {
+            results.add_times(operation, kind, measure, &line.times);
+            if let (Measure::Latency, Some(owner)) = (measure, Owner::of(kind)) {
+                course.errors(second, owner, line.times.count());
             }
+            continue;
+        }
+        let mut correction = Correction::default();
+        correction.add_side(&line.times, part == Part::Instead);
+        results.correct(operation, kind, measure, &correction);
+        if measure == Measure::Latency {
+            course.correct(second, &correction);
         }
     }
     Ok(results)

@@ -1,12 +1,13 @@
 //! What came of a run, for programs. Times are nanoseconds, shares are from 0 to 1.
 
+use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value, json};
 
 use super::Summary;
 use crate::engine::{Outcome, Row};
-use crate::recorder::{Kind, Measure, Times, nanoseconds};
+use crate::recorder::{Correction, Distribution, Kind, Measure, Times, Tolerance, nanoseconds};
 use crate::verdict::{Doubt, Thresholds};
 
 /// What the document is; another one has another number.
@@ -22,11 +23,14 @@ impl Summary<'_> {
         let of = self.outcome;
         let missed = self.missed.iter().map(|(gate, found)| demand(gate, found));
         let aborted = of.aborted.as_ref().map(|(gate, found)| demand(gate, found));
-        let doubts: Vec<Value> = of.doubts().iter().map(doubt).collect();
+        let doubts: Vec<Value> = self.doubts.iter().map(doubt).collect();
+        let tolerance = of.thresholds.tolerance();
+        let latency = of.results.distribution(Measure::Latency, None);
+        let service = of.results.distribution(Measure::Service, None);
         json!({
             "schema": SCHEMA,
             "verdict": self.verdict(),
-            "words": super::headline(of, self.invalid),
+            "words": super::headline(of, self.is_invalid()),
             "because": doubts,
             "missed": missed.collect::<Vec<_>>(),
             "warnings": super::warnings(of),
@@ -40,8 +44,8 @@ impl Summary<'_> {
             "requests": of.results.total(),
             "failed": of.results.failed(),
             "answered_per_second": answered(of),
-            "latency": times(&of.results.times(Measure::Latency, None)),
-            "service": times(&of.results.times(Measure::Service, None)),
+            "latency": figures(&latency, &tolerance),
+            "service": figures(&service, &tolerance),
             "kinds": kinds(of),
             "operations": operations(of),
             "errors": errors(of),
@@ -96,22 +100,50 @@ fn times(times: &Times) -> Value {
     Value::Object(all)
 }
 
+/// Times, and what the injector added to them: which figures are its own, and what all would be
+/// without its part. Where it added nothing, nothing is said of it.
+fn figures(of: &Distribution, tolerance: &Tolerance) -> Value {
+    let mut all = times(of.measured());
+    let named = SHARES.iter().map(|(name, share)| (*name, of.quantile(*share)));
+    let named: Vec<_> = named.chain([("mean", of.mean()), ("max", of.max())]).collect();
+    if named.iter().any(|(_, figure)| !figure.added().is_zero()) {
+        let own = named.iter().filter(|(_, figure)| figure.is_injectors(tolerance));
+        all["injectors"] = own.map(|(name, _)| *name).collect();
+        let corrected = named.iter();
+        let corrected = corrected
+            .map(|(name, figure)| (format!("{name}_ns"), nanoseconds(figure.corrected).into()));
+        all["corrected"] = Value::Object(corrected.collect());
+    }
+    all
+}
+
 fn kinds(of: &Outcome) -> Value {
+    let tolerance = of.thresholds.tolerance();
     let named = Kind::ALL.into_iter().filter(|kind| of.results.count(*kind) > 0).map(|kind| {
-        let latency = times(&of.results.times(Measure::Latency, Some(kind)));
+        let latency = figures(&of.results.distribution(Measure::Latency, Some(kind)), &tolerance);
         (kind.name().to_owned(), latency)
     });
     Value::Object(named.collect())
 }
 
 fn operations(of: &Outcome) -> Value {
+    let (tolerance, mut corrections) = (of.thresholds.tolerance(), HashMap::new());
+    for (operation, kind, measure, correction) in of.results.corrections() {
+        corrections.insert((operation, kind as usize, measure as usize), correction);
+    }
+    let none = Correction::default();
     let each = of.results.each().map(|(operation, kind, latency, service)| {
+        let told = |measure: Measure, times: &Times| {
+            let correction = corrections.get(&(operation, kind as usize, measure as usize));
+            let of = Distribution::new(times.clone(), correction.copied().unwrap_or(&none));
+            figures(&of, &tolerance)
+        };
         json!({
             "operation": operation,
             "name": of.operations.get(operation).map_or("other", |name| name),
             "kind": kind.name(),
-            "latency": times(latency),
-            "service": times(service),
+            "latency": told(Measure::Latency, latency),
+            "service": told(Measure::Service, service),
         })
     });
     Value::Array(each.collect())
@@ -131,6 +163,7 @@ fn injector(of: &Outcome) -> Value {
         "waited_for_cpu": of.health.waited,
         "stolen": of.health.stolen,
         "stood_still": of.stood_share(),
+        "paused_ns": nanoseconds(of.results.paused),
         "sends": of.lateness.sends,
         "late": of.lateness.late,
         "lateness": times(&of.lateness.times),
@@ -188,5 +221,7 @@ fn row(row: &Row) -> Value {
         "p50_ns": nanoseconds(row.p50),
         "p99_ns": nanoseconds(row.p99),
         "max_ns": nanoseconds(row.max),
+        "paused_ns": nanoseconds(row.paused),
+        "injectors": row.injectors().collect::<Vec<_>>(),
     })
 }

@@ -5,7 +5,7 @@ use crate::engine::{Outcome, WarmUp};
 use crate::failure::Owner;
 use crate::injector::Health;
 use crate::lateness::Lateness;
-use crate::recorder::Kind;
+use crate::recorder::{Figure, Kind};
 
 const US: Duration = Duration::from_micros(1);
 
@@ -108,6 +108,42 @@ fn what_is_wrong_comes_first_with_cause_number_and_remedy() {
         assert!(said.contains(part), "{part} in\n{said}");
     }
     assert!(!said.contains("p50<1s"));
+}
+
+#[test]
+fn what_the_injector_made_is_marked_and_no_demand_is_judged_by_it() {
+    let (mut outcome, ms) = (outcome(), 1000 * US);
+    let long = Figure::delayed(456 * ms, 450 * ms);
+    (0..2).for_each(|_| outcome.results.note_delayed(0, Kind::Succeeded, long, Some(long)));
+    let golden = "\
+VALID  The server kept up: 1,002 requests in 10 s, no errors.
+               p50       p99     p99.9       max
+latency    0.50 ms   0.99 ms    456 ms*   456 ms* from when each was due
+service    0.45 ms   0.89 ms    456 ms*   456 ms* from its send
+*        the injector's, by which no demand is judged: without its delays, latency has p99.9 \
+6.00 ms, max 6.00 ms
+injector 2 % busy, 0 late; network 0.02 ms; 0 waited for a connection
+warm-up  1 s, in no figure: 100 requests, 0 failed
+";
+    let met = ["max<500ms", "p99<2ms", "rate>99"].map(|gate| gate.parse().unwrap());
+    let summary = Summary::new(&outcome, &met);
+    assert_eq!(summary.to_string(), golden);
+    let (text, told) = (summary.text(), summary.json());
+    assert!(text.contains("Injector's    [of these latencies]              mean, max\n"), "{text}");
+    assert_eq!(told["latency"]["injectors"], serde_json::json!(["p99.9", "mean", "max"]));
+    assert!(told["latency"]["corrected"]["max_ns"].as_u64() < Some(7_000_000));
+    let summary = Summary::new(&outcome, &["max<50ms".parse().unwrap()]);
+    assert!(summary.is_invalid() && !summary.has_missed());
+    let said = summary.to_string();
+    let cause = "because max<50ms can't be judged: it was 456.";
+    assert!(said.contains(cause) && !said.contains("MISSED"), "{said}");
+    // Where p99 is the injector's, nothing is believed.
+    (0..20).for_each(|_| outcome.results.note_delayed(0, Kind::Succeeded, long, Some(long)));
+    let said = Summary::new(&outcome, &[]).to_string();
+    assert!(
+        said.starts_with("INVALID") && said.contains("because the p99 of latency is"),
+        "{said}"
+    );
 }
 
 #[test]

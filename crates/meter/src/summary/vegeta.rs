@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use crate::engine::Outcome;
-use crate::recorder::{Kind, Measure, Times};
+use crate::recorder::{Distribution, Kind, Measure, Times, Tolerance};
 
 /// Errors of the last line's set.
 const ERRORS_MAX: usize = 10;
@@ -27,8 +27,13 @@ impl Display for Table<'_> {
         let whole = of.last.max(of.measured);
         writeln!(f, "{:?}, {:?}, {:?}", whole, of.measured, whole - of.measured)?;
         name(f, "Latencies", "[min, mean, 50, 90, 95, 99, max]")?;
-        let latency = of.results.times(Measure::Latency, None);
-        writeln!(f, "{}", spans(&latency))?;
+        let latency = of.results.distribution(Measure::Latency, None);
+        writeln!(f, "{}", spans(latency.measured()))?;
+        let own = injectors(&latency, &of.thresholds.tolerance());
+        if !own.is_empty() {
+            name(f, "Injector's", "[of these latencies]")?;
+            writeln!(f, "{}", own.join(", "))?;
+        }
         let sent = (total - of.results.count(Kind::Unsent)).max(1) as f64;
         for (what, bytes) in [("Bytes In", of.traffic.received), ("Bytes Out", of.traffic.sent)] {
             name(f, what, "[total, mean]")?;
@@ -49,6 +54,16 @@ impl Display for Table<'_> {
         }
         Ok(())
     }
+}
+
+/// Which latencies of the line the injector made.
+fn injectors(latency: &Distribution, tolerance: &Tolerance) -> Vec<String> {
+    let percentiles =
+        SHARES.iter().map(|share| (format!("{:.0}", share * 100.0), latency.quantile(*share)));
+    let all = [("mean".to_owned(), latency.mean())].into_iter().chain(percentiles);
+    let all = all.chain([("max".to_owned(), latency.max())]);
+    let own = all.filter(|(_, figure)| figure.is_injectors(tolerance));
+    own.map(|(name, _)| name).collect()
 }
 
 fn spans(times: &Times) -> String {

@@ -4,6 +4,7 @@
 
 mod caller;
 mod hostile;
+mod pauses;
 mod server;
 mod users;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 
 use meter::engine::{self, Load, Outcome, Pace};
-use meter::gate::{Gate, Sliding};
+use meter::gate::{Gate, Judgement, Sliding};
 use meter::limit::{FIRST, Found, STEP, Search, Shown};
 use meter::recorder::Measure;
 use meter::schedule::{Schedule, Segment};
@@ -52,8 +52,9 @@ pub fn find(
         }
         let left_out = left_out(&outcome.network);
         left_out.lines().filter(|_| number == 1).try_for_each(|line| say(line.to_owned()))?;
-        let (doubts, measured) = (outcome.doubts(), outcome.measured);
-        let shown = Shown::of(&outcome.results, measured, &doubts, gate, seen);
+        let tolerance = outcome.thresholds.tolerance();
+        let of_step = (&outcome.results, outcome.measured);
+        let shown = Shown::of(of_step, &outcome.doubts(), (gate, &tolerance), seen);
         let latency = outcome.results.times(Measure::Latency, None);
         let (p50, p99) = (latency.quantile(0.5), latency.quantile(0.99));
         say(format!("{rate:>9.0}/s  p50 {p50:>9.2?}  p99 {p99:>9.2?}  {shown}"))?;
@@ -76,15 +77,16 @@ pub fn find(
     Ok(code)
 }
 
-/// One run at one rate, with what was seen to be missed while it ran.
+/// One run at one rate, with what was seen of demands while it ran.
 fn step(
     load: &Load<'static>,
     gate: &Gate,
     require: &[Gate],
     mut results: Results,
-) -> Result<(Outcome, Option<(Gate, String)>), Failure> {
-    let mut sought = Sliding::new(std::slice::from_ref(gate));
-    let mut required = Sliding::new(require);
+) -> Result<(Outcome, Option<(Gate, Judgement)>), Failure> {
+    let tolerance = load.plan.thresholds.tolerance();
+    let mut sought = Sliding::new(std::slice::from_ref(gate), tolerance);
+    let mut required = Sliding::new(require, tolerance);
     let ran = engine::run_all(std::slice::from_ref(load), |ended| {
         results.window(ended);
         sought.window(&ended.results);
@@ -95,8 +97,12 @@ fn step(
             sought.end(&outcome.rest);
             required.end(&outcome.rest);
             let summary = Summary::new(&outcome, require);
-            let _ = results.finish(&outcome, &summary.with_missed(required.missed()));
-            let seen = outcome.aborted.clone().or_else(|| sought.missed().into_iter().next());
+            let _ = results.finish(&outcome, &summary.with_stretches(&required));
+            let missed = outcome.aborted.iter().cloned().chain(sought.missed());
+            let missed = missed.map(|(gate, found)| (gate, Judgement::Missed(found)));
+            let unjudged = sought.unjudged().into_iter();
+            let unjudged = unjudged.map(|(gate, found)| (gate, Judgement::Unjudged(found)));
+            let seen = missed.chain(unjudged).next();
             Ok((outcome, seen))
         }
         Err(error) => {

@@ -58,7 +58,7 @@ pub fn run(named: &[Named<'_>], out: &mut dyn Write) -> Result<u8, Failure> {
     };
     stop_at_signals(stop.clone())?;
     let mut view = View::of(&urls(named), &loads[0].plan, stop);
-    let mut sliding = Sliding::new(&require);
+    let mut sliding = Sliding::new(&require, loads[0].plan.thresholds.tolerance());
     let outcome = engine::run_all(&loads, |ended| {
         results.window(ended);
         sliding.window(&ended.results);
@@ -74,7 +74,7 @@ pub fn run(named: &[Named<'_>], out: &mut dyn Write) -> Result<u8, Failure> {
     };
     outcome.network.expected = first.expect_rtt;
     sliding.end(&outcome.rest);
-    let summary = Summary::new(&outcome, &require).with_missed(sliding.missed());
+    let summary = Summary::new(&outcome, &require).with_stretches(&sliding);
     // The files are whole before anything is printed.
     let kept = results.finish(&outcome, &summary);
     writeln!(out, "{summary}{}{kept}", left_out(&outcome.network))?;

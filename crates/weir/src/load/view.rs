@@ -104,6 +104,9 @@ fn line(shown: &Shown) -> String {
         row.max,
         row.busy.as_secs_f64() * 100.0,
     );
+    for name in row.injectors() {
+        text += &format!("  {name} is the injector's");
+    }
     if row.late > 0 {
         text += &format!("  late {}", count(row.late));
     }
@@ -192,5 +195,9 @@ mod tests {
              max   3.00ms  busy  12 %  late 7  errors of the network 3  \
              failed checks 2"
         );
+        let row = Row { injectors: [false, true, true], ..row };
+        let said = line(&Shown { row, errors: [0; 4] });
+        let end = "busy  12 %  p99 is the injector's  max is the injector's  late 7";
+        assert!(said.ends_with(end), "{said}");
     }
 }

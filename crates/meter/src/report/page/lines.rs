@@ -21,7 +21,16 @@ fn of_run(run: &Run<'_>) -> Value {
     let a_second = |count: fn(&Point) -> u64| {
         column(&|point| Some(count(point) as f64 / point.seconds.max(1) as f64))
     };
-    let latency = |at: usize| column(&|point| Some(point.latency?[at] / 1e6));
+    let latency =
+        |at: usize| column(&|point| Some(point.latency?[at].measured.as_nanos() as f64 / 1e6));
+    let tolerance = run.tolerance();
+    // Of each line the places at which the injector made its latency.
+    let own = |at: usize| -> Value {
+        let is_own =
+            |point: &Point| point.latency.is_some_and(|all| all[at].is_injectors(&tolerance));
+        let places = run.points.iter().enumerate().filter(|(_, point)| is_own(point));
+        places.map(|(place, _)| place).collect()
+    };
     let mut times: Vec<Value> = (0..=SHARES.len()).map(latency).collect();
     let max = times.pop();
     let errors = |owner: usize| {
@@ -43,10 +52,12 @@ fn of_run(run: &Run<'_>) -> Value {
         "sent": a_second(|point| point.sent),
         "answered": a_second(|point| point.ended.saturating_sub(point.failed)),
         "p50": times[0], "p99": times[1], "p999": times[2], "max": max,
+        "own": { "p50": own(0), "p99": own(1), "p999": own(2), "max": own(3) },
         "errors": {
             "injector": errors(0), "network": errors(1), "server": errors(2), "check": errors(3),
         },
         "busy": column(&|point| share(point.busy, point.seconds as f64)),
+        "paused": column(&|point| share(point.paused, point.seconds as f64)),
         "late": column(&|point| share(point.late as f64, point.sent as f64)),
         "latency": distribution(&run.results.times(Measure::Latency, None)),
         "service": distribution(&run.results.times(Measure::Service, None)),

@@ -8,9 +8,9 @@ use super::super::{
     POINTS_MAX, POINTS_OF_ALL, RUNS_MAX, ReportError, Run, page, write, write_ended,
 };
 use crate::course::Point;
-use crate::directory::{Directory, LOG, PAGE};
+use crate::directory::{Directory, LOG, PAGE, ROWS};
 use crate::engine::{Ended, Outcome, Row};
-use crate::recorder::{Kind, Measure, Results};
+use crate::recorder::{Figure, Kind, Measure, Results};
 use crate::summary::Summary;
 use crate::summary::tests::outcome;
 use crate::traffic::Traffic;
@@ -52,7 +52,7 @@ fn a_run_that_was_killed_is_shown_up_to_its_last_window_and_says_so() {
     assert_eq!((run.points.len(), run.results.total(), run.operation(1)), (3, 33, "write"));
     let point = &run.points[1];
     assert_eq!((point.second, point.offered, point.errors), (1, 12, [0, 1, 0, 0]));
-    let told = point.latency.unwrap();
+    let told = point.latency.unwrap().map(|of| of.measured.as_nanos() as f64);
     assert!((told[0] / 18e6 - 1.0).abs() < 0.01 && (told[3] / 40e6 - 1.0).abs() < 0.01, "{told:?}");
     // Half a line at the end is no damage.
     let log = place.path().join(LOG);
@@ -61,6 +61,21 @@ fn a_run_that_was_killed_is_shown_up_to_its_last_window_and_says_so() {
     assert_eq!(Run::read(place.path(), 1000).unwrap().results.total(), 33);
     fs::write(&log, format!("{whole}3.000,1.0\n")).unwrap();
     assert!(matches!(write(place.path()), Err(ReportError::Log { .. })));
+}
+
+#[test]
+fn a_run_that_an_older_version_kept_is_shown_without_marks() {
+    let place = killed(3);
+    let (rows, log) = (place.path().join(ROWS), place.path().join(LOG));
+    let older = fs::read_to_string(&rows).unwrap();
+    let older = older.lines().map(|line| line.rsplitn(3, ',').nth(2).unwrap().to_owned() + "\n");
+    fs::write(&rows, older.collect::<String>()).unwrap();
+    assert!(fs::read_to_string(&rows).unwrap().lines().next().unwrap().ends_with(",max_ns"));
+    assert!(!fs::read_to_string(&log).unwrap().contains(".without,"));
+    let run = Run::read(place.path(), 1000).unwrap();
+    assert_eq!((run.points.len(), run.results.total()), (3, 33));
+    assert!(run.points.iter().all(|point| point.paused == 0.0));
+    assert!(!fs::read_to_string(write(place.path()).unwrap()).unwrap().contains(" ms*"));
 }
 
 #[test]
@@ -123,6 +138,12 @@ fn the_page_of_a_run_that_has_just_ended_is_the_one_that_its_files_make() {
         let mut ended = ended(number);
         (0..number % 7)
             .for_each(|of| ended.results.note(0, Kind::Check, MS * number as u32, of as u32 * MS));
+        let long = Figure::delayed(400 * MS, (number as u32 % 3) * 130 * MS);
+        ended.results.note_delayed(1, Kind::Succeeded, long, Some(long));
+        if number == 7 {
+            let longest = Figure::delayed(900 * MS, 600 * MS);
+            ended.results.note_delayed(1, Kind::Succeeded, longest, Some(longest));
+        }
         whole.results.add(&ended.results);
         directory.window(&ended).unwrap();
     }
@@ -133,6 +154,9 @@ fn the_page_of_a_run_that_has_just_ended_is_the_one_that_its_files_make() {
     let page = write_ended(place.path(), course, &whole, &summary).unwrap();
     let at_its_end = fs::read_to_string(&page).unwrap();
     assert!(at_its_end == fs::read_to_string(write(place.path()).unwrap()).unwrap());
+    // What the injector made is marked, by whichever way it is known.
+    assert!(at_its_end.contains("<td>900 ms* ("), "no mark");
+    assert!(at_its_end.contains("\"max\":[1,2,4,5,"), "no marks on the lines");
 }
 
 #[test]

@@ -137,11 +137,16 @@ fn errors(seen: &Seen) -> Vec<Line<'static>> {
 }
 
 fn injector(seen: &Seen) -> Vec<Line<'static>> {
-    let busy = seen.rows.back().map_or(0.0, |shown| shown.row.busy.as_secs_f64() * 100.0);
+    let last = seen.rows.back().map(|shown| shown.row).unwrap_or_default();
+    let busy = last.busy.as_secs_f64() * 100.0;
+    let paused = last.paused.as_secs_f64() * 1000.0;
+    let made_latencies = last.injectors().next().is_some();
+    let paused_style = if made_latencies { Color::Yellow.into() } else { Style::new() };
     let busy_style = if busy > 85.0 { Color::Red.into() } else { Style::new() };
     let late_style = if seen.late > 0 { Color::Yellow.into() } else { Style::new() };
     vec![
         figure("busy", format!("{busy:.0} %"), busy_style),
+        figure("paused", format!("{paused:.0} ms"), paused_style),
         figure("late", count(seen.late), late_style),
         figure("to send", count(seen.offered.saturating_sub(seen.sent)), Style::new()),
     ]
