@@ -24,6 +24,8 @@ use crate::workload::{Answer, Malformed, Reader, Workload};
 /// The first pause after a connection could not be opened anew, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 const ENDED: &str = "the server closed the connection without an answer";
+/// Ticks for which an answer is waited for that has its time behind it, and has begun to come.
+const LAST_CALLS_MAX: u8 = 10;
 const LATE: &str = "no answer in time";
 const PAUSED: &str = "no answer in time, which ended while the injector stood still";
 const UNASKED: &str = "the server answered what nobody had asked";
@@ -45,8 +47,8 @@ pub struct Connection<W: Workload> {
     pub shared: Rc<Shared<W>>,
     /// Bytes of the request under way that went out, and that came in.
     pub moved: (usize, usize),
-    /// The request under way had its time, and what had come by then is being read.
-    pub is_last_call: bool,
+    /// How often the request under way had its time, and something was there to be read.
+    pub last_calls: u8,
 }
 
 /// What to do next.
@@ -133,7 +135,7 @@ impl<W: Workload> Connection<W> {
         let mut sent = self.begin(job, reader, out);
         loop {
             let entered = self.shared.state.borrow_mut().enter(sent.number, Fate::Unknown);
-            self.is_last_call = false;
+            self.last_calls = 0;
             let mut answer = match entered {
                 true => self.exchange(reader, out).await,
                 false => Err(Broken::Unentered),
@@ -236,12 +238,13 @@ impl<W: Workload> Connection<W> {
     }
 
     /// Whether something has come that the runtime has not told of yet, as where the thread stood
-    /// still: that is waited for, once.
+    /// still, or a thousand others are to be told of before. That is waited for until the next
+    /// tick; an answer that never ends has always something, so not for ever.
     fn has_last_call(&mut self) -> bool {
-        if self.is_last_call || !has_come(&self.socket) {
+        if self.last_calls == LAST_CALLS_MAX || !has_come(&self.socket) {
             return false;
         }
-        self.is_last_call = true;
+        self.last_calls += 1;
         self.shared.state.borrow_mut().slots[self.at].expired = false;
         true
     }

@@ -117,8 +117,7 @@ async fn conduct<W: Workload + 'static>(
     for (at, (target, socket)) in opened.into_iter().enumerate() {
         let shared = Rc::clone(&shared);
         let (timeout, moved) = (plan.timeout, (0, 0));
-        let connection =
-            Connection { at, target, socket, timeout, shared, moved, is_last_call: false };
+        let connection = Connection { at, target, socket, timeout, shared, moved, last_calls: 0 };
         connections.spawn_local(connection.serve());
     }
     let before = Rc::new(RefCell::new(None));
@@ -320,6 +319,8 @@ async fn wait_until(alarm: &Alarm, at: Instant) -> Result<(), EngineError> {
 /// Looks after what no answer wakes: timeouts, windows in which nothing happens, who asks to stop.
 async fn sweep<W: Workload>(shared: &Shared<W>, timeout: Duration, measured: impl Fn()) {
     let mut turns = tokio::time::interval(TICK);
+    // Between two ticks what has come is read, however late the first was.
+    turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut counts = false;
     loop {
         turns.tick().await;

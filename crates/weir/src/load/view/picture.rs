@@ -235,6 +235,8 @@ mod tests {
                 p50,
                 p99,
                 max,
+                paused: Duration::from_millis(33),
+                injectors: [false, false, true],
             };
             seen.add(&Shown { row, errors: [0, 1, 1, 0] });
         }
@@ -261,6 +263,7 @@ mod tests {
             "answered       978",
             "network         20",
             "busy          25 %",
+            "paused       33 ms",
             "late            20",
             "to send        200",
         ] {
