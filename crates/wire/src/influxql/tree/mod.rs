@@ -32,7 +32,11 @@ pub(super) fn parse(text: &str, params: &Params) -> Result<Vec<Statement>> {
     // InfluxDB trims before it counts characters.
     let mut parser = Parser { scanner: Scanner::new(text.trim(), params), nesting: 0 };
     parser.scanner.refuse_nul()?;
-    parser.query()
+    let read = parser.query();
+    if parser.scanner.is_over_bound() {
+        return unplaced("bound parameters stand for too much text");
+    }
+    read
 }
 
 struct Parser<'a> {

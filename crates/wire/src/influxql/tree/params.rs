@@ -62,6 +62,11 @@ impl Params {
     pub(super) fn get(&self, name: &str) -> Option<&Param> {
         self.0.get(name)
     }
+
+    /// Bytes of the texts that are bound.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.values().map(Param::bytes).sum()
+    }
 }
 
 impl Param {
@@ -112,6 +117,17 @@ impl Param {
             _duration => "duration literal must be a string or integer value",
         };
         bound.unwrap_or_else(|| Self::Invalid(wanted.to_owned()))
+    }
+
+    /// Bytes of its text; each use makes a copy.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Identifier(text)
+            | Self::String(text)
+            | Self::Regex(text)
+            | Self::Duration(text) => text.len(),
+            Self::Number(_) | Self::Integer(_) | Self::Boolean(_) | Self::Invalid(_) => 0,
+        }
     }
 
     /// The token it takes the place of; `None` where it can't be bound.

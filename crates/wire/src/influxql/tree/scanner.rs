@@ -9,6 +9,10 @@ use crate::influxql::lexer::Lexer;
 use crate::influxql::reader::{Result, place, unexpected};
 use crate::influxql::token::{Token, TokenKind};
 
+/// Bytes that bound parameters may stand for beyond one use of each: every use is a copy, and a text
+/// can use a long one a million times.
+const BOUND_BYTES_MAX: usize = 4 << 20;
+
 /// A token, blanks and comments included.
 #[derive(Clone, Debug)]
 pub(super) struct Piece<'a> {
@@ -25,6 +29,8 @@ pub(super) struct Piece<'a> {
 pub(super) struct Scanner<'a> {
     text: &'a str,
     params: &'a Params,
+    /// Bytes that they may still stand for; `None` once that was too little.
+    bound: Option<usize>,
     lexer: Lexer<'a>,
     /// The tokens last read, `at` being the newest, as a ring: as many as InfluxDB keeps.
     ring: [Piece<'a>; 3],
@@ -68,6 +74,7 @@ impl<'a> Scanner<'a> {
         Self {
             text,
             params,
+            bound: Some(params.bytes() + BOUND_BYTES_MAX),
             lexer: Lexer::new(text),
             ring: [none.clone(), none.clone(), none],
             at: 0,
@@ -110,6 +117,11 @@ impl<'a> Scanner<'a> {
         next
     }
 
+    /// Whether parameters would have stood for more text than they may.
+    pub(super) fn is_over_bound(&self) -> bool {
+        self.bound.is_none()
+    }
+
     pub(super) fn param(&self, name: &str) -> Option<&'a Param> {
         self.params.get(name)
     }
@@ -120,6 +132,11 @@ impl<'a> Scanner<'a> {
         } else {
             let token = scan(&mut self.lexer);
             let piece = self.piece(&token);
+            if piece.kind == TokenKind::Param
+                && let Some(param) = piece.value.get(1..).and_then(|name| self.params.get(name))
+            {
+                self.bound = self.bound.and_then(|left| left.checked_sub(param.bytes()));
+            }
             self.at = (self.at + 1) % self.ring.len();
             if let Some(slot) = self.ring.get_mut(self.at) {
                 *slot = piece;
@@ -128,6 +145,7 @@ impl<'a> Scanner<'a> {
         let newest = self.at + self.ring.len() - self.back % self.ring.len();
         let piece = &self.ring[newest % self.ring.len()];
         if piece.kind == TokenKind::Param
+            && self.bound.is_some()
             && let Some(param) = piece.value.get(1..).and_then(|name| self.params.get(name))
             && let Some((kind, value)) = param.token()
         {
