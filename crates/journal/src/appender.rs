@@ -46,6 +46,30 @@ impl Appender {
         append(&self.core, &self.inlet, label, payload, None).map(Ticket)
     }
 
+    /// As [`append`](Appender::append), if the record still `stands` at the moment at which it gets
+    /// its place: a [`Mark`](crate::Mark) made once that has changed is behind every record taken.
+    /// `None` where it does not stand; nothing of it will be written.
+    pub fn append_if(
+        &self,
+        kind: u8,
+        items: u32,
+        control: bool,
+        payload: &[&[u8]],
+        stands: impl FnOnce() -> bool,
+    ) -> Result<Option<Ticket>, AppendError> {
+        let label = Label { kind, items, control };
+        let taken = append_if(&self.core, &self.inlet, label, payload, None, stands);
+        taken.map(|number| number.map(Ticket))
+    }
+
+    /// Whether a record of so many bytes would be taken at this moment; [`append`](Self::append)
+    /// says of one that is too large that it is.
+    pub fn room(&self, len: usize) -> Result<(), AppendError> {
+        let len = (len as u64).min(payload_max(&self.core)) + record::HEADER_LEN as u64;
+        let checked = self.core.gate.look(len);
+        checked.inspect_err(|error| self.core.metrics.refuse(error))
+    }
+
     /// Waits until the record is as safe as `ack` promises. The future may be dropped at any time.
     /// Must be awaited on a tokio runtime with its timer enabled.
     pub async fn acknowledged(&self, ticket: Ticket) -> Result<(), AckError> {
@@ -110,16 +134,29 @@ pub(crate) fn append(
     payload: &[&[u8]],
     placed: Option<&Placed>,
 ) -> Result<u64, AppendError> {
+    // It always stands.
+    append_if(core, inlet, label, payload, placed, || true).map(Option::unwrap_or_default)
+}
+
+fn append_if(
+    core: &Core,
+    inlet: &Inlet,
+    label: Label,
+    payload: &[&[u8]],
+    placed: Option<&Placed>,
+    stands: impl FnOnce() -> bool,
+) -> Result<Option<u64>, AppendError> {
     let len: usize = payload.iter().map(|part| part.len()).sum();
     let max = payload_max(core);
     let taken = match u32::try_from(len) {
         Ok(short) if u64::from(short) <= max => {
-            inlet.append(&core.gate, core.salt, label, short, payload, placed)
+            inlet.append(&core.gate, core.salt, label, short, payload, placed, stands)
         }
         _ => Err(AppendError::TooLarge { len: len as u64, max }),
     };
     match &taken {
-        Ok(_) => core.writer.ring(),
+        Ok(Some(_)) => core.writer.ring(),
+        Ok(None) => {}
         Err(error) => core.metrics.refuse(error),
     }
     taken

@@ -70,11 +70,22 @@ impl Gate {
             return Ok(());
         }
         self.release(len);
-        Err(match self.room() {
+        Err(self.no_room())
+    }
+
+    fn no_room(&self) -> AppendError {
+        match self.room() {
             Room::Yes => AppendError::Busy,
             Room::Full => AppendError::Full,
             Room::DiskFull => AppendError::DiskFull,
-        })
+        }
+    }
+
+    /// Whether `len` bytes could be reserved now.
+    pub fn look(&self, len: u64) -> Result<(), AppendError> {
+        self.check()?;
+        let fits = self.pending() + len <= self.limit.load(Ordering::Relaxed);
+        if fits { Ok(()) } else { Err(self.no_room()) }
     }
 
     /// Gives reserved bytes back, unused or taken as a group.

@@ -54,7 +54,8 @@ impl Inlet {
         lock(&self.open)
     }
 
-    /// Takes a record; gives its number.
+    /// Takes a record if it still `stands`; gives its number.
+    #[expect(clippy::too_many_arguments, reason = "each is a part of the record or a condition")]
     pub fn append(
         &self,
         gate: &Gate,
@@ -63,7 +64,8 @@ impl Inlet {
         len: u32,
         parts: &[&[u8]],
         placed: Option<&Placed>,
-    ) -> Result<u64, AppendError> {
+        stands: impl FnOnce() -> bool,
+    ) -> Result<Option<u64>, AppendError> {
         let reserved = record::HEADER_LEN as u64 + u64::from(len);
         gate.reserve(reserved)?;
         let mut open = self.open();
@@ -72,6 +74,13 @@ impl Inlet {
             drop(open);
             gate.release(reserved);
             return Err(error);
+        }
+        // Under the lock, too: whoever takes the buffer later finds the record in it, or what it
+        // stands by has changed before.
+        if !stands() {
+            drop(open);
+            gate.release(reserved);
+            return Ok(None);
         }
         if open.since.is_none() {
             // One clock read a group: the histogram of the wait is by the first of a group.
@@ -87,7 +96,7 @@ impl Inlet {
         open.items += u64::from(label.items);
         open.controls += u32::from(label.control);
         open.last += 1;
-        Ok(open.last)
+        Ok(Some(open.last))
     }
 
     pub fn acknowledged(&self) -> u64 {

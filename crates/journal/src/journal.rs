@@ -158,6 +158,19 @@ impl Journal {
         Ok(lock(&core.ledger).released_end)
     }
 
+    /// Marks the end of everything that has been appended by now, acknowledged or not.
+    pub fn mark(&self) -> Mark {
+        let core = self.running.core.clone();
+        let inlets: Vec<Arc<Inlet>> = lock(&core.inlets).clone();
+        // The lock of each inlet is passed through: what was changed before is seen by whoever
+        // appends after it.
+        let waiting = |inlet: Arc<Inlet>| {
+            let last = inlet.open().last;
+            (inlet.acknowledged() < last).then_some((inlet, last))
+        };
+        Mark { waiting: inlets.into_iter().filter_map(waiting).collect(), core }
+    }
+
     /// Opens the cursor of this name where it was left, or makes one at `start`. The cursor is
     /// on disk when this returns. Blocks on the disk for a moment.
     pub fn consumer(&self, name: &str, start: Start) -> Result<Consumer, CursorError> {
@@ -244,6 +257,23 @@ impl Journal {
         let running = self.running.clone();
         // A join error means that the runtime is being shut down: dropping then closes.
         let _ = tokio::task::spawn_blocking(move || running.shut_down()).await;
+    }
+}
+
+/// The end of what had been appended at one moment.
+#[derive(Debug)]
+pub struct Mark {
+    core: Arc<Core>,
+    /// Inlets with records that are not written yet, and the last of them.
+    waiting: Vec<(Arc<Inlet>, u64)>,
+}
+
+impl Mark {
+    /// A position behind all of it; `None` while some of it is not written.
+    pub fn position(&mut self) -> Option<Position> {
+        self.waiting.retain(|(inlet, last)| inlet.acknowledged() < *last);
+        // A group is released before it is acknowledged.
+        self.waiting.is_empty().then(|| lock(&self.core.ledger).released_end)
     }
 }
 

@@ -84,7 +84,7 @@ pub use error::{
     AckError, AppendAndWaitError, AppendError, ConsumeError, CursorError, FileError, OpenError,
 };
 pub use identity::hold;
-pub use journal::{Journal, forget};
+pub use journal::{Journal, Mark, forget};
 pub use position::{Counts, Position};
 pub use recovery::{Cut, Recovery};
 pub use settings::{Ack, Settings, SettingsError, WhenFull};
