@@ -6,6 +6,7 @@ mod kept;
 mod limits;
 mod stalled;
 mod together;
+mod types;
 
 use std::collections::BTreeMap;
 

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use wire::line::{Fields, Point};
 
 use crate::catalogue::Ids;
-use crate::claims::{MeasurementClaims, Types};
+use crate::claims::{Claim, Fit, Hold, MeasurementClaims};
 use crate::schema::{FieldType, conflict};
 use crate::store::Store;
 
 /// Checks the types of fields and the age of points, with a memory of its own of what is known:
-/// only a new field takes a lock.
+/// only fields that are new or come in another order take a lock.
 #[derive(Debug)]
 pub struct Checker {
     store: Arc<Store>,
@@ -24,7 +24,7 @@ pub struct Checker {
 }
 
 /// What a check found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     /// Points that are left.
     pub kept: u32,
@@ -32,21 +32,76 @@ pub struct Checked {
     pub dropped: u32,
     /// Why the first of them was, in InfluxDB's words.
     pub reason: Option<String>,
+    /// What the points that are left rely on.
+    pub basis: Basis,
 }
+
+/// What the types of checked points rely on: the journal takes them only while it
+/// [stands](Store::stands).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Basis {
+    generation: u64,
+    /// The number of the write, where it relies on promises.
+    number: Option<u64>,
+}
+
+/// A check that found nothing out and took nothing out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undecided {
+    /// A field has another type if a write that is under way comes to pass, which a settling
+    /// [past](Store::begin_settling) this number will show.
+    Promised(u64),
+    /// There is too much to look up or to learn for the time there is.
+    TooLong,
+}
+
+/// How many fields a check may look up, as it has to where a line has other ones than the line
+/// before: about 4 ms.
+pub const LOOKUPS_AT_ONCE_MAX: usize = 1 << 16;
+/// How many lookups a field takes whose type is to be promised.
+const LOOKUPS_A_PROMISE: usize = 8;
 
 #[derive(Debug, Default)]
 struct Policy {
     /// By the measurement as it is written.
     measurements: HashMap<Box<[u8]>, Measurement>,
+    /// Those whose shape is promised, so that it counts for one write only.
+    promised: Vec<Box<[u8]>>,
 }
 
 #[derive(Debug)]
 struct Measurement {
     name: String,
     claims: Arc<MeasurementClaims>,
-    types: Arc<Types>,
-    /// The fields of the last line as they are written, whose types are known to be right.
-    shape: Vec<(Box<[u8]>, FieldType)>,
+    shape: Shape,
+}
+
+/// The fields of the last line as they are written, whose types are known to be right.
+#[derive(Debug, Default)]
+struct Shape {
+    /// One after the other.
+    names: Vec<u8>,
+    /// Where each ends.
+    fields: Vec<(usize, FieldType)>,
+}
+
+/// What is known while the points of one write go by.
+struct Write<'a> {
+    store: &'a Store,
+    policy: u64,
+    oldest: i64,
+    /// Lookups that are left.
+    budget: usize,
+    /// Taken with the first promise.
+    number: Option<u64>,
+    /// Why the first point that is not kept is not, in InfluxDB's words.
+    reason: Option<String>,
+}
+
+/// What is not kept: the point, or all of the write for now.
+enum Refusal {
+    Point,
+    Write(Undecided),
 }
 
 /// Measurements of a policy, as they are written, past which a worker forgets them all.
@@ -65,8 +120,23 @@ impl Checker {
         new
     }
 
-    /// Takes out of `lines` (normalised) the points that InfluxDB would refuse at `now_ns`.
-    pub fn check(&mut self, target: Ids, lines: &mut Vec<u8>, now_ns: i64) -> Checked {
+    /// As [`Store::stands`].
+    pub fn stands(&self, basis: &Basis) -> bool {
+        self.store.stands(basis)
+    }
+
+    /// Takes out of `lines` (normalised) the points that InfluxDB would refuse at `now_ns`, and
+    /// promises the types of new fields to the others. Looks up at most about `lookups_max` fields.
+    ///
+    /// # Errors
+    /// What stands in the way of a decision; then nothing is taken out.
+    pub fn check(
+        &mut self,
+        target: Ids,
+        lines: &mut Vec<u8>,
+        now_ns: i64,
+        lookups_max: usize,
+    ) -> Result<Checked, Undecided> {
         self.refresh();
         let duration = self.durations.get(&target.policy);
         let oldest = duration.map_or(i64::MIN, |duration| now_ns.saturating_sub(*duration));
@@ -74,22 +144,18 @@ impl Checker {
         if policy.measurements.len() > MEASUREMENTS_MAX {
             policy.measurements.clear();
         }
-        let mut checked = Checked::default();
-        let mut bad: Vec<Range<usize>> = Vec::new();
-        let mut start = 0;
-        for record in wire::line::points(lines) {
-            match policy.point(&self.store, target, record, oldest) {
-                Ok(()) => checked.kept += 1,
-                Err(why) => {
-                    checked.dropped += 1;
-                    checked.reason.get_or_insert(why.into_owned());
-                    bad.push(start..start + record.len());
-                }
-            }
-            start += record.len();
-        }
+        let (store, budget) = (&*self.store, lookups_max);
+        let (policy_id, number, reason) = (target.policy, None, None);
+        let mut write = Write { store, policy: policy_id, oldest, budget, number, reason };
+        let checked = policy.check(&mut write, lines);
+        policy.forget_promised();
+        let Write { number, reason, .. } = write;
+        let basis = Basis { generation: self.generation, number };
+        let (kept, bad) = checked?;
         remove(lines, &bad);
-        checked
+        // More than 2^32 lines do not fit a body.
+        let dropped = u32::try_from(bad.len()).unwrap_or(u32::MAX);
+        Ok(Checked { kept, dropped, reason, basis })
     }
 
     /// Looks whether something that is remembered is no longer true.
@@ -109,84 +175,218 @@ impl Checker {
     }
 }
 
+impl Store {
+    /// Whether the points of a check may be appended: asked while the journal takes them, so that
+    /// their place in it is known to those who begin a settling later.
+    pub fn stands(&self, basis: &Basis) -> bool {
+        self.claims.stands(basis.generation, basis.number)
+    }
+
+    /// Keeps in force what a check finds until the write is appended or refused, for one that takes
+    /// longer than a settling may: its [`Basis`] needs no look.
+    pub fn hold_promises(&self) -> PromiseHold<'_> {
+        PromiseHold { _hold: self.claims.hold() }
+    }
+
+    /// Whether there are types that were promised and may be void by now.
+    pub fn has_promises(&self) -> bool {
+        self.claims.has_promises()
+    }
+
+    /// Begins to find out which promises came to nothing: gives a line. Once
+    /// [`is_released`](Self::is_released) says so, the end of the journal is to be noted, and when
+    /// that has been applied, [`settle`](Self::settle) is to be called.
+    pub fn begin_settling(&self) -> u64 {
+        self.claims.begin_settling()
+    }
+
+    /// Whether no write is on its way into the journal that relies on promises from below a line.
+    pub fn is_released(&self, line: u64) -> bool {
+        self.claims.is_released(line)
+    }
+
+    /// Voids the promises from below a line that no record has kept.
+    pub fn settle(&self, line: u64) {
+        self.claims.settle(line);
+    }
+}
+
+/// See [`Store::hold_promises`].
+#[derive(Debug)]
+#[must_use = "promises are held until it goes"]
+pub struct PromiseHold<'a> {
+    _hold: Hold<'a>,
+}
+
 impl Policy {
-    #[inline]
-    fn point(
+    /// Gives how many points are kept, and where the others are.
+    fn check(
         &mut self,
-        store: &Store,
-        target: Ids,
-        record: &[u8],
-        oldest: i64,
-    ) -> Result<(), Cow<'static, str>> {
+        write: &mut Write<'_>,
+        lines: &[u8],
+    ) -> Result<(u32, Vec<Range<usize>>), Undecided> {
+        let (mut kept, mut bad) = (0, Vec::new());
+        let mut start = 0;
+        for record in wire::line::points(lines) {
+            match self.point(write, record) {
+                Ok(()) => kept += 1,
+                Err(Refusal::Write(undecided)) => return Err(undecided),
+                Err(Refusal::Point) => bad.push(start..start + record.len()),
+            }
+            start += record.len();
+        }
+        Ok((kept, bad))
+    }
+
+    #[inline]
+    fn point(&mut self, write: &mut Write<'_>, record: &[u8]) -> Result<(), Refusal> {
         let Some(point) = wire::line::read(record) else {
-            return Err("point is invalid".into());
+            return Err(write.refuse(|| "point is invalid".to_owned()));
         };
-        if point.time_ns < oldest {
-            return Err("points beyond retention policy".into());
+        if point.time_ns < write.oldest {
+            return Err(write.refuse(|| "points beyond retention policy".to_owned()));
         }
         let written = wire::line::measurement(point.series);
-        let measurement = match self.measurements.get_mut(written) {
-            Some(known) => known,
-            None => {
-                let new = Measurement::new(store, target, written);
-                self.measurements.entry(written.into()).or_insert(new)
+        match self.measurements.get_mut(written) {
+            Some(known) if known.shape.has(point.fields) => Ok(()),
+            _ => self.learn(write, written, point),
+        }
+    }
+
+    /// Looks the fields of a line up that are not those of the line before.
+    #[cold]
+    fn learn(
+        &mut self,
+        write: &mut Write<'_>,
+        written: &[u8],
+        point: Point<'_>,
+    ) -> Result<(), Refusal> {
+        if !self.measurements.contains_key(written) {
+            write.spend(LOOKUPS_A_PROMISE)?;
+            self.measurements.insert(written.into(), Measurement::new(write, written));
+        }
+        let Some(measurement) = self.measurements.get_mut(written) else { return Ok(()) };
+        if measurement.learn(write, point)? {
+            self.promised.push(written.into());
+        }
+        Ok(())
+    }
+
+    /// What is promised to one write is not known to the next.
+    fn forget_promised(&mut self) {
+        for written in self.promised.drain(..) {
+            if let Some(measurement) = self.measurements.get_mut(&written) {
+                measurement.shape.clear();
             }
-        };
-        if measurement.has_shape(point.fields) { Ok(()) } else { measurement.learn(point) }
+        }
+    }
+}
+
+impl Write<'_> {
+    fn spend(&mut self, lookups: usize) -> Result<(), Refusal> {
+        self.budget = self.budget.checked_sub(lookups).ok_or(Refusal::Write(Undecided::TooLong))?;
+        Ok(())
+    }
+
+    fn refuse(&mut self, why: impl FnOnce() -> String) -> Refusal {
+        self.reason.get_or_insert_with(why);
+        Refusal::Point
+    }
+
+    fn number(&mut self) -> u64 {
+        *self.number.get_or_insert_with(|| self.store.claims.number())
     }
 }
 
 impl Measurement {
-    #[cold]
-    fn new(store: &Store, target: Ids, written: &[u8]) -> Self {
-        let name = unescaped(written);
-        let claims = store.claims.measurement(target.policy, &name);
-        let types = claims.types();
-        Self { name, claims, types, shape: Vec::new() }
+    fn new(write: &Write<'_>, written: &[u8]) -> Self {
+        let name = unescaped(written).into_owned();
+        let claims = write.store.claims.measurement(write.policy, &name);
+        Self { name, claims, shape: Shape::default() }
     }
 
+    /// Checks the fields one by one, and has those promised that are not stored if no other is
+    /// wrong. Whether there were such.
+    fn learn(&mut self, write: &mut Write<'_>, point: Point<'_>) -> Result<bool, Refusal> {
+        let mut fields: Vec<(Cow<'_, str>, FieldType)> = Vec::new();
+        for field in point.fields {
+            write.spend(1)?;
+            fields.push((unescaped(field.name), FieldType::of(field.value)));
+        }
+        let fit = loop {
+            let fit = match self.claims.fit(&fields) {
+                Some(fit) => fit,
+                None => {
+                    write.spend(fields.len().saturating_mul(LOOKUPS_A_PROMISE))?;
+                    write.store.claims.promise(&self.claims, &fields, write.number())
+                }
+            };
+            if fit != Fit::Retired {
+                break fit;
+            }
+            self.claims = write.store.claims.measurement(write.policy, &self.name);
+        };
+        match fit {
+            Fit::Conflict(at, claim) => Err(self.refusal(write, fields.get(at), claim)),
+            Fit::Stored | Fit::Promised | Fit::Retired => {
+                self.shape.set(point.fields);
+                Ok(fit == Fit::Promised)
+            }
+        }
+    }
+
+    /// What a field is refused for that has another type: decided where the type is stored, or
+    /// promised to points of this very write.
+    fn refusal(
+        &self,
+        write: &mut Write<'_>,
+        field: Option<&(Cow<'_, str>, FieldType)>,
+        known: Claim,
+    ) -> Refusal {
+        match known.promised {
+            Some(number) if write.number != Some(number) => {
+                Refusal::Write(Undecided::Promised(number))
+            }
+            _ => {
+                let (name, of) = field.map_or(("", known.of), |(name, of)| (&**name, *of));
+                write.refuse(|| conflict(name, &self.name, of, known.of))
+            }
+        }
+    }
+}
+
+impl Shape {
     #[inline]
-    fn has_shape(&self, fields: Fields<'_>) -> bool {
-        let mut known = self.shape.iter();
-        let mut fields = fields;
+    fn has(&self, mut fields: Fields<'_>) -> bool {
+        let (mut known, mut start) = (self.fields.iter(), 0);
         fields.all(|field| {
-            known.next().is_some_and(|(name, of)| {
-                **name == *field.name && *of == FieldType::of(field.value)
+            known.next().is_some_and(|&(end, of)| {
+                let name = self.names.get(start..end);
+                start = end;
+                name == Some(field.name) && of == FieldType::of(field.value)
             })
         })
     }
 
-    /// Checks the fields one by one, and claims those that are new if no other is wrong.
-    #[cold]
-    fn learn(&mut self, point: Point<'_>) -> Result<(), Cow<'static, str>> {
-        self.types = self.claims.types();
-        let mut new: Vec<(String, FieldType)> = Vec::new();
-        for field in point.fields {
-            let (name, of) = (unescaped(field.name), FieldType::of(field.value));
-            let added = || new.iter().find(|(known, _)| *known == name).map(|(_, of)| *of);
-            match self.types.get(&name).copied().or_else(added) {
-                Some(known) if known != of => {
-                    return Err(conflict(&name, &self.name, of, known).into());
-                }
-                Some(_) => {}
-                None => new.push((name, of)),
-            }
+    fn set(&mut self, fields: Fields<'_>) {
+        self.clear();
+        for field in fields {
+            self.names.extend_from_slice(field.name);
+            self.fields.push((self.names.len(), FieldType::of(field.value)));
         }
-        for (name, of) in &new {
-            let known = self.claims.claim(name, *of);
-            if known != *of {
-                return Err(conflict(name, &self.name, *of, known).into());
-            }
-        }
-        self.shape.clear();
-        let shape = point.fields.map(|field| (field.name.into(), FieldType::of(field.value)));
-        self.shape.extend(shape);
-        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.names.clear();
+        self.fields.clear();
     }
 }
 
-fn unescaped(name: &[u8]) -> String {
-    String::from_utf8_lossy(&wire::line::unescape_name(name)).into_owned()
+fn unescaped(name: &[u8]) -> Cow<'_, str> {
+    match wire::line::unescape_name(name) {
+        Cow::Borrowed(name) => String::from_utf8_lossy(name),
+        Cow::Owned(name) => Cow::Owned(String::from_utf8_lossy(&name).into_owned()),
+    }
 }
 
 /// Takes ranges, which ascend and do not overlap, out of `lines`.
@@ -202,9 +402,126 @@ fn remove(lines: &mut Vec<u8>, ranges: &[Range<usize>]) {
 }
 
 #[cfg(test)]
+mod orders;
+
+#[cfg(test)]
 mod tests {
-    use super::Checker;
+    use super::{Checked, Checker, LOOKUPS_AT_ONCE_MAX, Undecided};
     use crate::testing::TestStore;
+
+    fn checker(test: &TestStore) -> Checker {
+        Checker::new(test.store.clone())
+    }
+
+    fn check(test: &TestStore, checker: &mut Checker, lines: &str) -> Result<Checked, Undecided> {
+        let ids = test.store.catalogue().resolve("db", "").unwrap().ids;
+        checker.check(ids, &mut lines.as_bytes().to_vec(), 0, usize::MAX)
+    }
+
+    /// Everything that was appended has been applied.
+    fn settle(test: &TestStore) {
+        let line = test.store.begin_settling();
+        assert!(test.store.is_released(line));
+        test.store.settle(line);
+    }
+
+    #[test]
+    fn a_write_that_is_not_appended_leaves_its_types_to_others() {
+        let test = TestStore::new();
+        let (mut one, mut other) = (checker(&test), checker(&test));
+        assert_eq!(check(&test, &mut one, "m f=1,g=t 1\n").unwrap().kept, 1);
+        let waits = check(&test, &mut other, "m f=1i 1\n");
+        assert!(matches!(waits, Err(Undecided::Promised(_))), "{waits:?}");
+        settle(&test);
+        assert_eq!(check(&test, &mut other, "m f=1i,g=1 1\n").unwrap().kept, 1);
+    }
+
+    #[test]
+    fn a_statement_voids_types_at_its_own_place_in_the_journal() {
+        let test = TestStore::with("m f=1 1\n");
+        let (mut one, mut other) = (checker(&test), checker(&test));
+        let before = check(&test, &mut one, "m f=2 2\n").unwrap();
+        assert!(test.store.stands(&before.basis));
+        test.run("DROP MEASUREMENT m").unwrap();
+        assert!(!test.store.stands(&before.basis), "it is checked again before it is appended");
+        // It was appended behind the statement, before that was applied.
+        assert!(check(&test, &mut other, "m f=1i 3\n").is_err());
+        test.write("m f=2 2\n");
+        let refused = check(&test, &mut other, "m f=1i 3\n").unwrap();
+        assert_eq!((refused.kept, refused.dropped), (0, 1));
+        // This time nothing was.
+        test.run("DELETE FROM m").unwrap();
+        settle(&test);
+        assert_eq!(check(&test, &mut other, "m f=1i 3\n").unwrap().kept, 1);
+    }
+
+    #[test]
+    fn a_settling_waits_for_writes_under_way_and_those_that_come_later_look_again() {
+        let test = TestStore::new();
+        let (mut one, mut other) = (checker(&test), checker(&test));
+        let quick = check(&test, &mut one, "m f=1 1\n").unwrap();
+        let held = test.store.hold_promises();
+        let line = test.store.begin_settling();
+        assert!(!test.store.stands(&quick.basis));
+        assert!(!test.store.is_released(line));
+        drop(held);
+        assert!(test.store.is_released(line));
+        // Relied upon behind the line.
+        assert_eq!(check(&test, &mut other, "m f=2 1\n").unwrap().kept, 1);
+        test.store.settle(line);
+        assert!(check(&test, &mut one, "m f=1i 1\n").is_err());
+        settle(&test);
+        assert_eq!(check(&test, &mut one, "m f=1i 1\n").unwrap().kept, 1);
+        assert!(test.store.has_promises());
+        test.write("m f=1i 1\n");
+        settle(&test);
+        assert!(!test.store.has_promises());
+    }
+
+    #[test]
+    fn a_write_knows_its_own_types() {
+        let test = TestStore::new();
+        let mut one = checker(&test);
+        let checked = check(&test, &mut one, "m f=1 1\nm f=1i 2\nm g=1,h=1,g=t 3\nm g=1i 4\n");
+        let checked = checked.unwrap();
+        assert_eq!((checked.kept, checked.dropped), (2, 2));
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_worker_is_left_to_others_whole() {
+        let test = TestStore::new();
+        let ids = test.store.catalogue().resolve("db", "").unwrap().ids;
+        let fields: Vec<String> = (0..10_000).map(|n| format!("f{n}=1")).collect();
+        let lines = format!("n f=1i 1\nm {} 1\n", fields.join(","));
+        let mut checker = checker(&test);
+        let mut bytes = lines.clone().into_bytes();
+        let undecided = checker.check(ids, &mut bytes, 0, LOOKUPS_AT_ONCE_MAX);
+        assert_eq!(undecided, Err(Undecided::TooLong));
+        assert_eq!(bytes, lines.as_bytes());
+        assert_eq!(checker.check(ids, &mut bytes, 0, usize::MAX).unwrap().kept, 2);
+        test.write(&lines);
+        let known = checker.check(ids, &mut bytes, 0, LOOKUPS_AT_ONCE_MAX);
+        assert_eq!(known.unwrap().basis.number, None);
+    }
+
+    #[test]
+    fn a_measurement_that_expired_takes_another_type_also_after_a_crash() {
+        use wire::influxql::ast::{PolicySpec, Statement};
+        let test = TestStore::new();
+        let (month, name) = (30 * 86_400_000_000_000, Some("autogen".to_owned()));
+        test.write("m,h=a f=1 1\n");
+        test.store.flush().unwrap();
+        let policy = PolicySpec { name, duration_ns: Some(month), ..PolicySpec::default() };
+        test.change(&Statement::AlterRetentionPolicy { db: "db".to_owned(), policy });
+        assert_eq!(test.store.drop_expired(100 * month).unwrap(), 1);
+        settle(&test);
+        let mut checker = checker(&test);
+        assert_eq!(check(&test, &mut checker, "m f=1i 1\n").unwrap().kept, 1);
+        drop(checker);
+        // Without what came after the flush, which the journal has: it is applied again.
+        let test = test.reopened();
+        test.write(&format!("m f=1i {}\n", 100 * month));
+    }
 
     #[test]
     fn a_type_once_claimed_stays() {
@@ -213,10 +530,11 @@ mod tests {
         let mut one = Checker::new(test.store.clone());
         let mut other = Checker::new(test.store.clone());
         let mut lines = b"m f=1 1\nm g=1i,f=2 2\n".to_vec();
-        let checked = one.check(ids, &mut lines, 0);
+        let checked = one.check(ids, &mut lines, 0, usize::MAX).unwrap();
         assert_eq!((checked.kept, checked.dropped), (2, 0));
+        test.write("m f=1 1\nm g=1i,f=2 2\n");
         let mut lines = b"m f=1i 1\nm f=3 2\nm h=1,g=t 3\nm f=4 4\nm k=1,k=1i 5\n".to_vec();
-        let checked = other.check(ids, &mut lines, 0);
+        let checked = other.check(ids, &mut lines, 0, usize::MAX).unwrap();
         assert_eq!((checked.kept, checked.dropped), (2, 3));
         assert_eq!(String::from_utf8_lossy(&lines), "m f=3 2\nm f=4 4\n");
         assert_eq!(
@@ -226,7 +544,7 @@ mod tests {
         );
         // What was refused has claimed nothing.
         let mut lines = b"m h=t 1\n".to_vec();
-        assert_eq!(one.check(ids, &mut lines, 0).dropped, 0);
+        assert_eq!(one.check(ids, &mut lines, 0, usize::MAX).unwrap().dropped, 0);
     }
 
     #[test]
@@ -234,7 +552,10 @@ mod tests {
         let test = TestStore::with("m f=1 1\n");
         let ids = test.store.catalogue().resolve("db", "").unwrap().ids;
         let mut lines = b"m f=1i 1\n".to_vec();
-        assert_eq!(Checker::new(test.store.clone()).check(ids, &mut lines, 0).dropped, 1);
+        assert_eq!(
+            Checker::new(test.store.clone()).check(ids, &mut lines, 0, usize::MAX).unwrap().dropped,
+            1
+        );
         assert!(lines.is_empty());
     }
 
@@ -251,7 +572,8 @@ mod tests {
         test.change(&wire::influxql::ast::Statement::CreateRetentionPolicy { db, policy });
         let ids = test.store.catalogue().resolve("db", "short").unwrap().ids;
         let mut lines = b"m f=1 1\nm f=1 7200000000000\n".to_vec();
-        let checked = Checker::new(test.store.clone()).check(ids, &mut lines, 2 * hour);
+        let checked =
+            Checker::new(test.store.clone()).check(ids, &mut lines, 2 * hour, usize::MAX).unwrap();
         assert_eq!((checked.kept, checked.dropped), (1, 1));
         assert_eq!(checked.reason.unwrap(), "points beyond retention policy");
     }

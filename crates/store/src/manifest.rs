@@ -57,6 +57,23 @@ pub struct PolicyEntry {
     pub damaged: Vec<DamagedFile>,
 }
 
+impl PolicyEntry {
+    /// Takes an expired file out. The types of a measurement go with its last file: records behind
+    /// the manifest's position may have others.
+    pub(crate) fn drop_file(&mut self, number: u64) {
+        let gone = self.files.iter().find(|file| file.number == number);
+        let measurement = gone.map(|file| file.measurement.clone());
+        self.files.retain(|file| file.number != number);
+        let aside = self.damaged.iter().filter(|damaged| !damaged.in_place);
+        let set_aside = aside.map(|damaged| &damaged.info);
+        if let Some(name) = measurement
+            && !self.files.iter().chain(set_aside).any(|file| file.measurement == name)
+        {
+            self.schema.remove(&name);
+        }
+    }
+}
+
 /// A file of which something can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DamagedFile {

@@ -71,6 +71,11 @@ impl FieldSet {
         number
     }
 
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// All fields by number.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, FieldType)> {
         self.list.iter().map(|(name, of)| (&**name, *of))

@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use watch::metrics::Registry;
 
+use super::settling::{Settled, Settling};
 use super::{Embedded, Queries};
 use crate::backends::{Backends, Standing};
 use crate::catalogue::Catalogue;
@@ -27,6 +28,8 @@ const SMALL_CHUNK: u64 = 64 << 10;
 const NAP: Duration = Duration::from_millis(3);
 /// How often is looked whether a flush has moved the store's position.
 const TICK: Duration = Duration::from_millis(100);
+/// The same while a settling is under way.
+const SETTLING_TICK: Duration = Duration::from_millis(2);
 /// How long is waited after a failure that someone has to set right.
 const RETRY: Duration = Duration::from_secs(5);
 /// A backlog older than this is being caught up with.
@@ -48,6 +51,7 @@ pub(crate) struct Feed {
     /// Up to where the cursor was told to go.
     committed: u64,
     flushing: Arc<AtomicBool>,
+    settling: Settling,
 }
 
 /// What comes next.
@@ -78,6 +82,7 @@ impl Embedded {
             replay_end: journal.status().released_end.0,
             waiting: AtomicUsize::new(0),
             hurry: Notify::new(),
+            settled: Settled::default(),
             queries: Queries::new(store.settings()),
         })
     }
@@ -104,6 +109,7 @@ impl Feed {
             skip_to: position,
             committed: 0,
             flushing: Arc::default(),
+            settling: Settling::new(journal),
             embedded,
             consumer,
             letters,
@@ -136,11 +142,13 @@ impl Feed {
                 Event::Tick => {}
             }
             self.reached();
+            self.settling.go_on(&self.embedded, self.consumer.place());
             if self.embedded.wants_flush(self.journal_max) {
                 self.flush();
             }
             self.keep_cursor();
         }
+        self.settling.end(&self.embedded);
         if let Err(error) = self.embedded.store.flush() {
             tracing::warn!(%error, "the store's memory is not written; the journal has it all");
         }
@@ -150,12 +158,15 @@ impl Feed {
 
     async fn next(&mut self) -> Event {
         let (drain, pin) = (self.drain.clone(), Arc::clone(&self.embedded.pin));
+        let embedded = Arc::clone(&self.embedded);
+        let tick = if self.settling.is_under_way() { SETTLING_TICK } else { TICK };
         tokio::select! {
             biased;
             () = drain.started() => Event::Stop,
             () = pin.wanted() => Event::FlushWanted,
             chunk = self.consumer.next(CHUNK_BYTES) => Event::Chunk(chunk),
-            () = tokio::time::sleep(TICK) => Event::Tick,
+            () = embedded.hurry.notified() => Event::Tick,
+            () = tokio::time::sleep(tick) => Event::Tick,
         }
     }
 

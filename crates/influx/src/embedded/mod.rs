@@ -5,6 +5,7 @@ mod apply;
 mod feed;
 mod queries;
 mod room;
+mod settling;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,6 +20,7 @@ use tokio::sync::Notify;
 
 pub(crate) use self::feed::Feed;
 pub use self::queries::Queries;
+use self::settling::Settled;
 use crate::backends::Standing;
 use crate::catalogue::{Listing, Policies, Policy};
 use crate::settings::BackendSettings;
@@ -42,6 +44,7 @@ pub struct Embedded {
     /// Who waits for `reached`; the delivery takes its time where nobody does.
     waiting: AtomicUsize,
     hurry: Notify,
+    settled: Settled,
     queries: Queries,
 }
 

@@ -1,14 +1,20 @@
 //! From points to an acknowledged record, and from the journal's refusals to answers.
 
 use ::http::StatusCode;
-use journal::{AckError, AppendAndWaitError, AppendError};
+use journal::{AckError, AppendAndWaitError, AppendError, Ticket};
+use store::{LOOKUPS_AT_ONCE_MAX, Undecided};
 use wire::influxql::Change;
+use wire::line::Outcome;
 
 use super::answer::{self, Answer};
 use super::destination::Destination;
 use super::stages::{APPEND, PARSE};
-use super::{Front, Gateway, POINTS_KEPT_MAX};
+use super::{Front, Gateway};
 use crate::record;
+
+/// How often a worker checks points again because a statement has changed what they were checked
+/// against.
+const TRIES: usize = 4;
 
 impl Front {
     /// Waits until the embedded store is not too far behind to take the worker's prepared points.
@@ -25,29 +31,60 @@ impl Front {
         Ok(())
     }
 
-    /// Appends the worker's prepared points.
-    pub(super) fn append_points(
+    /// Takes out of a write's points what the embedded store would refuse (values of another type
+    /// than their field has, points older than their policy keeps), promises the types of new
+    /// fields, and appends the rest. No ticket where nothing is left.
+    ///
+    /// # Errors
+    /// Where that can't be decided, or not on this thread. Nothing has been done then.
+    pub(super) fn admit(
         &self,
         db: &str,
         to: &Destination,
-        count: u32,
-    ) -> Result<journal::Ticket, Answer> {
-        let mut points = self.points.borrow_mut();
-        let ticket = self.append_unacknowledged(db, to, &points, count)?;
-        if points.capacity() > POINTS_KEPT_MAX {
-            *points = Vec::new();
+        points: &mut Vec<u8>,
+        outcome: &mut Outcome,
+    ) -> Result<Option<Ticket>, NotAdmitted> {
+        if outcome.points == 0 {
+            return Ok(None);
         }
-        Ok(ticket)
+        let Some((checker, target)) = self.checker.as_ref().zip(to.target) else {
+            return Ok(self.append_if(db, to, points, outcome.points, || true)?);
+        };
+        // First, so that nothing is promised to a write that there is no room for.
+        self.appender.room(points.len()).map_err(|error| self.gateway.append_refused(&error))?;
+        let mut refused = 0;
+        for _ in 0..TRIES {
+            let checked = {
+                let _stage = self.worker.pulse.enter_sized(&PARSE, points.len());
+                let mut checker = checker.borrow_mut();
+                checker.check(target.ids, points, super::now_ns(), LOOKUPS_AT_ONCE_MAX)?
+            };
+            let basis = checked.basis;
+            refused += checked.dropped;
+            leave_out(outcome, checked);
+            let stands = || checker.borrow().stands(&basis);
+            let ticket = match outcome.points {
+                0 => None,
+                count => self.append_if(db, to, points, count, stands)?,
+            };
+            // Else what it was checked against is no more.
+            if ticket.is_some() || outcome.points == 0 {
+                self.gateway.metrics.points_refused.add(u64::from(refused));
+                return Ok(ticket);
+            }
+        }
+        Err(NotAdmitted::Undecided)
     }
 
-    /// Appends points, those of a datagram for instance.
-    pub(super) fn append_unacknowledged(
+    /// Appends points if they still stand.
+    fn append_if(
         &self,
         db: &str,
         to: &Destination,
         points: &[u8],
         count: u32,
-    ) -> Result<journal::Ticket, Answer> {
+        stands: impl FnOnce() -> bool,
+    ) -> Result<Option<Ticket>, Answer> {
         let mut header = self.header.borrow_mut();
         header.clear();
         let ids = to.target.map(|target| target.ids);
@@ -56,19 +93,38 @@ impl Front {
         let payload: [&[u8]; 2] = [&header, points];
         let _stage = self.worker.pulse.enter_sized(&APPEND, points.len());
         self.appender
-            .append(kind, count, false, &payload)
+            .append_if(kind, count, false, &payload, stands)
             .map_err(|error| self.gateway.append_refused(&error))
     }
+}
 
-    /// Takes from `points` what the embedded store would refuse: values of another type than their
-    /// field has, and points that are older than their policy keeps. Gives how many points are
-    /// left, and why the first of the others is not.
-    pub(super) fn check(&self, to: &Destination, points: &mut Vec<u8>) -> Option<store::Checked> {
-        let (checker, target) = self.checker.as_ref().zip(to.target)?;
-        let _stage = self.worker.pulse.enter_sized(&PARSE, points.len());
-        let checked = checker.borrow_mut().check(target.ids, points, super::now_ns());
-        self.gateway.metrics.points_refused.add(u64::from(checked.dropped));
-        Some(checked)
+/// Why a write's points are not in the journal.
+pub(super) enum NotAdmitted {
+    /// They are refused.
+    Refused(Answer),
+    /// It has to be waited, or to be done where more time is: [`Gateway::admit_aside`] does both.
+    Undecided,
+}
+
+impl From<Answer> for NotAdmitted {
+    fn from(refusal: Answer) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<Undecided> for NotAdmitted {
+    fn from(_: Undecided) -> Self {
+        Self::Undecided
+    }
+}
+
+/// Counts the points that the embedded store would refuse as dropped: InfluxDB drops such a point
+/// whole and says so, before the lines it could not read.
+pub(super) fn leave_out(outcome: &mut Outcome, checked: store::Checked) {
+    if checked.dropped > 0 {
+        outcome.points = checked.kept;
+        outcome.dropped += checked.dropped;
+        outcome.reason = checked.reason.or(outcome.reason.take());
     }
 }
 
@@ -89,26 +145,6 @@ impl Gateway {
             AppendAndWaitError::Ack(error) => self.unacknowledged(&error),
         })?;
         self.catalogue.apply(position, change);
-        Ok(())
-    }
-
-    /// As a worker appends points, for those that come from elsewhere; gives what a client would
-    /// have heard.
-    pub(super) async fn append_points_from_anywhere(
-        &self,
-        db: &str,
-        to: &Destination,
-        points: &[u8],
-        count: u32,
-    ) -> Result<(), String> {
-        let mut header = Vec::new();
-        let ids = to.target.map(|target| target.ids);
-        let kind = record::put_points_header(&mut header, db, &to.policy, ids)
-            .map_err(|error| error.to_string())?;
-        let payload: [&[u8]; 2] = [&header, points];
-        let appended = self.journal.append_from_anywhere(kind, count, false, &payload).await;
-        appended.map_err(|error| error.to_string())?;
-        self.metrics.accepted.add(u64::from(count));
         Ok(())
     }
 

@@ -5,10 +5,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use arc_swap::Guard;
+use journal::Ticket;
 use wire::line::{self, Precision};
 
 use super::Front;
 use super::answer::Answer;
+use super::append::NotAdmitted;
 use super::destination::{Destination, Resolved, create_database};
 use super::gateway::Live;
 use super::settings::UdpSettings;
@@ -17,8 +19,9 @@ use super::stamp::Stamp;
 /// Points gathered before they are appended, also when more datagrams wait.
 const GATHERED_MAX: usize = 1 << 20;
 
-/// Gathers that wait at once for a database to be made; what comes beyond is refused.
-const CREATING_MAX: usize = 16;
+/// Gathers that wait at once for a database to be made, or to be checked elsewhere; what comes
+/// beyond is refused.
+const LATER_MAX: usize = 16;
 
 /// Takes the datagrams of one UDP port on one worker.
 pub struct Receiver {
@@ -83,17 +86,35 @@ impl Receiver {
         let port = &self.port;
         match port.lookup() {
             Ok(Resolved::To(destination)) => {
-                port.append(&destination, &mut self.gathered);
-                self.gathered.clear();
+                if port.append(&destination, &mut self.gathered) {
+                    self.gathered.clear();
+                } else {
+                    let append = |port: Rc<Port>, gathered| async move {
+                        port.append_aside(&destination, gathered).await;
+                    };
+                    self.later(append);
+                }
             }
-            Ok(Resolved::NoDatabase) if Rc::strong_count(port) <= CREATING_MAX => {
-                let (port, gathered) = (port.clone(), std::mem::take(&mut self.gathered));
-                tokio::task::spawn_local(async move { port.create_and_append(gathered).await });
+            Ok(Resolved::NoDatabase) => {
+                self.later(|port, gathered| async move { port.create_and_append(gathered).await });
             }
             _ => {
                 port.refuse(&self.gathered);
                 self.gathered.clear();
             }
+        }
+    }
+
+    /// Does something with what was gathered, in a task of its own.
+    fn later<F: Future<Output = ()> + 'static>(
+        &mut self,
+        what: impl FnOnce(Rc<Port>, Gathered) -> F,
+    ) {
+        let gathered = std::mem::take(&mut self.gathered);
+        if Rc::strong_count(&self.port) <= LATER_MAX {
+            tokio::task::spawn_local(what(Rc::clone(&self.port), gathered));
+        } else {
+            self.port.refuse(&gathered);
         }
     }
 }
@@ -112,25 +133,43 @@ impl Port {
         self.front.gateway.lookup(&settings.database, &settings.retention_policy)
     }
 
-    fn append(&self, to: &Destination, gathered: &mut Gathered) {
+    /// Whether it is known what becomes of the points; else they are still there.
+    fn append(&self, to: &Destination, gathered: &mut Gathered) -> bool {
         let gateway = &self.front.gateway;
         if gateway.backends.embedded().is_some_and(|embedded| !embedded.has_room()) {
             gateway.metrics.refused.behind.inc();
-            return self.refuse(gathered);
+            self.refuse(gathered);
+            return true;
         }
-        if let Some(checked) = self.front.check(to, &mut gathered.bytes) {
-            gathered.points = checked.kept;
-        }
-        let (db, points) = (&self.settings.database, gathered.points);
-        if points == 0 {
-            return gateway.metrics.datagrams.taken.add(gathered.datagrams);
-        }
-        match self.front.append_unacknowledged(db, to, &gathered.bytes, points) {
-            Err(_) => self.refuse(gathered),
-            Ok(_nobody_waits) => {
-                self.front.gateway.metrics.datagrams.taken.add(gathered.datagrams);
-                self.front.gateway.metrics.accepted.add(u64::from(points));
+        let mut outcome = line::Outcome { points: gathered.points, ..Default::default() };
+        let db = &self.settings.database;
+        match self.front.admit(db, to, &mut gathered.bytes, &mut outcome) {
+            Ok(ticket) => self.appended(gathered, &outcome, ticket),
+            Err(NotAdmitted::Refused(_)) => self.refuse(gathered),
+            Err(NotAdmitted::Undecided) => {
+                gathered.points = outcome.points;
+                return false;
             }
+        }
+        true
+    }
+
+    /// Appends what can't be decided at once.
+    async fn append_aside(&self, to: &Destination, mut gathered: Gathered) {
+        let outcome = line::Outcome { points: gathered.points, ..Default::default() };
+        let (gateway, bytes) = (&self.front.gateway, std::mem::take(&mut gathered.bytes));
+        match gateway.admit_aside(&self.settings.database, to, bytes, outcome).await {
+            Ok((outcome, ticket)) => self.appended(&gathered, &outcome, ticket),
+            Err(_) => self.refuse(&gathered),
+        }
+    }
+
+    /// Counts what was taken, for which nobody waits.
+    fn appended(&self, gathered: &Gathered, outcome: &line::Outcome, ticket: Option<Ticket>) {
+        let metrics = &self.front.gateway.metrics;
+        metrics.datagrams.taken.add(gathered.datagrams);
+        if ticket.is_some() {
+            metrics.accepted.add(u64::from(outcome.points));
         }
     }
 
@@ -148,7 +187,11 @@ impl Port {
         }
         drop(one_at_a_time);
         match self.lookup() {
-            Ok(Resolved::To(to)) => self.append(&to, &mut gathered),
+            Ok(Resolved::To(to)) => {
+                if !self.append(&to, &mut gathered) {
+                    self.append_aside(&to, gathered).await;
+                }
+            }
             _ => self.refuse(&gathered),
         }
     }

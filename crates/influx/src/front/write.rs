@@ -10,6 +10,7 @@ use journal::AckError;
 use wire::line::{self, Precision};
 
 use super::answer::{self, Answer};
+use super::append::NotAdmitted;
 use super::aside::LINES_AT_ONCE_MAX;
 use super::body::Whole;
 use super::credentials::Asker;
@@ -18,7 +19,7 @@ use super::http::Connection;
 use super::large::{Large, Read};
 use super::parameters::{self, WriteParameters};
 use super::stages::PARSE;
-use super::{Front, body};
+use super::{Front, POINTS_KEPT_MAX, body};
 
 /// Which of InfluxDB's write endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,8 +158,21 @@ impl<'a> Write<'a> {
             body = &unfolded;
         }
         let mut parsed = self.parse(body, precision);
-        let checked = self.check(&mut parsed.outcome, rp, Some(&destination));
-        Some(checked.and_then(|()| self.append(parsed, db, Some(&destination))))
+        let found = self.found(&parsed.outcome, rp, Some(&destination));
+        let admitted = match found {
+            Ok(None) => Ok(None),
+            Ok(Some(to)) => self.admit(db, to, &mut parsed.outcome),
+            Err(refusal) => Err(NotAdmitted::Refused(refusal)),
+        };
+        let taken = match admitted {
+            Ok(ticket) => Ok(Taken { ticket, parsed: self.counted(parsed) }),
+            Err(NotAdmitted::Refused(refusal)) => {
+                self.counted(parsed);
+                Err(refusal)
+            }
+            Err(NotAdmitted::Undecided) => return None,
+        };
+        Some(taken)
     }
 
     /// The checks stand in InfluxDB's order, so that a request with several faults hears of the
@@ -187,13 +201,22 @@ impl<'a> Write<'a> {
         let Some(body) = whole.at_once(LINES_AT_ONCE_MAX, &self.front.worker.pulse)? else {
             return self.answer_large(whole, precision, (db, rp), destination).await;
         };
-        let mut parsed = self.parse(&body, precision);
+        let mut parsed = self.counted(self.parse(&body, precision));
         drop((whole, body));
-        self.check(&mut parsed.outcome, rp, destination.as_ref())?;
+        let Some(to) = self.found(&parsed.outcome, rp, destination.as_ref())? else {
+            return Taken { ticket: None, parsed }.acknowledged(self.front).await;
+        };
         if parsed.outcome.points > 0 {
             self.front.room().await?;
         }
-        self.append(parsed, db, destination.as_ref())?.acknowledged(self.front).await
+        match self.admit(db, to, &mut parsed.outcome) {
+            Ok(ticket) => Taken { ticket, parsed }.acknowledged(self.front).await,
+            Err(NotAdmitted::Refused(refusal)) => Err(refusal),
+            Err(NotAdmitted::Undecided) => {
+                let points = std::mem::take(&mut *self.front.points.borrow_mut());
+                self.admit_aside(db, to, points, parsed).await
+            }
+        }
     }
 
     /// The same for what is too large for the worker.
@@ -211,26 +234,37 @@ impl<'a> Write<'a> {
             precision,
             stamp: self.connection.stamp.tags().to_vec(),
             unsigned: gateway.live().settings.unsigned_integers,
-            destination: destination.clone().filter(|_| self.consistency().is_ok()),
         };
         let reader = Arc::clone(&gateway);
         let read = gateway.aside.run(move || large.read(&reader)).await?;
-        let Read { mut outcome, points, checked, begun, done } =
+        let Read { outcome, points, begun, done } =
             read.map_err(Answer::from).inspect_err(|refusal| self.count_refusal(refusal))?;
         let found = self.found(&outcome, rp, destination.as_ref())?.cloned();
-        if let Some(checked) = checked {
-            gateway.metrics.points_refused.add(u64::from(checked.dropped));
-            leave_out(&mut outcome, checked);
-        }
         let parsed = Parsed { outcome, begun, done };
-        let count = parsed.outcome.points;
-        let Some(to) = found.filter(|_| count > 0) else {
+        let Some(to) = found.filter(|_| parsed.outcome.points > 0) else {
             return Taken { ticket: None, parsed }.settled(self.front, Ok(()), Instant::now());
         };
         self.front.room().await?;
-        let ticket = gateway.append_aside(db, &to, points, count).await?;
-        let settled = gateway.acknowledged_aside(ticket).await;
-        Taken { ticket: Some(ticket), parsed }.settled(self.front, settled, Instant::now())
+        self.admit_aside(db, &to, points, parsed).await
+    }
+
+    /// Takes points elsewhere, and waits until they are acknowledged.
+    async fn admit_aside(
+        &self,
+        db: &str,
+        to: &Destination,
+        points: Vec<u8>,
+        parsed: Parsed,
+    ) -> Result<(), Answer> {
+        let gateway = &self.front.gateway;
+        let Parsed { outcome, begun, done } = parsed;
+        let (outcome, ticket) = gateway.admit_aside(db, to, points, outcome).await?;
+        let parsed = Parsed { outcome, begun, done };
+        let settled = match ticket {
+            Some(ticket) => gateway.acknowledged_aside(ticket).await,
+            None => Ok(()),
+        };
+        Taken { ticket, parsed }.settled(self.front, settled, Instant::now())
     }
 
     /// Counts what is refused for want of memory.
@@ -240,35 +274,26 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Puts the points into the journal.
-    fn append(
+    /// Puts the points in the worker's buffer into the journal.
+    fn admit(
         &self,
-        parsed: Parsed,
         db: &str,
-        destination: Option<&Destination>,
-    ) -> Result<Taken, Answer> {
-        let points = parsed.outcome.points;
-        let destination = destination.filter(|_| points > 0);
-        let ticket = destination.map(|to| self.front.append_points(db, to, points)).transpose()?;
-        Ok(Taken { ticket, parsed })
+        to: &Destination,
+        outcome: &mut line::Outcome,
+    ) -> Result<Option<journal::Ticket>, NotAdmitted> {
+        let mut points = self.front.points.borrow_mut();
+        let ticket = self.front.admit(db, to, &mut points, outcome)?;
+        if points.capacity() > POINTS_KEPT_MAX {
+            *points = Vec::new();
+        }
+        Ok(ticket)
     }
 
-    /// Looks at what else there is to refuse of points. Takes out what the embedded store would
-    /// refuse: InfluxDB drops such a point whole and says so, before the lines it could not read.
-    fn check(
-        &self,
-        outcome: &mut line::Outcome,
-        rp: &str,
-        destination: Option<&Destination>,
-    ) -> Result<(), Answer> {
-        let Some(destination) = self.found(outcome, rp, destination)? else {
-            return Ok(());
-        };
-        let mut points = self.front.points.borrow_mut();
-        if let Some(checked) = self.front.check(destination, &mut points) {
-            leave_out(outcome, checked);
-        }
-        Ok(())
+    /// Notes what was read, which is not to be read again.
+    fn counted(&self, parsed: Parsed) -> Parsed {
+        let took = parsed.done - parsed.begun;
+        self.front.gateway.metrics.parsed(took, &parsed.outcome);
+        parsed
     }
 
     /// Where points go, if there are any; there is no `destination` where the database has no such
@@ -313,9 +338,7 @@ impl<'a> Write<'a> {
         let unsigned = self.front.gateway.live().settings.unsigned_integers;
         let options = line::Options { precision, now_ns: super::now_ns(), stamp, unsigned };
         let outcome = line::normalise(body, &options, &mut points);
-        let done = Instant::now();
-        self.front.gateway.metrics.parsed(done - begun, &outcome);
-        Parsed { outcome, begun, done }
+        Parsed { outcome, begun, done: Instant::now() }
     }
 
     fn precision(&self) -> Result<Precision, Answer> {
@@ -347,14 +370,5 @@ impl<'a> Write<'a> {
             "" | "any" | "one" | "quorum" | "all" => Ok(()),
             _ => Err(answer::error(StatusCode::BAD_REQUEST, "invalid consistency level")),
         }
-    }
-}
-
-/// Counts the points that the embedded store would refuse as dropped.
-fn leave_out(outcome: &mut line::Outcome, checked: store::Checked) {
-    if checked.dropped > 0 {
-        outcome.points = checked.kept;
-        outcome.dropped += checked.dropped;
-        outcome.reason = checked.reason.or(outcome.reason.take());
     }
 }

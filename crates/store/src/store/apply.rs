@@ -165,12 +165,10 @@ impl PolicyApplier {
         let measurement = policy.measurement_mut(known.measurement);
         if !self.shapes[number].match_all(point.fields, fields) {
             fields.clear();
-            let added =
-                self.shapes[number].learn(measurement, point.series, point.fields, fields)?;
-            if added {
+            let new = self.shapes[number].learn(measurement, point.series, point.fields, fields)?;
+            if !new.is_empty() {
                 let name = name_of(wire::line::measurement(point.series));
-                let claims = claims.measurement(ids.policy, &name);
-                claims.set(measurement.fields.iter());
+                claims.store(ids.policy, &name, new.iter());
             }
         }
         let start = self.partitions.start(point.time_ns);
@@ -230,8 +228,7 @@ impl Shape {
         count > 0
     }
 
-    /// Numbers the fields of a line one by one, adding those that are new. Returns whether there
-    /// were such.
+    /// Numbers the fields of a line one by one, adding those that are new. Returns these.
     #[cold]
     fn learn<'a>(
         &mut self,
@@ -239,7 +236,7 @@ impl Shape {
         series: &[u8],
         line: Fields<'a>,
         fields: &mut Vec<Numbered<'a>>,
-    ) -> Result<bool, Cow<'static, str>> {
+    ) -> Result<FieldSet, Cow<'static, str>> {
         let mut new: FieldSet = FieldSet::default();
         for Field { name, value } in line {
             let (name, of) = (name_of(name), FieldType::of(value));
@@ -265,8 +262,7 @@ impl Shape {
             self.fields.push((name.into(), number, of));
             fields.push((number, of, value));
         }
-        let added = new.iter().next().is_some();
-        if fields.is_empty() { Err("the line has no fields".into()) } else { Ok(added) }
+        if fields.is_empty() { Err("the line has no fields".into()) } else { Ok(new) }
     }
 }
 

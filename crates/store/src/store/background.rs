@@ -243,7 +243,7 @@ impl Store {
             self.archive.change(|manifest| {
                 for (policy, number) in &expired {
                     if let Some(entry) = manifest.policies.get_mut(policy) {
-                        entry.files.retain(|file| file.number != *number);
+                        entry.drop_file(*number);
                     }
                 }
             })?;
@@ -281,7 +281,7 @@ impl Store {
             if index.remove(number, &gone).is_some() {
                 drop(index);
                 data.forget_measurement(number);
-                self.claims.forget(policy, &name);
+                self.claims.drop_stored(policy, &name);
             }
             applier.forget();
         }

@@ -82,7 +82,7 @@ impl Store {
         if index.remove(number, &gone).is_some() {
             drop(index);
             policy.forget_measurement(number);
-            self.claims.forget(deletion.policy, &name);
+            self.claims.drop_stored(deletion.policy, &name);
         }
     }
 }

@@ -162,6 +162,6 @@ fn load_schema(version: &Version, id: u64, policy: &mut PolicyData, claims: &Cla
             Arc::make_mut(&mut of.fields).add(field, *of_type);
         }
         let fields = fields.iter().map(|(field, of)| (field.as_str(), *of));
-        claims.measurement(id, name).set(fields);
+        claims.store(id, name, fields);
     }
 }
