@@ -1,8 +1,10 @@
 //! What a query runs with: its database, its moment, its limits, and who may end it.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Instant;
 
 use schemars::JsonSchema;
@@ -54,6 +56,12 @@ pub trait Target: Send + Sync {
     fn write(&self, db: &str, rp: &str, lines: Vec<u8>) -> Result<(), String>;
 }
 
+/// Whether the reader of an answer keeps up with its query.
+pub trait FlowControl: Send + Sync {
+    /// Whether the query may go on and make more of its answer.
+    fn may_send(&self) -> bool;
+}
+
 /// Whether a database may be seen by whoever asks.
 pub type Visible = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
@@ -84,6 +92,8 @@ pub struct Context {
     pub visible: Option<Visible>,
     /// What is missing from the answer, since files are damaged.
     pub notices: Notices,
+    /// Holds the query up while its answer is not read; `None` never does.
+    pub flow: Option<Arc<dyn FlowControl>>,
 }
 
 impl Context {
@@ -103,6 +113,7 @@ impl Context {
             registry: None,
             visible: None,
             notices: Notices::default(),
+            flow: None,
         }
     }
 
@@ -112,6 +123,17 @@ impl Context {
     /// When it was killed, its client has gone, or its time is over.
     pub fn check(&self) -> Result<(), QueryError> {
         self.cancel.check()
+    }
+
+    /// Waits until more of the answer may be made, or the query is to end; to be awaited after each
+    /// piece. It wakes nobody: who drives the query knows when the answer is read, and polls again.
+    pub async fn room(&self) {
+        let Some(flow) = &self.flow else { return };
+        poll_fn(|_| match flow.may_send() || self.check().is_err() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
     }
 }
 
@@ -128,9 +150,23 @@ impl fmt::Debug for Context {
 #[derive(Clone, Debug)]
 pub struct Cancel(Arc<State>);
 
+/// Memory that a query has taken, given back when this goes.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    pub(crate) cancel: Cancel,
+    pub(crate) bytes: usize,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.cancel.release(self.bytes);
+    }
+}
+
 #[derive(Debug)]
 struct State {
     ended: AtomicBool,
+    parked: AtomicBool,
     deadline: Option<Instant>,
     memory_max: u64,
     memory: AtomicU64,
@@ -145,6 +181,7 @@ impl Cancel {
         let deadline = if timeout.is_zero() { None } else { Instant::now().checked_add(timeout) };
         Self(Arc::new(State {
             ended: AtomicBool::new(false),
+            parked: AtomicBool::new(false),
             deadline,
             memory_max: limits.memory.bytes(),
             memory: AtomicU64::new(0),
@@ -161,6 +198,16 @@ impl Cancel {
     /// Whether [`Cancel::end`] was called.
     pub fn is_ended(&self) -> bool {
         self.0.ended.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether the query waits for its client to read on.
+    pub fn set_parked(&self, parked: bool) {
+        self.0.parked.store(parked, Ordering::Relaxed);
+    }
+
+    /// Whether the query waits for its client to read on.
+    pub fn is_parked(&self) -> bool {
+        self.0.parked.load(Ordering::Relaxed)
     }
 
     /// Whether the query may go on.
@@ -191,6 +238,16 @@ impl Cancel {
             return Err(QueryError(text));
         }
         Ok(())
+    }
+
+    /// Counts memory that the limit does not refuse; given back by [`Cancel::release`].
+    pub fn count(&self, bytes: usize) {
+        self.0.memory.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Bytes that the query holds of what it has read and not answered.
+    pub fn memory(&self) -> u64 {
+        self.0.memory.load(Ordering::Relaxed)
     }
 
     /// Gives memory back.

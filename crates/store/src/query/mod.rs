@@ -1,18 +1,23 @@
 //! InfluxQL, executed.
 //!
-//! The one path: [`run`] takes the statements of a query text one after the other, each with a
-//! snapshot; a `SELECT` goes to [`select::run`], a `SHOW` to [`show::run`], and their rows go to
-//! an [`encode::Encoder`]. What changes something is given to the caller, who has the journal.
+//! The one path: [`answer`] takes the statements of a query text one after the other, each with a
+//! snapshot; a `SELECT` goes to [`select::answer`], a `SHOW` to [`show::answer`], and their rows go
+//! to an [`encode::Encoder`]. What changes something is given to the caller, who has the journal.
+//! Behind each piece of its answer a query can be left where it is, and gone on with by another
+//! thread.
 
 #[cfg(test)]
 mod chance_tests;
 pub mod condition;
 pub mod context;
 pub mod ddl;
+mod drive;
 pub mod encode;
 pub mod expr;
 pub mod fill;
 pub mod functions;
+#[cfg(test)]
+mod held_up_tests;
 mod normalise;
 pub mod regex;
 pub mod registry;
@@ -47,15 +52,32 @@ pub enum Ran {
     Unwanted,
 }
 
-/// Runs the statements of a query text in their order, up to the first error, and writes all
-/// results. Those that read see one snapshot, up to the next one that changes something; these go
-/// to `change`, which returns once the change can be seen.
+/// What runs a statement that changes something; it returns once the change can be seen.
+pub type Changing<'a> = &'a mut (dyn FnMut(&Statement) -> Result<(), QueryError> + Send);
+
+/// As [`answer`], on this thread to its end.
 pub fn run(
     store: &Arc<Store>,
     statements: &[Statement],
     context: &Context,
     encoder: &mut dyn Encoder,
-    change: &mut dyn FnMut(&Statement) -> Result<(), QueryError>,
+    change: Changing<'_>,
+) {
+    drive::to_end(answer(store, statements, context, encoder, change));
+}
+
+/// Runs the statements of a query text in their order, up to the first error, and writes all
+/// results. Those that read see one snapshot, up to the next one that changes something; these go
+/// to `change`.
+///
+/// Polling it computes, and is for a thread that may be held. It is pending only where the context's
+/// flow control says so, and wakes nobody.
+pub async fn answer(
+    store: &Arc<Store>,
+    statements: &[Statement],
+    context: &Context,
+    encoder: &mut dyn Encoder,
+    change: Changing<'_>,
 ) {
     let mut snapshot = None;
     for (id, statement) in statements.iter().enumerate() {
@@ -64,7 +86,7 @@ pub fn run(
             let outcome = change(statement);
             changed(id, statement, context, outcome, encoder)
         } else {
-            let ran = read(store, &mut snapshot, id, statement, context, encoder);
+            let ran = read(store, &mut snapshot, id, statement, context, encoder).await;
             if matches!(statement, Statement::Select(select) if select.target.is_some()) {
                 snapshot = None;
             }
@@ -78,11 +100,13 @@ pub fn run(
                     if encoder.result(left, outcome, &[]).is_break() {
                         return;
                     }
+                    context.room().await;
                 }
                 break;
             }
             Ran::Unwanted => return,
         }
+        context.room().await;
     }
     let _ = encoder.finish();
 }
@@ -109,7 +133,7 @@ const MET_MAX: u32 = 64;
 ///
 /// One that meets a damaged file is run anew, unless some of its result has gone out: then what is
 /// lost is known, and all that it gives is of one state of the files and says what is missing.
-fn read(
+async fn read(
     store: &Arc<Store>,
     snapshot: &mut Option<Snapshot>,
     id: usize,
@@ -126,7 +150,7 @@ fn read(
             let shown = normalise::normalised(statement, at, context);
             told(&shown, context).into_iter().for_each(|message| encoder.message(message));
         }
-        let outcome = execute(at, statement, context, encoder);
+        let outcome = execute(at, statement, context, encoder).await;
         let (missing, is_late) = context.notices.take_statement();
         let is_damage = outcome.is_err() && store.archive().damage_met() != met;
         if is_damage && tries < MET_MAX && store.look_after_damage().is_ok() && encoder.restart() {
@@ -159,21 +183,24 @@ pub fn foresee_missing(store: &Arc<Store>, statements: &[Statement], context: &C
     }
 }
 
-fn execute(
+async fn execute(
     snapshot: &Snapshot,
     statement: &Statement,
     context: &Context,
     encoder: &mut dyn Encoder,
 ) -> Result<(), QueryError> {
-    context.check().and_then(|()| match statement {
-        Statement::Select(select) => normalise::check_sources(select)
-            .and_then(|()| select::run(snapshot, select, context, encoder)),
-        Statement::Show(what) => show::run(snapshot, what, context, encoder),
+    context.check()?;
+    match statement {
+        Statement::Select(select) => {
+            normalise::check_sources(select)?;
+            select::answer(snapshot, select, context, encoder).await
+        }
+        Statement::Show(what) => show::answer(snapshot, what, context, encoder).await,
         Statement::KillQuery(id) => kill(context, *id),
         Statement::Explain { .. } => unserved("EXPLAIN", "query plans"),
         Statement::Unserved(what) => unserved(what, missing(what)),
         _ => unserved("a statement that changes something", "a way to run it here"),
-    })
+    }
 }
 
 fn told(statement: &Statement, context: &Context) -> Option<Message> {

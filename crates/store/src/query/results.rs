@@ -48,7 +48,7 @@ pub struct Message {
 
 /// Where the results of one statement go, as they come. `Break` is the end: the client has gone,
 /// or a limit is reached.
-pub trait Sink {
+pub trait Sink: Send {
     /// Takes rows.
     fn rows(&mut self, rows: Rows) -> ControlFlow<()>;
     /// Takes a message, before the first rows.

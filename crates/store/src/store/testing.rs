@@ -13,7 +13,7 @@ use crate::snapshot::Snapshot;
 pub(crate) struct TestStore {
     pub(crate) store: Arc<Store>,
     pub(crate) dir: tempfile::TempDir,
-    end: std::cell::Cell<u64>,
+    end: std::sync::atomic::AtomicU64,
 }
 
 impl TestStore {
@@ -22,7 +22,7 @@ impl TestStore {
         let dir = tempfile::tempdir().unwrap();
         let settings = Settings { dir: dir.path().to_owned(), ..Settings::default() };
         let store = Store::open(settings, &watch::metrics::Registry::new()).unwrap();
-        let new = Self { store, dir, end: std::cell::Cell::new(0) };
+        let new = Self { store, dir, end: std::sync::atomic::AtomicU64::new(0) };
         new.change(&Statement::CreateDatabase { name: "db".to_owned(), policy: None });
         new
     }
@@ -91,8 +91,7 @@ impl TestStore {
 
     /// The position of the next record.
     pub(crate) fn next(&self) -> u64 {
-        self.end.set(self.end.get() + 1);
-        self.end.get()
+        self.end.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1
     }
 
     pub(crate) fn change(&self, statement: &Statement) {

@@ -152,7 +152,7 @@ impl Json {
     }
 
     fn hand_out_at(&mut self, bytes: usize) -> ControlFlow<()> {
-        if self.pieces.gathered.len() < bytes {
+        if !self.pieces.has(bytes) {
             return ControlFlow::Continue(());
         }
         self.start = None;

@@ -19,8 +19,12 @@ pub const CHUNK_SIZE_DEFAULT: usize = 10_000;
 /// Bytes that are gathered before they are handed out.
 const PIECE_BYTES: usize = 64 << 10;
 /// Bytes of one statement's answer that are held back at its beginning: an error that comes
-/// before they are handed out stands alone, as in InfluxDB.
-const HELD_BYTES: usize = 1 << 20;
+/// before they are handed out stands alone, as in InfluxDB. With the rows that come in one go it is
+/// less than 1 MiB, the most that a query without a reader is to hold.
+const HELD_BYTES: usize = 512 << 10;
+
+/// How much longer JSON is over several lines, about.
+const INDENTED_FACTOR: usize = 6;
 
 /// Where the pieces of an answer go; `Break` says that nobody wants more.
 pub type Out = Box<dyn FnMut(Bytes) -> ControlFlow<()> + Send>;
@@ -84,7 +88,7 @@ pub enum Pieces {
 
 /// Writes the results of statements, one after the other. A result is `begin`, rows and messages,
 /// `end`; the answer ends with `finish`.
-pub trait Encoder: Sink + Send {
+pub trait Encoder: Sink {
     /// The result of the statement at a place among all statements begins.
     fn begin(&mut self, statement: usize, pieces: Pieces);
 
@@ -137,6 +141,12 @@ impl Piecewise {
     fn new(pretty: bool, out: Out) -> Self {
         let indent = if pretty { Some(indent::Indent::default()) } else { None };
         Self { gathered: Vec::new(), indent, out }
+    }
+
+    /// Whether so many bytes are gathered, as they will be sent, about.
+    fn has(&self, bytes: usize) -> bool {
+        let indented = if self.indent.is_some() { INDENTED_FACTOR } else { 1 };
+        self.gathered.len().saturating_mul(indented) >= bytes
     }
 
     fn hand_out(&mut self) -> ControlFlow<()> {

@@ -3,14 +3,19 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::execute::EachGroup;
 use super::feeds::Key;
 use super::frame::Frame;
 use super::merged::{Row, Rows};
 use crate::query::context::Context;
 use crate::query::results::{self, QueryError, Sink, Value};
 
-/// Rows of a piece where the client does not say.
+/// Rows of a piece at most.
 const PIECE_ROWS: usize = 10_000;
+/// Bytes of a piece in the answer, about, which is what a query may be held up with.
+const PIECE_BYTES: usize = 192 << 10;
+/// What a value that is not text has in an answer, about.
+const VALUE_BYTES: usize = 20;
 /// Rows between two looks at whether the query is to end.
 const ROWS_PER_CHECK: usize = 1024;
 
@@ -18,9 +23,42 @@ const ROWS_PER_CHECK: usize = 1024;
 pub(super) struct Emitter<'a> {
     tags: &'a [String],
     columns: Arc<[String]>,
-    piece_rows: usize,
     context: &'a Context,
     sink: &'a mut dyn Sink,
+    /// What the client's chunk has of the group at hand, which is sent once it is complete.
+    chunk: Chunk<'a>,
+}
+
+/// The rows of a chunk so far, which are in memory until there are as many as the client wants.
+struct Chunk<'a> {
+    context: &'a Context,
+    rows: usize,
+    bytes: usize,
+}
+
+impl Chunk<'_> {
+    /// Adds rows of about so many bytes.
+    fn add(&mut self, rows: usize, bytes: usize) -> Result<(), QueryError> {
+        let Some(size) = self.context.chunk_size else { return Ok(()) };
+        self.context.cancel.reserve(bytes)?;
+        self.bytes += bytes;
+        self.rows += rows;
+        if self.rows > size {
+            self.rows %= size.max(1);
+            self.end();
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        self.context.cancel.release(std::mem::take(&mut self.bytes));
+    }
+}
+
+impl Drop for Chunk<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
 
 impl<'a> Emitter<'a> {
@@ -29,37 +67,10 @@ impl<'a> Emitter<'a> {
         Self {
             tags: &frame.tags,
             columns: frame.of.columns.iter().cloned().collect(),
-            piece_rows: context.chunk_size.unwrap_or(PIECE_ROWS).max(1),
             context,
             sink,
+            chunk: Chunk { context, rows: 0, bytes: 0 },
         }
-    }
-
-    /// Sends the rows of a group; `Break` where no more are wanted.
-    ///
-    /// # Errors
-    /// When the query fails or is to end.
-    pub(super) fn group(
-        &mut self,
-        key: &Key,
-        mut rows: Rows<'_>,
-    ) -> Result<ControlFlow<()>, QueryError> {
-        let mut piece: Vec<Vec<Value>> = Vec::new();
-        let mut next = rows.next().transpose()?;
-        while let Some(row) = next {
-            piece.push(shown(row));
-            if piece.len().is_multiple_of(ROWS_PER_CHECK) {
-                self.context.check()?;
-            }
-            next = rows.next().transpose()?;
-            if next.is_none() || piece.len() >= self.piece_rows {
-                let values = std::mem::take(&mut piece);
-                if self.send(key, values, next.is_some()).is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
-            }
-        }
-        Ok(ControlFlow::Continue(()))
     }
 
     fn send(&mut self, key: &Key, values: Vec<Vec<Value>>, partial: bool) -> ControlFlow<()> {
@@ -71,6 +82,54 @@ impl<'a> Emitter<'a> {
             values,
             partial,
         })
+    }
+
+    /// Bytes of a row in the answer besides its values: CSV has the group's name in each.
+    fn row_bytes(&self, key: &Key) -> usize {
+        let tags = self.tags.iter().zip(&key.values).map(|(tag, value)| tag.len() + value.len());
+        VALUE_BYTES + key.name.len() + tags.sum::<usize>()
+    }
+}
+
+impl EachGroup for Emitter<'_> {
+    async fn group(
+        &mut self,
+        key: &Key,
+        _: usize,
+        mut rows: Rows<'_>,
+    ) -> Result<ControlFlow<()>, QueryError> {
+        let of_row = self.row_bytes(key);
+        let piece_rows = self.context.chunk_size.unwrap_or(PIECE_ROWS).clamp(1, PIECE_ROWS);
+        let mut piece: Vec<Vec<Value>> = Vec::new();
+        let (mut bytes, mut made) = (0, 0_usize);
+        let mut next = rows.next().transpose()?;
+        while let Some((time, values)) = next {
+            bytes += of_row + values.iter().map(value_bytes).sum::<usize>();
+            piece.push(shown((time, values)));
+            made = made.wrapping_add(1);
+            if made.is_multiple_of(ROWS_PER_CHECK) {
+                self.context.check()?;
+            }
+            next = rows.next().transpose()?;
+            if next.is_none() || piece.len() >= piece_rows || bytes >= PIECE_BYTES {
+                let values = std::mem::take(&mut piece);
+                self.chunk.add(values.len(), std::mem::take(&mut bytes))?;
+                if self.send(key, values, next.is_some()).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                self.context.room().await;
+            }
+        }
+        self.chunk.rows = 0;
+        self.chunk.end();
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 3,
+        _ => VALUE_BYTES,
     }
 }
 

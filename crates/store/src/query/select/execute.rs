@@ -31,33 +31,40 @@ const ROWS_AT_ONCE: u64 = 65_536;
 /// Series for which a thread is worth its while.
 const SERIES_PER_TASK: usize = 8;
 
-/// What is done with the rows of a group, which has a place among all.
-pub(super) type EachGroup<'a> =
-    &'a mut dyn FnMut(&Key, usize, Rows<'_>) -> Result<ControlFlow<()>, QueryError>;
+/// What takes the groups of a statement.
+pub(super) trait EachGroup: Send {
+    /// Takes the rows of a group, which has a place among all; `Break` where no more are wanted.
+    fn group(
+        &mut self,
+        key: &Key,
+        order: usize,
+        rows: Rows<'_>,
+    ) -> impl Future<Output = Result<ControlFlow<()>, QueryError>> + Send;
+}
 
 /// Executes a statement: `each` gets the groups in the order of the answer, with their rows.
 ///
 /// # Errors
 /// Of the query, and those of `each`.
-pub(super) fn execute(
+pub(super) async fn execute(
     frame: &Frame<'_>,
     context: &Context,
-    each: EachGroup<'_>,
+    each: &mut impl EachGroup,
 ) -> Result<(), QueryError> {
     let plan = Plan::of(frame)?;
     if plan.is_raw() {
-        raw(frame, &plan, context, each)
+        raw(frame, &plan, context, each).await
     } else {
-        calls(frame, &plan, context, each)
+        calls(frame, &plan, context, each).await
     }
 }
 
 /// A statement without functions of several points.
-fn raw(
+async fn raw(
     frame: &Frame<'_>,
     plan: &Plan,
     context: &Context,
-    each: EachGroup<'_>,
+    each: &mut impl EachGroup,
 ) -> Result<(), QueryError> {
     if plan.kinds.iter().all(Option::is_none) {
         return Ok(());
@@ -86,7 +93,7 @@ fn raw(
         let rows = limited(merged(feeds, reading), select.limit, select.offset);
         let mut scanner = Scanner::new(plan, frame.fill);
         let rows = rows.map(|row| row.map(|row| scanner.raw(plan, row)));
-        if each(key, order, Box::new(rows))?.is_break() {
+        if each.group(key, order, Box::new(rows)).await?.is_break() {
             break;
         }
     }
@@ -132,11 +139,11 @@ fn passes(frame: &Frame<'_>, plan: &Plan, context: &Context) -> Result<Vec<Pass>
     ranges.into_iter().map(pass).collect()
 }
 
-fn calls(
+async fn calls(
     frame: &Frame<'_>,
     plan: &Plan,
     context: &Context,
-    each: EachGroup<'_>,
+    each: &mut impl EachGroup,
 ) -> Result<(), QueryError> {
     let passes = passes(frame, plan, context)?;
     let keys: BTreeSet<&Key> = passes.iter().flat_map(|pass| pass.feeds.groups.keys()).collect();
@@ -174,7 +181,7 @@ fn calls(
             account.bytes += bytes;
             for (key, rows) in done {
                 order += 1;
-                if each(key, order, rows)?.is_break() {
+                if each.group(key, order, rows).await?.is_break() {
                     return Ok(());
                 }
                 // Filled windows end early where the query does.

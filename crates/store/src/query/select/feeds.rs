@@ -11,7 +11,7 @@ use super::plan::Column;
 use super::prepare::Input;
 use super::types;
 use crate::query::condition::{Filter, RowFilter};
-use crate::query::context::Context;
+use crate::query::context::{Context, Reserved};
 use crate::query::results::QueryError;
 use crate::query::window::Windows;
 use crate::scan::{Chunk, TagPredicate, TimeRange};
@@ -100,6 +100,8 @@ pub(super) struct Feeds {
     pub(super) tables: Vec<Table>,
     /// The sources of each group, those of one table in the order of its series.
     pub(super) groups: BTreeMap<Key, Vec<Feed>>,
+    /// What rows of sub-queries take of memory.
+    held: Vec<Reserved>,
     count: usize,
 }
 
@@ -221,7 +223,7 @@ impl Feeds {
 
         let windows = inner.is_windowed().then(|| Arc::new(inner.windows(inner.range)));
         let mut groups: Vec<(usize, Key, Held, RowFilter)> = Vec::new();
-        inner::collect(inner, context, &mut |name, order, series, chunks| {
+        let held = inner::collect(inner, context, &mut |name, order, series, chunks| {
             let rows = filter.series(&series);
             if matches!(rows, RowFilter::None) || !matches(&filter.tags, &series) {
                 return Ok(());
@@ -233,6 +235,7 @@ impl Feeds {
             groups.push((order, key, held, rows));
             Ok(())
         })?;
+        self.held.push(held);
         groups.sort_by_key(|(order, ..)| *order);
         for (_, key, held, rows) in groups {
             self.add(key, Origin::Held(Arc::new(held)), rows);

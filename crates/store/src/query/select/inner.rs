@@ -5,12 +5,15 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array};
 use std::ops::ControlFlow;
 
-use super::execute::execute;
+use super::execute::{self, execute};
 use super::expressions::{field_name, ranking_columns};
+use super::feeds::Key;
 use super::frame::Frame;
+use super::merged::Rows;
 use super::prepare::Prepared;
 use super::types::Types;
-use crate::query::context::Context;
+use crate::query::context::{Context, Reserved};
+use crate::query::drive;
 use crate::query::expr::cast;
 use crate::query::results::{QueryError, Value};
 use crate::scan::Chunk;
@@ -23,7 +26,7 @@ const CHUNK_ROWS: usize = 65_536;
 
 /// What takes the groups of a sub-query: measurement, place, tags and rows.
 pub(super) type EachGroup<'a> =
-    &'a mut dyn FnMut(Arc<str>, usize, Series, Vec<Chunk>) -> Result<(), QueryError>;
+    &'a mut (dyn FnMut(Arc<str>, usize, Series, Vec<Chunk>) -> Result<(), QueryError> + Send);
 
 /// The names by which the columns of a sub-query are known outside, and their places; of columns
 /// of one name the first.
@@ -61,7 +64,7 @@ fn kinds(of: &Prepared) -> Vec<Option<FieldType>> {
         .collect()
 }
 
-/// Executes a sub-query and gives its groups.
+/// Executes a sub-query and gives its groups; returns what its rows take of memory.
 ///
 /// # Errors
 /// Of the sub-query, and those of `each`.
@@ -69,22 +72,47 @@ pub(super) fn collect(
     frame: &Frame<'_>,
     context: &Context,
     each: EachGroup<'_>,
-) -> Result<(), QueryError> {
+) -> Result<Reserved, QueryError> {
     let kinds = kinds(frame.of);
-    let keys: Vec<Arc<str>> = frame.tags.iter().map(|tag| Arc::from(tag.as_str())).collect();
-    execute(frame, context, &mut |key, order, rows| {
+    let keys = frame.tags.iter().map(|tag| Arc::from(tag.as_str())).collect();
+    // Its rows wait for no client.
+    let reserved = Reserved { cancel: context.cancel.clone(), bytes: 0 };
+    let mut collector = Collector { kinds, keys, reserved, each };
+    drive::to_end(execute(frame, context, &mut collector))?;
+    Ok(collector.reserved)
+}
+
+/// Makes chunks of the rows of a sub-query.
+struct Collector<'a> {
+    kinds: Vec<Option<FieldType>>,
+    /// The tags grouped by.
+    keys: Vec<Arc<str>>,
+    reserved: Reserved,
+    each: EachGroup<'a>,
+}
+
+impl execute::EachGroup for Collector<'_> {
+    async fn group(
+        &mut self,
+        key: &Key,
+        order: usize,
+        rows: Rows<'_>,
+    ) -> Result<ControlFlow<()>, QueryError> {
+        let kinds = &self.kinds;
         let mut chunks = Vec::new();
         let mut rows = rows.peekable();
         while rows.peek().is_some() {
             let part = rows.by_ref().take(CHUNK_ROWS).collect::<Result<Vec<_>, _>>()?;
-            context.cancel.reserve(part.len() * (8 + 16 * kinds.len()))?;
-            chunks.push(chunk(&part, &kinds));
+            let bytes = part.len() * (8 + 16 * kinds.len());
+            self.reserved.cancel.reserve(bytes)?;
+            self.reserved.bytes += bytes;
+            chunks.push(chunk(&part, kinds));
         }
-        let pairs = keys.iter().cloned().zip(key.values.iter().cloned());
+        let pairs = self.keys.iter().cloned().zip(key.values.iter().cloned());
         let tags = pairs.filter(|(_, value)| !value.is_empty()).collect();
-        each(Arc::clone(&key.name), order, Series { id: SeriesId(0), tags }, chunks)?;
+        (self.each)(Arc::clone(&key.name), order, Series { id: SeriesId(0), tags }, chunks)?;
         Ok(ControlFlow::Continue(()))
-    })
+    }
 }
 
 fn chunk(rows: &[(i64, Vec<Value>)], kinds: &[Option<FieldType>]) -> Chunk {

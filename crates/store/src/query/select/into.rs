@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use wire::influxql::ast::{Measurement, MeasurementName};
 
-use super::execute::execute;
+use super::execute::{EachGroup, execute};
 use super::feeds::Key;
 use super::frame::Frame;
+use super::merged;
 use super::prepare::place;
-use crate::query::context::Context;
+use crate::query::context::{Context, Target};
 use crate::query::results::{QueryError, Rows, Sink, Value};
 
 /// Points of one write.
@@ -21,7 +22,7 @@ const BATCH_POINTS: usize = 10_000;
 ///
 /// # Errors
 /// Of the query, or that of a write.
-pub(super) fn write(
+pub(super) async fn write(
     frame: &Frame<'_>,
     target: &Measurement,
     context: &Context,
@@ -31,38 +32,20 @@ pub(super) fn write(
     let Some(into) = &context.into else {
         return Err(QueryError("INTO is not allowed here".to_owned()));
     };
-    let mut batch = Batch { lines: Vec::new(), points: 0 };
-    let mut written: i64 = 0;
-    let flush = |batch: &mut Batch| {
-        let points = std::mem::take(&mut batch.points);
-        let lines = std::mem::take(&mut batch.lines);
-        if points > 0 {
-            into.write(db, policy.unwrap_or(""), lines).map_err(QueryError)
-        } else {
-            Ok(())
-        }
+    let mut writer = Writer {
+        frame,
+        target,
+        context,
+        to: into.as_ref(),
+        place: (db, policy.unwrap_or("")),
+        fields: Fields::of(&frame.of.columns),
+        tags: frame.written_tags(),
+        batch: Batch { lines: Vec::new(), points: 0 },
+        written: 0,
     };
-    let fields = Fields::of(&frame.of.columns);
-    let tags = frame.written_tags();
-    execute(frame, context, &mut |key, _, rows| {
-        let mut prefix = series(frame, target, key, &tags, &[]);
-        for row in rows {
-            let (time, values) = row?;
-            let (values, tag_values) = fields.split(&values)?;
-            if !tags.is_empty() {
-                prefix = series(frame, target, key, &tags, tag_values);
-            }
-            if batch.add(&prefix, &fields, values, time) {
-                written += 1;
-            }
-            if batch.points >= BATCH_POINTS {
-                context.check()?;
-                flush(&mut batch)?;
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    })?;
-    flush(&mut batch)?;
+    execute(frame, context, &mut writer).await?;
+    writer.flush()?;
+    let written = writer.written;
     let answer = Rows {
         name: "result".to_owned(),
         tags: Vec::new(),
@@ -72,6 +55,55 @@ pub(super) fn write(
     };
     let _ = sink.rows(answer);
     Ok(())
+}
+
+/// Writes the rows of a statement.
+struct Writer<'a> {
+    frame: &'a Frame<'a>,
+    target: &'a Measurement,
+    context: &'a Context,
+    to: &'a dyn Target,
+    /// The database and the policy.
+    place: (&'a str, &'a str),
+    fields: Fields,
+    tags: Vec<String>,
+    batch: Batch,
+    written: i64,
+}
+
+impl Writer<'_> {
+    fn flush(&mut self) -> Result<(), QueryError> {
+        let points = std::mem::take(&mut self.batch.points);
+        let lines = std::mem::take(&mut self.batch.lines);
+        let (db, policy) = self.place;
+        if points > 0 { self.to.write(db, policy, lines).map_err(QueryError) } else { Ok(()) }
+    }
+}
+
+impl EachGroup for Writer<'_> {
+    async fn group(
+        &mut self,
+        key: &Key,
+        _: usize,
+        rows: merged::Rows<'_>,
+    ) -> Result<ControlFlow<()>, QueryError> {
+        let mut prefix = series(self.frame, self.target, key, &self.tags, &[]);
+        for row in rows {
+            let (time, values) = row?;
+            let (values, tag_values) = self.fields.split(&values)?;
+            if !self.tags.is_empty() {
+                prefix = series(self.frame, self.target, key, &self.tags, tag_values);
+            }
+            if self.batch.add(&prefix, &self.fields, values, time) {
+                self.written += 1;
+            }
+            if self.batch.points >= BATCH_POINTS {
+                self.context.check()?;
+                self.flush()?;
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
 }
 
 /// Which columns are written, and as what.

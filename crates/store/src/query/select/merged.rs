@@ -1,8 +1,8 @@
 //! The points of several series as one sequence in time.
 
-use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::iter::Peekable;
+use std::sync::{Mutex, PoisonError};
 
 use super::batch::{Batch, request};
 use super::feeds::{Bound, Feed, Key, Origin, Table};
@@ -22,7 +22,7 @@ const SLICES: usize = 64;
 /// A row of the statement's columns with its time.
 pub(super) type Row = (i64, Vec<Value>);
 /// A sequence of rows.
-pub(super) type Rows<'a> = Box<dyn Iterator<Item = Result<Row, QueryError>> + 'a>;
+pub(super) type Rows<'a> = Box<dyn Iterator<Item = Result<Row, QueryError>> + Send + 'a>;
 
 /// What is read: feeds of one group, and how.
 #[derive(Clone, Copy)]
@@ -44,7 +44,7 @@ pub(super) struct Reading<'a> {
 }
 
 /// A scan of series in the order in which they are read.
-pub(super) struct Shared(RefCell<Peekable<Scan>>);
+pub(super) struct Shared(Mutex<Peekable<Scan>>);
 
 impl Shared {
     /// Begins a scan of the one series of each group; `None` where that is not what they have.
@@ -61,7 +61,7 @@ impl Shared {
         let table = reading.tables.get(table)?;
         let wanted = request(table, reading.range, reading.descending);
         let scan = table.view.scan(&series, &wanted);
-        Some(Self(RefCell::new(scan.peekable())))
+        Some(Self(Mutex::new(scan.peekable())))
     }
 
     /// The next chunk of a series.
@@ -69,7 +69,7 @@ impl Shared {
         let is_its = |next: &Result<Chunk, ScanError>| {
             next.as_ref().map_or(true, |chunk| chunk.series == of)
         };
-        self.0.borrow_mut().next_if(is_its)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).next_if(is_its)
     }
 }
 
@@ -146,13 +146,15 @@ struct Source<'a> {
     scan: Option<Scan>,
     held: usize,
     batch: Option<Batch>,
+    /// Bytes of the batch, about.
+    bytes: usize,
     at: usize,
 }
 
 impl<'a> Source<'a> {
     fn open(feed: &'a Feed, reading: Reading<'a>) -> Self {
         let mut source =
-            Self { feed, bound: &[], reading, scan: None, held: 0, batch: None, at: 0 };
+            Self { feed, bound: &[], reading, scan: None, held: 0, batch: None, bytes: 0, at: 0 };
         match &feed.origin {
             Origin::Series(table, series) => {
                 if let Some(table) = reading.tables.get(*table) {
@@ -211,10 +213,26 @@ impl<'a> Source<'a> {
             }
             self.batch = self.refill()?;
             self.at = 0;
+            self.count();
             if self.batch.is_none() {
                 return Ok(None);
             }
         }
+    }
+
+    /// Counts what the batch takes. No limit refuses it: it is as long as the file has it.
+    fn count(&mut self) {
+        let cancel = &self.reading.context.cancel;
+        cancel.release(self.bytes);
+        let of = |batch: &Batch| batch.times.len() * 8 * (1 + batch.columns.len());
+        self.bytes = self.batch.as_ref().map_or(0, of);
+        cancel.count(self.bytes);
+    }
+}
+
+impl Drop for Source<'_> {
+    fn drop(&mut self) {
+        self.reading.context.cancel.release(self.bytes);
     }
 }
 

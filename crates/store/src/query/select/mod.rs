@@ -38,6 +38,7 @@ mod tests;
 use wire::influxql::ast::{MeasurementName, Select};
 
 use super::context::Context;
+use super::drive;
 use super::results::{QueryError, Sink};
 use crate::snapshot::Snapshot;
 use emit::Emitter;
@@ -56,11 +57,24 @@ pub(super) fn note_missing(snapshot: &Snapshot, select: &Select, context: &Conte
     }
 }
 
+/// As [`answer`], on this thread to its end.
+///
+/// # Errors
+/// As of [`answer`].
+pub fn run(
+    snapshot: &Snapshot,
+    select: &Select,
+    context: &Context,
+    sink: &mut dyn Sink,
+) -> Result<(), QueryError> {
+    drive::to_end(answer(snapshot, select, context, sink))
+}
+
 /// Executes a `SELECT` on what a snapshot holds; its rows go to the sink as they come.
 ///
 /// # Errors
 /// What InfluxDB would answer, in its words; rows may have gone out before.
-pub fn run(
+pub async fn answer(
     snapshot: &Snapshot,
     select: &Select,
     context: &Context,
@@ -82,10 +96,10 @@ pub fn run(
         sink.zone(zone.zone());
     }
     match &prepared.select.target {
-        Some(target) => into::write(&frame, target, context, sink),
+        Some(target) => into::write(&frame, target, context, sink).await,
         None => {
             let mut emitter = Emitter::new(&frame, context, sink);
-            execute::execute(&frame, context, &mut |key, _, rows| emitter.group(key, rows))
+            execute::execute(&frame, context, &mut emitter).await
         }
     }
 }

@@ -204,7 +204,7 @@ fn filled_windows_are_not_held_and_end_with_the_query() {
         let Statement::Select(select) = &statements[0] else { panic!("{statements:?}") };
         let mut few = Few(0, context.cancel.clone());
         let result = run(&store.snapshot(), select, &context, &mut few);
-        assert_eq!(few.0, if fill.ends_with('3') { 3 } else { 10_000 });
+        assert!(few.0 <= 10_000 && (few.0 == 3) == fill.ends_with('3'), "{}", few.0);
         assert!(result.is_err() && context.cancel.is_ended());
     }
 }

@@ -51,7 +51,7 @@ impl Asked<'_> {
     }
 }
 
-pub(super) fn show(
+pub(super) async fn show(
     snapshot: &Snapshot,
     asked: &Asked<'_>,
     context: &Context,
@@ -79,6 +79,7 @@ pub(super) fn show(
         if give(sink, Rows { tags, ..rows }).is_break() {
             break;
         }
+        context.room().await;
     }
     Ok(())
 }

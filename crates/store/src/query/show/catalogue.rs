@@ -89,7 +89,11 @@ pub(super) fn queries(context: &Context, sink: &mut dyn Sink) -> Result<(), Quer
     let running = context.registry.as_ref().map(|registry| registry.running());
     let now = Instant::now();
     let row = |query: super::super::registry::Running| {
-        let status = if query.cancel.is_ended() { "killed" } else { "running" };
+        let status = match (query.cancel.is_ended(), query.cancel.is_parked()) {
+            (true, _) => "killed",
+            (false, true) => "parked",
+            (false, false) => "running",
+        };
         vec![
             Value::Unsigned(query.id),
             text(&query.text),

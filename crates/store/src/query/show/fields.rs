@@ -6,10 +6,10 @@ use wire::influxql::ast::ShowClauses;
 
 use super::super::context::Context;
 use super::super::results::{QueryError, Sink, Value};
-use super::{columns, give, limited, places, table, text};
+use super::{columns, give_in_parts, limited, places, table, text};
 use crate::snapshot::Snapshot;
 
-pub(super) fn show(
+pub(super) async fn show(
     snapshot: &Snapshot,
     clauses: &ShowClauses,
     context: &Context,
@@ -29,7 +29,10 @@ pub(super) fn show(
         context.check()?;
         let row = |(key, of): (String, &str)| -> Vec<Value> { vec![text(&key), text(of)] };
         let rows = limited(fields.into_iter().map(row).collect(), clauses);
-        if !rows.is_empty() && give(sink, table(&name, &columns, rows)).is_break() {
+        if rows.is_empty() {
+            continue;
+        }
+        if give_in_parts(sink, table(&name, &columns, rows), context).await.is_break() {
             break;
         }
     }

@@ -21,14 +21,15 @@ use super::results::{QueryError, Rows, Sink, Value};
 use crate::snapshot::Snapshot;
 pub use cardinality::Figures;
 
-/// Rows that are handed on at once where there may be a million.
+/// Rows that are handed on at once where there may be a million, and their bytes, about.
 const ROWS_AT_ONCE: usize = 10_000;
+const BYTES_AT_ONCE: usize = 192 << 10;
 
 /// Executes a `SHOW` on what a snapshot holds.
 ///
 /// # Errors
 /// What InfluxDB would answer, in its words.
-pub fn run(
+pub async fn answer(
     snapshot: &Snapshot,
     what: &Show,
     context: &Context,
@@ -38,16 +39,20 @@ pub fn run(
     match what {
         Show::Databases => catalogue::databases(snapshot, context, sink),
         Show::RetentionPolicies { db: said } => catalogue::policies(snapshot, &db(said)?, sink),
-        Show::Measurements(clauses) => names::show(snapshot, &db(&clauses.db)?, clauses, sink),
-        Show::TagKeys(clauses) => tags::keys(snapshot, &db(&clauses.db)?, clauses, context, sink),
-        Show::TagValues(clauses) => {
-            tags::values(snapshot, &db(&clauses.db)?, clauses, context, sink)
+        Show::Measurements(clauses) => {
+            names::show(snapshot, &db(&clauses.db)?, clauses, context, sink).await
         }
-        Show::Series(clauses) => series::show(snapshot, clauses, context, sink),
-        Show::FieldKeys(clauses) => fields::show(snapshot, clauses, context, sink),
+        Show::TagKeys(clauses) => {
+            tags::keys(snapshot, &db(&clauses.db)?, clauses, context, sink).await
+        }
+        Show::TagValues(clauses) => {
+            tags::values(snapshot, &db(&clauses.db)?, clauses, context, sink).await
+        }
+        Show::Series(clauses) => series::show(snapshot, clauses, context, sink).await,
+        Show::FieldKeys(clauses) => fields::show(snapshot, clauses, context, sink).await,
         Show::Cardinality { what, exact, clauses, dimensions } => {
             let asked = cardinality::Asked { what: *what, exact: *exact, clauses, dimensions };
-            cardinality::show(snapshot, &asked, context, sink)
+            cardinality::show(snapshot, &asked, context, sink).await
         }
         Show::Queries => catalogue::queries(context, sink),
         Show::ContinuousQueries => catalogue::of_databases(snapshot, &["name", "query"], sink),
@@ -125,9 +130,56 @@ fn table(name: &str, columns: &Arc<[String]>, values: Vec<Vec<Value>>) -> Rows {
     Rows { name, tags: Vec::new(), columns, values, partial: false }
 }
 
-/// Hands a table on; a sink that wants no more ends the statement, and says so itself.
+/// Hands a short table on; a sink that wants no more ends the statement, and says so itself.
 fn give(sink: &mut dyn Sink, rows: Rows) -> ControlFlow<()> {
     sink.rows(rows)
+}
+
+/// Hands a table on that may be long, a part at a time as its client reads it.
+async fn give_in_parts(sink: &mut dyn Sink, rows: Rows, context: &Context) -> ControlFlow<()> {
+    let mut left = rows.values.into_iter().peekable();
+    loop {
+        let (mut values, mut bytes) = (Vec::new(), 0);
+        while values.len() < ROWS_AT_ONCE && bytes < BYTES_AT_ONCE {
+            let Some(row) = left.next() else { break };
+            bytes += row.iter().map(value_bytes).sum::<usize>();
+            values.push(row);
+        }
+        let (name, tags, columns) = (rows.name.clone(), rows.tags.clone(), rows.columns.clone());
+        let partial = left.peek().is_some();
+        give(sink, Rows { name, tags, columns, values, partial })?;
+        context.room().await;
+        if !partial {
+            return ControlFlow::Continue(());
+        }
+    }
+}
+
+fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 4,
+        _ => 20,
+    }
+}
+
+/// Memory that a statement's list takes; given back when this goes. It is part of the index as
+/// well, so that no limit refuses it.
+struct Listed<'a> {
+    context: &'a Context,
+    bytes: usize,
+}
+
+impl<'a> Listed<'a> {
+    fn new(context: &'a Context, bytes: usize) -> Self {
+        context.cancel.count(bytes);
+        Self { context, bytes }
+    }
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.context.cancel.release(self.bytes);
+    }
 }
 
 #[cfg(test)]

@@ -7,11 +7,12 @@ use ::regex::bytes::Regex;
 use wire::influxql::ast::{Expr, Measurement, MeasurementName, Op, ShowClauses, Source};
 
 use super::super::condition::{Constants, reduce};
+use super::super::context::Context;
 use super::super::ddl::has_time;
 use super::super::regex;
 use super::super::results::{QueryError, Sink};
 use super::schema::Schema;
-use super::{columns, give, limited, table, text};
+use super::{columns, give_in_parts, limited, table, text};
 use crate::scan::TagPredicate;
 use crate::snapshot::Snapshot;
 
@@ -60,10 +61,11 @@ pub(super) fn named(sources: &[Source]) -> Result<Vec<Named>, QueryError> {
     measurements(sources).map(Named::of).collect()
 }
 
-pub(super) fn show(
+pub(super) async fn show(
     snapshot: &Snapshot,
     db: &str,
     clauses: &ShowClauses,
+    context: &Context,
     sink: &mut dyn Sink,
 ) -> Result<(), QueryError> {
     if clauses.condition.as_ref().is_some_and(has_time) {
@@ -81,7 +83,8 @@ pub(super) fn show(
     let names = limited(names.into_iter().collect(), clauses);
     if !names.is_empty() {
         let values = names.iter().map(|name| vec![text(name)]).collect();
-        let _ = give(sink, table("measurements", &columns(&["name"]), values));
+        let table = table("measurements", &columns(&["name"]), values);
+        let _ = give_in_parts(sink, table, context).await;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use super::super::condition::{Filter, RowFilter, split};
 use super::super::context::Context;
 use super::super::results::{QueryError, Rows, Sink, Value};
 use super::schema::{Schema, Tags};
-use super::{ROWS_AT_ONCE, columns, places, table};
+use super::{BYTES_AT_ONCE, Listed, ROWS_AT_ONCE, columns, places, table};
 use crate::scan::{ScanError, ScanRequest, TimeRange};
 use crate::snapshot::Snapshot;
 use crate::view::PolicyView;
@@ -37,7 +37,7 @@ fn escaped(out: &mut String, text: &str, special: &[char]) {
     }
 }
 
-pub(super) fn show(
+pub(super) async fn show(
     snapshot: &Snapshot,
     clauses: &ShowClauses,
     context: &Context,
@@ -46,7 +46,7 @@ pub(super) fn show(
     let places = places(clauses, context)?;
     let condition = split(clauses.condition.as_ref(), context.now_ns, None)?;
     let timed = clauses.condition.as_ref().is_some_and(super::super::ddl::has_time);
-    let mut out = Out::new(clauses, sink);
+    let mut out = Out::new(clauses, context, sink);
     let mut found: Vec<(Schema, super::names::Named)> = Vec::new();
     let mut names = BTreeSet::new();
     for (db, policy, named) in places {
@@ -76,8 +76,10 @@ pub(super) fn show(
                 keys.extend(series.keys().map(|tags| key(&name, tags)));
             }
         }
+        let bytes = keys.iter().map(|key| 48 + key.len()).sum();
+        let _listed = Listed::new(context, bytes);
         for key in keys {
-            if out.push(key).is_break() {
+            if out.push(key).await.is_break() {
                 return Ok(());
             }
         }
@@ -134,20 +136,22 @@ fn broken(error: ScanError) -> QueryError {
 /// Keys on their way out, within `LIMIT` and `OFFSET`; only some are held at a time.
 struct Out<'a> {
     sink: &'a mut dyn Sink,
+    context: &'a Context,
     columns: Arc<[String]>,
     skip: u64,
     left: u64,
     rows: Vec<Vec<Value>>,
+    bytes: usize,
 }
 
 impl<'a> Out<'a> {
-    fn new(clauses: &ShowClauses, sink: &'a mut dyn Sink) -> Self {
+    fn new(clauses: &ShowClauses, context: &'a Context, sink: &'a mut dyn Sink) -> Self {
         let left = if clauses.limit == 0 { u64::MAX } else { clauses.limit };
         let columns = columns(&["key"]);
-        Self { sink, columns, skip: clauses.offset, left, rows: Vec::new() }
+        Self { sink, context, columns, skip: clauses.offset, left, rows: Vec::new(), bytes: 0 }
     }
 
-    fn push(&mut self, key: String) -> ControlFlow<()> {
+    async fn push(&mut self, key: String) -> ControlFlow<()> {
         if self.skip > 0 {
             self.skip -= 1;
             return ControlFlow::Continue(());
@@ -156,10 +160,13 @@ impl<'a> Out<'a> {
             return ControlFlow::Continue(());
         }
         self.left -= 1;
-        if self.rows.len() == ROWS_AT_ONCE {
+        if self.rows.len() == ROWS_AT_ONCE || self.bytes >= BYTES_AT_ONCE {
             let rows = table("", &self.columns, std::mem::take(&mut self.rows));
+            self.bytes = 0;
             self.sink.rows(Rows { partial: true, ..rows })?;
+            self.context.room().await;
         }
+        self.bytes += key.len() + 4;
         self.rows.push(vec![Value::String(Arc::from(key))]);
         ControlFlow::Continue(())
     }

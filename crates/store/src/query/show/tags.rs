@@ -10,7 +10,7 @@ use super::super::regex;
 use super::super::results::{QueryError, Sink, Value};
 use super::present::Present;
 use super::schema::Schema;
-use super::{columns, give, limited, names, table, text};
+use super::{Listed, columns, give_in_parts, limited, names, table, text, value_bytes};
 use crate::snapshot::Snapshot;
 
 /// A measurement, and which of its series; `None` is all.
@@ -72,7 +72,7 @@ fn values_of(
     of
 }
 
-pub(super) fn keys(
+pub(super) async fn keys(
     snapshot: &Snapshot,
     db: &str,
     clauses: &ShowClauses,
@@ -97,14 +97,14 @@ pub(super) fn keys(
             continue;
         }
         let values = keys.iter().map(|key| vec![text(key)]).collect();
-        if give(sink, table(&name, &columns, values)).is_break() {
+        if give_in_parts(sink, table(&name, &columns, values), context).await.is_break() {
             break;
         }
     }
     Ok(())
 }
 
-pub(super) fn values(
+pub(super) async fn values(
     snapshot: &Snapshot,
     db: &str,
     clauses: &ShowClauses,
@@ -133,7 +133,12 @@ pub(super) fn values(
         let rows: Vec<Vec<Value>> =
             pairs.map(|(key, value)| vec![text(key), text(value)]).collect();
         let rows = limited(rows, clauses);
-        if !rows.is_empty() && give(sink, table(&name, &columns, rows)).is_break() {
+        if rows.is_empty() {
+            continue;
+        }
+        let bytes = rows.iter().flatten().map(|value| 40 + value_bytes(value)).sum();
+        let _listed = Listed::new(context, bytes);
+        if give_in_parts(sink, table(&name, &columns, rows), context).await.is_break() {
             break;
         }
     }
