@@ -7,6 +7,7 @@ mod limits;
 mod stalled;
 mod together;
 mod types;
+mod unread;
 
 use std::collections::BTreeMap;
 

@@ -108,7 +108,7 @@ fn ask_and_do_not_read(weir: &Weir) -> TcpStream {
 }
 
 #[test]
-fn answers_that_nobody_reads_keep_their_turns_and_little_memory() {
+fn answers_that_nobody_reads_take_little_memory() {
     let setup = Setup::new().embedded().influx("answers-memory = \"8MiB\"");
     let weir = setup.table("[influx.timeouts]\nwrite = \"3s\"").start();
     weir.send(&Request::query("CREATE DATABASE db", &[]));
@@ -121,7 +121,6 @@ fn answers_that_nobody_reads_keep_their_turns_and_little_memory() {
     }
     let unread: Vec<TcpStream> = (0..30).map(|_| ask_and_do_not_read(&weir)).collect();
     wait::until("answers are begun", wait::LONG, || taken(&weir, "answers") > 0.0);
-    // Those who do not read are cut off one after the other, and give their turns back.
     wait::until("a query is answered", wait::LONG, || {
         let answer = weir.send(&Request::get("/query?db=db&q=SELECT+count(v)+FROM+load"));
         assert!(matches!(answer.status(), 200 | 503), "{}", answer.text());

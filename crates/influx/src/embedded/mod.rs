@@ -6,6 +6,7 @@ mod feed;
 mod queries;
 mod room;
 mod settling;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,6 +22,7 @@ use tokio::sync::Notify;
 pub(crate) use self::feed::Feed;
 pub use self::queries::Queries;
 use self::settling::Settled;
+pub use self::turns::{Arrival, Network, Turn, Turns};
 use crate::backends::Standing;
 use crate::catalogue::{Listing, Policies, Policy};
 use crate::settings::BackendSettings;

@@ -5,18 +5,19 @@ use std::sync::Arc;
 use store::Settings;
 use store::query::context::{Cancel, Context, Limits};
 use store::query::registry::Registry;
-use tokio::sync::Semaphore;
 
-/// Queries that are worked on at once, for each thread; others wait for their turn. A query with a
-/// slow client takes a turn, until its answer is read, and no thread.
+use super::turns::Turns;
+
+/// Queries that are worked on at once, for each thread; others wait for their turn. A query whose
+/// client does not read has neither a turn nor a thread.
 const QUERIES_PER_THREAD: usize = 4;
 
 /// The means of queries.
 #[derive(Debug)]
 pub struct Queries {
     pool: Option<Arc<rayon::ThreadPool>>,
-    /// Turns of queries; taken until the answer is read, or the client has gone.
-    pub turns: Arc<Semaphore>,
+    /// Turns of queries; taken while they are worked on.
+    pub turns: Arc<Turns>,
     limits: Limits,
     registry: Arc<Registry>,
 }
@@ -35,7 +36,7 @@ impl Queries {
         }
         Self {
             pool: pool.ok().map(Arc::new),
-            turns: Arc::new(Semaphore::new(threads * QUERIES_PER_THREAD)),
+            turns: Turns::new(threads * QUERIES_PER_THREAD),
             limits: Limits {
                 timeout: settings.query_timeout,
                 memory: settings.query_memory,
@@ -50,6 +51,11 @@ impl Queries {
     /// How many run, and wait for their turn.
     pub fn active(&self) -> usize {
         self.registry.running().len()
+    }
+
+    /// What one query may hold of what it has read; 0 is without limit.
+    pub fn memory_max(&self) -> usize {
+        self.limits.memory.len()
     }
 
     /// A query of a database and a policy at this moment; its time begins to run.

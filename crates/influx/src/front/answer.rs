@@ -4,7 +4,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use flow::memory::MemoryShare;
 use http::header::{
     CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
@@ -12,10 +11,19 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use store::query::encode::Format;
 
+use super::passed::Passed;
 use super::streamed::Streamed;
 
 /// What the gateway answers.
 pub type Answer = Response<Content>;
+
+/// Why the rest of an answer does not come; its connection is closed.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The query that made an answer ended without its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the query of this answer broke off")]
+pub struct BrokenOff;
 
 /// The body of an answer.
 #[derive(Debug, Default)]
@@ -25,30 +33,25 @@ pub enum Content {
     Empty,
     /// All of it at once.
     Full(Bytes),
-    /// A backend's answer, passed on as it comes, with what it may take of memory meanwhile.
-    Passed {
-        /// The body.
-        body: hyper::body::Incoming,
-        /// Given back at its end.
-        _share: MemoryShare,
-    },
+    /// A backend's answer, passed on as it comes.
+    Passed(Box<Passed>),
     /// The embedded store's answer, as it comes.
     Streamed(Box<Streamed>),
 }
 
 impl Body for Content {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match self.get_mut() {
             Self::Empty => Poll::Ready(None),
-            Self::Passed { body, .. } => Pin::new(body).poll_frame(cx),
+            Self::Passed(passed) => passed.poll_frame(cx),
             Self::Streamed(pieces) => {
-                pieces.poll_piece(cx).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+                pieces.poll_piece(cx).map_ok(Frame::data).map_err(BodyError::from)
             }
             full @ Self::Full(_) => match std::mem::take(full) {
                 Self::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
@@ -61,7 +64,7 @@ impl Body for Content {
         match self {
             Self::Empty => true,
             Self::Full(bytes) => bytes.is_empty(),
-            Self::Passed { body, .. } => body.is_end_stream(),
+            Self::Passed(passed) => passed.body.is_end_stream(),
             Self::Streamed(_) => false,
         }
     }
@@ -70,7 +73,7 @@ impl Body for Content {
         match self {
             Self::Empty => SizeHint::with_exact(0),
             Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Self::Passed { body, .. } => body.size_hint(),
+            Self::Passed(passed) => passed.body.size_hint(),
             Self::Streamed(_) => SizeHint::default(),
         }
     }
@@ -97,7 +100,7 @@ impl From<Answer> for Refusal {
         Self(answer.map(|content| match content {
             Content::Full(bytes) => bytes,
             // A refusal is never one of these.
-            Content::Empty | Content::Passed { .. } | Content::Streamed(_) => Bytes::new(),
+            Content::Empty | Content::Passed(_) | Content::Streamed(_) => Bytes::new(),
         }))
     }
 }

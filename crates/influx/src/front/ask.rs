@@ -1,4 +1,4 @@
-//! `/query` answered by the store within this process: what reads runs on a thread of its own and
+//! `/query` answered by the store within this process: what reads runs on threads of queries and
 //! streams, what changes something goes through the journal first.
 
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use wire::influxql::{self, Change, Kind, Params};
 use super::answer::{self, Answer, Content};
 use super::auth::User;
 use super::destination::Resolved;
+use super::execution::{Execution, Gate};
 use super::gateway::Gateway;
 use super::gzip;
 use super::parameters::Parameters;
 use super::query::Request;
-use super::streamed::{self, Client, Held, Made, Streamed};
-use crate::embedded::Embedded;
+use super::streamed::{Client, Made, Streamed};
+use super::unsent::{self, Unsent};
+use crate::embedded::{Embedded, Network};
 use crate::record;
 
-/// Pieces of an answer that wait for a slow client.
-const PIECES_AHEAD: usize = 4;
 /// What every answer may take of memory before a query is begun.
 const ANSWER_BYTES: usize = 256 << 10;
 /// How long a query waits for its turn.
@@ -88,7 +88,7 @@ impl Request<'_> {
         embedded.reach(end).await.map_err(|e| answer::unavailable(&e.to_string(), 1))?;
 
         let (db, format) = (self.parameters.get("db"), self.format());
-        let context = self.context(embedded, user);
+        let mut context = self.context(embedded, user);
         let entered = context.registry.as_ref().map(|registry| {
             registry.enter(q, db, &context.cancel, context.limits.max_concurrent_queries)
         });
@@ -96,45 +96,59 @@ impl Request<'_> {
             .transpose()
             .map_err(|e| answer::error(StatusCode::SERVICE_UNAVAILABLE, &e.to_string()))?;
         let mut client = Client::new(self.connection.progress.clone(), context.cancel.clone());
-        let turns = Arc::clone(&embedded.queries().turns).acquire_owned();
+        let queries = embedded.queries();
+        let from = Network::of(self.connection.peer);
+        let arrival = queries.turns.arrive(from);
         let turn = tokio::select! {
-            turn = timeout(TURN_WAIT, turns) => turn.ok().and_then(Result::ok),
+            turn = timeout(TURN_WAIT, queries.turns.take(arrival)) => turn.ok(),
             () = client.left() => return Ok(answer::empty(StatusCode::NO_CONTENT)),
         };
         let turn = turn.ok_or_else(|| gateway.no_turn())?;
-        let held = Held::new(turn, gateway.answer_share(ANSWER_BYTES)?);
+        let share = gateway.answer_share(ANSWER_BYTES)?;
+        let unsent = Unsent::new(share, gateway.answers.clone());
 
-        let (pieces, made) = mpsc::channel(PIECES_AHEAD);
+        let (pieces, made) = mpsc::unbounded_channel();
+        let gate = Gate::new(Arc::clone(&unsent), Arc::clone(&queries.turns), arrival);
+        context.flow = Some(Arc::clone(&gate) as _);
+        let cancel = context.cancel.clone();
         let asked = Asked {
             gateway: Arc::clone(gateway),
             store: Arc::clone(embedded.store()),
             texts,
             statements,
             params: self.parameters.get("params").to_owned(),
-            context: context.clone(),
+            context,
             control: gateway.control.clone(),
         };
         let gzip = gzip::Wanted::by(&self.head.headers);
-        let compressing = gzip.clone();
-        let (memory, cancel) = (gateway.answers.clone(), context.cancel.clone());
-        gateway.control.spawn_blocking(move || {
-            let mut out = streamed::out(pieces, memory, held, cancel);
-            if let Some(gzip) = compressing {
-                out = gzip.compress(out, format.chunk_size.is_some());
-            }
-            asked.run(format, out);
-            drop(place);
-        });
+        let mut out = unsent::out(pieces.clone(), Arc::clone(&unsent));
+        if let Some(gzip) = &gzip {
+            out = gzip.compress(out, format.chunk_size.is_some());
+        }
+        let execution = Execution {
+            query: Box::pin(asked.run(format, out)),
+            gate,
+            cancel,
+            reader: self.reader(Arc::clone(&unsent), queries.memory_max()),
+            place,
+            pieces,
+            control: gateway.control.clone(),
+        };
+        gateway.control.spawn_blocking(move || execution.run(Some(turn)));
         if self.parameters.get("async") == "true" {
             client.forget();
             gateway.control.spawn(discard(made));
             return Ok(answer::empty(StatusCode::NO_CONTENT));
         }
         let whole = format.chunk_size.is_none();
-        let content = match Streamed::begin(made, client, whole).await {
+        let content = match Streamed::begin(made, unsent, client, whole).await {
             Made::Whole(bytes) => Content::Full(bytes),
             Made::Streamed(streamed) => Content::Streamed(Box::new(streamed)),
             Made::Abandoned => Content::Empty,
+            Made::Broken => {
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                return Err(answer::error(status, "the query broke off; see the log"));
+            }
         };
         let mut answer = answered(content, format, gzip.is_some_and(|gzip| gzip.is_used()));
         for text in context.notices.seal() {
@@ -175,7 +189,7 @@ fn answered(content: Content, format: Format, gzip: bool) -> Answer {
 }
 
 /// Reads an answer that nobody waits for, so that its query goes on.
-async fn discard(mut made: mpsc::Receiver<bytes::Bytes>) {
+async fn discard(mut made: mpsc::UnboundedReceiver<bytes::Bytes>) {
     while made.recv().await.is_some() {}
 }
 
@@ -197,14 +211,14 @@ struct Asked {
 }
 
 impl Asked {
-    fn run(&self, format: Format, out: encode::Out) {
+    async fn run(self, format: Format, out: encode::Out) {
         let mut encoder = encode::new(format, out);
         let mut change = |statement: &Statement| self.change(statement);
         let (statements, context) = (&self.statements, &self.context);
         if format.csv {
             query::foresee_missing(&self.store, statements, context);
         }
-        query::run(&self.store, statements, context, encoder.as_mut(), &mut change);
+        query::answer(&self.store, statements, context, encoder.as_mut(), &mut change).await;
     }
 
     /// Puts a statement into the journal, unless the store would refuse it, and waits until it can

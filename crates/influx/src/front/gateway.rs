@@ -25,6 +25,7 @@ use super::aside::Aside;
 use super::auth::Authenticator;
 use super::body::Limits;
 use super::metrics::Metrics;
+use super::parking::Parking;
 use super::settings::{Settings, SettingsError};
 use super::udp::Receiver;
 use super::{Front, http as connection, short};
@@ -93,6 +94,8 @@ pub struct Gateway {
     pub(super) bodies: Memory,
     /// What answers to queries take until their clients have read them.
     pub(super) answers: Memory,
+    /// The answers that are not read.
+    pub(super) parking: Arc<Parking>,
     /// Where what takes time runs: queries of the embedded store.
     pub(super) control: Handle,
     /// What would hold a worker for too long.
@@ -146,6 +149,7 @@ impl Gateway {
         Ok(Arc::new(Self {
             bodies,
             answers,
+            parking: Parking::new(registry),
             aside: Aside::new(control.clone()),
             appender: journal.common_appender(),
             auth: Authenticator::new(&settings.user, secret),
@@ -177,10 +181,10 @@ impl Gateway {
         answer::unavailable("too many answers are not read yet; see answers-memory", 1)
     }
 
-    /// The answer where no other query's answer was read while one waited for its turn.
+    /// The answer where no other query gave its turn back while one waited for it.
     pub(super) fn no_turn(&self) -> Answer {
         self.metrics.queries_refused.inc();
-        answer::unavailable("too many queries are under way, or their answers are not read", 1)
+        answer::unavailable("too many queries are under way", 1)
     }
 
     pub(super) fn live(&self) -> Guard<Arc<Live>> {

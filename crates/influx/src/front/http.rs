@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use flow::drain::Started;
 use flow::progress::Progress;
@@ -16,6 +17,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use tokio::sync::Notify;
 
 use super::Front;
 use super::answer::{self, Answer};
@@ -43,6 +45,8 @@ pub struct Connection {
     pub peer: IpAddr,
     /// Whether it is encrypted.
     pub tls: bool,
+    /// Closes it where its client reads nothing and others are to have what that takes.
+    pub hang_up: Arc<Notify>,
 }
 
 /// Serves a connection until the client or the drain ends it.
@@ -53,6 +57,7 @@ pub async fn serve(front: Rc<Front>, stream: Stream, peer: SocketAddr) {
         progress: stream.progress().clone(),
         peer: peer.ip(),
         tls: stream.is_tls(),
+        hang_up: Arc::default(),
     });
     drop(live);
     let mut draining = std::pin::pin!(front.worker.drain.started());
@@ -85,11 +90,21 @@ async fn serve_rest(
         .max_buf_size(live.settings.max_header_size.len());
     drop(live);
     let mut serving = server.serve_connection(TokioIo::new(Requests::of(stream)), service);
+    let mut hung_up = std::pin::pin!(connection.hang_up.notified());
+    let served = async {
+        tokio::select! {
+            ended = &mut serving => ended,
+            () = draining => {
+                Pin::new(&mut serving).graceful_shutdown();
+                (&mut serving).await
+            }
+        }
+    };
     let ended = tokio::select! {
-        ended = &mut serving => ended,
-        () = draining => {
-            Pin::new(&mut serving).graceful_shutdown();
-            (&mut serving).await
+        ended = served => ended,
+        () = &mut hung_up => {
+            tracing::debug!(%peer, "connection closed: its answer is not read, and there are too many");
+            return;
         }
     };
     if let Err(error) = &ended {

@@ -20,12 +20,17 @@ use super::ask;
 use super::auth::User;
 use super::body::Whole;
 use super::credentials::Asker;
+use super::execution::Reader;
 use super::http::Connection;
 use super::parameters::Parameters;
+use super::parking::Bounds;
+use super::passed::Passed;
 use super::results::{self, Results};
 use super::stages::PARSE;
+use super::unsent::Unsent;
 use super::{Front, body, gzip};
 use crate::delivery::client::form_body;
+use crate::embedded::Network;
 use crate::record;
 
 /// How long a client waits for the backends to run its statement, before it hears who follows.
@@ -256,12 +261,40 @@ impl Request<'_> {
                 Ok(response) if response.status().is_server_error() => {
                     last = format!("backend {:?} answered {}", backend.name(), response.status());
                 }
-                Ok(response) => return Ok(passed_on(response, &backend, share)),
+                Ok(response) => {
+                    let passed = |body| self.passed(body, share);
+                    return Ok(passed_on(response, &backend, passed));
+                }
                 Err(error) => last = error.to_string(),
             }
         }
         self.front.gateway.metrics.query_failed();
         Err(answer::unavailable(&format!("no backend answered the query: {last}"), 1))
+    }
+
+    /// A backend's answer for this client.
+    fn passed(&self, body: Incoming, share: MemoryShare) -> Passed {
+        let gateway = &self.front.gateway;
+        let unsent = Unsent::new(share, gateway.answers.clone());
+        Passed::new(body, self.reader(unsent, 0), gateway.control.clone())
+    }
+
+    /// The client, whose query may hold so much while it does not read.
+    pub(super) fn reader(&self, unsent: Arc<Unsent>, query_bytes: usize) -> Reader {
+        let gateway = &self.front.gateway;
+        let live = gateway.live();
+        let bounds = Bounds {
+            count: live.settings.unread_answers_max,
+            answer_bytes: live.settings.answers_memory_max() / 2,
+            query_bytes,
+        };
+        Reader {
+            unsent,
+            parking: Arc::clone(&gateway.parking),
+            bounds,
+            from: Network::of(self.connection.peer),
+            hang_up: Arc::clone(&self.connection.hang_up),
+        }
     }
 
     /// Runs statements of which some change something, up to the first error.
@@ -348,11 +381,11 @@ impl Request<'_> {
 fn passed_on(
     response: http::Response<Incoming>,
     backend: &crate::backends::Backend,
-    share: MemoryShare,
+    passed: impl FnOnce(Incoming) -> Passed,
 ) -> Answer {
     let (head, incoming) = response.into_parts();
     let mut answer = answer::empty(head.status);
-    *answer.body_mut() = Content::Passed { body: incoming, _share: share };
+    *answer.body_mut() = Content::Passed(Box::new(passed(incoming)));
     let headers = answer.headers_mut();
     let passed =
         [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::RETRY_AFTER, answer::ERROR];

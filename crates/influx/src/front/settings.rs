@@ -55,6 +55,11 @@ pub struct Settings {
     /// The most that answers to queries may take of memory until their clients have read them.
     /// Above it queries hear 503, and answers that have begun wait for their clients.
     pub answers_memory: Size,
+    /// How many answers may wait for clients that have read nothing of them for 100 ms. The query
+    /// of such an answer has neither a turn nor a thread, and at most 1 MiB of its answer is made
+    /// ahead. Past this number, or once such answers have half of `answers-memory`, the connection
+    /// of the client that has most of them is closed, at its oldest.
+    pub unread_answers_max: usize,
     /// The largest request head. Above it 431.
     pub max_header_size: Size,
     /// Connections at once, all listeners together. One more hears 503 and is closed.
@@ -94,6 +99,7 @@ impl Default for Settings {
             max_decompressed_size: Size::from_bytes(100_000_000),
             bodies_memory: Size::from_mib(512),
             answers_memory: Size::from_mib(256),
+            unread_answers_max: 256,
             max_header_size: Size::from_kib(64),
             max_connections: 16_384,
             timeouts: Timeouts::default(),

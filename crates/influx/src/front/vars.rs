@@ -21,7 +21,7 @@ use super::credentials::Asker;
 use super::gateway::Gateway;
 use super::parameters::Parameters;
 use super::{Front, gzip};
-use crate::embedded::Embedded;
+use crate::embedded::{Embedded, Network};
 
 /// How long counting waits for its turn among the queries.
 const TURN_WAIT: Duration = Duration::from_secs(5);
@@ -53,7 +53,7 @@ async fn document(front: &Front, peer: IpAddr, head: &Parts) -> Result<String, A
     if let Ok(Some(embedded)) = gateway.embedded() {
         let active = json!({ "queriesActive": embedded.queries().active() });
         all.insert("queryExecutor".to_owned(), point("queryExecutor", Value::Null, active));
-        all.extend(of_databases(gateway, embedded, user).await?);
+        all.extend(of_databases(gateway, embedded, user, peer).await?);
     }
     all.extend(of_front(gateway));
     Ok(lines(&all))
@@ -126,9 +126,11 @@ async fn of_databases(
     gateway: &Gateway,
     embedded: &Arc<Embedded>,
     user: Option<Arc<User>>,
+    peer: IpAddr,
 ) -> Result<Map<String, Value>, Answer> {
-    let turns = Arc::clone(&embedded.queries().turns).acquire_owned();
-    let Ok(Ok(turn)) = tokio::time::timeout(TURN_WAIT, turns).await else {
+    let turns = &embedded.queries().turns;
+    let turn = turns.take(turns.arrive(Network::of(peer)));
+    let Ok(turn) = tokio::time::timeout(TURN_WAIT, turn).await else {
         return Err(answer::unavailable("queries take all turns", 1));
     };
     let store = Arc::clone(embedded.store());

@@ -66,6 +66,7 @@ async fn connection(short: Rc<Short>, stream: Stream, peer: SocketAddr, drain: D
         progress: stream.progress().clone(),
         peer: peer.ip(),
         tls: false,
+        hang_up: std::sync::Arc::default(),
     });
     let draining = std::pin::pin!(drain.started());
     let Some(mut stream) = serve(Some(&short), &connection, stream, draining).await else {
