@@ -4,10 +4,10 @@ use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use rig::http::{Connection, Request};
+use rig::http::{Connection, Message, Request};
 use rig::wait;
 use rig::weir::{Setup, Weir};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 
 use super::{must_run, rows, with};
 
@@ -48,6 +48,12 @@ fn ask(address: SocketAddr, from: [u8; 4], request: &Request) -> TcpStream {
 
 fn ask_here(weir: &Weir, request: &Request) -> TcpStream {
     ask(weir.http, [127, 0, 0, 1], request)
+}
+
+/// Reads an answer, as quickly as others do.
+fn read(stream: TcpStream) -> std::io::Result<Message> {
+    SockRef::from(&stream).set_recv_buffer_size(1 << 20)?;
+    Connection::over(stream).answer(false)
 }
 
 fn parked(weir: &Weir) -> f64 {
@@ -119,9 +125,9 @@ fn a_parked_answer_that_is_read_on_is_the_same_byte_for_byte() {
             until_parked(&weir, unread.len());
         }
         for stream in unread {
-            let read = Connection::over(stream).answer(false).unwrap();
-            assert_eq!(read.status(), 200);
-            assert!(read.body == whole.body, "form {at}: {} bytes", read.body.len());
+            let answer = read(stream).unwrap();
+            assert_eq!(answer.status(), 200);
+            assert!(answer.body == whole.body, "form {at}: {} bytes", answer.body.len());
         }
         until_parked(&weir, 0);
     }
@@ -133,7 +139,7 @@ fn clients_that_share_turns_by_their_addresses_hear_right_answers() {
     let whole = rig::http::send(weir.http, &request("")).unwrap();
     let reader = |n: u8| {
         let stream = ask(weir.http, [127, 0, 0, 2 + n % 3], &request(""));
-        std::thread::spawn(move || Connection::over(stream).answer(false).unwrap())
+        std::thread::spawn(move || read(stream).unwrap())
     };
     let readers: Vec<_> = (0..24).map(reader).collect();
     for reader in readers {
@@ -153,7 +159,7 @@ fn an_answer_that_is_never_read_ends_at_the_write_timeout() {
         listed(&weir, "parked") == 0 && listed(&weir, "killed") == 0 && taken(&weir) == 0.0
     });
     for stream in unread {
-        assert!(Connection::over(stream).answer(false).is_err(), "it is no whole answer");
+        assert!(read(stream).is_err(), "it is no whole answer");
     }
 }
 
@@ -166,9 +172,8 @@ fn so_many_answers_may_be_unread_and_who_has_most_of_them_loses_the_oldest() {
     wait::until("eight have been ended", wait::LONG, || ended(&weir) == 8.0);
     until_parked(&weir, 5);
     let whole = rig::http::send(weir.http, &request("")).unwrap();
-    assert!(Connection::over(lone).answer(false).unwrap().body == whole.body);
-    let read = crowd.into_iter().map(|stream| Connection::over(stream).answer(false));
-    let good: Vec<_> = read.flatten().collect();
+    assert!(read(lone).unwrap().body == whole.body);
+    let good: Vec<_> = crowd.into_iter().flat_map(read).collect();
     assert_eq!(good.len(), 4);
     assert!(good.iter().all(|answer| answer.body == whole.body));
 }
@@ -183,7 +188,7 @@ fn a_parked_query_is_killed_and_its_client_hears_why() {
     wait::until("it is listed no more", wait::LONG, || {
         listed(&weir, "parked") + listed(&weir, "killed") == 0
     });
-    let answer = Connection::over(unread).answer(false).unwrap();
+    let answer = read(unread).unwrap();
     assert!(answer.text().contains("query interrupted"));
 }
 
@@ -200,8 +205,7 @@ fn answers_of_a_backend_that_nobody_reads_are_bounded_as_well() {
     let answer = front.query("SELECT count(v) FROM load", &[("db", "db")]);
     assert!(answer.text().contains("20000"), "{}", answer.text());
     let whole = rig::http::send(behind.http, &request("")).unwrap();
-    let read = unread.into_iter().map(|stream| Connection::over(stream).answer(false));
-    let good: Vec<_> = read.flatten().collect();
+    let good: Vec<_> = unread.into_iter().flat_map(read).collect();
     assert_eq!(good.len(), 3);
     assert!(good.iter().all(|answer| answer.body == whole.body));
     wait::until("all is given back", wait::LONG, || taken(&front) == 0.0);
