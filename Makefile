@@ -9,16 +9,19 @@ TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 STEPS ?= 1000000
 SEED ?= 1
 SEEDS ?= 10
+# Answers that clients beside those that copy are to have.
+COPY_ANSWERS ?= 1000000
 # Arguments for the benchmark, as ARGS="--only lines --quick".
 ARGS ?=
 
-.PHONY: help run run-influxdb test strangers twins check fmt bench fuzz docs ship deb image clean
+.PHONY: help run run-influxdb test strangers copies twins check fmt bench fuzz docs ship deb image clean
 
 help:
 	@echo "make run      Weir with its own store on this machine; Ctrl-C stops it"
 	@echo "make run-influxdb  Weir in front of two InfluxDB servers; Ctrl-C stops all three"
 	@echo "make test     every test: unit, property, integration with real servers, real clients"
 	@echo "make strangers  STEPS ($(STEPS)) steps of clients, each beside one without Weir; SEED=2 for others"
+	@echo "make copies   COPY_ANSWERS ($(COPY_ANSWERS)) answers beside clients that say anything amid a COPY; SEED=2 for others"
 	@echo "make twins    clients of Redis, each beside its twin without Weir: for each of SEEDS ($(SEEDS)) 100000 STEPS"
 	@echo "make check    format, clippy with warnings denied, tidy, licences and advisories"
 	@echo "make bench    side by side with peers, in one run; ARGS=--help lists the rows"
@@ -46,6 +49,13 @@ strangers:
 	$(CARGO) build --release --package weir
 	WEIR_BIN=$(TARGET)/release/weir WEIR_TEST_STEPS=$(STEPS) WEIR_TEST_SEED=$(SEED) \
 	$(CARGO) test --release --package weir-tests --test integration strangers -- \
+	--nocapture --test-threads=1
+
+copies:
+	@scripts/setup
+	$(CARGO) build --release --package weir
+	WEIR_BIN=$(TARGET)/release/weir WEIR_TEST_ANSWERS=$(COPY_ANSWERS) WEIR_TEST_SEED=$(SEED) \
+	$(CARGO) test --release --package weir-tests --test integration copy_syncs -- \
 	--nocapture --test-threads=1
 
 twins: STEPS = 100000

@@ -5,6 +5,7 @@ mod batches;
 mod beside;
 mod bounds;
 mod columns;
+mod copy_syncs;
 mod doors;
 mod failover;
 mod known_by_clients;

@@ -11,6 +11,7 @@ pub mod disk;
 pub mod fake;
 pub mod http;
 pub mod influxd;
+pub mod late;
 pub mod metrics;
 pub mod network;
 pub mod places;

@@ -50,10 +50,11 @@ const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 /// A leased connection.
 pub type Leased = pool::Lease<Servers>;
 
-/// Gives a connection back that is as good as it was, with nothing of its client's left on it; one
-/// that would be another if it were opened now is closed.
+/// Gives a connection back that is as good as it was, with nothing of its client's left on it. One
+/// that would be another if it were opened now is closed, and so is one that an answer is due on.
 pub fn give_back(mut lease: Leased) {
-    if lease.is_current() && !lease.record.is_outdated() {
+    lease.report_imbalance();
+    if lease.is_free() && lease.is_current() && !lease.record.is_outdated() {
         lease.record.is_now(ServerState::Idle);
         lease.give_back();
     }

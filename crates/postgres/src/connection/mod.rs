@@ -1,5 +1,6 @@
 //! A server connection that one client has for itself for a while.
 
+mod account;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use flow::dial::Socket;
 use flow::scratch::Scratch;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use wire::postgres::backend::{Fields, Status, parameter_status};
+use wire::postgres::frontend::{put_query, put_sync};
 use wire::postgres::{Refusal, message, sqlstate};
 
 use crate::backends::{Backend, Login};
@@ -25,6 +27,7 @@ use crate::pipeline::script::{Expect, Fate, Heard, Script, Unasked};
 use crate::pipeline::settings::{Applied, Reported};
 use crate::plan::Leaves;
 use crate::server::{CancelKey, Dialled};
+use account::Account;
 
 pub use record::{Cancelling, Key, Record, ServerState};
 
@@ -78,6 +81,7 @@ pub struct Connection {
     /// What is to be sent.
     pub out: Vec<u8>,
     sent: usize,
+    account: Account,
     unflushed: bool,
     /// What came and is not whole yet.
     rest: Vec<u8>,
@@ -123,6 +127,7 @@ impl Connection {
             status: Status::Idle,
             out: Vec::new(),
             sent: 0,
+            account: Account::default(),
             unflushed: false,
             rest: dialled.rest,
             broken: false,
@@ -170,6 +175,27 @@ impl Connection {
             && self.script.is_idle()
             && self.rest.is_empty()
             && self.out.is_empty()
+            && self.account.is_even()
+    }
+
+    /// Logs where nothing is under way and yet not all that was asked is settled: a fault of Weir's
+    /// or of the server's. The connection serves nobody else.
+    pub fn report_imbalance(&self) {
+        if !self.broken && self.script.is_idle() && self.out.is_empty() && !self.account.is_even() {
+            let (asked, settled) = self.account.totals();
+            let backend = self.backend.name();
+            tracing::error!(backend, asked, settled, "a server connection's answers do not add up");
+        }
+    }
+
+    /// Asks how many Syncs amid the data of a failed COPY are answered, where that is not known.
+    pub fn settle_copy(&mut self) {
+        let Some(with_sync) = self.script.ask_to_settle() else { return };
+        if with_sync {
+            put_sync(&mut self.out);
+        }
+        self.own.push_back(Own::Statement);
+        put_query(&mut self.out, b"");
     }
 
     /// Appends a statement of Weir's own, whose answer nobody hears.
@@ -230,6 +256,7 @@ impl Connection {
             if n == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
+            self.account.sent(&self.out[self.sent..self.sent + n]);
             self.sent += n;
             self.unflushed = true;
         }
@@ -355,6 +382,7 @@ impl Connection {
             own: &mut self.own,
             own_error: &mut self.own_error,
             broken: &mut self.broken,
+            account: &mut self.account,
         };
         (&mut self.script, known)
     }
@@ -390,6 +418,7 @@ pub struct Known<'a> {
     own: &'a mut VecDeque<Own>,
     own_error: &'a mut Option<Box<[u8]>>,
     broken: &'a mut bool,
+    account: &'a mut Account,
 }
 
 impl Known<'_> {
@@ -399,6 +428,13 @@ impl Known<'_> {
     }
 
     fn note(&mut self, heard: &Heard<'_>) {
+        match *heard {
+            Heard::Ready { .. } | Heard::ReadyAgain(_) | Heard::OwnSync | Heard::LeftOut => {
+                self.account.settle(1);
+            }
+            Heard::Ignored(syncs) => self.account.settle(syncs),
+            _ => {}
+        }
         match *heard {
             Heard::Failed { body, swallowed: true } if self.own.front() != Some(&Own::Fails) => {
                 *self.broken = true;
@@ -415,7 +451,7 @@ impl Known<'_> {
             Heard::Prepared(number) => self.prepared.confirmed(number),
             Heard::NotPrepared(number) => self.prepared.not_prepared(number),
             Heard::Shape(number, shape) => self.prepared.described(number, shape),
-            Heard::Ready { status, .. } => *self.status = status,
+            Heard::Ready { status, .. } | Heard::ReadyAgain(status) => *self.status = status,
             Heard::Parameter(body) => {
                 self.prepared.next_epoch();
                 self.parameter(body);

@@ -81,3 +81,16 @@ async fn a_server_that_does_not_answer_is_given_up() {
     assert!(connection.settle_in_time(&Scratch::default()).await.is_err());
     assert!(connection.broken);
 }
+
+#[tokio::test]
+async fn a_connection_on_which_an_answer_may_still_be_due_serves_nobody_else() {
+    let (mut connection, mut server) = connection();
+    connection.ask("SELECT 1");
+    answered(&mut connection, &mut server, DONE).await;
+    assert!(connection.is_free());
+    // Of this one the script knows nothing.
+    connection.out.extend_from_slice(b"S\0\0\0\x04");
+    connection.ask("SELECT 1");
+    answered(&mut connection, &mut server, DONE).await;
+    assert!(connection.script.is_idle() && !connection.broken && !connection.is_free());
+}

@@ -166,20 +166,32 @@ impl Ticket {
     }
 
     fn tell(&mut self, lane: &Known, bytes: &[u8], is_last: bool) -> bool {
-        if self.told == Told::Nothing {
+        let is_first = self.told == Told::Nothing;
+        if is_first {
+            if self.script.is_none() && answers_nothing(bytes) {
+                // Nothing was answered: it is due to nobody, and the answer may come behind it.
+                tracing::error!("a lane is given up: it says that it is ready, unasked");
+                self.told = Told::Withheld(Again::Elsewhere);
+                return false;
+            }
             self.told = self.judge(lane, bytes);
         }
         if matches!(self.told, Told::Withheld(_)) {
             return true;
         }
-        match &mut self.script {
-            None => self.client.hears(self.place, &[bytes], is_last),
-            Some(editing) => {
-                let (client, within) = (&self.client, self.within && is_last);
-                return editing.tell(lane, (client, self.place), bytes, is_last, within);
-            }
+        let Some(editing) = &mut self.script else {
+            self.client.hears(self.place, &[bytes], is_last);
+            return true;
+        };
+        let (client, within) = (&self.client, self.within && is_last);
+        let is_in_step = editing.tell(lane, (client, self.place), bytes, is_last, within);
+        match is_in_step {
+            true => {}
+            false if is_first => self.told = Told::Withheld(Again::Elsewhere),
+            // What it has heard may be the beginning of its own answer or none of it.
+            false => self.client.cut_within_reply(),
         }
-        true
+        is_in_step
     }
 
     /// Whether the reply begins with an error that is no answer to what the client asked. What
@@ -312,6 +324,20 @@ impl Ticket {
     }
 }
 
+/// Whether a reply is a ReadyForQuery and nothing else. Every request that is passed on as it is has
+/// an answer in front of that.
+#[inline]
+fn answers_nothing(reply: &[u8]) -> bool {
+    let others = || messages(reply).skip_while(|message| message.tag == tag::NOTICE_RESPONSE);
+    match reply.first() {
+        Some(&tag::READY_FOR_QUERY) => true,
+        Some(&tag::NOTICE_RESPONSE) => {
+            others().next().is_some_and(|message| message.tag == tag::READY_FOR_QUERY)
+        }
+        _ => false,
+    }
+}
+
 impl Editing {
     /// With a script.
     pub fn new(script: Script) -> Self {
@@ -351,21 +377,37 @@ impl Editing {
             Heard::Failed { .. } => client.set_failed(true),
             _ => {}
         });
+        let taken = match heard {
+            Ok(taken) => taken,
+            Err(unasked) => {
+                tracing::error!(%unasked, "a lane is given up");
+                return false;
+            }
+        };
         // The last byte of the last message is the transaction's status.
         if within && let Some((_, before)) = pieces.last_mut().and_then(|last| last.split_last()) {
             pieces.pop();
             pieces.extend([before, if client.has_failed() { b"E" } else { b"T" }]);
         }
         client.hears(place, &pieces, is_last);
-        match heard {
-            Ok(taken) => {
-                self.rest = bytes[taken..].to_vec();
-                true
-            }
-            Err(unasked) => {
-                tracing::error!(%unasked, "a lane is given up");
-                false
-            }
+        self.rest = bytes[taken..].to_vec();
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_of_a_ready_alone_is_nobodys() {
+        let (ready, notice) = (b"Z\0\0\0\x05I", b"N\0\0\0\x05\0");
+        assert!(answers_nothing(ready));
+        assert!(answers_nothing(&[&notice[..], notice, ready].concat()));
+        for reply in [&b"I\0\0\0\x04"[..], b"E\0\0\0\x05\0", b"C\0\0\0\x05\0"] {
+            assert!(!answers_nothing(&[reply, ready].concat()));
+            assert!(!answers_nothing(&[notice, reply, ready].concat()));
         }
+        assert!(!answers_nothing(notice));
     }
 }

@@ -140,6 +140,7 @@ impl Composer<'_> {
                 script.expect(Expect::Query(Fate::Pass));
             }
             tag::FUNCTION_CALL => script.expect(Expect::Query(Fate::Pass)),
+            tag::COPY_DONE | tag::COPY_FAIL => script.expect(Expect::CopyEnd),
             _ => {}
         }
         out.extend_from_slice(message.whole);

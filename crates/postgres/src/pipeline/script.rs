@@ -5,7 +5,9 @@
 //! order of the questions, each with whether the client hears it, does not, or hears what no server
 //! said. Flow of messages: PostgreSQL documentation, "Frontend/Backend Protocol", "Message Flow".
 
+mod copy;
 mod expect;
+mod heard;
 
 use std::collections::VecDeque;
 
@@ -13,7 +15,11 @@ use wire::postgres::backend::{Fields, Status};
 use wire::postgres::frame::{self, HEADER_BYTES as HEADER, Header};
 use wire::postgres::sqlstate;
 
+pub use copy::Admission;
 pub use expect::{Expect, Fate, Outcome, Why};
+pub use heard::Heard;
+
+use copy::{Behind, CopyIn, Unsettled};
 
 use super::shape::{columns, number_of};
 
@@ -22,53 +28,6 @@ use super::shape::{columns, number_of};
 const LOOKED_INTO_MAX: usize = 16 * 1024 * 1024;
 const PARSE_COMPLETE: [u8; HEADER] = [b'1', 0, 0, 0, 4];
 const CLOSE_COMPLETE: [u8; HEADER] = [b'3', 0, 0, 0, 4];
-
-/// What a script tells its owner of, beside the bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard<'a> {
-    /// Bytes of an answer, for the client.
-    Bytes(&'a [u8]),
-    /// Bytes of a message that answers nothing: a notification, a setting that has changed, or
-    /// whatever is said while nothing was asked, as that the server stops.
-    Aside(&'a [u8]),
-    /// The statement with this number is prepared there now.
-    Prepared(u64),
-    /// The statement with this number was not prepared: an error came before.
-    NotPrepared(u64),
-    /// The statement with this number has such parameters and such a result.
-    Shape(u64, u64),
-    /// What became of the next message that changes a name: those that prepare, close or
-    /// deallocate a statement for the client.
-    Name(Outcome),
-    /// A command was completed, as its tag says (`INSERT 0 1`, without the zero byte).
-    Completed(&'a [u8]),
-    /// An ErrorResponse's body; `swallowed` when the client has not heard of it.
-    Failed {
-        /// The body.
-        body: &'a [u8],
-        /// Weir's own question caused it.
-        swallowed: bool,
-    },
-    /// The server has refused what it was meant to refuse: the client is to hear this instead.
-    Refused(Why),
-    /// A Query is left out, since it followed an error: ReadyForQuery comes after the next Sync.
-    LeftOut,
-    /// A ParameterStatus' body.
-    Parameter(&'a [u8]),
-    /// The server waits for data of a COPY. `reopens`: it ignores the Sync that was sent already,
-    /// so the round goes on.
-    CopyIn {
-        /// Whether there was one.
-        reopens: bool,
-    },
-    /// ReadyForQuery; `swallowed` when it answers Weir's own question.
-    Ready {
-        /// The transaction's status.
-        status: Status,
-        /// Weir's own question.
-        swallowed: bool,
-    },
-}
 
 /// The answers under way on one server connection, or of one request in a lane.
 #[derive(Debug, Default)]
@@ -83,6 +42,12 @@ pub struct Script {
     /// An error came and the Sync behind it has not been sent yet: the server leaves out
     /// everything before that.
     skipping: bool,
+    /// Something of the answer to the Query in front was heard.
+    begun: bool,
+    /// What is in front is a COPY that waits for data.
+    copy: Option<CopyIn>,
+    /// A COPY that has failed.
+    unsettled: Option<Unsettled>,
 }
 
 /// What becomes of a message.
@@ -121,17 +86,16 @@ impl Script {
             return;
         }
         self.skipping = false;
-        self.expected.push_back(answer);
-    }
-
-    /// The server waits for the data of a COPY. It ignores a Sync that was sent before its end
-    /// (`copyfromparse.c`); whether there was one.
-    fn ignores_sync(&mut self) -> bool {
-        if self.expected.front() != Some(&Expect::Execute(Fate::Pass)) {
-            return false;
+        let is_next = self.expected.len() == 1;
+        if let Some(copy) = self.copy.as_mut().filter(|_| is_next)
+            && copy.sent(answer)
+        {
+            return;
         }
-        let sync = self.expected.iter().position(|answer| *answer == Expect::Sync);
-        sync.and_then(|at| self.expected.remove(at)).is_some()
+        // Without a COPY the server drops it.
+        if answer != Expect::CopyEnd || !self.expected.is_empty() {
+            self.expected.push_back(answer);
+        }
     }
 
     /// Answers what stands first and no server was asked.
@@ -158,7 +122,10 @@ impl Script {
 
     /// Whether nothing is under way, and the server takes whatever comes.
     pub fn is_idle(&self) -> bool {
-        self.expected.is_empty() && self.remaining == 0 && !self.skipping
+        self.expected.is_empty()
+            && self.remaining == 0
+            && !self.skipping
+            && self.unsettled.is_none()
     }
 
     /// Whether the last message has been heard whole.
@@ -231,15 +198,7 @@ impl Script {
 
     /// Whether what is next is answered here.
     fn invents(&self) -> bool {
-        matches!(
-            self.expected.front(),
-            Some(
-                Expect::Parse(Fate::Invent, _)
-                    | Expect::Close(Fate::Invent)
-                    | Expect::Say(_)
-                    | Expect::Deallocate(_)
-            )
-        )
+        self.expected.front().is_some_and(Expect::is_invented)
     }
 
     /// Answers what no server was asked.
@@ -250,8 +209,14 @@ impl Script {
                 Expect::Close(Fate::Invent) => (&CLOSE_COMPLETE[..], true),
                 Expect::Deallocate(message) => (*message, true),
                 Expect::Say(message) => (*message, false),
+                // No COPY reads it any more.
+                Expect::CopyEnd => (&[][..], false),
                 _ => return,
             };
+            if message.is_empty() {
+                self.expected.pop_front();
+                continue;
+            }
             on(Heard::Bytes(message));
             if names {
                 on(Heard::Name(Outcome::Done));
@@ -268,6 +233,9 @@ impl Script {
         on: &mut impl FnMut(Heard<'a>),
     ) -> Result<Passing, Unasked> {
         let swallowed = self.expected.front() == Some(&Expect::Query(Fate::Swallow));
+        if self.unsettled.is_some() && !matches!(tag, b'S' | b'A' | b'N' | b'Z') {
+            self.settled_by_answer(on);
+        }
         match tag {
             b'S' => {
                 on(Heard::Parameter(body));
@@ -283,13 +251,23 @@ impl Script {
                 return Ok(Passing::Aside);
             }
             b'E' => {
+                let swallowed = swallowed || self.expected.front() == Some(&Expect::Settlement);
                 let refused = self.refused(body);
                 on(refused.map_or(Heard::Failed { body, swallowed }, Heard::Refused));
                 self.failed(on);
                 return Ok(Passing::answer(!swallowed && refused.is_none()));
             }
-            b'C' => on(Heard::Completed(body.strip_suffix(&[0]).unwrap_or(body))),
-            b'G' | b'W' => on(Heard::CopyIn { reopens: self.ignores_sync() }),
+            b'I' if self.expected.front() == Some(&Expect::Settlement) => {
+                self.settled(on)?;
+                return Ok(Passing::Nobody);
+            }
+            b'C' => {
+                self.copy_completed(on)?;
+                on(Heard::Completed(body.strip_suffix(&[0]).unwrap_or(body)));
+            }
+            b'G' => self.copy_begins(on)?,
+            // Of replication alone, which Weir does not offer.
+            b'W' => return Err(Unasked('W')),
             _ => {}
         }
         if let Some(Expect::Shape(number)) = self.expected.front() {
@@ -345,7 +323,10 @@ impl Script {
             return Err(Unasked(char::from(tag)));
         };
         let (fits, ends, passed) = match expected {
-            Expect::Query(fate) => (true, false, fate == Fate::Pass),
+            Expect::Query(fate) => {
+                self.begun = true;
+                (true, false, fate == Fate::Pass)
+            }
             Expect::Parse(fate, _) => (tag == b'1', false, fate == Fate::Pass),
             Expect::Bind(fate) => (tag == b'2', true, fate == Fate::Pass),
             Expect::DescribeStatement => (matches!(tag, b't' | b'T' | b'n'), tag != b't', true),
@@ -360,6 +341,8 @@ impl Script {
             | Expect::Deallocate(_)
             | Expect::Refuse(_)
             | Expect::Shape(_)
+            | Expect::CopyEnd
+            | Expect::Settlement
             | Expect::Sync => (false, false, false),
         };
         if !fits {
@@ -371,22 +354,44 @@ impl Script {
         Ok(passed)
     }
 
+    /// A ReadyForQuery. One that nothing is due for is a fault: whatever follows it would be taken
+    /// for another's.
     fn ready<'a>(&mut self, body: &[u8], on: &mut impl FnMut(Heard<'a>)) -> Result<bool, Unasked> {
         let status = body.first().copied().and_then(Status::of_byte).ok_or(Unasked('Z'))?;
-        self.skipping = false;
-        let swallowed = match self.expected.pop_front() {
+        if self.copy.is_some() {
+            return Err(Unasked('Z'));
+        }
+        let swallowed = match self.expected.front() {
             Some(Expect::Sync) => false,
-            Some(Expect::Query(fate)) => fate == Fate::Swallow,
-            _ => return Err(Unasked('Z')),
+            Some(Expect::Query(fate)) if self.begun => *fate == Fate::Swallow,
+            _ => return self.ready_again(status, on),
         };
+        self.expected.pop_front();
+        self.begun = false;
         on(Heard::Ready { status, swallowed });
         Ok(!swallowed)
     }
 
     /// An error: the server leaves out everything up to Sync.
     fn failed<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) {
-        if matches!(self.expected.front(), Some(Expect::Query(_))) {
-            return;
+        let copy = self.copy_failed();
+        self.leave_out(on);
+        if let Some((syncs, behind)) = copy {
+            let skips = std::mem::take(&mut self.skipping);
+            self.unsettled = Some(Unsettled::of(syncs, behind, skips));
+            on(Heard::Unsettled { for_good: behind == Behind::Unknown });
+        }
+    }
+
+    fn leave_out<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) {
+        match self.expected.front() {
+            Some(Expect::Query(_)) => {
+                self.begun = true;
+                return;
+            }
+            // Weir's own question has failed: the connection is given up.
+            Some(Expect::Settlement) => return,
+            _ => {}
         }
         let mut outcome = Outcome::Failed;
         while let Some(answer) = self.expected.front().filter(|answer| **answer != Expect::Sync) {
@@ -408,6 +413,9 @@ impl Script {
         self.expected.clear();
         self.remaining = 0;
         self.skipping = false;
+        self.begun = false;
+        self.copy = None;
+        self.unsettled = None;
     }
 
     /// Whether the client hears all of it, and nobody has to take note of anything.
@@ -438,6 +446,8 @@ fn goes_on(tag: u8) -> bool {
     matches!(tag, b'T' | b'D' | b'd')
 }
 
+#[cfg(test)]
+mod copy_tests;
 #[cfg(test)]
 #[path = "script_tests.rs"]
 mod tests;

@@ -48,6 +48,7 @@ fn conversation(expected: &[Expect], failing: Option<usize>) -> (Vec<u8>, Vec<u8
                 invented = true;
             }
             Expect::Refuse(_) => unreachable!("see `compose_tests`"),
+            Expect::CopyEnd | Expect::Settlement => unreachable!("see `copy_tests`"),
             Expect::Sync | Expect::Query(_) => {
                 if matches!(answer, Expect::Query(_)) && !skipping && !fails {
                     backend::put_command_complete(&mut part, "SELECT 0");

@@ -71,6 +71,7 @@ impl Session {
     fn part_from(&self, mut lease: Leased, target: Option<Target>, relayed: &Result<(), End>) {
         lease.record.has_prepared(lease.prepared.count());
         let is_clean = lease.leaves == Leaves::Nothing;
+        lease.report_imbalance();
         match relayed {
             Ok(()) if lease.is_free() && is_clean && lease.record.cancels() == 0 => {
                 return give_back(lease);

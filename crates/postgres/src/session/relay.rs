@@ -102,6 +102,9 @@ impl Session {
                 }
                 self.own_once_pinned(relay, server);
             }
+            if relay.through == 0 {
+                server.settle_copy();
+            }
             self.feed(relay, server)?;
             while let Study::Wanted(len) = relay.study {
                 relay.study = self.study(len).await?;
@@ -255,7 +258,7 @@ impl Session {
         if relay.confirming.poll_ended(cx).is_ready() {
             return Poll::Ready(Turn::Read);
         }
-        if server.unsent() < AHEAD_MAX && self.inbox_has_room(relay) && !relay.leaving {
+        if server.unsent() < AHEAD_MAX && self.inbox_has_room(relay, server) && !relay.leaving {
             return match self.poll_fill(cx) {
                 Poll::Ready(Ok(true)) => Poll::Ready(Turn::Read),
                 Poll::Pending => Poll::Pending,
@@ -277,8 +280,8 @@ impl Session {
 
     /// What waits for its turn is read no further than this; a client that goes away meanwhile is
     /// noticed when its answer is written.
-    fn inbox_has_room(&self, relay: &Relay) -> bool {
-        let goes_on = relay.takes_more(self.pinned) && !relay.waits;
+    fn inbox_has_room(&self, relay: &Relay, server: &Connection) -> bool {
+        let goes_on = relay.takes_more(self.pinned, server) && !relay.waits;
         goes_on || self.inbox.len() < AHEAD_MAX
     }
 

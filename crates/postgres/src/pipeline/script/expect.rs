@@ -66,6 +66,11 @@ pub enum Expect {
     Refuse(Why),
     /// ReadyForQuery after a Sync.
     Sync,
+    /// Nothing: where CopyDone or CopyFail was sent.
+    CopyEnd,
+    /// What tells how many Syncs amid the data of a failed COPY are answered: EmptyQueryResponse
+    /// and ReadyForQuery, of Weir's own question.
+    Settlement,
     /// Anything up to ReadyForQuery, as a Query or a FunctionCall is answered. What Weir asked for
     /// itself is swallowed, its errors kept.
     Query(Fate),
@@ -82,6 +87,18 @@ impl Expect {
         if self.is_of_name() {
             on(Heard::Name(outcome));
         }
+    }
+
+    /// Whether no server answers it.
+    pub(super) fn is_invented(&self) -> bool {
+        matches!(
+            self,
+            Self::Parse(Fate::Invent, _)
+                | Self::Close(Fate::Invent)
+                | Self::Say(_)
+                | Self::Deallocate(_)
+                | Self::CopyEnd
+        )
     }
 
     /// Whether it says what became of a client's name for a statement.

@@ -8,11 +8,12 @@ use wire::postgres::frame::{self, Frame, FrameError, Header};
 use wire::postgres::frontend::{put_flush, put_terminate};
 
 use super::gate::Gate;
+use super::hear::amid_copy;
 use super::{AHEAD_MAX, Relay};
 use crate::connection::Connection;
 use crate::pipeline::compose::{Composer, Found};
 use crate::pipeline::round::{Cut, HELD_MAX, cut};
-use crate::pipeline::script::{Expect, Fate, Script};
+use crate::pipeline::script::{Admission, Expect, Fate, Script};
 use crate::plan::{Kind, Plan};
 use crate::session::study::Study;
 use crate::session::summary::{Summary, summarise};
@@ -36,13 +37,15 @@ impl Session {
             let rest = &inbox[at..];
             if relay.through > 0 {
                 let n = relay.through.min(rest.len());
-                server.out.extend_from_slice(&rest[..n]);
+                if !relay.drops {
+                    server.out.extend_from_slice(&rest[..n]);
+                }
                 relay.through -= n;
                 at += n;
             }
             relay.full = server.unsent() > AHEAD_MAX;
             if relay.through > 0
-                || !relay.takes_more(self.pinned)
+                || !relay.takes_more(self.pinned, server)
                 || relay.full
                 || self.has_to_hear(relay, server)
             {
@@ -94,6 +97,14 @@ impl Session {
             b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'S' | b'H' | b'F' | b'd' | b'c' | b'f' => {}
             _ => return Err(End::unknown_message(tag)),
         }
+        match server.script.admits(tag) {
+            Admission::Now => {}
+            Admission::Later => {
+                relay.waits = true;
+                return Ok(0);
+            }
+            Admission::Never => return Err(End::Refused(amid_copy())),
+        }
         let Some(whole) = bytes.get(..len) else {
             let held_max = if tag == b'Q' { QUERY_HELD_MAX } else { HELD_MAX };
             let streams = matches!(tag, b'd' | b'Q' | b'F') && len > held_max;
@@ -143,7 +154,7 @@ impl Session {
     fn is_point(&self, relay: &Relay, server: &Connection, plan: &Plan, sql: &[u8]) -> bool {
         matches!(plan.kind, Kind::Write)
             && !relay.within
-            && !relay.copying
+            && !server.script.takes_data()
             && !relay.swayed
             && server.status != Status::Failed
             && self.lifts(plan, sql)
@@ -228,14 +239,18 @@ impl Session {
         bytes: &[u8],
         len: usize,
     ) -> usize {
-        if tag != b'd' && !server.script.is_skipping() {
+        // What the server would leave out goes nowhere.
+        relay.drops = server.script.is_skipping();
+        if tag != b'd' && !relay.drops {
             self.note_unknown(relay, server);
             if tag == b'Q' {
                 self.client.names().query();
             }
             server.script.expect(Expect::Query(Fate::Pass));
         }
-        server.out.extend_from_slice(bytes);
+        if !relay.drops {
+            server.out.extend_from_slice(bytes);
+        }
         relay.through = len - bytes.len();
         bytes.len()
     }
@@ -243,10 +258,11 @@ impl Session {
 
 /// The client says goodbye; how many bytes of what it sent are dealt with by that.
 fn farewell(relay: &mut Relay, server: &mut Connection, bytes: &[u8]) -> Result<usize, End> {
-    if relay.within || relay.copying {
+    if relay.within || server.script.takes_data() {
         // The server waits for more of the round as well: what came before the goodbye is done or
         // undone there, as it would be without Weir.
         put_terminate(&mut server.out);
+        server.broken = true;
         relay.leaving = true;
         return Ok(bytes.len());
     }

@@ -12,7 +12,7 @@ use super::last_values::LastValues;
 use crate::connection::Connection;
 use crate::pipeline::compose::Holds;
 use crate::pipeline::names::name_in;
-use crate::pipeline::script::Why;
+use crate::pipeline::script::{Expect, Why};
 use crate::plan::{Deallocate, Kind, Plan};
 use crate::session::Session;
 use crate::session::listen::Diverted;
@@ -35,9 +35,12 @@ impl Session {
         server: &mut Connection,
         message: Frame<'_>,
     ) -> Gate {
-        if message.tag == tag::SYNC && relay.copying {
-            // The server ignores it while it waits for data.
+        if server.script.takes_data() && matches!(message.tag, tag::SYNC | tag::FLUSH) {
+            // No round begins or ends by it: the server ignores it while it waits for data.
             server.out.extend_from_slice(message.whole);
+            if message.tag == tag::SYNC {
+                server.script.expect(Expect::Sync);
+            }
             return Gate::Done;
         }
         if server.script.is_skipping() && message.tag != tag::SYNC {
@@ -102,7 +105,7 @@ impl Session {
             tag::BIND => self.bound(message.body).map(|(plan, _)| plan),
             _ => plan.cloned(),
         };
-        let Some(run) = run.filter(|_| !relay.copying) else { return Gate::Open };
+        let Some(run) = run.filter(|_| !server.script.takes_data()) else { return Gate::Open };
         let is_query = message.tag == tag::QUERY;
         match self.last_values(relay, &run, server.status) {
             LastValues::Own => {}
@@ -159,7 +162,7 @@ impl Session {
         let Kind::Deallocate(Deallocate::Name(name)) = &plan.kind else {
             return Gate::Open;
         };
-        if relay.within || relay.copying {
+        if relay.within || server.script.takes_data() {
             return Gate::Open;
         }
         if !server.script.is_idle() {

@@ -26,6 +26,12 @@ const EARLY_MAX: usize = 8192;
 /// Changes of settings that are followed in one transaction; past that the client keeps its server.
 const PENDING_MAX: usize = 256;
 
+/// What a client hears that sends something else behind a Sync amid the data of a COPY.
+pub(super) fn amid_copy() -> Refusal {
+    let what = "unexpected message amid the data of a COPY, behind a Sync";
+    Refusal::fatal(sqlstate::PROTOCOL_VIOLATION, what).hint("end the data by CopyDone or CopyFail")
+}
+
 impl Session {
     pub(super) fn hear(&mut self, relay: &mut Relay, known: &mut Known<'_>, heard: Heard<'_>) {
         match heard {
@@ -44,14 +50,20 @@ impl Session {
                 }
             }
             Heard::Ready { status, swallowed: false } => {
-                relay.copying = false;
                 self.answered(relay, known, status);
+                relay.within &= !relay.rounds.is_empty();
                 relay.told = false;
             }
             Heard::Completed(tag) => self.completed(relay, known, tag),
-            Heard::CopyIn { reopens } => {
-                relay.copying = true;
-                relay.within |= reopens;
+            Heard::CopyIn { syncs, of_query } => relay.copies(syncs, of_query),
+            Heard::Unsettled { for_good } => {
+                // Nobody else ever has a connection on which an answer may still be under way.
+                self.pinned = true;
+                *known.leaves = Leaves::Lasting;
+                if for_good {
+                    known.give_up();
+                    self.client.kill(amid_copy());
+                }
             }
             Heard::Name(outcome) => {
                 let mut names = self.client.names();
@@ -71,8 +83,13 @@ impl Session {
                 relay.has_failed();
             }
             Heard::Failed { body, swallowed } => self.failed(relay, known, body, swallowed),
-            Heard::Prepared(_) | Heard::NotPrepared(_) | Heard::Shape(..) | Heard::Parameter(_) => {
-            }
+            Heard::Prepared(_)
+            | Heard::NotPrepared(_)
+            | Heard::Shape(..)
+            | Heard::Parameter(_)
+            | Heard::Ignored(_)
+            | Heard::ReadyAgain(_)
+            | Heard::OwnSync => {}
         }
     }
 
@@ -132,7 +149,6 @@ impl Session {
     }
 
     fn failed(&mut self, relay: &mut Relay, known: &mut Known<'_>, body: &[u8], swallowed: bool) {
-        relay.copying = false;
         relay.has_failed();
         let Ok(fields) = Fields::read(body) else { return };
         let code = fields.code();

@@ -94,7 +94,6 @@ impl Session {
                     }
                 }
             }
-            b'c' | b'f' => relay.copying = false,
             _ => {}
         }
     }

@@ -34,6 +34,19 @@ pub(super) struct Round {
 }
 
 impl Round {
+    /// What was taken for the next round is a part of this one.
+    fn goes_on_with(&mut self, next: Self) {
+        let Self { plans, unknown, changes, listens, asked, failed, drew, forgets_drawn } = next;
+        self.plans.extend(plans);
+        self.unknown |= unknown;
+        self.changes.extend(changes);
+        self.listens.extend(listens);
+        self.asked = asked.or(self.asked);
+        self.failed |= failed;
+        self.drew.extend(drew);
+        self.forgets_drawn |= forgets_drawn;
+    }
+
     /// What all of it from the plan at `from` on leaves on the connection.
     pub(super) fn leaves(&self, from: usize) -> Leaves {
         let unknown = if self.unknown { Leaves::Lasting } else { Leaves::Nothing };
@@ -95,8 +108,8 @@ pub(in crate::session) struct Relay {
     pub(super) within: bool,
     /// Bytes to come of a message that goes out as it comes.
     pub(super) through: usize,
-    /// The server waits for the client's data.
-    pub(super) copying: bool,
+    /// That message goes nowhere: the server would leave it out.
+    pub(super) drops: bool,
     /// Statements whose Parse went out in this round.
     pub(super) fresh: Vec<u64>,
     /// Changes of settings in the open transaction.
@@ -198,12 +211,25 @@ impl Relay {
     }
 
     /// Whether the client's next message may go out before what went out is answered.
-    pub(super) fn takes_more(&self, pinned: bool) -> bool {
+    pub(super) fn takes_more(&self, pinned: bool, server: &Connection) -> bool {
         self.within
             || self.through > 0
-            || self.copying
+            || server.script.takes_data()
             || self.rounds.is_empty()
             || ((self.open || pinned) && !self.resets)
+    }
+
+    /// The server waits for the data of a COPY, with so many Syncs amid it: none of them has ended a
+    /// round. A Query's has ended all the same, and an Execute's goes on.
+    pub(super) fn copies(&mut self, syncs: u64, of_query: bool) {
+        for _ in 0..syncs {
+            let next = self.rounds.remove(1);
+            match (self.rounds.front_mut(), next) {
+                _ if of_query => {}
+                (Some(round), Some(next)) => round.goes_on_with(next),
+                _ => self.within = true,
+            }
+        }
     }
 
     /// Whether the client has asked for nothing that is not answered.
