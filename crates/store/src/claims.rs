@@ -1,20 +1,20 @@
 //! Which type each field has, or has been promised to have.
 //!
-//! A type is **stored** once a record with it has been applied. Until then it is **promised** to the
-//! writes that are on their way through the journal, so that no other write lets a value of another
-//! type in meanwhile. A promise lives in the journal's order:
+//! A type is **stored** once a record with it has been applied. Until then it is **promised** to
+//! the writes that are on their way through the journal, so that no other write lets a value of
+//! another type in meanwhile. A promise lives in the journal's order:
 //!
 //! - A write takes a number before it relies on promises, and notes it with each of them. It is
 //!   appended only while that number still counts ([`Claims::stands`]).
-//! - A statement that leaves nothing of a measurement makes promises of its stored types, when it is
-//!   applied: records behind it may rely on them.
-//! - A promise is void once every record that may rely on it has been applied and did not store it.
-//!   [`Claims::begin_settling`] draws a line: whoever has a number below it and is not yet appended
-//!   looks again. What the journal then holds is applied, and [`Claims::settle`] takes away what was
-//!   promised below the line and is not stored.
+//! - A statement that leaves nothing of a measurement makes promises of its stored types, when it
+//!   is applied: records behind it may rely on them.
+//! - A promise is void once every record that may rely on it has been applied and did not store
+//!   it. [`Claims::begin_settling`] draws a line: whoever has a number below it and is not yet
+//!   appended looks again. What the journal then holds is applied, and [`Claims::settle`] takes
+//!   away what was promised below the line and is not stored.
 //!
-//! So a write that is refused leaves nothing behind, and one that conflicts with a promise waits for
-//! the next settling to learn whether the field exists.
+//! So a write that is refused leaves nothing behind, and one that conflicts with a promise waits
+//! for the next settling to learn whether the field exists.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -65,8 +65,8 @@ enum Tried {
 }
 
 impl Gateway {
-    /// Takes a write's points as [`Front::admit`](super::Front::admit) does, on another thread than a
-    /// worker's, and waits where their types depend on writes that are under way.
+    /// Takes a write's points as [`Front::admit`](super::Front::admit) does, on another thread than
+    /// a worker's, and waits where their types depend on writes that are under way.
     ///
     /// # Errors
     /// The answer, where they are not taken.

@@ -9,8 +9,8 @@ use crate::influxql::lexer::Lexer;
 use crate::influxql::reader::{Result, place, unexpected};
 use crate::influxql::token::{Token, TokenKind};
 
-/// Bytes that bound parameters may stand for beyond one use of each: every use is a copy, and a text
-/// can use a long one a million times.
+/// Bytes that bound parameters may stand for beyond one use of each: every use is a copy, and a
+/// text can use a long one a million times.
 const BOUND_BYTES_MAX: usize = 4 << 20;
 
 /// A token, blanks and comments included.

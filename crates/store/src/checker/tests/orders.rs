@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::{Basis, Checker, PromiseHold, Undecided};
+use crate::checker::{Basis, Checker, PromiseHold, Undecided};
 use crate::testing::TestStore;
 
 const WRITERS: usize = 3;
