@@ -83,7 +83,7 @@ fn eight_answers_that_nobody_reads_or_forty_stop_no_other_query() {
     let mut unread = Vec::new();
     for count in [8, 40] {
         unread.resize_with(count, || ask_here(&weir, &request("")));
-        // Not all of them need be parked for that.
+        wait::until("eight are begun", wait::LONG, || taken(&weir) >= f64::from(8 * (256 << 10)));
         let begun = Instant::now();
         assert_eq!(rows(&weir, "SELECT count(v) FROM load")[0][1], 20_000);
         assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
