@@ -107,6 +107,15 @@ impl Socket {
         self.tcp_stream().map(AsFd::as_fd)
     }
 
+    /// The descriptor of the connection, whatever it is; below TLS.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        match &self.io {
+            Io::Plain(Plain::Tcp(stream)) => stream.as_fd(),
+            Io::Plain(Plain::Unix(stream)) => stream.as_fd(),
+            Io::Tls(stream) => stream.get_ref().0.as_fd(),
+        }
+    }
+
     fn tcp_stream(&self) -> Option<&TcpStream> {
         match &self.io {
             Io::Plain(Plain::Tcp(stream)) => Some(stream),

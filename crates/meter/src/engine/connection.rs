@@ -10,7 +10,6 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use flow::dial::{Socket, Stage, Target};
-use flow::stream::Socket as Stream;
 use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -392,12 +391,6 @@ fn reusable(mut answer: Answer, flushed: bool) -> Answer {
 /// Whether the kernel has something of a connection that can be read, its end or its error.
 fn has_come(socket: &Socket) -> bool {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    let peeked = match socket {
-        Socket::Plain(Stream::Unix(stream)) => recv(stream.as_fd(), &mut [0], flags),
-        socket => match socket.tcp() {
-            Some(stream) => recv(stream, &mut [0], flags),
-            None => return false,
-        },
-    };
+    let peeked = recv(socket.descriptor(), &mut [0], flags);
     !matches!(peeked, Err(rustix::io::Errno::AGAIN))
 }
