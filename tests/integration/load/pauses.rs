@@ -1,5 +1,5 @@
-//! An injector that is stopped, or has to wait for its CPU: its own figures are marked, no demand is
-//! judged by them, and no error is the network's that is not.
+//! An injector that is stopped, or has to wait for its CPU: its own figures are marked, no demand
+//! is judged by them, and no error is the network's that is not.
 
 use std::path::Path;
 use std::process::Command;
@@ -67,7 +67,7 @@ fn the_longest_latency_of_an_injector_that_was_stopped_is_its_own() {
     assert!(is_marked(&of.report, "latency", "max"), "{}", of.report);
     let line = of.said.lines().find(|line| line.starts_with("latency")).unwrap_or_default();
     assert!(line.contains("ms* from when each was due"), "{}", of.said);
-    let note = "*        the injector's, by which no demand is judged: without its delays, latency has ";
+    let note = "*        the injector's, by which no demand is judged: without its delays, ";
     assert!(of.said.contains(note), "{}", of.said);
 }
 

@@ -1,5 +1,5 @@
-//! An injector that pauses: what it makes of its own is marked, judged by no demand, and no error of
-//! the network's.
+//! An injector that pauses: what it makes of its own is marked, judged by no demand, and no error
+//! of the network's.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
