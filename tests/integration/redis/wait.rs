@@ -1,8 +1,9 @@
 //! Whether replicas have what a client wrote.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rig::redis::{Redis, valkey};
+use rig::redis::{Redis, RedisCluster, valkey, valkeys};
 use rig::wait;
 use rustix::process::Signal;
 
@@ -105,4 +106,50 @@ fn what_was_written_to_several_servers_is_not_counted() {
     ann.ask(&["SET", &keys[1], "x"]);
     let several = "-ERR weir: WAIT: this client has written to several servers";
     assert_eq!(ann.line("WAIT 0 0"), several);
+}
+
+/// Nodes of a Cluster whose first replica has been stopped, and a key of its primary.
+fn with_a_stopped_replica(program: &Path) -> (RedisCluster, String) {
+    let mut cluster =
+        RedisCluster::start_as(program, 2, true, &["--cluster-node-timeout", "60000"]);
+    let key = (0..).map(|n| format!("k{n}"));
+    let mut first = cluster.nodes[0].client();
+    let key = key.into_iter().find(|key| first.ask(&["SET", key, "0"]) == "+OK").unwrap();
+    assert_eq!(first.line("WAIT 1 20000"), ":1");
+    cluster.nodes[2].running().signal(Signal::STOP);
+    (cluster, key)
+}
+
+#[test]
+fn a_write_to_a_cluster_is_not_counted_at_a_replica_that_stands_still() {
+    for program in valkeys().into_iter().chain([rig::places::need("redis-server")]) {
+        let (mut cluster, key) = with_a_stopped_replica(&program);
+        let weir = weir(&[&cluster.nodes[0]], "distribution = \"cluster\"", "");
+        let mut ann = client(&weir);
+        for (n, line) in ["SET", "APPEND"].iter().enumerate() {
+            ann.ask(&[line, &key, "1"]);
+            assert_eq!(ann.line("WAIT 1 300"), ":0", "{n}: {}", program.display());
+        }
+        cluster.nodes[2].running().signal(Signal::CONT);
+        assert_eq!(ann.line("WAIT 1 20000"), ":1");
+        // Nothing is left of the mark.
+        let mut first = cluster.nodes[0].client();
+        assert_eq!([first.line("DBSIZE"), first.line("FUNCTION LIST")], [":1", "*0"]);
+        let mut replica = cluster.nodes[2].client();
+        assert_eq!([replica.line("DBSIZE"), replica.line("FUNCTION LIST")], [":1", "*0"]);
+    }
+}
+
+#[test]
+fn a_clusters_node_in_a_pool_of_one_server_is_not_asked_what_it_would_answer_at_once() {
+    for program in valkeys() {
+        let mut cluster = RedisCluster::start_as(&program, 1, true, &[]);
+        cluster.nodes[1].running().signal(Signal::STOP);
+        let weir = weir(&[&cluster.nodes[0]], "", "");
+        let mut ann = client(&weir);
+        assert_eq!(ann.line("SET a 1"), "+OK");
+        let heard = ann.line("WAIT 1 300");
+        assert!(heard.starts_with("-ERR weir: s0 is a Cluster's node"), "{heard}");
+        cluster.nodes[1].running().signal(Signal::CONT);
+    }
 }

@@ -1,5 +1,7 @@
 //! A real Redis Cluster.
 
+use std::path::Path;
+
 use super::{Redis, RedisClient};
 use crate::places;
 use crate::wait;
@@ -20,6 +22,14 @@ impl RedisCluster {
     /// # Panics
     /// When it does not come to be.
     pub fn start(primaries: usize, has_replicas: bool, args: &[&str]) -> Self {
+        Self::start_as(&places::need("redis-server"), primaries, has_replicas, args)
+    }
+
+    /// The same, of this program.
+    ///
+    /// # Panics
+    /// When it does not come to be.
+    pub fn start_as(program: &Path, primaries: usize, has_replicas: bool, args: &[&str]) -> Self {
         let count = if has_replicas { primaries * 2 } else { primaries };
         let start = |_| {
             let bus = places::free_address().port().to_string();
@@ -35,7 +45,7 @@ impl RedisCluster {
                 "--repl-diskless-sync-delay",
                 "0",
             ];
-            Redis::start_with(&[&own, args].concat())
+            Redis::start_as(program, &[&own, args].concat())
         };
         let cluster = Self { nodes: (0..count).map(start).collect() };
         let mut clients: Vec<_> = cluster.nodes.iter().map(Redis::client).collect();

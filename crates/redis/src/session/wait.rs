@@ -1,11 +1,11 @@
 //! `WAIT` and `WAITAOF`: whether replicas have what the client has written.
 //!
 //! A server counts what the asking connection wrote, and one that wrote nothing hears at once that
-//! all replicas have it. A client's writes rode lanes; so the question goes by a connection of the
-//! client's own, behind a write there, once all that the client asked is answered: what has that
-//! write has all before it. `SPUBLISH` is such a write that changes no key, and on a channel that
-//! nobody is subscribed to reaches nobody: no pattern matches it. Redis 7.0 and Valkey 9.1 send it
-//! to their replicas and count it; where a server refuses it, so is the question.
+//! all replicas have it: from Redis 7.2 on and in Valkey the offset that it waits for moves only
+//! with a command that is replicated. A client's writes rode lanes; so the question goes by a
+//! connection of the client's own, behind a [`Mark`] there, once all that the client asked is
+//! answered: what has the mark has all before it. Where a server refuses the mark, so is the
+//! question.
 //!
 //! With a connection to the server that has ended since the client wrote, the server may have been
 //! started again without what was written: then the question is refused, once.
@@ -20,11 +20,64 @@ use super::{Asking, Session, Taken, join};
 use crate::commands::Spec;
 use crate::servers::Servers;
 
-/// The channel that is published to; of a Cluster's node, one with a number behind it whose slot is
-/// there.
+/// The channel that is published to.
 const CHANNEL: &str = "weir:wait";
-/// So many of those are looked at: of a node with a single slot one in 16,384 is there.
-const CHANNELS_MAX: u32 = 1 << 17;
+/// What `FUNCTION DUMP` gives where there are no functions: the version of the RDB format of Redis
+/// 7.0, which every later server reads, and the CRC-64 of that.
+const NO_FUNCTIONS: &[u8] = b"\x0a\x00\x5d\x9b\x5c\x40\x0f\x7f\xa2\xda";
+/// What the answer to `HELLO` has where a server is a Cluster's node, in RESP2 and RESP3.
+const MODE_CLUSTER: &[u8] = b"$4\r\nmode\r\n$7\r\ncluster\r\n";
+
+/// A command that goes to the replicas and changes no key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    /// `SPUBLISH` on a channel that nobody is subscribed to: no pattern matches it. A Cluster's
+    /// node does not replicate it (`pubsub.c`, `spublishCommand`), so `HELLO` asks before it
+    /// whether the server is one.
+    Message,
+    /// `FUNCTION RESTORE` of no functions behind those that there are. It has no key, so any node
+    /// takes it whatever its slots are, and is replicated always (`functions.c`,
+    /// `functionRestoreCommand`).
+    NoFunctions,
+}
+
+impl Mark {
+    /// What is asked before the question.
+    fn requests(self) -> Vec<Vec<u8>> {
+        let command = |words: &[&[u8]]| {
+            let mut out = Vec::new();
+            put_command(&mut out, words.iter());
+            out
+        };
+        match self {
+            Self::Message => {
+                vec![command(&[b"HELLO"]), command(&[b"SPUBLISH", CHANNEL.as_bytes(), b""])]
+            }
+            Self::NoFunctions => {
+                vec![command(&[b"FUNCTION", b"RESTORE", NO_FUNCTIONS, b"APPEND"])]
+            }
+        }
+    }
+
+    /// Why its answers say that it was not replicated, if they do.
+    fn refusal(self, answers: &[Vec<u8>]) -> Option<String> {
+        let last = answers.last().map(Vec::as_slice).unwrap_or_default();
+        let (name, is_done) = match self {
+            Self::Message => ("SPUBLISH", last.starts_with(b":")),
+            Self::NoFunctions => ("FUNCTION RESTORE", last.starts_with(b"+")),
+        };
+        if !is_done {
+            let words = String::from_utf8_lossy(last);
+            let words = words.trim_start_matches('-').trim_end();
+            return Some(format!("takes no {name} before WAIT: {words}"));
+        }
+        let greeting = answers.first().map(Vec::as_slice).unwrap_or_default();
+        let is_node = memchr::memmem::find(greeting, MODE_CLUSTER).is_some();
+        (self == Self::Message && is_node).then(|| {
+            "is a Cluster's node: WAIT needs distribution = \"cluster\" in its pool".to_owned()
+        })
+    }
+}
 
 /// The servers to which a client has written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -99,40 +152,31 @@ impl Session {
             self.written.set(Written::Nowhere);
             return Err(broken(&of));
         }
-        let channel = self.channel(server);
-        let channel = channel.ok_or_else(|| format!("ERR weir: {name}: {of} has no slots"))?;
+        let is_cluster = self.front.is_cluster();
+        if is_cluster && !self.front.holders().contains(&server) {
+            return Err(format!("ERR weir: {name}: {of} has no slots"));
+        }
         if watched.is_none() {
             client.take(place);
         }
-        let mut write = Vec::new();
-        put_command(&mut write, ["SPUBLISH", &channel, ""].iter());
+        let mark = if is_cluster { Mark::NoFunctions } else { Mark::Message };
         let own =
             |bytes: &[u8]| Request { own: true, waits: true, ..self.request_at(place, bytes) };
         let joined = move |answers: &[Vec<u8>]| {
             Servers::heed_left(&fabric);
             match fabric.breaks(place) == breaks {
-                true => answered(answers, &of),
+                true => answered(mark, answers, &of),
                 false => join::error(&broken(&of)),
             }
         };
-        client.ask_parts(vec![own(&write), own(command.bytes())], Rc::new(joined));
+        let mut parts: Vec<Request> = mark.requests().iter().map(|bytes| own(bytes)).collect();
+        parts.push(own(command.bytes()));
+        client.ask_parts(parts, Rc::new(joined));
         if watched.is_none() {
             self.release(place, client);
         }
         self.front.metrics.leased.inc();
         Ok(())
-    }
-
-    /// A channel that belongs to a server.
-    fn channel(&self, server: usize) -> Option<String> {
-        if !self.front.is_cluster() {
-            return Some(CHANNEL.to_owned());
-        }
-        if !self.front.holders().contains(&server) {
-            return None;
-        }
-        let mut all = (0..CHANNELS_MAX).map(|number| format!("{CHANNEL}:{number}"));
-        all.find(|channel| self.front.home(channel.as_bytes()).server == server)
     }
 }
 
@@ -144,21 +188,19 @@ fn broken(server: &str) -> String {
     )
 }
 
-/// The answer to the question, unless the write before it was refused.
-fn answered(answers: &[Vec<u8>], server: &str) -> Vec<u8> {
-    match answers {
-        [write, _] if write.first() != Some(&b':') => {
-            let words = String::from_utf8_lossy(write);
-            let words = words.trim_start_matches('-').trim_end();
-            join::error(&format!("ERR weir: {server} takes no SPUBLISH before WAIT: {words}"))
-        }
-        _ => answers.last().cloned().unwrap_or_default(),
+/// The answer to the question, unless the mark before it was refused.
+fn answered(mark: Mark, answers: &[Vec<u8>], server: &str) -> Vec<u8> {
+    let Some((answer, of_mark)) = answers.split_last() else { return Vec::new() };
+    match mark.refusal(of_mark) {
+        Some(why) => join::error(&format!("ERR weir: {server} {why}")),
+        None => answer.clone(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replica::crc64;
 
     #[test]
     fn servers_that_were_written_to_are_told_apart() {
@@ -173,11 +215,35 @@ mod tests {
     }
 
     #[test]
-    fn where_the_write_is_refused_nothing_is_counted() {
-        let said = |write: &str| answered(&[write.into(), b":5\r\n".to_vec()], "a");
-        assert_eq!(said(":0\r\n"), b":5\r\n");
+    fn where_the_mark_is_refused_nothing_is_counted() {
+        let said = |mark, of_mark: &[&str]| {
+            let answers = of_mark.iter().chain(&[":5\r\n"]).map(|of| of.as_bytes().to_vec());
+            answered(mark, &answers.collect::<Vec<_>>(), "a")
+        };
+        let message =
+            |write| said(Mark::Message, &["*2\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n", write]);
+        assert_eq!(message(":0\r\n"), b":5\r\n");
         let refused = b"-ERR weir: a takes no SPUBLISH before WAIT: NOPERM this\r\n";
-        assert_eq!(said("-NOPERM this\r\n"), refused);
-        assert!(said("").starts_with(b"-ERR weir: a takes no SPUBLISH"));
+        assert_eq!(message("-NOPERM this\r\n"), refused);
+        assert!(message("").starts_with(b"-ERR weir: a takes no SPUBLISH"));
+        assert_eq!(said(Mark::NoFunctions, &["+OK\r\n"]), b":5\r\n");
+        let refused = said(Mark::NoFunctions, &["-OOM command not allowed\r\n"]);
+        assert!(refused.starts_with(b"-ERR weir: a takes no FUNCTION RESTORE before WAIT: OOM"));
+    }
+
+    #[test]
+    fn a_message_that_a_clusters_node_does_not_replicate_is_no_mark() {
+        for map in ["*14", "%7"] {
+            let greeting = format!("{map}\r\n$4\r\nmode\r\n$7\r\ncluster\r\n$4\r\nrole\r\n");
+            let answers = [greeting.into_bytes(), b":0\r\n".to_vec(), b":1\r\n".to_vec()];
+            let said = answered(Mark::Message, &answers, "a");
+            assert!(said.starts_with(b"-ERR weir: a is a Cluster's node"), "{map}");
+        }
+    }
+
+    #[test]
+    fn no_functions_are_what_a_server_dumps_where_it_has_none() {
+        let (version, sum) = NO_FUNCTIONS.split_at(2);
+        assert_eq!(sum, crc64::append(0, version).to_le_bytes());
     }
 }
