@@ -30,7 +30,10 @@
 //     has a server asked, servers/accounts.rs says who shares
 //   a Redis channel finds its server, and a subscription is confirmed: front.rs: servers_of;
 //     hub.rs
-//   a master that came back with few keys is believed, or waited for: replica/keys.rs
+//   a master that came back with few keys, or without what was confirmed, is believed or not:
+//     replica/keys.rs; Lineage in replica/answers.rs says what a data set lacks
+//   a file of a generation is found damaged: replica/directory/lengths.rs by its length and
+//     offsets, replica/scrub.rs by its content
 //   what a followed master sends becomes durable: replica/writer.rs: Writer::stream writes a
 //     group into replica/increment.rs, syncs it, then has the master told
 //   an append-only file is gone on with, or a new one begun: replica/directory.rs,

@@ -1,13 +1,14 @@
 //! Append-only files that Weir keeps for servers, so that these need write none: a master is
 //! followed as by a replica, without a replica's memory.
 //!
-//! Each master has two threads. The `link` joins it and puts what it sends into a bounded
+//! Each master has a few threads. The `link` joins it and puts what it sends into a bounded
 //! `inbox`; the `writer` takes all that came as one group, writes it to an `increment`, syncs
 //! it, and the link tells the master up to where its stream is durable. A [`directory`] holds the
-//! files, and [`scan`] finds in them where to go on. What the disk refuses closes the link. Beside
-//! the link, a `survey` asks the master how it is set, and [`rewrite`] takes new bases from a
-//! `source`, with a `bridge` from each one's offset to where the increments were parted for it. At
-//! its `port` Weir says what it is, and fills servers by a `replay` of the files.
+//! files, and [`scan`] finds in them where to go on; a `scrub` reads them again. What the disk
+//! refuses closes the link. Beside the link, a `survey` asks the master how it is set, and
+//! [`rewrite`] takes new bases from a `source`, with a `bridge` from each one's offset to where the
+//! increments were parted for it. At its `port` Weir says what it is, and fills servers by a
+//! `replay` of the files.
 
 pub mod answers;
 mod bridge;
@@ -27,6 +28,7 @@ mod replay;
 pub mod restore;
 pub mod rewrite;
 pub mod scan;
+mod scrub;
 mod source;
 pub mod state;
 pub mod stream;
@@ -56,6 +58,7 @@ use link::Link;
 pub use link::Stop;
 use port::Port;
 use rewrite::{Hosts, Origin, Rewriter};
+use scrub::Scrubber;
 use state::{Followed, State};
 use survey::Surveyor;
 use writer::{Limits, WriteError, Writer};
@@ -113,6 +116,8 @@ pub struct Kept {
 struct Master {
     link: Link,
     rewriter: Rewriter,
+    /// A follower has one, and each attempt has it for as long as it lasts.
+    scrubber: Arc<Mutex<Scrubber>>,
     dir: PathBuf,
     settings: AofSettings,
     state: Arc<State>,
@@ -196,7 +201,11 @@ impl Follower {
         };
         let kept = Kept { of, state: Arc::clone(&state), dir: dir.clone(), shards };
         let name = format!("link-{}", kept.of.name);
-        let master = Master { link, rewriter, dir, settings: settings.clone(), state };
+        let (rate, every) = (settings.scrub_rate.bytes(), settings.scrub_every.get());
+        let scrubber = Scrubber::new(&dir, Arc::clone(&state), rate, every);
+        let scrubber = Arc::new(Mutex::new(scrubber));
+        let settings = settings.clone();
+        let master = Master { link, rewriter, scrubber, dir, settings, state };
         let stop = self.stop.subscribe();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(OpenError::Thread)?;
@@ -349,7 +358,8 @@ impl Master {
         };
         let writer = Writer::open(directory, state, limits)?;
         let inbox = Arc::new(Inbox::new(self.settings.buffer.len()));
-        self.link.resume(writer.position());
+        self.link.resume(writer.position(), writer.confirmed());
+        self.scrubber().begin(writer.position().is_some());
         let (ended, end) = oneshot::channel();
         let of_writer = Arc::clone(&inbox);
         let run = move || {
@@ -359,14 +369,35 @@ impl Master {
         let builder = std::thread::Builder::new().name(format!("aof-{}", self.link.name()));
         builder.spawn(run).map_err(WriteError::Thread)?;
         let rewriting = self.rewriting(&inbox);
-        if rewriting.is_ok() {
+        let scrubbing = self.scrubbing(&inbox);
+        if rewriting.is_ok() && scrubbing.is_ok() {
             self.link.run(&inbox, stop).await;
         }
         inbox.close();
         let ended = end.await.unwrap_or(Err(WriteError::Died));
-        // It has ended where its thread has died.
-        let _ = rewriting?.await;
+        for beside in [rewriting, scrubbing] {
+            // It has ended where its thread has died.
+            let _ = beside?.await;
+        }
         ended
+    }
+
+    fn scrubber(&self) -> MutexGuard<'_, Scrubber> {
+        self.scrubber.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the files again on a thread of its own, until the inbox is closed.
+    fn scrubbing(&self, inbox: &Arc<Inbox>) -> Result<oneshot::Receiver<()>, WriteError> {
+        let (scrubber, inbox) = (Arc::clone(&self.scrubber), Arc::clone(inbox));
+        let (ended, end) = oneshot::channel();
+        let run = move || {
+            scrubber.lock().unwrap_or_else(PoisonError::into_inner).run(&inbox);
+            // The follower waits for it.
+            let _ = ended.send(());
+        };
+        let builder = std::thread::Builder::new().name(format!("scrub-{}", self.link.name()));
+        builder.spawn(run).map_err(WriteError::Thread)?;
+        Ok(end)
     }
 
     /// Takes new bases on a thread of its own, until the inbox is closed.

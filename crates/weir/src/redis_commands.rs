@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use jiff::Timestamp;
-use redis::replica::keys::accept;
+use redis::replica::keys::{Keys, accept};
 use redis::replica::restore::{RestoreError, restore};
 use redis::replica::rewrite::ask;
 use redis::replica::scan::Until;
@@ -24,8 +24,8 @@ pub enum Command {
         /// A master's directory, below redis.aof.dir in the configuration
         dir: PathBuf,
     },
-    /// Have a master believed that has come back with too few keys: a running Weir, or the next
-    /// that starts, acknowledges its writes as durable again
+    /// Have a master believed that has come back with too few keys, or without what was confirmed:
+    /// a running Weir, or the next that starts, acknowledges its writes as durable again
     #[command(after_help = "Example:\n  weir redis accept /var/lib/weir/aof/cache")]
     Accept {
         /// A master's directory, below redis.aof.dir in the configuration
@@ -85,11 +85,14 @@ pub fn run(command: Command, out: &mut dyn Write) -> Result<u8, Failure> {
             Ok(if report.is_intact() { DONE } else { BAD_NEWS })
         }
         Command::Accept { dir } => {
-            let keys = accept(&dir).map_err(Failure::other)?;
+            let before = match accept(&dir).map_err(Failure::other)? {
+                Keys::Lost(_) => "what was confirmed and it lacks".to_owned(),
+                keys => format!("{} keys", keys.count()),
+            };
             writeln!(
                 out,
-                "What the master has now is accepted in the place of {keys} keys, with the next \
-                 that it sends. The generation before stays pinned."
+                "What the master has now is accepted in the place of {before}, with the next that \
+                 it sends. The generation before stays pinned."
             )?;
             Ok(DONE)
         }

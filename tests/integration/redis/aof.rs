@@ -4,10 +4,12 @@
 mod accept;
 mod chaos;
 mod cluster;
+mod damage;
 mod failover;
 mod faults;
 mod follow;
 mod hostile;
+mod lineage;
 mod port;
 mod pressure;
 mod restore;

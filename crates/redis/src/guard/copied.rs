@@ -18,14 +18,18 @@ pub struct Tracked {
 impl Tracked {
     /// The master was asked, and then its file looked at.
     pub fn note(&mut self, seen: &Seen, file: &Followed, now: Duration) -> Copied {
-        let is_well = file.link == "following" && !file.awaits_keys && file.trouble.is_none();
+        let is_doubted = file.awaits_keys || file.lacks_confirmed;
+        let is_well = file.link == "following" && !is_doubted && file.trouble.is_none();
         let before = self.before.replace((seen.run_id.clone(), seen.offset));
         // A look before: what the master sends right now is on its way in any case.
         let has_all =
             before.is_some_and(|(run, offset)| run == seen.run_id && file.durable >= offset);
         if is_well && has_all {
             self.durable_at = now;
-            return Copied::Durable;
+            return match file.unverified_bytes {
+                0 => Copied::Durable,
+                _ => Copied::Taking,
+            };
         }
         if file.link == "base" {
             self.durable_at = now;
@@ -53,6 +57,17 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_not_read_yet_is_no_copy_to_turn_the_masters_off_for() {
+        let mut tracked = Tracked::default();
+        let mut note =
+            |file: &Followed, seconds| tracked.note(&seen(100), file, Duration::from_secs(seconds));
+        let unread = Followed { unverified_bytes: 5, ..file("following", 100) };
+        note(&unread, 0);
+        assert_eq!(note(&unread, 10), Copied::Taking);
+        assert_eq!(note(&file("following", 100), 20), Copied::Durable);
+    }
+
+    #[test]
     fn a_file_is_durable_once_it_has_what_the_master_had_a_look_before() {
         let mut tracked = Tracked::default();
         let mut note = |offset, file: &Followed, seconds| {
@@ -67,6 +82,8 @@ mod tests {
         assert_eq!(note(300, &file("connecting", 300), 50), behind(10));
         let awaited = Followed { awaits_keys: true, ..file("following", 300) };
         assert_eq!(note(300, &awaited, 60), behind(20));
+        let lost = Followed { lacks_confirmed: true, ..file("following", 300) };
+        assert_eq!(note(300, &lost, 65), behind(25));
         let troubled = Followed { trouble: Some("disk".into()), ..file("following", 300) };
         assert_eq!(note(300, &troubled, 70), behind(30));
         let restarted = Seen { run_id: "b".into(), ..seen(300) };

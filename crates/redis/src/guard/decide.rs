@@ -32,7 +32,7 @@ pub struct Rule {
 pub enum Copied {
     /// All that it had sent at the last look is on Weir's disk.
     Durable,
-    /// Weir takes its data set.
+    /// Weir takes its data set, or reads for the first time what it has of it.
     Taking,
     /// It is not, and has not been for so long.
     Behind(Duration),

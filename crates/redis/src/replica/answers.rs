@@ -41,18 +41,63 @@ pub struct Histories {
     pub own: Id,
     /// The id of the master that it took over from.
     pub before: Option<Id>,
+    /// How much of that one's history it has: the offset of the first byte, from 1, that is its
+    /// own.
+    pub since: Option<u64>,
+}
+
+/// What a data set that a master sends is to what was confirmed of an earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lineage {
+    /// It has all of that, or nothing was confirmed.
+    Continued,
+    /// Nobody knows: it is of another history, as that of a master that was started again.
+    Unknown,
+    /// It went another way before what was confirmed, and lacks what lies between these offsets.
+    Lacks {
+        /// How much of the history that was confirmed it has.
+        has: u64,
+        /// How much was confirmed.
+        confirmed: u64,
+    },
 }
 
 impl Histories {
     /// As `INFO replication` has them; `None` where it is not said.
     pub fn read(reply: &[u8]) -> Option<Self> {
         let id = |field| Id::read(info::field(reply, field)?.as_bytes());
-        Some(Self { own: id("master_replid")?, before: id("master_replid2") })
+        let since = info::field(reply, "second_repl_offset").and_then(|text| text.parse().ok());
+        Some(Self { own: id("master_replid")?, before: id("master_replid2"), since })
     }
 
-    /// Whether a stream of one history may go on under another id.
-    pub fn goes_on(&self, of: Id, under: Id) -> bool {
-        self.own == under && (of == under || self.before == Some(of))
+    /// Whether a stream of one history may go on under another id behind an offset.
+    pub fn goes_on(&self, (of, offset): (Id, u64), under: Id) -> bool {
+        let has_all = self.since.is_none_or(|since| offset < since);
+        self.own == under && (of == under || (self.before == Some(of) && has_all))
+    }
+
+    /// What a data set of this history is to a history of which so much was confirmed.
+    fn lineage(&self, of: Id, confirmed: u64) -> Lineage {
+        match self.since {
+            Some(since) if self.before == Some(of) && since <= confirmed => {
+                Lineage::Lacks { has: since.saturating_sub(1), confirmed }
+            }
+            Some(_) if self.before == Some(of) => Lineage::Continued,
+            _ => Lineage::Unknown,
+        }
+    }
+}
+
+impl Lineage {
+    /// Of a data set under an id, where the master says these of its histories, and `confirmed` is
+    /// what the files have.
+    pub fn of(under: Id, histories: Option<Histories>, confirmed: Option<(Id, u64)>) -> Self {
+        match (confirmed, histories.filter(|known| known.own == under)) {
+            (None, _) => Self::Continued,
+            (Some((of, _)), _) if of == under => Self::Continued,
+            (Some((of, offset)), Some(known)) => known.lineage(of, offset),
+            (Some(_), None) => Self::Unknown,
+        }
     }
 }
 
@@ -110,12 +155,36 @@ mod tests {
         let id = |letter: &str| Id::read(of(letter).as_bytes()).unwrap();
         let reply = format!("$1\r\nmaster_replid:{}\r\nmaster_replid2:{}\r\n", of("b"), of("a"));
         let known = Histories::read(reply.as_bytes()).unwrap();
-        assert!(known.goes_on(id("a"), id("b")) && known.goes_on(id("b"), id("b")));
+        let goes_on = |known: Histories, of, under| known.goes_on((id(of), 5), id(under));
+        assert!(goes_on(known, "a", "b") && goes_on(known, "b", "b"));
         for (asked, said) in [("a", "a"), ("c", "b"), ("b", "a"), ("a", "c")] {
-            assert!(!known.goes_on(id(asked), id(said)), "{asked} as {said}");
+            assert!(!goes_on(known, asked, said), "{asked} as {said}");
         }
+        // Of the history before it has no more than its own begins behind.
+        let since = |since| Histories { since: Some(since), ..known };
+        assert!(goes_on(since(6), "a", "b") && !goes_on(since(5), "a", "b"));
+        assert!(goes_on(since(5), "b", "b"));
         assert_eq!(Histories::read(b"+PONG\r\n"), None);
         assert_eq!(Histories::read(b"$1\r\nmaster_replid:short\r\n"), None);
+    }
+
+    #[test]
+    fn a_data_set_that_lacks_what_was_confirmed_is_told_from_one_that_has_it() {
+        let id = |letter: &str| Id::read(letter.repeat(40).as_bytes()).unwrap();
+        let known = Histories { own: id("b"), before: Some(id("a")), since: Some(101) };
+        let of = |under, confirmed| Lineage::of(id(under), Some(known), confirmed);
+        assert_eq!(of("b", None), Lineage::Continued);
+        assert_eq!(of("b", Some((id("b"), 999))), Lineage::Continued);
+        assert_eq!(of("b", Some((id("a"), 100))), Lineage::Continued);
+        let lacks = Lineage::Lacks { has: 100, confirmed: 101 };
+        assert_eq!(of("b", Some((id("a"), 101))), lacks);
+        // Of another history nobody knows, nor where INFO is of another than what is sent.
+        assert_eq!(of("b", Some((id("c"), 5))), Lineage::Unknown);
+        assert_eq!(of("d", Some((id("a"), 5))), Lineage::Unknown);
+        assert_eq!(Lineage::of(id("b"), None, Some((id("a"), 5))), Lineage::Unknown);
+        let silent = Histories { since: None, ..known };
+        let unknown = Lineage::of(id("b"), Some(silent), Some((id("a"), 5)));
+        assert_eq!(unknown, Lineage::Unknown);
     }
 
     proptest! {

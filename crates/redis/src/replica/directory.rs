@@ -4,7 +4,9 @@
 //! generation are named in its `appendonly.aof.manifest`, those of an older one in
 //! `generation.N.manifest`, or in `pinned.N.manifest` where nothing of it is ever removed.
 
+mod distrust;
 mod kept;
+mod lengths;
 mod parted;
 
 use std::fs::{self, File};
@@ -14,10 +16,13 @@ use std::time::UNIX_EPOCH;
 
 use journal::{Disk, FileError};
 
+pub use distrust::condemned;
+use distrust::{SYNC_FAILED, clear, spare};
 pub use kept::Keep;
+pub use lengths::mismatch;
 pub use parted::{NEW, NEW_BASE, Parted, begin_of, history_of};
 
-use super::manifest::{self, CURRENT, Manifest, Part, is_manifest};
+use super::manifest::{self, BaseSum, CURRENT, Manifest, Part, is_manifest};
 use super::rdb::{HEAD_LEN, is_of_nothing};
 use super::scan::{Place, Scanned, Tail, scan};
 
@@ -25,11 +30,6 @@ use super::scan::{Place, Scanned, Tail, scan};
 pub const APPEND_DIR: &str = "appendonlydir";
 /// What holds the directory for one process.
 const LOCK: &str = "weir.lock";
-/// There after a sync that failed: what the kernel shows of the files may not be on the disk.
-const SYNC_FAILED: &str = "weir.sync-failed";
-/// What gets that name: it stands before, because a disk may be full when a sync fails.
-const SYNC_SPARE: &str = "weir.sync-spare";
-
 /// Why a directory can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
@@ -45,7 +45,7 @@ pub enum DirectoryError {
     /// The file system refused.
     #[error(transparent)]
     Io(#[from] FileError),
-    /// A line of the manifest is none.
+    /// A manifest is none, or is damaged.
     #[error("{path}: {why}")]
     Manifest {
         /// Which.
@@ -62,6 +62,8 @@ pub struct Directory {
     /// The file system.
     pub disk: Disk,
     manifest: Manifest,
+    /// Why the current manifest could not be read, where it is damaged.
+    damage: Option<String>,
     /// The number of the next file.
     next: u64,
     /// Which older generations are kept.
@@ -98,18 +100,27 @@ impl Directory {
             disk.sync_dir(dir).map_err(FileError::of("sync", dir))?;
         }
         spare(&path);
-        let manifest = read_manifest(&path.join(CURRENT))?.unwrap_or_default();
+        let (manifest, damage) = match read_manifest(&path.join(CURRENT)) {
+            Ok(found) => (found.unwrap_or_default(), None),
+            Err(DirectoryError::Manifest { why, .. }) => (Manifest::default(), Some(why)),
+            Err(error) => return Err(error),
+        };
         let numbers = names(&path)?.into_iter().filter_map(|name| manifest::number_of(&name));
         let named = manifest.base.iter().chain(&manifest.increments).map(|part| part.number);
         let last = numbers.chain(named).max().unwrap_or(0);
-        Ok(Self { path, disk, manifest, next: last.saturating_add(1), keep, _lock: lock })
+        let next = last.saturating_add(1);
+        Ok(Self { path, disk, manifest, damage, next, keep, _lock: lock })
     }
 
-    /// Looks at the current generation's last file.
+    /// Looks at the current generation: at the lengths and the offsets of all files, and at the
+    /// last one from its beginning to its end.
     ///
     /// # Errors
     /// The file system refuses.
     pub fn find(&self) -> Result<Found, DirectoryError> {
+        if let Some(why) = &self.damage {
+            return Ok(Found::Unfit(format!("its manifest is damaged: {why}")));
+        }
         if self.manifest.base.is_none() && self.manifest.increments.is_empty() {
             return Ok(match self.unnamed()?.is_empty() {
                 true => Found::Nothing,
@@ -122,20 +133,17 @@ impl Directory {
         if self.path.join(SYNC_FAILED).exists() {
             return Ok(Found::Unfit("a sync of it has failed".to_owned()));
         }
-        let (Some(base), Some(part)) = (&self.manifest.base, self.manifest.increments.last())
-        else {
+        if let Some(why) = condemned(&self.path) {
+            return Ok(Found::Unfit(why));
+        }
+        let (Some(_), Some(part)) = (&self.manifest.base, self.manifest.increments.last()) else {
             return Ok(Found::Unfit("its manifest names no base or no increment".to_owned()));
         };
-        if !self.path.join(&base.name).exists() {
-            return Ok(Found::Unfit(format!("{} is missing", base.name)));
+        if let Some(why) = mismatch(&self.path, &self.manifest)? {
+            return Ok(Found::Unfit(why));
         }
         let path = self.path.join(&part.name);
-        let file = match File::open(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Ok(Found::Unfit(format!("{} is missing", part.name)));
-            }
-            file => file.map_err(FileError::of("open", &path))?,
-        };
+        let file = File::open(&path).map_err(FileError::of("open", &path))?;
         let scanned = scan(&mut BufReader::with_capacity(1 << 20, file));
         Ok(match scanned {
             Ok(Scanned { end, tail: tail @ (Tail::None | Tail::Torn(_)), .. }) => {
@@ -189,19 +197,30 @@ impl Directory {
     }
 
     /// Has a base and its first increment, which are synced, take the current generation's place.
-    /// That one is kept, and `pinned` where nothing of it is to be removed ever.
+    /// What becomes of that one is `pin`'s.
     ///
     /// # Errors
     /// The file system refuses.
-    pub fn replace(&mut self, base: Part, first: Part, pinned: bool) -> Result<(), FileError> {
-        let pinned = pinned && self.has_room_to_pin()?;
+    pub fn replace(
+        &mut self,
+        (base, sum): (Part, BaseSum),
+        first: Part,
+        pin: Pin,
+    ) -> Result<(), FileError> {
+        let pinned = match pin {
+            Pin::No => false,
+            Pin::WithinLimit => self.has_room_to_pin()?,
+            Pin::Always => true,
+        };
         let current = self.path.join(CURRENT);
         let former = match fs::read_to_string(&current) {
-            Ok(text) if !text.is_empty() => text,
-            Err(error) if error.kind() != ErrorKind::NotFound => {
+            Ok(text) if Manifest::read(&text).is_ok_and(|of| of.base.is_some()) => text,
+            Err(error)
+                if ![ErrorKind::NotFound, ErrorKind::InvalidData].contains(&error.kind()) =>
+            {
                 return Err(FileError::of("read", &current)(error));
             }
-            // Removed or emptied while it was in use.
+            // Removed or damaged while it was in use.
             _ => self.manifest.text(),
         };
         if self.manifest.names().next().is_some() {
@@ -209,13 +228,44 @@ impl Directory {
             let kind = if pinned { "pinned" } else { "generation" };
             self.put(&format!("{kind}.{number}.manifest"), &former)?;
         }
-        let manifest = Manifest { is_ours: true, base: Some(base), increments: vec![first] };
+        let (base, sum, increments) = (Some(base), Some(sum), vec![first]);
+        let manifest = Manifest { is_ours: true, base, sum, increments };
         self.put(CURRENT, &manifest.text())?;
-        self.manifest = manifest;
+        (self.manifest, self.damage) = (manifest, None);
         // Of the former generation.
-        let _ = self.disk.remove(&self.path.join(SYNC_FAILED));
-        spare(&self.path);
+        clear(&self.disk, &self.path);
         Ok(())
+    }
+
+    /// Writes the current manifest as it was, where somebody has removed or damaged it.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn restore_manifest(&self) -> Result<(), FileError> {
+        match self.manifest.base {
+            Some(_) => self.put(CURRENT, &self.manifest.text()),
+            None => Ok(()),
+        }
+    }
+
+    /// Has the manifest say what its base must be, which one of an older version does not.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn note_sum(&mut self, base: &str, sum: BaseSum) -> Result<(), FileError> {
+        if self.manifest.sum.is_none()
+            && self.manifest.base.as_ref().is_some_and(|of| of.name == base)
+        {
+            let manifest = Manifest { sum: Some(sum), ..self.manifest.clone() };
+            self.put(CURRENT, &manifest.text())?;
+            self.manifest = manifest;
+        }
+        Ok(())
+    }
+
+    /// Whether the current generation has a file of this name.
+    pub fn is_of_current(&self, name: &str) -> bool {
+        name == CURRENT || self.manifest.names().any(|of| of == name)
     }
 
     /// Writes a small file whole, or not at all.
@@ -231,29 +281,17 @@ impl Directory {
         self.disk.sync_dir(&self.path).map_err(FileError::of("sync", &self.path))
     }
 
-    /// Says in the directory that a sync has failed. A rename needs no room on a full disk.
-    pub fn distrust(&self) {
-        let failed = self.path.join(SYNC_FAILED);
-        let renamed = fs::rename(self.path.join(SYNC_SPARE), &failed);
-        let said = renamed.or_else(|_| File::create(&failed)?.sync_all());
-        if let Err(error) = said.and_then(|()| File::open(&self.path)?.sync_all()) {
-            tracing::error!(
-                path = %failed.display(),
-                "a sync has failed, and that cannot be kept: make this file before the next \
-                 start: {error}"
-            );
-        }
-    }
-
     fn remove(&self, name: &str) -> Result<(), FileError> {
         let path = self.path.join(name);
         self.disk.remove(&path).map_err(FileError::of("remove", &path))
     }
 
-    /// How many generations there are, the current one included.
-    pub fn generations(&self) -> u64 {
-        let count = |names: Vec<String>| names.iter().filter(|name| is_manifest(name)).count();
-        names(&self.path).map_or(0, count) as u64
+    /// How many generations there are, the current one included, and how many are pinned.
+    pub fn generations(&self) -> (u64, u64) {
+        let mut names = names(&self.path).unwrap_or_default();
+        names.retain(|name| is_manifest(name));
+        let pinned = names.iter().filter(|name| name.starts_with("pinned.")).count();
+        (names.len() as u64, pinned as u64)
     }
 
     /// Whether the current generation's base has any keys, as far as can be told.
@@ -291,6 +329,18 @@ impl Directory {
     }
 }
 
+/// What becomes of a generation whose place is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pin {
+    /// It is kept as any older one.
+    No,
+    /// Nothing of it is ever removed, unless as many are pinned as may be.
+    WithinLimit,
+    /// Nothing of it is ever removed: it has what was confirmed and the master lacks, and no other
+    /// is pinned so before an operator has decided.
+    Always,
+}
+
 /// Where the current generation of an `appendonlydir` ends, if it is one that can be gone on with.
 ///
 /// # Errors
@@ -312,16 +362,14 @@ pub fn last_of(dir: &Path) -> Result<Option<Place>, DirectoryError> {
 /// # Errors
 /// It can't be read, or is none.
 pub fn read_manifest(path: &Path) -> Result<Option<Manifest>, DirectoryError> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(FileError::of("read", path)(error).into()),
     };
-    let wrong = |why: manifest::ManifestError| DirectoryError::Manifest {
-        path: path.to_owned(),
-        why: why.to_string(),
-    };
-    Manifest::read(&text).map(Some).map_err(wrong)
+    let wrong = |why: String| DirectoryError::Manifest { path: path.to_owned(), why };
+    let text = String::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
+    Manifest::read(&text).map(Some).map_err(|error| wrong(error.to_string()))
 }
 
 /// Whether a Weir that runs has a master's directory.
@@ -344,13 +392,6 @@ pub fn manifests(dir: &Path) -> Result<Vec<String>, FileError> {
     Ok(found)
 }
 
-/// Best effort: without it a sync that failed needs room to be said.
-fn spare(dir: &Path) {
-    if !dir.join(SYNC_FAILED).exists() {
-        let _ = File::create(dir.join(SYNC_SPARE));
-    }
-}
-
 fn is_there(dir: &Path) -> bool {
     or_here(dir).exists()
 }
@@ -369,7 +410,7 @@ fn names(dir: &Path) -> Result<Vec<String>, FileError> {
 mod tests {
     use std::fs;
 
-    use super::{APPEND_DIR, CURRENT, Directory, Found, Keep, SYNC_FAILED};
+    use super::{APPEND_DIR, BaseSum, CURRENT, Directory, Found, Keep, Pin, SYNC_FAILED};
 
     #[test]
     fn no_more_generations_are_pinned_than_may_be_and_the_first_ones_stay() {
@@ -378,7 +419,8 @@ mod tests {
         let mut directory = Directory::open(&dir.path().join("m"), keep).unwrap();
         for _ in 0..5 {
             let (base, first) = (directory.new_base().unwrap(), directory.new_increment().unwrap());
-            directory.replace(base.0, first.0, true).unwrap();
+            let base = (base.0, BaseSum::default());
+            directory.replace(base, first.0, Pin::WithinLimit).unwrap();
             directory.prune().unwrap();
         }
         let there = |name: &str| directory.path().join(name).exists();

@@ -6,8 +6,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot};
 
+use super::answers::Lineage;
 use super::directory::Parted;
 use super::lines::Id;
+use super::manifest::BaseSum;
 
 /// Pieces are joined up to so many bytes.
 const PIECE_BYTES: usize = 1 << 20;
@@ -15,9 +17,8 @@ const PIECE_BYTES: usize = 1 << 20;
 /// What the disk's thread is told to do, in this order.
 #[derive(Debug)]
 pub enum Order {
-    /// A new base comes, of this history at this offset, from a master with so many keys, where
-    /// that is known.
-    Base(Id, u64, Option<u64>),
+    /// A new base comes.
+    Base(BaseHead),
     /// The base's next bytes.
     BaseBytes(Vec<u8>),
     /// The base is whole.
@@ -32,11 +33,30 @@ pub enum Order {
     /// parted there, or it is said why not.
     Part(Id, u64, Answer<Parted>),
     /// That base is whole, and takes the current one's place.
-    Rewrite(Parted, Answer<()>),
+    Rewrite(Parted, BaseSum, Answer<()>),
     /// That base does not come.
     GiveUp(Option<Parted>),
     /// The time may have come to remove older generations.
     Prune,
+    /// A file of the current generation is damaged, for this reason.
+    Damaged(String, String),
+    /// The current manifest was removed or damaged while it was in use.
+    RestoreManifest,
+    /// A base of an older version was read, and is this.
+    Summed(String, BaseSum),
+}
+
+/// What is known of a base before it comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BaseHead {
+    /// Whose history it is.
+    pub id: Id,
+    /// The stream's offset of it.
+    pub offset: u64,
+    /// How many keys the master has, where that is known.
+    pub keys: Option<u64>,
+    /// What it is to what was confirmed.
+    pub lineage: Lineage,
 }
 
 /// Where the disk's thread answers, in words where it refuses.

@@ -127,9 +127,9 @@ impl Increment {
         self.is_recounted
     }
 
-    /// Whether the master has come back with too few of them.
-    pub fn is_awaited(&self) -> bool {
-        matches!(self.keys, Some(Keys::Awaited(_)))
+    /// Whether the master is not believed.
+    pub fn is_doubted(&self) -> bool {
+        self.keys.is_some_and(Keys::is_doubted)
     }
 
     /// The master has so many keys.

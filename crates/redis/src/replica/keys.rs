@@ -16,16 +16,24 @@ pub enum Keys {
     /// It had so many when it was asked last.
     Accepted(u64),
     /// It had so many, and then a base came with too few: nothing is acknowledged as durable until
-    /// they are back.
+    /// they are back, or an operator says that they need not be.
     Awaited(u64),
+    /// It had so many, and then a base came that lacks what was confirmed: nothing is acknowledged
+    /// as durable until an operator says that it may be.
+    Lost(u64),
 }
 
 impl Keys {
     /// How many.
     pub fn count(self) -> u64 {
         match self {
-            Self::Accepted(keys) | Self::Awaited(keys) => keys,
+            Self::Accepted(keys) | Self::Awaited(keys) | Self::Lost(keys) => keys,
         }
+    }
+
+    /// Whether the master is not believed, so that nothing is acknowledged.
+    pub fn is_doubted(self) -> bool {
+        !matches!(self, Self::Accepted(_))
     }
 
     /// What is believed where a base comes from a master with so many keys, as far as it could be
@@ -33,6 +41,7 @@ impl Keys {
     pub fn of_base(before: Option<Self>, now: Option<u64>, percent: u64) -> Option<Self> {
         match (before, now) {
             (None, now) => now.map(Self::Accepted),
+            (Some(Self::Lost(before)), _) => Some(Self::Lost(before)),
             (Some(before), None) if percent > 0 => Some(Self::Awaited(before.count())),
             (Some(before), None) => Some(before),
             (Some(before), Some(now)) => Some(match is_enough(now, before.count(), percent) {
@@ -48,6 +57,7 @@ impl Keys {
             Some(Self::Awaited(before)) if !is_enough(now, before, percent) => {
                 Self::Awaited(before)
             }
+            Some(Self::Lost(before)) => Self::Lost(before),
             _ => Self::Accepted(now),
         }
     }
@@ -61,9 +71,10 @@ fn is_enough(now: u64, before: u64, percent: u64) -> bool {
 ///
 /// # Errors
 /// Nothing waits to be accepted, or the file system refuses.
-pub fn accept(of_master: &Path) -> Result<u64, DirectoryError> {
+pub fn accept(of_master: &Path) -> Result<Keys, DirectoryError> {
     let place = last_of(&of_master.join(APPEND_DIR))?;
-    let Some(Keys::Awaited(keys)) = place.and_then(|place| place.keys) else {
+    let keys = place.and_then(|place| place.keys).filter(|keys| keys.is_doubted());
+    let Some(keys) = keys else {
         return Err(DirectoryError::NothingAwaited(of_master.to_owned()));
     };
     let path = of_master.join(ACCEPT);
@@ -85,7 +96,7 @@ pub fn forget(of_master: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use super::Keys::{self, Accepted, Awaited};
+    use super::Keys::{self, Accepted, Awaited, Lost};
 
     #[test]
     fn too_few_keys_are_awaited_until_they_are_back() {
@@ -102,5 +113,13 @@ mod tests {
         assert_eq!(Keys::recounted(Some(Awaited(100)), 90, 90), Accepted(90));
         assert_eq!(Keys::recounted(Some(Accepted(100)), 0, 90), Accepted(0), "a FLUSHALL");
         assert_eq!(of_base(Some(Accepted(u64::MAX)), Some(u64::MAX)), Some(Accepted(u64::MAX)));
+    }
+
+    #[test]
+    fn what_was_confirmed_and_is_lost_comes_back_by_no_number_of_keys() {
+        assert_eq!(Keys::of_base(Some(Lost(100)), Some(200), 90), Some(Lost(100)));
+        assert_eq!(Keys::of_base(Some(Lost(100)), None, 0), Some(Lost(100)));
+        assert_eq!(Keys::recounted(Some(Lost(100)), 200, 90), Lost(100));
+        assert!(Lost(0).is_doubted() && Awaited(0).is_doubted() && !Accepted(0).is_doubted());
     }
 }

@@ -84,6 +84,7 @@ impl Line {
             }
             b"keys" => Self::Keys(Keys::Accepted(decimal(word())?)),
             b"awaited" => Self::Keys(Keys::Awaited(decimal(word())?)),
+            b"lost" => Self::Keys(Keys::Lost(decimal(word())?)),
             b"id" => Self::Renamed(Id::read(word())?),
             _ => return None,
         };
@@ -97,6 +98,7 @@ impl Line {
             Self::Mark { offset, crc } => format!("WEIR mark {offset} {crc:08x}"),
             Self::Keys(Keys::Accepted(keys)) => format!("WEIR keys {keys}"),
             Self::Keys(Keys::Awaited(keys)) => format!("WEIR awaited {keys}"),
+            Self::Keys(Keys::Lost(keys)) => format!("WEIR lost {keys}"),
             Self::Renamed(id) => format!("WEIR id {id}"),
             Self::Time(seconds) => format!("TS:{seconds}"),
         };
@@ -116,7 +118,7 @@ mod tests {
         let id = Id::read(&[b'a'; 40]).unwrap();
         let begin = Line::Begin { id, offset: u64::MAX, database: u32::MAX };
         let mark = Line::Mark { offset: u64::MAX, crc: u32::MAX };
-        let keys = [Keys::Accepted(u64::MAX), Keys::Awaited(u64::MAX)].map(Line::Keys);
+        let keys = [Keys::Accepted, Keys::Awaited, Keys::Lost].map(|of| Line::Keys(of(u64::MAX)));
         let others = [begin, mark, Line::Renamed(id), Line::Time(u64::MAX)];
         for line in others.into_iter().chain(keys) {
             let mut out = Vec::new();

@@ -10,9 +10,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use wire::resp::put_command;
 
-use super::answers::{Histories, keys_of};
-use super::inbox::{Inbox, Order};
+use super::answers::{Histories, Lineage, keys_of};
+use super::inbox::{BaseHead, Inbox, Order};
 use super::joins::Joined;
+use super::keys::Keys;
 use super::lines::Id;
 use super::rdb::{Framing, RdbError};
 use super::state::{Durable, Figure, State};
@@ -89,6 +90,8 @@ pub struct Link {
     /// The port that the master is told, if any.
     announced: Option<u16>,
     position: Option<(Id, u64)>,
+    /// How much of whose history was confirmed where the stream does not go on there.
+    before: Option<(Id, u64)>,
     /// How many bases were begun.
     bases: u64,
 }
@@ -113,7 +116,8 @@ impl Link {
         state: Arc<State>,
     ) -> Self {
         let (timeout, base_max) = (settings.timeout.get(), settings.base_max.bytes());
-        Self { server, state, timeout, base_max, announced, position: None, bases: 0 }
+        let (position, before) = (None, None);
+        Self { server, state, timeout, base_max, announced, position, before, bases: 0 }
     }
 
     /// The master's name.
@@ -121,9 +125,9 @@ impl Link {
         &self.server.name
     }
 
-    /// Where the files end now.
-    pub fn resume(&mut self, position: Option<(Id, u64)>) {
-        self.position = position;
+    /// Where the files end now, and how much of whose history was confirmed.
+    pub fn resume(&mut self, position: Option<(Id, u64)>, confirmed: Option<(Id, u64)>) {
+        (self.position, self.before) = (position, confirmed);
         self.bases = self.state.durable.borrow().bases;
         self.state.received(position.map_or(0, |(_, offset)| offset));
     }
@@ -238,6 +242,13 @@ impl Link {
         Ok((connection, joined, rest, phase))
     }
 
+    /// How much of whose history was confirmed: what was received and is not durable was not.
+    fn confirmed(&self) -> Option<(Id, u64)> {
+        let durable = self.state.durable.borrow().offset;
+        let of_files = self.position.map(|(id, offset)| (id, offset.min(durable)));
+        of_files.or(self.before)
+    }
+
     /// What the master says to `PSYNC`.
     fn answered(
         &mut self,
@@ -259,7 +270,8 @@ impl Link {
                 }
                 tracing::info!(master = self.name(), offset, "the master sends its data set");
                 self.state.link("base");
-                inbox.push(Order::Base(id, offset, keys));
+                let lineage = Lineage::of(id, histories, self.confirmed());
+                inbox.push(Order::Base(BaseHead { id, offset, keys, lineage }));
                 self.bases += 1;
                 Ok(Phase::Head { id, offset })
             }
@@ -267,7 +279,7 @@ impl Link {
                 let under = under.first().map(|id| Id::read(id).ok_or_else(refused));
                 let under = under.transpose()?.unwrap_or(id);
                 // Another id is right after a failover, and only then.
-                if histories.is_some_and(|known| !known.goes_on(id, under)) {
+                if histories.is_some_and(|known| !known.goes_on((id, offset), under)) {
                     return Err(LinkError::OtherHistory(under));
                 }
                 if under != id {
@@ -400,7 +412,7 @@ impl Taking<'_> {
                         Some(len) => {
                             self.rest.drain(..len);
                             self.inbox.push(Order::BaseEnd);
-                            self.link.position = Some((*id, *offset));
+                            (self.link.position, self.link.before) = (Some((*id, *offset)), None);
                             self.link.state.received(*offset);
                             self.phase = Phase::Stream;
                             self.link.state.link("following");
@@ -430,11 +442,19 @@ impl Taking<'_> {
         let Durable { bases, offset } = *self.link.state.durable.borrow();
         let is_of_this = matches!(self.phase, Phase::Stream) && bases == self.link.bases;
         let mut out = Vec::new();
-        if is_of_this && self.link.state.is_awaited() {
+        if is_of_this && let Some(doubt) = self.link.state.doubt() {
             // Keeps the link and has the stream begin, and confirms nothing.
             put_command(&mut out, ["REPLCONF", "ACK", "0"].iter());
-            let words = "it has come back with too few keys, and nothing is acknowledged until \
-                         they are back, or `weir redis accept`; its data set of before is pinned";
+            let words = match doubt {
+                Keys::Lost(_) => {
+                    "it has come back without what was confirmed, and nothing is acknowledged \
+                     until `weir redis accept`; its data set of before is pinned"
+                }
+                _ => {
+                    "it has come back with too few keys, and nothing is acknowledged until they \
+                     are back, or `weir redis accept`; its data set of before is pinned"
+                }
+            };
             self.link.state.trouble(Some(words.to_owned()));
         } else if is_of_this {
             let offset = offset.to_string();

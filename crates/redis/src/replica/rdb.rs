@@ -128,6 +128,11 @@ impl Check {
         self.len
     }
 
+    /// CRC-64 of all but the last eight bytes.
+    pub fn sum(&self) -> u64 {
+        self.crc
+    }
+
     fn is_rdb(&self) -> bool {
         self.head.starts_with(b"REDIS") || self.head.starts_with(b"VALKEY")
     }

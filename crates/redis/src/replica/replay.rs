@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use journal::FileError;
 
-use super::directory::{DirectoryError, begin_of, history_of, read_manifest};
+use super::directory::{DirectoryError, begin_of, condemned, history_of, read_manifest};
 use super::lines::Id;
 use super::manifest::{CURRENT, Manifest};
 use super::scan::put_select;
@@ -28,6 +28,9 @@ pub enum ReplayError {
     /// An increment is no stream.
     #[error(transparent)]
     Broken(#[from] Broken),
+    /// What would be sent is not what was written.
+    #[error("{0}")]
+    Damaged(String),
     /// The files have changed meanwhile.
     #[error("the files do not have the stream's offset {0} any more")]
     Gone(u64),
@@ -94,6 +97,9 @@ struct Open {
 }
 
 fn current(dir: &Path) -> Result<Manifest, ReplayError> {
+    if let Some(why) = condemned(dir) {
+        return Err(ReplayError::Damaged(why));
+    }
     Ok(read_manifest(&dir.join(CURRENT))?.unwrap_or_default())
 }
 

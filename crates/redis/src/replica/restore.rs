@@ -9,9 +9,10 @@ use journal::{Disk, FileError};
 
 use super::directory::{APPEND_DIR, DirectoryError, manifests, read_manifest};
 use super::lines::Line;
-use super::manifest::{CURRENT, Manifest, Part};
+use super::manifest::{BaseSum, CURRENT, Manifest, Part};
 use super::rdb::Check;
 use super::scan::{Cut, ScanError, Scanned, Tail, Until, scan_until};
+use super::verify::wrong_with_base;
 
 /// How much is copied at once.
 const PIECE_BYTES: usize = 1 << 20;
@@ -202,7 +203,8 @@ fn copy(
     let disk = Disk::default();
     let base = manifest.base.clone();
     let base = base.ok_or_else(|| RestoreError::Base(generation.to_owned()))?;
-    copy_base(&disk, &dir.join(&base.name), &to.join(&base.name), generation)?;
+    let sum = manifest.sum;
+    copy_base(&disk, &dir.join(&base.name), &to.join(&base.name), (generation, sum))?;
     let begin = sources.first().map_or(0, |first| first.scanned.begin.offset);
     let (mut end, mut time, mut left_out) = (begin, None, 0);
     let mut increments = Vec::new();
@@ -216,7 +218,7 @@ fn copy(
         }
         increments.push(source.part);
     }
-    let manifest = Manifest { is_ours: false, base: Some(base), increments };
+    let manifest = Manifest { is_ours: false, base: Some(base), sum: None, increments };
     let path = to.join(CURRENT);
     let file = disk.make(&path)?;
     let text = manifest.text_of_server();
@@ -226,7 +228,12 @@ fn copy(
     Ok(Restored { generation: generation.to_owned(), offsets: (begin, end), time, left_out })
 }
 
-fn copy_base(disk: &Disk, from: &Path, to: &Path, generation: &str) -> Result<(), RestoreError> {
+fn copy_base(
+    disk: &Disk,
+    from: &Path,
+    to: &Path,
+    (generation, sum): (&str, Option<BaseSum>),
+) -> Result<(), RestoreError> {
     let bad = || RestoreError::Base(generation.to_owned());
     let mut source = match File::open(from) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(bad()),
@@ -243,7 +250,9 @@ fn copy_base(disk: &Disk, from: &Path, to: &Path, generation: &str) -> Result<()
         write(disk, &file, to, read, check.bytes())?;
         check.take(read);
     }
-    check.finish().map_err(|_| bad())?;
+    if wrong_with_base(&check, sum).is_some() {
+        return Err(bad());
+    }
     Ok(disk.sync(&file).map_err(FileError::of("sync", to))?)
 }
 

@@ -19,7 +19,7 @@ use super::bridge::{BridgeError, bridge};
 use super::directory::{APPEND_DIR, DirectoryError, NEW, NEW_BASE, Parted, is_held};
 use super::inbox::{Inbox, Order};
 use super::link::LinkError;
-use super::manifest::CURRENT;
+use super::manifest::{BaseSum, CURRENT};
 use super::rdb::{Check, RdbError};
 use super::source::Source;
 use super::state::{Figure, State};
@@ -177,8 +177,8 @@ impl Rewriter {
                 pruned = Instant::now();
                 inbox.push(Order::Prune);
             }
-            // A master that has lost its keys is not believed.
-            let can_be = self.state.is_following() && !self.state.is_awaited();
+            // A master that has lost what was confirmed is not believed.
+            let can_be = self.state.is_following() && self.state.doubt().is_none();
             let is_due = || self.of_master.join(ASK).exists() || self.is_due();
             if Instant::now() < next || !can_be || !is_due() {
                 continue;
@@ -260,18 +260,22 @@ impl Rewriter {
         let (parted, written) = self.write(&mut source, from, &mut answered, inbox).await;
         drop(source);
         let (parted, made) = match written {
-            Ok(()) => self.between(parted, answered, offset, inbox).await,
+            Ok(check) => {
+                let sum = BaseSum { len: check.bytes(), crc: check.sum(), offset };
+                let (parted, made) = self.between(parted, answered, offset, inbox).await;
+                (parted, made.map(|()| sum))
+            }
             Err(error) => (parted, Err(error)),
         };
-        let parted = match (parted, made) {
-            (Some(parted), Ok(())) => parted,
+        let (parted, sum) = match (parted, made) {
+            (Some(parted), Ok(sum)) => (parted, sum),
             (parted, made) => {
                 inbox.push(Order::GiveUp(parted));
                 return Err(made.err().unwrap_or(RewriteError::Closed));
             }
         };
         let (answer, done) = oneshot::channel();
-        inbox.push(Order::Rewrite(parted, answer));
+        inbox.push(Order::Rewrite(parted, sum, answer));
         let done = unless_closed(inbox, done).await?.map_err(|_| RewriteError::Closed)?;
         done.map_err(RewriteError::Refused)?;
         tracing::info!(from, offset, "the new base is in force");
@@ -285,7 +289,7 @@ impl Rewriter {
         from: &str,
         answered: &mut oneshot::Receiver<Result<Parted, String>>,
         inbox: &Inbox,
-    ) -> (Option<Parted>, Result<(), RewriteError>) {
+    ) -> (Option<Parted>, Result<Check, RewriteError>) {
         let mut parted = None;
         let written = async {
             let disk = Disk::of(&self.of_master);
@@ -315,7 +319,7 @@ impl Rewriter {
             }
             check.finish()?;
             disk.sync(&file).map_err(FileError::of("sync", &path))?;
-            Ok(())
+            Ok(check)
         };
         let written = written.await;
         (parted, written)

@@ -43,7 +43,7 @@ pub struct State {
     pub syncs: Histogram,
     /// The connections that the master counts among its replicas.
     pub joins: Joins,
-    figures: [AtomicU64; 8],
+    figures: [AtomicU64; 10],
 }
 
 #[derive(Debug, Default)]
@@ -91,6 +91,10 @@ pub enum Figure {
     Rewrites,
     /// Those that failed.
     RewritesFailed,
+    /// Generations that are pinned.
+    Pinned,
+    /// Bytes of the current generation that this process found and has not read yet.
+    Unverified,
 }
 
 /// A master, as the status shows it.
@@ -118,6 +122,10 @@ pub struct Followed {
     /// Whether it has come back without them, so that nothing is acknowledged.
     #[serde(default)]
     pub awaits_keys: bool,
+    /// Whether it has come back without what was confirmed, so that nothing is acknowledged before
+    /// `weir redis accept`.
+    #[serde(default)]
+    pub lacks_confirmed: bool,
     /// The offset up to which its stream was received.
     pub received: u64,
     /// The offset up to which its stream is on the disk.
@@ -130,6 +138,12 @@ pub struct Followed {
     pub buffer_bytes: u64,
     /// Generations kept, with the current one.
     pub generations: u64,
+    /// Those of them that are pinned: nothing of them is removed by itself.
+    #[serde(default)]
+    pub pinned: u64,
+    /// Bytes of the current generation that were there at the start and have not been read since.
+    #[serde(default)]
+    pub unverified_bytes: u64,
     /// Bytes of the current base.
     pub base_bytes: u64,
     /// Bytes of its increments.
@@ -190,6 +204,17 @@ impl State {
         gauge("buffer_bytes", "Bytes received that wait for the disk's thread.", buffer);
         let generations = followed.generations as f64;
         gauge("generations", "Bases kept with what came after each.", generations);
+        gauge(
+            "pinned_generations",
+            "Those of them that are never removed by themselves.",
+            followed.pinned as f64,
+        );
+        gauge(
+            "unverified_bytes",
+            "Bytes of the current generation that were there at the start and have not been read \
+             since.",
+            followed.unverified_bytes as f64,
+        );
         gauge("base_bytes", "Bytes of the current base.", followed.base_bytes as f64);
         gauge(
             "increment_bytes",
@@ -340,9 +365,9 @@ impl State {
         *self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nothing is acknowledged, because the master has lost keys.
-    pub fn is_awaited(&self) -> bool {
-        matches!(self.keys(), Some(Keys::Awaited(_)))
+    /// Why nothing is acknowledged, where the master has lost what was confirmed.
+    pub fn doubt(&self) -> Option<Keys> {
+        self.keys().filter(|keys| keys.is_doubted())
     }
 
     fn base_age(&self) -> f64 {
@@ -366,13 +391,16 @@ impl State {
             advice: words.advice.clone(),
             lasts: self.lasts.lock().unwrap_or_else(PoisonError::into_inner).0,
             keys: self.keys().map(Keys::count),
-            awaits_keys: self.is_awaited(),
+            awaits_keys: matches!(self.keys(), Some(Keys::Awaited(_))),
+            lacks_confirmed: matches!(self.keys(), Some(Keys::Lost(_))),
             received: self.received.load(Ordering::Relaxed),
             durable: self.durable.borrow().offset,
             not_durable_bytes: bytes,
             not_durable_seconds: since.map_or(Duration::ZERO, |at| at.elapsed()).as_secs_f64(),
             buffer_bytes: self.figure(Figure::Buffer),
             generations: self.figure(Figure::Generations),
+            pinned: self.figure(Figure::Pinned),
+            unverified_bytes: self.figure(Figure::Unverified),
             base_bytes: self.figure(Figure::Base),
             increment_bytes: self.figure(Figure::Increments),
             base_seconds: self.base_age(),

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{BufReader, Read as _};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use journal::FileError;
 
 use super::directory::{APPEND_DIR, DirectoryError, manifests, read_manifest};
-use super::manifest::Manifest;
+use super::manifest::{BaseSum, Manifest};
 use super::rdb::Check;
 use super::scan::{Scanned, Tail, scan};
 
@@ -55,7 +55,7 @@ pub fn verify(dir: &Path) -> Result<Report, DirectoryError> {
     let dir: PathBuf = if below.is_dir() { below } else { dir.to_owned() };
     let names = manifests(&dir)?;
     if names.is_empty() {
-        let none = std::io::Error::from(std::io::ErrorKind::NotFound);
+        let none = io::Error::from(io::ErrorKind::NotFound);
         return Err(FileError::of("find a manifest in", &dir)(none).into());
     }
     let mut report = Report::default();
@@ -70,13 +70,20 @@ pub fn verify(dir: &Path) -> Result<Report, DirectoryError> {
 /// Weir it may go while it is read, its manifest first, or another one take its manifest's name.
 fn still_there(dir: &Path, name: &str) -> Result<Option<Vec<Finding>>, DirectoryError> {
     let path = dir.join(name);
-    let mut manifest = read_manifest(&path)?;
+    let read = || match read_manifest(&path) {
+        Err(DirectoryError::Manifest { why, .. }) => Ok(Some(Err(why))),
+        manifest => Ok::<_, DirectoryError>(manifest?.map(Ok)),
+    };
+    let mut manifest = read()?;
     while let Some(seen) = manifest {
-        let files = generation(dir, &seen)?;
+        let files = match &seen {
+            Ok(manifest) => generation(dir, manifest)?,
+            Err(why) => vec![of_manifest(&format!("DAMAGED: {why}"))],
+        };
         if !files.iter().any(|file| file.is_damaged) {
             return Ok(Some(files));
         }
-        manifest = read_manifest(&path)?;
+        manifest = read()?;
         if manifest.as_ref() == Some(&seen) {
             return Ok(Some(files));
         }
@@ -84,22 +91,22 @@ fn still_there(dir: &Path, name: &str) -> Result<Option<Vec<Finding>>, Directory
     Ok(None)
 }
 
+fn of_manifest(words: &str) -> Finding {
+    Finding { name: "the manifest".to_owned(), words: words.to_owned(), is_damaged: true }
+}
+
 fn generation(dir: &Path, manifest: &Manifest) -> Result<Vec<Finding>, DirectoryError> {
     let mut found = Vec::new();
     match &manifest.base {
-        Some(part) => found.push(base(dir, &part.name)?),
-        None => found.push(Finding {
-            name: "the manifest".to_owned(),
-            words: "names no base".to_owned(),
-            is_damaged: true,
-        }),
+        Some(part) => found.push(base(dir, &part.name, manifest.sum)?),
+        None => found.push(of_manifest("names no base")),
     }
-    let mut before: Option<Scanned> = None;
+    let mut before = manifest.sum.map(|sum| sum.offset);
     let last = manifest.increments.len().saturating_sub(1);
     for (number, part) in manifest.increments.iter().enumerate() {
-        let (finding, scanned) = increment(dir, &part.name, number == last, before.as_ref())?;
+        let (finding, scanned) = increment(dir, &part.name, number == last, before)?;
         found.push(finding);
-        before = scanned;
+        before = scanned.map(|scanned| scanned.end.offset);
     }
     Ok(found)
 }
@@ -107,7 +114,7 @@ fn generation(dir: &Path, manifest: &Manifest) -> Result<Vec<Finding>, Directory
 fn open(path: &Path) -> Result<Option<File>, FileError> {
     match File::open(path) {
         Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(FileError::of("open", path)(error)),
     }
 }
@@ -116,29 +123,58 @@ fn missing(name: &str) -> Finding {
     Finding { name: name.to_owned(), words: "is missing".to_owned(), is_damaged: true }
 }
 
-fn base(dir: &Path, name: &str) -> Result<Finding, DirectoryError> {
+fn base(dir: &Path, name: &str, sum: Option<BaseSum>) -> Result<Finding, DirectoryError> {
     let path = dir.join(name);
     let Some(mut file) = open(&path)? else { return Ok(missing(name)) };
-    let (mut check, mut piece) = (Check::default(), vec![0; 1 << 20]);
-    loop {
-        let read = file.read(&mut piece).map_err(FileError::of("read", &path))?;
-        if read == 0 {
-            break;
-        }
-        check.take(piece.get(..read).unwrap_or_default());
-    }
-    let (words, is_damaged) = match check.finish() {
-        Ok(()) => (format!("{} bytes, its checksum is right", check.bytes()), false),
-        Err(_) => (format!("{} bytes, DAMAGED: its checksum is wrong", check.bytes()), true),
+    let check = read_base(&mut file).map_err(FileError::of("read", &path))?;
+    let (words, is_damaged) = match wrong_with_base(&check, sum) {
+        None => (format!("{} bytes, its checksum is right", check.bytes()), false),
+        Some(why) => (format!("{} bytes, DAMAGED: {why}", check.bytes()), true),
     };
     Ok(Finding { name: name.to_owned(), words, is_damaged })
+}
+
+/// Reads a base to its end.
+///
+/// # Errors
+/// It can't be read.
+pub fn read_base(file: &mut impl Read) -> io::Result<Check> {
+    let (mut check, mut piece) = (Check::default(), vec![0; 1 << 20]);
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(check),
+            read => check.take(piece.get(..read).unwrap_or_default()),
+        }
+    }
+}
+
+/// What is wrong with a base that was read, if anything.
+pub fn wrong_with_base(check: &Check, sum: Option<BaseSum>) -> Option<String> {
+    if check.finish().is_err() {
+        return Some("its checksum is wrong".to_owned());
+    }
+    let sum = sum?;
+    if check.bytes() != sum.len {
+        return Some(format!("it had {} bytes", sum.len));
+    }
+    (check.sum() != sum.crc).then(|| "it is another base than its manifest says".to_owned())
+}
+
+/// What is wrong with an increment that was read and has another behind it, if anything.
+pub fn wrong_with_closed(scanned: &Scanned) -> Option<String> {
+    match &scanned.tail {
+        Tail::None => None,
+        Tail::Torn(len) => Some(format!("{len} bytes behind its last mark")),
+        Tail::Servers(len) => Some(format!("{len} bytes that a server wrote")),
+        Tail::Damaged(at, why) => Some(format!("at byte {at}: {why}")),
+    }
 }
 
 fn increment(
     dir: &Path,
     name: &str,
     is_last: bool,
-    before: Option<&Scanned>,
+    before: Option<u64>,
 ) -> Result<(Finding, Option<Scanned>), DirectoryError> {
     let path = dir.join(name);
     let Some(file) = open(&path)? else { return Ok((missing(name), None)) };
@@ -151,7 +187,7 @@ fn increment(
     };
     let (from, to) = (scanned.begin.offset, scanned.end.offset);
     let held = format!("offsets {from} to {to}");
-    let gap = before.is_some_and(|before| before.end.offset != from);
+    let gap = before.is_some_and(|before| before != from);
     let (words, is_damaged) = match &scanned.tail {
         _ if gap => (format!("{held}, DAMAGED: it does not begin where the one before ends"), true),
         Tail::None => (held, false),
@@ -183,7 +219,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
-    use super::super::directory::{Directory, Keep};
+    use super::super::directory::{Directory, Keep, Pin};
+    use super::super::manifest::BaseSum;
     use super::verify;
 
     #[test]
@@ -192,7 +229,8 @@ mod tests {
         let mut directory = Directory::open(dir.path(), Keep::count(1)).unwrap();
         let mut replace = || {
             let (base, first) = (directory.new_base().unwrap(), directory.new_increment().unwrap());
-            directory.replace(base.0, first.0, false).unwrap();
+            let base = (base.0, BaseSum::default());
+            directory.replace(base, first.0, Pin::No).unwrap();
             directory.prune().unwrap();
         };
         replace();

@@ -1,6 +1,8 @@
 //! The disk's thread of one master: takes all that came as one group, writes it, syncs it, and says
 //! up to where the stream is durable.
 
+mod replaced;
+
 use std::collections::VecDeque;
 use std::fs::File;
 use std::path::PathBuf;
@@ -9,20 +11,17 @@ use std::time::Instant;
 
 use journal::FileError;
 
-use super::directory::{Directory, DirectoryError, Found, Parted};
-use super::inbox::{Answer, Inbox, Order};
+use super::directory::{Directory, DirectoryError, Found, Parted, last_of};
+use super::inbox::{Answer, BaseHead, Inbox, Order};
 use super::increment::Increment;
 use super::keys::{self, Keys};
 use super::lines::Id;
-use super::manifest::Part;
+use super::manifest::{BaseSum, Part};
 use super::rdb::{Check, RdbError};
-use super::scan::Tail;
+use super::scan::{Place, Tail};
 use super::state::{Durable, Figure, State};
 use super::stream::{Broken, Tracker};
 
-/// A generation that a base of nothing takes the place of is pinned, unless it began with nothing
-/// itself and has grown by less than this since.
-const PRECIOUS_BYTES: u64 = 64 << 10;
 /// A base is synced in steps of so many bytes, so that its end is no long wait.
 const BASE_SYNC_BYTES: u64 = 32 << 20;
 
@@ -41,6 +40,9 @@ pub enum WriteError {
     /// What the master sends is no stream.
     #[error("the master's stream is broken: {0}")]
     Stream(#[from] Broken),
+    /// A file of the current generation is not what was written.
+    #[error("{0}; nothing is confirmed before a new base is on the disk")]
+    Damaged(String),
     /// Orders out of turn: a fault in Weir.
     #[error("a stream came with no base before it")]
     NoBase,
@@ -79,10 +81,7 @@ struct NewBase {
     file: File,
     check: Check,
     synced: u64,
-    id: Id,
-    offset: u64,
-    /// How many keys the master had before it.
-    keys: Option<u64>,
+    head: BaseHead,
 }
 
 /// A base comes beside the stream, and the increments are not parted for it yet.
@@ -111,8 +110,10 @@ pub struct Writer {
     parting: Option<Parting>,
     /// The number behind which the increments were parted for a base that comes.
     parted: Option<u64>,
-    /// The current generation can't be continued, and stays for good.
+    /// The current generation can't be continued, and is to be pinned.
     pins: bool,
+    /// Where it ended, as far as that can be read.
+    before: Option<Place>,
     bases: u64,
     limits: Limits,
     /// Bytes of the increments before the last.
@@ -130,7 +131,7 @@ impl Writer {
         limits: Limits,
     ) -> Result<Self, WriteError> {
         let dir = directory.path().display().to_string();
-        let (mut increment, mut pins) = (None, false);
+        let (mut increment, mut pins, mut before) = (None, false, None);
         match directory.find()? {
             Found::Nothing => {}
             Found::Whole(path, place, tail) => {
@@ -151,6 +152,8 @@ impl Writer {
                      is pinned"
                 );
                 pins = true;
+                // What is damaged may not be readable at all.
+                before = last_of(directory.path()).ok().flatten();
             }
         }
         directory.pin_unnamed()?;
@@ -165,6 +168,7 @@ impl Writer {
             parting: None,
             parted: None,
             pins,
+            before,
             bases,
             limits,
             closed_bytes: 0,
@@ -177,6 +181,20 @@ impl Writer {
     /// Where the stream goes on, if there is a generation.
     pub fn position(&self) -> Option<(Id, u64)> {
         self.increment.as_ref().map(Increment::position)
+    }
+
+    /// How much of whose history was confirmed, as far as that is known: also where the stream does
+    /// not go on there.
+    pub fn confirmed(&self) -> Option<(Id, u64)> {
+        self.position().or(self.before.map(|place| (place.id, place.offset)))
+    }
+
+    /// How many keys the master had by then.
+    fn keys(&self) -> Option<Keys> {
+        match &self.increment {
+            Some(increment) => increment.keys(),
+            None => self.before.and_then(|place| place.keys),
+        }
     }
 
     /// Works until the inbox is closed and what it held is on the disk.
@@ -232,14 +250,14 @@ impl Writer {
 
     fn order(&mut self, order: Order) -> Result<(), WriteError> {
         match order {
-            Order::Base(id, offset, keys) => {
+            Order::Base(head) => {
                 self.lose_base();
                 self.refuse_parting("the master sends its data set by itself");
                 self.parted = None;
                 self.bases += 1;
                 let (part, path, file) = self.directory.new_base()?;
                 let check = Check::default();
-                self.base = Some(NewBase { part, path, file, check, synced: 0, id, offset, keys });
+                self.base = Some(NewBase { part, path, file, check, synced: 0, head });
             }
             Order::BaseBytes(bytes) => {
                 let base = self.base.as_mut().ok_or(WriteError::NoBase)?;
@@ -262,7 +280,7 @@ impl Writer {
             }
             Order::Stream(_) => {}
             Order::Part(id, offset, answer) => self.part(id, Parting { offset, answer })?,
-            Order::Rewrite(parted, answer) => self.rewrite(parted, answer)?,
+            Order::Rewrite(parted, sum, answer) => self.rewrite(parted, sum, answer)?,
             Order::GiveUp(parted) => {
                 (self.parting, self.parted) = (None, None);
                 self.directory.give_up(parted.as_ref());
@@ -271,6 +289,14 @@ impl Writer {
                 self.directory.prune()?;
                 self.figures();
             }
+            Order::Damaged(name, why) if self.directory.is_of_current(&name) => {
+                self.directory.condemn(&why);
+                return Err(WriteError::Damaged(why));
+            }
+            // Another generation has taken its place.
+            Order::Damaged(..) => {}
+            Order::RestoreManifest => self.directory.restore_manifest()?,
+            Order::Summed(name, sum) => self.directory.note_sum(&name, sum)?,
         }
         Ok(())
     }
@@ -280,7 +306,7 @@ impl Writer {
         let why = match &self.increment {
             _ if self.base.is_some() => "the master sends its data set by itself",
             None => "there is no generation yet",
-            Some(increment) if increment.is_awaited() => "the master is not believed yet",
+            Some(increment) if increment.is_doubted() => "the master is not believed yet",
             Some(increment) if increment.position().0 != id => "it is of another history",
             Some(_) => {
                 self.parting = Some(parting);
@@ -312,9 +338,14 @@ impl Writer {
     }
 
     /// A base that came beside the stream takes the current one's place.
-    fn rewrite(&mut self, parted: Parted, answer: Answer<()>) -> Result<(), WriteError> {
+    fn rewrite(
+        &mut self,
+        parted: Parted,
+        sum: BaseSum,
+        answer: Answer<()>,
+    ) -> Result<(), WriteError> {
         let done = match self.parted.take() == Some(parted.since) {
-            true => self.directory.rewrite(parted.clone()),
+            true => self.directory.rewrite(parted.clone(), sum),
             false => {
                 let _ = answer.send(Err("the master has sent its data set by itself".to_owned()));
                 self.directory.give_up(Some(&parted));
@@ -348,44 +379,23 @@ impl Writer {
     fn end_base(&mut self) -> Result<(), WriteError> {
         let base = self.base.as_ref().ok_or(WriteError::NoBase)?;
         base.check.finish()?;
-        let (id, offset) = (base.id, base.offset);
+        let BaseHead { id, offset, .. } = base.head;
         let disk = self.directory.disk.clone();
         disk.sync(&base.file).map_err(FileError::of("sync", &base.path))?;
         let (part, path, file) = self.directory.new_increment()?;
+        let keys = self.believed(&base.head);
         // The master begins what follows a base with a SELECT.
-        let before = self.increment.as_ref().and_then(Increment::keys);
-        let keys = Keys::of_base(before, base.keys, self.limits.accept_percent);
         let increment = Increment::begin(&disk, (path, file), id, offset, 0, keys)?;
         let dir = self.directory.path();
         disk.sync_dir(dir).map_err(FileError::of("sync", dir))?;
         let base = self.base.take().ok_or(WriteError::NoBase)?;
         let (path, bytes) = (base.path.display().to_string(), base.check.bytes());
-        let (_, increments) = self.directory.sizes();
-        let had_any = self.directory.has_keys() || increments > PRECIOUS_BYTES;
-        if base.check.is_of_nothing() && had_any {
-            tracing::error!(
-                path,
-                "the master has come back with nothing: the generation before is pinned, and its \
-                 data set can be had from there"
-            );
-            self.pins = true;
-        }
-        if let (Some(Keys::Accepted(_)), Some(Keys::Awaited(keys))) = (before, keys) {
-            let now = base.keys;
-            tracing::error!(
-                path,
-                keys,
-                now,
-                "the master has come back with too few keys: the generation before is pinned, and \
-                 nothing is acknowledged until they are back, or weir redis accept"
-            );
-            self.pins = true;
-        }
+        let sum = BaseSum { len: bytes, crc: base.check.sum(), offset };
+        let pin = self.pin(&base, keys);
         // What was accepted was not of this base.
         keys::forget(self.directory.of_master());
-        self.directory.replace(base.part, part, self.pins)?;
-        self.pins = false;
-        self.increment = Some(increment);
+        self.directory.replace((base.part, sum), part, pin)?;
+        (self.pins, self.before, self.increment) = (false, None, Some(increment));
         self.state.count(Figure::Bases);
         tracing::info!(path, bytes, offset, "a base is whole and on the disk");
         self.directory.prune()?;
@@ -400,10 +410,13 @@ impl Writer {
         }
         let increment = self.increment.as_mut().ok_or(WriteError::NoBase)?;
         let of_master = self.directory.of_master();
-        let was_awaited = increment.is_awaited();
-        if let Some(now) = self.state.count_of(increment.position().0) {
-            let is_accepted = was_awaited && keys::is_accepted(of_master);
-            let percent = if is_accepted { 0 } else { self.limits.accept_percent };
+        let was_doubted = increment.is_doubted();
+        let now = self.state.count_of(increment.position().0);
+        if was_doubted && keys::is_accepted(of_master) {
+            let count = now.or(increment.keys().map(Keys::count)).unwrap_or(0);
+            increment.recount(Keys::Accepted(count));
+        } else if let Some(now) = now {
+            let percent = self.limits.accept_percent;
             increment.recount(Keys::recounted(increment.keys(), now, percent));
         }
         let disk = self.directory.disk.clone();
@@ -420,7 +433,7 @@ impl Writer {
         let begun = Instant::now();
         increment.sync(&disk)?;
         self.state.syncs.observe(begun.elapsed());
-        if was_awaited && !increment.is_recounted() && !increment.is_awaited() {
+        if was_doubted && !increment.is_recounted() && !increment.is_doubted() {
             keys::forget(self.directory.of_master());
         }
         if rotated.is_some() {
@@ -471,6 +484,8 @@ impl Writer {
         self.closed_bytes = increments.saturating_sub(open);
         self.state.set(Figure::Base, base);
         self.state.set(Figure::BaseTime, self.directory.base_time());
-        self.state.set(Figure::Generations, self.directory.generations());
+        let (generations, pinned) = self.directory.generations();
+        self.state.set(Figure::Generations, generations);
+        self.state.set(Figure::Pinned, pinned);
     }
 }

@@ -42,8 +42,17 @@ pub struct AofSettings {
     /// How many bytes such generations have at most; `"0"` is any number.
     pub keep_bytes: Size,
     /// How many generations are pinned at most. At the limit a further one is kept as any other:
-    /// those that were pinned first are the ones with what a master had before its trouble.
+    /// those that were pinned first are the ones with what a master had before its trouble. One
+    /// that has what was confirmed and the master lacks is pinned beyond it, once for each `weir
+    /// redis accept`. So a master's directory has up to `keep` + `keep-pinned` + 2 bases with their
+    /// increments.
     pub keep_pinned: usize,
+    /// How many bytes a second are read of a master's files, to see whether they are still what was
+    /// written: all that Weir finds when it starts, once, and then as `scrub-every` says. `"0"` is
+    /// any number.
+    pub scrub_rate: Size,
+    /// After how long a file is read again.
+    pub scrub_every: Duration,
     /// When new bases are taken beside the stream.
     pub rewrite: RewriteSettings,
     /// Who may do what where a master has a `listen`.
@@ -79,6 +88,8 @@ impl Default for AofSettings {
             keep_for: Duration::default(),
             keep_bytes: Size::default(),
             keep_pinned: 8,
+            scrub_rate: Size::from_mib(32),
+            scrub_every: Duration::from_secs(7 * 24 * 3600),
             rewrite: RewriteSettings::default(),
             port: PortSettings::default(),
             accept_keys: 90,
@@ -305,6 +316,9 @@ impl AofSettings {
         }
         if self.ask_every.get().is_zero() {
             return wrong("aof.ask-every", "must not be 0; write \"10s\"");
+        }
+        if self.scrub_every.get().is_zero() {
+            return wrong("aof.scrub-every", "must not be 0; write \"7d\"");
         }
         if self.accept_keys > 100 {
             return wrong(

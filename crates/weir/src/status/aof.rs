@@ -39,6 +39,22 @@ pub fn write(followed: &[Followed], f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 last(lasts.backlog_seconds),
             )?;
         }
+        if of.unverified_bytes > 0 {
+            let left = bytes(of.unverified_bytes);
+            writeln!(
+                f,
+                "{}: unverified: {left} of its files are not read yet since the start",
+                of.name
+            )?;
+        }
+        if of.pinned > 0 {
+            let pinned = count(of.pinned);
+            writeln!(
+                f,
+                "{}: {pinned} of its generations are pinned, and removed by nobody",
+                of.name
+            )?;
+        }
         for words in of.rewrite.iter().chain(&of.advice) {
             writeln!(f, "{}: {words}", of.name)?;
         }
@@ -85,6 +101,8 @@ mod tests {
             not_durable_seconds: 2.5,
             trouble: Some("could not sync x: Input/output error".into()),
             advice: vec!["its repl-backlog-size is too small".into()],
+            unverified_bytes: 3072,
+            pinned: 2,
             lasts: Some(Lasts {
                 rate: 1_048_576.0,
                 output_seconds: None,
@@ -95,7 +113,8 @@ mod tests {
         let shown = Shown(vec![followed]).to_string();
         let of_master = ["at 1.0 MiB/s", "lasts any time", "backlog 12s", "too small"];
         let of_files = ["cache", "stopped", "1,234,567", "2.0 KiB", "2s", "Input/output error"];
-        for words in of_master.iter().chain(&of_files) {
+        let of_safety = ["unverified: 3.0 KiB", "2 of its generations are pinned"];
+        for words in of_master.iter().chain(&of_files).chain(&of_safety) {
             assert!(shown.contains(words), "{words}: {shown}");
         }
         assert_eq!(Shown(Vec::new()).to_string(), "");

@@ -60,7 +60,7 @@ impl Directory {
         if self.manifest.base.is_some() {
             return Ok(Vec::new());
         }
-        let (all, named) = (names(&self.path)?, self.named()?);
+        let (all, (named, _)) = (names(&self.path)?, self.named()?);
         let left = all.into_iter().filter(|name| !named.contains(name));
         let parts = left.filter_map(|name| Some((manifest::number_of(&name)?, name)));
         let mut parts: Vec<(u64, String)> = parts.collect();
@@ -72,7 +72,7 @@ impl Directory {
             match found.last_mut() {
                 _ if is_base => {
                     let (base, increments) = (Some(part), Vec::new());
-                    found.push(Manifest { is_ours: true, base, increments });
+                    found.push(Manifest { is_ours: true, base, sum: None, increments });
                 }
                 Some(generation) => generation.increments.push(part),
                 None => {}
@@ -110,15 +110,23 @@ impl Directory {
         Ok(has_room)
     }
 
-    /// What the manifests of older and pinned generations name.
-    fn named(&self) -> Result<HashSet<String>, DirectoryError> {
-        let mut named = HashSet::new();
+    /// What the manifests of older and pinned generations name, and the first of them that is
+    /// damaged, so that what it named is not known.
+    fn named(&self) -> Result<(HashSet<String>, Option<String>), DirectoryError> {
+        let (mut named, mut damaged) = (HashSet::new(), None);
         let is_older = |name: &&String| is_manifest(name) && *name != CURRENT;
         for name in names(&self.path)?.iter().filter(is_older) {
-            let manifest = read_manifest(&self.path.join(name))?.unwrap_or_default();
-            named.extend(manifest.names().map(str::to_owned));
+            match read_manifest(&self.path.join(name)) {
+                Err(error @ DirectoryError::Manifest { .. }) => {
+                    damaged.get_or_insert(error.to_string());
+                }
+                manifest => {
+                    let manifest = manifest?.unwrap_or_default();
+                    named.extend(manifest.names().map(str::to_owned));
+                }
+            }
         }
-        Ok(named)
+        Ok((named, damaged))
     }
 
     /// Removes the oldest generations beyond those that are kept, and, where there is a current
@@ -160,7 +168,13 @@ impl Directory {
         if self.manifest.base.is_none() {
             return Ok(());
         }
-        let mut named = self.named()?;
+        let (mut named, damaged) = self.named()?;
+        if let Some(why) = damaged {
+            tracing::error!(
+                "{why}: no file is removed before that manifest is, because it may name any"
+            );
+            return Ok(());
+        }
         named.extend(self.manifest.names().map(str::to_owned));
         for name in names(&self.path)? {
             if manifest::number_of(&name).is_some() && !named.contains(&name) {
@@ -190,7 +204,11 @@ impl Directory {
             let path = self.path.join(&name);
             let since = fs::metadata(&path).and_then(|of| of.modified()).unwrap_or(now);
             let age = now.duration_since(since).unwrap_or_default();
-            let manifest = read_manifest(&path)?.unwrap_or_default();
+            // One that is damaged goes in its turn as any other.
+            let manifest = match read_manifest(&path) {
+                Err(DirectoryError::Manifest { .. }) => Manifest::default(),
+                manifest => manifest?.unwrap_or_default(),
+            };
             let own = manifest.names().filter(|name| !current.contains(name));
             let len = |name: &str| fs::metadata(self.path.join(name)).map_or(0, |of| of.len());
             found.push(Older { bytes: own.map(len).sum(), name, age });

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use journal::FileError;
 
 use super::super::lines::{Id, Line};
-use super::super::manifest::{CURRENT, Manifest, Part};
+use super::super::manifest::{BaseSum, CURRENT, Manifest, Part};
 use super::{Directory, DirectoryError};
 
 /// What a file's name ends with until it is whole.
@@ -61,7 +61,7 @@ impl Directory {
     ///
     /// # Errors
     /// The file system refuses; the current generation stays.
-    pub fn rewrite(&mut self, parted: Parted) -> Result<(), FileError> {
+    pub fn rewrite(&mut self, parted: Parted, sum: BaseSum) -> Result<(), FileError> {
         let Parted { base, between, since } = parted;
         let parts: Vec<Part> = between.into_iter().map(|(_, part)| part).collect();
         let rename = |from: PathBuf, part: &Part| {
@@ -78,7 +78,7 @@ impl Directory {
         former.increments.retain(|part| !is_since(&part));
         let mut increments = parts;
         increments.extend(self.manifest.increments.iter().filter(is_since).cloned());
-        let manifest = Manifest { is_ours: true, base: Some(base), increments };
+        let manifest = Manifest { is_ours: true, base: Some(base), sum: Some(sum), increments };
         self.put(&format!("generation.{}.manifest", former.number()), &former.text())?;
         self.put(CURRENT, &manifest.text())?;
         self.manifest = manifest;
