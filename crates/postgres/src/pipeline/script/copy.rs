@@ -1,8 +1,8 @@
 //! A COPY FROM STDIN, by the places of its messages in the stream.
 //!
 //! While a server reads the data it ignores Flush and Sync, up to CopyDone or CopyFail
-//! (`CopyGetData` in `copyfromparse.c`). An error ends the reading wherever it comes. Behind that the
-//! server drops what is left of the data and answers each Sync; where the COPY was run by an
+//! (`CopyGetData` in `copyfromparse.c`). An error ends the reading wherever it comes. Behind that
+//! the server drops what is left of the data and answers each Sync; where the COPY was run by an
 //! Execute, it first leaves out everything up to a Sync (`ignore_till_sync` in `postgres.c`).
 //!
 //! So a CommandComplete settles that every Sync amid the data was ignored. An error leaves it open:
@@ -218,8 +218,8 @@ impl Script {
         Ok(())
     }
 
-    /// A COPY that there was has failed: how many Syncs stand amid its data, where any does, and what
-    /// stands behind them.
+    /// A COPY that there was has failed: how many Syncs stand amid its data, where any does, and
+    /// what stands behind them.
     pub(super) fn copy_failed(&mut self) -> Option<(u64, Behind)> {
         let CopyIn { syncs, .. } = self.copy.take().filter(|copy| copy.syncs > 0)?;
         let mut runs = matches!(self.expected.front(), Some(Expect::Query(_)));

@@ -219,8 +219,8 @@ impl Relay {
             || ((self.open || pinned) && !self.resets)
     }
 
-    /// The server waits for the data of a COPY, with so many Syncs amid it: none of them has ended a
-    /// round. A Query's has ended all the same, and an Execute's goes on.
+    /// The server waits for the data of a COPY, with so many Syncs amid it: none of them has ended
+    /// a round. A Query's has ended all the same, and an Execute's goes on.
     pub(super) fn copies(&mut self, syncs: u64, of_query: bool) {
         for _ in 0..syncs {
             let next = self.rounds.remove(1);
