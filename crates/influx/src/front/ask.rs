@@ -110,7 +110,7 @@ impl Request<'_> {
         let (pieces, made) = mpsc::unbounded_channel();
         let gate = Gate::new(Arc::clone(&unsent), Arc::clone(&queries.turns), arrival);
         context.flow = Some(Arc::clone(&gate) as _);
-        let cancel = context.cancel.clone();
+        let (cancel, notices) = (context.cancel.clone(), context.notices.clone());
         let asked = Asked {
             gateway: Arc::clone(gateway),
             store: Arc::clone(embedded.store()),
@@ -151,7 +151,7 @@ impl Request<'_> {
             }
         };
         let mut answer = answered(content, format, gzip.is_some_and(|gzip| gzip.is_used()));
-        for text in context.notices.seal() {
+        for text in notices.seal() {
             answer.headers_mut().append(answer::MISSING, answer::missing_value(&text));
         }
         Ok(answer)

@@ -31,7 +31,7 @@ impl TestStore {
     pub(crate) fn over(dir: tempfile::TempDir) -> Option<Self> {
         let settings = Settings { dir: dir.path().to_owned(), ..Settings::default() };
         let store = Store::open(settings, &watch::metrics::Registry::new()).ok()?;
-        Some(Self { store, dir, end: std::cell::Cell::new(1000) })
+        Some(Self { store, dir, end: std::sync::atomic::AtomicU64::new(1000) })
     }
 
     /// The store after a restart; what was not flushed is lost, as there is no journal.
