@@ -324,8 +324,8 @@ impl Ticket {
     }
 }
 
-/// Whether a reply is a ReadyForQuery and nothing else. Every request that is passed on as it is has
-/// an answer in front of that.
+/// Whether a reply is a ReadyForQuery and nothing else. Every request that is passed on as it is
+/// has an answer in front of that.
 #[inline]
 fn answers_nothing(reply: &[u8]) -> bool {
     let others = || messages(reply).skip_while(|message| message.tag == tag::NOTICE_RESPONSE);
