@@ -66,6 +66,7 @@ topics! {
     casts
     conditions
     delete
+    delete_by_presence
     delete_where_a_field_is_said
     drop_and_create
     encodings

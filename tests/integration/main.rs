@@ -11,6 +11,7 @@ mod command_line;
 mod connections;
 mod console;
 mod debug_vars;
+mod deletions;
 mod disk_faults;
 mod drivers;
 mod embedded;

@@ -1,7 +1,7 @@
 //! A real InfluxDB 1.x server.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -14,6 +14,7 @@ use crate::process::Process;
 /// A real server on loopback with a directory of its own; it can be killed and started again.
 #[derive(Debug)]
 pub struct Influxd {
+    program: PathBuf,
     process: Option<Process>,
     dir: TempDir,
     /// Where it listens.
@@ -36,7 +37,20 @@ impl Influxd {
     /// # Panics
     /// When it is missing or does not start.
     pub fn start_with(settings: &[(&'static str, &'static str)]) -> Self {
+        Self::started(places::need("influxd"), settings)
+    }
+
+    /// A new, empty server of another version.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn of(program: &Path) -> Self {
+        Self::started(program.to_owned(), &[])
+    }
+
+    fn started(program: PathBuf, settings: &[(&'static str, &'static str)]) -> Self {
         let mut server = Self {
+            program,
             process: None,
             dir: places::directory(),
             address: places::free_address(),
@@ -65,7 +79,7 @@ impl Influxd {
     /// When it does not start.
     pub fn start_again(&mut self) {
         let dir = self.dir.path();
-        let mut command = Command::new(places::need("influxd"));
+        let mut command = Command::new(&self.program);
         command.args(["run", "-config", "/dev/null"]);
         command.env("INFLUXDB_REPORTING_DISABLED", "true");
         command.env("INFLUXDB_BIND_ADDRESS", "127.0.0.1:0");

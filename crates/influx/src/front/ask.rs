@@ -9,7 +9,7 @@ use http::{Method, StatusCode};
 use store::query::context::{Context, Target};
 use store::query::encode::{self, Epoch, Format};
 use store::query::results::QueryError;
-use store::query::{self, ddl};
+use store::query::{self, ddl, overreach};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -173,6 +173,11 @@ pub(super) fn parse(q: &str, params: &str) -> Result<Vec<Statement>, Answer> {
         if let Some(error) = unknown {
             return Err(bad_request(&format!("error parsing query: {error}")));
         }
+    }
+    // Before any statement of the request runs.
+    let now_ns = super::now_ns();
+    for statement in &statements {
+        overreach::refuse(statement, now_ns).map_err(|error| bad_request(&error.to_string()))?;
     }
     Ok(statements)
 }

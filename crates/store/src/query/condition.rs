@@ -11,9 +11,9 @@ use wire::influxql::ast::{Expr, Op};
 use super::results::QueryError;
 use crate::scan::TimeRange;
 
-pub use filter::{Filter, RowFilter};
+pub use filter::{Filter, RowFilter, TagReading};
 pub use literal::{looks_like_time, parse_time};
-pub use reduce::{Constants, reduce};
+pub use reduce::{Constants, ordered, reduce};
 
 /// The first time that a point can have (`influxql.MinTime`).
 pub const TIME_MIN: i64 = i64::MIN + 2;
@@ -103,7 +103,8 @@ fn part(
     }
 }
 
-fn is_time(expr: &Expr) -> bool {
+/// Whether an expression is the name of the time.
+pub fn is_time(expr: &Expr) -> bool {
     matches!(expr, Expr::Reference { name, .. } if name.eq_ignore_ascii_case("time"))
 }
 

@@ -11,6 +11,8 @@ mod chance_tests;
 pub mod condition;
 pub mod context;
 pub mod ddl;
+#[cfg(test)]
+mod deletion_tests;
 mod drive;
 pub mod encode;
 pub mod expr;
@@ -19,6 +21,7 @@ pub mod functions;
 #[cfg(test)]
 mod held_up_tests;
 mod normalise;
+pub mod overreach;
 pub mod regex;
 pub mod registry;
 pub mod results;

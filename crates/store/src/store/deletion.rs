@@ -1,18 +1,19 @@
 //! `DELETE`, `DROP SERIES` and `DROP MEASUREMENT`: memtables are edited at once, files get a
 //! tombstone.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
 
-use wire::influxql::ast::{Expr, MeasurementName, Selection, Source, Statement};
+use wire::influxql::ast::{MeasurementName, Selection, Source, Statement};
 
 use super::Store;
 use crate::catalogue::Database;
 use crate::data::{PolicyData, State};
-use crate::query::condition::{self, Condition, Filter, RowFilter};
-use crate::query::regex;
+use crate::query::condition::{self, Condition, Constants, Filter, RowFilter, TagReading};
 use crate::query::results::QueryError;
+use crate::query::{ddl, overreach, regex};
 use crate::scan::{TagPredicate, TimeRange};
+use crate::schema::FieldSet;
 use crate::series::{Series, SeriesIndex};
 use crate::tombstone::{Active, Tombstone};
 
@@ -45,12 +46,21 @@ impl Store {
                 plan(&state, database, end, &which, &Condition::default())?
             }
             Statement::Delete(selection) | Statement::DropSeries(selection) => {
-                let of = selection.condition.as_ref();
-                if matches!(statement, Statement::DropSeries(_)) && of.is_some_and(mentions_time) {
-                    let text = "DROP SERIES doesn't support time in WHERE clause";
-                    return Err(QueryError(text.to_owned()));
+                overreach::refuse(statement, now_ns)?;
+                let mut of = selection.condition.clone();
+                match statement {
+                    // InfluxDB folds the whole condition before it looks for times in it.
+                    Statement::Delete(_) => {
+                        let known = Constants { now_ns: Some(now_ns), zone: None };
+                        of = of.map(|of| condition::reduce(&of, known));
+                    }
+                    _ if of.as_ref().is_some_and(ddl::has_time) => {
+                        let text = "DROP SERIES doesn't support time in WHERE clause";
+                        return Err(QueryError(text.to_owned()));
+                    }
+                    _ => {}
                 }
-                let condition = condition::split(of, now_ns, None)?;
+                let condition = condition::split(of.as_ref(), now_ns, None)?;
                 plan(&state, database, end, &Which::of(selection)?, &condition)?
             }
             _ => return Err(QueryError("the statement changes nothing".to_owned())),
@@ -145,15 +155,6 @@ impl Which {
     }
 }
 
-fn mentions_time(expr: &Expr) -> bool {
-    match expr {
-        Expr::Reference { name, .. } => name.eq_ignore_ascii_case("time"),
-        Expr::Binary { left, right, .. } => mentions_time(left) || mentions_time(right),
-        Expr::Paren(inner) => mentions_time(inner),
-        _ => false,
-    }
-}
-
 /// InfluxDB begins with the number of the shard that says so; a store is one shard here.
 const FIELDS_IN_WHERE: &str = "shard 1: fields not supported in WHERE clause during deletion";
 
@@ -169,14 +170,16 @@ fn plan(
     let bounds = condition.time;
     let all = bounds.min.is_none() && bounds.max.is_none();
     let time = if all { TimeRange::ALL } else { bounds.range() };
+    let fields = fields(state, database, which);
     let mut deletions = Vec::new();
     for policy in &database.policies {
         let Some(data) = state.policies.get(&policy.id) else { continue };
         let index = data.index.read().unwrap_or_else(PoisonError::into_inner);
         for (name, number) in index.names().filter(|(name, _)| which.holds(name)) {
-            let fields = data.measurements.get(number as usize).map(|of| Arc::clone(&of.fields));
-            let is_field = |name: &str| fields.as_ref().is_some_and(|of| of.find(name).is_some());
-            let filter = Filter::of(name, condition.rest.as_ref(), &is_field)?;
+            let of_name = fields.get(name).map_or(&[][..], Vec::as_slice);
+            let is_field = |field: &str| of_name.iter().any(|of| of.find(field).is_some());
+            let rest = condition.rest.as_ref();
+            let filter = Filter::of(name, rest, TagReading::Presence, &is_field)?;
             let (ids, matching) = select(&index, number, &filter)?;
             if ids.is_empty() {
                 continue;
@@ -191,6 +194,26 @@ fn plan(
         }
     }
     Ok(deletions)
+}
+
+/// The fields of each measurement in all policies of a database: what is a field in one of them is
+/// no tag in another, where it would be absent and so unlike every text.
+fn fields(
+    state: &State,
+    database: &Database,
+    which: &Which,
+) -> HashMap<Arc<str>, Vec<Arc<FieldSet>>> {
+    let mut fields: HashMap<Arc<str>, Vec<Arc<FieldSet>>> = HashMap::new();
+    let policies = database.policies.iter().filter_map(|policy| state.policies.get(&policy.id));
+    for data in policies {
+        let index = data.index.read().unwrap_or_else(PoisonError::into_inner);
+        for (name, number) in index.names().filter(|(name, _)| which.holds(name)) {
+            if let Some(of) = data.measurements.get(number as usize) {
+                fields.entry(Arc::clone(name)).or_default().push(Arc::clone(&of.fields));
+            }
+        }
+    }
+    fields
 }
 
 /// The series that a condition on tags holds for, and a predicate that says just that.

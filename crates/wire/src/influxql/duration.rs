@@ -56,6 +56,25 @@ pub(super) fn parse(text: &str) -> Result<i64, String> {
     Ok(if negative { sum.wrapping_neg() } else { sum })
 }
 
+/// Whether what [`parse`] makes of a duration is the duration that is written: the sum may wrap
+/// around to one above zero.
+pub(super) fn is_exact(text: &str) -> bool {
+    let mut rest = text.trim_start_matches('-');
+    let mut sum: i64 = 0;
+    while !rest.is_empty() {
+        let behind = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        let count = rest.strip_suffix(behind).and_then(|digits| digits.parse::<i64>().ok());
+        let unit = UNITS.iter().find(|(unit, _)| behind.starts_with(unit));
+        let Some((count, (unit, size_ns))) = count.zip(unit) else { return false };
+        let Some(more) = count.checked_mul(*size_ns).and_then(|more| sum.checked_add(more)) else {
+            return false;
+        };
+        sum = more;
+        rest = behind.strip_prefix(unit).unwrap_or_default();
+    }
+    true
+}
+
 /// The duration in the largest unit that measures it whole.
 pub(super) fn format(duration_ns: i64) -> String {
     const LARGEST_FIRST: [(&str, i64); 8] = [
@@ -89,6 +108,14 @@ mod tests {
         }
         let overflowed = "overflowed duration 16000w: choose a smaller duration or INF";
         assert_eq!(parse("16000w"), Err(overflowed.to_owned()));
+    }
+
+    #[test]
+    fn a_duration_that_wraps_around_is_not_exact() {
+        assert!(is_exact("-5m") && is_exact("1w2d3h") && is_exact("106751d"));
+        // A thousand years, which are taken for six days.
+        assert_eq!(parse("61002w"), Ok(521_452_580_896_768));
+        assert!(!is_exact("61002w") && !is_exact("106751d24h"));
     }
 
     #[test]

@@ -15,6 +15,19 @@ use crate::series::Series;
 
 pub use super::rows::RowFilter;
 
+/// How two tags are compared, and a tag with a text by `<`, `<=`, `>` or `>=`. InfluxDB reads such
+/// a comparison in two ways; all others mean the same in both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagReading {
+    /// By value: `=` holds where both tags are there and equal, `!=` everywhere else, an order
+    /// nowhere. So `SELECT` and `SHOW ... CARDINALITY` read it (`inmem/meta.go`, `idsForExpr`).
+    Value,
+    /// By presence: `=` holds where both tags are there, anything else where only the left one is;
+    /// a text is compared by order as by `!=`. So `DELETE`, `DROP SERIES`, `SHOW SERIES` and
+    /// `SHOW TAG KEYS | VALUES` read it (`tsdb/index.go`, `IndexSet.seriesByExprIterator`).
+    Presence,
+}
+
 /// A condition without time, for the series and rows of one measurement.
 #[derive(Clone, Debug)]
 pub struct Filter {
@@ -33,19 +46,20 @@ impl Filter {
     /// # Errors
     /// When a regular expression is none, or calls a function that is not for rows.
     pub fn new(rest: Option<&Expr>, is_field: &dyn Fn(&str) -> bool) -> Result<Self, QueryError> {
-        Self::of("", rest, is_field)
+        Self::of("", rest, TagReading::Value, is_field)
     }
 
-    /// The same with the name of the measurement, which `_name` is compared with.
+    /// The same with the name of the measurement, which `_name` is compared with, and a reading.
     ///
     /// # Errors
     /// As [`Filter::new`].
     pub fn of(
         measurement: &str,
         rest: Option<&Expr>,
+        reading: TagReading,
         is_field: &dyn Fn(&str) -> bool,
     ) -> Result<Self, QueryError> {
-        let mut compiler = Compiler { measurement, is_field, fields: Vec::new() };
+        let mut compiler = Compiler { measurement, reading, is_field, fields: Vec::new() };
         let node = rest.map_or(Ok(Node::Constant(true)), |rest| compiler.node(rest))?;
         let tags = node.predicate();
         let node = if node.is_predicate() { None } else { Some(node) };
@@ -82,6 +96,11 @@ fn nothing() -> TagPredicate {
     let (key, value) = (String::new(), "x".to_owned());
     let equal = TagPredicate::Equal(key.clone(), value.clone());
     TagPredicate::And(Box::new(equal), Box::new(TagPredicate::NotEqual(key, value)))
+}
+
+/// A tag is there.
+fn present(key: &str) -> TagPredicate {
+    TagPredicate::NotEqual(key.to_owned(), String::new())
 }
 
 impl Node {
@@ -167,6 +186,7 @@ fn matches(predicate: &TagPredicate, series: &Series) -> bool {
 
 struct Compiler<'a> {
     measurement: &'a str,
+    reading: TagReading,
     is_field: &'a dyn Fn(&str) -> bool,
     fields: Vec<String>,
 }
@@ -200,7 +220,7 @@ impl Compiler<'_> {
             }
             _ => return self.row(op, left, right),
         };
-        if name == "_name" {
+        if name == "_name" && matches!(other, Expr::String(_) | Expr::Regex(_)) {
             return self.of_measurement(op, other);
         }
         let key = name.clone();
@@ -218,10 +238,20 @@ impl Compiler<'_> {
             (Op::NotEqualRegex, Expr::Regex(r)) => {
                 Ok(Node::Tag(TagPredicate::NotMatch(key, regex::compile(&r.0)?)))
             }
+            (_, Expr::Reference { name, .. }) if self.reading == TagReading::Presence => {
+                let other = match op {
+                    Op::Equal => present(name),
+                    _ => TagPredicate::Equal(name.clone(), String::new()),
+                };
+                Ok(Node::Tag(TagPredicate::And(Box::new(present(&key)), Box::new(other))))
+            }
+            (_, Expr::String(v)) if self.reading == TagReading::Presence => {
+                Ok(Node::Tag(TagPredicate::NotEqual(key, v.clone())))
+            }
             (Op::Equal | Op::NotEqual, Expr::Reference { name, .. }) => {
                 Ok(Node::SameTag(key, name.clone(), op == Op::Equal))
             }
-            // InfluxDB's index knows no order of tags, and finds nothing.
+            // That index knows no order of tags, and finds nothing.
             (_, Expr::String(_) | Expr::Regex(_) | Expr::Reference { .. }) => {
                 Ok(Node::Constant(false))
             }

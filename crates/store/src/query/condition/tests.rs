@@ -74,7 +74,11 @@ fn errors_are_worded_as_influxdb_does() {
 }
 
 fn filter(condition: &Expr) -> Filter {
-    Filter::of("cpu", Some(condition), &|name| name.starts_with('f')).unwrap()
+    read(TagReading::Value, condition)
+}
+
+fn read(reading: TagReading, condition: &Expr) -> Filter {
+    Filter::of("cpu", Some(condition), reading, &|name| name.starts_with('f')).unwrap()
 }
 
 #[test]

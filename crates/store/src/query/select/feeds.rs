@@ -10,7 +10,7 @@ use super::inner;
 use super::plan::Column;
 use super::prepare::Input;
 use super::types;
-use crate::query::condition::{Filter, RowFilter};
+use crate::query::condition::{Filter, RowFilter, TagReading};
 use crate::query::context::{Context, Reserved};
 use crate::query::results::QueryError;
 use crate::query::window::Windows;
@@ -172,7 +172,8 @@ impl Feeds {
             return Ok(0);
         }
         let condition = frame.of.select.condition.as_ref();
-        let filter = Filter::new(condition, &|name| known.contains_key(name))?;
+        let is_field = |name: &str| known.contains_key(name);
+        let filter = Filter::of(name, condition, TagReading::Value, &is_field)?;
         let conditions = filter.fields.iter().map(|name| place(&mut fields, name)).collect();
 
         let mut series = Vec::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use wire::influxql::ast::{Cardinality, Dimension, ShowClauses};
 
-use super::super::condition::{Filter, split};
+use super::super::condition::{Filter, TagReading, split};
 use super::super::context::Context;
 use super::super::ddl::has_time;
 use super::super::regex;
@@ -118,7 +118,7 @@ fn whole(schema: &Schema, what: Cardinality) -> usize {
     }
     let one = schema.views().count() == 1;
     let all = TagPredicate::All;
-    let filter = |name: &str| schema.filter(name, None);
+    let filter = |name: &str| schema.filter(name, None, TagReading::Value);
     let count = |name: &String| match (one, filter(name)) {
         (true, _) => schema.views().map(|view| view.series_count(name, &all)).sum(),
         (false, Ok(filter)) => schema.series(name, &filter, true).len(),
@@ -147,7 +147,8 @@ fn counted(
         let schema = schema.map_err(|error| QueryError(error.to_string()))?;
         for name in schema.measurements().into_iter().filter(|name| named.is(name)) {
             context.check()?;
-            let filter = schema.filter(&name, rest.as_ref().filter(|_| !of_values))?;
+            let of_series = rest.as_ref().filter(|_| !of_values);
+            let filter = schema.filter(&name, of_series, TagReading::Value)?;
             let by = grouped_by(&schema, &name, asked.dimensions)?;
             let fields = fields(&schema, &name, asked.what);
             for tags in matching(&schema, &name, &filter) {

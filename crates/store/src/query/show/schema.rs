@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::super::condition::{Filter, RowFilter, TimeBounds};
+use super::super::condition::{Filter, RowFilter, TagReading, TimeBounds};
 use super::super::results::QueryError;
 use crate::scan::{TagPredicate, TimeRange};
 use crate::series::Series;
@@ -90,12 +90,13 @@ impl Schema {
         &self,
         measurement: &str,
         condition: Option<&wire::influxql::ast::Expr>,
+        reading: TagReading,
     ) -> Result<Filter, QueryError> {
         let mut fields = BTreeSet::new();
         if condition.is_some() {
             fields = self.views().flat_map(|view| view.fields(measurement).into_keys()).collect();
         }
-        Filter::of(measurement, condition, &|name| fields.contains(name))
+        Filter::of(measurement, condition, reading, &|name| fields.contains(name))
     }
 
     /// The series of a measurement that match, once each. What a condition says of fields is for

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use wire::influxql::ast::{Expr, Op, ShowClauses};
 
-use super::super::condition::{Filter, RowFilter, split};
+use super::super::condition::{Filter, RowFilter, TagReading, split};
 use super::super::context::Context;
 use super::super::results::{QueryError, Rows, Sink, Value};
 use super::schema::{Schema, Tags};
@@ -46,6 +46,8 @@ pub(super) async fn show(
     let places = places(clauses, context)?;
     let condition = split(clauses.condition.as_ref(), context.now_ns, None)?;
     let timed = clauses.condition.as_ref().is_some_and(super::super::ddl::has_time);
+    // With a time InfluxDB makes a `SELECT` of it.
+    let reading = if timed { TagReading::Value } else { TagReading::Presence };
     let mut out = Out::new(clauses, context, sink);
     let mut found: Vec<(Schema, super::names::Named)> = Vec::new();
     let mut names = BTreeSet::new();
@@ -66,7 +68,7 @@ pub(super) async fn show(
         let mut keys = BTreeSet::new();
         for (schema, _) in found.iter().filter(|(_, named)| named.is(&name)) {
             context.check()?;
-            let filter = schema.filter(&name, condition.rest.as_ref())?;
+            let filter = schema.filter(&name, condition.rest.as_ref(), reading)?;
             if timed {
                 for view in schema.views() {
                     with_points(view, &name, &filter, condition.time.range(), context, &mut keys)?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wire::influxql::ast::{Expr, KeyMatch, ShowClauses};
 
-use super::super::condition::{Filter, split};
+use super::super::condition::{Filter, TagReading, split};
 use super::super::context::Context;
 use super::super::regex;
 use super::super::results::{QueryError, Sink, Value};
@@ -37,7 +37,7 @@ fn chosen(
     for name in names {
         let filter = match &of_tags {
             None => None,
-            Some(condition) => Some(schema.filter(&name, Some(condition))?),
+            Some(_) => Some(schema.filter(&name, of_tags.as_ref(), TagReading::Presence)?),
         };
         chosen.push((name, filter));
     }

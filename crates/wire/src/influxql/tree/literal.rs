@@ -26,7 +26,11 @@ impl Parser<'_> {
             TokenKind::Keyword("TRUE") => Expr::Boolean(true),
             TokenKind::Keyword("FALSE") => Expr::Boolean(false),
             TokenKind::Duration => {
-                Expr::Duration(duration::parse(&first.value).map_err(ParseError)?)
+                let ns = duration::parse(&first.value).map_err(ParseError)?;
+                if self.deletes && !duration::is_exact(&first.value) {
+                    return Err(self.wrong(&first, "duration too large for what deletes"));
+                }
+                Expr::Duration(ns)
             }
             TokenKind::Regex => Expr::Regex(self.compiled(&first)?),
             TokenKind::Param => return self.unbound(&first.value),

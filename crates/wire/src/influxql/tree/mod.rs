@@ -30,7 +30,8 @@ const NESTING_MAX: u32 = 100;
 /// See [`parse`](super::parse).
 pub(super) fn parse(text: &str, params: &Params) -> Result<Vec<Statement>> {
     // InfluxDB trims before it counts characters.
-    let mut parser = Parser { scanner: Scanner::new(text.trim(), params), nesting: 0 };
+    let scanner = Scanner::new(text.trim(), params);
+    let mut parser = Parser { scanner, nesting: 0, deletes: false };
     parser.scanner.refuse_nul()?;
     let read = parser.query();
     if parser.scanner.is_over_bound() {
@@ -42,6 +43,8 @@ pub(super) fn parse(text: &str, params: &Params) -> Result<Vec<Statement>> {
 struct Parser<'a> {
     scanner: Scanner<'a>,
     nesting: u32,
+    /// Whether the statement deletes points: its durations have to be those that are written.
+    deletes: bool,
 }
 
 impl<'a> Parser<'a> {

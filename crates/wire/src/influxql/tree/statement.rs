@@ -93,7 +93,10 @@ impl Parser<'_> {
         if let Some(why) = why {
             return at_start(why);
         }
-        let condition = self.condition()?;
+        self.deletes = true;
+        let condition = self.condition();
+        self.deletes = false;
+        let condition = condition?;
         if sources.is_empty() && condition.is_none() {
             return Err(self.unexpected(&first, &["FROM", "WHERE"]));
         }
