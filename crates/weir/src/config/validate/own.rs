@@ -195,7 +195,8 @@ mod tests {
                     assert_eq!(found.len(), 1, "{found:?}\n{text}");
                     let is_told = found[0].contains(" \"a\" is ") && found[0].contains(listen);
                     assert!(is_told, "{found:?}");
-                    let other = text.replace(&format!("{host}:4711"), &format!("{host}:4712"));
+                    let other =
+                        text.replace(&format!("://{host}:4711"), &format!("://{host}:4712"));
                     assert!(said(&other).is_empty(), "{other}");
                 }
             }
