@@ -60,20 +60,21 @@ impl Via {
     fn note(&self, headers: &HeaderMap, now: Instant) -> bool {
         let texts = headers.get_all(VIA).iter().filter_map(|value| value.to_str().ok());
         let ids = texts.flat_map(|text| text.split(','));
-        let mut has_been_here = false;
+        let ids = ids.filter_map(|id| u64::from_str_radix(id.trim(), 16).ok());
+        let ids: Vec<u64> = ids.collect();
+        // Nobody is known by what is refused: that would outlast what has led back here.
+        if ids.contains(&self.own) {
+            return true;
+        }
         let mut senders = self.senders();
-        for id in ids.filter_map(|id| u64::from_str_radix(id.trim(), 16).ok()) {
-            if id == self.own {
-                has_been_here = true;
-                continue;
-            }
+        for id in ids {
             senders.retain(|(known, _)| *known != id);
             if senders.len() >= SENDERS_MAX {
                 senders.remove(0);
             }
             senders.push((id, now));
         }
-        has_been_here
+        false
     }
 }
 
