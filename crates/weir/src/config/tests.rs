@@ -160,7 +160,7 @@ fn what_strangers_could_do_is_a_warning() {
             "influx.listen 0.0.0.0:8086 is not loopback and there is no [[influx.user]]",
         ),
         (
-            format!("[influx]\nlisten = [\"127.0.0.1:1\", \"[::]:8086\"]\n{user}{BACKEND}"),
+            format!("[influx]\nlisten = [\"127.0.0.1:2\", \"[::]:8086\"]\n{user}{BACKEND}"),
             "influx.listen [::]:8086 is not loopback and there is no [influx.tls]",
         ),
         (
