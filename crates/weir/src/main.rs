@@ -7,8 +7,8 @@
 //! [`serve`] builds the process and takes it apart again.
 
 // Where it is decided (files below this folder, or below `crates` where a crate is named first):
-//   a reload is refused: serve/reload.rs, if config/validate.rs or a front end's prepare (most
-//     are in a gateway.rs) says no
+//   a reload is refused: serve/reload.rs, if config/validate.rs or the prepare of a front end
+//     says no
 
 // Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
 //   cli
