@@ -44,7 +44,7 @@ impl Side {
 /// What stands behind the second side.
 enum Other {
     Weir { _weir: Box<Weir> },
-    Influxd { _server: Influxd },
+    Influxd { _server: Box<Influxd> },
 }
 
 /// InfluxDB and Weir.
@@ -61,7 +61,7 @@ impl Pair {
         let influxd = Influxd::start();
         let (address, other) = if std::env::var_os("INFLUXQL_ITSELF").is_some() {
             let server = Influxd::start();
-            (server.address, Other::Influxd { _server: server })
+            (server.address, Other::Influxd { _server: Box::new(server) })
         } else {
             let weir = Setup::new().embedded().start();
             (weir.http, Other::Weir { _weir: Box::new(weir) })
