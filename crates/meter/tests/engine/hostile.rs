@@ -16,7 +16,9 @@ fn ends_as(kind: Kind, words: &str, answer: impl Fn(&mut Stream) -> bool + Send 
     let counts = Kind::ALL.map(|kind| (kind, outcome.results.count(kind)));
     // What finds no connection open again in time is not sent, on a machine that is busy.
     let unsent = outcome.results.count(Kind::Unsent);
-    assert_eq!(outcome.results.count(kind) + unsent, 20, "{counts:?}");
+    // There a deadline may fall where the injector itself stood still: that timeout is its own.
+    let own = if kind == Kind::Timeout { outcome.results.count(Kind::Injector) } else { 0 };
+    assert_eq!(outcome.results.count(kind) + own + unsent, 20, "{counts:?}");
     assert!(outcome.results.count(kind) > 0, "{counts:?}");
     let said = outcome.errors.commonest(10);
     assert!(said.iter().any(|(_, said, _)| said.contains(words)), "{said:?}");

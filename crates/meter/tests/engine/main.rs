@@ -175,9 +175,11 @@ fn what_is_never_answered_counts_at_its_age() {
     // Nothing is lost, and nothing was a success.
     assert_eq!((outcome.results.total(), outcome.results.count(Kind::Succeeded)), (50, 0));
     let count = |kind| outcome.results.count(kind);
-    assert_eq!(count(Kind::Timeout) + count(Kind::Unsent), 50);
+    // On a busy machine a deadline may fall where the injector itself stood still.
+    let timeouts = count(Kind::Timeout) + count(Kind::Injector);
+    assert_eq!(timeouts + count(Kind::Unsent), 50);
     assert!(count(Kind::Timeout) >= 2 && count(Kind::Unsent) >= 1);
-    assert_eq!(outcome.lateness.sends, count(Kind::Timeout));
+    assert_eq!(outcome.lateness.sends, timeouts);
     let timeouts = outcome.results.times(Measure::Service, Some(Kind::Timeout));
     assert!(timeouts.quantile(0.0) >= 299 * MS);
     let unsent = outcome.results.times(Measure::Latency, Some(Kind::Unsent));
