@@ -3,6 +3,7 @@
 mod cursors;
 mod damage;
 mod format;
+mod marks;
 mod modes;
 mod pinned;
 mod power;
