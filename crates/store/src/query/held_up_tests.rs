@@ -117,7 +117,10 @@ fn a_query_that_is_held_up_behind_each_piece_answers_the_same_byte_for_byte() {
             assert!(whole == held_up, "{text} as {format:?}");
             let most = reluctant.most.load(Ordering::Relaxed);
             assert!(most <= PIECE_BYTES_MAX, "{text} as {format:?}: {most} bytes in one go");
-            assert!(times > 0 && times >= whole.len() / PIECE_BYTES_MAX, "{text}: {times}");
+            // What is shorter than an encoder holds goes out at its end.
+            let is_cut = whole.len() > encode::HELD_BYTES;
+            let least = (whole.len() / PIECE_BYTES_MAX).max(usize::from(is_cut));
+            assert!(times >= least, "{text} as {format:?}: {times}");
         }
     }
 }

@@ -21,7 +21,7 @@ const PIECE_BYTES: usize = 64 << 10;
 /// Bytes of one statement's answer that are held back at its beginning: an error that comes
 /// before they are handed out stands alone, as in InfluxDB. With the rows that come in one go it is
 /// less than 1 MiB, the most that a query without a reader is to hold.
-const HELD_BYTES: usize = 512 << 10;
+pub(super) const HELD_BYTES: usize = 512 << 10;
 
 /// How much longer JSON is over several lines, about.
 const INDENTED_FACTOR: usize = 6;
