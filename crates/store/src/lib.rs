@@ -13,8 +13,8 @@
 //   points of the store become files: store/flush.rs; manifest.rs puts them in force
 //   what of a damaged file is served, and said to be missing: file/lost.rs finds what is lost,
 //     archive/repair.rs writes it down, query/mod.rs: read runs anew what met it
-//   a type of a field is promised, and the promise is void: claims.rs; influx/src/embedded/settling.rs
-//     says when
+//   a type of a field is promised, and the promise is void: claims.rs;
+//     influx/src/embedded/settling.rs says when
 
 // Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
 //   checker

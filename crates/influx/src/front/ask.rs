@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http::{Method, StatusCode};
+use store::notices::Notices;
 use store::query::context::{Context, Target};
 use store::query::encode::{self, Epoch, Format};
 use store::query::results::QueryError;
@@ -107,6 +108,7 @@ impl Request<'_> {
         let share = gateway.answer_share(ANSWER_BYTES)?;
         let unsent = Unsent::new(share, gateway.answers.clone());
 
+        // What is in it is bounded by the gate, at which a query waits behind each piece.
         let (pieces, made) = mpsc::unbounded_channel();
         let gate = Gate::new(Arc::clone(&unsent), Arc::clone(&queries.turns), arrival);
         context.flow = Some(Arc::clone(&gate) as _);
@@ -141,21 +143,33 @@ impl Request<'_> {
             return Ok(answer::empty(StatusCode::NO_CONTENT));
         }
         let whole = format.chunk_size.is_none();
-        let content = match Streamed::begin(made, unsent, client, whole).await {
-            Made::Whole(bytes) => Content::Full(bytes),
-            Made::Streamed(streamed) => Content::Streamed(Box::new(streamed)),
-            Made::Abandoned => Content::Empty,
-            Made::Broken => {
-                let status = StatusCode::INTERNAL_SERVER_ERROR;
-                return Err(answer::error(status, "the query broke off; see the log"));
-            }
-        };
-        let mut answer = answered(content, format, gzip.is_some_and(|gzip| gzip.is_used()));
-        for text in notices.seal() {
-            answer.headers_mut().append(answer::MISSING, answer::missing_value(&text));
-        }
-        Ok(answer)
+        let made = Streamed::begin(made, unsent, client, whole).await;
+        let is_compressed = gzip.is_some_and(|gzip| gzip.is_used());
+        begun(made, format, is_compressed, &notices)
     }
+}
+
+/// The answer that a query has begun, with what is missing of it as far as that is known.
+fn begun(
+    made: Made,
+    format: Format,
+    is_compressed: bool,
+    notices: &Notices,
+) -> Result<Answer, Answer> {
+    let content = match made {
+        Made::Whole(bytes) => Content::Full(bytes),
+        Made::Streamed(streamed) => Content::Streamed(Box::new(streamed)),
+        Made::Abandoned => Content::Empty,
+        Made::Broken => {
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            return Err(answer::error(status, "the query broke off; see the log"));
+        }
+    };
+    let mut answer = answered(content, format, is_compressed);
+    for text in notices.seal() {
+        answer.headers_mut().append(answer::MISSING, answer::missing_value(&text));
+    }
+    Ok(answer)
 }
 
 /// The statements of a text as the store takes them.

@@ -103,7 +103,8 @@ async fn serve_rest(
     let ended = tokio::select! {
         ended = served => ended,
         () = &mut hung_up => {
-            tracing::debug!(%peer, "connection closed: its answer is not read, and there are too many");
+            let why = "its answer is not read, and there are too many";
+            tracing::debug!(%peer, "connection closed: {why}");
             return;
         }
     };

@@ -42,7 +42,8 @@ const QUERIES: &[&str] = &[
     "SELECT * FROM m",
     "SELECT f, s FROM m GROUP BY host ORDER BY time DESC",
     "SELECT * FROM m GROUP BY *; SELECT count(f) FROM m; SELECT nothing FROM m",
-    "SELECT mean(f), max(i) FROM m WHERE time >= 0 AND time < 1000000 GROUP BY time(1u), host fill(0)",
+    "SELECT mean(f), max(i) FROM m WHERE time >= 0 AND time < 1000000 \
+     GROUP BY time(1u), host fill(0)",
     "SELECT derivative(mean(f), 1u) FROM m WHERE time < 1000000 GROUP BY time(1u), host",
     "SELECT max FROM (SELECT max(f) FROM m GROUP BY time(1u), host) WHERE time < 1000000",
     "SELECT i + f FROM m WHERE s =~ /7/; SHOW SERIES; SHOW TAG VALUES WITH KEY =~ /./",

@@ -73,8 +73,8 @@ pub fn run(
 /// results. Those that read see one snapshot, up to the next one that changes something; these go
 /// to `change`.
 ///
-/// Polling it computes, and is for a thread that may be held. It is pending only where the context's
-/// flow control says so, and wakes nobody.
+/// Polling it computes, and is for a thread that may be held. It is pending only where the
+/// context's flow control says so, and wakes nobody.
 pub async fn answer(
     store: &Arc<Store>,
     statements: &[Statement],
