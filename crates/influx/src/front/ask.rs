@@ -98,15 +98,13 @@ impl Request<'_> {
             .map_err(|e| answer::error(StatusCode::SERVICE_UNAVAILABLE, &e.to_string()))?;
         let mut client = Client::new(self.connection.progress.clone(), context.cancel.clone());
         let queries = embedded.queries();
-        let from = Network::of(self.connection.peer);
-        let arrival = queries.turns.arrive(from);
+        let arrival = queries.turns.arrive(Network::of(self.connection.peer));
         let turn = tokio::select! {
             turn = timeout(TURN_WAIT, queries.turns.take(arrival)) => turn.ok(),
             () = client.left() => return Ok(answer::empty(StatusCode::NO_CONTENT)),
         };
         let turn = turn.ok_or_else(|| gateway.no_turn())?;
-        let share = gateway.answer_share(ANSWER_BYTES)?;
-        let unsent = Unsent::new(share, gateway.answers.clone());
+        let unsent = Unsent::new(gateway.answer_share(ANSWER_BYTES)?, gateway.answers.clone());
 
         // What is in it is bounded by the gate, at which a query waits behind each piece.
         let (pieces, made) = mpsc::unbounded_channel();
@@ -142,8 +140,7 @@ impl Request<'_> {
             gateway.control.spawn(discard(made));
             return Ok(answer::empty(StatusCode::NO_CONTENT));
         }
-        let whole = format.chunk_size.is_none();
-        let made = Streamed::begin(made, unsent, client, whole).await;
+        let made = Streamed::begin(made, unsent, client, format.chunk_size.is_none()).await;
         let is_compressed = gzip.is_some_and(|gzip| gzip.is_used());
         begun(made, format, is_compressed, &notices)
     }
