@@ -1,5 +1,6 @@
 //! A real Redis Cluster.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{Redis, RedisClient};
@@ -92,11 +93,17 @@ impl RedisCluster {
     }
 
     /// Moves a slot with its keys from one primary to another, as `redis-cli --cluster reshard`
-    /// does.
+    /// does: not before all nodes agree on who owns what. A slot that goes back and forth faster
+    /// than the nodes tell each other may end up with no owner.
     ///
     /// # Panics
     /// When a node refuses a step.
     pub fn migrate(&self, slot: u16, from: usize, to: usize) {
+        wait::until("all nodes agree on the slots", wait::LONG, || {
+            let mut views = self.nodes.iter().map(owners);
+            let first = views.next();
+            views.all(|view| Some(view) == first)
+        });
         let (mut source, mut target) = (self.nodes[from].client(), self.nodes[to].client());
         let (source_id, target_id) = (self.id(from), self.id(to));
         let must = |client: &mut RedisClient, line: String| {
@@ -119,4 +126,20 @@ impl RedisCluster {
         must(&mut target, format!("CLUSTER SETSLOT {slot} NODE {target_id}"));
         must(&mut source, format!("CLUSTER SETSLOT {slot} NODE {target_id}"));
     }
+}
+
+/// A node's view of the Cluster: of each node its name, its epoch and its slots.
+fn owners(node: &Redis) -> BTreeSet<Vec<String>> {
+    let nodes = node.client().line("CLUSTER NODES");
+    let (_, lines) = nodes.split_once(' ').unwrap_or_default();
+    lines
+        .lines()
+        .map(|line| {
+            let mut words = line.split(' ').map(str::to_owned);
+            let id = words.next();
+            let (epoch, slots) =
+                (words.nth(5), words.skip(1).filter(|slots| !slots.starts_with('[')));
+            id.into_iter().chain(epoch).chain(slots).collect()
+        })
+        .collect()
 }
