@@ -25,7 +25,7 @@ included. All runs, with date, versions, every round and the command, are in
   other machines.
 - *verdict* says whether the last run is what is *wanted*. A run is *void* where the load generator
   was the limit; a void or failed run stands here only where the figure has no other.
-- *side by side* has the values behind the figure: the median, or the range where no more is on record.
+- *side by side* has the values behind the figure: medians, or ranges where no more is on record.
 - The machines are listed [at the end](#machines).
 ";
 
