@@ -37,9 +37,9 @@ url = \"http://10.0.0.2:8086\"
 - Durations are written `500ms` or `1m30s`, sizes `64MiB` or `10GiB`.
 - Keys that end in `-file` read a secret from the first line of a file of its own.
 - A `[postgres]` table turns the PostgreSQL gateway on, a `[redis]` table the Redis gateway.
-- SIGHUP (`systemctl reload weir`) reads the file again; [operating.md](operating.md#reload) says
-  which keys change at once. The log names the changed keys that need a restart. A file that can't be
-  used changes nothing.
+- SIGHUP (`systemctl reload weir`) reads the file again. [operating.md](operating.md#reload) says
+  which keys change at once; the log names the changed keys that need a restart. A file that can't
+  be used changes nothing.
 
 | page | tables |
 |---|---|
