@@ -24,7 +24,7 @@ Exit codes:
   4   a load is INVALID: its numbers can't be believed
   78  the configuration is wrong";
 
-/// A gateway in front of InfluxDB, PostgreSQL and Redis: takes many small requests and hands on few
+/// A gateway in front of InfluxDB, PostgreSQL and Redis: combines many small requests into a few
 /// large ones.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version)]

@@ -1,4 +1,4 @@
-//! `weir`: a gateway that takes many small writes and hands on few large ones.
+//! `weir`: a gateway that combines many small requests into a few large ones.
 //!
 //! This crate is the program and nothing else: the command line, the configuration, the assembly
 //! of the other crates into one process, and the port an operator asks. It never touches a
