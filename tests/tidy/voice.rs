@@ -61,20 +61,20 @@ const UNITS: [&str; 10] = [
 /// Each member of the workspace: how many of its types have a bare name, and how many of its doc
 /// comments are too short. A number may only fall.
 const ALLOWED: [(&str, Counts); 14] = [
-    ("bench", Counts { bare_names: 19, short_docs: 105 }),
+    ("bench", Counts { bare_names: 0, short_docs: 0 }),
     ("flow", Counts { bare_names: 45, short_docs: 97 }),
     ("influx", Counts { bare_names: 24, short_docs: 102 }),
     ("journal", Counts { bare_names: 10, short_docs: 34 }),
     ("meter", Counts { bare_names: 34, short_docs: 130 }),
     ("postgres", Counts { bare_names: 43, short_docs: 308 }),
     ("redis", Counts { bare_names: 53, short_docs: 219 }),
-    ("sched", Counts { bare_names: 0, short_docs: 3 }),
+    ("sched", Counts { bare_names: 0, short_docs: 0 }),
     ("store", Counts { bare_names: 31, short_docs: 198 }),
-    ("tests", Counts { bare_names: 30, short_docs: 118 }),
-    ("uring", Counts { bare_names: 0, short_docs: 2 }),
+    ("tests", Counts { bare_names: 0, short_docs: 0 }),
+    ("uring", Counts { bare_names: 0, short_docs: 0 }),
     ("watch", Counts { bare_names: 2, short_docs: 36 }),
     ("weir", Counts { bare_names: 17, short_docs: 63 }),
-    ("wire", Counts { bare_names: 1, short_docs: 191 }),
+    ("wire", Counts { bare_names: 0, short_docs: 0 }),
 ];
 
 /// What one crate may have, and what it has.

@@ -33,7 +33,6 @@ const BY_HAND: &str = "By hand";
 const TABLE: &str = "| figure | wanted | machine | runs | median | range | reach | latest |\n\
                      |---|---|---|---|---|---|---|---|\n";
 
-/// The page.
 pub fn of(records: &[Record]) -> String {
     let mut page = HEAD.to_owned();
     let machines = machines(records);
@@ -202,8 +201,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::of;
-    use crate::figures::record::Told;
-    use crate::figures::{Machine, Record, Series, Wanted};
+    use crate::figures::record::QuotedRuns;
+    use crate::figures::{FigureTarget, Machine, Record, Series};
     use crate::report::unit;
 
     fn record(value: f64, verdict: &str) -> Record {
@@ -223,7 +222,7 @@ mod tests {
             round_seconds: Some(10.0),
             unit: unit::RATIO.to_owned(),
             value: Some(value),
-            wanted: Some(Wanted::at_least(0.8, 1.0)),
+            wanted: Some(FigureTarget::at_least(0.8, 1.0)),
             verdict: verdict.to_owned(),
             why: None,
             clients: None,
@@ -260,7 +259,8 @@ mod tests {
     fn runs_that_are_told_of_count_as_many_times_as_they_were() {
         let mut told = record(0.88, "reached");
         let by = "README.md".to_owned();
-        told.told = Some(Told { by, runs: 3, low: Some(0.74), high: Some(0.95), reach: Some(2) });
+        told.told =
+            Some(QuotedRuns { by, runs: 3, low: Some(0.74), high: Some(0.95), reach: Some(2) });
         let line = line(&[told, record(0.9, "reached")]);
         assert!(line.contains("| A | 4 | 0.88 | 0.74 to 0.95 | 3 |"), "{line}");
     }
