@@ -15,7 +15,7 @@ use crate::report::{Row, Verdict, median, unit};
 
 /// The load of these rows.
 pub const LOAD: Paced = Paced { rate: 5_000.0, clients: 50, value: 100, keys: 100_000 };
-/// The timeout that a stalled command exceeds.
+/// The timeout of a client: replies that take longer are counted.
 pub const LIMIT: Duration = Duration::from_millis(400);
 /// In this order, in each round.
 pub const KINDS: [Kind; 5] = [Kind::Nothing, Kind::Everysec, Kind::No, Kind::Always, Kind::Weir];

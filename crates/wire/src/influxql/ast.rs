@@ -59,13 +59,13 @@ pub enum Statement {
 /// What is said of a retention policy; `None` where it is not said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicySpec {
-    /// `None` where an `ALTER` or `CREATE DATABASE` names no policy.
+    /// The policy's name; `None` where `CREATE DATABASE ... WITH` gives none.
     pub name: Option<String>,
     /// Nanoseconds; 0 is for ever (`INF`).
     pub duration_ns: Option<i64>,
     /// `REPLICATION n`.
     pub replication: Option<u64>,
-    /// `SHARD DURATION`, in nanoseconds; 0 lets the server choose.
+    /// `SHARD DURATION` in nanoseconds.
     pub shard_duration_ns: Option<i64>,
     /// `DEFAULT`.
     pub default: bool,

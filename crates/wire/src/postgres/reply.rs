@@ -28,7 +28,7 @@ pub enum Run {
 /// A run of bytes, from the beginning of what was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scan {
-    /// Bytes from the beginning; 0 asks for more.
+    /// Bytes from the beginning of what was given.
     pub len: usize,
     /// Which part of a reply these bytes are.
     pub run: Run,

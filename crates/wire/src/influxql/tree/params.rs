@@ -17,15 +17,15 @@ pub struct Params(BTreeMap<String, Param>);
 pub enum Param {
     /// A tag, field, measurement or whatever else has a name.
     Identifier(String),
-    /// A JSON string, bound as a string literal.
+    /// The text of a string literal.
     String(String),
     /// A regular expression in Go's syntax, without slashes.
     Regex(String),
     /// A number with a point.
     Number(f64),
-    /// A JSON number without a point.
+    /// An integer that fits into int64.
     Integer(i64),
-    /// A JSON `true` or `false`.
+    /// A boolean, `true` or `false`.
     Boolean(bool),
     /// A duration as a query writes it.
     Duration(String),
