@@ -29,12 +29,12 @@ pub struct Arguments {
     /// Seconds of one measurement, 10 when absent; with --beside of one slice, 4 when absent
     #[arg(long)]
     pub seconds: Option<NonZeroUsize>,
-    /// Add what was measured to docs/figures.jsonl and make docs/figures.md of it; with a FILE to
+    /// Add what was measured to bench/figures.jsonl and make docs/figures.md of it; with a FILE to
     /// that one, and the page beside it
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     #[arg(conflicts_with_all = ["quick", "beside"])]
     pub write: Option<Option<PathBuf>>,
-    /// Measure nothing, make docs/figures.md of docs/figures.jsonl; with a FILE of that one
+    /// Measure nothing, make docs/figures.md of bench/figures.jsonl; with a FILE of that one
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     #[arg(conflicts_with_all = ["write", "beside"])]
     pub figures: Option<Option<PathBuf>>,

@@ -1,4 +1,4 @@
-//! The one home of figures: `docs/figures.jsonl`, to which each run adds, and the page made of it.
+//! Where figures are kept: `bench/figures.jsonl`, to which each run adds, and the page made of it.
 //!
 //! A line is one figure of one run, as JSON: a [`Record`]. Lines are only ever added; a run that
 //! missed, failed or means nothing has its line too. For example, on one line:

@@ -54,7 +54,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// In a word, as `docs/figures.jsonl` has it.
+    /// In a word, as `bench/figures.jsonl` has it.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Reached => "reached",

@@ -1,4 +1,4 @@
-//! `docs/figures.jsonl` and `docs/figures.md` as files.
+//! `bench/figures.jsonl` and `docs/figures.md` as files.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -9,16 +9,23 @@ use rig::places;
 use super::{Record, page};
 use crate::Outcome;
 
-/// Where figures are kept: a file of lines, with a page of the same name beside it.
+/// Where figures are kept: a file of lines, and the page that is made of them.
 #[derive(Debug)]
 pub struct Home {
     lines: PathBuf,
+    page: PathBuf,
 }
 
 impl Home {
-    /// In this file, or in that of the source tree.
+    /// In this file with a page of the same name beside it, or in those of the source tree.
     pub fn at(file: Option<PathBuf>) -> Self {
-        Self { lines: file.unwrap_or_else(|| places::root().join("docs/figures.jsonl")) }
+        match file {
+            Some(lines) => Self { page: lines.with_extension("md"), lines },
+            None => Self {
+                lines: places::root().join("bench/figures.jsonl"),
+                page: places::root().join("docs/figures.md"),
+            },
+        }
     }
 
     /// Adds lines behind those that are there.
@@ -64,13 +71,9 @@ impl Home {
     /// # Errors
     /// As [`Home::records`], or when the page can't be written.
     pub fn write_page(&self) -> Outcome<()> {
-        let at = self.page_at();
-        std::fs::write(&at, self.page()?).map_err(|error| told(&at, "written", &error))?;
+        let written = std::fs::write(&self.page, self.page()?);
+        written.map_err(|error| told(&self.page, "written", &error))?;
         Ok(())
-    }
-
-    fn page_at(&self) -> PathBuf {
-        self.lines.with_extension("md")
     }
 }
 
@@ -85,7 +88,7 @@ mod tests {
     #[test]
     fn the_page_of_figures_is_what_the_lines_of_figures_give() {
         let home = Home::at(None);
-        let page = std::fs::read_to_string(home.page_at()).unwrap_or_default();
+        let page = std::fs::read_to_string(&home.page).unwrap_or_default();
         let is_same = page == home.page().unwrap();
         assert!(is_same, "`make docs` writes docs/figures.md anew");
     }

@@ -1,5 +1,5 @@
-//! The page that is made of all lines: for each figure and machine the median and the range of all
-//! runs, and how many of them reach what is wanted.
+//! The page that is made of all lines: a table for each gateway, and in it the last run of each
+//! figure, whether it reached what is wanted or not.
 
 use std::fmt::Write as _;
 
@@ -12,26 +12,28 @@ use crate::report::{median, shown, unit};
 const HEAD: &str = "\
 # Figures
 
-<!-- This page is made of figures.jsonl: `make docs` writes it anew; a test compares the two. -->
+<!-- Made from bench/figures.jsonl by `make docs`. -->
 
-Every figure of Weir that was measured, by all runs on record; [figures.jsonl](figures.jsonl) has
-each run with its date, versions, rounds and command, one line of JSON a figure, described in
+What Weir was measured at: one table for each gateway, and in it the last run of each figure, losses
+included. All runs, with date, versions, every round and the command, are in
+[bench/figures.jsonl](../bench/figures.jsonl), one line of JSON for each figure, described in
 `bench/src/figures.rs`. `make bench ARGS=--write` measures all rows and adds its run;
-`make bench ARGS=--help` lists the rows and tells how to measure some of them.
+`make bench ARGS=--help` lists the rows.
 
-- The *median* and the *range* are those of all runs on a machine, of whatever version; the *latest*
-  run stands beside them. What one run says is as a rule the median of its rounds, in which Weir and
-  its peers took turns. Only ratios carry over to other machines.
-- *reach* says how many of the runs are what is *wanted*.
-- A run is void where the client was the limit; it counts nowhere, and neither does one that failed.
-- `figure / peer` is Weir's figure over the peer's in the same run.
+- *last run* is as a rule the median of the run's rounds, in which Weir and its peers took turns.
+- `figure / peer` is Weir's figure divided by the peer's in the same run. Only ratios carry over to
+  other machines.
+- *verdict* says whether the last run is what is *wanted*. A run is *void* where the load generator
+  was the limit; a void or failed run stands here only where the figure has no other.
+- *side by side* has the values behind the figure: medians, or ranges where no more is on record.
+- The machines are listed [at the end](#machines).
 ";
 
 /// What has no row in the bench.
 const BY_HAND: &str = "By hand";
 
-const TABLE: &str = "| figure | wanted | machine | runs | median | range | reach | latest |\n\
-                     |---|---|---|---|---|---|---|---|\n";
+const TABLE: &str = "| figure | wanted | last run | verdict | side by side | date | machine |\n\
+                     |---|---|---|---|---|---|---|\n";
 
 pub fn of(records: &[Record]) -> String {
     let mut page = HEAD.to_owned();
@@ -69,19 +71,30 @@ fn rows(records: &[Record]) -> Vec<(&'static str, String)> {
     of_bench.into_iter().filter(|(_, word)| measured.contains(word)).chain(others).collect()
 }
 
-/// A line for each figure of a row and each machine.
+/// A line for each figure of a row.
 fn lines(row: &str, records: &[Record], machines: &[(String, Machine)]) -> String {
     let of_row: Vec<&Record> = records.iter().filter(|one| one.row == row).collect();
     let mut text = String::new();
     for figure in distinct(of_row.iter().map(|one| one.figure.as_str())) {
-        for (letter, machine) in machines {
-            let is_here =
-                |one: &&&Record| one.figure == figure && one.machine.without_kernel() == *machine;
-            let runs: Vec<&Record> = of_row.iter().filter(is_here).copied().collect();
-            text.push_str(&line(figure, letter, &runs));
-        }
+        let runs: Vec<&Record> =
+            of_row.iter().filter(|one| one.figure == figure).copied().collect();
+        text.push_str(&line(figure, &last_run(&runs), machines));
     }
     text
+}
+
+/// The records of the last run that counts; of the last one where none does. Several records share
+/// a machine and a date where only the day is on record.
+fn last_run<'a>(all: &[&'a Record]) -> Vec<&'a Record> {
+    let counts = |one: &&Record| !matches!(one.verdict.as_str(), "void" | "failed");
+    let counted: Vec<&Record> = all.iter().filter(|one| counts(one)).copied().collect();
+    let runs = if counted.is_empty() { all } else { &counted };
+    // Of equal dates the later line.
+    let Some(last) = runs.iter().max_by(|a, b| a.date.cmp(&b.date)) else { return Vec::new() };
+    let is_same = |one: &&&Record| {
+        one.date == last.date && one.machine.without_kernel() == last.machine.without_kernel()
+    };
+    runs.iter().filter(is_same).copied().collect()
 }
 
 /// Machines by letter, in the order in which they come.
@@ -104,75 +117,55 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     found
 }
 
-/// One figure on one machine; nothing where it was never measured there.
-fn line(figure: &str, letter: &str, all: &[&Record]) -> String {
-    let Some(last) = all.last() else { return String::new() };
-    let counts = |one: &&&Record| !matches!(one.verdict.as_str(), "void" | "failed");
-    let runs: Vec<&Record> = all.iter().filter(counts).copied().collect();
-    let mut values = Vec::new();
-    for run in &runs {
-        let times = run.told.as_ref().map_or(1, |told| told.runs);
-        values.extend(std::iter::repeat_n(run.value, times));
-    }
+/// One figure by its last run.
+fn line(figure: &str, run: &[&Record], machines: &[(String, Machine)]) -> String {
+    let Some(last) = run.last() else { return String::new() };
     let wanted = last.wanted.map_or_else(|| "-".to_owned(), |wanted| wanted.least(&last.unit));
-    let mut number = values.len().to_string();
-    let worthless = all.iter().filter(|one| !counts(one)).count();
-    if worthless > 0 {
-        let _ = write!(number, ", {worthless} void or failed");
-    }
-    // Of some runs only the range is on record.
-    let middle = match values.into_iter().collect::<Option<Vec<f64>>>() {
-        Some(values) if !values.is_empty() => shown(median(&values), &last.unit),
-        _ => "-".to_owned(),
-    };
-    let range = range(&runs, &last.unit);
-    let reach = reach(&runs).map_or_else(|| "-".to_owned(), |reach| reach.to_string());
-    let latest = latest(&runs);
-    format!(
-        "| {figure} | {wanted} | {letter} | {number} | {middle} | {range} | {reach} | {latest} |\n"
-    )
-}
-
-fn range(runs: &[&Record], unit: &str) -> String {
-    let told = |run: &Record| run.told.clone();
-    let low = |run: &&Record| told(run).and_then(|told| told.low).or(run.value);
-    let high = |run: &&Record| told(run).and_then(|told| told.high).or(run.value);
-    let low = runs.iter().filter_map(low).fold(f64::INFINITY, f64::min);
-    let high = runs.iter().filter_map(high).fold(f64::NEG_INFINITY, f64::max);
-    match shown(low, unit) == shown(high, unit) {
-        _ if low > high => "-".to_owned(),
-        true => shown(low, unit),
-        false => format!("{} to {}", shown(low, unit), shown(high, unit)),
-    }
-}
-
-/// How many runs are what is wanted; none where nothing is, or where it is not known of all.
-fn reach(runs: &[&Record]) -> Option<usize> {
-    let wanted = runs.last()?.wanted?;
-    let reaches = |run: &&Record| match &run.told {
-        Some(told) if told.runs > 1 => told.reach,
-        _ => Some(usize::from(wanted.is_met(run.value?))),
-    };
-    runs.iter().map(reaches).sum()
-}
-
-/// The last run's figure, its day and the medians of its ways. Of runs that are told of with a day
-/// alone nobody knows which was the last; then it is the median of that day.
-fn latest(runs: &[&Record]) -> String {
-    let Some(last) = runs.last() else { return "-".to_owned() };
-    let values: Vec<f64> =
-        runs.iter().filter(|run| run.date == last.date).filter_map(|run| run.value).collect();
-    let value = match values.len() {
-        0 => "-".to_owned(),
-        1 => shown(values[0], &last.unit),
-        count => format!("{} (median of {count})", shown(median(&values), &last.unit)),
-    };
     let day = last.date.get(..10).unwrap_or(&last.date);
+    let machine = last.machine.without_kernel();
+    let letter = machines.iter().find(|(_, one)| *one == machine).map_or("-", |(letter, _)| letter);
     let is_of_cpu = last.figure.starts_with("CPU time");
     let ways: Vec<String> =
         last.series.iter().filter_map(|series| way(series, is_of_cpu)).collect();
-    let ways = if ways.is_empty() { String::new() } else { format!(": {}", ways.join(", ")) };
-    format!("{value} on {day}{ways}")
+    let ways = if ways.is_empty() { "-".to_owned() } else { ways.join(", ") };
+    format!(
+        "| {figure} | {wanted} | {} | {} | {ways} | {day} | {letter} |\n",
+        value(run),
+        verdict(run)
+    )
+}
+
+/// The value, or the range where no more is on record. Of runs that are told of with a day alone
+/// nobody knows which was the last; then it is the median of that day.
+fn value(run: &[&Record]) -> String {
+    let Some(last) = run.last() else { return "-".to_owned() };
+    let values: Vec<f64> = run.iter().filter_map(|run| run.value).collect();
+    let span = last.told.as_ref().and_then(|told| Some((told.low?, told.high?)));
+    match (values.as_slice(), span) {
+        ([], Some((low, high))) => {
+            format!("{} to {}", shown(low, &last.unit), shown(high, &last.unit))
+        }
+        ([], None) => "-".to_owned(),
+        ([one], _) => shown(*one, &last.unit),
+        (all, _) => format!("{} (median of {})", shown(median(all), &last.unit), all.len()),
+    }
+}
+
+/// Whether the run is what is wanted; a dash where nothing is.
+fn verdict(run: &[&Record]) -> String {
+    let Some(last) = run.last() else { return String::new() };
+    if matches!(last.verdict.as_str(), "void" | "failed") {
+        let why = last.why.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+        return format!("{}{why}", last.verdict);
+    }
+    let values: Vec<f64> = run.iter().filter_map(|run| run.value).collect();
+    match (last.wanted, values.is_empty()) {
+        (None, _) => "-",
+        (Some(_), true) => last.verdict.as_str(),
+        (Some(wanted), false) if wanted.is_met(median(&values)) => "reached",
+        (Some(_), false) => "missed",
+    }
+    .to_owned()
 }
 
 /// A way's median or range. Times of single queries, transactions beside statements and CPU time
@@ -237,40 +230,56 @@ mod tests {
         page.lines().find(|line| line.starts_with("| req/s")).unwrap_or_default().to_owned()
     }
 
+    fn at(hour: u8, value: f64, verdict: &str) -> Record {
+        Record { date: format!("2026-11-24T1{hour}:00:00Z"), ..record(value, verdict) }
+    }
+
     #[test]
-    fn all_runs_count_but_void_ones() {
-        let mut records = [
-            record(0.7, "missed"),
-            record(0.9, "reached"),
-            record(5.0, "void"),
-            record(0.8, "reached"),
+    fn a_figure_is_that_of_its_last_run_which_is_not_void() {
+        let records = [
+            at(1, 0.7, "missed"),
+            at(3, 0.9, "reached"),
+            at(4, 5.0, "void"),
+            at(2, 0.8, "reached"),
         ];
-        for (hour, record) in records.iter_mut().enumerate() {
-            record.date = format!("2026-11-24T1{hour}:00:00Z");
-        }
         assert_eq!(
             line(&records),
-            "| req/s / nginx | at least 0.8 | A | 3, 1 void or failed | 0.80 | 0.70 to 0.90 | 2 | \
-             0.80 on 2026-11-24: Weir 91.0 k |"
+            "| req/s / nginx | at least 0.8 | 0.90 | reached | Weir 91.0 k | 2026-11-24 | A |"
         );
     }
 
     #[test]
-    fn runs_that_are_told_of_count_as_many_times_as_they_were() {
-        let mut told = record(0.88, "reached");
-        let by = "README.md".to_owned();
-        told.told =
-            Some(QuotedRuns { by, runs: 3, low: Some(0.74), high: Some(0.95), reach: Some(2) });
-        let line = line(&[told, record(0.9, "reached")]);
-        assert!(line.contains("| A | 4 | 0.88 | 0.74 to 0.95 | 3 |"), "{line}");
+    fn a_loss_is_told() {
+        let line = line(&[at(1, 0.9, "reached"), at(2, 0.7, "missed")]);
+        assert!(line.contains("| 0.70 | missed | Weir 91.0 k |"), "{line}");
     }
 
     #[test]
-    fn of_runs_of_one_day_no_single_one_is_called_the_latest() {
+    fn a_figure_whose_runs_are_all_void_says_why() {
+        let why = Some("wrk was the limit".to_owned());
+        let line = line(&[Record { why, ..at(1, 5.0, "void") }]);
+        assert!(line.contains("| 5.00 | void: wrk was the limit |"), "{line}");
+    }
+
+    #[test]
+    fn a_range_stands_where_no_value_is_on_record() {
+        let mut told = record(0.88, "reached");
+        let by = "README.md".to_owned();
+        told.value = None;
+        told.told = Some(Told { by, runs: 3, low: Some(0.84), high: Some(0.95), reach: Some(3) });
+        let line = line(&[told]);
+        assert!(line.contains("| 0.84 to 0.95 | reached |"), "{line}");
+    }
+
+    #[test]
+    fn of_runs_of_one_day_no_single_one_is_called_the_last() {
         let mut of_a_day = [record(0.8, "reached"), record(0.9, "reached"), record(1.0, "reached")];
         of_a_day.iter_mut().for_each(|run| run.date = "2026-11-23".to_owned());
         let line = line(&of_a_day);
-        assert!(line.contains("| 0.90 (median of 3) on 2026-11-23: Weir 91.0 k |"), "{line}");
+        assert!(
+            line.contains("| 0.90 (median of 3) | reached | Weir 91.0 k | 2026-11-23 |"),
+            "{line}"
+        );
     }
 
     #[test]
@@ -280,7 +289,7 @@ mod tests {
         let mut other = record(0.9, "reached");
         other.machine.file_system = "xfs".to_owned();
         let page = of(&[record(0.7, "missed"), newer, other]);
-        assert!(page.contains("| A | 2 |") && page.contains("| B | 1 |"), "{page}");
+        assert!(page.contains("| B |\n") && !page.contains("**C**"), "{page}");
         assert!(
             page.contains("**A**: 2 cores of EPYC, 24.0 GiB of memory, ext4; Linux 6.18, 6.19")
         );

@@ -1,4 +1,4 @@
-//! A line of `docs/figures.jsonl`.
+//! A line of `bench/figures.jsonl`.
 
 use serde::{Deserialize, Serialize};
 

@@ -88,7 +88,7 @@ fn weir() -> String {
     };
     let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else { return version };
     // The figures themselves are being written to.
-    let paths = ["status", "--porcelain", "--", ".", ":!docs"];
+    let paths = ["status", "--porcelain", "--", ".", ":!docs", ":!bench/figures.jsonl"];
     match git(&paths).is_none_or(|changes| changes.is_empty()) {
         true => format!("{version}, commit {commit}"),
         false => format!("{version}, commit {commit} with changes"),

@@ -32,7 +32,7 @@ pub struct Thresholds {
     pub little: f64,
 }
 
-/// Those in force; docs/load.md has the reason of each.
+/// Those in force; docs/load/figures.md has the reason of each.
 pub const THRESHOLDS: Thresholds = Thresholds {
     late_share: 0.001,
     late_min: 10,

@@ -190,7 +190,13 @@ fn metrics_that_the_documents_name_exist() {
         text.split(part).filter(|word| word.starts_with("weir_")).map(str::to_owned).collect()
     };
     let mut files = vec![docs().join("../README.md"), docs().join("../ARCHITECTURE.md")];
-    files.extend(std::fs::read_dir(docs()).unwrap().map(|entry| entry.unwrap().path()));
+    let below = |dir: &Path| -> Vec<PathBuf> {
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let pages = below(&docs());
+    let folders = pages.iter().filter(|path| path.is_dir());
+    files.extend(folders.flat_map(|folder| below(folder)));
+    files.extend(pages);
     // The reference itself has them all, and headings that are the beginning of several.
     files.retain(|file| {
         file.extension().is_some_and(|e| e == "md") && !file.ends_with("metrics.md")

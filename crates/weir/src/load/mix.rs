@@ -187,7 +187,7 @@ pub fn put_template(out: &mut String) {
     let _ = write!(
         out,
         "\n# ---- Beyond what a run is INVALID ----\n\n\
-         # Shares are from 0 to 1; docs/load.md has what each is of.\n#[{VERDICT}]\n\
+         # Shares are from 0 to 1; docs/load/figures.md has what each is of.\n#[{VERDICT}]\n\
          # late-share = {}\n# late-min = {}\n# lateness-share = {}\n# lateness-min = \"{:?}\"\n\
          # busy-open = {}\n# busy-closed = {}\n# turnaround-share = {}\n\
          # turnaround-min = \"{:?}\"\n# waiting = {}\n# standing = {}\n# little = {}\n",

@@ -116,13 +116,17 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The pages with their names, but for those that speak of commands of old and of some to come.
+/// The pages with their names, but for those that speak of commands of old and of some to come, and
+/// those about the inside.
 fn pages() -> Vec<(String, String)> {
     let mut found = Vec::new();
-    for dir in [root(), root().join("docs")] {
+    let mut folders = vec![root(), root().join("docs")];
+    let below = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    folders.extend(below.filter(|path| path.is_dir() && !path.ends_with("internals")));
+    for dir in folders {
         for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let name = path.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
             if name.ends_with(".md") && !["CHANGELOG.md", "ROADMAP.md"].contains(&&*name) {
                 found.push((name, fs::read_to_string(path).unwrap()));
             }

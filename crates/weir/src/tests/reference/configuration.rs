@@ -1,4 +1,4 @@
-//! `docs/configuration.md`: every key, from the settings' own comments.
+//! `docs/configuration.md` and `docs/configuration/`: every key, from the settings' own comments.
 
 use std::fmt::Write;
 
@@ -14,8 +14,9 @@ const HEAD: &str = "\
 
 <!-- Made from the settings' doc comments by `make docs`. -->
 
-One TOML file, `weir.toml`. Without it Weir keeps the points itself, on 127.0.0.1:8086. With this
-one it hands them to two servers, and lets other machines in:
+Weir reads one TOML file, `weir.toml`. Without a file it serves InfluxDB's protocol on
+127.0.0.1:8086 and keeps the points in its own store. This file takes writes from other machines and
+delivers them to two servers:
 
 ```toml
 [influx]
@@ -30,41 +31,174 @@ name = \"b\"
 url = \"http://10.0.0.2:8086\"
 ```
 
-    weir check --config weir.toml
+    weir check --config weir.toml     # what `weir serve` would do, and what is wrong with the file
 
-`weir check` reads the file and says what `weir serve` would do with it; an unknown key is an error
-that names the nearest known one. Durations are written `500ms` or `1m30s`, sizes `64MiB` or
-`10GiB`. Secrets are better kept in files of their own, which the `*-file` keys name. A
-`[postgres]` table turns the PostgreSQL gateway on; see [postgres.md](postgres.md). A `[redis]`
-table turns the Redis gateway on; see [redis.md](redis.md).
+- An unknown key is an error that names the nearest known one.
+- Durations are written `500ms` or `1m30s`, sizes `64MiB` or `10GiB`.
+- Keys that end in `-file` read a secret from the first line of a file of its own.
+- A `[postgres]` table turns the PostgreSQL gateway on, a `[redis]` table the Redis gateway.
+- SIGHUP (`systemctl reload weir`) reads the file again. [operating.md](operating.md#reload) says
+  which keys change at once; the log names the changed keys that need a restart. A file that can't
+  be used changes nothing.
 
-SIGHUP (`systemctl reload weir`) reads the file again. `log.level`, certificates, the files with
-backends' credentials, and in `[influx]` all but `listen`, `tls`, `udp`, `timeouts` and the
-backends change at once (`stamp` for new connections and for datagrams);
-[postgres.md](postgres.md) says it of `[postgres]`, and [redis.md](redis.md) of `[redis]`. The rest
-needs a restart, and the log names what has changed and does, each time. A file that can't be used
-changes nothing.
+| page | tables |
+|---|---|
 ";
+
+/// A page of the reference.
+struct Page {
+    /// Its file's name, in `docs/configuration/`.
+    file: &'static str,
+    title: &'static str,
+    /// Where a reader begins who does not look a key up.
+    about: &'static str,
+    /// The tables it has, each with all tables below it that no other page has.
+    tables: &'static [&'static str],
+}
+
+const PAGES: [Page; 8] = [
+    Page {
+        file: "general.md",
+        title: "Workers, log and admin port",
+        about: "These keys are for all gateways. Those outside of any table stand first in \
+                the file.",
+        tables: &["", "admin", "log"],
+    },
+    Page {
+        file: "influxdb.md",
+        title: "InfluxDB gateway",
+        about: "[influxdb.md](../influxdb.md) begins with an example.",
+        tables: &["influx"],
+    },
+    Page {
+        file: "journal.md",
+        title: "Journal",
+        about: "The journal keeps InfluxDB's writes until every backend has them. \
+                [operating.md](../operating.md#a-full-disk) says how large it should be.",
+        tables: &["journal"],
+    },
+    Page {
+        file: "store.md",
+        title: "Embedded store",
+        about: "[influxql.md](../influxql.md) says what the store answers, \
+                [operating.md](../operating.md#the-embedded-store) how to run it.",
+        tables: &["store"],
+    },
+    Page {
+        file: "postgres.md",
+        title: "PostgreSQL gateway",
+        about: "[postgres.md](../postgres.md) begins with an example; \
+                [pgbouncer.md](../pgbouncer.md#every-key) has PgBouncer's key for each.",
+        tables: &["postgres"],
+    },
+    Page {
+        file: "redis.md",
+        title: "Redis gateway",
+        about: "[redis.md](../redis.md) begins with an example; \
+                [twemproxy.md](../twemproxy.md#every-key) has twemproxy's key for each.",
+        tables: &["redis"],
+    },
+    Page {
+        file: "redis-aof.md",
+        title: "Append-only files kept for Redis",
+        about: "[redis-aof.md](../redis-aof.md) begins with an example.",
+        tables: &["redis.aof"],
+    },
+    Page {
+        file: "redis-guard.md",
+        title: "Guard of how Redis persists",
+        about: "[redis-aof.md](../redis-aof.md#the-guard) says what the guard finds.",
+        tables: &["redis.guard"],
+    },
+];
+
+impl Page {
+    /// The page that has a table.
+    fn of(path: &str) -> &'static Self {
+        let is_in = |table: &&str| path == *table || path.starts_with(&format!("{table}."));
+        let length = |page: &&Self| {
+            page.tables.iter().filter(|table| is_in(table)).map(|table| table.len() + 1).max()
+        };
+        PAGES.iter().max_by_key(length).unwrap()
+    }
+
+    /// The page, of its tables.
+    fn text(&self, sections: &[&Section]) -> String {
+        let mut text = format!(
+            "# Configuration: {}\n\n\
+             <!-- Made from the settings' doc comments by `make docs`. -->\n\n{}\n\
+             [configuration.md](../configuration.md) says how the file is written.\n\n\
+             | table | keys |\n|---|---|\n",
+            self.title, self.about
+        );
+        for section in sections {
+            let keys: Vec<String> = section.keys.iter().map(|key| format!("`{key}`")).collect();
+            writeln!(text, "| {} | {} |", section.link(""), keys.join(", ")).unwrap();
+        }
+        text.extend(sections.iter().map(|section| section.text.as_str()));
+        text
+    }
+}
 
 #[test]
 fn every_key_is_in_the_reference() {
-    let schema = schemars::schema_for!(Settings).to_value();
-    let mut reference = Reference { root: &schema, text: HEAD.to_owned() };
-    reference.table("", "At the top of the file", "", &schema);
-    super::held_equal("configuration.md", &reference.text);
+    let sections = sections();
+    let mut start = HEAD.to_owned();
+    for page in &PAGES {
+        let of_page = |section: &&Section| Page::of(&section.path).file == page.file;
+        let sections: Vec<&Section> = sections.iter().filter(of_page).collect();
+        let file = format!("configuration/{}", page.file);
+        let links: Vec<String> = sections.iter().map(|section| section.link(&file)).collect();
+        writeln!(start, "| [{}]({file}) | {} |", page.title, links.join(", ")).unwrap();
+        super::held_equal(&file, &page.text(&sections));
+    }
+    super::held_equal("configuration.md", &start);
 }
 
 #[test]
 fn every_key_has_a_comment() {
+    let text: String = sections().into_iter().map(|section| section.text).collect();
+    assert!(!text.contains("UNDOCUMENTED"), "{text}");
+}
+
+#[test]
+fn a_table_is_on_the_page_of_the_nearest_table_above_it() {
+    let of = |path| Page::of(path).file;
+    assert_eq!(of("redis.pool.user"), "redis.md");
+    assert_eq!(of("redis.aof.port"), "redis-aof.md");
+    assert_eq!(of("influx.udp"), "influxdb.md");
+    assert_eq!(of(""), "general.md");
+}
+
+/// All tables, each with its keys.
+fn sections() -> Vec<Section> {
     let schema = schemars::schema_for!(Settings).to_value();
-    let mut reference = Reference { root: &schema, text: String::new() };
-    reference.table("", "", "", &schema);
-    assert!(!reference.text.contains("UNDOCUMENTED"), "{}", reference.text);
+    let mut reference = Reference { root: &schema, sections: Vec::new() };
+    reference.table("", "At the top of the file", "", &schema);
+    reference.sections
+}
+
+/// One table of the file.
+struct Section {
+    /// Its name with those of the tables it is in.
+    path: String,
+    title: String,
+    keys: Vec<String>,
+    text: String,
+}
+
+impl Section {
+    /// A link to it, on a page.
+    fn link(&self, page: &str) -> String {
+        let is_of_anchor = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
+        let anchor: String = self.title.to_lowercase().chars().filter(is_of_anchor).collect();
+        format!("[{}]({page}#{})", self.title, anchor.replace(' ', "-"))
+    }
 }
 
 struct Reference<'a> {
     root: &'a Value,
-    text: String,
+    sections: Vec<Section>,
 }
 
 impl<'a> Reference<'a> {
@@ -74,10 +208,11 @@ impl<'a> Reference<'a> {
         let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
             return;
         };
-        writeln!(self.text, "\n## {title}").unwrap();
+        let mut text = format!("\n## {title}\n");
         if !about.is_empty() {
-            writeln!(self.text, "{about}").unwrap();
+            writeln!(text, "{about}").unwrap();
         }
+        let mut keys = Vec::new();
         let mut below = Vec::new();
         for (key, property) in properties {
             match self.shape(property) {
@@ -87,10 +222,13 @@ impl<'a> Reference<'a> {
                 }
                 Shape::Value(words) => {
                     let required = required(schema, key);
-                    self.key(key, property, &words, required);
+                    text.push_str(&self.key(key, property, &words, required));
+                    keys.push(key.clone());
                 }
             }
         }
+        let (path_of_it, title) = (path.to_owned(), title.to_owned());
+        self.sections.push(Section { path: path_of_it, title, keys, text });
         for (title, key, schema) in below {
             let about = properties[key].get("description").and_then(Value::as_str);
             // The comment in the code begins with the table's name, which is the title here.
@@ -100,7 +238,8 @@ impl<'a> Reference<'a> {
         }
     }
 
-    fn key(&mut self, key: &str, property: &'a Value, words: &str, required: bool) {
+    /// The entry of one key.
+    fn key(&self, key: &str, property: &'a Value, words: &str, required: bool) -> String {
         let preset = property.get("default").map(toml_words).unwrap_or_default();
         let preset = match (required, preset.as_str()) {
             (true, _) => "required".to_owned(),
@@ -111,10 +250,11 @@ impl<'a> Reference<'a> {
         };
         let about = property.get("description").and_then(Value::as_str);
         let about = about.unwrap_or("UNDOCUMENTED");
-        writeln!(self.text, "\n### `{key}`\n{words}, {preset}\n\n{about}").unwrap();
+        let mut text = format!("\n### `{key}`\n{words}, {preset}\n\n{about}\n");
         for (name, about) in self.choices(property) {
-            writeln!(self.text, "- `{name}`: {}", about.replace('\n', "\n  ")).unwrap();
+            writeln!(text, "- `{name}`: {}", about.replace('\n', "\n  ")).unwrap();
         }
+        text
     }
 
     fn shape(&self, property: &'a Value) -> Shape<'a> {

@@ -10,6 +10,7 @@ use std::path::Path;
 fn held_equal(name: &str, expected: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     if std::env::var_os("UPDATE").is_some() {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(&file, expected).unwrap();
         return;
     }
