@@ -266,7 +266,8 @@ mod tests {
         let mut told = record(0.88, "reached");
         let by = "README.md".to_owned();
         told.value = None;
-        told.told = Some(Told { by, runs: 3, low: Some(0.84), high: Some(0.95), reach: Some(3) });
+        told.told =
+            Some(QuotedRuns { by, runs: 3, low: Some(0.84), high: Some(0.95), reach: Some(3) });
         let line = line(&[told]);
         assert!(line.contains("| 0.84 to 0.95 | reached |"), "{line}");
     }
