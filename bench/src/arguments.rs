@@ -68,7 +68,6 @@ pub enum Command {
     },
 }
 
-/// The rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Name {
     /// Requests a second and CPU time of single-point writes at 512 connections
@@ -194,13 +193,13 @@ impl Name {
 /// How long and how often.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
-    /// Of one measurement.
+    /// How long each measurement runs.
     pub duration: Duration,
     /// In which the peers take turns.
     pub rounds: usize,
     /// Pairs of runs whose ratio is taken.
     pub pairs: usize,
-    /// What dd writes.
+    /// How much dd writes, in MiB.
     pub dd_mib: u64,
     /// Of the rows for the store, one in so many.
     pub one_in: u64,

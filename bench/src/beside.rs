@@ -20,7 +20,7 @@ use rig::places;
 use crate::Outcome;
 use crate::arguments::{Arguments, Name};
 use crate::figures::Run;
-use rounds::Kept;
+use rounds::RoundFile;
 
 /// Slices of the load have so many seconds, by default.
 const SLICE_SECONDS: usize = 4;
@@ -35,7 +35,7 @@ pub struct Plan {
     binaries: three::Binaries,
     rounds: usize,
     slice: Duration,
-    kept: Kept,
+    kept: RoundFile,
 }
 
 /// Measures the rows that are asked for and prints what is to be said of them; gives whether all
@@ -59,7 +59,7 @@ pub fn run(arguments: &Arguments, old: &Path) -> Outcome<bool> {
         binaries: three::Binaries::copy(&new, old)?,
         rounds: arguments.rounds.map_or(ROUNDS, usize::from),
         slice: Duration::from_secs(arguments.seconds.map_or(SLICE_SECONDS, usize::from) as u64),
-        kept: Kept::create(file, &run, [&new, old])?,
+        kept: RoundFile::create(file, &run, [&new, old])?,
     };
     println!("{}\n", run.machine);
     println!("new: {}\nold: {}\n", new.display(), old.display());
@@ -95,7 +95,6 @@ pub fn pool(files: &[PathBuf]) -> Outcome<bool> {
     Ok(true)
 }
 
-/// Beside this program.
 fn default_file(date: &str) -> PathBuf {
     let name = format!("beside-{}.jsonl", date.replace(':', "-"));
     match std::env::current_exe() {

@@ -32,5 +32,5 @@ mod run;
 pub mod versions;
 
 pub use home::Home;
-pub use record::{Machine, Record, Series, Wanted};
+pub use record::{FigureTarget, Machine, Record, Series};
 pub use run::Run;

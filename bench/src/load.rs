@@ -54,7 +54,6 @@ fn script(run: u32) -> String {
 /// What came of a run of wrk.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Requests answered.
     pub requests: u64,
     /// Requests answered a second.
     pub per_second: f64,
@@ -62,7 +61,6 @@ pub struct Run {
     pub client_cpu: f64,
     /// What makes the run worthless.
     pub worthless: Option<Verdict>,
-    /// The command.
     pub command: String,
 }
 

@@ -26,7 +26,6 @@ use report::{Row, Table};
 /// What can go wrong with a whole row.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// Measures some rows.
 type Measure = fn(&Scale) -> Outcome<Vec<Row>>;
 
 const ALL: [(Name, Measure); 38] = [

@@ -92,7 +92,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// The first moment.
+    /// Takes the first sample of the process.
     pub fn begin(pid: u32) -> Self {
         Self { pid, cpu: cpu(pid), written: written_bytes(pid), at: Instant::now() }
     }

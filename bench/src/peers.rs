@@ -19,7 +19,6 @@ use crate::stand::Sink;
 pub struct Peer {
     /// What the table calls it.
     pub name: &'static str,
-    /// Where it listens.
     pub address: SocketAddr,
     process: Option<Process>,
     influxd: Option<Influxd>,
@@ -28,7 +27,6 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Its process id.
     pub fn id(&self) -> u32 {
         let own = self.process.as_ref().map(Process::id);
         own.or_else(|| self.influxd.as_ref()?.id()).unwrap_or(0)

@@ -2,29 +2,22 @@
 
 use std::fmt;
 
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 
 /// What figures are in.
 pub mod unit {
     /// One figure over another.
     pub const RATIO: &str = "ratio";
-    /// Requests a second.
     pub const REQUESTS: &str = "requests/s";
-    /// Statements a second.
     pub const STATEMENTS: &str = "statements/s";
-    /// Commands a second.
     pub const COMMANDS: &str = "commands/s";
-    /// Transactions a second.
     pub const TRANSACTIONS: &str = "transactions/s";
     /// Lines of the line protocol a second.
     pub const LINES: &str = "lines/s";
     /// Rows into the store a second.
     pub const ROWS: &str = "rows/s";
-    /// Megabytes a second.
     pub const MB: &str = "MB/s";
-    /// Of 10,000 requests.
     pub const OF_10_000: &str = "of 10,000";
-    /// Microseconds of latency.
     pub const US: &str = "us";
     /// Microseconds of CPU time for a request or a statement.
     pub const CPU_US: &str = "us of CPU";
@@ -38,9 +31,9 @@ pub mod unit {
     pub const PERCENT: &str = "%";
     /// Requests, however long that took.
     pub const REQUESTS_IN_ALL: &str = "requests";
-    /// 1,024 bytes.
+    /// A kibibyte, which is 1,024 bytes.
     pub const KIB: &str = "KiB";
-    /// 1,048,576 bytes.
+    /// A mebibyte, which is 1,048,576 bytes.
     pub const MIB: &str = "MiB";
 }
 
@@ -49,7 +42,6 @@ pub mod unit {
 pub enum Verdict {
     /// It is what it has to be.
     Reached,
-    /// It is not.
     Missed,
     /// There is nothing to compare with, and why.
     NoPeer(String),
@@ -96,17 +88,14 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// One figure.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// What it is.
     pub figure: String,
-    /// What was measured.
     pub value: Option<f64>,
     /// What it is in.
     pub unit: &'static str,
     /// What it has to be.
-    pub wanted: Option<Wanted>,
+    pub wanted: Option<FigureTarget>,
     /// What became of it.
     pub verdict: Verdict,
     /// How many clients there were, where figures of a row differ in that.
@@ -116,7 +105,6 @@ pub struct Row {
     /// Client CPU, disk, backlog and whatever else is worth a word; with `|` at the start, a line
     /// of a table.
     pub notes: Vec<String>,
-    /// The commands.
     pub repeat: String,
 }
 
@@ -126,7 +114,7 @@ impl Row {
         figure: impl Into<String>,
         value: f64,
         unit: &'static str,
-        wanted: Wanted,
+        wanted: FigureTarget,
     ) -> Self {
         let verdict = match wanted.is_met(value) {
             _ if !value.is_finite() => Verdict::Failed("no figure".to_owned()),
@@ -143,7 +131,6 @@ impl Row {
         Self { value, unit, ..row }
     }
 
-    /// Notes alone.
     pub fn notes_on(figure: impl Into<String>, notes: Vec<String>) -> Self {
         Self { notes, ..Self::empty(figure, Verdict::Beside) }
     }
@@ -224,7 +211,6 @@ pub fn shown(value: f64, unit: &str) -> String {
 pub struct Table(Vec<Row>);
 
 impl Table {
-    /// Adds rows.
     pub fn extend(&mut self, rows: impl IntoIterator<Item = Row>) {
         self.0.extend(rows);
     }
@@ -274,7 +260,7 @@ pub fn median(figures: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{Row, Verdict, median, shown, unit};
-    use crate::figures::Wanted;
+    use crate::figures::FigureTarget;
 
     #[test]
     fn the_median_of_an_even_number_is_between_the_middle_two() {
@@ -295,12 +281,12 @@ mod tests {
 
     #[test]
     fn a_figure_is_judged_by_what_is_wanted_of_it() {
-        let least = Wanted::at_least(0.8, 1.0);
+        let least = FigureTarget::at_least(0.8, 1.0);
         let row = |value| Row::judged("x", value, unit::RATIO, least).verdict;
         assert_eq!(row(0.8), Verdict::Reached);
         assert_eq!(row(0.79), Verdict::Missed);
         assert!(matches!(row(f64::NAN), Verdict::Failed(_)));
-        let most = Row::judged("x", 9.0, unit::KIB, Wanted::at_most(8.0, 4.0));
+        let most = Row::judged("x", 9.0, unit::KIB, FigureTarget::at_most(8.0, 4.0));
         assert_eq!(most.verdict, Verdict::Missed);
     }
 }

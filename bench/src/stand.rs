@@ -27,7 +27,6 @@ pub fn late(backlog: Duration) -> Option<Verdict> {
 /// The sink as a process.
 pub struct Sink {
     _process: Process,
-    /// Where it listens.
     pub address: SocketAddr,
     _dir: TempDir,
 }
@@ -90,14 +89,12 @@ pub fn setup(sinks: &[Sink; 2], ack: &str) -> Setup {
 }
 
 /// Weir with one worker in front of two sinks.
-pub struct Stand {
-    /// The sinks.
+pub struct WeirWithSinks {
     pub sinks: [Sink; 2],
-    /// Weir.
     pub weir: Weir,
 }
 
-impl Stand {
+impl WeirWithSinks {
     /// Starts all three.
     ///
     /// # Errors
@@ -108,7 +105,6 @@ impl Stand {
         Ok(Self { sinks, weir })
     }
 
-    /// Weir's process id.
     pub fn id(&mut self) -> u32 {
         self.weir.running().id()
     }
@@ -134,12 +130,10 @@ impl Stand {
 /// Weir with one worker in front of two real servers.
 pub struct RealStand {
     servers: [Influxd; 2],
-    /// Weir.
     pub weir: Weir,
 }
 
 impl RealStand {
-    /// Starts all three.
     pub fn start() -> Self {
         let servers = [Influxd::start(), Influxd::start()];
         servers.iter().for_each(|server| server.create(DATABASE));

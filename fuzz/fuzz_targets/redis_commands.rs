@@ -6,7 +6,9 @@
 use libfuzzer_sys::fuzz_target;
 use redis::commands::{Do, Keys, Spec, all, blocks, find_numbered, taken};
 use redis::unknown::Fact;
-use wire::resp::{Command, Commands, Cut, Limits, put_array, put_bulk, put_integer, put_simple};
+use wire::resp::{
+    Command, CommandFrame, Commands, Limits, put_array, put_bulk, put_integer, put_simple,
+};
 
 fuzz_target!(|input: (&[u8], &[u8], u16, u16, u8)| {
     let (sent, said, number, at, gone) = input;
@@ -48,12 +50,12 @@ fn each(mut bytes: &[u8], mut found: impl FnMut(&Command<'_>)) {
     let mut commands = Commands::default();
     loop {
         match commands.cut(bytes, &Limits::default()) {
-            Ok(Cut::Command(len)) => {
+            Ok(CommandFrame::Command(len)) => {
                 found(&commands.command(bytes));
                 bytes = &bytes[len..];
             }
-            Ok(Cut::Nothing(len)) => bytes = &bytes[len..],
-            Ok(Cut::More) | Err(_) => return,
+            Ok(CommandFrame::Nothing(len)) => bytes = &bytes[len..],
+            Ok(CommandFrame::More) | Err(_) => return,
         }
     }
 }

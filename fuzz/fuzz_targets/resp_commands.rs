@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::resp::{Commands, Cut, Limits};
+use wire::resp::{CommandFrame, Commands, Limits};
 
 fuzz_target!(|input: (&[u8], u8)| {
     let (bytes, cut) = input;
@@ -18,15 +18,16 @@ fn commands(bytes: &[u8], chunk: usize) -> (Vec<Vec<Vec<u8>>>, bool) {
     loop {
         let rest = &bytes[at..available];
         match cutter.cut(rest, &limits) {
-            Ok(Cut::More) if available == bytes.len() => return (found, true),
-            Ok(Cut::More) => available = (available + chunk).min(bytes.len()),
-            Ok(Cut::Nothing(len)) => at += len,
-            Ok(Cut::Command(len)) => {
+            Ok(CommandFrame::More) if available == bytes.len() => return (found, true),
+            Ok(CommandFrame::More) => available = (available + chunk).min(bytes.len()),
+            Ok(CommandFrame::Nothing(len)) => at += len,
+            Ok(CommandFrame::Command(len)) => {
                 let command = cutter.command(rest);
                 let words: Vec<Vec<u8>> = command.iter().map(<[u8]>::to_vec).collect();
                 let mut again = Commands::default();
                 let sent = command.bytes();
-                assert!(matches!(again.cut(sent, &limits), Ok(Cut::Command(n)) if n == sent.len()));
+                let frame = again.cut(sent, &limits);
+                assert!(matches!(frame, Ok(CommandFrame::Command(len)) if len == sent.len()));
                 assert!(again.command(sent).iter().eq(words.iter().map(Vec::as_slice)));
                 found.push(words);
                 at += len;

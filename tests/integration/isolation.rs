@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use actor::{Actor, Done, Place, USERS, seen};
+use actor::{ActResult, Actor, IsolationTarget, USERS, seen};
 use model::Ledger;
 use peer::Peer;
 use rig::postgres::Cluster;
@@ -41,7 +41,7 @@ fn weir(cluster: &Cluster) -> Weir {
     Setup::new().top("workers = 2").table(&table).start()
 }
 
-fn place(cluster: &Cluster, weir: &Weir) -> Place {
+fn place(cluster: &Cluster, weir: &Weir) -> IsolationTarget {
     cluster.sql(
         "CREATE TABLE ledger (client int, n int8);
          GRANT ALL ON ledger TO public;
@@ -54,11 +54,16 @@ fn place(cluster: &Cluster, weir: &Weir) -> Place {
     let shown = |name| cluster.value(&format!("SHOW {name}"));
     let [zone, timeout, path] = ["TimeZone", "statement_timeout", "search_path"].map(shown);
     let defaults = [String::new(), String::new(), zone, timeout, path];
-    Place { address: weir.postgres, defaults, seed: chosen("WEIR_TEST_SEED", 1) }
+    IsolationTarget { address: weir.postgres, defaults, seed: chosen("WEIR_TEST_SEED", 1) }
 }
 
 /// A client until the time is up or something is wrong; how much it did.
-fn live(number: usize, place: &Place, until: Instant, stop: &AtomicBool) -> Done<(u64, Ledger)> {
+fn live(
+    number: usize,
+    place: &IsolationTarget,
+    until: Instant,
+    stop: &AtomicBool,
+) -> ActResult<(u64, Ledger)> {
     let mut done = 0;
     let lived = Actor::new(number, place).and_then(|mut actor| {
         while Instant::now() < until && !stop.load(Ordering::Relaxed) {
@@ -127,7 +132,7 @@ fn rows_are_there_once(cluster: &Cluster, number: usize, ledger: &Ledger) {
 }
 
 /// Clients that say nothing of settings, at once on many connections, and on a lane.
-fn new_clients_find_the_defaults(place: &Place) {
+fn new_clients_find_the_defaults(place: &IsolationTarget) {
     let mut clients = Vec::new();
     for (begin, count) in [("BEGIN;", POOL - 4), ("", 3)] {
         for user in (0..USERS).flat_map(|user| vec![user; count]) {

@@ -31,14 +31,7 @@ pub enum Mode {
     /// Reads and resets the connection.
     Reset,
     /// Stores nothing and answers this.
-    Answer {
-        /// The status code.
-        status: u16,
-        /// Header fields.
-        headers: Vec<(String, String)>,
-        /// The body.
-        body: String,
-    },
+    Answer { status: u16, headers: Vec<(String, String)>, body: String },
     /// Stores all but the lines with these bytes, and answers as InfluxDB to a field type conflict.
     Conflict(String),
     /// The same in the manner of InfluxDB 3, which names the lines by their numbers.
@@ -80,22 +73,17 @@ pub enum Event {
     Write {
         /// Path and query as sent.
         target: String,
-        /// `Authorization` as sent.
+        /// The `Authorization` header as sent.
         authorization: Option<String>,
-        /// The body, unzipped.
+        /// The body after decompression.
         lines: String,
     },
     /// A statement that is not one of those about databases.
-    Statement {
-        /// The text.
-        text: String,
-        /// The form's `db`.
-        db: String,
-    },
+    Statement { text: String, db: String },
 }
 
 #[derive(Debug)]
-struct Kept {
+struct FakeState {
     writes: Mode,
     queries: Mode,
     databases: BTreeMap<String, BTreeSet<String>>,
@@ -107,16 +95,16 @@ struct Kept {
 
 /// What the threads of one fake share.
 #[derive(Debug)]
-struct Shared {
+struct FakeContext {
     name: String,
-    kept: Mutex<Kept>,
+    kept: Mutex<FakeState>,
     up: AtomicBool,
 }
 
-impl Shared {
+impl FakeContext {
     fn new(name: &str, databases: &[&str]) -> Self {
         let policies = || BTreeSet::from(["autogen".to_owned()]);
-        let kept = Kept {
+        let kept = FakeState {
             writes: Mode::Accept,
             queries: Mode::Accept,
             databases: databases.iter().map(|db| ((*db).to_owned(), policies())).collect(),
@@ -128,16 +116,15 @@ impl Shared {
         Self { name: name.to_owned(), kept: Mutex::new(kept), up: AtomicBool::new(false) }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, FakeState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A fake backend; it ends with the value.
 pub struct Fake {
-    /// Where it listens.
     pub address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<FakeContext>,
     certificate: Option<tls::Certificate>,
     acceptor: Option<thread::JoinHandle<()>>,
 }
@@ -160,7 +147,7 @@ impl Fake {
     }
 
     fn start_over(name: &str, databases: &[&str], certificate: Option<tls::Certificate>) -> Self {
-        let shared = Arc::new(Shared::new(name, databases));
+        let shared = Arc::new(FakeContext::new(name, databases));
         let address = places::free_address();
         let mut fake = Self { address, shared, certificate, acceptor: None };
         fake.bring_up();
@@ -273,14 +260,14 @@ impl Drop for Fake {
 /// What a fake that accepts everything for these databases answers: for a server that only wants
 /// to count what it is sent.
 pub fn accepted(databases: &[&str], request: &crate::http::Message) -> Vec<u8> {
-    let shared = Shared::new("sink", databases);
+    let shared = FakeContext::new("sink", databases);
     match answer::decide(&shared, request) {
         Reply::Bytes(bytes) | Reply::Later(bytes, _) => bytes,
         Reply::Never | Reply::Reset | Reply::Parts(..) => Vec::new(),
     }
 }
 
-fn serve(shared: &Shared, stream: TcpStream, certificate: Option<&tls::Certificate>) {
+fn serve(shared: &FakeContext, stream: TcpStream, certificate: Option<&tls::Certificate>) {
     let Ok(control) = stream.try_clone() else { return };
     // A close is then a reset, whatever is still unread or unsent.
     let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
@@ -323,7 +310,7 @@ fn serve(shared: &Shared, stream: TcpStream, certificate: Option<&tls::Certifica
 }
 
 /// Waits until the rest of an answer is due; false when the fake has gone meanwhile.
-fn await_other_mode(shared: &Shared) -> bool {
+fn await_other_mode(shared: &FakeContext) -> bool {
     while matches!(shared.kept().queries, Mode::Parts(..)) {
         if !shared.up.load(Ordering::SeqCst) {
             return false;
@@ -334,7 +321,7 @@ fn await_other_mode(shared: &Shared) -> bool {
 }
 
 /// Waits out a pause; false when the client or the fake has gone meanwhile.
-fn stay(shared: &Shared, control: &TcpStream, pause: Duration) -> bool {
+fn stay(shared: &FakeContext, control: &TcpStream, pause: Duration) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < pause {
         let tick = pause.saturating_sub(begun.elapsed()).min(Duration::from_millis(20));

@@ -14,16 +14,12 @@ const READ_TIMEOUT: Duration = wait::LONG;
 pub trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
-/// A request.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// The method.
     pub method: String,
-    /// Path and query.
     pub target: String,
     /// Header fields; `Host` and `Content-Length` are added where they are missing.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -33,7 +29,6 @@ impl Request {
         Self { method: method.to_owned(), target: target.to_owned(), ..Self::default() }
     }
 
-    /// A GET.
     pub fn get(target: &str) -> Self {
         Self::new("GET", target)
     }
@@ -93,9 +88,7 @@ pub fn escape(text: &str) -> String {
 /// A message as it was read: an answer or, at a fake, a request.
 #[derive(Debug, Clone, Default)]
 pub struct Message {
-    /// The first line.
     pub start: String,
-    /// Header fields.
     pub headers: Vec<(String, String)>,
     /// The body, without chunk framing.
     pub body: Vec<u8>,
@@ -124,7 +117,6 @@ impl Message {
     }
 }
 
-/// One connection.
 pub struct Connection {
     stream: Box<dyn Stream>,
     unread: Vec<u8>,

@@ -17,7 +17,6 @@ pub struct Influxd {
     program: PathBuf,
     process: Option<Process>,
     dir: TempDir,
-    /// Where it listens.
     pub address: SocketAddr,
     settings: Vec<(&'static str, &'static str)>,
     credentials: Option<(&'static str, &'static str)>,

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 /// A proxy in front of a server. It takes connections until it is dropped.
 pub struct Late {
-    /// Where it listens.
     pub address: SocketAddr,
     stops: Arc<AtomicBool>,
 }

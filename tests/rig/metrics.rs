@@ -2,18 +2,13 @@
 
 use std::collections::BTreeMap;
 
-/// One sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// The name.
     pub name: String,
-    /// The labels.
     pub labels: BTreeMap<String, String>,
-    /// The value.
     pub value: f64,
 }
 
-/// A scrape.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scrape {
     /// Every sample in order.

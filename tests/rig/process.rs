@@ -39,7 +39,6 @@ impl Process {
         Self { name: name.to_owned(), child, log: log.to_owned() }
     }
 
-    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }

@@ -31,7 +31,6 @@ pub struct Redis {
     process: Option<Process>,
     dir: TempDir,
     program: PathBuf,
-    /// Where it listens.
     pub address: SocketAddr,
     args: Vec<String>,
 }

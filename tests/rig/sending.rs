@@ -100,7 +100,7 @@ pub fn run_over(
     request: impl FnMut(u64, &mut Vec<u8>) + Send + 'static,
 ) -> Report {
     let (sent, statuses, acknowledged) = (0, BTreeMap::new(), Vec::new());
-    let told = Arc::new(Mutex::new(Told { request, sent, statuses, acknowledged }));
+    let told = Arc::new(Mutex::new(RequestLog { request, sent, statuses, acknowledged }));
     let outcome = kept.run(plan, |_| Requests(Arc::clone(&told)), |_| {});
     let outcome = outcome.unwrap_or_else(|error| panic!("the load can't be begun: {error}"));
     let mut told = locked(&told);
@@ -110,16 +110,16 @@ pub fn run_over(
 }
 
 /// What makes requests, and what is known of them.
-struct Told<F> {
+struct RequestLog<F> {
     request: F,
     sent: u64,
     statuses: BTreeMap<u16, u64>,
     acknowledged: Vec<u64>,
 }
 
-struct Requests<F>(Arc<Mutex<Told<F>>>);
+struct Requests<F>(Arc<Mutex<RequestLog<F>>>);
 
-fn locked<F>(told: &Mutex<Told<F>>) -> MutexGuard<'_, Told<F>> {
+fn locked<F>(told: &Mutex<RequestLog<F>>) -> MutexGuard<'_, RequestLog<F>> {
     told.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

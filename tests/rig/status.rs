@@ -5,7 +5,6 @@ use serde_json::Value;
 /// What became of every point a backend has to be sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Account {
-    /// The backend.
     pub name: String,
     /// Points taken since it was added.
     pub accepted: u64,
@@ -19,7 +18,6 @@ pub struct Account {
     pub waiting: u64,
     /// Statements it is still to run.
     pub waiting_statements: u64,
-    /// The backend's state.
     pub state: String,
     /// What it said last, where that was an error.
     pub last_error: String,

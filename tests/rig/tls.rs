@@ -53,7 +53,6 @@ impl Certificate {
         vec![CertificateDer::from_pem_slice(self.certificate.as_bytes()).expect("our own PEM")]
     }
 
-    /// The server's end.
     pub(crate) fn accept(&self, stream: TcpStream) -> StreamOwned<ServerConnection, TcpStream> {
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).expect("our own PEM");
         let config = ServerConfig::builder_with_provider(provider())

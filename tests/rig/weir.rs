@@ -105,7 +105,6 @@ impl Setup {
         self
     }
 
-    /// Adds a backend.
     #[must_use]
     pub fn backend(self, name: &str, url: &str) -> Self {
         self.backend_with(name, url, "")
@@ -181,9 +180,9 @@ impl Setup {
 
 /// Syncs wait; dropping it lets them go on.
 #[derive(Debug)]
-pub struct Held(PathBuf);
+pub struct SyncHold(PathBuf);
 
-impl Drop for Held {
+impl Drop for SyncHold {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
@@ -196,7 +195,6 @@ pub struct Weir {
     dir: TempDir,
     /// The InfluxDB front end.
     pub http: SocketAddr,
-    /// The admin port.
     pub admin: SocketAddr,
     /// A free address for a test's `[[influx.udp]]`, `{udp}` in its tables.
     pub udp: SocketAddr,
@@ -237,7 +235,6 @@ impl Weir {
         std::fs::write(self.config(), text).expect("the configuration can be written");
     }
 
-    /// The configuration file.
     pub fn config(&self) -> PathBuf {
         self.dir.path().join("weir.toml")
     }
@@ -275,10 +272,10 @@ impl Weir {
     ///
     /// # Panics
     /// When the file can't be made.
-    pub fn hold_syncs(&self) -> Held {
+    pub fn hold_syncs(&self) -> SyncHold {
         let switch = self.journal_dir().join("hold-syncs");
         std::fs::write(&switch, "").expect("a file can be written");
-        Held(switch)
+        SyncHold(switch)
     }
 
     /// Says that the front end speaks TLS, so that readiness is asked at the admin port only.
@@ -430,7 +427,6 @@ impl Weir {
         http::send(self.admin, &Request::get(target)).expect("the admin port answers")
     }
 
-    /// A scrape.
     pub fn metrics(&self) -> Scrape {
         Scrape::parse(&self.ask_admin("/metrics").text())
     }

@@ -56,7 +56,6 @@ impl Stalls {
 /// A running server; it ends with the value.
 #[derive(Debug)]
 pub struct Witness {
-    /// Where it listens.
     pub address: SocketAddr,
     log: Arc<Mutex<Vec<u64>>>,
     stop: Option<oneshot::Sender<()>>,
@@ -86,7 +85,7 @@ impl Witness {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.expect("a runtime can be had");
             LocalSet::new().block_on(&runtime, async {
-                let shared = Shared { manner, log: noted, begun: Cell::default() };
+                let shared = WitnessState { manner, log: noted, begun: Cell::default() };
                 tokio::select! {
                     () = accept(listener, Rc::new(shared)) => {}
                     _ = stopped => {}
@@ -144,14 +143,14 @@ fn listen(address: SocketAddr) -> TcpListener {
 }
 
 /// What the connections share.
-struct Shared {
+struct WitnessState {
     manner: Manner,
     log: Arc<Mutex<Vec<u64>>>,
     /// The first request, and how many have come.
     begun: Cell<Option<(Instant, usize)>>,
 }
 
-impl Shared {
+impl WitnessState {
     /// Waits until a request that has just come is to be answered.
     async fn wait(&self) {
         let now = Instant::now();
@@ -175,7 +174,7 @@ impl Shared {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Rc<Shared>) {
+async fn accept(listener: TcpListener, shared: Rc<WitnessState>) {
     let listener = tokio::net::TcpListener::from_std(listener).expect("it is a listener");
     while let Ok((stream, _)) = listener.accept().await {
         let shared = Rc::clone(&shared);
@@ -186,7 +185,7 @@ async fn accept(listener: TcpListener, shared: Rc<Shared>) {
     }
 }
 
-async fn serve(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
+async fn serve(mut stream: TcpStream, shared: &WitnessState) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let (mut piece, mut seen) = ([0; 4096], 0);
     loop {

@@ -28,16 +28,16 @@ pub struct Module {
     /// What else is defined in it.
     pub items: BTreeSet<String>,
     /// What its `use` items say, and under which name.
-    pub taken: BTreeMap<String, Vec<Taken>>,
+    pub taken: BTreeMap<String, Vec<NameImport>>,
     /// Modules of which it takes everything.
-    pub globs: Vec<Taken>,
+    pub globs: Vec<NameImport>,
     /// All paths in its code, those of `use` items too.
-    pub written: Vec<Written>,
+    pub written: Vec<PathUse>,
 }
 
 /// What a name is another name for.
 #[derive(Clone)]
-pub struct Taken {
+pub struct NameImport {
     /// As it is written.
     pub path: Vec<String>,
     /// Others can take it from here.
@@ -45,10 +45,10 @@ pub struct Taken {
 }
 
 /// A path in the code.
-pub struct Written {
+pub struct PathUse {
     /// As it is written; everything of the module where the last name is `*`.
     pub path: Vec<String>,
-    /// File and line.
+    /// Where the path stands, as `file:line`.
     pub place: String,
 }
 
@@ -57,7 +57,7 @@ pub struct Tree(pub Vec<Module>);
 
 /// What has been seen on the way of a path.
 #[derive(Default, Clone)]
-struct Way {
+struct PathTrace {
     tops: BTreeSet<String>,
     seen: BTreeSet<(usize, Vec<String>)>,
 }
@@ -97,8 +97,8 @@ impl Tree {
         let mut edges = Edges::new();
         for (number, module) in self.0.iter().enumerate() {
             let Some(from) = module.names.first() else { continue };
-            for Written { path, place } in &module.written {
-                let mut way = Way::default();
+            for PathUse { path, place } in &module.written {
+                let mut way = PathTrace::default();
                 match path.split_last() {
                     Some((last, of)) if last == "*" => self.follow_all(number, of, &mut way),
                     _ => drop(self.follow(number, path, &mut way)),
@@ -114,7 +114,7 @@ impl Tree {
 
     /// Follows a path that stands in `module` to where what it names is defined, by way of all
     /// that is taken from elsewhere. Gives the module, where it names one.
-    fn follow(&self, module: usize, path: &[String], way: &mut Way) -> Option<usize> {
+    fn follow(&self, module: usize, path: &[String], way: &mut PathTrace) -> Option<usize> {
         // A crate whose name is that of something in it leads in a circle.
         if path.len() > NAMES_MAX || !way.seen.insert((module, path.to_vec())) {
             return None;
@@ -133,7 +133,7 @@ impl Tree {
         self.walk(from, rest, way)
     }
 
-    fn walk(&self, module: usize, path: &[String], way: &mut Way) -> Option<usize> {
+    fn walk(&self, module: usize, path: &[String], way: &mut PathTrace) -> Option<usize> {
         let here = &self.0[module];
         way.tops.extend(here.names.first().cloned());
         let Some((first, rest)) = path.split_first() else { return Some(module) };
@@ -167,7 +167,7 @@ impl Tree {
     }
 
     /// Everything of a module is taken: what it shows of others is, too.
-    fn follow_all(&self, module: usize, path: &[String], way: &mut Way) {
+    fn follow_all(&self, module: usize, path: &[String], way: &mut PathTrace) {
         let Some(of) = self.follow(module, path, way) else { return };
         if of == 0 && !self.0[of].items.is_empty() {
             way.tops.insert(ROOT.to_owned());
@@ -179,7 +179,7 @@ impl Tree {
     }
 
     /// Whether a module has something of that name, by itself or from another one.
-    fn has(&self, module: usize, name: &str, way: &Way) -> bool {
+    fn has(&self, module: usize, name: &str, way: &PathTrace) -> bool {
         let (mut waiting, mut seen) = (vec![module], BTreeSet::new());
         while let Some(module) = waiting.pop() {
             let of = &self.0[module];

@@ -9,6 +9,7 @@ mod pages;
 mod reading;
 mod source;
 mod tokens;
+mod voice;
 
 use std::path::Path;
 
@@ -152,6 +153,15 @@ fn names_say_what_a_thing_is() {
         ["util", "utils", "helper", "helpers", "manager", "common", "misc"].contains(&stem.as_str())
     });
     none("a file is named for its idea", files.map(|s| s.path.display().to_string()));
+}
+
+#[test]
+fn a_reader_can_search_for_a_name_and_learn_from_a_comment() {
+    none(
+        "name a type by a noun of its domain; delete a comment that says nothing, or write what \
+         the name cannot say",
+        voice::faults(),
+    );
 }
 
 #[test]

@@ -5,7 +5,6 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::source::{root, texts};
 
-/// One page.
 pub struct Page {
     /// Where it is, from the root of the tree.
     pub path: PathBuf,
@@ -75,7 +74,6 @@ impl Page {
         rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
     }
 
-    /// Its size.
     pub fn bytes(&self) -> usize {
         self.text.len()
     }

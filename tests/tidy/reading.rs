@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::items::{Taken, Tree, Written};
+use crate::items::{NameImport, PathUse, Tree};
 use crate::modules;
 use crate::source::Source;
 use crate::tokens::{Placed, Token, tokens};
@@ -94,7 +94,7 @@ impl<'a> File<'a> {
                 let place = self.place();
                 let path = self.path();
                 if path.len() > 1 {
-                    self.write(Written { path, place });
+                    self.write(PathUse { path, place });
                 }
             }
         }
@@ -105,7 +105,7 @@ impl<'a> File<'a> {
         format!("{}:{line}", self.source.path.display())
     }
 
-    fn write(&mut self, written: Written) {
+    fn write(&mut self, written: PathUse) {
         let module = self.module();
         self.tree.0[module].written.push(written);
     }
@@ -166,10 +166,10 @@ impl<'a> File<'a> {
                 Some('*') => {
                     self.at += 1;
                     let module = self.module();
-                    let taken = Taken { path: path.clone(), is_public };
+                    let taken = NameImport { path: path.clone(), is_public };
                     self.tree.0[module].globs.push(taken);
                     path.push("*".to_owned());
-                    self.write(Written { path, place });
+                    self.write(PathUse { path, place });
                 }
                 _ => self.take_one(path, is_public, place),
             }
@@ -193,9 +193,9 @@ impl<'a> File<'a> {
             self.at += 2;
         }
         let module = self.module();
-        let taken = Taken { path: path.clone(), is_public };
+        let taken = NameImport { path: path.clone(), is_public };
         self.tree.0[module].taken.entry(name).or_default().push(taken);
-        self.write(Written { path, place });
+        self.write(PathUse { path, place });
     }
 
     /// Whether what stands here is `#[cfg(test)]`.

@@ -1,4 +1,4 @@
-//! The tree's files.
+//! Finds and reads the files of the tree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,9 @@ use std::path::{Path, PathBuf};
 /// What has nothing of ours in it; `.git` is a file where a work tree is not the repository's own.
 const NOT_OURS: [&str; 6] = ["target", ".git", "weir-data", "node_modules", "corpus", "artifacts"];
 
-/// One Rust file.
 pub struct Source {
     /// Where it is, from the root of the tree.
     pub path: PathBuf,
-    /// Its text.
     pub code: String,
 }
 

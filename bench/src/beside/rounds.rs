@@ -12,11 +12,11 @@ use crate::figures::Run;
 /// One figure of each of the three.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Sides {
-    /// Weir as built.
+    /// The result of Weir as built from this tree.
     pub new: f64,
-    /// The older binary.
+    /// The result of the older binary.
     pub old: f64,
-    /// Its second copy.
+    /// The result of a second copy of the older binary: its ratio to `old` is noise.
     pub copy: f64,
 }
 
@@ -42,7 +42,7 @@ impl Sides {
 pub struct Round {
     /// What was asked of them.
     pub row: String,
-    /// From 0.
+    /// The round's number, from 0.
     pub round: usize,
     /// Who was first: 0 is the new one, 1 the old one, 2 its second copy.
     pub order: [usize; 3],
@@ -64,7 +64,7 @@ struct Line<'a> {
 }
 
 /// The file of a run.
-pub struct Kept {
+pub struct RoundFile {
     path: PathBuf,
     file: File,
     date: String,
@@ -72,7 +72,7 @@ pub struct Kept {
     binaries: [String; 2],
 }
 
-impl Kept {
+impl RoundFile {
     /// A new file; the binaries are the new one and the old one.
     ///
     /// # Errors
@@ -96,7 +96,6 @@ impl Kept {
         Ok(())
     }
 
-    /// Where it is.
     pub fn file(&self) -> &Path {
         &self.path
     }
@@ -115,7 +114,7 @@ pub fn read(path: &Path) -> Outcome<Vec<Round>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kept, Round, Sides, read};
+    use super::{Round, RoundFile, Sides, read};
     use crate::figures::Run;
 
     #[test]
@@ -124,7 +123,7 @@ mod tests {
         let path = dir.path().join("rounds.jsonl");
         let run = Run::begin();
         let binaries = ["/new/weir", "/old/weir"].map(std::path::Path::new);
-        let mut kept = Kept::create(path.clone(), &run, binaries).unwrap();
+        let mut kept = RoundFile::create(path.clone(), &run, binaries).unwrap();
         let per_second = Sides::of([110.0, 100.0, 120.0]);
         let cpu_us = Sides::of([9.9, 10.0, 9.0]);
         let row = "pgbench".to_owned();
@@ -132,7 +131,7 @@ mod tests {
         kept.note(round.clone()).unwrap();
         kept.note(round.clone()).unwrap();
         assert_eq!(read(&path).unwrap(), [round.clone(), round]);
-        assert!(Kept::create(path, &run, binaries).is_err(), "rounds are never replaced");
+        assert!(RoundFile::create(path, &run, binaries).is_err(), "rounds are never replaced");
         assert_eq!(per_second.new_over_old(), 1.0);
         assert_eq!(per_second.old_over_old(), 1.2);
     }

@@ -19,7 +19,6 @@ pub struct Estimate {
     pub median: f64,
     /// Where the interval begins.
     pub low: f64,
-    /// Where it ends.
     pub high: f64,
 }
 

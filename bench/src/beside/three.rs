@@ -45,7 +45,6 @@ impl Binaries {
 
 /// What one slice of the load came to.
 pub struct Slice {
-    /// Requests or statements.
     pub requests: f64,
     /// The same a second.
     pub per_second: f64,

@@ -8,7 +8,6 @@ use rig::places;
 use super::Machine;
 
 impl Machine {
-    /// This one.
     pub fn this() -> Self {
         let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
         let cpus = read("/proc/cpuinfo");

@@ -35,7 +35,6 @@ const BY_HAND: &str = "By hand";
 const TABLE: &str = "| figure | wanted | last run | verdict | side by side | date | machine |\n\
                      |---|---|---|---|---|---|---|\n";
 
-/// The page.
 pub fn of(records: &[Record]) -> String {
     let mut page = HEAD.to_owned();
     let machines = machines(records);
@@ -195,8 +194,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::of;
-    use crate::figures::record::Told;
-    use crate::figures::{Machine, Record, Series, Wanted};
+    use crate::figures::record::QuotedRuns;
+    use crate::figures::{FigureTarget, Machine, Record, Series};
     use crate::report::unit;
 
     fn record(value: f64, verdict: &str) -> Record {
@@ -216,7 +215,7 @@ mod tests {
             round_seconds: Some(10.0),
             unit: unit::RATIO.to_owned(),
             value: Some(value),
-            wanted: Some(Wanted::at_least(0.8, 1.0)),
+            wanted: Some(FigureTarget::at_least(0.8, 1.0)),
             verdict: verdict.to_owned(),
             why: None,
             clients: None,
@@ -267,7 +266,8 @@ mod tests {
         let mut told = record(0.88, "reached");
         let by = "README.md".to_owned();
         told.value = None;
-        told.told = Some(Told { by, runs: 3, low: Some(0.84), high: Some(0.95), reach: Some(3) });
+        told.told =
+            Some(QuotedRuns { by, runs: 3, low: Some(0.84), high: Some(0.95), reach: Some(3) });
         let line = line(&[told]);
         assert!(line.contains("| 0.84 to 0.95 | reached |"), "{line}");
     }

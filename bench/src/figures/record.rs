@@ -15,7 +15,6 @@ pub struct Record {
     pub figure: String,
     /// When the run began, in UTC; only the day where no more is on record.
     pub date: String,
-    /// Where.
     pub machine: Machine,
     /// The versions of Weir and of what it stood beside, by name.
     pub versions: Versions,
@@ -30,7 +29,7 @@ pub struct Record {
     pub value: Option<f64>,
     /// What it has to be; absent where nothing is asked of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wanted: Option<Wanted>,
+    pub wanted: Option<FigureTarget>,
     /// `reached`, `missed`, `no peer`, `void`, `failed`, or `beside` where nothing is asked.
     pub verdict: String,
     /// Why it is void, failed or without a peer.
@@ -44,15 +43,14 @@ pub struct Record {
     pub series: Vec<Series>,
     /// Only of runs from before this file: where they are told, and how many they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub told: Option<Told>,
-    /// What repeats it.
+    pub told: Option<QuotedRuns>,
     pub command: String,
 }
 
 /// What a figure has to be, and what would be better still.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wanted {
+pub struct FigureTarget {
     /// It has to be so much or more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
@@ -64,7 +62,7 @@ pub struct Wanted {
     pub beyond: Option<f64>,
 }
 
-impl Wanted {
+impl FigureTarget {
     /// So much or more.
     pub const fn at_least(least: f64, beyond: f64) -> Self {
         Self { at_least: Some(least), at_most: None, beyond: Some(beyond) }
@@ -115,14 +113,11 @@ fn round(value: f64, unit: &str) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// The processor's model.
     pub cpu: String,
     /// How many CPUs the bench may use; client, servers and Weir share them.
     pub cores: usize,
-    /// All memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u64>,
-    /// The kernel's release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
     /// What the files of the servers lie on.
@@ -158,13 +153,10 @@ impl Series {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Span {
-    /// The middle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median: Option<f64>,
-    /// The least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// The most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
 }
@@ -173,7 +165,7 @@ pub struct Span {
 /// median.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Told {
+pub struct QuotedRuns {
     /// The page, or the commit, and what else it says of the conditions.
     pub by: String,
     /// How many runs the line stands for.

@@ -11,7 +11,6 @@ use crate::report::{Row, Verdict};
 #[derive(Debug)]
 pub struct Run {
     date: String,
-    /// Where.
     pub machine: Machine,
     /// What was asked for.
     command: String,

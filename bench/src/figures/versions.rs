@@ -9,7 +9,6 @@ use rig::postgres::{Bouncer, program};
 
 use crate::arguments::Name;
 
-/// Versions by name.
 pub type Versions = BTreeMap<String, String>;
 
 /// Programs beside the InfluxDB gateway, what says their version, and what they are called.

@@ -33,7 +33,6 @@ const LONG: Duration = Duration::from_secs(900);
 
 /// Weir that follows a master, with one worker and nothing else to do.
 pub struct Following {
-    /// The process.
     pub weir: Weir,
     files: std::path::PathBuf,
     _dir: Option<TempDir>,

@@ -76,7 +76,6 @@ impl Dd {
 
 /// What a run gave.
 pub struct Ran<T> {
-    /// That.
     pub result: T,
     /// How long the host had the CPUs meanwhile.
     stolen: Duration,

@@ -11,12 +11,12 @@ use rig::sending::{self, Report};
 
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::load::{LINE_BYTES, line};
 use crate::report::{Row, Verdict, median, unit};
 use crate::rows::dd::{Dd, Ran};
 use crate::sink::DATABASE;
-use crate::stand::Stand;
+use crate::stand::WeirWithSinks;
 
 const RATE: f64 = 10_000.0;
 const P999: f64 = 0.999;
@@ -28,14 +28,19 @@ const FLUSH_CONNECTIONS: usize = 16_000;
 /// The clients of a stand. Their connections stay, and have all been used beside dd before anything
 /// is measured: memory that was not used for a while may be the host's by now.
 struct Load<'a> {
-    stand: &'a Stand,
+    stand: &'a WeirWithSinks,
     connections: usize,
     clients: Kept,
     runs: u32,
 }
 
 impl<'a> Load<'a> {
-    fn warmed(stand: &'a Stand, connections: usize, dd: &Dd, scale: &Scale) -> Outcome<Self> {
+    fn warmed(
+        stand: &'a WeirWithSinks,
+        connections: usize,
+        dd: &Dd,
+        scale: &Scale,
+    ) -> Outcome<Self> {
         let plan = sending::closed(stand.weir.http, connections, LONGEST);
         let mut this = Self { stand, connections, clients: Kept::default(), runs: 0 };
         dd.beside(scale.duration, |stop| this.run(&Plan { stop, ..plan }))?;
@@ -97,12 +102,12 @@ struct Pair {
 }
 
 fn durable(scale: &Scale, dd: &Dd) -> Outcome<Row> {
-    let stand = Stand::start("durable")?;
+    let stand = WeirWithSinks::start("durable")?;
     let mut load = Load::warmed(&stand, FLUSH_CONNECTIONS, dd, scale)?;
     let dir = places::directory();
     let probe = Probe::lay_down(dir.path(), LINE_BYTES)?;
     let ways = ["bare write+fdatasync", "durable"];
-    pairs(ways, Wanted::at_most(2.0, 1.2), scale, || {
+    pairs(ways, FigureTarget::at_most(2.0, 1.2), scale, || {
         let bare = dd.beside(scale.duration, |stop| probe.run(RATE, || stop.is_asked()))?;
         let weir = dd.beside(scale.duration, |stop| load.steady(stop, LONGEST))?;
         stand.settle()?;
@@ -125,9 +130,9 @@ fn durable(scale: &Scale, dd: &Dd) -> Outcome<Row> {
 }
 
 fn written(scale: &Scale, dd: &Dd) -> Outcome<Row> {
-    let stand = Stand::start("written")?;
+    let stand = WeirWithSinks::start("written")?;
     let mut load = Load::warmed(&stand, CONNECTIONS, dd, scale)?;
-    pairs(["quiet", "written"], Wanted::at_most(5.0, 2.0), scale, || {
+    pairs(["quiet", "written"], FigureTarget::at_most(5.0, 2.0), scale, || {
         let quiet = Ran::run(|| Ok(load.steady(Stop::default(), scale.duration)))?;
         stand.settle()?;
         let loud = dd.beside(scale.duration, |stop| load.steady(stop, LONGEST))?;
@@ -151,7 +156,7 @@ fn written(scale: &Scale, dd: &Dd) -> Outcome<Row> {
 /// The median of all pairs: the second way's figure over the first's.
 fn pairs(
     [first_way, second_way]: [&str; 2],
-    wanted: Wanted,
+    wanted: FigureTarget,
     scale: &Scale,
     mut pair: impl FnMut() -> Outcome<Pair>,
 ) -> Outcome<Row> {

@@ -11,12 +11,12 @@ use rig::sending::{self, Report};
 
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::load::{line, saturated};
 use crate::measure::Usage;
 use crate::report::{Row, Verdict, median, unit};
 use crate::sink::DATABASE;
-use crate::stand::Stand;
+use crate::stand::WeirWithSinks;
 
 const RATE: f64 = 10_000.0;
 /// Enough that the schedule is kept while answers take 25 ms.
@@ -26,7 +26,7 @@ pub const RUN: Duration = Duration::from_secs(2);
 
 /// Weir, its clients, and what was measured of it, in microseconds.
 struct Side {
-    stand: Stand,
+    stand: WeirWithSinks,
     clients: Kept,
     p99: Vec<f64>,
     lag: Vec<f64>,
@@ -34,7 +34,7 @@ struct Side {
 
 impl Side {
     fn start() -> Outcome<Self> {
-        let stand = Stand::start("durable")?;
+        let stand = WeirWithSinks::start("durable")?;
         Ok(Self { stand, clients: Kept::default(), p99: Vec::new(), lag: Vec::new() })
     }
 
@@ -48,7 +48,7 @@ impl Side {
     }
 }
 
-fn plan(stand: &Stand, length: Duration) -> Plan {
+fn plan(stand: &WeirWithSinks, length: Duration) -> Plan {
     Plan { connections: CONNECTIONS, ..sending::rate(stand.weir.http, RATE, length) }
 }
 
@@ -90,7 +90,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         hung.p99.iter().zip(&healthy.p99).map(|(hung, healthy)| hung / healthy).collect();
     let ratio = median(&ratios);
     let figure = "p99 of acks with one backend hung, over all healthy, 10,000/s";
-    let row = Row::judged(figure, ratio, unit::RATIO, Wanted::at_most(1.2, 1.0))
+    let row = Row::judged(figure, ratio, unit::RATIO, FigureTarget::at_most(1.2, 1.0))
         .of(vec![
             Series::new("all healthy", unit::US, &healthy.p99),
             Series::new("one hung", unit::US, &hung.p99),

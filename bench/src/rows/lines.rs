@@ -6,12 +6,12 @@ use rig::sending;
 
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::load::{LINE_BYTES, line, saturated};
 use crate::measure::Usage;
 use crate::report::{Row, Verdict, median, unit};
 use crate::sink::DATABASE;
-use crate::stand::{self, Stand};
+use crate::stand::{self, WeirWithSinks};
 
 const LINES: u64 = 5_000;
 const CONNECTIONS: usize = 8;
@@ -35,7 +35,7 @@ pub fn requests() -> Vec<Vec<u8>> {
 /// # Errors
 /// When anything can't be started, or an acknowledged point is missing.
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
-    let mut stand = Stand::start("durable")?;
+    let mut stand = WeirWithSinks::start("durable")?;
     let requests = Arc::new(requests());
     let (mut per_second, mut client, mut disk) = (Vec::new(), Vec::new(), Vec::new());
     let mut failed = None;
@@ -58,7 +58,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let accepted = stand::accepted(&stand.weir);
     let measured = median(&per_second);
     let figure = "lines/s in bodies of 5,000 lines, one worker, durable";
-    let row = Row::judged(figure, measured, unit::LINES, Wanted::at_least(2e6, 4e6))
+    let row = Row::judged(figure, measured, unit::LINES, FigureTarget::at_least(2e6, 4e6))
         .of(vec![Series::new("Weir", unit::LINES, &per_second)])
         .noted(vec![
             format!("{CONNECTIONS} connections, lines of {LINE_BYTES} bytes, gzip off"),

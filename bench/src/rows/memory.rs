@@ -7,11 +7,11 @@ use rig::wait;
 
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::Wanted;
+use crate::figures::FigureTarget;
 use crate::measure::anonymous_mib;
 use crate::report::{Row, Verdict, unit};
 use crate::rows::lines;
-use crate::stand::{self, Sink, Stand};
+use crate::stand::{self, Sink, WeirWithSinks};
 
 const POINTS: u64 = 1_000_000;
 const LINES: u64 = 5_000;
@@ -21,12 +21,12 @@ const LINES: u64 = 5_000;
 /// # Errors
 /// When anything can't be started, or the backlog can't be made.
 pub fn measure(_: &Scale) -> Outcome<Vec<Row>> {
-    let mut stand = Stand::start("durable")?;
+    let mut stand = WeirWithSinks::start("durable")?;
     let pid = stand.id();
     let rest = anonymous_mib(pid);
     let addresses = stand.sinks.each_ref().map(|sink| sink.address);
     // Moved out and ended, so that nothing listens there.
-    let Stand { sinks, weir } = stand;
+    let WeirWithSinks { sinks, weir } = stand;
     drop(sinks);
     let requests = lines::requests();
     let plan = sending::closed(weir.http, 1, Duration::from_secs(600));
@@ -45,12 +45,12 @@ pub fn measure(_: &Scale) -> Outcome<Vec<Row>> {
         .then(|| Verdict::Failed(format!("answers: {:?}", report.statuses)));
     let [a, b] = addresses;
     let sinks = [Sink::start_at(a)?, Sink::start_at(b)?];
-    let stand = Stand { sinks, weir };
+    let stand = WeirWithSinks { sinks, weir };
     let took = stand.settle()?;
     let after = anonymous_mib(pid);
     let accepted = stand::accepted(&stand.weir);
     let row = |figure: &str, mib: f64, most: f64| {
-        Row::judged(figure, mib, unit::MIB, Wanted::within(most))
+        Row::judged(figure, mib, unit::MIB, FigureTarget::within(most))
             .repeat("make bench ARGS=\"--only memory\"")
     };
     let at_rest = row("memory (RssAnon) at rest", rest, 30.0);

@@ -18,7 +18,7 @@ use rig::postgres::{Bouncer, Cluster, Optional, Peer, Pooling, Setup as Server};
 use rig::weir::{Setup, Weir};
 
 use crate::report::{Row, unit};
-use crate::rows::turns::{self, Seen, Way};
+use crate::rows::turns::{self, ClientRoute, RouteSamples};
 
 /// Server connections of a pooler for a user and a database.
 const POOL: usize = 20;
@@ -53,33 +53,29 @@ pub fn settle(cluster: &Cluster) {
 }
 
 /// Everything in front of one server.
-pub struct Stand {
-    /// The server.
+pub struct PostgresSetup {
     pub cluster: Cluster,
-    /// PgBouncer, pooling transactions.
     pub bouncer: Peer,
     /// PgBouncer for prepared statements: with a server connection for each client where it knows
     /// none otherwise, as the one of Debian 12.
     pub prepared: Peer,
-    /// HAProxy.
     pub haproxy: Peer,
     /// Those that may be on the `PATH`.
     pub installed: Vec<Optional>,
-    /// Weir.
     pub weir: Weir,
 }
 
-/// The places of some among [`Stand::ways`].
+/// The places of some among [`PostgresSetup::ways`].
 pub const DIRECT: usize = 0;
-/// PgBouncer's.
+/// The index of PgBouncer among the routes.
 pub const BOUNCER: usize = 1;
-/// Weir's.
+/// The index of Weir among the routes.
 pub const WEIR: usize = 2;
 
 /// How statements are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// As text.
+    /// By the simple query protocol.
     Simple,
     /// By a prepared statement.
     Prepared,
@@ -95,7 +91,7 @@ impl Mode {
     }
 }
 
-impl Stand {
+impl PostgresSetup {
     /// Starts everything; `prepare` fills the server.
     pub fn start(prepare: impl FnOnce(&Cluster)) -> Self {
         let cluster = server().start();
@@ -115,7 +111,7 @@ impl Stand {
     }
 
     /// All of them: direct, PgBouncer, Weir, HAProxy, those that are on the `PATH`.
-    pub fn ways(&mut self, mode: Mode) -> Vec<Way> {
+    pub fn ways(&mut self, mode: Mode) -> Vec<ClientRoute> {
         let bouncer = match mode {
             Mode::Simple => &self.bouncer,
             Mode::Prepared => &self.prepared,
@@ -132,7 +128,7 @@ impl Stand {
     }
 
     /// A row for each of those that may be on the `PATH`: Weir's rate over its own.
-    pub fn rows_over_optional(&self, figure: &str, seen: &[Seen]) -> Vec<Row> {
+    pub fn rows_over_optional(&self, figure: &str, seen: &[RouteSamples]) -> Vec<Row> {
         let row = |one: &Optional| {
             let figure = format!("{figure} / {}", one.name);
             let theirs = seen.iter().find(|seen| seen.way.name == one.name);
@@ -148,26 +144,23 @@ impl Stand {
         self.installed.iter().map(row).collect()
     }
 
-    /// Past everything.
-    fn direct(&self) -> Way {
-        Way { name: "direct", address: self.cluster.address, pid: None, optional: false }
+    fn direct(&self) -> ClientRoute {
+        ClientRoute { name: "direct", address: self.cluster.address, pid: None, optional: false }
     }
 
-    /// Through Weir.
-    pub fn weir(&mut self) -> Way {
+    pub fn weir(&mut self) -> ClientRoute {
         of(&mut self.weir, "Weir")
     }
 }
 
-/// Through a Weir.
-pub fn of(weir: &mut Weir, name: &'static str) -> Way {
-    Way { name, address: weir.postgres, pid: Some(weir.running().id()), optional: false }
+pub fn of(weir: &mut Weir, name: &'static str) -> ClientRoute {
+    ClientRoute { name, address: weir.postgres, pid: Some(weir.running().id()), optional: false }
 }
 
-fn through(peer: &Peer) -> Way {
-    Way { name: peer.name, address: peer.address, pid: Some(peer.id()), optional: false }
+fn through(peer: &Peer) -> ClientRoute {
+    ClientRoute { name: peer.name, address: peer.address, pid: Some(peer.id()), optional: false }
 }
 
-fn optional(peer: &Peer) -> Way {
-    Way { optional: true, ..through(peer) }
+fn optional(peer: &Peer) -> ClientRoute {
+    ClientRoute { optional: true, ..through(peer) }
 }

@@ -19,15 +19,15 @@ use rig::weir::{Setup, Weir};
 use crate::Outcome;
 use crate::measure;
 use crate::report::{Row, median, unit};
-use crate::rows::turns::{self, Run, Seen, Way};
+use crate::rows::turns::{self, ClientRoute, RouteSamples, Run};
 use client::Load;
 use peer::{OPTIONAL, Peer};
 
-/// The places of [`Stand::ways`].
+/// The places of [`RedisSetup::ways`].
 pub const DIRECT: usize = 0;
-/// nutcracker's.
+/// The index of nutcracker among the routes.
 pub const NUTCRACKER: usize = 1;
-/// Weir's.
+/// The index of Weir among the routes.
 pub const WEIR: usize = 2;
 
 /// Weir with one worker in front of these servers, not started yet.
@@ -47,14 +47,12 @@ pub fn servers(count: usize) -> Vec<Redis> {
     (0..count).map(|_| Redis::start_with(&["--maxclients", "10100"])).collect()
 }
 
-/// Through a Weir.
-pub fn of(weir: &mut Weir, name: &'static str) -> Way {
-    Way { name, address: weir.redis, pid: Some(weir.running().id()), optional: false }
+pub fn of(weir: &mut Weir, name: &'static str) -> ClientRoute {
+    ClientRoute { name, address: weir.redis, pid: Some(weir.running().id()), optional: false }
 }
 
 /// Everything in front of some servers.
-pub struct Stand {
-    /// The servers.
+pub struct RedisSetup {
     pub servers: Vec<Redis>,
     nutcracker: Peer,
     /// Those of [`OPTIONAL`] that are installed.
@@ -62,7 +60,7 @@ pub struct Stand {
     weir: Weir,
 }
 
-impl Stand {
+impl RedisSetup {
     /// Starts everything.
     ///
     /// # Errors
@@ -79,9 +77,9 @@ impl Stand {
     }
 
     /// All of them: direct to the first server, nutcracker, Weir, those that are on the `PATH`.
-    pub fn ways(&mut self) -> Vec<Way> {
+    pub fn ways(&mut self) -> Vec<ClientRoute> {
         let server = self.servers[0].address;
-        let direct = Way { name: "direct", address: server, pid: None, optional: false };
+        let direct = ClientRoute { name: "direct", address: server, pid: None, optional: false };
         let mut ways = vec![direct, self.nutcracker.way(), of(&mut self.weir, "Weir")];
         ways.extend(self.installed.iter().map(Peer::way));
         ways
@@ -95,8 +93,8 @@ fn cpu_us(servers: &mut [Redis]) -> f64 {
 }
 
 /// A row for each of those that may be on the `PATH`: Weir's rate over its own.
-pub fn rows_over_optional(figure: &str, seen: &[Seen]) -> Vec<Row> {
-    let weir = seen.iter().find(|seen| seen.way.name == "Weir").map_or(0.0, Seen::rate);
+pub fn rows_over_optional(figure: &str, seen: &[RouteSamples]) -> Vec<Row> {
+    let weir = seen.iter().find(|seen| seen.way.name == "Weir").map_or(0.0, RouteSamples::rate);
     let row = |(name, program): (&str, &str)| {
         let figure = format!("{figure} / {name}");
         match seen.iter().find(|seen| seen.way.name == name) {
@@ -113,11 +111,10 @@ pub fn rows_over_optional(figure: &str, seen: &[Seen]) -> Vec<Row> {
 /// What is seen of a way beside its rate.
 #[derive(Debug, Clone)]
 pub struct Beside {
-    /// Which way.
     name: &'static str,
     /// Microseconds of CPU time of the servers, for each command.
     pub servers_cpu_us: Vec<f64>,
-    /// Milliseconds, by redis-benchmark.
+    /// As redis-benchmark reports it, in milliseconds.
     p99_ms: Vec<f64>,
     /// Of the client's one thread: 1 is a whole core.
     client_cpu: Vec<f64>,
@@ -125,7 +122,7 @@ pub struct Beside {
 
 impl Beside {
     /// Nothing yet of these ways.
-    pub fn of(ways: &[Way]) -> Vec<Self> {
+    pub fn of(ways: &[ClientRoute]) -> Vec<Self> {
         let (servers_cpu_us, p99_ms, client_cpu) = (Vec::new(), Vec::new(), Vec::new());
         let none = Self { name: "", servers_cpu_us, p99_ms, client_cpu };
         ways.iter().map(|way| Self { name: way.name, ..none.clone() }).collect()
@@ -135,7 +132,12 @@ impl Beside {
     ///
     /// # Errors
     /// As of [`Load::run`].
-    pub fn run(all: &mut [Self], servers: &mut [Redis], load: &Load, way: Way) -> Outcome<Run> {
+    pub fn run(
+        all: &mut [Self],
+        servers: &mut [Redis],
+        load: &Load,
+        way: ClientRoute,
+    ) -> Outcome<Run> {
         let before = cpu_us(servers);
         let done = load.run(way)?;
         let servers_cpu_us = (cpu_us(servers) - before) / done.run.requests;
@@ -148,9 +150,9 @@ impl Beside {
     }
 
     /// Notes on ways: their rates first.
-    pub fn notes(all: &[Self], seen: &[Seen]) -> Vec<String> {
+    pub fn notes(all: &[Self], seen: &[RouteSamples]) -> Vec<String> {
         let with_figures = all.iter().filter(|beside| !beside.p99_ms.is_empty());
-        seen.iter().map(Seen::line).chain(with_figures.map(Self::line)).collect()
+        seen.iter().map(RouteSamples::line).chain(with_figures.map(Self::line)).collect()
     }
 
     fn line(&self) -> String {

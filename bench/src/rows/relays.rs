@@ -2,11 +2,11 @@
 
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::load;
 use crate::peers;
 use crate::report::{Row, Verdict, median, unit};
-use crate::stand::{self, Stand};
+use crate::stand::{self, WeirWithSinks};
 
 const CONNECTIONS: usize = 64;
 
@@ -16,7 +16,7 @@ const CONNECTIONS: usize = 64;
 /// When anything can't be started, or an acknowledged point is missing.
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let relays = peers::relays()?;
-    let stand = Stand::start("durable")?;
+    let stand = WeirWithSinks::start("durable")?;
     let (mut ours, mut client, mut command) = (Vec::new(), Vec::new(), String::new());
     let mut theirs: Vec<Vec<f64>> = relays.iter().map(|_| Vec::new()).collect();
     let mut worthless: Vec<Option<Verdict>> = vec![None; relays.len() + 1];
@@ -61,7 +61,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let figure = "req/s at 64 connections / influxdb-relay with two backends";
     let (row, theirs) = match relays.iter().position(|relay| relay.name == "influxdb-relay") {
         Some(at) => {
-            let (ratio, wanted) = (weir / median(&theirs[at]), Wanted::at_least(10.0, 15.0));
+            let (ratio, wanted) = (weir / median(&theirs[at]), FigureTarget::at_least(10.0, 15.0));
             (Row::judged(figure, ratio, unit::RATIO, wanted), worthless[at].clone())
         }
         None => (Row::no_peer(figure, "influxdb-relay is not on the PATH"), None),

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::load::{self, Run};
 use crate::measure::Usage;
 use crate::peers::{self, Peer};
 use crate::report::{Row, Verdict, median, unit};
-use crate::stand::{self, RealStand, Stand};
+use crate::stand::{self, RealStand, WeirWithSinks};
 
 /// Connections of the load.
 pub const CONNECTIONS: usize = 512;
@@ -19,7 +19,7 @@ const REPEAT: &str = "make bench ARGS=\"--only requests\"";
 
 /// What was seen of one server over all rounds.
 #[derive(Default)]
-struct Seen {
+struct ServerSamples {
     per_second: Vec<f64>,
     /// Microseconds of CPU time a request.
     cpu_us: Vec<f64>,
@@ -29,7 +29,7 @@ struct Seen {
     command: String,
 }
 
-impl Seen {
+impl ServerSamples {
     fn note(&mut self, run: Run, usage: &Usage) {
         self.per_second.push(run.per_second);
         self.cpu_us.push(usage.cpu().as_secs_f64() * 1e6 / run.requests.max(1) as f64);
@@ -60,7 +60,13 @@ impl Seen {
 }
 
 /// Measures a peer once.
-fn once(seen: &mut Seen, address: SocketAddr, pid: u32, scale: &Scale, run: u32) -> Outcome<()> {
+fn once(
+    seen: &mut ServerSamples,
+    address: SocketAddr,
+    pid: u32,
+    scale: &Scale,
+    run: u32,
+) -> Outcome<()> {
     let usage = Usage::begin(pid);
     let run = load::wrk(address, CONNECTIONS, scale.duration, run)?;
     seen.note(run, &usage);
@@ -68,7 +74,12 @@ fn once(seen: &mut Seen, address: SocketAddr, pid: u32, scale: &Scale, run: u32)
 }
 
 /// Measures Weir once; its CPU time includes the delivery of everything.
-fn weir(seen: &mut Seen, stand: &mut Stand, scale: &Scale, run: u32) -> Outcome<Duration> {
+fn weir(
+    seen: &mut ServerSamples,
+    stand: &mut WeirWithSinks,
+    scale: &Scale,
+    run: u32,
+) -> Outcome<Duration> {
     let usage = Usage::begin(stand.id());
     let before = stand::accepted(&stand.weir);
     let run = load::wrk(stand.weir.http, CONNECTIONS, scale.duration, run)?;
@@ -88,8 +99,9 @@ fn weir(seen: &mut Seen, stand: &mut Stand, scale: &Scale, run: u32) -> Outcome<
 /// When anything can't be started, or an acknowledged point is missing.
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let peers: [Peer; 3] = [peers::nginx()?, peers::influxdb()?, peers::vmagent()?];
-    let mut stand = Stand::start("durable")?;
-    let (mut ours, mut theirs) = (Seen::default(), [(); 3].map(|()| Seen::default()));
+    let mut stand = WeirWithSinks::start("durable")?;
+    let (mut ours, mut theirs) =
+        (ServerSamples::default(), [(); 3].map(|()| ServerSamples::default()));
     let mut backlog = Duration::ZERO;
     for round in 0..scale.rounds as u32 {
         for (peer, seen) in peers.iter().zip(&mut theirs) {
@@ -103,8 +115,8 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     notes.push(ours.line("Weir, durable, two sinks"));
     notes.push(format!("each by `{}`", ours.command));
     notes.push(format!("Weir's backlog at the end: {backlog:?} at most; both sinks have all"));
-    let ratio = |other: &Seen| median(&ours.per_second) / median(&other.per_second);
-    let row = |figure: &str, value: f64, wanted, name: &str, other: &Seen| {
+    let ratio = |other: &ServerSamples| median(&ours.per_second) / median(&other.per_second);
+    let row = |figure: &str, value: f64, wanted, name: &str, other: &ServerSamples| {
         let worthless = ours.worthless.clone().or_else(|| other.worthless.clone());
         Row::judged(figure, value, unit::RATIO, wanted)
             .of(ours.series("Weir").into_iter().chain(other.series(name)).collect())
@@ -116,7 +128,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         row(
             "req/s at 512 connections / nginx 204",
             ratio(nginx),
-            Wanted::at_least(0.8, 1.0),
+            FigureTarget::at_least(0.8, 1.0),
             peers[0].name,
             nginx,
         )
@@ -124,14 +136,14 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         row(
             "req/s at 512 connections / InfluxDB direct",
             ratio(influxdb),
-            Wanted::at_least(4.0, 6.0),
+            FigureTarget::at_least(4.0, 6.0),
             peers[1].name,
             influxdb,
         ),
         row(
             "CPU time a request, delivery included / vmagent",
             cpu,
-            Wanted::at_most(0.5, 0.35),
+            FigureTarget::at_most(0.5, 0.35),
             peers[2].name,
             vmagent,
         ),

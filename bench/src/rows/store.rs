@@ -30,7 +30,6 @@ pub const DATABASE: &str = "bench";
 /// A load that takes longer has failed.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// An empty InfluxDB.
 pub fn influxdb(settings: &[(&'static str, &'static str)]) -> Influxd {
     let server = Influxd::start_with(settings);
     server.create(DATABASE);
@@ -92,7 +91,7 @@ impl Client {
 }
 
 /// What a load was like.
-pub struct Loaded {
+pub struct StoreLoadRun {
     /// From the first request until all rows were counted.
     pub took: Duration,
     /// The most memory meanwhile, in MiB.
@@ -101,8 +100,7 @@ pub struct Loaded {
     pub client: f64,
 }
 
-impl Loaded {
-    /// Rows a second.
+impl StoreLoadRun {
     pub fn per_second(&self, rows: u64) -> f64 {
         rows as f64 / self.took.as_secs_f64()
     }
@@ -117,7 +115,7 @@ pub fn load(
     bodies: &Arc<Bodies>,
     count: &str,
     expected: u64,
-) -> Outcome<Loaded> {
+) -> Outcome<StoreLoadRun> {
     let mut client = Client::open(address)?;
     let peak = measure::Peak::begin(pid);
     let usage = Usage::begin(std::process::id());
@@ -141,7 +139,7 @@ pub fn load(
     // The clock of the load begins once its connections are open, on a whole second.
     let took = SystemTime::now().duration_since(report.outcome.wall).unwrap_or_default();
     let client = usage.cpu().as_secs_f64() / report.elapsed().as_secs_f64();
-    Ok(Loaded { took, peak_mib: peak.end_mib(), client })
+    Ok(StoreLoadRun { took, peak_mib: peak.end_mib(), client })
 }
 
 /// Waits until none of the processes has anything to do, or for five minutes.

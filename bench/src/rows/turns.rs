@@ -10,10 +10,9 @@ use crate::report::{median, unit};
 
 /// A way to the server.
 #[derive(Debug, Clone, Copy)]
-pub struct Way {
+pub struct ClientRoute {
     /// What the notes call it.
     pub name: &'static str,
-    /// Where clients connect.
     pub address: SocketAddr,
     /// The process in between.
     pub pid: Option<u32>,
@@ -25,7 +24,7 @@ pub struct Way {
 /// for good is not a client's.
 const BEFORE: usize = 50;
 
-impl Way {
+impl ClientRoute {
     /// KiB of memory of the process in between for each of so many clients, which `connect` makes.
     ///
     /// # Errors
@@ -62,14 +61,12 @@ pub struct Run {
 
 /// What was seen of one way over all rounds.
 #[derive(Debug, Clone)]
-pub struct Seen {
-    /// Of which.
-    pub way: Way,
-    /// What `per_second` counts.
+pub struct RouteSamples {
+    pub way: ClientRoute,
+    /// The unit of `per_second`, such as `requests/s`.
     unit: &'static str,
     /// Statements or commands a second.
     pub per_second: Vec<f64>,
-    /// Transactions a second.
     pub transactions_per_second: Vec<f64>,
     /// Microseconds of CPU time of what is in between, for each of them.
     pub cpu_us: Vec<f64>,
@@ -77,9 +74,8 @@ pub struct Seen {
     failed: Option<String>,
 }
 
-impl Seen {
-    /// Nothing yet.
-    pub fn new(way: Way) -> Self {
+impl RouteSamples {
+    pub fn new(way: ClientRoute) -> Self {
         Self {
             way,
             unit: unit::REQUESTS,
@@ -105,7 +101,6 @@ impl Seen {
         median(&self.per_second)
     }
 
-    /// As a note.
     pub fn line(&self) -> String {
         let name = self.way.name;
         if let Some(why) = &self.failed {
@@ -120,8 +115,8 @@ impl Seen {
 }
 
 /// Every round of all ways.
-pub fn series(seen: &[Seen]) -> Vec<Series> {
-    let of = |seen: &Seen| {
+pub fn series(seen: &[RouteSamples]) -> Vec<Series> {
+    let of = |seen: &RouteSamples| {
         let name = seen.way.name;
         let mut all = vec![Series::new(name, seen.unit, &seen.per_second)];
         if seen.transactions_per_second != seen.per_second {
@@ -141,11 +136,11 @@ pub fn series(seen: &[Seen]) -> Vec<Series> {
 /// # Errors
 /// A run failed on a way that is no optional one; of those it is noted.
 pub fn take_turns(
-    ways: &[Way],
+    ways: &[ClientRoute],
     scale: &Scale,
-    mut run: impl FnMut(Way) -> Outcome<Run>,
-) -> Outcome<Vec<Seen>> {
-    let mut all: Vec<_> = ways.iter().map(|way| Seen::new(*way)).collect();
+    mut run: impl FnMut(ClientRoute) -> Outcome<Run>,
+) -> Outcome<Vec<RouteSamples>> {
+    let mut all: Vec<_> = ways.iter().map(|way| RouteSamples::new(*way)).collect();
     for _ in 0..scale.rounds {
         for seen in all.iter_mut().filter(|seen| seen.failed.is_none()) {
             let usage = seen.way.pid.map(Usage::begin);

@@ -9,6 +9,7 @@
 //! it stops accepting and lets what is under way finish. A server is reached by [`dial`]. Requests
 //! of many clients share a [`lane`] to it; a reply goes from the lane's read buffer to the client's
 //! [`outlet`]. A gateway that needs no more than that stands on [`service`].
+#![warn(missing_docs)]
 
 // Where it is decided (files below this folder, or below `crates` where a crate is named first):
 //   a lane is picked: lanes/group.rs: Group::pick; postgres/src/lanes/group.rs says which lanes

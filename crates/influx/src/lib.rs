@@ -25,12 +25,12 @@
 //   backends
 //   catalogue, record, settings, via
 
-pub mod backends;
-pub mod catalogue;
+mod backends;
+mod catalogue;
 pub mod delivery;
-pub mod embedded;
+mod embedded;
 mod front;
-pub mod record;
+mod record;
 pub mod settings;
 mod via;
 

@@ -6,6 +6,7 @@
 //! tell their clients. Each backend's [`Consumer`] then gets the records in order, from memory or
 //! from the segment files, and moves its persisted cursor as they are done with. Segments behind
 //! all cursors are used again.
+#![warn(missing_docs)]
 
 // Where it is decided (files below this folder, or below `crates` where a crate is named first):
 //   a write becomes durable: writer.rs: Writer::commit writes the group, syncs it, then tells

@@ -129,14 +129,14 @@ pub fn put_table(out: &mut Vec<u8>, table: &Table, version: Version) {
 
 #[cfg(test)]
 mod tests {
-    use wire::resp::{Commands, Cut, Limits};
+    use wire::resp::{CommandFrame, Commands, Limits};
 
     use super::*;
 
     fn order(line: &str) -> Result<Order, String> {
         let (mut commands, line) = (Commands::default(), format!("{line}\r\n"));
         let cut = commands.cut(line.as_bytes(), &Limits::default());
-        assert!(matches!(cut, Ok(Cut::Command(_))));
+        assert!(matches!(cut, Ok(CommandFrame::Command(_))));
         read(&commands.command(line.as_bytes()))
     }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use flow::service::Took;
 use watch::slow::SlowLimit;
-use wire::resp::{Command, Commands, Cut, Limits};
+use wire::resp::{Command, CommandFrame, Commands, Limits};
 
 pub use cards::{Card, Library, Target};
 pub use monitors::{Monitors, Watcher};
@@ -113,8 +113,8 @@ fn with_command(bytes: &[u8], then: impl FnOnce(&Command<'_>)) {
     let mut commands = Commands::default();
     let all = Limits { bulk: u64::MAX, args: usize::MAX, ..Limits::default() };
     match commands.cut(bytes, &all) {
-        Ok(Cut::Command(_)) => then(&commands.command(bytes)),
-        Ok(Cut::More) => {
+        Ok(CommandFrame::Command(_)) => then(&commands.command(bytes)),
+        Ok(CommandFrame::More) => {
             if let Some(coming) = commands.coming(bytes) {
                 then(&coming.command);
             }

@@ -237,7 +237,7 @@ impl Fleet {
         };
         let is_cluster = slots.is_some();
         let node = |server: Server| {
-            Node::new(Arc::new(if is_cluster { server.as_node() } else { server }), 0)
+            Node::new(Arc::new(if is_cluster { server.into_node() } else { server }), 0)
         };
         let nodes: Vec<Node> = servers.into_iter().map(node).collect();
         let (holders, configured) = ((0..nodes.len()).collect(), (0..nodes.len()).collect());
@@ -372,7 +372,7 @@ impl Fleet {
         let first = view.configured.first().copied().unwrap_or(0);
         let like = view.server(if is_cluster { first } else { by })?;
         let server = self.like(like, &host, at.port)?;
-        let server = Arc::new(if is_cluster { server.as_node() } else { server });
+        let server = Arc::new(if is_cluster { server.into_node() } else { server });
         let next = || Some(view.nodes.len()).filter(|number| *number < SERVERS_MAX);
         let Some(number) = next().or_else(|| view.forgotten()) else {
             tracing::warn!(host, port = at.port, "there are more nodes than Weir keeps apart");

@@ -75,30 +75,30 @@
 //   info: what a server says of itself
 
 pub mod commands;
-pub mod console;
-pub mod desk;
-pub mod fleet;
-pub mod front;
-pub mod gateway;
+mod console;
+mod desk;
+mod fleet;
+mod front;
+mod gateway;
 pub mod guard;
-pub mod health;
-pub mod hub;
-pub mod info;
-pub mod metrics;
+mod health;
+mod hub;
+mod info;
+mod metrics;
 pub mod migrate;
-pub mod named;
+mod named;
 pub mod placement;
-pub mod pool;
+mod pool;
 pub mod replica;
-pub mod scripts;
-pub mod server;
-pub mod servers;
-pub mod session;
+mod scripts;
+mod server;
+mod servers;
+mod session;
 pub mod settings;
 pub mod status;
-pub mod topology;
+mod topology;
 pub mod unknown;
-pub mod users;
+mod users;
 
 pub use gateway::Gateway;
 pub use guard::Guard;

@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use wire::resp::{Command, Commands, Cut, Limits, put_command};
+use wire::resp::{Command, CommandFrame, Commands, Limits, put_command};
 
 /// A longer script is not kept.
 const SCRIPT_BYTES_MAX: usize = 64 << 10;
@@ -198,7 +198,7 @@ impl Seen {
     pub fn heard(&self, bytes: &[u8], line: &[u8]) -> Option<Vec<u8>> {
         let mut commands = Commands::default();
         let all = Limits { bulk: u64::MAX, ..Limits::default() };
-        let Ok(Cut::Command(_)) = commands.cut(bytes, &all) else { return None };
+        let Ok(CommandFrame::Command(_)) = commands.cut(bytes, &all) else { return None };
         let command = commands.command(bytes);
         match concern(&command)? {
             // Whether a server has what it refuses to run is not known.

@@ -184,7 +184,7 @@ impl Server {
 
     /// The same, as a node of a Cluster.
     #[must_use]
-    pub fn as_node(self) -> Self {
+    pub fn into_node(self) -> Self {
         Self { is_node: true, ..self }
     }
 

@@ -134,12 +134,6 @@ impl Servers {
         self.scripts.is_concerned(command)
     }
 
-    /// Whether keys are where a Cluster has them.
-    #[inline]
-    pub fn is_cluster(&self) -> bool {
-        self.view.borrow().slots.is_some()
-    }
-
     /// Who has a slot of a Cluster; where that is not known, one that knows.
     #[inline]
     pub fn holder(&self, slot: u16) -> usize {
@@ -151,17 +145,6 @@ impl Servers {
     /// Those that have keys.
     pub fn holders(&self) -> Vec<usize> {
         self.view.borrow().holders.clone()
-    }
-
-    /// How many have keys.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.view.borrow().holders.len()
-    }
-
-    /// Whether none has keys.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The number of a place of an account.

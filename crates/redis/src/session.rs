@@ -26,7 +26,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use flow::service::{Client, Dialogue, Request};
-use wire::resp::{Command, Commands, Cut, Limits, Version, put_simple};
+use wire::resp::{Command, CommandFrame, Commands, Limits, Version, put_simple};
 
 use crate::commands::{self, Do, Positions, Spec, Wrong};
 use crate::desk::{Card, Desk};
@@ -436,19 +436,21 @@ impl Dialogue<Servers> for Session {
         let limits = self.limits(&in_force);
         let mut cutter = std::mem::take(&mut self.commands);
         let taken = match cutter.cut(bytes, &limits) {
-            Ok(Cut::Nothing(len)) => Ok(len),
-            Ok(Cut::More) => {
+            Ok(CommandFrame::Nothing(len)) => Ok(len),
+            Ok(CommandFrame::More) => {
                 let len = self.begin_large(&cutter, bytes, client);
                 if len > 0 {
                     cutter = Commands::default();
                 }
                 Ok(len)
             }
-            Ok(Cut::Command(_)) if self.asks_unnamed(Some(&cutter.command(bytes)), client) => {
+            Ok(CommandFrame::Command(_))
+                if self.asks_unnamed(Some(&cutter.command(bytes)), client) =>
+            {
                 cutter = Commands::default();
                 Ok(0)
             }
-            Ok(Cut::Command(len)) => {
+            Ok(CommandFrame::Command(len)) => {
                 if let Err(words) = self.take(cutter.command(bytes), client) {
                     self.refuse(&words, client);
                 }

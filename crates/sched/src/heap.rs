@@ -12,7 +12,6 @@ pub fn give_back() {
     let _ = unsafe { libc::malloc_trim(0) };
 }
 
-/// Nothing here.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn give_back() {}
 
@@ -32,6 +31,5 @@ pub fn give_back_large() {
     let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
 }
 
-/// Nothing here.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn give_back_large() {}

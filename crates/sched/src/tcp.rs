@@ -7,7 +7,7 @@ use libc::{IPPROTO_TCP, TCP_INFO, c_void, getsockopt, socklen_t};
 
 /// Where fields of `struct tcp_info` are (linux/tcp.h). It begins with 8 bytes.
 mod at {
-    /// `tcpi_probes`, a byte.
+    /// `tcpi_probes`, a single byte.
     pub(super) const PROBES: usize = 3;
     /// `tcpi_unacked`, behind four numbers of 32 bits; all others here are such numbers, too.
     pub(super) const UNACKED: usize = 24;

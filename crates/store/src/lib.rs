@@ -7,6 +7,7 @@
 //! memtables; a flush writes these as Parquet files and switches the manifest to them by one
 //! rename, together with the journal position they reach. A query takes a [`Snapshot`], scans
 //! memtables and files as one ([`PolicyView::scan`]), and [`query`] makes series of it.
+#![warn(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 // Where it is decided (files below this folder, or below `crates` where a crate is named first):

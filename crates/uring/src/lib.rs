@@ -19,10 +19,10 @@ use ring::{Ring, SIZE};
 /// Nothing is waited for, and no signal is sent where the connection has failed.
 const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
-/// Something to send.
+/// Bytes for one socket.
 #[derive(Debug, Clone, Copy)]
 pub struct Outgoing<'a> {
-    /// A connected socket.
+    /// The connected TCP socket that the bytes go to.
     pub socket: BorrowedFd<'a>,
     /// What it is to send, 2 GiB at most.
     pub bytes: &'a [u8],

@@ -7,6 +7,7 @@
 //! touches them with relaxed atomics while it works, and the admin port renders them. Log events
 //! go through [`log`], where repeats are counted instead of written, to a thread that writes them.
 //! Each worker beats a [`watchdog::Pulse`]; one that stops beating is reported with its stage.
+#![warn(missing_docs)]
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   log, process, watchdog

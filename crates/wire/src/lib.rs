@@ -10,6 +10,7 @@
 //! [`influxql::split`]: text in, classified statements out. A PostgreSQL connection begins with
 //! [`postgres::startup::parse`] and goes on with [`postgres::frame::next`]; [`sql::normalise`]
 //! makes of each statement the form by which it is known.
+#![warn(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.

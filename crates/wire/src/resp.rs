@@ -12,7 +12,7 @@ mod tests;
 mod value;
 mod words;
 
-pub use commands::{Coming, Command, Commands, Cut, Limits, Malformed};
+pub use commands::{Coming, Command, CommandFrame, Commands, Limits, Malformed};
 pub use put::{
     put_array, put_bulk, put_command, put_error, put_integer, put_map, put_null, put_push, put_set,
     put_simple, put_verbatim,
@@ -38,7 +38,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// 2 or 3.
+    /// The argument of `HELLO` that selects the version.
     pub fn number(self) -> u64 {
         match self {
             Self::Two => 2,

@@ -1,4 +1,4 @@
-//! The table.
+//! The table of requests and expected answers.
 
 use std::io::Write;
 
@@ -8,15 +8,17 @@ use rig::http::Request;
 
 /// What Weir is to answer.
 pub enum Expected {
-    /// What InfluxDB answers.
     Same,
     /// The same status; the rest differs for this reason.
     SameStatus(&'static str),
     /// Something else, for this reason.
-    Instead { status: u16, contains: &'static str, reason: &'static str },
+    Instead {
+        status: u16,
+        contains: &'static str,
+        reason: &'static str,
+    },
 }
 
-/// One request.
 pub struct Row {
     pub request: Request,
     pub expected: Expected,

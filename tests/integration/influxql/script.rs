@@ -16,19 +16,19 @@
 /// The database a file begins with; it exists.
 pub const DATABASE: &str = "db";
 
-/// What is sent.
 #[derive(Debug, Clone)]
 pub enum Action {
     /// Line protocol, with the parameters of the write.
-    Write { lines: String, parameters: String },
-    /// A query.
+    Write {
+        lines: String,
+        parameters: String,
+    },
     Query(String),
 }
 
 /// What the answers have to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
-    /// The same.
     Same,
     /// The same but for the order of the series.
     Unordered,
@@ -38,7 +38,6 @@ pub enum Expected {
     Different(String),
 }
 
-/// One request.
 #[derive(Debug, Clone)]
 pub struct Step {
     /// The line of the file.
@@ -51,7 +50,6 @@ pub struct Step {
     pub accept: String,
     /// The method of a query.
     pub method: String,
-    /// What is sent.
     pub action: Action,
     /// What the answers have to be.
     pub expected: Expected,

@@ -47,7 +47,6 @@ enum Other {
     Influxd { _server: Box<Influxd> },
 }
 
-/// InfluxDB and Weir.
 pub struct Pair {
     theirs: Side,
     ours: Side,
@@ -56,7 +55,6 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Two empty servers.
     pub fn start() -> Self {
         let influxd = Influxd::start();
         let (address, other) = if std::env::var_os("INFLUXQL_ITSELF").is_some() {

@@ -20,13 +20,11 @@ const ZONES: [&str; 4] = ["Europe/Vienna", "Asia/Tokyo", "America/Lima", "Africa
 /// Users, each with a pool of its own.
 pub const USERS: usize = 3;
 
-/// What is wrong.
-pub type Done<T = ()> = Result<T, String>;
+pub type ActResult<T = ()> = Result<T, String>;
 
 /// Where clients connect to, and what they find there.
 #[derive(Debug, Clone)]
-pub struct Place {
-    /// Weir.
+pub struct IsolationTarget {
     pub address: SocketAddr,
     /// The server's own settings.
     pub defaults: Values,
@@ -34,20 +32,18 @@ pub struct Place {
     pub seed: u64,
 }
 
-/// A client.
 pub struct Actor {
     pub number: usize,
     pub chance: StdRng,
     pub peer: Peer,
     pub session: Session,
     pub ledger: Ledger,
-    place: Place,
+    place: IsolationTarget,
     trail: VecDeque<String>,
 }
 
 impl Actor {
-    /// Connects.
-    pub fn new(number: usize, place: &Place) -> Done<Self> {
+    pub fn new(number: usize, place: &IsolationTarget) -> ActResult<Self> {
         let mut chance = StdRng::seed_from_u64(place.seed.wrapping_add(number as u64));
         let (peer, session) =
             connect(number, place, &mut chance).map_err(|e| format!("client {number}: {e}"))?;
@@ -56,7 +52,7 @@ impl Actor {
     }
 
     /// Leaves without a word and comes back.
-    pub fn reconnect(&mut self) -> Done {
+    pub fn reconnect(&mut self) -> ActResult {
         self.note("a new connection");
         (self.peer, self.session) =
             connect(self.number, &self.place, &mut self.chance).map_err(|e| self.wrong(&e))?;
@@ -80,13 +76,11 @@ impl Actor {
         self.trail.push_back(what);
     }
 
-    /// Sends bytes.
-    pub fn send(&mut self, bytes: &[u8]) -> Done {
+    pub fn send(&mut self, bytes: &[u8]) -> ActResult {
         self.peer.send(bytes).map_err(|e| self.wrong(&e))
     }
 
-    /// The next reply.
-    pub fn reply(&mut self) -> Done<Reply> {
+    pub fn reply(&mut self) -> ActResult<Reply> {
         let reply = self.peer.reply().map_err(|e| self.wrong(&e))?;
         let mut said = format!("  -> {:?} {:?} {}", reply.tags, reply.error, reply.status);
         if let Some(row) = reply.rows.first() {
@@ -96,8 +90,12 @@ impl Actor {
         Ok(reply)
     }
 
-    /// Must be so.
-    pub fn must<T: PartialEq + std::fmt::Debug>(&self, what: &str, found: T, wanted: T) -> Done {
+    pub fn must<T: PartialEq + std::fmt::Debug>(
+        &self,
+        what: &str,
+        found: T,
+        wanted: T,
+    ) -> ActResult {
         if found == wanted {
             return Ok(());
         }
@@ -115,7 +113,7 @@ impl Actor {
     }
 
     /// Asks, by one of the two protocols.
-    pub fn ask(&mut self, sql: &str) -> Done<Reply> {
+    pub fn ask(&mut self, sql: &str) -> ActResult<Reply> {
         let mut out = Vec::new();
         let extended = self.one_in(2);
         self.note(format!("{}: {sql}", if extended { "extended" } else { "simple" }));
@@ -128,7 +126,7 @@ impl Actor {
     }
 
     /// Asks what must be done, with the transaction's status after it.
-    pub fn run(&mut self, sql: &str, tag: &str, status: char) -> Done<Reply> {
+    pub fn run(&mut self, sql: &str, tag: &str, status: char) -> ActResult<Reply> {
         let reply = self.ask(sql)?;
         self.must(sql, (&reply.error, reply.status), (&None, status))?;
         self.must(sql, &reply.tags, &vec![tag.to_owned()])?;
@@ -136,7 +134,7 @@ impl Actor {
     }
 
     /// Asks what must fail.
-    pub fn fail(&mut self, sql: &str, code: &str, status: char) -> Done {
+    pub fn fail(&mut self, sql: &str, code: &str, status: char) -> ActResult {
         let reply = self.ask(sql)?;
         self.must(sql, (reply.error.as_deref(), reply.status), (Some(code), status))
     }
@@ -148,7 +146,7 @@ impl Actor {
     }
 
     /// Whether the answer to a probe with this number is this client's.
-    pub fn check(&self, n: u32, reply: &Reply, status: char) -> Done {
+    pub fn check(&self, n: u32, reply: &Reply, status: char) -> ActResult {
         self.must("a probe's end", (&reply.error, reply.status), (&None, status))?;
         let mut wanted = vec![Some(n.to_string())];
         wanted.extend(self.session.now.iter().cloned().map(Some));
@@ -162,7 +160,7 @@ impl Actor {
     }
 
     /// Asks for its own settings.
-    pub fn look(&mut self, status: char) -> Done {
+    pub fn look(&mut self, status: char) -> ActResult {
         let (n, sql) = self.probe();
         let reply = self.ask(&sql)?;
         self.check(n, &reply, status)
@@ -206,7 +204,11 @@ fn value(setting: usize, number: usize, chance: &mut StdRng) -> String {
     }
 }
 
-fn connect(number: usize, place: &Place, chance: &mut StdRng) -> io::Result<(Peer, Session)> {
+fn connect(
+    number: usize,
+    place: &IsolationTarget,
+    chance: &mut StdRng,
+) -> io::Result<(Peer, Session)> {
     let user = format!("u{}", number % USERS);
     let mut start = place.defaults.clone();
     let mut options = String::new();

@@ -8,15 +8,14 @@ use wire::postgres::frontend::{
     put_query, put_sync,
 };
 
-use super::actor::{Actor, Done, put_round, seen};
+use super::actor::{ActResult, Actor, put_round, seen};
 use super::model::NAMES;
 
 /// The size of what is large, in bytes: more than Weir holds of a round.
 pub const LARGE: usize = 100 * 1024;
 
 impl Actor {
-    /// Something by chance.
-    pub fn act(&mut self) -> Done {
+    pub fn act(&mut self) -> ActResult {
         match self.chance.random_range(0..100) {
             0..25 => self.reads(),
             25..40 => self.settings(),
@@ -37,7 +36,7 @@ impl Actor {
     }
 
     /// Some reads, all sent before the first is answered.
-    fn reads(&mut self) -> Done {
+    fn reads(&mut self) -> ActResult {
         let count = self.chance.random_range(1..9);
         let mut out = Vec::new();
         let mut asked = Vec::new();
@@ -62,7 +61,7 @@ impl Actor {
         Ok(())
     }
 
-    fn settings(&mut self) -> Done {
+    fn settings(&mut self) -> ActResult {
         let (setting, value) = self.setting();
         match self.chance.random_range(0..10) {
             0 => {
@@ -87,7 +86,7 @@ impl Actor {
     }
 
     /// Prepared statements with names that all clients use, each with a text of its own.
-    fn statements(&mut self) -> Done {
+    fn statements(&mut self) -> ActResult {
         let name = self.name();
         match self.session.prepared.get(&name).copied() {
             _ if self.one_in(20) => {
@@ -108,7 +107,7 @@ impl Actor {
         format!("s{}", self.chance.random_range(0..3))
     }
 
-    pub(super) fn prepare(&mut self, name: String, status: char) -> Done {
+    pub(super) fn prepare(&mut self, name: String, status: char) -> ActResult {
         let (mut out, n) = (Vec::new(), self.unique());
         self.note(format!("Parse {name} {n}"));
         let sql = format!("SELECT $1::int8 + {n}, {}", seen());
@@ -122,7 +121,7 @@ impl Actor {
     }
 
     /// A name that is taken, with rounds behind it that were sent along.
-    pub(super) fn prepare_again(&mut self, name: &str, status: char) -> Done {
+    pub(super) fn prepare_again(&mut self, name: &str, status: char) -> ActResult {
         self.note(format!("Parse {name} again"));
         let mut out = Vec::new();
         put_parse(&mut out, b"", b"SELECT 1", &[]);
@@ -139,13 +138,13 @@ impl Actor {
         self.must("Describe", (reply.error.as_deref(), reply.status), (Some("26000"), status))
     }
 
-    pub(super) fn deallocate(&mut self, name: &str, status: char) -> Done {
+    pub(super) fn deallocate(&mut self, name: &str, status: char) -> ActResult {
         self.run(&format!("DEALLOCATE {name}"), "DEALLOCATE", status)?;
         self.session.prepared.remove(name);
         Ok(())
     }
 
-    pub(super) fn execute(&mut self, name: &str, prepared: u32, status: char) -> Done {
+    pub(super) fn execute(&mut self, name: &str, prepared: u32, status: char) -> ActResult {
         let (times, mut out) = (self.chance.random_range(1..5), Vec::new());
         self.note(format!("Bind {name} {times} times"));
         for of in 0..times {
@@ -162,7 +161,7 @@ impl Actor {
         Ok(())
     }
 
-    fn close(&mut self, name: String) -> Done {
+    fn close(&mut self, name: String) -> ActResult {
         self.note(format!("Close {name}, and Bind"));
         let mut out = Vec::new();
         put_close(&mut out, Target::Statement(name.as_bytes()));
@@ -181,7 +180,7 @@ impl Actor {
 
     /// Rounds of which some fail in their midst: what came before is answered, what follows is not
     /// run, what was written is undone, and the next round is none of it.
-    fn rounds_with_errors(&mut self) -> Done {
+    fn rounds_with_errors(&mut self) -> ActResult {
         let (n, probe) = self.probe();
         let (m, after) = self.probe();
         let row = self.ledger.next();
@@ -238,7 +237,7 @@ impl Actor {
         self.check(m, &third, 'I')
     }
 
-    fn copy_in(&mut self) -> Done {
+    fn copy_in(&mut self) -> ActResult {
         let rows: Vec<u64> =
             (0..self.chance.random_range(1..20)).map(|_| self.ledger.next()).collect();
         let (fails, at_once) = (self.one_in(4), self.one_in(2));
@@ -271,7 +270,7 @@ impl Actor {
         Ok(())
     }
 
-    fn copy_out(&mut self) -> Done {
+    fn copy_out(&mut self) -> ActResult {
         let known = self.ledger.known(self.number);
         let sql = format!("COPY (SELECT n FROM ledger WHERE {known} ORDER BY n) TO STDOUT");
         let reply = self.ask(&sql)?;
@@ -281,7 +280,7 @@ impl Actor {
     }
 
     /// Rows, parameters and texts that are longer than what is held.
-    fn large(&mut self) -> Done {
+    fn large(&mut self) -> ActResult {
         let (n, mut out) = (self.unique(), Vec::new());
         let count = self.chance.random_range(1..5);
         let end = n.to_string();
@@ -317,7 +316,7 @@ impl Actor {
     }
 
     /// A table that only this session may see, under a name that all clients use.
-    fn temporary(&mut self) -> Done {
+    fn temporary(&mut self) -> ActResult {
         match self.session.temporary {
             None => {
                 self.run("CREATE TEMPORARY TABLE mine (n int8)", "CREATE TABLE", 'I')?;
@@ -341,7 +340,7 @@ impl Actor {
         self.look('I')
     }
 
-    fn roles(&mut self) -> Done {
+    fn roles(&mut self) -> ActResult {
         self.run("SET ROLE actor", "SET", 'I')?;
         self.session.set_role(Some("actor"));
         self.look('I')?;
@@ -356,7 +355,7 @@ impl Actor {
     }
 
     /// Answers that are wanted before the round ends, and rows a few at a time.
-    fn streamed(&mut self) -> Done {
+    fn streamed(&mut self) -> ActResult {
         let (n, sql) = self.probe();
         self.note(format!("Flush, and rows by threes, {n}"));
         let mut out = Vec::new();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::Rng;
 use wire::postgres::frontend::{put_bind, put_execute, put_flush, put_parse, put_query};
 
-use super::actor::{Actor, Done};
+use super::actor::{ActResult, Actor};
 use super::acts::{LARGE, put_copy_data, set};
 
 /// Between two requests to cancel the same statement.
@@ -13,7 +13,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 
 impl Actor {
     /// Cancels what it has sent, until it is told something.
-    fn cancel_until_told(&mut self) -> Done {
+    fn cancel_until_told(&mut self) -> ActResult {
         loop {
             self.peer.cancel().map_err(|e| self.wrong(&e))?;
             if self.peer.hears_within(AGAIN).map_err(|e| self.wrong(&e))? {
@@ -22,7 +22,7 @@ impl Actor {
         }
     }
 
-    pub(super) fn cancelled_sleep(&mut self) -> Done {
+    pub(super) fn cancelled_sleep(&mut self) -> ActResult {
         let mut out = Vec::new();
         put_query(&mut out, b"SELECT pg_sleep(100)");
         self.note("a sleep, cancelled");
@@ -34,7 +34,7 @@ impl Actor {
     }
 
     /// A slow read of a kind that was seen to be quick, and others of its own behind it.
-    pub(super) fn cancelled_read(&mut self) -> Done {
+    pub(super) fn cancelled_read(&mut self) -> ActResult {
         let n = self.unique();
         let sql = |rows: u32| format!("SELECT count(*) + {n} FROM generate_series(1, {rows}) g");
         for _ in 0..2 {
@@ -64,7 +64,7 @@ impl Actor {
     }
 
     /// Goes away without a word, in the midst of something.
-    pub(super) fn vanish(&mut self) -> Done {
+    pub(super) fn vanish(&mut self) -> ActResult {
         let row = self.ledger.next();
         let insert = format!("INSERT INTO ledger VALUES ({}, {row})", self.number);
         let mut out = Vec::new();

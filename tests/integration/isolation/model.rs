@@ -16,7 +16,6 @@ pub struct Session {
     start: Values,
     /// As they will be after a commit.
     held: Values,
-    /// As they are.
     pub now: Values,
     user: String,
     role: String,
@@ -27,7 +26,6 @@ pub struct Session {
 }
 
 impl Session {
-    /// A new one.
     pub fn new(user: &str, start: Values) -> Self {
         let (temporary, prepared) = Default::default();
         let (held, now) = (start.clone(), start.clone());
@@ -89,7 +87,7 @@ impl Session {
 #[derive(Debug, Default, Clone)]
 pub struct Ledger {
     next: u64,
-    /// Acknowledged.
+    /// Rows whose insert was acknowledged.
     pub there: BTreeSet<u64>,
     /// Nobody has told what became of them.
     pub perhaps: BTreeSet<u64>,

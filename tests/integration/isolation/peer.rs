@@ -11,7 +11,6 @@ use wire::postgres::startup::{put_cancel, put_start};
 /// No answer takes longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Rows of text.
 pub type Rows = Vec<Vec<Option<String>>>;
 
 /// All that is said up to ReadyForQuery.
@@ -19,7 +18,6 @@ pub type Rows = Vec<Vec<Option<String>>>;
 pub struct Reply {
     /// The rows of all of its statements.
     pub rows: Rows,
-    /// What was completed.
     pub tags: Vec<String>,
     /// The SQLSTATE of an error.
     pub error: Option<String>,
@@ -38,7 +36,6 @@ impl Reply {
     }
 }
 
-/// A connection.
 pub struct Peer {
     stream: TcpStream,
     address: SocketAddr,
@@ -67,7 +64,6 @@ impl Peer {
         }
     }
 
-    /// Sends bytes.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }

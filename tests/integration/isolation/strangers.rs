@@ -35,7 +35,6 @@ use world::World;
 const SECONDS: u64 = 20;
 /// Clients, one step after another.
 const CLIENTS: usize = 9;
-/// Clients at once.
 const RACERS: usize = 12;
 /// Clients that move sums.
 const TELLERS: u64 = 16;
@@ -149,8 +148,12 @@ fn what_was_told_as_committed_is_there_and_what_was_told_as_failed_is_not() {
         all.extend(book.unwrap_or_else(|wrong| panic!("WEIR_TEST_SEED={seed}: {wrong}")));
     }
     let told = |what| all.values().filter(|(told, _)| *told == what).count();
-    let [committed, failed, not_known] =
-        [ledger::Told::Committed, ledger::Told::Failed, ledger::Told::NotKnown].map(told);
+    let [committed, failed, not_known] = [
+        ledger::TransferOutcome::Committed,
+        ledger::TransferOutcome::Failed,
+        ledger::TransferOutcome::NotKnown,
+    ]
+    .map(told);
     eprintln!("{committed} committed, {failed} failed, of {not_known} nothing is known");
     let checked = ledger::check(&cluster, &all);
     assert!(checked.is_ok(), "WEIR_TEST_SEED={seed}: {}", checked.unwrap_err());

@@ -2,12 +2,12 @@
 
 use rand::Rng;
 
-use super::actor::{Actor, Done};
+use super::actor::{ActResult, Actor};
 use super::acts::set;
 use super::model::{NAMES, Session};
 
 /// An open transaction: what returns with a rollback, and the rows that are there so far.
-struct Open {
+struct OpenTransaction {
     start: Session,
     rows: Vec<u64>,
     savepoint: Option<(Session, usize)>,
@@ -16,7 +16,7 @@ struct Open {
 
 impl Actor {
     /// A transaction with some statements, to one of its ends.
-    pub(super) fn transaction(&mut self) -> Done {
+    pub(super) fn transaction(&mut self) -> ActResult {
         let (begin, tag) = match self.chance.random_range(0..4) {
             0 => ("START TRANSACTION", "START TRANSACTION"),
             1 => ("BEGIN ISOLATION LEVEL REPEATABLE READ", "BEGIN"),
@@ -37,11 +37,16 @@ impl Actor {
         self.end(open)
     }
 
-    fn opened(&self) -> Open {
-        Open { start: self.session.clone(), rows: Vec::new(), savepoint: None, failed: false }
+    fn opened(&self) -> OpenTransaction {
+        OpenTransaction {
+            start: self.session.clone(),
+            rows: Vec::new(),
+            savepoint: None,
+            failed: false,
+        }
     }
 
-    fn step(&mut self, open: &mut Open) -> Done {
+    fn step(&mut self, open: &mut OpenTransaction) -> ActResult {
         let (setting, value) = self.setting();
         match self.chance.random_range(0..14) {
             0..3 => {
@@ -90,7 +95,7 @@ impl Actor {
     }
 
     /// Prepared statements, which know of no transaction.
-    fn prepared(&mut self, open: &mut Open) -> Done {
+    fn prepared(&mut self, open: &mut OpenTransaction) -> ActResult {
         let name = self.name();
         match self.session.prepared.get(&name).copied() {
             None => self.prepare(name, 'T'),
@@ -103,7 +108,7 @@ impl Actor {
         }
     }
 
-    fn back_to_savepoint(&mut self, open: &mut Open) -> Done {
+    fn back_to_savepoint(&mut self, open: &mut OpenTransaction) -> ActResult {
         let Some((session, rows)) = open.savepoint.clone() else { return Ok(()) };
         self.run("ROLLBACK TO SAVEPOINT s", "ROLLBACK", 'T')?;
         self.session.roll_back(&session);
@@ -113,14 +118,14 @@ impl Actor {
     }
 
     /// Its own rows, those of this transaction among them.
-    fn count(&mut self, open: &Open) -> Done {
+    fn count(&mut self, open: &OpenTransaction) -> ActResult {
         let known = self.ledger.known(self.number);
         let reply = self.ask(&format!("SELECT count(*) FROM ledger WHERE {known}"))?;
         let rows = (self.ledger.there.len() + open.rows.len()).to_string();
         self.must("rows of its own", reply.value(), Some(&*rows))
     }
 
-    fn end(&mut self, open: Open) -> Done {
+    fn end(&mut self, open: OpenTransaction) -> ActResult {
         match self.chance.random_range(0..10) {
             0..3 => {
                 self.run("ROLLBACK", "ROLLBACK", 'I')?;
@@ -151,7 +156,7 @@ impl Actor {
         self.look('I')
     }
 
-    fn ended(&mut self, open: Open) {
+    fn ended(&mut self, open: OpenTransaction) {
         if open.failed {
             self.session.roll_back(&open.start);
         } else {

@@ -16,12 +16,12 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The results of a load with a ledger.
-struct Kept {
+struct LoadResults {
     place: TempDir,
 }
 
 /// What `weir load verify` found.
-struct Found {
+struct VerifyReport {
     code: Option<i32>,
     text: String,
     report: Value,
@@ -42,7 +42,7 @@ fn words(output: &Output) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-impl Kept {
+impl LoadResults {
     /// Runs a load to its end.
     #[track_caller]
     fn run(url: &str, args: &[&str]) -> Self {
@@ -91,16 +91,16 @@ impl Kept {
         failed.sum()
     }
 
-    fn verify(&self, args: &[&str]) -> Found {
+    fn verify(&self, args: &[&str]) -> VerifyReport {
         let command = [&["verify", "run"][..], args].concat();
         let ended = output(&mut weir(self.place.path(), &command));
         let report = fs::read(self.place.path().join("run/verify.json")).unwrap_or_default();
         let report = serde_json::from_slice(&report).unwrap_or_default();
-        Found { code: ended.status.code(), text: words(&ended), report }
+        VerifyReport { code: ended.status.code(), text: words(&ended), report }
     }
 }
 
-impl Found {
+impl VerifyReport {
     /// The names of the writes with that fault.
     fn names(&self, fault: &str) -> Vec<String> {
         let names = self.report["loads"][0]["faults"][fault]["names"].as_array();
@@ -141,7 +141,7 @@ fn bulk(client: &mut RedisClient, command: &[&str]) -> Option<String> {
 fn values_of_redis_that_are_lost_altered_and_doubled_are_named() {
     let server = Redis::start();
     let mix = ["--mix", "set=2,rpush=2,get=1", "--keys", "2", "--size", "20-40", "--pipeline", "2"];
-    let kept = Kept::run(&server.url(), &[&mix[..], &["--rate", "100"]].concat());
+    let kept = LoadResults::run(&server.url(), &[&mix[..], &["--rate", "100"]].concat());
     let found = kept.verify(&[]);
     found.is_right();
     let (sets, pushes) = (super::calls(&server, "set"), super::calls(&server, "rpush"));
@@ -200,7 +200,7 @@ fn rows_of_postgres_that_are_lost_altered_and_doubled_are_named() {
         "BEGIN;\nINSERT INTO weir_ledger VALUES (:run, :number, :content);\nCOMMIT;\n",
     );
     let scripts = format!("ledger=2,{own}=1,{}=1", script("none", "SELECT 1;\n"));
-    let kept = Kept::run(&url, &["--script", &scripts, "--prepare", "--rate", "100"]);
+    let kept = LoadResults::run(&url, &["--script", &scripts, "--prepare", "--rate", "100"]);
     let found = kept.verify(&[]);
     found.is_right();
     let rows = |sql: &str| {
@@ -233,7 +233,7 @@ fn rows_of_postgres_that_are_lost_altered_and_doubled_are_named() {
     let found = kept.verify(&[]);
     found.has([vec![row(&lost)], vec![row(&altered)], doubled, strange]);
     // Another run has rows of its own in the same table.
-    Kept::run(&url, &["--script", "ledger", "--rate", "50"]).verify(&[]).is_right();
+    LoadResults::run(&url, &["--script", "ledger", "--rate", "50"]).verify(&[]).is_right();
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn points_of_influxdb_that_are_lost_and_altered_are_named() {
     let server = Influxd::start();
     let place = ["--workload", "influx-write", "--db", "load", "--prepare"];
     let what = ["--rows", "cpu-only", "--series", "3", "--batch", "10", "--out-of-order", "0.2"];
-    let kept = Kept::run(&server.url(), &[&place[..], &what, &["--rate", "30"]].concat());
+    let kept = LoadResults::run(&server.url(), &[&place[..], &what, &["--rate", "30"]].concat());
     let found = kept.verify(&[]);
     found.is_right();
     assert_eq!(found.count("/acknowledged"), 300, "{}", found.text);
@@ -282,7 +282,7 @@ fn points_of_influxdb_that_are_lost_and_altered_are_named() {
 fn a_write_without_an_answer_is_unknown_and_never_lost() {
     let mut server = Redis::start();
     let args = ["--mix", "set", "--rate", "200", "--timeout", "200ms"];
-    let (kept, mut load) = Kept::begin(&server.url(), &args);
+    let (kept, mut load) = LoadResults::begin(&server.url(), &args);
     let bits = kept.place.path().join("run/ledger/00-000.bits");
     let noted = || fs::metadata(&bits).map_or(0, |file| file.len());
     wait::until("it loads", wait::LONG, || noted() > 10);
@@ -343,7 +343,7 @@ fn what_no_ledger_can_be_kept_of_is_told_before_anything_is_sent() {
 #[test]
 fn a_ledger_that_is_damaged_or_read_elsewhere_is_told() {
     let server = Redis::start();
-    let kept = Kept::run(&server.url(), &["--mix", "set", "--rate", "50"]);
+    let kept = LoadResults::run(&server.url(), &["--mix", "set", "--rate", "50"]);
     let elsewhere = Redis::start();
     let found = kept.verify(&["--url", &elsewhere.url()]);
     assert_eq!((found.code, found.names("lost").len()), (Some(3), 50), "{}", found.text);

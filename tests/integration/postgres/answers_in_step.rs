@@ -23,14 +23,14 @@ const DISTURBED: Duration = Duration::from_secs(4);
 const TABLE: &str = "CREATE TABLE t (id int PRIMARY KEY, k int NOT NULL DEFAULT 0)";
 
 /// What was asked, and how its answer begins.
-struct Asked {
+struct ExpectedAnswer {
     sql: String,
     tag: &'static str,
     value: Option<String>,
 }
 
 /// Questions whose answers can be told from each other, by turns.
-fn question(writer: u64, n: u64) -> Asked {
+fn question(writer: u64, n: u64) -> ExpectedAnswer {
     let id = writer * 1_000_000 + n / 4;
     let (sql, tag, value) = match n % 4 {
         0 => (format!("INSERT INTO t VALUES ({id}, 0)"), "INSERT 0 ", None),
@@ -38,11 +38,11 @@ fn question(writer: u64, n: u64) -> Asked {
         2 => (format!("DELETE FROM t WHERE id = {id}"), "DELETE ", None),
         _ => (format!("SELECT {}", writer * 7 + n), "SELECT 1", Some((writer * 7 + n).to_string())),
     };
-    Asked { sql, tag, value }
+    ExpectedAnswer { sql, tag, value }
 }
 
 /// Whether an answer can be that to a question.
-fn fits(asked: &Asked, reply: &Reply) -> Result<(), String> {
+fn fits(asked: &ExpectedAnswer, reply: &Reply) -> Result<(), String> {
     let tag_fits = reply.tags.iter().all(|tag| tag.starts_with(asked.tag));
     let value_fits = reply.error.is_some() || reply.value() == asked.value.as_deref();
     let whole = reply.error.is_some() || reply.tags.len() == 1;

@@ -25,7 +25,6 @@ use crate::isolation::peer::Peer;
 
 /// Clients whose answers are their own business.
 const OTHERS: u64 = 4;
-/// Clients that copy.
 const COPIERS: u64 = 3;
 /// How long the answers of a short run take at most.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,7 +35,7 @@ const END: &str = "the end of the stream";
 
 /// A part of what a copying client sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum CopyMessage {
     Begin,
     Query,
     QueryOfTwo,
@@ -53,7 +52,7 @@ enum Part {
     Goodbye,
 }
 
-impl Part {
+impl CopyMessage {
     fn put(self, out: &mut Vec<u8>) {
         match self {
             Self::Begin => put_query(out, b"BEGIN"),
@@ -81,7 +80,7 @@ impl Part {
     }
 }
 
-fn put_all(parts: &[Part]) -> Vec<u8> {
+fn put_all(parts: &[CopyMessage]) -> Vec<u8> {
     let mut out = Vec::new();
     parts.iter().for_each(|part| part.put(&mut out));
     out
@@ -92,7 +91,7 @@ fn connect(address: SocketAddr) -> std::io::Result<Peer> {
 }
 
 /// The kinds of all messages that answer a stream; `!` where the connection ends.
-fn heard(address: SocketAddr, parts: &[Part], waits: bool) -> String {
+fn heard(address: SocketAddr, parts: &[CopyMessage], waits: bool) -> String {
     let mut peer = connect(address).expect("it is let in");
     let mut heard = String::new();
     let hears = |peer: &mut Peer, heard: &mut String, until: u8| loop {
@@ -111,12 +110,12 @@ fn heard(address: SocketAddr, parts: &[Part], waits: bool) -> String {
     };
     let mut rest = parts;
     if waits {
-        let begins = parts
-            .iter()
-            .position(|part| matches!(part, Part::Query | Part::QueryOfTwo | Part::Execute));
+        let begins = parts.iter().position(|part| {
+            matches!(part, CopyMessage::Query | CopyMessage::QueryOfTwo | CopyMessage::Execute)
+        });
         let (first, behind) = parts.split_at(begins.map_or(0, |at| at + 1));
         // A round that goes on has no answer before a Flush.
-        peer.send(&put_all(&[first, &[Part::Flush]].concat())).expect("it is taken");
+        peer.send(&put_all(&[first, &[CopyMessage::Flush]].concat())).expect("it is taken");
         if !hears(&mut peer, &mut heard, b'G') {
             return heard;
         }
@@ -128,7 +127,7 @@ fn heard(address: SocketAddr, parts: &[Part], waits: bool) -> String {
     } else {
         peer.send(&put_all(rest)).expect("it is taken");
     }
-    let mut end = put_all(&[Part::Fail, Part::Sync]);
+    let mut end = put_all(&[CopyMessage::Fail, CopyMessage::Sync]);
     put_query(&mut end, format!("ROLLBACK; SELECT '{END}'").as_bytes());
     let _ = peer.send(&end);
     if hears(&mut peer, &mut heard, b'D') {
@@ -138,8 +137,8 @@ fn heard(address: SocketAddr, parts: &[Part], waits: bool) -> String {
 }
 
 /// Each COPY, with one or two messages more at each of its places.
-fn streams() -> Vec<Vec<Part>> {
-    use Part::{BadLine, Begin, Done, Execute, Fail, Flush, Line, Query, QueryOfTwo, Sync};
+fn streams() -> Vec<Vec<CopyMessage>> {
+    use CopyMessage::{BadLine, Begin, Done, Execute, Fail, Flush, Line, Query, QueryOfTwo, Sync};
     let mut streams = Vec::new();
     for (begin, end) in [
         (&[Query][..], &[Done][..]),
@@ -204,7 +203,7 @@ fn a_client_hears_of_a_copy_what_it_would_hear_alone_whatever_it_sends_amid_it()
 
 #[test]
 fn a_copy_in_one_packet_is_answered_whole_with_the_round_behind_it() {
-    use Part::{Done, Execute, Line, Select, Sync};
+    use CopyMessage::{Done, Execute, Line, Select, Sync};
     let cluster = Cluster::start();
     cluster.sql(CONTENTS);
     let weir = weir(&cluster, None, 1, false);
@@ -225,7 +224,7 @@ fn a_copy_in_one_packet_is_answered_whole_with_the_round_behind_it() {
 
 #[test]
 fn a_connection_on_which_a_copy_failed_with_a_sync_amid_its_data_ends_with_its_client() {
-    use Part::{BadLine, Query, Sync};
+    use CopyMessage::{BadLine, Query, Sync};
     let cluster = Cluster::start();
     cluster.sql(CONTENTS);
     let weir = weir(&cluster, None, 1, false);
@@ -250,8 +249,8 @@ fn a_connection_on_which_a_copy_failed_with_a_sync_amid_its_data_ends_with_its_c
 }
 
 /// A stream by chance, of a client that knows the protocol or does not.
-fn chance(random: &mut StdRng) -> Vec<Part> {
-    use Part::{
+fn chance(random: &mut StdRng) -> Vec<CopyMessage> {
+    use CopyMessage::{
         BadBind, BadLine, Begin, Done, Execute, Fail, Flush, Goodbye, Line, Query, QueryOfTwo,
         Select, Sync,
     };

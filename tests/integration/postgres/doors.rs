@@ -70,7 +70,6 @@ impl Stranger {
         Ok(Self { stream, came: Vec::new(), nonce: String::new() })
     }
 
-    /// The next message.
     fn hear(&mut self) -> io::Result<(u8, Vec<u8>)> {
         loop {
             if let Some(frame) = frame::next(&self.came, 1 << 20).map_err(io::Error::other)? {

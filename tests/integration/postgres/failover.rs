@@ -19,7 +19,7 @@ const NO_PRIMARY: &str = "no server is the primary now";
 
 /// What came of one session.
 #[derive(Debug, Default)]
-struct Told {
+struct SessionOutcome {
     /// Numbers whose insert was acknowledged.
     acknowledged: Vec<u64>,
     /// Errors of writes, whose outcome is unknown, and of reads.
@@ -29,8 +29,8 @@ struct Told {
 }
 
 /// Writes a number, reads the highest back a few times, and so on.
-fn session(weir: &Weir, number: usize, stop: &AtomicBool) -> Told {
-    let (mut told, mut connection, mut next) = (Told::default(), None, 0u64);
+fn session(weir: &Weir, number: usize, stop: &AtomicBool) -> SessionOutcome {
+    let (mut told, mut connection, mut next) = (SessionOutcome::default(), None, 0u64);
     while !stop.load(Ordering::Relaxed) {
         let open = match connection.take() {
             Some(open) => Ok(open),
@@ -94,7 +94,7 @@ fn a_primary_killed_under_load_costs_no_acknowledged_write_and_no_session_its_ow
     client(&weir).expect("it takes clients");
 
     let stop = AtomicBool::new(false);
-    let told: Vec<Told> = thread::scope(|scope| {
+    let told: Vec<SessionOutcome> = thread::scope(|scope| {
         let (weir, stop) = (&weir, &stop);
         let sessions: Vec<_> =
             (0..SESSIONS).map(|n| scope.spawn(move || session(weir, n, stop))).collect();

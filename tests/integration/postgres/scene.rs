@@ -17,7 +17,6 @@ pub fn weir(clusters: &[&Cluster], lines: &str) -> Weir {
     Setup::new().table(&table(clusters, lines)).start()
 }
 
-/// Its configuration.
 pub fn table(clusters: &[&Cluster], lines: &str) -> String {
     let mut table = format!(
         "[postgres]\nlisten = \"{{postgres}}\"\npoll-interval = \"200ms\"\n\

@@ -5,7 +5,7 @@ use rig::wait;
 use rig::weir::Weir;
 use rustix::process::Signal;
 
-use super::ledger::{Load, Servers, Told, check, write};
+use super::ledger::{Load, Servers, WriteOutcomes, check, write};
 use super::operating::{cell, waits};
 use super::scene::{client, weir};
 use wire::resp::{Value, value};
@@ -148,7 +148,7 @@ fn slots_that_move_under_load_lose_nothing_and_keep_the_order() {
     let load = Load::default();
     let mut blocked = admin(&weir);
     blocked.say(&["BLPOP", "{one}empty", "0"]);
-    let told: Vec<Vec<Told>> = std::thread::scope(|scope| {
+    let told: Vec<Vec<WriteOutcomes>> = std::thread::scope(|scope| {
         let writers = lists.map(|list| {
             let of = |n: usize| {
                 let (weir, load) = (&weir, &load);
@@ -183,7 +183,7 @@ fn a_primary_that_is_handed_over_or_dies_loses_nothing_by_weir() {
     let list = "{one}l";
     let home = usize::from(slot_of(&cluster, list)) * 3 / 16384;
     let load = Load::default();
-    let hand_over = |told: &mut Vec<Told>| {
+    let hand_over = |told: &mut Vec<WriteOutcomes>| {
         std::thread::scope(|scope| {
             let writers: Vec<_> = (0..4)
                 .map(|n| {
@@ -213,7 +213,7 @@ fn a_primary_that_is_handed_over_or_dies_loses_nothing_by_weir() {
         cluster.nodes[home].client().line("INFO replication").contains("link_status:up")
     };
     wait::until("the former one follows", wait::LONG, || follows(&cluster));
-    let more: Vec<Told> = std::thread::scope(|scope| {
+    let more: Vec<WriteOutcomes> = std::thread::scope(|scope| {
         let writers: Vec<_> = (4..8)
             .map(|n| {
                 let (weir, load) = (&weir, &load);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use rig::redis::{Redis, valkeys};
 use rig::wait;
 use rig::weir::{Setup, Weir};
-use wire::resp::{Commands, Cut, Limits, put_bulk};
+use wire::resp::{CommandFrame, Commands, Limits, put_bulk};
 
 use super::scene::{self, client};
 
@@ -16,18 +16,18 @@ use super::scene::{self, client};
 const TAKEN: &str = "its COMMAND has commands otherwise than Weir's list";
 
 /// What a server says of its commands: flags, and where keys are.
-type Said = BTreeMap<&'static str, (Vec<&'static str>, [i64; 3])>;
+type CommandTable = BTreeMap<&'static str, (Vec<&'static str>, [i64; 3])>;
 
 /// A server that says what it is told to of its commands, and OK to all else.
 struct Toy {
     address: SocketAddr,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<ToyState>>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct ToyState {
     /// Nothing of `COMMAND` is answered without it.
-    said: Option<Said>,
+    said: Option<CommandTable>,
     /// The connections by their numbers, each with the names of the commands that came.
     came: Vec<Vec<String>>,
     sockets: Vec<TcpStream>,
@@ -37,7 +37,7 @@ impl Toy {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let kept = Arc::new(Mutex::new(Kept::default()));
+        let kept = Arc::new(Mutex::new(ToyState::default()));
         let of_clients = Arc::clone(&kept);
         // It ends with the process of the tests.
         std::thread::spawn(move || {
@@ -61,7 +61,7 @@ impl Toy {
         Setup::new().embedded().table(&table).start()
     }
 
-    fn says(&self, said: &Said) {
+    fn says(&self, said: &CommandTable) {
         self.kept.lock().unwrap().said = Some(said.clone());
     }
 
@@ -79,7 +79,7 @@ impl Toy {
     }
 }
 
-fn serve(mut socket: TcpStream, number: usize, kept: &Mutex<Kept>) {
+fn serve(mut socket: TcpStream, number: usize, kept: &Mutex<ToyState>) {
     let (mut rest, mut piece) = (Vec::new(), [0; 4096]);
     while let Ok(read) = socket.read(&mut piece) {
         if read == 0 {
@@ -89,8 +89,8 @@ fn serve(mut socket: TcpStream, number: usize, kept: &Mutex<Kept>) {
         let mut commands = Commands::default();
         loop {
             let len = match commands.cut(&rest, &Limits::default()) {
-                Ok(Cut::Command(len)) => len,
-                Ok(Cut::Nothing(len)) if len > 0 => {
+                Ok(CommandFrame::Command(len)) => len,
+                Ok(CommandFrame::Nothing(len)) if len > 0 => {
                     rest.drain(..len);
                     continue;
                 }
@@ -114,7 +114,7 @@ fn serve(mut socket: TcpStream, number: usize, kept: &Mutex<Kept>) {
     }
 }
 
-fn answer(words: &[String], said: Option<&Said>) -> Option<Vec<u8>> {
+fn answer(words: &[String], said: Option<&CommandTable>) -> Option<Vec<u8>> {
     let (mut out, said) = match &*words[0] {
         "COMMAND" => (Vec::new(), said?),
         "PING" => return Some(b"+PONG\r\n".to_vec()),
@@ -145,8 +145,8 @@ fn answer(words: &[String], said: Option<&Said>) -> Option<Vec<u8>> {
 }
 
 /// As servers have these commands.
-fn as_ever() -> Said {
-    Said::from([
+fn as_ever() -> CommandTable {
+    CommandTable::from([
         ("GET", (vec!["readonly", "fast"], [1, 1, 1])),
         ("SET", (vec!["write"], [1, 1, 1])),
         ("INCR", (vec!["write"], [1, 1, 1])),

@@ -14,7 +14,7 @@ use rig::wait;
 use rustix::process::Signal;
 
 use super::scene::{client, key_on, weir};
-use client::{Client, Heard};
+use client::{Client, ReplyCounts};
 
 const CLIENTS: usize = 200;
 /// Servers are stopped for longer than this.
@@ -38,8 +38,8 @@ fn seed() -> u64 {
 }
 
 /// Runs the clients while something else goes on, which gets the same numbers.
-fn run(address: SocketAddr, until: Instant, mut beside: impl FnMut(&Heard, &mut StdRng)) {
-    let (seed, heard) = (seed(), Heard::default());
+fn run(address: SocketAddr, until: Instant, mut beside: impl FnMut(&ReplyCounts, &mut StdRng)) {
+    let (seed, heard) = (seed(), ReplyCounts::default());
     thread::scope(|scope| {
         let client = |id| {
             let mut client = Client::new(id, address, seed, &heard);

@@ -9,7 +9,7 @@ use wire::resp::{Value, value};
 
 /// What a client was told of its writes.
 #[derive(Default)]
-pub struct Told {
+pub struct WriteOutcomes {
     ok: Vec<String>,
     /// What was counted, and what may have been.
     counted: [usize; 2],
@@ -57,8 +57,8 @@ fn is_not_run(heard: &str) -> bool {
 }
 
 /// Pipelines of writes to one slot, of numbers that count, until the load is over.
-pub fn write(weir: &Weir, list: &str, name: &str, load: &Load) -> Told {
-    let (mut told, mut n, mut client) = (Told::default(), 0, super::scene::admin(weir));
+pub fn write(weir: &Weir, list: &str, name: &str, load: &Load) -> WriteOutcomes {
+    let (mut told, mut n, mut client) = (WriteOutcomes::default(), 0, super::scene::admin(weir));
     while !load.is_over.load(Ordering::Relaxed) {
         let elements: Vec<String> = (n..n + 8).map(|n| format!("{name}.{n}")).collect();
         n += 8;
@@ -100,7 +100,7 @@ pub enum Servers {
 }
 
 /// The elements of a list are those that were told of: each once, and each client's in its order.
-pub fn check(client: &mut RedisClient, list: &str, told: &[Told], servers: Servers) {
+pub fn check(client: &mut RedisClient, list: &str, told: &[WriteOutcomes], servers: Servers) {
     let may_lose = servers == Servers::Lose;
     let there = client.try_ask(&["LRANGE", list, "0", "-1"]).unwrap();
     let Ok((Value::Array(there), _)) = value(&there) else { panic!("{there:?}") };

@@ -11,7 +11,6 @@ use super::scene::{client, weir};
 
 const PASS: &str = "auth = \"pass\"";
 
-/// Weir's own administrator.
 const ROOT: &str = "[[redis.user]]\nname = \"root\"\npassword = \"roots own\"\nadmin = true\n";
 
 const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.";

@@ -18,7 +18,6 @@ const RELOADED: &str = "the configuration was reloaded";
 /// How soon a transaction is ended that is to be ended in time.
 const IN_TIME: Duration = Duration::from_millis(800);
 
-/// A backend's table.
 fn backend(name: &str, url: &str) -> String {
     format!("[[redis.backend]]\nname = {name:?}\nurl = \"{url}\"\n")
 }
@@ -225,7 +224,6 @@ fn subscribers_of_what_has_moved_are_closed_and_others_hear_on() {
     assert!(other.client().line("PUBSUB CHANNELS").contains(&moves));
 }
 
-/// One pool more.
 fn pool(name: &str, listen: SocketAddr, server: &Redis) -> String {
     let mut text = format!("[[redis.pool]]\nname = {name:?}\nlisten = \"{listen}\"\n");
     let _ = write!(text, "[[redis.pool.backend]]\nname = \"x\"\nurl = \"{}\"\n", server.url());

@@ -1,4 +1,4 @@
-//! Weir before servers.
+//! Starts Weir in front of Redis servers.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -10,7 +10,6 @@ use rig::process::Process;
 use rig::redis::{Redis, RedisClient};
 use rig::weir::{Setup, Weir};
 
-/// An administrator.
 pub const ADMIN: &str = "[[redis.user]]\nname = \"default\"\npassword = \"p\"\nadmin = true\n";
 
 /// Weir before these servers, with more lines in `[redis]` and more tables.

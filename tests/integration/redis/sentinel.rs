@@ -4,7 +4,7 @@ use rig::redis::{Redis, Sentinels};
 use rig::wait;
 use rig::weir::{Setup, Weir};
 
-use super::ledger::{Load, Servers, Told, check, write};
+use super::ledger::{Load, Servers, WriteOutcomes, check, write};
 use super::scene::{ADMIN, admin};
 
 /// Weir before a master that Sentinels know, with more lines in `[redis]`.
@@ -35,7 +35,11 @@ fn is_written_to(server: &Redis) -> bool {
 }
 
 /// Clients that write through Weir while something is done.
-fn under_load(weir: &Weir, names: std::ops::Range<usize>, done: impl FnOnce(&Load)) -> Vec<Told> {
+fn under_load(
+    weir: &Weir,
+    names: std::ops::Range<usize>,
+    done: impl FnOnce(&Load),
+) -> Vec<WriteOutcomes> {
     let load = Load::default();
     std::thread::scope(|scope| {
         let writers: Vec<_> = names

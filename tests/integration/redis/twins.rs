@@ -18,7 +18,7 @@ use rig::redis::{Redis, RedisClient};
 use rig::weir::Weir;
 
 use super::scene::{ADMIN, weir};
-use pair::{Difference, Pair, Place};
+use pair::{Difference, Pair, TwinTargets};
 use words::{Vocabulary, Words, is_alone};
 
 /// A user that is no administrator.
@@ -55,7 +55,7 @@ enum Users {
 }
 
 /// Weir before a server, and one beside it with the same users.
-struct Stand {
+struct TwinServers {
     weir: Weir,
     _behind: Redis,
     beside: Redis,
@@ -65,7 +65,7 @@ struct Stand {
     roots: [RedisClient; 2],
 }
 
-impl Stand {
+impl TwinServers {
     fn start(users: Users) -> Self {
         let [behind, beside] = [Redis::start(), Redis::start()];
         let vocabulary = Vocabulary::of(&behind);
@@ -98,10 +98,10 @@ impl Stand {
         self.roots.iter_mut().for_each(|root| set_user(root, &format!("app resetkeys {keys}")));
     }
 
-    fn place(&self, number: usize) -> Place {
+    fn place(&self, number: usize) -> TwinTargets {
         let addresses = [self.weir.redis, self.beside.address];
         let login = LOGINS[number % LOGINS.len()];
-        Place { addresses, login, servers_know_users: self.users != Users::OfWeir }
+        TwinTargets { addresses, login, servers_know_users: self.users != Users::OfWeir }
     }
 }
 
@@ -196,20 +196,20 @@ fn hand_over(pairs: &mut [Pair], from: usize, to: usize, step: u64) -> Vec<Diffe
 
 #[test]
 fn a_client_hears_what_it_would_hear_without() {
-    clients_take_turns(Stand::start(Users::OfWeir));
+    clients_take_turns(TwinServers::start(Users::OfWeir));
 }
 
 #[test]
 fn users_that_are_others_at_the_servers_hear_what_they_would_hear_without() {
-    clients_take_turns(Stand::start(Users::Mapped));
+    clients_take_turns(TwinServers::start(Users::Mapped));
 }
 
 #[test]
 fn users_of_the_servers_hear_what_they_would_hear_without() {
-    clients_take_turns(Stand::start(Users::OfServers));
+    clients_take_turns(TwinServers::start(Users::OfServers));
 }
 
-fn clients_take_turns(mut stand: Stand) {
+fn clients_take_turns(mut stand: TwinServers) {
     let seed = number("WEIR_TEST_SEED", 1);
     let mut chance = StdRng::seed_from_u64(seed);
     let mut pairs: Vec<Pair> = (0..6).map(|at| Pair::connect(stand.place(at))).collect();
@@ -256,20 +256,20 @@ fn clients_take_turns(mut stand: Stand) {
 
 #[test]
 fn clients_that_race_hear_what_they_would_without() {
-    clients_race(&Stand::start(Users::OfWeir));
+    clients_race(&TwinServers::start(Users::OfWeir));
 }
 
 #[test]
 fn users_that_are_others_at_the_servers_and_race_hear_what_they_would_without() {
-    clients_race(&Stand::start(Users::Mapped));
+    clients_race(&TwinServers::start(Users::Mapped));
 }
 
 #[test]
 fn users_of_the_servers_that_race_hear_what_they_would_without() {
-    clients_race(&Stand::start(Users::OfServers));
+    clients_race(&TwinServers::start(Users::OfServers));
 }
 
-fn clients_race(stand: &Stand) {
+fn clients_race(stand: &TwinServers) {
     let seed = number("WEIR_TEST_SEED", 1);
     let steps = number("WEIR_TEST_STEPS", 8_000) / 4;
     let race = |number: usize| {

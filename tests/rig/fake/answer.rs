@@ -7,7 +7,7 @@ use std::time::Duration;
 use flate2::read::MultiGzDecoder;
 use serde_json::{Value, json};
 
-use super::{Event, Kept, Mode, Shared};
+use super::{Event, FakeContext, FakeState, Mode};
 use crate::http::Message;
 
 /// What is done about one request.
@@ -21,7 +21,7 @@ pub enum Reply {
 }
 
 /// Decides about one request and notes what it stores.
-pub fn decide(shared: &Shared, request: &Message) -> Reply {
+pub fn decide(shared: &FakeContext, request: &Message) -> Reply {
     let target = request.start.split(' ').nth(1).unwrap_or_default();
     let mut kept = shared.kept();
     match target.split('?').next().unwrap_or_default() {
@@ -49,7 +49,7 @@ fn error(status: u16, words: &str) -> Reply {
     Reply::Bytes(encode(status, &[], &format!("{}\n", json!({ "error": words }))))
 }
 
-fn write(kept: &mut Kept, request: &Message, target: &str) -> Reply {
+fn write(kept: &mut FakeState, request: &Message, target: &str) -> Reply {
     let text = unzipped(request);
     kept.requests += 1;
     kept.sizes.push(text.lines().count());
@@ -149,7 +149,7 @@ fn unzipped(request: &Message) -> String {
     }
 }
 
-fn query(shared: &Shared, kept: &mut Kept, request: &Message, target: &str) -> Reply {
+fn query(shared: &FakeContext, kept: &mut FakeState, request: &Message, target: &str) -> Reply {
     let mut form = pairs(&request.text());
     form.extend(pairs(target.split_once('?').map_or("", |(_, query)| query)));
     let get = |name: &str| {
@@ -188,7 +188,7 @@ fn parts(first: &str, rest: Option<String>) -> Reply {
 }
 
 /// The result of one statement.
-fn run(shared: &Shared, kept: &mut Kept, text: &str, db: &str) -> Value {
+fn run(shared: &FakeContext, kept: &mut FakeState, text: &str, db: &str) -> Value {
     let words: Vec<&str> = text.split_whitespace().collect();
     let upper: Vec<String> = words.iter().map(|word| word.to_ascii_uppercase()).collect();
     let upper: Vec<&str> = upper.iter().map(String::as_str).collect();
@@ -231,7 +231,7 @@ fn run(shared: &Shared, kept: &mut Kept, text: &str, db: &str) -> Value {
     }
 }
 
-fn note(kept: &mut Kept, text: &str, db: &str) -> Value {
+fn note(kept: &mut FakeState, text: &str, db: &str) -> Value {
     kept.events.push(Event::Statement { text: text.to_owned(), db: db.to_owned() });
     json!({})
 }

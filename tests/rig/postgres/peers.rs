@@ -28,7 +28,6 @@ pub struct Peer {
     /// What it is called.
     pub name: &'static str,
     process: Process,
-    /// Where it listens.
     pub address: SocketAddr,
     _dir: TempDir,
 }
@@ -68,7 +67,6 @@ impl Peer {
         })
     }
 
-    /// Its process id.
     pub fn id(&self) -> u32 {
         self.process.id()
     }

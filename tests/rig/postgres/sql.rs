@@ -1,4 +1,4 @@
-//! Asking a cluster.
+//! Sends SQL to a cluster.
 
 use std::time::Duration;
 

@@ -31,9 +31,9 @@ full_page_writes = off
 /// How clients prove who they are. The superuser is trusted on the Unix socket in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Auth {
-    /// They do not.
+    /// Clients log in without a password (`trust`).
     Trust,
-    /// SCRAM-SHA-256.
+    /// Clients log in by SCRAM-SHA-256.
     Scram,
     /// MD5, with verifiers of that kind.
     Md5,

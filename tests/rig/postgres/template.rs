@@ -10,7 +10,6 @@ use crate::places;
 /// Where Debian keeps each version's programs.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
-/// See [`super::program`].
 pub(super) fn program(name: &str) -> PathBuf {
     let versions = std::fs::read_dir(VERSIONS).into_iter().flatten().flatten();
     let newest = versions

@@ -13,7 +13,6 @@ const SLOTS: usize = 16384;
 /// Nodes of a Cluster: first the primaries, then a replica of each.
 #[derive(Debug)]
 pub struct RedisCluster {
-    /// The nodes.
     pub nodes: Vec<Redis>,
 }
 

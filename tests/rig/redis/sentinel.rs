@@ -1,4 +1,4 @@
-//! Real Sentinels.
+//! Starts real Redis Sentinels.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +13,6 @@ use crate::wait;
 /// Sentinels that watch one master, which they call `it`. Most of them decide.
 #[derive(Debug)]
 pub struct Sentinels {
-    /// The Sentinels.
     pub all: Vec<Redis>,
     _dirs: Vec<TempDir>,
 }

@@ -8,7 +8,7 @@ use super::paced::{Paced, Report};
 use super::{Following, LONG, info, master, populate, replica};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::report::{Row, median, unit};
 
 const DATA_MIB: u64 = 2 << 10;
@@ -48,7 +48,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     }
     let figure = "master's p99 while a base of 2 GB comes from a replica / it does BGSAVE alone";
     let ratio = median(&bases) / median(&saves);
-    let row = Row::judged(figure, ratio, unit::RATIO, Wanted::within(1.1))
+    let row = Row::judged(figure, ratio, unit::RATIO, FigureTarget::within(1.1))
         .of(vec![
             Series::new("BGSAVE alone", unit::MS, &saves),
             Series::new("base", unit::MS, &bases),

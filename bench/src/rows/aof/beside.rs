@@ -2,7 +2,7 @@
 
 use rig::places;
 
-use super::stall::{KINDS, LOAD, Seen};
+use super::stall::{KINDS, LOAD, StallSamples};
 use super::ways::{Kind, Server};
 use crate::Outcome;
 use crate::arguments::Scale;
@@ -15,7 +15,7 @@ use crate::rows::dd::Dd;
 /// When anything can't be started, or a write fails.
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let (dd, dir) = (Dd::lay_down(scale.dd_mib)?, places::directory());
-    let (mut seen, mut notes) = (Seen::default(), Vec::new());
+    let (mut seen, mut notes) = (StallSamples::default(), Vec::new());
     for _ in 0..scale.pairs {
         for (number, kind) in KINDS.into_iter().enumerate() {
             let server = Server::start(kind, dir.path())?;

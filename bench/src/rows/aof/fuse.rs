@@ -27,7 +27,7 @@ use tree::Tree;
 pub const EVERY: Duration = Duration::from_secs(20);
 /// For how long it holds writes then.
 pub const WRITES: Duration = Duration::from_millis(2_500);
-/// And syncs.
+/// For how long it holds syncs then.
 pub const SYNCS: Duration = Duration::from_millis(4_500);
 /// The largest write: 256 pages.
 const WRITE_BYTES_MAX: u32 = 1 << 20;
@@ -35,21 +35,20 @@ const WRITE_BYTES_MAX: u32 = 1 << 20;
 const THREADS: usize = 16;
 
 /// A directory that stands still, until it is dropped.
-pub struct Standing {
-    /// Where it is.
+pub struct StallingDirectory {
     pub path: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<FuseState>,
     _dir: TempDir,
 }
 
-struct Shared {
+struct FuseState {
     device: File,
     tree: Mutex<Tree>,
     /// When it stands still for the first time.
     from: Mutex<Option<Instant>>,
 }
 
-impl Standing {
+impl StallingDirectory {
     /// Mounts one.
     ///
     /// # Errors
@@ -72,7 +71,7 @@ impl Standing {
             return Err(format!("it can't be mounted: {said}").into());
         }
         let tree = Mutex::new(Tree::new(below));
-        let shared = Arc::new(Shared { device, tree, from: Mutex::default() });
+        let shared = Arc::new(FuseState { device, tree, from: Mutex::default() });
         for _ in 0..THREADS {
             let shared = Arc::clone(&shared);
             thread::spawn(move || shared.serve());
@@ -91,7 +90,7 @@ impl Standing {
     }
 }
 
-impl Drop for Standing {
+impl Drop for StallingDirectory {
     fn drop(&mut self) {
         self.end();
         // The threads end when the device says that nothing is mounted any more.
@@ -99,7 +98,7 @@ impl Drop for Standing {
     }
 }
 
-impl Shared {
+impl FuseState {
     fn tree(&self) -> MutexGuard<'_, Tree> {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,7 +9,7 @@ use super::paced::Paced;
 use super::ways::{Kind, Server};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::report::{Row, median, unit};
 
 const LOAD: Paced = Paced { rate: 20_000.0, clients: 50, value: 100, keys: 100_000 };
@@ -46,7 +46,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     notes.extend(behind.pop().map(|behind| format!("the client, in the last run: {behind}")));
     let series = KINDS.iter().zip(&p99).map(|(kind, of)| Series::new(kind.name(), unit::MS, of));
     let figure = "master's p99 at 20,000 SET a second, AOF in Weir / no AOF at all";
-    let row = Row::judged(figure, ours / none, unit::RATIO, Wanted::at_most(1.2, 1.05));
+    let row = Row::judged(figure, ours / none, unit::RATIO, FigureTarget::at_most(1.2, 1.05));
     let row = row.of(series.collect()).noted(notes);
     Ok(vec![row.repeat("make bench ARGS=\"--only aof-master\"")])
 }

@@ -7,7 +7,7 @@ use super::paced::Paced;
 use super::{Following, master, populate};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::measure::{Peak, anonymous_mib};
 use crate::report::{Row, median, unit};
 
@@ -47,7 +47,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     }
     notes.push(format!("the data set has {data_mib} MiB"));
     let figure = "peak memory (RssAnon), 2 GB data set and 50 MB/s";
-    let row = Row::judged(figure, median(&peaks), unit::MIB, Wanted::at_most(64.0, 32.0))
+    let row = Row::judged(figure, median(&peaks), unit::MIB, FigureTarget::at_most(64.0, 32.0))
         .of(vec![Series::new("Weir", unit::MIB, &peaks)])
         .noted(notes);
     Ok(vec![row.repeat("make bench ARGS=\"--only aof-memory\"")])

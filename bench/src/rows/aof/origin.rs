@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use rig::redis::Redis;
 use rig::wait;
-use wire::resp::{Commands, Cut, Limits};
+use wire::resp::{CommandFrame, Commands, Limits};
 
 use super::super::redis::client::Load;
-use super::super::turns::Way;
+use super::super::turns::ClientRoute;
 use super::info;
 use crate::Outcome;
 
@@ -69,7 +69,7 @@ impl Recording {
         let words = format!("SET key:__rand_int__ {}", "x".repeat(VALUE));
         let load = Load { pipeline: 32, numbers: KEYS, ..Load::new(16, Duration::ZERO, &words) };
         let (name, address) = ("a master", master.address);
-        let way = Way { name, address, pid: None, optional: false };
+        let way = ClientRoute { name, address, pid: None, optional: false };
         load.so_many(way, bytes / (VALUE as u64 + 50))?;
         // Nothing more is written, so that it ends between two commands.
         let sent = info(&mut master.client(), "replication", "master_repl_offset")?;
@@ -93,12 +93,11 @@ impl Recording {
 
 /// The master that sends it.
 pub struct Origin {
-    /// Where it listens.
     pub address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<OriginState>,
 }
 
-struct Shared {
+struct OriginState {
     recording: Recording,
     /// How often the recording is to be sent.
     times: AtomicU64,
@@ -116,7 +115,7 @@ impl Origin {
     pub fn start(recording: Recording) -> Outcome<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(OriginState {
             recording,
             times: AtomicU64::new(0),
             acknowledged: AtomicU64::new(0),
@@ -192,13 +191,13 @@ impl Origin {
     }
 }
 
-impl Shared {
+impl OriginState {
     fn serve(&self, client: &TcpStream) -> io::Result<()> {
         client.set_nodelay(true)?;
         let (mut commands, mut bytes) = (Commands::default(), Vec::new());
         let mut piece = vec![0; 16 << 10];
         loop {
-            while let Ok(Cut::Command(len)) = commands.cut(&bytes, &Limits::default()) {
+            while let Ok(CommandFrame::Command(len)) = commands.cut(&bytes, &Limits::default()) {
                 let command = commands.command(&bytes);
                 let name = command.name().to_ascii_uppercase();
                 let goes_on = command.get(1).is_some_and(|id| id != b"?");
@@ -260,12 +259,12 @@ impl Shared {
             bytes.extend_from_slice(&piece[..read]);
             loop {
                 match commands.cut(&bytes, &Limits::default()) {
-                    Ok(Cut::Command(len)) => {
+                    Ok(CommandFrame::Command(len)) => {
                         let offset = commands.command(&bytes).get(2).and_then(number);
                         self.acknowledged.fetch_max(offset.unwrap_or(0), Ordering::SeqCst);
                         bytes.drain(..len);
                     }
-                    Ok(Cut::Nothing(len)) => drop(bytes.drain(..len)),
+                    Ok(CommandFrame::Nothing(len)) => drop(bytes.drain(..len)),
                     _ => break,
                 }
             }

@@ -19,10 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is looked whether everything is answered.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
-/// What is sent.
 #[derive(Debug, Clone)]
 pub struct Paced {
-    /// Commands a second.
     pub rate: f64,
     /// Connections, which take turns.
     pub clients: usize,

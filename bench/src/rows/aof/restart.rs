@@ -8,7 +8,7 @@ use super::Following;
 use super::origin::{Origin, Recording};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::measure::disk_bytes;
 use crate::report::{Row, median, unit};
 
@@ -44,7 +44,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         following.wait_following();
     }
     let figure = "restart with 10 GB of files, until it follows again";
-    let row = Row::judged(figure, median(&seconds), unit::SECONDS, Wanted::at_most(2.0, 0.5))
+    let row = Row::judged(figure, median(&seconds), unit::SECONDS, FigureTarget::at_most(2.0, 0.5))
         .of(vec![Series::new("Weir", unit::SECONDS, &seconds)])
         .noted(notes);
     Ok(vec![row.repeat("make bench ARGS=\"--only aof-restart\"")])

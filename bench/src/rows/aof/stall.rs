@@ -5,24 +5,24 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::fuse::{EVERY, SYNCS, Standing, WRITES};
+use super::fuse::{EVERY, SYNCS, StallingDirectory, WRITES};
 use super::paced::{Paced, Report};
 use super::ways::{Kind, Server};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::report::{Row, Verdict, median, unit};
 
 /// The load of these rows.
 pub const LOAD: Paced = Paced { rate: 5_000.0, clients: 50, value: 100, keys: 100_000 };
-/// A client's timeout.
+/// The timeout of a client: replies that take longer are counted.
 pub const LIMIT: Duration = Duration::from_millis(400);
 /// In this order, in each round.
 pub const KINDS: [Kind; 5] = [Kind::Nothing, Kind::Everysec, Kind::No, Kind::Always, Kind::Weir];
 
 /// What was seen of all kinds, in their order.
 #[derive(Default)]
-pub struct Seen {
+pub struct StallSamples {
     /// Of 10,000 over the limit.
     pub beyond: [Vec<f64>; 5],
     /// Milliseconds.
@@ -30,7 +30,7 @@ pub struct Seen {
     behind: String,
 }
 
-impl Seen {
+impl StallSamples {
     /// Notes a run of a kind.
     pub fn note(&mut self, kind: usize, report: &Report) {
         self.beyond[kind].push(report.beyond(LIMIT));
@@ -74,7 +74,7 @@ const LONGER: &str = "AOF in Weir on a disk that stalls: the longest less that w
 /// # Errors
 /// When anything can't be started, or a write fails.
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
-    let standing = match Standing::mount() {
+    let standing = match StallingDirectory::mount() {
         Ok(standing) => standing,
         // The journal's fault injection makes the same stall in the tests.
         Err(error) => {
@@ -83,7 +83,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         }
     };
     let stalls = if scale.one_in == 1 { 2 } else { 1 };
-    let mut seen = Seen::default();
+    let mut seen = StallSamples::default();
     for _ in 0..scale.pairs {
         for (number, kind) in KINDS.into_iter().enumerate() {
             seen.note(number, &run(kind, &standing, stalls)?);
@@ -96,18 +96,18 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let repeat = "make bench ARGS=\"--only aof-stall\"";
     let mut notes = seen.notes();
     notes.push(format!("every {EVERY:?} it holds writes {WRITES:?} and syncs {SYNCS:?}"));
-    let beyond = Row::judged(BEYOND, ours, unit::OF_10_000, Wanted::within(0.0))
+    let beyond = Row::judged(BEYOND, ours, unit::OF_10_000, FigureTarget::within(0.0))
         .of(seen.series(&seen.beyond, unit::OF_10_000))
         .noted(notes)
         .repeat(repeat);
-    let longer = Row::judged(LONGER, seen.longer_ms(), unit::MS, Wanted::within(20.0))
+    let longer = Row::judged(LONGER, seen.longer_ms(), unit::MS, FigureTarget::within(20.0))
         .of(seen.series(&seen.longest, unit::MS))
         .repeat(repeat);
     Ok(vec![beyond.unless(harmless.clone()), longer.unless(harmless)])
 }
 
 /// A server that has its file there, while the disk stalls so often.
-fn run(kind: Kind, standing: &Standing, stalls: u32) -> Outcome<Report> {
+fn run(kind: Kind, standing: &StallingDirectory, stalls: u32) -> Outcome<Report> {
     let server = Server::start(kind, Path::new(&standing.path))?;
     let until = EVERY * stalls;
     standing.begin();

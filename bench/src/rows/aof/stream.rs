@@ -8,7 +8,7 @@ use super::origin::{Origin, Recording};
 use super::{Following, info};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::measure::Usage;
 use crate::report::{Row, Verdict, median, unit};
 
@@ -20,12 +20,12 @@ const ROOM: f64 = 1.2;
 
 /// What was seen of one way.
 #[derive(Default)]
-struct Seen {
+struct StreamSamples {
     mb_per_second: Vec<f64>,
     cpu_us: Vec<f64>,
 }
 
-impl Seen {
+impl StreamSamples {
     fn note(&mut self, origin: &Origin, times: u64, pid: u32) {
         let usage = Usage::begin(pid);
         let (mb, took) = origin.send(times);
@@ -55,7 +55,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let origin = Origin::start(Recording::make(RECORDED_BYTES.min(bytes))?)?;
     let times = origin.times(bytes);
     let most = origin.mb_per_second(times)?;
-    let [mut ours, mut theirs] = [(); 2].map(|()| Seen::default());
+    let [mut ours, mut theirs] = [(); 2].map(|()| StreamSamples::default());
     for _ in 0..scale.pairs {
         origin.begin();
         let mut replica = replica(&origin)?;
@@ -81,13 +81,13 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     };
     let rate = row("a stream made durable / by a replica", our_rate / their_rate, at_least());
     let cpu = median(&ours.cpu_us) / median(&theirs.cpu_us);
-    let cpu = row("CPU time a MB of stream / of a replica", cpu, Wanted::at_most(0.5, 0.3));
+    let cpu = row("CPU time a MB of stream / of a replica", cpu, FigureTarget::at_most(0.5, 0.3));
     let repeat = "make bench ARGS=\"--only aof-stream\"";
     Ok(vec![rate.noted(notes).repeat(repeat).unless(limited), cpu])
 }
 
-fn at_least() -> Wanted {
-    Wanted::at_least(1.0, 1.5)
+fn at_least() -> FigureTarget {
+    FigureTarget::at_least(1.0, 1.5)
 }
 
 /// A replica of the master with an append-only file, once it has the data set.

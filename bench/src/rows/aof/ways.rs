@@ -12,7 +12,7 @@ use crate::Outcome;
 /// Where the file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// There is none.
+    /// The server keeps no AOF.
     Nothing,
     /// At the server, synced once a second.
     Everysec,
@@ -22,12 +22,11 @@ pub enum Kind {
     Always,
     /// At a replica of it, synced once a second.
     Replica,
-    /// In Weir.
+    /// Weir follows the server and writes the file.
     Weir,
 }
 
 impl Kind {
-    /// For a person.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nothing => "no AOF",
@@ -88,7 +87,6 @@ impl Server {
         Ok(this)
     }
 
-    /// Where clients connect.
     pub fn address(&self) -> SocketAddr {
         self.server.address
     }

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use super::injector::load;
 use crate::arguments::Scale;
-use crate::figures::Wanted;
+use crate::figures::FigureTarget;
 use crate::report::{Row, Verdict, median, unit};
 use crate::{Outcome, peers};
 
@@ -43,14 +43,14 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         "requests of 10 s at 10,000/s, apart from the server's count",
         median(&apart),
         unit::PERCENT,
-        Wanted::within(0.1),
+        FigureTarget::within(0.1),
     );
     let (told, counted) = (loaded.requests(), times.len() as u64);
     let all = Row::judged(
         "requests in all at 10,000/s, apart from the server's count",
         told.abs_diff(counted) as f64,
         unit::REQUESTS_IN_ALL,
-        Wanted::within(0.0),
+        FigureTarget::within(0.0),
     );
     let failed = || apart.is_empty().then(|| Verdict::Failed("no whole 10 s".to_owned()));
     Ok(vec![

@@ -1,8 +1,8 @@
 //! GET from nginx: as fast as it answers, beside wrk, and at a rate, beside h2load.
 
-use super::speed::{Done, Pairs, peer, weir};
+use super::speed::{Pairs, SpeedRun, peer, weir};
 use crate::arguments::Scale;
-use crate::figures::Wanted;
+use crate::figures::FigureTarget;
 use crate::report::{Row, unit};
 use crate::{Outcome, load, peers};
 
@@ -22,7 +22,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         format!("{url} --connections {CONNECTIONS} --threads 1 --duration {seconds}s --warmup 0s");
     let wrk_line = format!("-t1 -c{CONNECTIONS} -d{seconds}s {url}");
     let pairs = |what, peer, repeat| {
-        let (unit, wanted) = (unit::REQUESTS, Wanted::at_most(1.3, 1.0));
+        let (unit, wanted) = (unit::REQUESTS, FigureTarget::at_most(1.3, 1.0));
         Pairs { what, peer, unit, wanted, repeat }
     };
     let repeat = format!("weir load {common} --closed; wrk {wrk_line}");
@@ -38,21 +38,21 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     Ok(vec![closed, open.measure(scale, ours, || h2load(&h2load_line))?])
 }
 
-fn wrk(line: &str) -> Outcome<Done> {
+fn wrk(line: &str) -> Outcome<SpeedRun> {
     let (said, cpu) = peer("wrk", line)?;
     match load::figures(&said) {
         Some((count, per_second)) if !load::has_errors(&said) => {
-            Ok(Done { count, per_second, cpu, verdict: None })
+            Ok(SpeedRun { count, per_second, cpu, verdict: None })
         }
         _ => Err(format!("wrk said {said:?}").into()),
     }
 }
 
-fn h2load(line: &str) -> Outcome<Done> {
+fn h2load(line: &str) -> Outcome<SpeedRun> {
     let (said, cpu) = peer("h2load", line)?;
     let (count, per_second) =
         h2load_figures(&said).ok_or_else(|| format!("h2load said {said:?}"))?;
-    Ok(Done { count, per_second, cpu, verdict: None })
+    Ok(SpeedRun { count, per_second, cpu, verdict: None })
 }
 
 /// Requests, in all and a second; none where one failed.

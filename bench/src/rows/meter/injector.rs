@@ -22,7 +22,7 @@ pub struct Running {
 }
 
 /// What came of a load.
-pub struct Loaded {
+pub struct InjectorRun {
     report: Value,
     /// The CPU time of its process.
     pub cpu: Duration,
@@ -37,7 +37,7 @@ pub fn words(line: &str) -> impl Iterator<Item = String> {
 ///
 /// # Errors
 /// It could not begin, or left no report.
-pub fn load(line: &str) -> Outcome<Loaded> {
+pub fn load(line: &str) -> Outcome<InjectorRun> {
     start(&[], line)?.wait()
 }
 
@@ -64,7 +64,6 @@ pub fn start(prefix: &[&str], line: &str) -> Outcome<Running> {
 }
 
 impl Running {
-    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -81,7 +80,7 @@ impl Running {
     ///
     /// # Errors
     /// It could not begin, or left no report.
-    pub fn wait(mut self) -> Outcome<Loaded> {
+    pub fn wait(mut self) -> Outcome<InjectorRun> {
         let status = self.child.wait()?;
         let cpu = measure::ended_children_cpu().saturating_sub(self.cpu);
         if !matches!(status.code(), Some(0 | INVALID)) {
@@ -89,11 +88,11 @@ impl Running {
             return Err(format!("weir load: {status}: {}", said.trim()).into());
         }
         let report = std::fs::read(self.dir.path().join("run/report.json"))?;
-        Ok(Loaded { report: serde_json::from_slice(&report)?, cpu })
+        Ok(InjectorRun { report: serde_json::from_slice(&report)?, cpu })
     }
 }
 
-impl Loaded {
+impl InjectorRun {
     /// A number of the report, by its place; NaN where there is none.
     pub fn number(&self, place: &str) -> f64 {
         self.report.pointer(place).and_then(Value::as_f64).unwrap_or(f64::NAN)

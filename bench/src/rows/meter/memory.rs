@@ -8,7 +8,7 @@ use rig::redis::Redis;
 use super::injector::start;
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::measure::anonymous_mib;
 use crate::report::{Row, unit};
 
@@ -56,14 +56,14 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let repeat = "make bench ARGS=\"--only load-memory\"";
     let growth = format!("{what}: growth since second {}", first.as_secs());
     Ok(vec![
-        Row::judged(&what, late, unit::MIB, Wanted::within(64.0))
+        Row::judged(&what, late, unit::MIB, FigureTarget::within(64.0))
             .of(vec![Series::new("each tenth", unit::MIB, &each)])
             .noted(vec![
                 format!("{most:.1} MiB at most, the making of the page at the end included"),
                 loaded.verdict(),
             ])
             .repeat(repeat),
-        Row::judged(growth, late - early, unit::MIB, Wanted::within(1.0))
+        Row::judged(growth, late - early, unit::MIB, FigureTarget::within(1.0))
             .noted(vec![format!("{early:.2} MiB, then {late:.2} MiB")])
             .repeat(repeat),
     ])

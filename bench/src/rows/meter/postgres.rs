@@ -2,14 +2,14 @@
 
 use rig::postgres::Cluster;
 
-use super::speed::{Done, Pairs, weir};
+use super::speed::{Pairs, SpeedRun, weir};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::Wanted;
+use crate::figures::FigureTarget;
 use crate::measure;
 use crate::report::{Row, unit};
 use crate::rows::postgres::{Mode, pgbench};
-use crate::rows::turns::Way;
+use crate::rows::turns::ClientRoute;
 
 /// Connections of either side.
 const CONNECTIONS: usize = 32;
@@ -28,12 +28,12 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
          prepared --closed --connections {CONNECTIONS} --threads 1 --duration {seconds}s \
          --warmup 0s"
     );
-    let way = Way { name: "pgbench", address, pid: None, optional: false };
+    let way = ClientRoute { name: "pgbench", address, pid: None, optional: false };
     let pairs = Pairs {
         what: "point selects, prepared, 32 connections",
         peer: "pgbench",
         unit: unit::STATEMENTS,
-        wanted: Wanted::at_most(1.0, 0.7),
+        wanted: FigureTarget::at_most(1.0, 0.7),
         repeat: format!(
             "weir load {line}; pgbench -S -n -M prepared -c {CONNECTIONS} -j 1 -T {seconds}"
         ),
@@ -43,7 +43,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         arguments.extend(["--jobs", "1"]);
         let run = || pgbench::run(way, &arguments, CONNECTIONS, seconds, None);
         let (run, cpu) = measure::with_children_cpu(run)?;
-        Ok(Done { count: run.requests, per_second: run.per_second, cpu, verdict: None })
+        Ok(SpeedRun { count: run.requests, per_second: run.per_second, cpu, verdict: None })
     };
     Ok(vec![pairs.measure(scale, || weir(&line, 1.0), peer)?])
 }

@@ -3,20 +3,20 @@
 
 use rig::redis::Redis;
 
-use super::speed::{Done, Pairs, weir};
+use super::speed::{Pairs, SpeedRun, weir};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::Wanted;
+use crate::figures::FigureTarget;
 use crate::measure;
 use crate::report::{Row, unit};
 use crate::rows::redis::client::Load;
-use crate::rows::turns::Way;
+use crate::rows::turns::ClientRoute;
 
 /// Connections of either side.
 const CONNECTIONS: usize = 50;
 /// Commands of a request, and what the ratio has to be.
-const PIPELINES: [(usize, Wanted); 2] =
-    [(1, Wanted::at_most(1.2, 0.9)), (16, Wanted::at_most(1.3, 1.0))];
+const PIPELINES: [(usize, FigureTarget); 2] =
+    [(1, FigureTarget::at_most(1.2, 0.9)), (16, FigureTarget::at_most(1.3, 1.0))];
 
 /// The rows.
 ///
@@ -39,7 +39,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
 fn pairs(
     server: &Redis,
     scale: &Scale,
-    (pipeline, wanted): (usize, Wanted),
+    (pipeline, wanted): (usize, FigureTarget),
     name: &str,
     command: &str,
 ) -> Outcome<Row> {
@@ -61,11 +61,11 @@ fn pairs(
         wanted,
         repeat: format!("weir load {line}; {}", load.repeat()),
     };
-    let way = Way { name: "direct", address: server.address, pid: None, optional: false };
+    let way = ClientRoute { name: "direct", address: server.address, pid: None, optional: false };
     let peer = || {
         let (done, cpu) = measure::with_children_cpu(|| load.run(way))?;
         let run = done.run;
-        Ok(Done { count: run.requests, per_second: run.per_second, cpu, verdict: None })
+        Ok(SpeedRun { count: run.requests, per_second: run.per_second, cpu, verdict: None })
     };
     pairs.measure(scale, || weir(&line, pipeline as f64), peer)
 }

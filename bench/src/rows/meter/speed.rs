@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::injector::{load, words};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::measure;
 use crate::report::{Row, Verdict, median, unit};
 
@@ -14,8 +14,8 @@ use crate::report::{Row, Verdict, median, unit};
 const TOLERANCE: f64 = 1.05;
 
 /// What a run came to.
-pub struct Done {
-    /// Requests, or commands.
+pub struct SpeedRun {
+    /// Requests or commands of the run.
     pub count: f64,
     /// The same a second.
     pub per_second: f64,
@@ -25,7 +25,7 @@ pub struct Done {
     pub verdict: Option<String>,
 }
 
-impl Done {
+impl SpeedRun {
     fn cpu_us(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.count.max(1.0)
     }
@@ -40,8 +40,7 @@ pub struct Pairs<'a> {
     /// What is counted, a second.
     pub unit: &'static str,
     /// What the ratio of the CPU times has to be.
-    pub wanted: Wanted,
-    /// What repeats it.
+    pub wanted: FigureTarget,
     pub repeat: String,
 }
 
@@ -49,10 +48,10 @@ pub struct Pairs<'a> {
 ///
 /// # Errors
 /// It could not begin, or a request failed.
-pub fn weir(line: &str, commands: f64) -> Outcome<Done> {
+pub fn weir(line: &str, commands: f64) -> Outcome<SpeedRun> {
     let loaded = load(line)?.without_errors()?;
     let count = loaded.requests() as f64 * commands;
-    Ok(Done {
+    Ok(SpeedRun {
         count,
         per_second: count / loaded.number("/measured_ns") * 1e9,
         cpu: loaded.cpu,
@@ -85,8 +84,8 @@ impl Pairs<'_> {
     pub fn measure(
         &self,
         scale: &Scale,
-        mut weir: impl FnMut() -> Outcome<Done>,
-        mut peer: impl FnMut() -> Outcome<Done>,
+        mut weir: impl FnMut() -> Outcome<SpeedRun>,
+        mut peer: impl FnMut() -> Outcome<SpeedRun>,
     ) -> Outcome<Row> {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for pair in 0..scale.pairs {
@@ -101,7 +100,7 @@ impl Pairs<'_> {
         Ok(self.row(&ours, &theirs))
     }
 
-    fn row(&self, ours: &[Done], theirs: &[Done]) -> Row {
+    fn row(&self, ours: &[SpeedRun], theirs: &[SpeedRun]) -> Row {
         let Pairs { what, peer, unit, wanted, repeat } = self;
         let ratios: Vec<f64> =
             ours.iter().zip(theirs).map(|(our, their)| our.cpu_us() / their.cpu_us()).collect();
@@ -111,7 +110,7 @@ impl Pairs<'_> {
         let list = |of: &[f64]| of.iter().map(|one| format!("{one:.2}")).collect::<Vec<_>>();
         let (mut series, mut notes) = (Vec::new(), Vec::new());
         for (name, of) in [("Weir", ours), (peer, theirs)] {
-            let cpu: Vec<f64> = of.iter().map(Done::cpu_us).collect();
+            let cpu: Vec<f64> = of.iter().map(SpeedRun::cpu_us).collect();
             let rate: Vec<f64> = of.iter().map(|done| done.per_second).collect();
             series.push(Series::new(name, unit::CPU_US, &cpu));
             series.push(Series::new(name, unit, &rate));
@@ -130,7 +129,7 @@ impl Pairs<'_> {
 }
 
 /// How often each verdict was said.
-fn verdicts(of: &[Done]) -> Option<String> {
+fn verdicts(of: &[SpeedRun]) -> Option<String> {
     let mut said: Vec<&str> = of.iter().filter_map(|done| done.verdict.as_deref()).collect();
     let is_valid = |verdict: &&str| *verdict == "VALID";
     let valid = said.iter().filter(|verdict| is_valid(verdict)).count();
@@ -144,13 +143,13 @@ fn verdicts(of: &[Done]) -> Option<String> {
 mod tests {
     use std::time::Duration;
 
-    use super::{Done, Pairs};
-    use crate::figures::Wanted;
+    use super::{Pairs, SpeedRun};
+    use crate::figures::FigureTarget;
     use crate::report::{Verdict, unit};
 
-    fn done(cpu_us: u64, verdict: Option<&str>) -> Done {
+    fn done(cpu_us: u64, verdict: Option<&str>) -> SpeedRun {
         let cpu = Duration::from_micros(cpu_us * 100);
-        Done { count: 100.0, per_second: 10.0, cpu, verdict: verdict.map(str::to_owned) }
+        SpeedRun { count: 100.0, per_second: 10.0, cpu, verdict: verdict.map(str::to_owned) }
     }
 
     #[test]
@@ -159,7 +158,7 @@ mod tests {
             what: "GET",
             peer: "wrk",
             unit: unit::REQUESTS,
-            wanted: Wanted::at_most(1.3, 1.0),
+            wanted: FigureTarget::at_most(1.3, 1.0),
             repeat: String::new(),
         };
         let theirs = [100, 100, 100].map(|us| done(us, None));

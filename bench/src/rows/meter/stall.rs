@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use rig::witness::{Manner, Stalls, Witness};
 
-use super::injector::{Loaded, load};
+use super::injector::{InjectorRun, load};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::Wanted;
+use crate::figures::FigureTarget;
 use crate::report::{Row, Verdict, unit};
 
 const RATE: f64 = 2_000.0;
@@ -20,7 +20,7 @@ pub const STALLS: Stalls = Stalls {
     every: Duration::from_secs(10),
 };
 /// How far the two may be apart.
-const NEAR: Wanted = Wanted { at_least: Some(0.95), at_most: Some(1.05), beyond: None };
+const NEAR: FigureTarget = FigureTarget { at_least: Some(0.95), at_most: Some(1.05), beyond: None };
 
 /// The rows.
 ///
@@ -63,7 +63,7 @@ fn with(connections: usize, scale: &Scale) -> Outcome<Vec<Row>> {
 }
 
 /// What a row is worth whose run is not VALID: a server that is silent is no fault of the meter's.
-fn doubted(loaded: &Loaded) -> Option<Verdict> {
+fn doubted(loaded: &InjectorRun) -> Option<Verdict> {
     (!loaded.is_valid()).then_some(Verdict::Missed)
 }
 

@@ -8,16 +8,16 @@ use rig::places;
 use rig::process::Process;
 use rig::witness::{Manner, Witness};
 
-use super::injector::{Loaded, load, start};
+use super::injector::{InjectorRun, load, start};
 use super::stall::STALLS;
 use crate::arguments::Scale;
-use crate::figures::Wanted;
+use crate::figures::FigureTarget;
 use crate::measure;
 use crate::report::{Row, unit};
 use crate::{Outcome, peers};
 
 /// So many of all have to be right.
-const RIGHT: Wanted = Wanted::at_least(0.9, 1.0);
+const RIGHT: FigureTarget = FigureTarget::at_least(0.9, 1.0);
 /// A machine whose host takes a larger share is not quiet.
 const STOLEN_MAX: f64 = 0.01;
 /// Runs that are made in place of those that were not quiet, for each that is asked for.
@@ -131,7 +131,7 @@ fn runs(scale: &Scale) -> usize {
 
 impl Case<'_> {
     /// Runs it as often as is asked for.
-    fn row(&self, scale: &Scale, mut run: impl FnMut() -> Outcome<Loaded>) -> Outcome<Row> {
+    fn row(&self, scale: &Scale, mut run: impl FnMut() -> Outcome<InjectorRun>) -> Outcome<Row> {
         let (mut right, mut notes) = (0, Vec::new());
         for number in 1..=runs(scale) {
             let loaded = run()?;

@@ -5,10 +5,10 @@ use std::net::{SocketAddr, TcpStream};
 
 use rig::postgres::SUPERUSER;
 
-use super::{BOUNCER, Mode, Stand, WEIR};
+use super::{BOUNCER, Mode, PostgresSetup, WEIR};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::report::{Row, unit};
 
 const CLIENTS: usize = 5_000;
@@ -20,7 +20,7 @@ const CLIENTS: usize = 5_000;
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     rig::places::raise_open_files();
     let clients = CLIENTS / usize::try_from(scale.one_in)?;
-    let mut stand = Stand::start(|_| {});
+    let mut stand = PostgresSetup::start(|_| {});
     let ways = stand.ways(Mode::Simple);
     let ours = ways[WEIR].kib_each(clients, client)?;
     let mut notes = Vec::new();
@@ -38,7 +38,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     }
     notes.extend(stand.missing());
     let figure = format!("memory (RssAnon) a client, {clients} idle clients");
-    let row = Row::judged(figure, ours, unit::KIB, Wanted::at_most(8.0, 4.0));
+    let row = Row::judged(figure, ours, unit::KIB, FigureTarget::at_most(8.0, 4.0));
     Ok(vec![row.of(series).noted(notes)])
 }
 

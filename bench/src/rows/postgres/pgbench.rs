@@ -10,7 +10,7 @@ use super::Mode;
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::report::unit;
-use crate::rows::turns::{Run, Way};
+use crate::rows::turns::{ClientRoute, Run};
 
 /// How fast clients connect at least, on a machine that is busy.
 const CONNECTS_PER_SECOND: u64 = 50;
@@ -42,7 +42,7 @@ fn pgbench(address: std::net::SocketAddr) -> Command {
 ///
 /// # Errors
 /// pgbench can't be run, or a transaction failed.
-pub fn select(way: Way, mode: Mode, clients: usize, duration: Duration) -> Outcome<Run> {
+pub fn select(way: ClientRoute, mode: Mode, clients: usize, duration: Duration) -> Outcome<Run> {
     run(way, &select_arguments(mode), clients, with_connecting(duration, clients), None)
 }
 
@@ -62,7 +62,7 @@ pub fn with_connecting(duration: Duration, clients: usize) -> u64 {
 /// # Errors
 /// pgbench can't be run, or a transaction failed.
 pub fn run(
-    way: Way,
+    way: ClientRoute,
     arguments: &[&str],
     clients: usize,
     seconds: u64,

@@ -1,11 +1,11 @@
 //! `pgbench -S`: one row by its key, at few and at many clients.
 
-use super::{BOUNCER, DIRECT, Mode, Stand, WEIR, pgbench};
+use super::{BOUNCER, DIRECT, Mode, PostgresSetup, WEIR, pgbench};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::Wanted;
+use crate::figures::FigureTarget;
 use crate::report::{Row, median, unit};
-use crate::rows::turns::{Seen, series, take_turns};
+use crate::rows::turns::{RouteSamples, series, take_turns};
 
 /// One figure: Weir's rate over another's.
 struct Figure {
@@ -32,7 +32,7 @@ const FIGURES: [Figure; 6] = [
 /// When anything can't be started, or a statement fails.
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let rows = pgbench::scale(scale);
-    let mut stand = Stand::start(|cluster| pgbench::fill(cluster, rows));
+    let mut stand = PostgresSetup::start(|cluster| pgbench::fill(cluster, rows));
     let mut table = Vec::new();
     let mut cases: Vec<(Mode, usize)> = Vec::new();
     for figure in &FIGURES {
@@ -43,7 +43,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     for (mode, clients) in cases {
         let run = |way| pgbench::select(way, mode, clients, scale.duration);
         let seen = take_turns(&stand.ways(mode), scale, run)?;
-        let mut notes: Vec<_> = seen.iter().map(Seen::line).collect();
+        let mut notes: Vec<_> = seen.iter().map(RouteSamples::line).collect();
         notes.extend(stand.missing());
         let here = |figure: &&Figure| figure.mode == mode && figure.clients == clients;
         for figure in FIGURES.iter().filter(here) {
@@ -65,23 +65,22 @@ pub fn name(mode: Mode, clients: usize) -> String {
     format!("pgbench -S -M {}, {clients} clients", mode.name())
 }
 
-/// What repeats it.
 pub fn command(mode: Mode, clients: usize) -> String {
     format!("pgbench -S -n -M {} -c {clients} -j {}", mode.name(), clients.min(2))
 }
 
-fn row(figure: &Figure, seen: &[Seen], notes: Vec<String>) -> Row {
+fn row(figure: &Figure, seen: &[RouteSamples], notes: Vec<String>) -> Row {
     let Figure { mode, clients, over, to_reach, beyond } = *figure;
     let ratio = seen[WEIR].rate() / seen[over].rate();
     let figure = format!("{} / {}", name(mode, clients), seen[over].way.name);
-    Row::judged(figure, ratio, unit::RATIO, Wanted::at_least(to_reach, beyond))
+    Row::judged(figure, ratio, unit::RATIO, FigureTarget::at_least(to_reach, beyond))
         .of(series(seen))
         .noted(notes)
         .repeat(command(mode, clients))
 }
 
-fn cpu(seen: &[Seen]) -> Row {
+fn cpu(seen: &[RouteSamples]) -> Row {
     let ratio = median(&seen[WEIR].cpu_us) / median(&seen[BOUNCER].cpu_us);
     let figure = "CPU time a statement at 256 clients / PgBouncer";
-    Row::judged(figure, ratio, unit::RATIO, Wanted::at_most(0.6, 0.4)).of(series(seen))
+    Row::judged(figure, ratio, unit::RATIO, FigureTarget::at_most(0.6, 0.4)).of(series(seen))
 }

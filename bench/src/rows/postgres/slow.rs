@@ -6,13 +6,13 @@ use std::thread;
 
 use rig::places;
 
-use super::Stand;
+use super::PostgresSetup;
 use super::pgbench::{self, run, with_connecting};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::report::{Row, median, unit};
-use crate::rows::turns::Way;
+use crate::rows::turns::ClientRoute;
 
 /// Short statements a second, far below what the machine can do, so that waiting is what is seen.
 const RATE: &str = "500";
@@ -24,7 +24,7 @@ const SLOW_CLIENTS: usize = 4;
 /// # Errors
 /// When anything can't be started, or a statement fails.
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
-    let mut stand = Stand::start(|cluster| {
+    let mut stand = PostgresSetup::start(|cluster| {
         pgbench::fill(cluster, 1);
         // It says that it changes nothing, so it may ride with the others until it is found slow;
         // and it takes no CPU time, so that nothing but the queue is measured.
@@ -54,14 +54,14 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         median(&alone),
         median(&beside)
     );
-    let row = Row::judged(figure, ratio, unit::RATIO, Wanted::at_most(1.5, 1.1))
+    let row = Row::judged(figure, ratio, unit::RATIO, FigureTarget::at_most(1.5, 1.1))
         .of(vec![Series::new("alone", unit::US, &alone), Series::new("beside", unit::US, &beside)])
         .noted(vec![note])
         .repeat(format!("pgbench -S -n -R {RATE} -c {CLIENTS} -l"));
     Ok(vec![row])
 }
 
-fn neighbours(way: Way, script: &Path, scale: &Scale) -> Result<(), String> {
+fn neighbours(way: ClientRoute, script: &Path, scale: &Scale) -> Result<(), String> {
     let file = script.display().to_string();
     let seconds = with_connecting(scale.duration, SLOW_CLIENTS);
     let run = run(way, &["--file", &file], SLOW_CLIENTS, seconds, None);
@@ -69,7 +69,7 @@ fn neighbours(way: Way, script: &Path, scale: &Scale) -> Result<(), String> {
 }
 
 /// The p99 of short statements, by pgbench's log of each.
-fn p99_us(way: Way, scale: &Scale) -> Outcome<f64> {
+fn p99_us(way: ClientRoute, scale: &Scale) -> Outcome<f64> {
     let dir = places::directory();
     let arguments = ["--select-only", "--rate", RATE, "--log"];
     let seconds = with_connecting(scale.duration, CLIENTS);

@@ -6,9 +6,9 @@ use rig::weir::Weir;
 use super::{Mode, of, pgbench, server, weir};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::Wanted;
+use crate::figures::FigureTarget;
 use crate::report::{Row, unit};
-use crate::rows::turns::{Seen, series, take_turns};
+use crate::rows::turns::{RouteSamples, series, take_turns};
 
 const CLIENTS: usize = 64;
 
@@ -37,10 +37,10 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         Ok(run)
     })?;
     let ratio = seen[1].rate() / seen[0].rate();
-    let mut notes: Vec<_> = seen.iter().map(Seen::line).collect();
+    let mut notes: Vec<_> = seen.iter().map(RouteSamples::line).collect();
     notes.push(format!("the first replica's share of two, a round each: {}", shares.join(", ")));
     let figure = format!("pgbench -S, {CLIENTS} clients, over two replicas / over one");
-    let row = Row::judged(figure, ratio, unit::RATIO, Wanted::at_least(0.95, 1.1))
+    let row = Row::judged(figure, ratio, unit::RATIO, FigureTarget::at_least(0.95, 1.1))
         .of(series(&seen))
         .noted(notes)
         .repeat(format!("pgbench -S -n -M simple -c {CLIENTS} -j 2"));

@@ -9,12 +9,12 @@ use std::time::Duration;
 use rig::places;
 use rig::postgres::{Cluster, SUPERUSER};
 
-use super::{BOUNCER, DIRECT, Mode, Stand, WEIR};
+use super::{BOUNCER, DIRECT, Mode, PostgresSetup, WEIR};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::Wanted;
+use crate::figures::FigureTarget;
 use crate::report::{Row, median, unit};
-use crate::rows::turns::{Run, Seen, Way, series, take_turns};
+use crate::rows::turns::{ClientRoute, RouteSamples, Run, series, take_turns};
 
 const THREADS: usize = 64;
 const TABLES: &str = "4";
@@ -40,13 +40,13 @@ const SCRIPTS: [Script; 5] = [
 /// When anything can't be started, or a statement fails.
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let size = (100_000 / scale.one_in).to_string();
-    let mut stand = Stand::start(|cluster| fill(cluster, &size));
+    let mut stand = PostgresSetup::start(|cluster| fill(cluster, &size));
     let ways = stand.ways(Mode::Simple);
     let (mut rows, mut table) = (Vec::new(), Table::default());
     for script in &SCRIPTS {
         let seen =
             take_turns(&ways, scale, |way| run(way, script.name, &size, scale.duration, &[]))?;
-        let mut notes: Vec<_> = seen.iter().map(Seen::line).collect();
+        let mut notes: Vec<_> = seen.iter().map(RouteSamples::line).collect();
         notes.extend(stand.missing());
         rows.push(row(script.name, &seen, DIRECT, script.over_direct).noted(notes));
         if let Some(wanted) = script.over_bouncer {
@@ -76,7 +76,7 @@ impl Default for Table {
 }
 
 impl Table {
-    fn add(&mut self, script: &str, seen: &Seen) {
+    fn add(&mut self, script: &str, seen: &RouteSamples) {
         let (name, queries) = (seen.way.name, seen.rate());
         let transactions = median(&seen.transactions_per_second);
         let line = format!("| {script} | {name} | {queries:.0} | {transactions:.0} | {THREADS} |");
@@ -93,10 +93,10 @@ pub fn name(script: &str) -> String {
     format!("sysbench {script}, {THREADS} threads")
 }
 
-fn row(script: &str, seen: &[Seen], over: usize, (least, beyond): (f64, f64)) -> Row {
+fn row(script: &str, seen: &[RouteSamples], over: usize, (least, beyond): (f64, f64)) -> Row {
     let ratio = seen[WEIR].rate() / seen[over].rate();
     let figure = format!("{} / {}", name(script), seen[over].way.name);
-    Row::judged(figure, ratio, unit::RATIO, Wanted::at_least(least, beyond))
+    Row::judged(figure, ratio, unit::RATIO, FigureTarget::at_least(least, beyond))
         .of(series(seen))
         .repeat(format!("sysbench {script} --threads={THREADS} --db-ps-mode=disable"))
 }
@@ -125,7 +125,13 @@ pub fn fill(cluster: &Cluster, size: &str) {
 ///
 /// # Errors
 /// sysbench can't be run, or gives no figures.
-pub fn run(way: Way, script: &str, size: &str, duration: Duration, more: &[&str]) -> Outcome<Run> {
+pub fn run(
+    way: ClientRoute,
+    script: &str,
+    size: &str,
+    duration: Duration,
+    more: &[&str],
+) -> Outcome<Run> {
     let mut command = sysbench(way.address, script, size);
     command.arg(format!("--threads={THREADS}")).arg("--percentile=99");
     command.arg(format!("--time={}", duration.as_secs())).args(more);

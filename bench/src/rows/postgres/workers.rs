@@ -5,7 +5,7 @@ use super::{Mode, of, pgbench, server, settle, weir};
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::report::{Row, median, unit};
-use crate::rows::turns::{Seen, series, take_turns};
+use crate::rows::turns::{RouteSamples, series, take_turns};
 
 const CLIENTS: usize = 256;
 
@@ -31,7 +31,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     };
     Ok(vec![
         row(format!("pgbench -S, {CLIENTS} clients, 2 workers / 1 worker"), rate)
-            .noted(seen.iter().map(Seen::line).collect()),
+            .noted(seen.iter().map(RouteSamples::line).collect()),
         row(format!("CPU time a statement, {CLIENTS} clients, 2 workers / 1 worker"), cpu),
     ])
 }

@@ -5,13 +5,13 @@ use std::thread;
 
 use rig::redis::RedisClient;
 
-use super::{NUTCRACKER, Stand, WEIR};
+use super::{NUTCRACKER, RedisSetup, WEIR};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::measure::{Peak, anonymous_mib, settled_mib};
 use crate::report::{Row, unit};
-use crate::rows::turns::Way;
+use crate::rows::turns::ClientRoute;
 
 const CLIENTS: usize = 50;
 /// Times that a client sets its value and gets it.
@@ -23,13 +23,13 @@ const VALUE: usize = 1 << 20;
 /// # Errors
 /// When a client is not answered.
 pub fn measure(_: &Scale) -> Outcome<Vec<Row>> {
-    let mut stand = Stand::start(1)?;
+    let mut stand = RedisSetup::start(1)?;
     let ways = stand.ways();
     let (ours, ours_most) = kept_mib(ways[WEIR])?;
     let (theirs, theirs_most) = kept_mib(ways[NUTCRACKER])?;
     let all = [("nutcracker", theirs), ("Weir", ours)];
     let figure = format!("memory (RssAnon) kept after {CLIENTS} clients' values of 1 MiB");
-    let row = Row::judged(figure, ours, unit::MIB, Wanted::at_most(32.0, 16.0))
+    let row = Row::judged(figure, ours, unit::MIB, FigureTarget::at_most(32.0, 16.0))
         .of(all.map(|(name, mib)| Series::new(name, unit::MIB, &[mib])).into())
         .noted(vec![
             format!("Weir: {ours_most:.1} MiB at most meanwhile"),
@@ -39,7 +39,7 @@ pub fn measure(_: &Scale) -> Outcome<Vec<Row>> {
 }
 
 /// How much more memory there is after the burst, and the most that there was.
-fn kept_mib(way: Way) -> Outcome<(f64, f64)> {
+fn kept_mib(way: ClientRoute) -> Outcome<(f64, f64)> {
     let pid = way.pid.ok_or("nothing in between")?;
     let before = anonymous_mib(pid);
     let peak = Peak::begin(pid);

@@ -9,15 +9,13 @@ use rig::places;
 use crate::Outcome;
 use crate::measure;
 use crate::report::unit;
-use crate::rows::turns::{Run, Way};
+use crate::rows::turns::{ClientRoute, Run};
 
 /// Commands of the short run: what is cold is paid for in it.
 const FIRST: u64 = 20_000;
 
-/// What is sent.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// Clients at once.
     pub clients: usize,
     /// Commands that a client sends together.
     pub pipeline: usize,
@@ -25,14 +23,13 @@ pub struct Load {
     pub command: Vec<String>,
     /// How many numbers there are.
     pub numbers: u64,
-    /// Of one measurement.
+    /// How long one measurement runs.
     pub duration: Duration,
 }
 
 /// What a run came to.
 #[derive(Debug, Clone, Copy)]
-pub struct Done {
-    /// Its rate.
+pub struct BenchmarkRun {
     pub run: Run,
     /// Milliseconds.
     pub p99_ms: f64,
@@ -54,7 +51,6 @@ impl Load {
         head.split(' ').map(str::to_owned).chain(self.command.iter().cloned()).collect()
     }
 
-    /// What repeats it.
     pub fn repeat(&self) -> String {
         let words = self.arguments(1_000_000);
         let shown = words.iter().take(12).map(String::as_str).collect::<Vec<_>>().join(" ");
@@ -65,7 +61,7 @@ impl Load {
     ///
     /// # Errors
     /// redis-benchmark can't be run, or a command failed.
-    pub fn run(&self, way: Way) -> Outcome<Done> {
+    pub fn run(&self, way: ClientRoute) -> Outcome<BenchmarkRun> {
         let first = self.so_many(way, FIRST.max(self.clients as u64 * 4))?.run;
         let count = first.per_second * self.duration.as_secs_f64();
         let mut done = self.so_many(way, count.max(1.0) as u64)?;
@@ -78,7 +74,7 @@ impl Load {
     ///
     /// # Errors
     /// As [`Load::run`].
-    pub fn so_many(&self, way: Way, count: u64) -> Outcome<Done> {
+    pub fn so_many(&self, way: ClientRoute, count: u64) -> Outcome<BenchmarkRun> {
         let mut command = Command::new(places::need("redis-benchmark"));
         command.args(["-h", &way.address.ip().to_string(), "-p", &way.address.port().to_string()]);
         command.args(self.arguments(count)).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -94,7 +90,11 @@ impl Load {
         let [per_second, p99_ms] = figures(&said).ok_or_else(why)?;
         let (unit, requests) = (unit::COMMANDS, count as f64);
         let run = Run { unit, requests, per_second, transactions_per_second: per_second };
-        Ok(Done { run, p99_ms, client_cpu: cpu.as_secs_f64() / begun.elapsed().as_secs_f64() })
+        Ok(BenchmarkRun {
+            run,
+            p99_ms,
+            client_cpu: cpu.as_secs_f64() / begun.elapsed().as_secs_f64(),
+        })
     }
 }
 

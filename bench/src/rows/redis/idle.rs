@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 
 use rig::redis::RedisClient;
 
-use super::{NUTCRACKER, Stand, WEIR};
+use super::{NUTCRACKER, RedisSetup, WEIR};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::report::{Row, unit};
 
 const CLIENTS: usize = 10_000;
@@ -19,13 +19,13 @@ const CLIENTS: usize = 10_000;
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     rig::places::raise_open_files();
     let clients = CLIENTS / usize::try_from(scale.one_in)?;
-    let mut stand = Stand::start(1)?;
+    let mut stand = RedisSetup::start(1)?;
     let ways = stand.ways();
     let ours = ways[WEIR].kib_each(clients, client)?;
     let theirs = ways[NUTCRACKER].kib_each(clients, client)?;
     let figure = format!("memory (RssAnon) a Redis client, {clients} idle clients");
     let all = [("nutcracker", theirs), ("Weir", ours)];
-    let row = Row::judged(figure, ours, unit::KIB, Wanted::at_most(8.0, 4.0))
+    let row = Row::judged(figure, ours, unit::KIB, FigureTarget::at_most(8.0, 4.0))
         .of(all.map(|(name, kib)| Series::new(name, unit::KIB, &[kib])).into())
         .noted(vec![format!("nutcracker: {theirs:.1} KiB")]);
     Ok(vec![row])

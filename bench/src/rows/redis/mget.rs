@@ -1,10 +1,10 @@
 //! MGET of 100 keys that lie on four servers.
 
 use super::client::Load;
-use super::{Beside, NUTCRACKER, Stand, WEIR, rows_over_optional};
+use super::{Beside, NUTCRACKER, RedisSetup, WEIR, rows_over_optional};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::Wanted;
+use crate::figures::FigureTarget;
 use crate::report::{Row, unit};
 use crate::rows::turns::{series, take_turns};
 
@@ -19,7 +19,7 @@ const NUMBERS: u64 = 10_000;
 /// # Errors
 /// When anything can't be started, or a command fails.
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
-    let mut stand = Stand::start(SERVERS)?;
+    let mut stand = RedisSetup::start(SERVERS)?;
     let ways = &stand.ways()[NUTCRACKER..];
     let fill = Load::new(CLIENTS, scale.duration, "SET key:__rand_int__ xxx");
     let fill = Load { numbers: NUMBERS, ..fill };
@@ -35,7 +35,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let seen = take_turns(ways, scale, run)?;
     let ratio = seen[WEIR - 1].rate() / seen[NUTCRACKER - 1].rate();
     let figure = format!("MGET of {KEYS} keys over {SERVERS} servers / nutcracker");
-    let row = Row::judged(figure, ratio, unit::RATIO, Wanted::at_least(1.2, 2.0));
+    let row = Row::judged(figure, ratio, unit::RATIO, FigureTarget::at_least(1.2, 2.0));
     let notes = Beside::notes(&beside, &seen);
     let mut table = vec![row.of(series(&seen)).noted(notes).repeat(load.repeat())];
     table.extend(rows_over_optional(&format!("MGET of {KEYS} keys over {SERVERS} servers"), &seen));

@@ -12,15 +12,14 @@ use rig::redis::Redis;
 use tempfile::TempDir;
 
 use crate::Outcome;
-use crate::rows::turns::Way;
+use crate::rows::turns::ClientRoute;
 
 /// Names and programs of those that are measured where they are installed.
 pub const OPTIONAL: [(&str, &str); 2] = [("Envoy", "envoy"), ("predixy", "predixy")];
 
-/// A running one.
 pub struct Peer {
     _process: Process,
-    way: Way,
+    way: ClientRoute,
     _dir: TempDir,
 }
 
@@ -66,8 +65,7 @@ impl Peer {
         Ok(Some(peer))
     }
 
-    /// Through it.
-    pub fn way(&self) -> Way {
+    pub fn way(&self) -> ClientRoute {
         self.way
     }
 
@@ -89,7 +87,7 @@ impl Peer {
         arguments(&mut command, &file);
         let mut process = Process::start(program, &mut command, &dir.path().join("log"));
         process.wait_ready(|| TcpStream::connect(address).is_ok());
-        let way = Way { name, address, pid: Some(process.id()), optional: false };
+        let way = ClientRoute { name, address, pid: Some(process.id()), optional: false };
         Ok(Self { _process: process, way, _dir: dir })
     }
 }

@@ -2,12 +2,12 @@
 //! server.
 
 use super::client::Load;
-use super::{Beside, DIRECT, NUTCRACKER, Stand, WEIR, rows_over_optional};
+use super::{Beside, DIRECT, NUTCRACKER, RedisSetup, WEIR, rows_over_optional};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::report::{Row, median, unit};
-use crate::rows::turns::{Seen, series, take_turns};
+use crate::rows::turns::{RouteSamples, series, take_turns};
 
 /// The commands, with values of as many bytes as redis-benchmark has by default.
 const COMMANDS: [(&str, &str); 2] =
@@ -34,7 +34,7 @@ const CASES: [Case; 4] = [
 /// # Errors
 /// When anything can't be started, or a command fails.
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
-    let mut stand = Stand::start(1)?;
+    let mut stand = RedisSetup::start(1)?;
     let mut table = Vec::new();
     for case in &CASES {
         for (name, words) in COMMANDS {
@@ -60,7 +60,7 @@ impl Case {
         &self,
         command: &str,
         load: &Load,
-        stand: &mut Stand,
+        stand: &mut RedisSetup,
         scale: &Scale,
     ) -> Outcome<Vec<Row>> {
         let ways = stand.ways();
@@ -72,7 +72,7 @@ impl Case {
         for &(over, to_reach, beyond) in self.over {
             let ratio = seen[WEIR].rate() / seen[over].rate();
             let figure = format!("{} / {}", self.name(command), ways[over].name);
-            let wanted = Wanted::at_least(to_reach, beyond);
+            let wanted = FigureTarget::at_least(to_reach, beyond);
             let row = Row::judged(figure, ratio, unit::RATIO, wanted).of(series(&seen));
             table.push(row.noted(std::mem::take(&mut notes)).repeat(load.repeat()));
         }
@@ -85,10 +85,10 @@ impl Case {
 }
 
 /// What a command costs Weir, over what it costs nutcracker.
-fn own_cpu(command: &str, seen: &[Seen]) -> Row {
+fn own_cpu(command: &str, seen: &[RouteSamples]) -> Row {
     let ratio = median(&seen[WEIR].cpu_us) / median(&seen[NUTCRACKER].cpu_us);
     let figure = format!("CPU time a {command} at {MANY} clients / nutcracker");
-    Row::judged(figure, ratio, unit::RATIO, Wanted::at_most(0.75, 0.55)).of(series(seen))
+    Row::judged(figure, ratio, unit::RATIO, FigureTarget::at_most(0.75, 0.55)).of(series(seen))
 }
 
 /// What a command costs the server behind Weir, over what it costs it directly.
@@ -98,5 +98,5 @@ fn servers_cpu(command: &str, beside: &[Beside]) -> Row {
     let figure = format!("CPU time of Redis for a {command} at {MANY} clients / direct");
     let ways = [("direct", DIRECT), ("nutcracker", NUTCRACKER), ("Weir", WEIR)];
     let all = ways.map(|(name, way)| Series::new(name, unit::CPU_US, of(way)));
-    Row::judged(figure, ratio, unit::RATIO, Wanted::at_most(0.5, 0.3)).of(all.into())
+    Row::judged(figure, ratio, unit::RATIO, FigureTarget::at_most(0.5, 0.3)).of(all.into())
 }

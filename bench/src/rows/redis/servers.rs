@@ -5,9 +5,9 @@ use super::client::Load;
 use super::{Beside, of, servers, setup};
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::Wanted;
+use crate::figures::FigureTarget;
 use crate::report::{Row, unit};
-use crate::rows::turns::{Way, series, take_turns};
+use crate::rows::turns::{ClientRoute, series, take_turns};
 
 const CLIENTS: usize = 500;
 
@@ -21,14 +21,14 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let ways = [of(&mut over_one, "one server"), of(&mut over_four, "four servers")];
     let load = Load::new(CLIENTS, scale.duration, "SET key:__rand_int__ xxx");
     let mut beside = Beside::of(&ways);
-    let run = |way: Way| {
+    let run = |way: ClientRoute| {
         let servers = if way.name == ways[0].name { &mut one } else { &mut four };
         Beside::run(&mut beside, servers, &load, way)
     };
     let seen = take_turns(&ways, scale, run)?;
     let ratio = seen[1].rate() / seen[0].rate();
     let figure = format!("SET, {CLIENTS} clients, four servers behind / one");
-    let row = Row::judged(figure, ratio, unit::RATIO, Wanted::at_least(0.9, 1.0));
+    let row = Row::judged(figure, ratio, unit::RATIO, FigureTarget::at_least(0.9, 1.0));
     let notes = Beside::notes(&beside, &seen);
     Ok(vec![row.of(series(&seen)).noted(notes).repeat(load.repeat())])
 }

@@ -10,7 +10,7 @@ use super::{of, setup};
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::report::{Row, median, unit};
-use crate::rows::turns::{Run, Seen, Way, series, take_turns};
+use crate::rows::turns::{ClientRoute, RouteSamples, Run, series, take_turns};
 
 const CLIENTS: usize = 16;
 
@@ -27,16 +27,16 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         replica.client().line("INFO replication").contains("master_link_status:up")
     });
     let mut weir = setup(&servers).start();
-    let direct = Way { name: "direct", address, pid: None, optional: false };
+    let direct = ClientRoute { name: "direct", address, pid: None, optional: false };
     let ways = [direct, of(&mut weir, "Weir")];
     let mut p99_ms = [const { Vec::new() }; 2];
-    let run = |way: Way| {
+    let run = |way: ClientRoute| {
         let done = run(way, scale.duration)?;
         p99_ms[usize::from(way.name != direct.name)].push(done.p99_ms());
         Ok(done.run)
     };
     let seen = take_turns(&ways, scale, run)?;
-    let mut notes: Vec<_> = seen.iter().map(Seen::line).collect();
+    let mut notes: Vec<_> = seen.iter().map(RouteSamples::line).collect();
     notes.extend(ways.iter().zip(&p99_ms).map(|(way, of)| {
         let [set, wait] = [0, 1].map(|at| median(&of.iter().map(|of| of[at]).collect::<Vec<_>>()));
         format!("{}: p99 of SET {set:.2} ms, of WAIT {wait:.2} ms", way.name)
@@ -47,12 +47,12 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
 }
 
 /// What a run came to.
-struct Done {
+struct WaitRun {
     run: Run,
     times: Times,
 }
 
-impl Done {
+impl WaitRun {
     /// Of SET and of WAIT, in milliseconds.
     fn p99_ms(&self) -> [f64; 2] {
         self.times.each_ref().map(|of| of.value_at_quantile(0.99) as f64 / 1e3)
@@ -67,7 +67,7 @@ fn no_times() -> Outcome<Times> {
 }
 
 /// Pairs of both commands.
-fn run(way: Way, duration: Duration) -> Outcome<Done> {
+fn run(way: ClientRoute, duration: Duration) -> Outcome<WaitRun> {
     let begun = Instant::now();
     let all = thread::scope(|scope| {
         let one =
@@ -85,10 +85,10 @@ fn run(way: Way, duration: Duration) -> Outcome<Done> {
     let per_second = requests / begun.elapsed().as_secs_f64();
     let unit = unit::COMMANDS;
     let run = Run { unit, requests, per_second, transactions_per_second: per_second };
-    Ok(Done { run, times })
+    Ok(WaitRun { run, times })
 }
 
-fn pairs(way: Way, begun: Instant, duration: Duration) -> Outcome<Times> {
+fn pairs(way: ClientRoute, begun: Instant, duration: Duration) -> Outcome<Times> {
     let mut client = RedisClient::try_connect(way.address)?;
     let mut times = no_times()?;
     while begun.elapsed() < duration {

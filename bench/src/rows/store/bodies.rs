@@ -15,7 +15,7 @@ pub const REPORT_ROWS: u64 = 10_000_000;
 pub const REPORT_STEP_NS: u64 = 60_480_000;
 /// Whose rows they are: row k is of writer k mod 30.
 const WRITERS: u64 = 30;
-/// 2020-01-01.
+/// 2020-01-01 at midnight UTC, in nanoseconds since 1970.
 pub const START_NS: u64 = 1_577_836_800_000_000_000;
 
 /// Requests, in the order in which they are sent.

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::Wanted;
+use crate::figures::FigureTarget;
 use crate::report::{Row, unit};
 
 use super::bodies::Bodies;
@@ -39,7 +39,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
              GROUP BY time(52w), host";
     let took = client.ask(q)?.1;
     let figure = "1,000,000 rows over ten years: peak memory (RssAnon)";
-    let row = Row::judged(figure, loaded.peak_mib, unit::MIB, Wanted::within(MIB_MAX))
+    let row = Row::judged(figure, loaded.peak_mib, unit::MIB, FigureTarget::within(MIB_MAX))
         .noted(vec![
             format!("{:.0} rows/s", loaded.per_second(rows)),
             format!("mean by year and host: {:.1} ms", took.as_secs_f64() * 1e3),

@@ -9,7 +9,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::measure::disk_bytes;
 use crate::report::{Row, unit};
 
@@ -96,7 +96,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let per_value = |bytes: u64| bytes as f64 / (rows * FIELDS as u64) as f64;
     let repeat = "make bench ARGS=\"--only store-disk\"";
     let figure = "bytes on disk for the numeric data / InfluxDB";
-    let disk = Row::judged(figure, share, unit::RATIO, Wanted::at_most(1.0, 0.6))
+    let disk = Row::judged(figure, share, unit::RATIO, FigureTarget::at_most(1.0, 0.6))
         .of(vec![
             Series::new("InfluxDB", unit::BYTES, &[theirs_bytes as f64]),
             Series::new("Weir", unit::BYTES, &[ours_bytes as f64]),
@@ -121,7 +121,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let figure = "mean over 6 h by time(1m) and host, InfluxDB's time / ours";
     let windows = match compare(&mut theirs, &mut ours, &q) {
         Ok(compared) => {
-            Row::judged(figure, compared.ratio, unit::RATIO, Wanted::at_least(5.0, 20.0))
+            Row::judged(figure, compared.ratio, unit::RATIO, FigureTarget::at_least(5.0, 20.0))
                 .of(compared.series.into())
                 .noted(vec![compared.note])
                 .repeat(repeat)

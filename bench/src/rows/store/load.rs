@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::report::{Row, median, unit};
 
 use super::bodies::{self, Bodies};
-use super::{Loaded, disk_note, influxdb, load, weir};
+use super::{StoreLoadRun, disk_note, influxdb, load, weir};
 
 const COUNT: &str = "SELECT count(int) FROM stress";
 
@@ -21,7 +21,7 @@ struct Side {
 }
 
 impl Side {
-    fn note(&mut self, loaded: &Loaded, rows: u64) {
+    fn note(&mut self, loaded: &StoreLoadRun, rows: u64) {
         self.per_second.push(loaded.per_second(rows));
         self.peak_mib = self.peak_mib.max(loaded.peak_mib);
         self.client = self.client.max(loaded.client);
@@ -61,7 +61,9 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     let mut table = Vec::new();
     let mut peak_mib: f64 = 0.0;
     let repeat = "make bench ARGS=\"--only store-load\"";
-    for (batch, wanted) in [(30, Wanted::at_least(3.0, 8.0)), (5_000, Wanted::at_least(2.0, 5.0))] {
+    for (batch, wanted) in
+        [(30, FigureTarget::at_least(3.0, 8.0)), (5_000, FigureTarget::at_least(2.0, 5.0))]
+    {
         let bodies = bodies::report(rows, batch);
         // A load takes long enough to be its own average.
         let (theirs, ours) = both(&bodies, rows, scale.rounds.min(1))?;
@@ -81,7 +83,8 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
             .repeat(repeat);
         table.push(row);
     }
-    let (figure, wanted) = ("peak memory (RssAnon) while loading", Wanted::at_most(512.0, 256.0));
+    let (figure, wanted) =
+        ("peak memory (RssAnon) while loading", FigureTarget::at_most(512.0, 256.0));
     table.push(Row::judged(figure, peak_mib, unit::MIB, wanted).repeat(repeat));
     Ok(table)
 }

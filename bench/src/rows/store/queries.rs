@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::{Series, Wanted};
+use crate::figures::{FigureTarget, Series};
 use crate::report::{Row, Verdict, median, unit};
 
 use super::bodies::{self, Bodies, REPORT_STEP_NS, ReportRow, START_NS};
@@ -25,7 +25,7 @@ const RANGES: [u64; 2] = [236_400, 7_202];
 struct Figure {
     name: &'static str,
     queries: Vec<String>,
-    wanted: Wanted,
+    wanted: FigureTarget,
 }
 
 fn figures(rows: u64) -> Vec<Figure> {
@@ -41,17 +41,17 @@ fn figures(rows: u64) -> Vec<Figure> {
         Figure {
             name: "select max(int) over all rows, InfluxDB's time / ours",
             queries: vec!["SELECT max(int) FROM stress".to_owned()],
-            wanted: Wanted::at_least(10.0, 40.0),
+            wanted: FigureTarget::at_least(10.0, 40.0),
         },
         Figure {
             name: "max and count of 236,400 and of 7,202 rows, likewise",
             queries: ranged.collect(),
-            wanted: Wanted::at_least(3.0, 10.0),
+            wanted: FigureTarget::at_least(3.0, 10.0),
         },
         Figure {
             name: "select * limit 1000, likewise",
             queries: vec!["SELECT * FROM stress LIMIT 1000".to_owned()],
-            wanted: Wanted::at_least(1.0, 3.0),
+            wanted: FigureTarget::at_least(1.0, 3.0),
         },
     ]
 }
@@ -94,7 +94,7 @@ pub struct Compared {
     pub ratio: f64,
     /// The same in words.
     pub note: String,
-    /// Every time.
+    /// The times of all runs, by database.
     pub series: [Series; 2],
 }
 

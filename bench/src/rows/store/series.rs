@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::Outcome;
 use crate::arguments::Scale;
-use crate::figures::Wanted;
+use crate::figures::FigureTarget;
 use crate::measure::anonymous_mib;
 use crate::report::{Row, unit};
 
@@ -66,7 +66,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     notes.push(format!("after the restart the longest took {:.1} ms", again.as_secs_f64() * 1e3));
     let seconds = restart.as_secs_f64();
     let repeat = "make bench ARGS=\"--only store-series\"";
-    let (time, memory) = (Wanted::at_most(10.0, 3.0), Wanted::at_most(1_024.0, 512.0));
+    let (time, memory) = (FigureTarget::at_most(10.0, 3.0), FigureTarget::at_most(1_024.0, 512.0));
     let restarted = "1,000,000 series: restart after kill -9";
     Ok(vec![
         Row::judged(restarted, seconds, unit::SECONDS, time).noted(notes).repeat(repeat),

@@ -21,7 +21,7 @@ use watch::metrics::Registry;
 
 pub use self::state::{Phase, Standing};
 use self::statements::Waiting;
-pub use self::statements::{Ran, StatementReport, StatementTicket, error_in};
+pub use self::statements::{Ran, StatementTicket, error_in};
 pub use self::status::BackendStatus;
 use self::status::status_of;
 use crate::delivery::client::{Broken, Client, ClientError};

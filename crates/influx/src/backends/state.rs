@@ -25,17 +25,6 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The phase as it is shown.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Starting => "starting",
-            Self::Delivering => "delivering",
-            Self::CatchingUp => "catching-up",
-            Self::Retrying => "retrying",
-            Self::Stopped => "stopped",
-        }
-    }
-
     fn of(code: u8) -> Self {
         match code {
             0 => Self::Starting,

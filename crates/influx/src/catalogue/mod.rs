@@ -60,6 +60,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Whether names are known at all; if not, every name is accepted.
+    #[cfg(test)]
     pub fn known(&self) -> bool {
         self.known
     }
@@ -82,12 +83,8 @@ impl Snapshot {
         }
     }
 
-    /// The policies of a database.
-    pub fn database(&self, db: &str) -> Option<&Policies> {
-        self.union.databases.get(db)
-    }
-
     /// The names of all databases.
+    #[cfg(test)]
     pub fn databases(&self) -> impl Iterator<Item = &str> {
         self.union.databases.keys().map(String::as_str)
     }

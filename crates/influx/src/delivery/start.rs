@@ -75,6 +75,7 @@ impl Backends {
     ///
     /// # Errors
     /// As [`Backends::start`].
+    #[cfg(test)]
     pub fn start_at(
         settings: &[BackendSettings],
         journal: &Journal,

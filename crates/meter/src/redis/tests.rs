@@ -41,7 +41,10 @@ fn each_command_that_there_is_can_be_cut_by_a_server() {
         let (_, text) = sent(&mut redis(name, options()), 5);
         let mut commands = wire::resp::Commands::default();
         let cut = commands.cut(text.as_bytes(), &wire::resp::Limits::default()).unwrap();
-        assert!(matches!(cut, wire::resp::Cut::Command(len) if len == text.len()), "{name}");
+        assert!(
+            matches!(cut, wire::resp::CommandFrame::Command(len) if len == text.len()),
+            "{name}"
+        );
     }
 }
 

@@ -29,7 +29,7 @@ use crate::plan::Leaves;
 use crate::server::{CancelKey, Dialled};
 use account::Account;
 
-pub use record::{Cancelling, Key, Record, ServerState};
+pub use record::{Key, Record, ServerState};
 
 /// Of an outgoing buffer's memory so much is kept while nothing is in it.
 const KEPT: usize = 16 * 1024;

@@ -54,7 +54,8 @@ pub struct Ticket {
     pub asked: Instant,
     /// How its reply is edited; `None` passes it on as it is.
     pub script: Option<Box<Editing>>,
-    /// It is counted while it is under way.
+    /// Counts the request among those under way to the backend until the ticket is dropped.
+    #[expect(dead_code, reason = "its drop ends the count")]
     pub loaded: Loaded,
     /// What became of the reply so far.
     pub told: Told,

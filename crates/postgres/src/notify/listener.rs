@@ -39,11 +39,6 @@ impl Listener {
         self.channels.contains(channel)
     }
 
-    /// Whether it has joined any.
-    pub fn is_idle(&self) -> bool {
-        self.channels.is_empty()
-    }
-
     /// Joins a channel, or asks again whether the server listens to one that it has joined.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use wire::resp::{Commands, Cut, Limits, put_command};
+use wire::resp::{CommandFrame, Commands, Limits, put_command};
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn keys(line: &str) -> Result<Vec<String>, Wrong> {
     let words: Vec<&str> = line.split(' ').collect();
     put_command(&mut bytes, words.iter());
     let mut commands = Commands::default();
-    assert!(matches!(commands.cut(&bytes, &Limits::default()), Ok(Cut::Command(_))));
+    assert!(matches!(commands.cut(&bytes, &Limits::default()), Ok(CommandFrame::Command(_))));
     let command = commands.command(&bytes);
     let spec = find(command.name()).expect("it is in the list");
     let of = |at: usize| String::from_utf8_lossy(command.get(at).unwrap()).into_owned();
@@ -96,7 +96,7 @@ fn keys_of_a_named_command_are_where_command_info_says() {
         let (mut bytes, words): (_, Vec<&str>) = (Vec::new(), line.split(' ').collect());
         put_command(&mut bytes, words.iter());
         let mut commands = Commands::default();
-        assert!(matches!(commands.cut(&bytes, &Limits::default()), Ok(Cut::Command(_))));
+        assert!(matches!(commands.cut(&bytes, &Limits::default()), Ok(CommandFrame::Command(_))));
         let found = spec.keys_of(&commands.command(&bytes));
         found.map(|found| found.iter().collect::<Vec<_>>()).map_err(|_| ())
     };

@@ -137,7 +137,7 @@ impl Fleet {
         let mut view = View::clone(&before);
         let number = |server: Server| {
             let known = view.nodes.iter().position(|node| node.server.is_where(&server));
-            known.unwrap_or_else(|| self.comes(&mut view, server.as_node()))
+            known.unwrap_or_else(|| self.comes(&mut view, server.into_node()))
         };
         let numbers: Vec<usize> = wanted.into_iter().map(number).collect();
         if before.configured[..] == numbers[..] {

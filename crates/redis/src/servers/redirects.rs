@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use flow::service::{Again, Request};
-use wire::resp::{Commands, Cut, Limits};
+use wire::resp::{CommandFrame, Commands, Limits};
 
 use super::Servers;
 use crate::topology::redirect::Redirect;
@@ -75,7 +75,7 @@ impl Servers {
         let (bytes, mut commands) = (plain(request), Commands::default());
         let all = Limits { bulk: u64::MAX, ..Limits::default() };
         match commands.cut(bytes, &all) {
-            Ok(Cut::Command(_)) => self.scripts.may_have_said(&commands.command(bytes)),
+            Ok(CommandFrame::Command(_)) => self.scripts.may_have_said(&commands.command(bytes)),
             // It is not whole: its bytes are not there any more.
             _ => true,
         }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use flow::service::Apart;
-use wire::resp::{Command, Commands, Cut, Limits};
+use wire::resp::{Command, CommandFrame, Commands, Limits};
 
 use super::replicas::Wrote;
 use super::wait::Written;
@@ -77,7 +77,7 @@ impl Asked {
     async fn run(&self, front: &Front) -> Result<Vec<u8>, String> {
         let mut commands = Commands::default();
         let all = Limits { bulk: u64::MAX, args: usize::MAX, ..Limits::default() };
-        let Ok(Cut::Command(_)) = commands.cut(&self.bytes, &all) else {
+        let Ok(CommandFrame::Command(_)) = commands.cut(&self.bytes, &all) else {
             return Err("ERR weir: the command is not clear".to_owned());
         };
         let command = commands.command(&self.bytes);

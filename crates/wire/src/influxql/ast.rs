@@ -7,8 +7,9 @@ mod expression;
 
 pub use expression::{Cast, Expr, Op, WildcardKind};
 
-/// One statement.
+/// One statement of a query.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "fields are named as in the syntax above them")]
 pub enum Statement {
     /// `SELECT ...`, also with `INTO`.
     Select(Box<Select>),
@@ -16,7 +17,6 @@ pub enum Statement {
     Explain {
         /// Whether it is also run.
         analyze: bool,
-        /// What is explained.
         select: Box<Select>,
     },
     /// `SHOW ...`.
@@ -29,7 +29,6 @@ pub enum Statement {
     DropMeasurement(String),
     /// `CREATE DATABASE`.
     CreateDatabase {
-        /// The database.
         name: String,
         /// Its first policy, where `WITH` says anything of it.
         policy: Option<PolicySpec>,
@@ -38,25 +37,18 @@ pub enum Statement {
     DropDatabase(String),
     /// `CREATE RETENTION POLICY name ON db ...`.
     CreateRetentionPolicy {
-        /// The database.
         db: String,
         /// Name, duration and so on.
         policy: PolicySpec,
     },
     /// `ALTER RETENTION POLICY name ON db ...`.
     AlterRetentionPolicy {
-        /// The database.
         db: String,
         /// Name, and what changes.
         policy: PolicySpec,
     },
     /// `DROP RETENTION POLICY name ON db`.
-    DropRetentionPolicy {
-        /// The database.
-        db: String,
-        /// The policy.
-        name: String,
-    },
+    DropRetentionPolicy { db: String, name: String },
     /// `KILL QUERY id [ON "host"]`.
     KillQuery(u64),
     /// What parses and is not served by an embedded store: users, rights, continuous queries,
@@ -67,13 +59,13 @@ pub enum Statement {
 /// What is said of a retention policy; `None` where it is not said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicySpec {
-    /// The name.
+    /// The policy's name; `None` where `CREATE DATABASE ... WITH` gives none.
     pub name: Option<String>,
     /// Nanoseconds; 0 is for ever (`INF`).
     pub duration_ns: Option<i64>,
     /// `REPLICATION n`.
     pub replication: Option<u64>,
-    /// `SHARD DURATION`, nanoseconds.
+    /// `SHARD DURATION` in nanoseconds.
     pub shard_duration_ns: Option<i64>,
     /// `DEFAULT`.
     pub default: bool,
@@ -84,12 +76,13 @@ pub struct PolicySpec {
 pub struct Selection {
     /// The measurements; empty is all.
     pub sources: Vec<Source>,
-    /// The condition.
+    /// The expression of `WHERE`; `None` selects every point.
     pub condition: Option<Expr>,
 }
 
-/// What `SHOW` shows.
+/// The statements that begin with `SHOW`.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "fields are named as in the syntax above them")]
 pub enum Show {
     /// `SHOW DATABASES`.
     Databases,
@@ -110,11 +103,9 @@ pub enum Show {
     FieldKeys(ShowClauses),
     /// `SHOW <what> [EXACT] CARDINALITY`.
     Cardinality {
-        /// What is counted.
         what: Cardinality,
         /// Whether `EXACT` was said.
         exact: bool,
-        /// Its clauses.
         clauses: ShowClauses,
         /// `GROUP BY`.
         dimensions: Vec<Dimension>,
@@ -141,16 +132,12 @@ pub enum Show {
 
 /// What `SHOW ... CARDINALITY` counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each says what it is")]
 pub enum Cardinality {
-    /// Series.
     Series,
-    /// Measurements.
     Measurement,
-    /// Tag keys.
     TagKey,
-    /// Tag values.
     TagValues,
-    /// Field keys.
     FieldKey,
 }
 
@@ -199,7 +186,7 @@ pub struct Regex(pub String);
 /// `SELECT`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Select {
-    /// What is selected.
+    /// The list between `SELECT` and `FROM`.
     pub fields: Vec<Field>,
     /// `INTO`.
     pub target: Option<Measurement>,
@@ -223,14 +210,14 @@ pub struct Select {
     pub series_limit: u64,
     /// `SOFFSET`.
     pub series_offset: u64,
-    /// `tz('...')`, as written.
+    /// `tz('...')`: the time zone's name as written.
     pub timezone: Option<String>,
 }
 
 /// One of what is selected.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    /// The expression.
+    /// An expression over fields and tags, or a wildcard.
     pub expr: Expr,
     /// `AS`.
     pub alias: Option<String>,
@@ -257,7 +244,7 @@ pub enum Fill {
 /// One of `GROUP BY`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Dimension {
-    /// A tag.
+    /// A tag key, as written without quotes.
     Tag(String),
     /// All tags whose keys match.
     Regex(Regex),
@@ -265,7 +252,7 @@ pub enum Dimension {
     Wildcard(Option<WildcardKind>),
     /// `time(interval [, offset])`.
     Time {
-        /// Nanoseconds, positive.
+        /// The window's length in nanoseconds, positive.
         interval_ns: i64,
         /// Where the windows begin.
         offset: TimeOffset,
@@ -286,7 +273,7 @@ pub enum TimeOffset {
     Now,
 }
 
-/// One of `FROM`.
+/// One entry of a `FROM` clause.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
     /// A measurement, by name or regular expression.
@@ -302,14 +289,14 @@ pub struct Measurement {
     pub db: Option<String>,
     /// The policy; `None` is the default.
     pub policy: Option<String>,
-    /// Which measurement.
+    /// The measurement's name, or a pattern for it.
     pub name: MeasurementName,
 }
 
 /// A measurement by name or regular expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MeasurementName {
-    /// By name.
+    /// The measurement with exactly this name.
     Name(String),
     /// All whose names match.
     Regex(Regex),

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::lexer::Lexer;
 use super::token::{Token, TokenKind};
 
-/// See [`Statement::databases`](super::Statement::databases).
 pub(super) fn databases(text: &str) -> Vec<String> {
     let mut found = BTreeSet::new();
     let mut lexer = Lexer::new(text);

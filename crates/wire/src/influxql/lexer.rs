@@ -19,7 +19,6 @@ pub(super) struct Lexer<'a> {
 enum Before {
     /// Something a slash divides.
     Operand,
-    /// A dot.
     Dot,
     /// The word `MEASUREMENT`, which names sources after an equals sign.
     Measurement,
@@ -28,7 +27,7 @@ enum Before {
     Other,
 }
 
-/// Longest first.
+/// The longest first, so that `>=` is not read as `>`.
 const SYMBOLS: [&str; 25] = [
     "::", "=~", "!=", "!~", ">=", "<=", "<>", "+", "-", "*", "%", "&", "|", "^", "=", ">", "<",
     "(", ")", ",", ";", ":", ".", "/", "!",

@@ -20,7 +20,7 @@ pub use tree::{Param, Params, ParamsError};
 pub struct Statement<'a> {
     /// The statement as written, without the semicolon and the blanks around it.
     pub text: &'a str,
-    /// What it does.
+    /// Which right the statement needs, and where it may run.
     pub kind: Kind,
 }
 
@@ -41,44 +41,32 @@ pub enum Kind {
 
 /// What a statement changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "fields are named as in the syntax above them")]
 pub enum Change {
     /// `CREATE DATABASE name [WITH ... [NAME policy]]`.
     CreateDatabase {
-        /// The database.
         name: String,
         /// The name of its first retention policy, where said.
         policy: Option<String>,
     },
     /// `DROP DATABASE name`.
-    DropDatabase {
-        /// The database.
-        name: String,
-    },
+    DropDatabase { name: String },
     /// `CREATE RETENTION POLICY name ON db ... [DEFAULT]`.
     CreateRetentionPolicy {
-        /// The database.
         db: String,
-        /// The policy.
         name: String,
         /// Whether it becomes the default of the database.
         default: bool,
     },
     /// `ALTER RETENTION POLICY name ON db ... [DEFAULT]`.
     AlterRetentionPolicy {
-        /// The database.
         db: String,
-        /// The policy.
         name: String,
         /// Whether it becomes the default of the database.
         default: bool,
     },
     /// `DROP RETENTION POLICY name ON db`.
-    DropRetentionPolicy {
-        /// The database.
-        db: String,
-        /// The policy.
-        name: String,
-    },
+    DropRetentionPolicy { db: String, name: String },
     /// `DELETE`: needs the right to write.
     Delete,
     /// `DROP SERIES`: needs the right to write.

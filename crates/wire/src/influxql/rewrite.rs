@@ -6,7 +6,6 @@ use super::token::{Token, TokenKind};
 
 const REDACTED: &str = "[REDACTED]";
 
-/// See [`freeze_now`](super::freeze_now).
 pub(super) fn freeze_now(statement: &str, now_ns: i64) -> String {
     let mut lexer = Lexer::new(statement);
     let mut out = String::with_capacity(statement.len() + 32);
@@ -49,7 +48,6 @@ fn is_now(name: &Token<'_>, open: &Token<'_>, close: &Token<'_>) -> bool {
         && close.is_symbol(")")
 }
 
-/// See [`redact`](super::redact).
 pub(super) fn redact(text: &str) -> String {
     if let Some(at) = password_at(text)
         && super::split(text).is_err()

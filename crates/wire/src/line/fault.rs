@@ -7,7 +7,6 @@ use super::ERROR_BYTES_MAX;
 /// The earliest and latest times a point may have, in nanoseconds since the epoch
 /// (`models/time.go`: the outermost values are sentinels).
 pub(super) const TIME_MIN_NS: i64 = i64::MIN + 2;
-/// See [`TIME_MIN_NS`].
 pub(super) const TIME_MAX_NS: i64 = i64::MAX - 1;
 
 /// Bytes that measurement, tags and one field's key may have together.

@@ -38,7 +38,6 @@ pub(super) const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | 0)
 }
 
-/// Iterator of [`points`](super::points).
 pub(super) struct Points<'a>(pub(super) &'a [u8]);
 
 impl<'a> Iterator for Points<'a> {

@@ -1,4 +1,4 @@
-//! Units of timestamps.
+//! The unit of the timestamps in a write.
 
 /// The unit of the timestamps of a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -12,9 +12,9 @@ pub enum Precision {
     Millisecond,
     /// `s`.
     Second,
-    /// `m`: 1.x only.
+    /// `m`, in the 1.x API only.
     Minute,
-    /// `h`: 1.x only.
+    /// `h`, in the 1.x API only.
     Hour,
 }
 

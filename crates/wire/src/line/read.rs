@@ -13,9 +13,9 @@ use super::tags::{measurement_end_in, tags};
 pub struct Point<'a> {
     /// Measurement and tags as written: escaped, tags in the client's order.
     pub series: &'a [u8],
-    /// Nanoseconds since 1970.
+    /// Nanoseconds since 1970, in UTC.
     pub time_ns: i64,
-    /// The fields.
+    /// The fields in the client's order.
     pub fields: Fields<'a>,
 }
 
@@ -23,12 +23,12 @@ pub struct Point<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a>(&'a [u8]);
 
-/// A field.
+/// One `key=value` of a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Field<'a> {
     /// Its name as written; see [`unescape_name`].
     pub name: &'a [u8],
-    /// Its value.
+    /// The value with the type that its suffix or quotes give it.
     pub value: Value<'a>,
 }
 

@@ -23,7 +23,7 @@ pub enum StampError {
     /// A backslash or a control character can't be written so that every reader agrees on it.
     #[error("the tag {0:?} has a backslash or a control character in its name or value")]
     Unprintable(String),
-    /// Longer than [`StampTag::BYTES_MAX`].
+    /// Name and value together are longer than [`StampTag::BYTES_MAX`].
     #[error("the tag {0:?} is longer than 1024 bytes")]
     TooLong(String),
 }
@@ -57,17 +57,17 @@ impl StampTag {
         Ok(Self { key: key.to_owned(), value: value.to_owned(), encoded, key_end })
     }
 
-    /// The name, unescaped.
+    /// The tag's name without escapes.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// The value, unescaped.
+    /// The tag's value without escapes.
     pub fn value(&self) -> &str {
         &self.value
     }
 
-    /// `,key=value`, escaped.
+    /// The tag as line protocol: `,key=value`, with escapes.
     pub fn encoded(&self) -> &[u8] {
         &self.encoded
     }

@@ -1,4 +1,4 @@
-//! Measurement and tags.
+//! Splits the measurement and the tags of a line.
 
 use super::fault::Fault;
 

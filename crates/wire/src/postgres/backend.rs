@@ -12,54 +12,32 @@ use super::SECRET_BYTES;
 use super::read::{Malformed, Reader};
 
 /// Tags of a server's messages.
+#[expect(missing_docs, reason = "each is named after its message in \"Message Formats\"")]
 pub mod tag {
     /// Authentication*, all of them.
     pub const AUTHENTICATION: u8 = b'R';
-    /// BackendKeyData.
     pub const BACKEND_KEY_DATA: u8 = b'K';
-    /// BindComplete.
     pub const BIND_COMPLETE: u8 = b'2';
-    /// CloseComplete.
     pub const CLOSE_COMPLETE: u8 = b'3';
-    /// CommandComplete.
     pub const COMMAND_COMPLETE: u8 = b'C';
-    /// CopyData, both ways.
     pub const COPY_DATA: u8 = b'd';
-    /// CopyDone, both ways.
     pub const COPY_DONE: u8 = b'c';
-    /// CopyInResponse.
     pub const COPY_IN_RESPONSE: u8 = b'G';
-    /// CopyOutResponse.
     pub const COPY_OUT_RESPONSE: u8 = b'H';
-    /// CopyBothResponse.
     pub const COPY_BOTH_RESPONSE: u8 = b'W';
-    /// DataRow.
     pub const DATA_ROW: u8 = b'D';
-    /// EmptyQueryResponse.
     pub const EMPTY_QUERY_RESPONSE: u8 = b'I';
-    /// ErrorResponse.
     pub const ERROR_RESPONSE: u8 = b'E';
-    /// FunctionCallResponse.
     pub const FUNCTION_CALL_RESPONSE: u8 = b'V';
-    /// NegotiateProtocolVersion.
     pub const NEGOTIATE_PROTOCOL_VERSION: u8 = b'v';
-    /// NoData.
     pub const NO_DATA: u8 = b'n';
-    /// NoticeResponse.
     pub const NOTICE_RESPONSE: u8 = b'N';
-    /// NotificationResponse.
     pub const NOTIFICATION_RESPONSE: u8 = b'A';
-    /// ParameterDescription.
     pub const PARAMETER_DESCRIPTION: u8 = b't';
-    /// ParameterStatus.
     pub const PARAMETER_STATUS: u8 = b'S';
-    /// ParseComplete.
     pub const PARSE_COMPLETE: u8 = b'1';
-    /// PortalSuspended.
     pub const PORTAL_SUSPENDED: u8 = b's';
-    /// ReadyForQuery.
     pub const READY_FOR_QUERY: u8 = b'Z';
-    /// RowDescription.
     pub const ROW_DESCRIPTION: u8 = b'T';
 }
 
@@ -68,7 +46,7 @@ pub mod tag {
 pub enum Status {
     /// Not in a transaction.
     Idle,
-    /// In a transaction.
+    /// In a transaction block (status `T`).
     InTransaction,
     /// In a transaction that failed.
     Failed,
@@ -100,11 +78,11 @@ impl Status {
 pub enum Authentication<'a> {
     /// The client is in.
     Ok,
-    /// The password itself.
+    /// The server asks for the password without encryption.
     CleartextPassword,
     /// The password under md5 with the user's name, then with this salt.
     Md5Password {
-        /// Four random bytes.
+        /// Random bytes that the server chose for this login.
         salt: [u8; 4],
     },
     /// A choice of SASL mechanisms, names with a zero byte behind each: [`mechanisms`].
@@ -161,7 +139,7 @@ pub fn parameter_status(body: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
 /// BackendKeyData: what a CancelRequest for this connection must carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackendKey<'a> {
-    /// The server's process.
+    /// The process ID of the server's backend.
     pub process_id: i32,
     /// Four bytes; up to 256 in protocol 3.2.
     pub secret: &'a [u8],
@@ -250,14 +228,14 @@ impl<'a> Negotiate<'a> {
     }
 }
 
-/// NotificationResponse: somebody's NOTIFY.
+/// NotificationResponse: a `NOTIFY` on a channel that the client listens to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notification<'a> {
     /// The server's process that notified.
     pub process_id: i32,
     /// Where it was sent.
     pub channel: &'a [u8],
-    /// What was sent.
+    /// The text of the `NOTIFY`; empty where it gave none.
     pub payload: &'a [u8],
 }
 

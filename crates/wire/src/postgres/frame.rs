@@ -6,16 +6,16 @@ pub const HEADER_BYTES: usize = 5;
 /// What a message's first five bytes say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The message's kind.
+    /// The byte that names the message's type.
     pub tag: u8,
     /// Bytes of the whole message, tag included.
     pub len: usize,
 }
 
-/// One whole message.
+/// One complete message of either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// The message's kind.
+    /// The byte that names the message's type.
     pub tag: u8,
     /// What follows the length.
     pub body: &'a [u8],

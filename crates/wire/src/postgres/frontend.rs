@@ -7,34 +7,22 @@ pub use build::*;
 use super::read::{Malformed, Reader, message, put_text};
 
 /// Tags of a client's messages.
+#[expect(missing_docs, reason = "each is named after its message in \"Message Formats\"")]
 pub mod tag {
-    /// Bind.
     pub const BIND: u8 = b'B';
-    /// Close.
     pub const CLOSE: u8 = b'C';
-    /// CopyData, both ways.
     pub const COPY_DATA: u8 = b'd';
-    /// CopyDone, both ways.
     pub const COPY_DONE: u8 = b'c';
-    /// CopyFail.
     pub const COPY_FAIL: u8 = b'f';
-    /// Describe.
     pub const DESCRIBE: u8 = b'D';
-    /// Execute.
     pub const EXECUTE: u8 = b'E';
-    /// Flush.
     pub const FLUSH: u8 = b'H';
-    /// FunctionCall.
     pub const FUNCTION_CALL: u8 = b'F';
-    /// Parse.
     pub const PARSE: u8 = b'P';
     /// PasswordMessage, SASLInitialResponse, SASLResponse, GSSResponse.
     pub const PASSWORD: u8 = b'p';
-    /// Query.
     pub const QUERY: u8 = b'Q';
-    /// Sync.
     pub const SYNC: u8 = b'S';
-    /// Terminate.
     pub const TERMINATE: u8 = b'X';
 
     /// Whether any message of a client has this tag.
@@ -225,7 +213,7 @@ pub fn function_call(body: &[u8]) -> Result<u32, Malformed> {
 /// the mechanism's message from end to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SaslInitial<'a> {
-    /// Such as `SCRAM-SHA-256`.
+    /// The mechanism's registered name, such as `SCRAM-SHA-256`.
     pub mechanism: &'a [u8],
     /// The mechanism's first message, where there is one.
     pub response: Option<&'a [u8]>,

@@ -44,7 +44,7 @@ pub mod sqlstate {
     pub const INVALID_PASSWORD: &str = "28P01";
     /// A database that is not there.
     pub const UNDEFINED_DATABASE: &str = "3D000";
-    /// Not SQL.
+    /// The text is not valid SQL.
     pub const SYNTAX_ERROR: &str = "42601";
     /// May not do that.
     pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
@@ -112,12 +112,12 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Ends a statement.
+    /// An error of severity ERROR, which ends the statement.
     pub fn error(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self::new(Severity::Error, code.into(), message.into())
     }
 
-    /// Ends a connection.
+    /// An error of severity FATAL, which ends the connection.
     pub fn fatal(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self::new(Severity::Fatal, code.into(), message.into())
     }
@@ -157,7 +157,7 @@ impl Refusal {
         self
     }
 
-    /// Appends the ErrorResponse.
+    /// Appends an ErrorResponse of the refusal's severity.
     pub fn encode(&self, out: &mut Vec<u8>) {
         self.encode_as(tag::ERROR_RESPONSE, self.severity.word(), out);
     }

@@ -28,9 +28,9 @@ pub enum Run {
 /// A run of bytes, from the beginning of what was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scan {
-    /// How many bytes.
+    /// Bytes from the beginning of what was given.
     pub len: usize,
-    /// What they are.
+    /// Which part of a reply these bytes are.
     pub run: Run,
 }
 
@@ -41,7 +41,7 @@ pub enum Copying {
     In,
     /// The server sends data.
     Out,
-    /// Both (replication).
+    /// Both sides send data, as in streaming replication.
     Both,
 }
 

@@ -33,14 +33,14 @@ pub enum First<'a> {
         /// What proves that it was that connection's client.
         secret: &'a [u8],
     },
-    /// StartupMessage.
+    /// StartupMessage: the client opens a session.
     Start(Start<'a>),
 }
 
 /// A StartupMessage: protocol 3, parameters in UTF-8, a user's name present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start<'a> {
-    /// 3.
+    /// The protocol's major version, always 3.
     pub major: u16,
     /// As asked for; see [`Start::agreed_minor`].
     pub minor: u16,
@@ -58,18 +58,18 @@ pub enum StartupError {
     /// Strings are not as they should be.
     #[error("invalid startup packet layout")]
     Layout,
-    /// Not protocol 3.
+    /// The major version is not 3.
     #[error("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.2")]
     Version {
-        /// As asked for.
+        /// The major version that the client sent.
         major: u16,
-        /// As asked for.
+        /// The minor version that the client sent.
         minor: u16,
     },
     /// Names and values must be in UTF-8 here.
     #[error("startup parameters are not valid UTF-8")]
     NotUtf8,
-    /// Who is it?
+    /// The parameter `user` is missing or empty.
     #[error("no PostgreSQL user name specified in startup packet")]
     NoUser,
 }
@@ -213,17 +213,17 @@ pub fn put_start<'p>(
     });
 }
 
-/// Appends an SSLRequest.
+/// Appends an SSLRequest, which the server answers with one byte.
 pub fn put_tls_request(out: &mut Vec<u8>) {
     untagged(out, |out| out.extend_from_slice(&TLS_CODE.to_be_bytes()));
 }
 
-/// Appends a GSSENCRequest.
+/// Appends a GSSENCRequest, which the server answers with one byte.
 pub fn put_gss_request(out: &mut Vec<u8>) {
     untagged(out, |out| out.extend_from_slice(&GSS_CODE.to_be_bytes()));
 }
 
-/// Appends a CancelRequest.
+/// Appends a CancelRequest, which must be the connection's only packet.
 pub fn put_cancel(out: &mut Vec<u8>, process_id: i32, secret: &[u8]) {
     untagged(out, |out| {
         out.extend_from_slice(&CANCEL_CODE.to_be_bytes());

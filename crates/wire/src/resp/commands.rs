@@ -49,7 +49,7 @@ fn malformed<T>(what: impl Into<String>) -> Result<T, Malformed> {
 
 /// What there is at the front of what a client sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
+pub enum CommandFrame {
     /// More bytes are wanted.
     More,
     /// Nothing, in so many bytes: an empty line or array, which Redis passes over.
@@ -131,17 +131,17 @@ impl<'a> Command<'a> {
 }
 
 impl Commands {
-    /// Looks for a command at the front of `bytes`. After [`Cut::More`] the same bytes come again
-    /// with more behind them; after the others those behind what was cut off.
+    /// Looks for a command at the front of `bytes`. After [`CommandFrame::More`] the caller passes
+    /// the same bytes again with more behind them; else those behind what was cut off.
     ///
     /// # Errors
     /// What came is no command.
-    pub fn cut(&mut self, bytes: &[u8], limits: &Limits) -> Result<Cut, Malformed> {
+    pub fn cut(&mut self, bytes: &[u8], limits: &Limits) -> Result<CommandFrame, Malformed> {
         if self.is_whole {
             self.begin();
         }
         match bytes.first() {
-            None => Ok(Cut::More),
+            None => Ok(CommandFrame::More),
             Some(b'*') => self.array(bytes, limits),
             Some(_) => self.line(bytes, limits),
         }
@@ -179,12 +179,12 @@ impl Commands {
         self.is_whole = false;
     }
 
-    fn array(&mut self, bytes: &[u8], limits: &Limits) -> Result<Cut, Malformed> {
+    fn array(&mut self, bytes: &[u8], limits: &Limits) -> Result<CommandFrame, Malformed> {
         let count = match self.count {
             Some(count) => count,
             None => {
                 let Some((line, end)) = self.head(bytes, "too big mbulk count string")? else {
-                    return Ok(Cut::More);
+                    return Ok(CommandFrame::More);
                 };
                 let Some(count) = number(line) else {
                     return malformed("invalid multibulk length");
@@ -205,11 +205,11 @@ impl Commands {
         };
         while self.args.len() < count {
             if !self.argument(bytes, limits)? {
-                return Ok(Cut::More);
+                return Ok(CommandFrame::More);
             }
         }
         self.is_whole = true;
-        Ok(Cut::Command(self.at))
+        Ok(CommandFrame::Command(self.at))
     }
 
     /// Takes one argument; false where it is not whole.
@@ -281,20 +281,20 @@ impl Commands {
         }
     }
 
-    fn nothing(&mut self, len: usize) -> Cut {
+    fn nothing(&mut self, len: usize) -> CommandFrame {
         self.is_whole = true;
-        Cut::Nothing(len)
+        CommandFrame::Nothing(len)
     }
 
     /// A command that is a line of words.
-    fn line(&mut self, bytes: &[u8], limits: &Limits) -> Result<Cut, Malformed> {
+    fn line(&mut self, bytes: &[u8], limits: &Limits) -> Result<CommandFrame, Malformed> {
         // What was looked at before has no end of a line in it.
         let Some(end) = line_end(bytes.get(self.at..).unwrap_or_default()) else {
             self.at = bytes.len();
             if bytes.len() > limits.inline {
                 return malformed("too big inline request");
             }
-            return Ok(Cut::More);
+            return Ok(CommandFrame::More);
         };
         let end = self.at + end;
         if end > limits.inline {
@@ -317,6 +317,6 @@ impl Commands {
         of.array(&self.inline, &Limits { args: usize::MAX, ..Limits::default() })?;
         self.args = of.args;
         self.is_whole = true;
-        Ok(Cut::Command(end))
+        Ok(CommandFrame::Command(end))
     }
 }

@@ -1,4 +1,4 @@
-//! Writing messages.
+//! Appends RESP messages to a buffer.
 
 use super::Version;
 
@@ -37,7 +37,7 @@ fn line(out: &mut Vec<u8>, kind: u8, text: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// A number.
+/// Appends an integer (`:`).
 pub fn put_integer(out: &mut Vec<u8>, number: i64) {
     head(out, b':', number);
 }

@@ -1,4 +1,4 @@
-//! Where replies end.
+//! Finds where a server's replies end.
 
 use super::{PASSED_NESTING_MAX, content, line_end, number};
 
@@ -37,7 +37,7 @@ pub enum Piece {
 pub struct Step {
     /// How many bytes it has. 0: more are wanted before anything can be said.
     pub len: usize,
-    /// What they are.
+    /// Which part of a reply these bytes are.
     pub what: Piece,
 }
 

@@ -8,10 +8,10 @@ fn cut_all(bytes: &[u8], piece: usize, limits: &Limits) -> (Vec<Vec<Vec<u8>>>, O
     let mut end = piece.min(bytes.len());
     loop {
         match commands.cut(&bytes[from..end], limits) {
-            Ok(Cut::More) if end == bytes.len() => return (heard, None),
-            Ok(Cut::More) => end = (end + piece).min(bytes.len()),
-            Ok(Cut::Nothing(len)) => from += len,
-            Ok(Cut::Command(len)) => {
+            Ok(CommandFrame::More) if end == bytes.len() => return (heard, None),
+            Ok(CommandFrame::More) => end = (end + piece).min(bytes.len()),
+            Ok(CommandFrame::Nothing(len)) => from += len,
+            Ok(CommandFrame::Command(len)) => {
                 let command = commands.command(&bytes[from..end]);
                 assert!(command.iter().eq((0..command.len()).map(|at| command.get(at).unwrap())));
                 let mut again = Vec::new();
@@ -102,9 +102,9 @@ fn what_is_no_command_is_told_in_the_servers_words() {
 fn of_a_command_that_comes_is_known_how_long_it_will_be() {
     let bytes = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000\r\nxxx";
     let mut commands = Commands::default();
-    assert_eq!(commands.cut(&bytes[..20], &Limits::default()), Ok(Cut::More));
+    assert_eq!(commands.cut(&bytes[..20], &Limits::default()), Ok(CommandFrame::More));
     assert!(commands.coming(&bytes[..20]).is_none_or(|coming| coming.total.is_none()));
-    assert_eq!(commands.cut(bytes, &Limits::default()), Ok(Cut::More));
+    assert_eq!(commands.cut(bytes, &Limits::default()), Ok(CommandFrame::More));
     let coming = commands.coming(bytes).unwrap();
     assert_eq!((coming.args, coming.bulk), (3, 1000));
     assert_eq!(coming.total, Some(bytes.len() as u64 - 3 + 1000 + 2));

@@ -9,7 +9,7 @@ pub enum Value<'a> {
     Simple(&'a [u8]),
     /// An error, without its minus.
     Error(&'a [u8]),
-    /// A number.
+    /// An integer of 64 bits.
     Integer(i64),
     /// A text of any bytes.
     Bulk(&'a [u8]),
@@ -17,7 +17,7 @@ pub enum Value<'a> {
     Null,
     /// Messages in their order.
     Array(Vec<Value<'a>>),
-    /// Pairs.
+    /// Keys with their values, in the server's order (RESP3).
     Map(Vec<(Value<'a>, Value<'a>)>),
     /// Messages in no order.
     Set(Vec<Value<'a>>),
@@ -25,7 +25,7 @@ pub enum Value<'a> {
     Push(Vec<Value<'a>>),
     /// A number with a fraction, as it was written.
     Double(&'a [u8]),
-    /// Yes or no.
+    /// A boolean (`#t` or `#f`, RESP3).
     Boolean(bool),
     /// A number of any length, as it was written.
     BigNumber(&'a [u8]),

@@ -34,7 +34,7 @@ pub(super) fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// As C's `isspace`.
+/// The characters of C's `isspace`, by which Redis splits an inline command.
 fn is_space(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == 0x0b
 }

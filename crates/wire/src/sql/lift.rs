@@ -30,7 +30,7 @@ pub struct Lifted {
     pub types: Vec<u8>,
     /// The values as text, as Bind has them: each its length in four bytes, then its bytes.
     pub values: Vec<u8>,
-    /// How many.
+    /// How many constants were lifted.
     pub count: u16,
 }
 

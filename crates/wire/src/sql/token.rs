@@ -13,7 +13,7 @@ pub enum Strings {
 /// A piece of SQL and what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token<'a> {
-    /// What it is.
+    /// The lexical class of the piece.
     pub kind: TokenKind,
     /// Its bytes, with quotes and prefixes.
     pub text: &'a [u8],
@@ -36,7 +36,7 @@ pub enum TokenKind {
     EscapeString,
     /// `U&'...'`.
     UnicodeString,
-    /// `B'...'` or `X'...'`.
+    /// A bit string, `B'...'` or `X'...'`.
     BitString,
     /// `$tag$...$tag$`.
     DollarString,

@@ -7,7 +7,6 @@ use rand::seq::{IndexedRandom, SliceRandom};
 const SECOND: i64 = 1_000_000_000;
 const TEXTS: [&str; 6] = ["red", "green", "blue", "light blue", "", "r<e>d"];
 
-/// A field's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Integer,
@@ -32,7 +31,6 @@ pub struct Tag {
     share: u32,
 }
 
-/// A measurement.
 #[derive(Debug, Clone)]
 pub struct Measurement {
     pub name: &'static str,
@@ -44,7 +42,6 @@ pub struct Measurement {
 #[derive(Debug, Clone)]
 pub struct World {
     pub measurements: Vec<Measurement>,
-    /// The first time.
     pub start_ns: i64,
     /// Between two points of a series, most of the time.
     pub step_ns: i64,

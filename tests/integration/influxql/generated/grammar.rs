@@ -59,7 +59,6 @@ pub const WORDS: [&str; 47] = [
     "ASC",
 ];
 
-/// A query.
 pub fn query(chance: &mut StdRng, world: &World) -> Step {
     let measurement = world.measurements.choose(chance).unwrap();
     let mut expected = Expected::Same;

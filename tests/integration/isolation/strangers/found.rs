@@ -51,9 +51,8 @@ pub struct Setting {
     pub values: Vec<String>,
 }
 
-/// What was found.
 #[derive(Debug)]
-pub struct Found {
+pub struct ServerCatalogue {
     pub settings: Vec<Setting>,
     /// Calls of functions, each with what it was seen to be.
     pub calls: Vec<Statement>,
@@ -63,8 +62,7 @@ pub struct Found {
     pub moments: Vec<String>,
 }
 
-impl Found {
-    /// Asks both servers.
+impl ServerCatalogue {
     pub fn find(a: &Cluster, b: &Cluster) -> Self {
         let catalogue = a.sql(include_str!("catalogue.sql"));
         let mut sides =

@@ -4,7 +4,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 
-use super::found::{Found, Setting};
+use super::found::{ServerCatalogue, Setting};
 use super::step::Statement;
 
 /// What is run as text by functions, procedures and blocks.
@@ -28,7 +28,7 @@ const DATES: [&str; 4] = ["01/02/2003", "03/04/2005", "2003-04-05", "05/06/07"];
 #[derive(Debug, Clone, Copy)]
 pub struct Footing {
     pub number: usize,
-    /// As in ReadyForQuery.
+    /// The status byte of the last ReadyForQuery.
     pub status: u8,
     /// Nobody else is in a transaction.
     pub alone: bool,
@@ -36,16 +36,14 @@ pub struct Footing {
     pub own: bool,
 }
 
-/// Makes statements up.
 #[derive(Debug)]
 pub struct Inventor<'a> {
-    pub found: &'a Found,
+    pub found: &'a ServerCatalogue,
     pub chance: &'a mut StdRng,
     pub footing: Footing,
 }
 
 impl Inventor<'_> {
-    /// One statement.
     pub fn statement(&mut self) -> Statement {
         if self.footing.status == b'E' && self.one_in(2) {
             return Statement::new("ROLLBACK").with(|marks| marks.sways = true);

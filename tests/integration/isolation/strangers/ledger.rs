@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rig::postgres::Cluster;
 
-use super::said::{Said, hear};
+use super::said::{StepReply, hear};
 use super::step::{Statement, Step};
 use crate::isolation::peer::Peer;
 
@@ -22,16 +22,15 @@ const NOT_KNOWN: &str = "08007";
 
 /// What a client was told of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum TransferOutcome {
     Committed,
     Failed,
     NotKnown,
 }
 
 /// What was told of each transfer, by its number.
-pub type Book = BTreeMap<u64, (Told, String)>;
+pub type Book = BTreeMap<u64, (TransferOutcome, String)>;
 
-/// Makes the accounts.
 pub fn open(cluster: &Cluster) {
     cluster.sql(&format!(
         "CREATE ROLE teller LOGIN;
@@ -62,7 +61,7 @@ pub fn moves(
         while !stop.load(Ordering::Relaxed) {
             n += 1;
             let (told, said) = one(&mut peer, n, &mut chance)?;
-            if told == Told::Committed {
+            if told == TransferOutcome::Committed {
                 done.fetch_add(1, Ordering::Relaxed);
             }
             let is_over = said.closed;
@@ -76,7 +75,11 @@ pub fn moves(
 }
 
 /// One transfer, in one of the ways in which programs make them.
-fn one(peer: &mut Peer, n: u64, chance: &mut StdRng) -> Result<(Told, Said), String> {
+fn one(
+    peer: &mut Peer,
+    n: u64,
+    chance: &mut StdRng,
+) -> Result<(TransferOutcome, StepReply), String> {
     let (a, b) = (chance.random_range(1..ACCOUNTS), chance.random_range(1..=ACCOUNTS));
     // In one order, so that none waits for another that waits for it.
     let (a, b) = if a < b { (a, b) } else { (b, a + 1) };
@@ -120,21 +123,21 @@ fn one_of(put: impl FnOnce(&mut Step)) -> Step {
 }
 
 /// What the answer says of the transfer whose last statement it may be about.
-fn told(said: &Said, last: &str, may_commit: bool) -> Told {
+fn told(said: &StepReply, last: &str, may_commit: bool) -> TransferOutcome {
     let lines = || said.rounds.iter().flatten();
     if may_commit && lines().any(|line| line.tag == b'C' && line.text == last) {
-        return Told::Committed;
+        return TransferOutcome::Committed;
     }
     match said.error() {
-        Some(line) if line.code == NOT_KNOWN && may_commit => Told::NotKnown,
-        Some(_) => Told::Failed,
-        None if may_commit && said.closed => Told::NotKnown,
-        None => Told::Failed,
+        Some(line) if line.code == NOT_KNOWN && may_commit => TransferOutcome::NotKnown,
+        Some(_) => TransferOutcome::Failed,
+        None if may_commit && said.closed => TransferOutcome::NotKnown,
+        None => TransferOutcome::Failed,
     }
 }
 
 /// Whatever has failed is ended.
-fn end(peer: &mut Peer, said: &Said) -> Result<(), String> {
+fn end(peer: &mut Peer, said: &StepReply) -> Result<(), String> {
     if said.closed || said.status == Some(b'I') {
         return Ok(());
     }
@@ -159,8 +162,10 @@ pub fn check(cluster: &Cluster, book: &Book) -> Result<(), String> {
     for (n, (told, said)) in book {
         let is_there = there.contains_key(n);
         match told {
-            Told::Committed if !is_there => wrong.push(format!("{n} is lost: {said}")),
-            Told::Failed if is_there => wrong.push(format!("{n} was told to have failed: {said}")),
+            TransferOutcome::Committed if !is_there => wrong.push(format!("{n} is lost: {said}")),
+            TransferOutcome::Failed if is_there => {
+                wrong.push(format!("{n} was told to have failed: {said}"))
+            }
             _ => {}
         }
     }

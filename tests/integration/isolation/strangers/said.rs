@@ -23,7 +23,7 @@ pub struct Line {
 
 /// All that was said to a step.
 #[derive(Debug, Default, Clone)]
-pub struct Said {
+pub struct StepReply {
     /// What was said to each round, ReadyForQuery at its end.
     pub rounds: Vec<Vec<Line>>,
     /// As the last ReadyForQuery says it.
@@ -32,7 +32,7 @@ pub struct Said {
     pub closed: bool,
 }
 
-impl Said {
+impl StepReply {
     /// The first error of all, with its code.
     pub fn error(&self) -> Option<&Line> {
         self.rounds.iter().flatten().find(|line| line.tag == b'E')
@@ -76,8 +76,8 @@ pub enum Verdict {
 ///
 /// # Errors
 /// Nothing comes for a minute, or what comes can't be read.
-pub fn hear(peer: &mut Peer, rounds: usize) -> io::Result<Said> {
-    let mut said = Said::default();
+pub fn hear(peer: &mut Peer, rounds: usize) -> io::Result<StepReply> {
+    let mut said = StepReply::default();
     let mut round = Vec::new();
     while said.rounds.len() < rounds {
         let (tag, body) = match peer.message() {
@@ -170,7 +170,7 @@ fn kind(oid: &[u8]) -> String {
 }
 
 /// Holds what came through Weir against what the server itself has said.
-pub fn compare(step: &Step, through: &Said, beside: &Said) -> Verdict {
+pub fn compare(step: &Step, through: &StepReply, beside: &StepReply) -> Verdict {
     for (at, round) in step.rounds.iter().enumerate() {
         let empty = Vec::new();
         let (a, b) = (through.rounds.get(at), beside.rounds.get(at));
@@ -182,7 +182,7 @@ pub fn compare(step: &Step, through: &Said, beside: &Said) -> Verdict {
     if through.closed == beside.closed && through.status == beside.status {
         return Verdict::Same;
     }
-    let end = |said: &Said| (said.status.map(char::from), said.closed);
+    let end = |said: &StepReply| (said.status.map(char::from), said.closed);
     Verdict::Wrong(format!("at its end: {:?}, and directly {:?}", end(through), end(beside)))
 }
 

@@ -9,7 +9,7 @@ use rig::postgres::{Cluster, SUPERUSER, Setup as ClusterSetup, rows};
 use rig::wait;
 use rig::weir::{Setup, Weir};
 
-use super::found::Found;
+use super::found::ServerCatalogue;
 use crate::isolation::peer::Peer;
 
 /// Who logs in. The last one has its connections for as long as it stays.
@@ -24,7 +24,7 @@ pub struct Stage {
     through: Mutex<Cluster>,
     pub beside: Cluster,
     pub weir: Weir,
-    pub found: Found,
+    pub found: ServerCatalogue,
     /// Server connections of each user.
     pub pool: usize,
 }
@@ -33,7 +33,7 @@ impl Stage {
     /// Starts all of it, with so many sequences that are one client's own.
     pub fn new(pool: usize, clients: usize, lines: &str) -> Self {
         let [through, beside] = [(); 2].map(|()| cluster(clients));
-        let found = Found::find(&through, &beside);
+        let found = ServerCatalogue::find(&through, &beside);
         let weir = weir(&through, pool, clients, lines);
         Self { through: Mutex::new(through), beside, weir, found, pool }
     }

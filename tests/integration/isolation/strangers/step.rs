@@ -34,7 +34,6 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Those of both.
     fn and(self, other: Self) -> Self {
         Self {
             blur: self.blur || other.blur,
@@ -94,7 +93,6 @@ impl Step {
         self.what.push(format!("{how}: {sql}"));
     }
 
-    /// As a Query.
     pub fn query(&mut self, statement: &Statement) {
         put_query(&mut self.bytes, statement.sql.as_bytes());
         self.round("query", &statement.sql, statement.marks);

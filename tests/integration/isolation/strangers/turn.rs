@@ -3,7 +3,7 @@
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::found::Found;
+use super::found::ServerCatalogue;
 use super::invent::{Footing, Inventor};
 use super::step::{Statement, Step};
 
@@ -23,7 +23,7 @@ const LOOK: &str = "SELECT session_user, current_user, \
 
 /// Some statements at once. What is left where Weir does not know is gone with the transaction, so
 /// nothing follows it in the same step.
-pub fn step(found: &Found, chance: &mut StdRng, footing: Footing, stained: bool) -> Step {
+pub fn step(found: &ServerCatalogue, chance: &mut StdRng, footing: Footing, stained: bool) -> Step {
     let count = [1, 1, 1, 2, 2, 3, 5][chance.random_range(0..7)];
     let mut statements = Vec::new();
     let mut stains = stained;

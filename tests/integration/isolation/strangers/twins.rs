@@ -7,7 +7,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 
-use super::said::{Said, Verdict, compare, hear, is_end};
+use super::said::{StepReply, Verdict, compare, hear, is_end};
 use super::stage::{Stage, USERS};
 use super::step::{Statement, Step};
 use crate::isolation::peer::Peer;
@@ -33,7 +33,7 @@ pub struct Twins {
     pub user: &'static str,
     pub through: Peer,
     pub beside: Peer,
-    /// As in ReadyForQuery.
+    /// The status byte of the last ReadyForQuery.
     pub status: u8,
     /// Something of it may be left that Weir takes away and a server does not.
     pub stained: bool,
@@ -59,15 +59,15 @@ impl Twins {
     }
 
     /// Sends a step to both, and holds what they say against each other.
-    pub fn take(&mut self, step: &Step) -> (Verdict, Said) {
+    pub fn take(&mut self, step: &Step) -> (Verdict, StepReply) {
         let said = [&mut self.through, &mut self.beside].map(|peer| ask(peer, step));
         let [through, beside] = match said {
             [Ok(through), Ok(beside)] => [through, beside],
             [Err(error), _] => {
-                return (Verdict::Wrong(format!("through Weir: {error}")), Said::default());
+                return (Verdict::Wrong(format!("through Weir: {error}")), StepReply::default());
             }
             [_, Err(error)] => {
-                return (Verdict::Wrong(format!("directly: {error}")), Said::default());
+                return (Verdict::Wrong(format!("directly: {error}")), StepReply::default());
             }
         };
         self.status = beside.status.unwrap_or(self.status);
@@ -94,7 +94,7 @@ impl Twins {
         Verdict::Same
     }
 
-    fn remember(&mut self, step: &Step, said: &Said) {
+    fn remember(&mut self, step: &Step, said: &StepReply) {
         for (name, statement) in &step.prepares {
             self.named.remove(name);
             if said.error().is_none() {
@@ -126,7 +126,7 @@ impl Twins {
 }
 
 /// Asks one side. Where the connection ends while something is sent, what was said is still read.
-fn ask(peer: &mut Peer, step: &Step) -> io::Result<Said> {
+fn ask(peer: &mut Peer, step: &Step) -> io::Result<StepReply> {
     match peer.send(&step.bytes) {
         Err(error) if !is_end(&error) => Err(error),
         _ => hear(peer, step.rounds.len()),

@@ -24,9 +24,8 @@ const KIND: usize = 60;
 /// Clients that have left something to be taken away, and stay without another word.
 const GHOSTS_MAX: usize = 6;
 
-pub type Done<T = ()> = Result<T, String>;
+pub type WorldResult<T = ()> = Result<T, String>;
 
-/// All clients.
 pub struct World<'s> {
     stage: &'s Stage,
     clients: Vec<Twins>,
@@ -36,7 +35,6 @@ pub struct World<'s> {
     console: Client,
     admins: [Client; 2],
     trail: Trail,
-    /// Who goes on.
     current: usize,
     pub steps: u64,
     /// How often which difference was let pass.
@@ -74,7 +72,7 @@ impl<'s> World<'s> {
     }
 
     /// One step of one client, or something that befalls it.
-    pub fn step(&mut self) -> Done {
+    pub fn step(&mut self) -> WorldResult {
         self.steps += 1;
         if self.chance.random_range(0..4) == 0 {
             self.current = self.chance.random_range(0..self.clients.len());
@@ -97,7 +95,7 @@ impl<'s> World<'s> {
     }
 
     /// All go, and both servers have the same rows.
-    pub fn close(&mut self) -> Done {
+    pub fn close(&mut self) -> WorldResult {
         self.ghosts.clear();
         self.clients.iter_mut().for_each(|of| of.leave(&[]));
         self.even(0)?;
@@ -105,7 +103,7 @@ impl<'s> World<'s> {
     }
 
     /// One that would have to wait for a connection lets somebody else go on who has one.
-    fn give_way(&mut self) -> Done {
+    fn give_way(&mut self) -> WorldResult {
         let others = self.holding(self.current)?;
         if others.is_empty() {
             return Ok(());
@@ -118,7 +116,7 @@ impl<'s> World<'s> {
     }
 
     /// A login may need a server connection, too.
-    fn make_room(&mut self, at: usize) -> Done {
+    fn make_room(&mut self, at: usize) -> WorldResult {
         for _ in 0..1000 {
             let others = self.holding(at)?;
             let Some(other) = others.into_iter().find(|other| *other != at) else { return Ok(()) };
@@ -128,7 +126,7 @@ impl<'s> World<'s> {
     }
 
     /// Those who have the connections that this one would have to wait for.
-    fn holding(&mut self, at: usize) -> Done<Vec<usize>> {
+    fn holding(&mut self, at: usize) -> WorldResult<Vec<usize>> {
         let holding = holders(&mut self.console)?;
         let holds = |of: &&Twins| holding.contains_key(&of.through.port());
         let user = self.clients[at].user;
@@ -138,7 +136,7 @@ impl<'s> World<'s> {
         Ok(if is_free || others.contains(&at) { Vec::new() } else { others })
     }
 
-    fn let_go(&mut self, at: usize) -> Done {
+    fn let_go(&mut self, at: usize) -> WorldResult {
         self.take(at, &turn::settling(&["ROLLBACK", "DISCARD ALL"]))?;
         self.clients[at].stained = false;
         Ok(())
@@ -152,7 +150,7 @@ impl<'s> World<'s> {
         turn::step(found, &mut self.chance, footing, stained)
     }
 
-    fn ask(&mut self, at: usize) -> Done {
+    fn ask(&mut self, at: usize) -> WorldResult {
         let step = self.made(at);
         self.take(at, &step)?;
         // What is left where Weir does not know is gone by the time somebody can look for it.
@@ -162,12 +160,12 @@ impl<'s> World<'s> {
         Ok(())
     }
 
-    fn look(&mut self, at: usize) -> Done {
+    fn look(&mut self, at: usize) -> WorldResult {
         let step = turn::look(&mut self.chance);
         self.take(at, &step)
     }
 
-    fn ask_again(&mut self, at: usize) -> Done {
+    fn ask_again(&mut self, at: usize) -> WorldResult {
         let Some((name, statement)) = self.clients[at].prepared(&mut self.chance) else {
             return Ok(());
         };
@@ -177,7 +175,7 @@ impl<'s> World<'s> {
     }
 
     /// Has both sides do it. After a difference that is written down both begin anew.
-    fn take(&mut self, at: usize, step: &Step) -> Done {
+    fn take(&mut self, at: usize, step: &Step) -> WorldResult {
         for what in &step.what {
             self.note(at, what.clone());
         }
@@ -200,7 +198,7 @@ impl<'s> World<'s> {
     }
 
     /// Something is wrong, which ends the run unless more is looked for.
-    fn fault(&mut self, at: usize, what: &str) -> Done {
+    fn fault(&mut self, at: usize, what: &str) -> WorldResult {
         let kind: String = what.chars().filter(|c| !c.is_ascii_digit()).take(KIND).collect();
         let times = self.kinds.entry(kind).or_default();
         *times += 1;
@@ -212,7 +210,7 @@ impl<'s> World<'s> {
     }
 
     /// What somebody has left is gone from both servers.
-    fn even(&mut self, at: usize) -> Done {
+    fn even(&mut self, at: usize) -> WorldResult {
         match self.stage.even(&mut self.admins) {
             Ok(()) => Ok(()),
             Err(what) => self.fault(at, &what),
@@ -229,14 +227,14 @@ impl<'s> World<'s> {
     }
 
     /// Both begin anew, and what they have left is gone.
-    fn again(&mut self, at: usize, last: &[u8]) -> Done {
+    fn again(&mut self, at: usize, last: &[u8]) -> WorldResult {
         self.note(at, format!("    leaves behind {} bytes and comes back", last.len()));
         self.clients[at].leave(last);
         self.come_back(at)?;
         self.even(at)
     }
 
-    fn some_again(&mut self, is: impl Fn(&Twins) -> bool) -> Done {
+    fn some_again(&mut self, is: impl Fn(&Twins) -> bool) -> WorldResult {
         let mut bereft = Vec::new();
         for of in self.clients.iter_mut().filter(|of| is(of)) {
             of.leave(&[]);
@@ -246,13 +244,13 @@ impl<'s> World<'s> {
     }
 
     /// Behind a difference rows and sequences may differ, too: all begin anew with the same.
-    fn all_again(&mut self) -> Done {
+    fn all_again(&mut self) -> WorldResult {
         self.some_again(|_| true)?;
         self.even(self.current)?;
         self.stage.level(&mut self.admins)
     }
 
-    fn come_back(&mut self, at: usize) -> Done {
+    fn come_back(&mut self, at: usize) -> WorldResult {
         self.make_room(at)?;
         let new = Twins::new(self.stage, at, &mut self.chance);
         self.clients[at] = new.map_err(|error| self.wrong(at, &error.to_string()))?;
@@ -260,7 +258,7 @@ impl<'s> World<'s> {
     }
 
     /// Goes away: with a goodbye, without one, or in the midst of something that changes no rows.
-    fn leave(&mut self, at: usize) -> Done {
+    fn leave(&mut self, at: usize) -> WorldResult {
         let mut last = Vec::new();
         match self.chance.random_range(0..3) {
             0 => wire::postgres::frontend::put_terminate(&mut last),
@@ -278,13 +276,13 @@ impl<'s> World<'s> {
     }
 
     /// A cancel while nothing is under way hits nobody.
-    fn late_cancel(&mut self, at: usize) -> Done {
+    fn late_cancel(&mut self, at: usize) -> WorldResult {
         self.note(at, "a cancel of nothing".to_owned());
         self.clients[at].through.cancel().map_err(|error| self.wrong(at, &error.to_string()))
     }
 
     /// A cancel of what is under way.
-    fn cancelled(&mut self, at: usize) -> Done {
+    fn cancelled(&mut self, at: usize) -> WorldResult {
         if self.clients[at].status == b'E' {
             return Ok(());
         }
@@ -308,7 +306,7 @@ impl<'s> World<'s> {
     }
 
     /// Some server connections end. Who had none of its own does not notice.
-    fn terminated(&mut self) -> Done {
+    fn terminated(&mut self) -> WorldResult {
         let holding = holders(&mut self.console)?;
         let killed = pg_terminated(&mut self.admins[0])?;
         self.note(self.current, format!("{} server connections are ended", killed.len()));
@@ -318,7 +316,7 @@ impl<'s> World<'s> {
     }
 
     /// The server behind Weir stops at once and starts again: whoever had a connection has lost it.
-    fn restarted(&mut self) -> Done {
+    fn restarted(&mut self) -> WorldResult {
         let holding = holders(&mut self.console)?;
         self.note(self.current, "the server stops at once, and starts again".to_owned());
         self.stage.restart();
@@ -336,7 +334,7 @@ impl<'s> World<'s> {
     }
 
     /// Waits until the server has none of these processes.
-    fn wait_gone(&mut self, killed: &[String]) -> Done {
+    fn wait_gone(&mut self, killed: &[String]) -> WorldResult {
         let pids = killed.join(", ");
         let sql = format!("SELECT pid FROM pg_stat_activity WHERE pid = ANY ('{{{pids}}}')");
         let begun = Instant::now();
@@ -350,7 +348,7 @@ impl<'s> World<'s> {
 
     /// What was left where Weir does not know is gone at the next rest. So it has to be for the
     /// twin, which therefore begins anew; or the client stays as a ghost that says nothing more.
-    fn settle(&mut self, at: usize) -> Done {
+    fn settle(&mut self, at: usize) -> WorldResult {
         let holds = holders(&mut self.console)?.contains_key(&self.clients[at].through.port());
         match self.chance.random_range(0..4) {
             0 => {
@@ -395,7 +393,7 @@ fn cancelled(peer: &mut Peer, step: &Step) -> std::io::Result<Option<String>> {
 }
 
 /// Ends some of the users' server processes; their numbers.
-fn pg_terminated(admin: &mut Client) -> Done<Vec<String>> {
+fn pg_terminated(admin: &mut Client) -> WorldResult<Vec<String>> {
     let sql = "WITH theirs AS MATERIALIZED (SELECT pid FROM pg_stat_activity \
                WHERE usename IN ('ann', 'bob', 'sue') AND random() < 0.7) \
                SELECT pid FROM theirs WHERE pg_terminate_backend(pid)";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rig::wait;
-use wire::resp::{Commands, Cut, Limits};
+use wire::resp::{CommandFrame, Commands, Limits};
 
 use super::scene::{Relay, Scene, digest, info, master};
 
@@ -48,7 +48,7 @@ fn empty_base(id: &str, offset: u64) -> Vec<u8> {
 }
 
 /// How a broken master behaves.
-struct Broken<F> {
+struct BrokenMaster<F> {
     /// What it answers to the `PSYNC` of a number, which asks for an offset.
     says: F,
     /// What it answers to `INFO`.
@@ -69,7 +69,7 @@ fn broken_master_that(
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, joined) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&joined);
-    let broken = Arc::new(Broken { says, info: info.to_owned() });
+    let broken = Arc::new(BrokenMaster { says, info: info.to_owned() });
     std::thread::spawn(move || {
         for mut client in listener.incoming().flatten() {
             let (broken, counted) = (Arc::clone(&broken), Arc::clone(&counted));
@@ -83,7 +83,7 @@ fn broken_master_that(
 fn answer(
     client: &mut std::net::TcpStream,
     joined: &AtomicUsize,
-    broken: &Broken<impl Fn(usize, u64) -> Vec<u8>>,
+    broken: &BrokenMaster<impl Fn(usize, u64) -> Vec<u8>>,
 ) -> std::io::Result<()> {
     let (mut commands, mut bytes) = (Commands::default(), Vec::new());
     loop {
@@ -92,7 +92,7 @@ fn answer(
             0 => return Ok(()),
             read => bytes.extend_from_slice(&piece[..read]),
         }
-        while let Ok(Cut::Command(len)) = commands.cut(&bytes, &Limits::default()) {
+        while let Ok(CommandFrame::Command(len)) = commands.cut(&bytes, &Limits::default()) {
             let command = commands.command(&bytes);
             let name = command.name().to_owned();
             let offset = command.get(2).and_then(|arg| std::str::from_utf8(arg).ok()?.parse().ok());

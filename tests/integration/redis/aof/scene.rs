@@ -20,7 +20,6 @@ pub fn master(args: &[&str]) -> Redis {
 
 /// Weir that follows a server.
 pub struct Scene {
-    /// Weir.
     pub weir: Weir,
     /// Where all masters' directories are.
     pub files: PathBuf,
@@ -58,12 +57,10 @@ impl Scene {
         Self { weir: setup.table(&table).start(), files, _mount: mount, _dir: dir }
     }
 
-    /// The master's directory.
     pub fn dir(&self) -> PathBuf {
         self.files.join("m")
     }
 
-    /// Its files.
     pub fn append_dir(&self) -> PathBuf {
         self.dir().join("appendonlydir")
     }
@@ -190,7 +187,6 @@ pub fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
 
 /// A relay whose connections a test cuts.
 pub struct Relay {
-    /// Where it listens.
     pub address: SocketAddr,
     server: Arc<Mutex<SocketAddr>>,
     open: Arc<Mutex<Vec<TcpStream>>>,
@@ -228,7 +224,6 @@ impl Relay {
         self.cut();
     }
 
-    /// Cuts all connections.
     pub fn cut(&self) {
         for stream in self.open.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);

@@ -24,7 +24,7 @@ const OTHERS: [&str; 4] = [
 
 /// What all clients heard.
 #[derive(Default)]
-pub struct Heard {
+pub struct ReplyCounts {
     pub own: AtomicUsize,
     pub late: AtomicUsize,
     pub cut: AtomicUsize,
@@ -32,7 +32,7 @@ pub struct Heard {
     pub errors: Mutex<BTreeMap<String, usize>>,
 }
 
-impl Heard {
+impl ReplyCounts {
     /// An error that a client may hear while servers stop; any other is a fault. A transaction
     /// that has failed before is left.
     fn error(&self, text: &str, is_left: bool) {
@@ -50,7 +50,7 @@ impl Heard {
 }
 
 /// What a client has asked and not heard yet.
-enum Asked {
+enum PendingRequest {
     Set {
         key: usize,
         turn: u64,
@@ -64,7 +64,7 @@ enum Asked {
     Echo {
         word: String,
     },
-    /// `+OK` or `+QUEUED`.
+    /// A simple string, `+OK` or `+QUEUED`.
     Word(&'static str),
     Exec {
         word: String,
@@ -87,11 +87,11 @@ pub struct Client<'a> {
     told: HashMap<u64, String>,
     /// How long the value of each write is.
     sizes: HashMap<u64, usize>,
-    heard: &'a Heard,
+    heard: &'a ReplyCounts,
 }
 
 impl<'a> Client<'a> {
-    pub fn new(id: usize, address: SocketAddr, seed: u64, heard: &'a Heard) -> Self {
+    pub fn new(id: usize, address: SocketAddr, seed: u64, heard: &'a ReplyCounts) -> Self {
         Self {
             id,
             address,
@@ -126,7 +126,7 @@ impl<'a> Client<'a> {
     }
 
     /// Sends one command, or a transaction.
-    fn ask(&mut self) -> Vec<Asked> {
+    fn ask(&mut self) -> Vec<PendingRequest> {
         self.turn += 1;
         let (turn, key) = (self.turn, self.draw.random_range(0..KEYS));
         let (name, word) = (self.key(key), format!("{}:{turn}:own", self.id));
@@ -136,30 +136,34 @@ impl<'a> Client<'a> {
                 self.sizes.insert(turn, size);
                 let value = self.value(key, turn);
                 self.socket.say(&["SET", &name, &value]);
-                vec![Asked::Set { key, turn }]
+                vec![PendingRequest::Set { key, turn }]
             }
             30..55 => {
                 self.socket.say(&["GET", &name]);
-                vec![Asked::Get { key }]
+                vec![PendingRequest::Get { key }]
             }
             55..80 => {
                 self.socket.say(&["EVAL", "return ARGV[1]", "1", &name, &word]);
-                vec![Asked::Echo { word }]
+                vec![PendingRequest::Echo { word }]
             }
             80..90 => {
                 let names = [0, 1, 2].map(|key| self.key(key));
                 self.socket.say(&["MGET", &names[0], &names[1], &names[2], "none"]);
-                vec![Asked::Mget]
+                vec![PendingRequest::Mget]
             }
             90..95 => {
                 self.socket.say(&["ECHO", &word]);
-                vec![Asked::Echo { word }]
+                vec![PendingRequest::Echo { word }]
             }
             _ => {
                 self.socket.send(b"MULTI\r\n");
                 self.socket.say(&["EVAL", "return ARGV[1]", "1", &name, &word]);
                 self.socket.send(b"EXEC\r\n");
-                vec![Asked::Word("+OK"), Asked::Word("+QUEUED"), Asked::Exec { word }]
+                vec![
+                    PendingRequest::Word("+OK"),
+                    PendingRequest::Word("+QUEUED"),
+                    PendingRequest::Exec { word },
+                ]
             }
         }
     }
@@ -167,11 +171,11 @@ impl<'a> Client<'a> {
     /// A pipeline, and what is heard of it.
     pub fn turn(&mut self) {
         let count = self.draw.random_range(1..8);
-        let asked: Vec<Asked> = (0..count).flat_map(|_| self.ask()).collect();
+        let asked: Vec<PendingRequest> = (0..count).flat_map(|_| self.ask()).collect();
         let mut replies = Vec::new();
         for one in &asked {
             let Ok(reply) = self.socket.try_hear() else { break };
-            if let Asked::Set { key, turn } = one {
+            if let PendingRequest::Set { key, turn } = one {
                 // A read before it may be asked again behind it, and find it.
                 if reply.starts_with(MAY_HAVE_RUN.as_bytes()) {
                     self.unsure[*key].insert(*turn);
@@ -189,29 +193,33 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn check(&mut self, asked: &Asked, reply: &[u8]) {
-        if matches!(asked, Asked::Word("+OK")) {
+    fn check(&mut self, asked: &PendingRequest, reply: &[u8]) {
+        if matches!(asked, PendingRequest::Word("+OK")) {
             self.is_left = false;
         }
         if reply.starts_with(b"-") {
             let text = String::from_utf8_lossy(reply);
-            let is_left = self.is_left && matches!(asked, Asked::Exec { .. });
+            let is_left = self.is_left && matches!(asked, PendingRequest::Exec { .. });
             self.heard.error(text.trim_end(), is_left);
-            self.is_left = matches!(asked, Asked::Word(_));
+            self.is_left = matches!(asked, PendingRequest::Word(_));
             return;
         }
         self.heard.own.fetch_add(1, Ordering::Relaxed);
         let (reply, _) = value(reply).expect("a whole reply");
         match (asked, &reply) {
-            (Asked::Set { key, turn }, Value::Simple(b"OK")) => self.last[*key] = *turn,
-            (Asked::Get { key }, found) => self.is_own(*key, found),
-            (Asked::Mget, Value::Array(found)) if found.len() == KEYS + 1 => {
+            (PendingRequest::Set { key, turn }, Value::Simple(b"OK")) => self.last[*key] = *turn,
+            (PendingRequest::Get { key }, found) => self.is_own(*key, found),
+            (PendingRequest::Mget, Value::Array(found)) if found.len() == KEYS + 1 => {
                 (0..KEYS).for_each(|key| self.is_own(key, &found[key]));
                 assert!(matches!(found[KEYS], Value::Null), "{:?}", found[KEYS]);
             }
-            (Asked::Echo { word }, Value::Bulk(said)) => assert_eq!(*said, word.as_bytes()),
-            (Asked::Word(word), Value::Simple(said)) => assert_eq!(*said, &word.as_bytes()[1..]),
-            (Asked::Exec { word }, Value::Array(said)) => {
+            (PendingRequest::Echo { word }, Value::Bulk(said)) => {
+                assert_eq!(*said, word.as_bytes())
+            }
+            (PendingRequest::Word(word), Value::Simple(said)) => {
+                assert_eq!(*said, &word.as_bytes()[1..])
+            }
+            (PendingRequest::Exec { word }, Value::Array(said)) => {
                 let is_own = matches!(said[..], [Value::Bulk(said)] if said == word.as_bytes());
                 assert!(is_own, "{said:?}");
             }
@@ -240,9 +248,9 @@ impl<'a> Client<'a> {
 
     /// A reply that had begun to come when its server stopped can't be ended but by the end of the
     /// connection. What came of it is the client's own.
-    fn is_cut(&mut self, left: &[Asked]) {
+    fn is_cut(&mut self, left: &[PendingRequest]) {
         for asked in left {
-            if let Asked::Set { key, turn } = asked {
+            if let PendingRequest::Set { key, turn } = asked {
                 self.unsure[*key].insert(*turn);
             }
         }
@@ -250,8 +258,8 @@ impl<'a> Client<'a> {
         let shown = String::from_utf8_lossy(&begun[..begun.len().min(60)]);
         assert!(!begun.is_empty(), "client {} was closed without a word", self.id);
         let is_own = match &left[0] {
-            Asked::Get { key } => self.own_part(*key, begun).is_some(),
-            Asked::Mget => {
+            PendingRequest::Get { key } => self.own_part(*key, begun).is_some(),
+            PendingRequest::Mget => {
                 let rest = begun.strip_prefix(b"*4\r\n").unwrap_or_default();
                 (0..KEYS).try_fold(rest, |rest, key| self.own_part(key, rest)).is_some()
             }

@@ -7,7 +7,7 @@ use rig::wait;
 use rig::weir::Weir;
 
 use super::super::scene::{client, weir};
-use super::several::{Written, keep, told, write_some};
+use super::several::{WriteCounters, keep, told, write_some};
 use super::{LOST, tracking};
 
 fn three(has_replicas: bool) -> (RedisCluster, Weir) {
@@ -78,7 +78,7 @@ fn nothing_is_kept_that_was_overwritten_while_slots_move() {
     let (cluster, weir) = three(false);
     drop(tracking_all(&weir, "BCAST"));
     let (written, is_over) = ([const { AtomicU64::new(0) }; 50], AtomicBool::new(false));
-    let written: &Written = &written;
+    let written: &WriteCounters = &written;
     let homes: Vec<(u16, usize)> =
         (0..50).map(|key| home_of(&cluster, &format!("k{key}"))).collect();
     std::thread::scope(|scope| {

@@ -203,11 +203,11 @@ fn keys_told(told: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What is known to be written, by the keys' numbers.
-pub(super) type Written = [AtomicU64; 50];
+pub(super) type WriteCounters = [AtomicU64; 50];
 
 /// Reads keys and keeps what it reads, for as long as `written` grows: whatever was written before
 /// a `PING` is kept behind its answer, or nothing is.
-pub(super) fn keep(mut client: RedisClient, written: &Written, is_over: &AtomicBool) {
+pub(super) fn keep(mut client: RedisClient, written: &WriteCounters, is_over: &AtomicBool) {
     let (mut kept, mut turn) = (HashMap::new(), 0);
     while !is_over.load(Ordering::Relaxed) {
         turn += 1;
@@ -237,7 +237,7 @@ pub(super) fn keep(mut client: RedisClient, written: &Written, is_over: &AtomicB
 }
 
 /// Writes the number of a turn to ten of the keys.
-pub(super) fn write_some(writer: &mut RedisClient, turn: u64, written: &Written) {
+pub(super) fn write_some(writer: &mut RedisClient, turn: u64, written: &WriteCounters) {
     let keys: Vec<usize> = (0..10).map(|n| (turn as usize * 11 + n * 3) % written.len()).collect();
     for key in &keys {
         writer.say(&["SET", &format!("k{key}"), &turn.to_string()]);

@@ -9,7 +9,6 @@ pub enum Like {
     Same,
     /// Of one type: what they say is of the clock, of chance, or of the connection.
     Shape,
-    /// Weir refuses it.
     Refused,
 }
 
@@ -110,7 +109,6 @@ fn is_excused(words: &Words, through: &[u8], direct: &[u8]) -> bool {
         || is_redirect
 }
 
-/// The type.
 fn shape(reply: &[u8]) -> u8 {
     reply.first().copied().unwrap_or_default()
 }

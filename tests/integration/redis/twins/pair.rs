@@ -23,7 +23,7 @@ const UNSUBSCRIBES: [&str; 3] = ["UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"];
 
 /// Where the twins connect to, and how they log in at first.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct TwinTargets {
     /// Weir, and the server of its own.
     pub addresses: [SocketAddr; 2],
     /// What is said first.
@@ -45,8 +45,7 @@ struct Twin {
 pub struct Pair {
     through: Twin,
     direct: Twin,
-    place: Place,
-    /// Its number.
+    place: TwinTargets,
     connection: usize,
     /// How often keys were said to be out of date.
     pub told: usize,
@@ -54,13 +53,12 @@ pub struct Pair {
     is_in: bool,
     /// In a transaction, and whether chance has a part in what it answers.
     within: Option<Like>,
-    /// Keys are watched.
     pub watches: bool,
     /// It is told of keys.
     tracks: bool,
     /// It was before: a server tells a connection that is told again also of what it read then.
     has_tracked: bool,
-    /// Of the protocol.
+    /// The RESP version, 2 or 3.
     version: u8,
     database: String,
     /// Names by the command that subscribes.
@@ -104,8 +102,7 @@ impl Twin {
 }
 
 impl Pair {
-    /// Connects both.
-    pub fn connect(place: Place) -> Self {
+    pub fn connect(place: TwinTargets) -> Self {
         let [through, direct] = place.addresses.map(Twin::connect);
         let (within, subscriptions) = (None, BTreeMap::new());
         let (watches, tracks, version, database) = (false, false, 2, "0".to_owned());

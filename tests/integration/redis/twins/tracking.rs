@@ -43,7 +43,6 @@ const UNCERTAIN: [&[u8]; 2] = [b"queue:", b"cut:"];
 /// Keys of which a server has said that they are out of date; without a name all of them.
 pub type Invalid = BTreeSet<Option<Vec<u8>>>;
 
-/// Something to say.
 pub fn line(chance: &mut StdRng) -> Words {
     let among: &[&str] = if chance.random_bool(0.3) { &CACHING } else { &LINES };
     let line = among[chance.random_range(0..among.len())];

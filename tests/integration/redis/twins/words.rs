@@ -10,7 +10,6 @@ use wire::resp::Value;
 
 use super::tracking;
 
-/// A command's words.
 pub type Words = Vec<String>;
 
 /// What touches all clients, or the server itself, and has tests of its own.
@@ -105,21 +104,21 @@ const NOT_WITHIN: [&str; 18] = [
 ];
 
 /// What waits, with the place of its time.
-const WAITS: [(&str, Place); 10] = [
-    ("BLMOVE", Place::Last),
-    ("BLMPOP", Place::First),
-    ("BLPOP", Place::Last),
-    ("BRPOP", Place::Last),
-    ("BRPOPLPUSH", Place::Last),
-    ("BZMPOP", Place::First),
-    ("BZPOPMAX", Place::Last),
-    ("BZPOPMIN", Place::Last),
-    ("WAIT", Place::Last),
-    ("WAITAOF", Place::Last),
+const WAITS: [(&str, KeyPosition); 10] = [
+    ("BLMOVE", KeyPosition::Last),
+    ("BLMPOP", KeyPosition::First),
+    ("BLPOP", KeyPosition::Last),
+    ("BRPOP", KeyPosition::Last),
+    ("BRPOPLPUSH", KeyPosition::Last),
+    ("BZMPOP", KeyPosition::First),
+    ("BZPOPMAX", KeyPosition::Last),
+    ("BZPOPMIN", KeyPosition::Last),
+    ("WAIT", KeyPosition::Last),
+    ("WAITAOF", KeyPosition::Last),
 ];
 
 #[derive(Clone, Copy)]
-enum Place {
+enum KeyPosition {
     First,
     Last,
 }
@@ -240,7 +239,7 @@ const WORDS: [&str; 43] = [
     "",
     "é\r\n",
 ];
-/// Keys and channels.
+/// Names of keys and of channels.
 const OWN: [&str; 15] = [
     "a", "b", "c", "d", "e", "x", "m", "abc", "news", "other", "none", "shard", "somebody", "new*",
     "n?ws",
@@ -270,7 +269,6 @@ const LIBRARY: &str =
 pub struct Vocabulary(Vec<(Words, usize)>);
 
 impl Vocabulary {
-    /// Of a server.
     pub fn of(server: &Redis) -> Self {
         let reply = server.client().try_ask(&["COMMAND"]).expect("it is answered");
         let (Value::Array(all), _) = wire::resp::value(&reply).expect("a reply") else {
@@ -303,7 +301,6 @@ impl Vocabulary {
         self.0.len()
     }
 
-    /// Something to say.
     pub fn line(&self, chance: &mut StdRng) -> Words {
         if chance.random_bool(0.25) {
             let line = LINES[chance.random_range(0..LINES.len())];
@@ -344,7 +341,7 @@ impl Vocabulary {
 fn tamed(mut words: Words) -> Words {
     let (name, last) = (words[0].clone(), words.len() - 1);
     if let Some((_, place)) = WAITS.iter().find(|(waits, _)| *waits == name) {
-        let at = if matches!(place, Place::Last) { last } else { 1.min(last) };
+        let at = if matches!(place, KeyPosition::Last) { last } else { 1.min(last) };
         // Those who wait for replicas count in milliseconds.
         let time = if name.starts_with("WAIT") { "10" } else { "0.01" };
         if at > 0 {

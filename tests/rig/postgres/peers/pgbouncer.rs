@@ -15,16 +15,15 @@ const PREPARED_MAX: u32 = 200;
 /// When PgBouncer's clients give up their server connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pooling {
-    /// When they go.
+    /// A server connection is released when its client leaves.
     Session,
-    /// After each transaction.
+    /// A server connection is released after each transaction.
     Transaction,
 }
 
 /// A PgBouncer that is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bouncer {
-    /// The program.
     pub program: PathBuf,
     version: (u32, u32),
 }

@@ -16,7 +16,7 @@ const REPLY_HEAD: usize = 16;
 /// For so many seconds the kernel need not ask again: nobody else changes anything.
 const VALID_SECONDS: u64 = 1;
 
-/// What is asked.
+/// Request codes of FUSE (`linux/fuse.h`).
 pub mod opcode {
     pub const LOOKUP: u32 = 1;
     pub const FORGET: u32 = 2;
@@ -47,7 +47,6 @@ pub mod opcode {
 
 /// What the kernel asks.
 pub struct Request<'a> {
-    /// See [`opcode`].
     pub opcode: u32,
     /// The file or directory that it is about.
     pub node: u64,
@@ -136,7 +135,6 @@ impl<'a> Request<'a> {
 pub struct Body(Vec<u8>);
 
 impl Body {
-    /// Adds bytes.
     #[must_use]
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
         self.0.extend_from_slice(bytes);
@@ -161,7 +159,6 @@ impl Body {
         self.bytes(&number.to_ne_bytes())
     }
 
-    /// What was added.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

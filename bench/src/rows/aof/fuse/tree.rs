@@ -20,7 +20,6 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Of a directory.
     pub fn new(root: PathBuf) -> Self {
         let (nodes, paths) = (HashMap::from([(root.clone(), ROOT)]), HashMap::from([(ROOT, root)]));
         Self { paths, nodes, open: HashMap::new(), next: ROOT + 1 }

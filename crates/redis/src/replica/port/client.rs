@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use wire::resp::{
-    Command, Commands, Cut, Limits, Version, put_array, put_bulk, put_error, put_integer, put_map,
-    put_simple,
+    Command, CommandFrame, Commands, Limits, Version, put_array, put_bulk, put_error, put_integer,
+    put_map, put_simple,
 };
 
 use super::super::replay::{Base, Replay, ReplayError, has};
@@ -72,8 +72,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Client<'a, S> {
                     put_error(&mut out, &format!("ERR {malformed}"));
                     return self.write(&out).await;
                 }
-                Ok(Cut::Nothing(len)) => drop(bytes.drain(..len)),
-                Ok(Cut::Command(len)) => {
+                Ok(CommandFrame::Nothing(len)) => drop(bytes.drain(..len)),
+                Ok(CommandFrame::Command(len)) => {
                     let next = self.answer(&commands.command(&bytes), &mut out).await;
                     bytes.drain(..len);
                     self.write(&out).await?;
@@ -83,7 +83,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Client<'a, S> {
                         Next::Fill(from) => return self.fill(from).await,
                     }
                 }
-                Ok(Cut::More) => {
+                Ok(CommandFrame::More) => {
                     let read = timeout(IDLE, self.stream.read_buf(&mut bytes)).await;
                     if read.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? == 0 {
                         return Ok(());

@@ -257,14 +257,14 @@ fn put_info(
 
 #[cfg(test)]
 mod tests {
-    use wire::resp::{Commands, Cut, Limits};
+    use wire::resp::{CommandFrame, Commands, Limits};
 
     use super::*;
 
     fn said(line: &str) -> Result<Option<Wanted>, String> {
         let (mut commands, bytes) = (Commands::default(), format!("CLIENT TRACKING {line}\r\n"));
         let cut = commands.cut(bytes.as_bytes(), &Limits::default()).unwrap();
-        assert!(matches!(cut, Cut::Command(_)));
+        assert!(matches!(cut, CommandFrame::Command(_)));
         read(&commands.command(bytes.as_bytes()))
     }
 

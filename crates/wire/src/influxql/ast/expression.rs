@@ -1,9 +1,10 @@
-//! Expressions.
+//! Expressions of conditions and `SELECT` lists.
 
 use super::Regex;
 
-/// An expression.
+/// A node of an expression's tree.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "fields are named as in the syntax above them")]
 pub enum Expr {
     /// A name with the type said behind `::`.
     Reference {
@@ -12,41 +13,29 @@ pub enum Expr {
         /// `::float` and so on.
         cast: Option<Cast>,
     },
-    /// `*`, `*::field`, `*::tag`.
+    /// `*`, `*::field` or `*::tag`.
     Wildcard(Option<WildcardKind>),
     /// `/regex/`.
     Regex(Regex),
     /// `name(arguments)`; the name in lower case.
-    Call {
-        /// The function.
-        name: String,
-        /// Its arguments.
-        arguments: Vec<Expr>,
-    },
+    Call { name: String, arguments: Vec<Expr> },
     /// `left op right`.
-    Binary {
-        /// Which operation.
-        op: Op,
-        /// Left.
-        left: Box<Expr>,
-        /// Right.
-        right: Box<Expr>,
-    },
+    Binary { op: Op, left: Box<Expr>, right: Box<Expr> },
     /// `( ... )`.
     Paren(Box<Expr>),
     /// `DISTINCT field`, without brackets.
     Distinct(String),
     /// A number with a point.
     Number(f64),
-    /// A whole number.
+    /// An integer that fits into int64.
     Integer(i64),
     /// A whole number past int64.
     Unsigned(u64),
     /// `'text'`; what looks like a time is for the reader to see.
     String(String),
-    /// `true`, `false`.
+    /// `true` or `false`, in any case.
     Boolean(bool),
-    /// `1h30m`, nanoseconds.
+    /// A duration such as `1h30m`, in nanoseconds.
     Duration(i64),
     /// A bound parameter or rewritten `now()`: nanoseconds since 1970.
     Time(i64),
@@ -94,12 +83,12 @@ pub enum Cast {
     AnyField,
 }
 
-/// `*::tag` or `*::field`.
+/// Which columns a `*` stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WildcardKind {
-    /// Tags only.
+    /// `*::tag` stands for no fields.
     Tag,
-    /// Fields only.
+    /// `*::field` stands for no tags.
     Field,
 }
 

@@ -1,4 +1,4 @@
-//! `SHOW`, as text.
+//! Writes a `SHOW` statement as InfluxQL text.
 
 use std::fmt::{Display, Formatter, Result};
 

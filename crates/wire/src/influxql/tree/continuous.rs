@@ -63,7 +63,6 @@ impl Parser<'_> {
         duration::parse(&found.value).map_err(|why| self.wrong(&found, &why))
     }
 
-    /// What follows `CREATE`.
     pub(super) fn create_subscription(&mut self) -> Result<Statement> {
         self.subscription()?;
         self.expect("DESTINATIONS")?;

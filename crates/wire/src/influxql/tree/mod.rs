@@ -27,7 +27,6 @@ use scanner::{Piece, Scanner};
 /// Parentheses, calls and sub-queries within each other.
 const NESTING_MAX: u32 = 100;
 
-/// See [`parse`](super::parse).
 pub(super) fn parse(text: &str, params: &Params) -> Result<Vec<Statement>> {
     // InfluxDB trims before it counts characters.
     let scanner = Scanner::new(text.trim(), params);
@@ -121,7 +120,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `INF` is 0.
+    /// Reads a duration in nanoseconds; `INF` is 0.
     fn duration(&mut self) -> Result<i64> {
         let found = self.take();
         match found.kind {

@@ -17,15 +17,15 @@ pub struct Params(BTreeMap<String, Param>);
 pub enum Param {
     /// A tag, field, measurement or whatever else has a name.
     Identifier(String),
-    /// A string.
+    /// The text of a string literal.
     String(String),
-    /// A regular expression.
+    /// A regular expression in Go's syntax, without slashes.
     Regex(String),
     /// A number with a point.
     Number(f64),
-    /// A whole number.
+    /// An integer that fits into int64.
     Integer(i64),
-    /// True or false.
+    /// A boolean, `true` or `false`.
     Boolean(bool),
     /// A duration as a query writes it.
     Duration(String),
@@ -54,7 +54,7 @@ impl Params {
         Ok(Self(bound.collect()))
     }
 
-    /// Binds a name.
+    /// Binds `name`, which is given without its `$`, in place of an earlier value.
     pub fn insert(&mut self, name: &str, param: Param) {
         self.0.insert(name.to_owned(), param);
     }

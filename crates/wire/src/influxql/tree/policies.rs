@@ -50,7 +50,6 @@ impl Parser<'_> {
         Ok(Statement::CreateRetentionPolicy { db, policy })
     }
 
-    /// What follows `ALTER`.
     pub(super) fn alter_policy(&mut self) -> Result<Statement> {
         const OPTIONS: [&str; 4] = ["DURATION", "REPLICATION", "SHARD", "DEFAULT"];
         self.expect("RETENTION")?;

@@ -193,7 +193,7 @@ impl<'a> Reader<'a> {
         Some(digits.parse().ok().filter(|count| *count <= 100_000_000).unwrap_or(-1))
     }
 
-    /// `(?P<name>`, `(?flags)`, `(?flags:`.
+    /// Reads a group that begins with `(?`: a named one or one with flags.
     fn perl_group(&mut self, before: &'a str) -> Result<()> {
         if before.len() > 4 && self.rest.starts_with("?P<") {
             let Some(end) = before.find('>') else { return wrong(BAD_NAME, before) };

@@ -21,7 +21,7 @@ pub(super) struct Piece<'a> {
     pub(super) value: Cow<'a, str>,
     /// The byte of the text its place is named by.
     at: usize,
-    /// Characters behind that.
+    /// Characters between `at` and where InfluxDB places the token in errors.
     too_far: usize,
 }
 

@@ -19,7 +19,6 @@ pub(super) enum Target {
 pub(super) enum Order {
     /// The oldest first, as where nothing is said.
     Ascending,
-    /// The newest first.
     Descending,
 }
 

@@ -1,4 +1,4 @@
-//! `SHOW` (`influxql/parser.go`).
+//! Parses `SHOW` statements as `influxql/parser.go` does.
 
 use super::Parser;
 use super::select::{Order, dimension};
@@ -7,7 +7,6 @@ use crate::influxql::parser::SHOWN;
 use crate::influxql::reader::Result;
 
 impl Parser<'_> {
-    /// What follows `SHOW`.
     pub(super) fn show(&mut self) -> Result<Show> {
         match self.one_of(&SHOWN)? {
             "CONTINUOUS" => self.expect("QUERIES").map(|()| Show::ContinuousQueries),

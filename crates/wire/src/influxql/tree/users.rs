@@ -18,7 +18,6 @@ impl Parser<'_> {
         Ok(Statement::Unserved("CREATE USER"))
     }
 
-    /// What follows `SET`.
     pub(super) fn set_password(&mut self) -> Result<Statement> {
         self.expect("PASSWORD")?;
         self.expect("FOR")?;

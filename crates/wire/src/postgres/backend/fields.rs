@@ -49,7 +49,7 @@ impl<'a> Fields<'a> {
         self.get(b'C').unwrap_or_default()
     }
 
-    /// The message itself.
+    /// The primary message (field `M`); empty where the server gave none.
     pub fn message(&self) -> &'a [u8] {
         self.get(b'M').unwrap_or_default()
     }

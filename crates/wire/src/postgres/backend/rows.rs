@@ -6,14 +6,14 @@ use super::super::read::{Malformed, Reader};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Columns<'a> {
     body: &'a [u8],
-    /// How many.
+    /// How many columns the rows have.
     pub count: usize,
 }
 
 /// One column of a RowDescription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column<'a> {
-    /// Its name.
+    /// The column's name as the query gives it.
     pub name: &'a [u8],
     /// OID of its type.
     pub type_oid: u32,
@@ -53,11 +53,11 @@ fn column<'a>(reader: &mut Reader<'a>) -> Result<Column<'a>, Malformed> {
     Ok(Column { name, type_oid, binary: reader.u16()? == 1 })
 }
 
-/// DataRow: one row.
+/// DataRow: the values of one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row<'a> {
     body: &'a [u8],
-    /// How many values.
+    /// How many values the row has.
     pub count: usize,
 }
 
@@ -67,10 +67,10 @@ pub enum RowError {
     /// Not a DataRow at all.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// Has other columns.
+    /// The row has another number of columns.
     #[error("a row of {found} values where {wanted} were asked for")]
     Count {
-        /// How many came.
+        /// How many values the row has.
         found: usize,
         /// How many should have.
         wanted: usize,

@@ -1,9 +1,9 @@
 //! What Weir says to a server where it is the client.
+#![expect(missing_docs, reason = "each function appends the message it is named after")]
 
 use super::super::read::{message, put_text};
 use super::{Target, tag};
 
-/// Appends a Query.
 pub fn put_query(out: &mut Vec<u8>, text: &[u8]) {
     message(out, tag::QUERY, |out| put_text(out, text));
 }
@@ -50,12 +50,10 @@ fn bind(out: &mut Vec<u8>, portal: &[u8], statement: &[u8], values: impl FnOnce(
     });
 }
 
-/// Appends a Describe.
 pub fn put_describe(out: &mut Vec<u8>, target: Target<'_>) {
     put_target(out, tag::DESCRIBE, target);
 }
 
-/// Appends a Close.
 pub fn put_close(out: &mut Vec<u8>, target: Target<'_>) {
     put_target(out, tag::CLOSE, target);
 }
@@ -79,32 +77,26 @@ pub fn put_execute(out: &mut Vec<u8>, portal: &[u8], rows_max: i32) {
     });
 }
 
-/// Appends a Sync.
 pub fn put_sync(out: &mut Vec<u8>) {
     message(out, tag::SYNC, |_| {});
 }
 
-/// Appends a Flush.
 pub fn put_flush(out: &mut Vec<u8>) {
     message(out, tag::FLUSH, |_| {});
 }
 
-/// Appends a Terminate.
 pub fn put_terminate(out: &mut Vec<u8>) {
     message(out, tag::TERMINATE, |_| {});
 }
 
-/// Appends a CopyFail.
 pub fn put_copy_fail(out: &mut Vec<u8>, reason: &[u8]) {
     message(out, tag::COPY_FAIL, |out| put_text(out, reason));
 }
 
-/// Appends a PasswordMessage.
 pub fn put_password(out: &mut Vec<u8>, password: &[u8]) {
     message(out, tag::PASSWORD, |out| put_text(out, password));
 }
 
-/// Appends a SASLInitialResponse.
 pub fn put_sasl_initial(out: &mut Vec<u8>, mechanism: &str, response: &[u8]) {
     message(out, tag::PASSWORD, |out| {
         put_text(out, mechanism.as_bytes());
@@ -112,7 +104,6 @@ pub fn put_sasl_initial(out: &mut Vec<u8>, mechanism: &str, response: &[u8]) {
     });
 }
 
-/// Appends a SASLResponse.
 pub fn put_sasl_response(out: &mut Vec<u8>, response: &[u8]) {
     message(out, tag::PASSWORD, |out| out.extend_from_slice(response));
 }

@@ -20,7 +20,6 @@ fn only(bytes: &[u8]) -> Frame<'_> {
     frame
 }
 
-/// What `write` appended.
 fn written(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = Vec::new();
     write(&mut out);

@@ -34,7 +34,6 @@ pub struct World {
     pub master: Mutex<SocketAddr>,
     /// Held by whoever looks: nobody writes meanwhile.
     pub quiet: RwLock<()>,
-    /// Ends the writers.
     pub stop: AtomicBool,
     /// The highest number of each writer that `WAIT` has confirmed.
     pub confirmed: [Mutex<u64>; WRITERS],
