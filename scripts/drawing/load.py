@@ -14,10 +14,10 @@ COLUMNS, LINES = 88, 24
 GATEWAY, ADMIN = 8086, 8088
 # Long enough for lines that are worth a look.
 SECONDS = 40
-# What is asked grows, so that lines have a shape.
+# A closed loop with think time, which is VALID also on a machine that wakes threads late.
 LOAD = (
-    f"weir load http://127.0.0.1:{GATEWAY}/ping --rate 1000 --ramp-to 6000 --duration {SECONDS}s "
-    "--poisson --out run"
+    f"weir load http://127.0.0.1:{GATEWAY} --workload influx-write --db load --prepare --closed "
+    f"--connections 64 --think 5ms-50ms --duration {SECONDS}s --out run"
 )
 # What of the report's top a page shows.
 REPORT_SIZE = (1000, 760)
