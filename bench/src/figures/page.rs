@@ -86,7 +86,6 @@ fn lines(row: &str, records: &[Record], machines: &[(String, Machine)]) -> Strin
 /// The records of the last run that counts; of the last one where none does. Several records share
 /// a machine and a date where only the day is on record.
 fn last_run<'a>(all: &[&'a Record]) -> Vec<&'a Record> {
-    let counts = |one: &&Record| !matches!(one.verdict.as_str(), "void" | "failed");
     let counted: Vec<&Record> = all.iter().filter(|one| counts(one)).copied().collect();
     let runs = if counted.is_empty() { all } else { &counted };
     // Of equal dates the later line.
@@ -95,6 +94,10 @@ fn last_run<'a>(all: &[&'a Record]) -> Vec<&'a Record> {
         one.date == last.date && one.machine.without_kernel() == last.machine.without_kernel()
     };
     runs.iter().filter(is_same).copied().collect()
+}
+
+fn counts(run: &Record) -> bool {
+    !matches!(run.verdict.as_str(), "void" | "failed")
 }
 
 /// Machines by letter, in the order in which they come.
@@ -128,41 +131,37 @@ fn line(figure: &str, run: &[&Record], machines: &[(String, Machine)]) -> String
     let ways: Vec<String> =
         last.series.iter().filter_map(|series| way(series, is_of_cpu)).collect();
     let ways = if ways.is_empty() { "-".to_owned() } else { ways.join(", ") };
-    format!(
-        "| {figure} | {wanted} | {} | {} | {ways} | {day} | {letter} |\n",
-        value(run),
-        verdict(run)
-    )
+    let values: Vec<f64> = run.iter().filter_map(|run| run.value).collect();
+    let (value, verdict) = (value(last, &values), verdict(last, &values));
+    format!("| {figure} | {wanted} | {value} | {verdict} | {ways} | {day} | {letter} |\n")
 }
 
 /// The value, or the range where no more is on record. Of runs that are told of with a day alone
 /// nobody knows which was the last; then it is the median of that day.
-fn value(run: &[&Record]) -> String {
-    let Some(last) = run.last() else { return "-".to_owned() };
-    let values: Vec<f64> = run.iter().filter_map(|run| run.value).collect();
+fn value(last: &Record, values: &[f64]) -> String {
     let span = last.told.as_ref().and_then(|told| Some((told.low?, told.high?)));
-    match (values.as_slice(), span) {
-        ([], Some((low, high))) => {
-            format!("{} to {}", shown(low, &last.unit), shown(high, &last.unit))
-        }
+    match (values, span) {
+        ([], Some(span)) => range(span, &last.unit),
         ([], None) => "-".to_owned(),
         ([one], _) => shown(*one, &last.unit),
         (all, _) => format!("{} (median of {})", shown(median(all), &last.unit), all.len()),
     }
 }
 
+fn range((low, high): (f64, f64), unit: &str) -> String {
+    format!("{} to {}", shown(low, unit), shown(high, unit))
+}
+
 /// Whether the run is what is wanted; a dash where nothing is.
-fn verdict(run: &[&Record]) -> String {
-    let Some(last) = run.last() else { return String::new() };
-    if matches!(last.verdict.as_str(), "void" | "failed") {
+fn verdict(last: &Record, values: &[f64]) -> String {
+    if !counts(last) {
         let why = last.why.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
         return format!("{}{why}", last.verdict);
     }
-    let values: Vec<f64> = run.iter().filter_map(|run| run.value).collect();
     match (last.wanted, values.is_empty()) {
         (None, _) => "-",
         (Some(_), true) => last.verdict.as_str(),
-        (Some(wanted), false) if wanted.is_met(median(&values)) => "reached",
+        (Some(wanted), false) if wanted.is_met(median(values)) => "reached",
         (Some(_), false) => "missed",
     }
     .to_owned()
@@ -183,7 +182,7 @@ fn way(series: &super::Series, is_of_cpu: bool) -> Option<String> {
     };
     let figure = match (middle, told.and_then(|told| Some((told.low?, told.high?)))) {
         (Some(middle), _) => shown(middle, unit),
-        (None, Some((low, high))) => format!("{} to {}", shown(low, unit), shown(high, unit)),
+        (None, Some(span)) => range(span, unit),
         (None, None) => return None,
     };
     Some(format!("{} {figure}", series.way))

@@ -45,7 +45,7 @@ const LEFT_OUT: [&str; 25] = [
     "SSUBSCRIBE",
 ];
 
-/// What docs/redis.md says is refused, whenever it is said.
+/// What docs/redis/commands.md says is refused, whenever it is said.
 const REFUSED: [&str; 32] = [
     "ACL",
     "ASKING",
@@ -81,7 +81,7 @@ const REFUSED: [&str; 32] = [
     "SYNC",
 ];
 
-/// What docs/redis.md says is refused within a transaction.
+/// What docs/redis/commands.md says is refused within a transaction.
 const NOT_WITHIN: [&str; 18] = [
     "AUTH",
     "CLIENT",

@@ -45,7 +45,6 @@ url = \"http://10.0.0.2:8086\"
 |---|---|
 ";
 
-/// A page of the reference.
 struct Page {
     /// Its file's name, in `docs/configuration/`.
     file: &'static str,
@@ -178,7 +177,7 @@ fn sections() -> Vec<Section> {
     reference.sections
 }
 
-/// One table of the file.
+/// The part of a page that has the keys of one table.
 struct Section {
     /// Its name with those of the tables it is in.
     path: String,
@@ -227,8 +226,8 @@ impl<'a> Reference<'a> {
                 }
             }
         }
-        let (path_of_it, title) = (path.to_owned(), title.to_owned());
-        self.sections.push(Section { path: path_of_it, title, keys, text });
+        let section = Section { path: path.to_owned(), title: title.to_owned(), keys, text };
+        self.sections.push(section);
         for (title, key, schema) in below {
             let about = properties[key].get("description").and_then(Value::as_str);
             // The comment in the code begins with the table's name, which is the title here.
