@@ -73,7 +73,7 @@ impl Address {
 /// given. `usual` is the port where none is, for the words of an error.
 ///
 /// # Errors
-/// It is no host, in words that say what to write.
+/// It is not a host, in words that say what to write.
 pub fn host_and_port(text: &str, usual: u16) -> Result<(&str, Option<&str>), String> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {

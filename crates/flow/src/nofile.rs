@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The limit on open files, before and after raising it; `None` is no limit.
+/// The limit on open files, before and after raising it; `None` is not a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Nofile {
     /// What it was.

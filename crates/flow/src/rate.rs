@@ -22,7 +22,7 @@ struct Bucket {
 }
 
 impl RateLimit {
-    /// A full bucket. A rate of 0 is no limit.
+    /// A full bucket. A rate of 0 is not a limit.
     pub fn new(per_second: u64, burst: u64) -> Self {
         Self {
             per_second,

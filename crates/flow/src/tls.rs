@@ -54,7 +54,7 @@ pub enum TlsError {
     #[error("no root certificates on this machine: install ca-certificates, or name a `ca` file")]
     NoRoots,
     /// A server's certificate can not be for this, which is neither a name nor an address.
-    #[error("{0:?} is no name that a certificate could be for")]
+    #[error("{0:?} is not a name that a certificate could be for")]
     Name(
         /// The host as it was written.
         String,

@@ -29,7 +29,7 @@ pub struct BindError {
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => "; another program listens there, or another Weir",
-        io::ErrorKind::AlreadyExists => "; a file that is no socket is in the way",
+        io::ErrorKind::AlreadyExists => "; a file that is not a socket is in the way",
         io::ErrorKind::NotFound => "; its directory does not exist",
         io::ErrorKind::InvalidInput => "; a socket's path has at most 107 bytes",
         _ => "",

@@ -41,7 +41,7 @@ pub struct Journal {
 #[derive(Debug)]
 struct Running {
     core: Arc<Core>,
-    /// The inlet of everything that is no worker; in `memory` of all workers too, because an
+    /// The inlet of everything that is not a worker; in `memory` of all workers too, because an
     /// acknowledged write must come before any write begun after its acknowledgement.
     shared: Arc<Inlet>,
     stop: Arc<AtomicBool>,

@@ -45,7 +45,7 @@ pub(crate) struct Header {
     pub synced_end: Position,
 }
 
-/// Why a page is no header.
+/// Why a page is not a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeaderError {
     /// Written by a later version.

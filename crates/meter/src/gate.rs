@@ -116,7 +116,7 @@ impl Found {
 /// A demand can't be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is no demand: {what}; write it as 'p99<20ms', 'service p50<1ms', 'max<1s', \
+    "{text:?} is not a demand: {what}; write it as 'p99<20ms', 'service p50<1ms', 'max<1s', \
          'mean<5ms', 'errors<0.1%', 'errors<10' or 'rate>1900', and behind it, where it is of one \
          operation, 'of get', and where it is of any part of the run, 'in any 10s' (1 to \
          {STRETCH_MAX})"
@@ -141,7 +141,7 @@ impl FromStr for Gate {
             None => (text, None),
             Some((demand, stretch)) => {
                 let windows = windows(stretch.trim());
-                (demand, Some(windows.ok_or_else(|| wrong("its stretch is no whole seconds"))?))
+                (demand, Some(windows.ok_or_else(|| wrong("its stretch is not a whole seconds"))?))
             }
         };
         let (demand, of) = match demand.split_once(" of ") {
@@ -175,15 +175,15 @@ impl FromStr for Gate {
         };
         let limit = match figure {
             Figure::Quantile(_) | Figure::Max | Figure::Mean => {
-                let span = seconds(limit).ok_or_else(|| wrong("its limit is no duration"))?;
+                let span = seconds(limit).ok_or_else(|| wrong("its limit is not a duration"))?;
                 span.as_secs_f64()
             }
             Figure::ErrorShare => {
                 let share = number(limit.trim_end_matches('%').trim());
-                share.ok_or_else(|| wrong("its limit is no share"))? / 100.0
+                share.ok_or_else(|| wrong("its limit is not a share"))? / 100.0
             }
             Figure::Errors | Figure::Rate => {
-                number(limit).ok_or_else(|| wrong("its limit is no number"))?
+                number(limit).ok_or_else(|| wrong("its limit is not a number"))?
             }
         };
         let text = text.trim().to_owned();

@@ -93,7 +93,7 @@ pub fn read(mut log: impl BufRead) -> impl Iterator<Item = Result<Line, LogError
                     if text.is_empty() || text.starts_with(b"#") || text.starts_with(b"\"") {
                         continue;
                     }
-                    let text = std::str::from_utf8(text).map_err(|_| "it is no text");
+                    let text = std::str::from_utf8(text).map_err(|_| "it is not text");
                     text.and_then(read_line)
                 }
                 Ok(len) if (len as u64) < LINE_MAX => {
@@ -121,11 +121,11 @@ fn read_line(text: &str) -> Result<Line, &'static str> {
     let mut fields = rest.splitn(4, ',');
     let mut next = || fields.next().ok_or("it has too few fields");
     let span = |text: &str| {
-        let seconds: f64 = text.trim().parse().map_err(|_| "a time is no number")?;
+        let seconds: f64 = text.trim().parse().map_err(|_| "a time is not a number")?;
         Duration::try_from_secs_f64(seconds).map_err(|_| "a time is out of range")
     };
     let (start, length, _max) = (span(next()?)?, span(next()?)?, next()?);
-    let bytes = BASE64.decode(next()?.trim()).map_err(|_| "its histogram is no base64")?;
+    let bytes = BASE64.decode(next()?.trim()).map_err(|_| "its histogram is not base64")?;
     Ok(Line { tag, start, length, times: decode(&bytes)? })
 }
 

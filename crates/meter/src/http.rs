@@ -37,11 +37,11 @@ pub struct Request {
 pub enum RequestError {
     /// A method has letters only, and begins no tunnel.
     #[error(
-        "{0:?} is no method that can be sent: it has letters only, as GET, and opens no tunnel"
+        "{0:?} is not a method that can be sent: it has letters only, as GET, and opens no tunnel"
     )]
     Method(String),
     /// A header has no colon, or bytes that can't be in one.
-    #[error("{0:?} is no header: write it as 'Name: value'")]
+    #[error("{0:?} is not a header: write it as 'Name: value'")]
     Header(String),
     /// A gap can't be filled.
     #[error("{gap} {what}")]
@@ -52,10 +52,10 @@ pub enum RequestError {
         what: String,
     },
     /// An order of rows has no such name.
-    #[error("{0:?} is no order of rows: it is sequence, random or once")]
+    #[error("{0:?} is not an order of rows: it is sequence, random or once")]
     Order(String),
     /// A check is none.
-    #[error("{text:?} is no check: {what}")]
+    #[error("{text:?} is not a check: {what}")]
     Check {
         /// As it is written.
         text: String,
@@ -158,7 +158,7 @@ impl Head {
     /// Of requests to that target; a header of the same name replaces the usual one.
     ///
     /// # Errors
-    /// It is no method.
+    /// It is not a method.
     pub fn new(
         url: &Url,
         target: &str,

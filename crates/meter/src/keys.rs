@@ -12,7 +12,7 @@ const EXPONENT: f64 = 0.99;
 
 /// An order of keys is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no order of keys: it is uniform, sequence, special, zipf or zipf:1.2")]
+#[error("{0:?} is not an order of keys: it is uniform, sequence, special, zipf or zipf:1.2")]
 pub struct OrderError(String);
 
 /// In which order keys come.

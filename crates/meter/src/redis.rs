@@ -45,7 +45,7 @@ impl Redis {
     /// What goes to the server and database of `url`.
     ///
     /// # Errors
-    /// The URL's path is no database, or the options are beyond a limit.
+    /// The URL's path is not a database, or the options are beyond a limit.
     pub fn new(url: &Url, mut mix: Mix, options: Options) -> Result<Self, RedisError> {
         options.check(&mix)?;
         if let Some(run) = options.run {
@@ -130,7 +130,7 @@ impl Redis {
     /// What such a run has written.
     ///
     /// # Errors
-    /// The URL's path is no database.
+    /// The URL's path is not a database.
     pub fn of_kept(url: &Url, kept: &serde_json::Value) -> Result<Option<Self>, RedisError> {
         let of = &kept["redis"];
         let number = |name: &str| of[name].as_u64();

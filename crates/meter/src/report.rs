@@ -23,7 +23,7 @@ const POINTS_OF_ALL: usize = 5000;
 /// A page can't be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// It is no directory of results.
+    /// It is not a directory of results.
     #[error(
         "{0} has no results of a run: name a directory that has a run.json (a search's directory \
          has one for each step)"

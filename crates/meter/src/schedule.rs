@@ -64,7 +64,7 @@ pub enum Arrivals {
 /// A schedule can't be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
-    /// A rate is no number of requests that could be sent.
+    /// A rate is not a number of requests that could be sent.
     #[error("a rate is from 0 to 10,000,000 requests a second, and not 0 all the time")]
     Rate,
     /// A duration is nothing, or too long.

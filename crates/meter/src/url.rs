@@ -93,7 +93,7 @@ impl Url {
         &self.target
     }
 
-    /// The path, decoded; nothing where it is no UTF-8.
+    /// The path, decoded; nothing where it is not UTF-8.
     pub fn path(&self) -> Option<String> {
         let (path, _) = self.target.split_once('?').unwrap_or((&self.target, ""));
         let decoded = percent_decode_str(path.trim_start_matches('/')).decode_utf8();
@@ -182,7 +182,8 @@ impl FromStr for Url {
         };
         let decoded = |part: Option<&str>| {
             let decoded = part.map(|part| percent_decode_str(part).decode_utf8());
-            let decoded = decoded.transpose().map_err(|_| wrong("user or password is no UTF-8"))?;
+            let decoded =
+                decoded.transpose().map_err(|_| wrong("user or password is not UTF-8"))?;
             Ok(decoded.map(|text| text.into_owned()))
         };
         let (host, port) = match authority.rsplit_once(':') {
@@ -195,7 +196,9 @@ impl FromStr for Url {
         }
         let port = match port {
             None => usual_port,
-            Some(port) => port.parse().map_err(|_| wrong("its port is no number up to 65535"))?,
+            Some(port) => {
+                port.parse().map_err(|_| wrong("its port is not a number up to 65535"))?
+            }
         };
         let slash = if target.starts_with('/') { "" } else { "/" };
         let mut url = Self {

@@ -77,7 +77,7 @@ pub trait Reader {
     /// Takes in what has come.
     ///
     /// # Errors
-    /// It is no answer, or goes on behind one.
+    /// It is not an answer, or goes on behind one.
     fn read(&mut self, bytes: &[u8]) -> Result<Option<Answer>, Malformed>;
 
     /// The server has closed the connection; the answer, if that ends it.
@@ -98,7 +98,7 @@ pub trait Reader {
         *self = fresh;
     }
 
-    /// What the last answer says in words, if it is no success.
+    /// What the last answer says in words, if it is not a success.
     fn failure(&self, answer: &Answer) -> String {
         format!("status {}", answer.code)
     }
@@ -117,7 +117,7 @@ pub struct Answer {
     pub reusable: bool,
 }
 
-/// What came is no answer.
+/// What came is not an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub &'static str);

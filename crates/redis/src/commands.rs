@@ -158,7 +158,7 @@ pub enum All {
 pub enum Wrong {
     /// It has too few or too many arguments.
     Arity(&'static str),
-    /// What says how many keys there are is no number, or there are not so many.
+    /// What says how many keys there are is not a number, or there are not so many.
     Keys,
 }
 

@@ -70,7 +70,7 @@ pub struct Node {
     origin: Arc<Server>,
     /// Counts the servers that have had this number.
     pub incarnation: u64,
-    /// Since when it is no node of the Cluster, or nobody's replica.
+    /// Since when it is not a node of the Cluster, or nobody's replica.
     gone: Option<Instant>,
     /// Whose replica it is, of those that may be read.
     replica_of: Option<usize>,
@@ -409,7 +409,7 @@ impl Fleet {
 
     fn change(&self, mut view: View) {
         view.version += 1;
-        // Who has keys itself is no replica any more.
+        // Who has keys itself is not a replica any more.
         for holder in view.holders.clone() {
             if let Some(node) = view.nodes.get_mut(holder) {
                 node.replica_of = None;

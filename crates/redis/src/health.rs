@@ -1,7 +1,7 @@
 //! How the servers of a pool are, for all workers: which are ejected, and what was wrong last.
 //!
 //! A server has failed where a connection to it could not be opened, login included, or where it
-//! ended one on which commands waited. What a server says is no failure, be it `-LOADING`, and
+//! ended one on which commands waited. What a server says is not a failure, be it `-LOADING`, and
 //! neither is an answer that is late: the server may be busy with what that client asked.
 
 mod ejections;

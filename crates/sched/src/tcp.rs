@@ -22,7 +22,7 @@ mod at {
 const LEN: usize = at::MIN_RTT + size_of::<u32>();
 
 /// The shortest round trip of the last 300 s (`tcp_min_rtt_wlen`), to the microsecond; nothing
-/// where the kernel has measured none, knows no such thing, or it is no TCP connection.
+/// where the kernel has measured none, knows no such thing, or it is not a TCP connection.
 pub fn min_round_trip(connection: BorrowedFd<'_>) -> Option<Duration> {
     let micros = number(&info(connection)?, at::MIN_RTT)?;
     // The kernel has all bits set where it has measured none.
@@ -40,7 +40,7 @@ pub struct Owed {
     pub heard_ago: Duration,
 }
 
-/// What the peer of a connection owes; nothing is known where it is no TCP connection.
+/// What the peer of a connection owes; nothing is known where it is not a TCP connection.
 pub fn owed(connection: BorrowedFd<'_>) -> Option<Owed> {
     let info = info(connection)?;
     let millis = |at| Some(Duration::from_millis(u64::from(number(&info, at)?)));

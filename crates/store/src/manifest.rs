@@ -228,12 +228,12 @@ impl Manifest {
             .and_then(|at| bytes.split_at_checked(at + 1))
             .ok_or_else(|| damaged("it has no first line"))?;
         let header =
-            std::str::from_utf8(header).map_err(|_| damaged("its first line is no text"))?;
+            std::str::from_utf8(header).map_err(|_| damaged("its first line is not text"))?;
         let words: Vec<&str> = header.split_whitespace().collect();
         let [MAGIC, format, crc, len] = *words else {
             return Err(damaged("its first line is not that of a manifest"));
         };
-        let format: u32 = format.parse().map_err(|_| damaged("its format is no number"))?;
+        let format: u32 = format.parse().map_err(|_| damaged("its format is not a number"))?;
         if format != FORMAT {
             return Err(ManifestError::Format { path: path.to_owned(), found: format });
         }

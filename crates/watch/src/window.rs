@@ -12,9 +12,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 const MINUTE_SECS: u64 = 60;
 const DAY_MINUTES: u64 = 24 * 60;
 
-/// What was written is no span of a day.
+/// What was written is not a span of a day.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no span of a day; write \"02:00-05:00\", in UTC, or \"00:00-24:00\" for always")]
+#[error(
+    "{0:?} is not a span of a day; write \"02:00-05:00\", in UTC, or \"00:00-24:00\" for always"
+)]
 pub struct WindowError(String);
 
 /// A span of each day, in UTC. One that ends before it begins goes on past midnight.

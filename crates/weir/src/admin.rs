@@ -63,14 +63,14 @@ impl Settings {
     /// The address to listen on; `None` where the port is off.
     ///
     /// # Errors
-    /// What was written is no address; the text says what to write instead.
+    /// What was written is not an address; the text says what to write instead.
     pub fn address(&self) -> Result<Option<SocketAddr>, String> {
         if self.listen.is_empty() {
             return Ok(None);
         }
         let wrong = |_| {
             let listen = &self.listen;
-            format!("admin.listen = {listen:?} is no address; write \"127.0.0.1:8088\" or \"\"")
+            format!("admin.listen = {listen:?} is not an address; write \"127.0.0.1:8088\" or \"\"")
         };
         self.listen.parse().map(Some).map_err(wrong)
     }

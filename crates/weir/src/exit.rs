@@ -57,7 +57,7 @@ pub fn note(words: impl std::fmt::Display) {
 pub fn report(outcome: Result<u8, Failure>) -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
-        // `weir status | head -1` is no failure.
+        // `weir status | head -1` is not a failure.
         Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("weir: {failure}");

@@ -208,7 +208,7 @@ const LOAD: &str = "load";
 
 /// A time that may be a fraction of a millisecond, as ways are.
 fn round_trip(text: &str) -> Result<std::time::Duration, String> {
-    let wrong = || format!("{text:?} is no round trip: write it as 0.2ms or 200us");
+    let wrong = || format!("{text:?} is not a round trip: write it as 0.2ms or 200us");
     let units = [("us", 1e-6), ("\u{b5}s", 1e-6), ("ms", 1e-3), ("s", 1.0)];
     let found = units.iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)));
     let (number, seconds) = found.ok_or_else(wrong)?;

@@ -88,7 +88,7 @@ impl Drop for Turn {
         let Some(turns) = self.0.take() else { return };
         let mut free = lock(&turns.0);
         if let Some(mut back) = free.waiting.give(Turn(Some(turns.clone()))) {
-            // It is no place any more, so nothing comes of its end.
+            // It is not a place any more, so nothing comes of its end.
             back.0 = None;
             free.places += 1;
         }

@@ -143,7 +143,7 @@ fn lines(path: &Path) -> io::Result<Lines<BufReader<File>>> {
 /// Every backend with a file in `dir`, by name.
 ///
 /// # Errors
-/// When the directory or a file cannot be read. No directory is no letters.
+/// When the directory or a file cannot be read. No directory is not a letters.
 pub fn list(dir: &Path) -> Result<Vec<Summary>, LetterError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,

@@ -33,9 +33,11 @@ impl FromStr for Id {
     }
 }
 
-/// A text that is no letter's id.
+/// A text that is not a letter's id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no dead letter's id; write it as `weir dead-letters list` shows it: 4096:0")]
+#[error(
+    "{text:?} is not a dead letter's id; write it as `weir dead-letters list` shows it: 4096:0"
+)]
 pub struct IdError {
     text: String,
 }

@@ -22,7 +22,7 @@ use crate::settings::BackendSettings;
 
 /// Bytes asked of the journal at once.
 const CHUNK_BYTES: usize = 1 << 20;
-/// A chunk smaller than this is no sign of a backlog: the next one may gather for a moment.
+/// A chunk smaller than this is not a sign of a backlog: the next one may gather for a moment.
 const SMALL_CHUNK: u64 = 64 << 10;
 /// For how long, unless somebody waits for the store.
 const NAP: Duration = Duration::from_millis(3);

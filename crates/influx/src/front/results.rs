@@ -60,7 +60,7 @@ pub fn add_message(result: &mut Value, level: &str, text: &str) {
 /// The result of the only statement of a backend's document, or the error it answered with.
 pub fn single(document: &[u8]) -> Value {
     let Ok(mut document) = serde_json::from_slice::<Value>(document) else {
-        return json!({ "error": "the backend's answer is no JSON" });
+        return json!({ "error": "the backend's answer is not JSON" });
     };
     if let Some(result) = document.get_mut("results").and_then(|r| r.get_mut(0)) {
         return result.take();

@@ -257,7 +257,7 @@ impl Settings {
             return wrong("max-decompressed-size", "must be at most 2GiB".to_owned());
         }
         if let Some(text) = self.cors.iter().find(|text| !origin::is_origin(text)) {
-            let what = "is no origin; write \"https://grafana.example.com\", without a path";
+            let what = "is not an origin; write \"https://grafana.example.com\", without a path";
             return wrong("cors", format!("{text:?} {what}"));
         }
         for (key, value) in &self.stamp {

@@ -297,7 +297,7 @@ impl<W: Workload> Connection<W> {
         };
         let fate = match kind {
             Kind::Succeeded => Some(Fate::Acknowledged),
-            // What can't be understood is no answer.
+            // What can't be understood is not an answer.
             Kind::Server | Kind::Check if answer.is_ok() => Some(Fate::Refused),
             _ => None,
         };

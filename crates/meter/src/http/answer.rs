@@ -217,7 +217,7 @@ fn parse(bytes: &[u8], is_head: bool) -> Result<Option<Head>, Malformed> {
     let (mut length, mut chunked) = (None, None);
     for Header { name, value } in response.headers.iter() {
         if name.eq_ignore_ascii_case("content-length") {
-            let value = digits(value).ok_or(Malformed("Content-Length is no number"))?;
+            let value = digits(value).ok_or(Malformed("Content-Length is not a number"))?;
             if length.is_some_and(|before| before != value) {
                 return Err(Malformed("Content-Length is there twice, and differs"));
             }

@@ -278,7 +278,7 @@ fn test(text: &str) -> Result<(&str, Test), String> {
         let regex = Regex::new(value).map_err(|error| {
             let words = error.to_string();
             let last = words.lines().next_back().unwrap_or_default();
-            format!("{value:?} is no regular expression: {last}")
+            format!("{value:?} is not a regular expression: {last}")
         })?;
         return Ok((before, Test::Matches(regex)));
     }

@@ -55,7 +55,7 @@ impl Jar {
         self.0.clear();
     }
 
-    /// Takes in a `Set-Cookie`; what is no cookie is left out, as browsers do.
+    /// Takes in a `Set-Cookie`; what is not a cookie is left out, as browsers do.
     pub fn take_in(&mut self, line: &[u8], asked: &Asked<'_>, now: SystemTime) {
         let mut parts = line.split(|byte| *byte == b';');
         let Some((name, value)) = pair(parts.next().unwrap_or_default()) else { return };

@@ -80,7 +80,7 @@ impl Cells {
 /// A set can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DataError {
-    /// A line is no row.
+    /// A line is not a row.
     #[error("line {line}: {what}")]
     Line {
         /// From 1 on.

@@ -195,7 +195,7 @@ fn put_json(byte: u8, place: Place, out: &mut Vec<u8>) {
 }
 
 fn gap(inner: &[u8], names: Names<'_>) -> Result<(Gap, Form), RequestError> {
-    let text = std::str::from_utf8(inner).map_err(|_| wrong(inner, "is no text"))?.trim();
+    let text = std::str::from_utf8(inner).map_err(|_| wrong(inner, "is not text"))?.trim();
     if let Some(gap) = named(text, names) {
         return Ok((gap, Form::Plain));
     }

@@ -29,7 +29,7 @@ pub struct Visit {
     scratch: Vec<u8>,
 }
 
-/// What failed of an answer that is no error.
+/// What failed of an answer that is not an error.
 #[derive(Debug, Clone, Copy)]
 enum Failed {
     Check(usize),

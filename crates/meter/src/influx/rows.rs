@@ -43,7 +43,7 @@ impl FromStr for Rows {
             "report" => Ok(Self::Report),
             "jmeter" => Ok(Self::Jmeter),
             "cpu-only" => Ok(Self::CpuOnly),
-            _ => Err(format!("{text:?} is no kind of rows: report, jmeter or cpu-only is")),
+            _ => Err(format!("{text:?} is not a kind of rows: report, jmeter or cpu-only is")),
         }
     }
 }

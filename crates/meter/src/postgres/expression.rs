@@ -264,7 +264,7 @@ impl<'a, S: Fn(&str) -> Result<usize, String>> Reader<'a, S> {
         }
     }
 
-    /// `random_zipfian(1, 9, 1.2)`: its last argument is no whole number.
+    /// `random_zipfian(1, 9, 1.2)`: its last argument is not a whole number.
     fn zipfian(&mut self) -> Result<Number, String> {
         let wrong = || "it is written random_zipfian(1, 9, 1.2), from 0.001 to 5".to_owned();
         let opened = self.takes(TokenKind::Open, "(");

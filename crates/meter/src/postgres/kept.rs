@@ -24,7 +24,7 @@ impl Kept {
     /// Reads what [`super::Postgres::kept`] says.
     ///
     /// # Errors
-    /// The URL's path is no database.
+    /// The URL's path is not a database.
     pub fn read(url: &Url, kept: &Value, options: &Options) -> Result<Option<Self>, PostgresError> {
         let of = &kept["postgres"];
         let read = || {

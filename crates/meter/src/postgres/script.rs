@@ -227,7 +227,7 @@ impl Reading {
     fn set(&mut self, name: &str, expression: &str) -> Result<(), String> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         if name.is_empty() || !name.bytes().all(is_name) {
-            return Err(format!("{name:?} is no variable's name"));
+            return Err(format!("{name:?} is not a variable's name"));
         }
         let expression = Expression::read(expression, |name| self.slot(name))?;
         self.assign(name, expression)
@@ -310,7 +310,7 @@ impl Reading {
         }
         if tokens.iter().any(|token| token.kind == TokenKind::Odd) {
             let shown = String::from_utf8_lossy(&text[begin..end.min(begin + 60)]).into_owned();
-            return Err(format!("{shown:?} is no SQL: a quote or a comment has no end"));
+            return Err(format!("{shown:?} is not valid SQL: a quote or a comment has no end"));
         }
         Ok(statement)
     }

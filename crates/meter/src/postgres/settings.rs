@@ -22,7 +22,7 @@ const SCALE_MAX: u64 = ROWS_MAX / 100_000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PostgresError {
     /// A script has no name of ours.
-    #[error("{0:?} is no script: it is @FILE or one of {names}",
+    #[error("{0:?} is not a script: it is @FILE or one of {names}",
             names = super::names().collect::<Vec<_>>().join(", "))]
     Unknown(String),
     /// A line or statement of a script.
@@ -34,10 +34,10 @@ pub enum PostgresError {
         what: String,
     },
     /// A way to send statements.
-    #[error("{0:?} is no protocol: it is simple, extended or prepared")]
+    #[error("{0:?} is not a protocol: it is simple, extended or prepared")]
     Protocol(String),
     /// The path of the URL.
-    #[error("{0:?} is no database: write the URL as postgres://host:port/database")]
+    #[error("{0:?} is not a database: write the URL as postgres://host:port/database")]
     Database(String),
     /// A limit is exceeded.
     #[error("{0}")]

@@ -24,10 +24,10 @@ pub enum RedisError {
     #[error("{0} is in the mix twice")]
     Twice(&'static str),
     /// The path of the URL.
-    #[error("{0:?} is no database: write the URL as redis://host:port/0")]
+    #[error("{0:?} is not a database: write the URL as redis://host:port/0")]
     Database(String),
     /// Sizes of values.
-    #[error("{0:?} is no size of values: write it as 100, or as 10-1000")]
+    #[error("{0:?} is not a size of values: write it as 100, or as 10-1000")]
     Sizes(String),
     /// A ledger can't be kept beside it.
     #[error("{0} changes what a ledger is kept of: beside --ledger a mix has set, rpush and reads")]

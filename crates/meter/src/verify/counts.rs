@@ -29,7 +29,7 @@ pub fn of_redis(
         Ok(Value::Error(words)) => {
             return Err(VerifyError::Refused(String::from_utf8_lossy(words).into_owned()));
         }
-        _ => return Err(VerifyError::Strange("it is no reply of Redis's")),
+        _ => return Err(VerifyError::Strange("it is not a reply of Redis's")),
     };
     Ok(["set", "rpush"].map(|name| (name.to_owned(), calls(&text, name))).into())
 }

@@ -121,7 +121,7 @@ fn ask(
     let (mut out, mut body) = (Vec::new(), Body::new());
     head.put(b"", &mut out);
     let answer = server.ask(|| None, &mut out, &mut body)?;
-    let found = body.json().ok_or(VerifyError::Strange("it is no JSON"))?;
+    let found = body.json().ok_or(VerifyError::Strange("it is not JSON"))?;
     let error = found["error"].as_str().or(found["results"][0]["error"].as_str());
     match (error, answer.kind) {
         (Some(error), _) => Err(VerifyError::Refused(error.to_owned())),

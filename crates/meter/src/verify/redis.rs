@@ -186,7 +186,7 @@ fn next<'a>(rest: &mut &'a [u8]) -> Result<Value<'a>, VerifyError> {
     Ok(found)
 }
 
-const STRANGE: VerifyError = VerifyError::Strange("it is no reply of Redis's");
+const STRANGE: VerifyError = VerifyError::Strange("it is not a reply of Redis's");
 
 fn refused(words: &[u8]) -> VerifyError {
     VerifyError::Refused(text(words))

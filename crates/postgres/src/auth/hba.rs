@@ -123,7 +123,7 @@ fn addresses<'f>(fields: &mut impl Iterator<Item = &'f Vec<Word>>) -> Result<Vec
                 true => address.to_owned(),
                 false => {
                     let mask = one(fields.next().ok_or("the address's mask is missing")?)?;
-                    let bits = bits(mask).ok_or_else(|| format!("{mask:?} is no mask"))?;
+                    let bits = bits(mask).ok_or_else(|| format!("{mask:?} is not a mask"))?;
                     format!("{address}/{bits}")
                 }
             };

@@ -39,9 +39,9 @@ impl Position {
     }
 }
 
-/// What was read is no position.
+/// What was read is not a position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no position in the write-ahead log")]
+#[error("{0:?} is not a position in the write-ahead log")]
 pub struct PositionError(String);
 
 impl FromStr for Position {
@@ -73,7 +73,7 @@ mod tests {
             (0x3000148, 0x3000148),
             (0x3002018, 0x3002000),
             (0x3000028, 0x3000000),
-            // On a page that is no segment's first, 40 bytes may hold the end of a record.
+            // On a page that is not a segment's first, 40 bytes may hold the end of a record.
             (0x3002028, 0x3002028),
         ] {
             assert_eq!(Position(insert).end_of_record(segment), Position(end));

@@ -111,7 +111,7 @@ impl Record {
         self.client.set(Some(client));
     }
 
-    /// It does something that is no client's, or nothing.
+    /// It does something that is not a client's, or nothing.
     pub fn is_now(&self, state: ServerState) {
         self.state.set(state);
         self.client.set(None);

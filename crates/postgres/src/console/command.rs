@@ -106,7 +106,7 @@ impl Show {
     ];
 }
 
-/// Why a text is no command.
+/// Why a text is not a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unreadable {
     /// No command reads so.

@@ -195,7 +195,7 @@ impl Ticket {
         is_in_step
     }
 
-    /// Whether the reply begins with an error that is no answer to what the client asked. What
+    /// Whether the reply begins with an error that is not an answer to what the client asked. What
     /// comes before it are messages without rows.
     fn judge(&self, lane: &Known, bytes: &[u8]) -> Told {
         if self.client.wants_cancel() || self.client.is_held(self.place) {
@@ -229,7 +229,7 @@ impl Ticket {
         if self.attempts >= ATTEMPTS_MAX {
             return None;
         }
-        // A connection that ends says why, whatever was asked last: that is no answer.
+        // A connection that ends says why, whatever was asked last: that is not an answer.
         if is_for_another(code, lane.is_replica) || fields.is_fatal() {
             if lane.is_replica && code == sqlstate::READ_ONLY_TRANSACTION.as_bytes() {
                 self.plan.refute();

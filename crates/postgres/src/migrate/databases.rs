@@ -25,7 +25,7 @@ pub fn fill(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
     let mut seen: Vec<(String, String)> = Vec::new();
     for (name, line) in ini.section("databases") {
         let Some(pairs) = connection::pairs(line) else {
-            draft.leave(format!("database {name}: {line:?} is no connection string"));
+            draft.leave(format!("database {name}: {line:?} is not a connection string"));
             continue;
         };
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name == "pgbouncer" {

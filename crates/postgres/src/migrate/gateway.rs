@@ -61,13 +61,13 @@ fn count(draft: &mut Draft, path: &str, key: &str, value: &str) {
             draft.leave(format!("{key} = 0: nobody could connect"));
         }
         Ok(count) => set(draft, path, &count.to_string()),
-        Err(_) => draft.leave(format!("{key} = {value}: this is no number")),
+        Err(_) => draft.leave(format!("{key} = {value}: this is not a number")),
     }
 }
 
 fn span(draft: &mut Draft, path: &str, key: &str, value: &str) {
     let Some(span) = keys::seconds(value) else {
-        draft.leave(format!("{key} = {value}: this is no number of seconds"));
+        draft.leave(format!("{key} = {value}: this is not a number of seconds"));
         return;
     };
     if span == "\"0s\"" {
@@ -98,7 +98,7 @@ fn silence(ini: &Ini, draft: &mut Draft) {
             let limit = Duration::from_millis(u64::from(millis).max(SILENCE_MILLIS_MIN));
             draft.above().set("tcp-user-timeout", text(&limit.to_string()));
         }
-        Err(_) => draft.leave(format!("tcp_user_timeout = {value}: this is no number")),
+        Err(_) => draft.leave(format!("tcp_user_timeout = {value}: this is not a number")),
     }
 }
 

@@ -59,7 +59,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 /// Rejects whom a line is about, and more where that can't be told: names that stand for others
-/// are everyone's. `None` is no rule to PgBouncer either.
+/// are everyone's. `None` is not a rule to PgBouncer either.
 fn rejecting(words: &[String]) -> Option<AuthRule> {
     let [kind, databases, users, rest @ ..] = words else {
         return None;

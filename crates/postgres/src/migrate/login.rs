@@ -77,7 +77,7 @@ fn rules(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
         }
     };
     for line in broken {
-        draft.leave(format!("{file}: {line:?} is no rule; PgBouncer passes over it as well"));
+        draft.leave(format!("{file}: {line:?} is not a rule; PgBouncer passes over it as well"));
     }
     let tls = ini.get("client_tls_sslmode").is_some_and(|mode| mode != "disable");
     let authorities = ini.get("client_tls_ca_file").is_some_and(|file| !file.is_empty());

@@ -166,7 +166,7 @@ fn a_rule_that_cannot_be_carried_over_rejects() {
     );
     assert_eq!(settings.auth[2].user, ["batch", "ann"]);
     assert!(settings.auth[2].address[0].contains("10.255.0.1".parse().unwrap()));
-    assert!(comments(&text).contains("\"nonsense\" is no rule"));
+    assert!(comments(&text).contains("\"nonsense\" is not a rule"));
 }
 
 #[test]
@@ -198,9 +198,9 @@ fn whom_pgbouncer_trusted_from_afar_is_not_trusted_here() {
         "trust-strangers = true",
         "pool_mode = statement refused transactions",
         "max_client_conn = 0: nobody could connect",
-        "query_timeout = soon: this is no number of seconds",
+        "query_timeout = soon: this is not a number of seconds",
         "host=@abstract of database c",
-        "database d: \"broken\" is no connection string",
+        "database d: \"broken\" is not a connection string",
         "unix_socket_dir = @weir",
         "max_prepared_statements = 0",
     ] {

@@ -94,7 +94,7 @@ fn listed(ini: &Ini, read: Read<'_>, draft: &mut Draft) -> Vec<(String, String)>
 /// Writes a line of `[users]`; gives what is left over, with the reasons.
 fn settings(element: &mut watch::draft::Section, line: &str) -> Vec<(String, String)> {
     let Some(pairs) = connection::pairs(line) else {
-        return vec![(line.to_owned(), "this is no list of key=value".to_owned())];
+        return vec![(line.to_owned(), "this is not a list of key=value".to_owned())];
     };
     let mut left = Vec::new();
     for (key, value) in pairs {

@@ -159,7 +159,7 @@ impl Composer<'_> {
         self.names.query();
         self.names.next_round();
         let statement = self.statements.known(&lifted.text, &lifted.types);
-        // As if it were prepared in this round: another result than before is no error.
+        // As if it were prepared in this round: another result than before is not an error.
         self.found.parsed = true;
         self.prepare(&statement, self.changes, out, script);
         self.found.binds += 1;

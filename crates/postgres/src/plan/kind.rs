@@ -57,7 +57,7 @@ pub enum Kind {
     Ddl(Unsettles),
     /// More than one statement in one simple query; never a read.
     Several(Contains),
-    /// Anything else, and every query that is no proven read: to the primary, on a lease.
+    /// Anything else, and every query that is not a proven read: to the primary, on a lease.
     Other,
 }
 

@@ -27,7 +27,7 @@ const TEXT_KEPT_MAX: usize = 64 * 1024;
 pub struct Plan {
     /// What it is.
     pub kind: Kind,
-    /// Why it is no proven read, if it is none.
+    /// Why it is not a proven read, if it is none.
     pub reason: Reason,
     /// It is a proven read whose result does not depend on which transaction it runs in, as long as
     /// that is READ COMMITTED and has written nothing: it may run outside the one it is sent in. A
@@ -51,7 +51,7 @@ pub struct Plan {
     form: Rc<[u8]>,
     /// Microseconds; zero while nothing was measured.
     run_us: Cell<u32>,
-    /// It is no read, though it was proven to be one.
+    /// It is not a read, though it was proven to be one.
     is_refuted: Cell<bool>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! It follows parentheses and the clauses of queries just so far that it knows which names are
 //! relations and which are functions. Where it is lost it gives up, which is always safe: a query
-//! that is valid and not followed is no read.
+//! that is valid and not followed is not a read.
 
 use std::borrow::Cow;
 
@@ -106,7 +106,7 @@ impl<'a> Proof<'_, 'a> {
         self.tokens.get(at).is_some_and(|token| token.kind == TokenKind::Open)
     }
 
-    /// Part of an expression that is no name.
+    /// Part of an expression that is not a name.
     pub(super) fn operand(&mut self) -> Result<(), Reason> {
         let frame = self.frame()?;
         match frame.clause {
@@ -268,7 +268,7 @@ impl<'a> Proof<'_, 'a> {
         }
     }
 
-    /// A name that is no keyword where it stands.
+    /// A name that is not a keyword where it stands.
     fn plain_name(&mut self, at: usize, name: Cow<'a, [u8]>) -> Result<(), Reason> {
         let frame = self.frame()?;
         match frame.clause {

@@ -36,7 +36,7 @@ pub(super) fn classify(tokens: &[Token<'_>], facts: &Facts) -> Found {
     }
 }
 
-/// The query behind `EXPLAIN` and its options, unless it is run or is no query.
+/// The query behind `EXPLAIN` and its options, unless it is run or is not a query.
 fn explained<'t, 'a>(tokens: &'t [Token<'a>]) -> Option<&'t [Token<'a>]> {
     let mut rest = tokens.get(1..)?;
     let runs = |token: &Token<'_>| token.is_any(&["analyze", "analyse"]);

@@ -1,6 +1,6 @@
 //! Why a statement does not ride.
 
-/// Why a statement is no proven read.
+/// Why a statement is not a proven read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
     /// It is one.
@@ -36,11 +36,11 @@ pub enum Reason {
     SessionState,
     /// `SHOW`, which tells of the session.
     Show,
-    /// `EXPLAIN` that runs the statement, or of what is no query.
+    /// `EXPLAIN` that runs the statement, or of what is not a query.
     Explain,
     /// Its structure is not understood.
     Structure,
-    /// Text that is no token, or identifiers as `U&"..."` or of more than 63 bytes.
+    /// Text that is not a token, or identifiers as `U&"..."` or of more than 63 bytes.
     OddText,
     /// Too long to be looked at.
     TooLong,

@@ -10,7 +10,7 @@ use super::planner::Scope;
 use super::reason::Reason;
 use super::{block, modes, point, query, schema_change, session, setting, traps};
 
-/// Tokens of one statement that are looked at; a longer one is no proven read.
+/// Tokens of one statement that are looked at; a longer one is not a proven read.
 pub(super) const TOKENS_MAX: usize = 8192;
 
 /// What a text is, and whether another text of the same normal form is sure to be the same.
@@ -32,7 +32,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// What is no steady read and no point statement.
+    /// What is not a steady read and no point statement.
     pub(super) fn of(kind: Kind, reason: Reason) -> Self {
         Self { kind, reason, steady: false, point: None, effects: Effects::default() }
     }

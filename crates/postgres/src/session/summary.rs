@@ -67,7 +67,7 @@ struct Seen<'a> {
     bound: Option<Rc<Plan>>,
     /// The read that takes longest, as far as is known.
     reads: Option<Rc<Plan>>,
-    /// A statement that is no read.
+    /// A statement that is not a read.
     one: Option<(Rc<Plan>, &'a [u8])>,
     /// All reads are steady.
     steady: bool,

@@ -9,7 +9,7 @@ const PORT: u16 = 5432;
 /// A Unix socket's path takes this many bytes at most (`sun_path`, without its end).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// What was written is no server's address.
+/// What was written is not a server's address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("url {url:?}: {what}")]
 pub struct AddressError {
@@ -20,7 +20,7 @@ pub struct AddressError {
 /// Reads where a server listens, as operators write it.
 ///
 /// # Errors
-/// It is no URL of a server, or says more than where.
+/// It is not a URL of a server, or says more than where.
 pub fn read_address(url: &str) -> Result<Address, AddressError> {
     let wrong = |what: &str| AddressError { url: url.to_owned(), what: what.to_owned() };
     if url.starts_with('/') {
@@ -69,8 +69,9 @@ fn unix(text: &str) -> Result<Address, &'static str> {
 }
 
 fn number(port: Option<&str>) -> Result<u16, &'static str> {
-    let port = port.map_or(Ok(PORT), str::parse).map_err(|_| "the port is no port")?;
-    if port == 0 { Err("port 0 is no server's") } else { Ok(port) }
+    let port =
+        port.map_or(Ok(PORT), str::parse).map_err(|_| "its port is not a number up to 65535")?;
+    if port == 0 { Err("port 0 is not a server's") } else { Ok(port) }
 }
 
 #[cfg(test)]
@@ -108,7 +109,7 @@ mod tests {
             ("postgresql://a,b", "[[postgres.backend]]"),
             ("postgresql://::1:5432", "brackets"),
             ("postgresql://a:0", "port 0"),
-            ("postgresql://a:70000", "no port"),
+            ("postgresql://a:70000", "up to 65535"),
             ("postgresql://:5432", "missing"),
             ("", "postgresql://"),
             (&format!("/{}", "x".repeat(120)), "107"),

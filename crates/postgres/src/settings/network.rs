@@ -46,9 +46,9 @@ pub struct Cidr {
     bits: u8,
 }
 
-/// What was written is no network.
+/// What was written is not a network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no network; write \"10.0.0.0/8\", \"192.168.1.5\" or \"::1\"")]
+#[error("{text:?} is not a network; write \"10.0.0.0/8\", \"192.168.1.5\" or \"::1\"")]
 pub struct CidrError {
     text: String,
 }

@@ -96,7 +96,7 @@ pub struct Settings {
 
 impl Seen {
     /// Reads what a server answers to `INFO`, and to `CONFIG GET` of each of [`CONFIG`] in RESP2.
-    /// `None` where that is no answer to `INFO`.
+    /// `None` where that is not an answer to `INFO`.
     pub fn read(about: &[u8], settings: &[Vec<u8>]) -> Option<Self> {
         let text = |field: &str| info::field(about, field);
         let number = |field: &str| text(field).and_then(|text| text.parse::<u64>().ok());

@@ -141,7 +141,7 @@ impl Increment {
     /// Looks where in what came a file may end.
     ///
     /// # Errors
-    /// It is no stream of commands; none of it is written.
+    /// It is not a stream of commands; none of it is written.
     pub fn group<'a>(&mut self, pieces: &'a [Vec<u8>]) -> Result<Group<'a>, Broken> {
         let (mut at, mut rest) = (0, None);
         for piece in pieces {

@@ -16,7 +16,7 @@ const AUX: u8 = 0xfa;
 /// The file's end (`RDB_OPCODE_EOF`).
 const EOF: u8 = 0xff;
 
-/// What a master sends is no RDB file.
+/// What a master sends is not an RDB file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RdbError {
     /// Its head is none.

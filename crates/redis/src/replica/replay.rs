@@ -25,7 +25,7 @@ pub enum ReplayError {
     /// A file can't be read.
     #[error(transparent)]
     Io(#[from] FileError),
-    /// An increment is no stream.
+    /// An increment is not a stream.
     #[error(transparent)]
     Broken(#[from] Broken),
     /// What would be sent is not what was written.

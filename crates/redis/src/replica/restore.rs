@@ -124,7 +124,7 @@ fn empty(to: &Path) -> Result<(), RestoreError> {
 }
 
 /// The increments of a generation up to the one in which what is wanted ends, and whether it
-/// begins early enough; `None` where it is no generation.
+/// begins early enough; `None` where it is not a generation.
 fn sources(
     dir: &Path,
     generation: &str,

@@ -261,7 +261,7 @@ fn mark_follows(file: &mut impl BufRead, at: &mut u64) -> io::Result<bool> {
     let (mut line, mut found) = (Vec::new(), false);
     loop {
         line.clear();
-        // In pieces: what is no line of Weir's may be of any length.
+        // In pieces: what is not a line of Weir's may be of any length.
         let is_line = line_of(file, &mut line)?;
         if line.is_empty() {
             return Ok(found);

@@ -101,7 +101,7 @@ impl Source {
     /// The next bytes of the data set; `None` once it is whole.
     ///
     /// # Errors
-    /// The connection broke, or what came is no data set.
+    /// The connection broke, or what came is not a data set.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, LinkError> {
         loop {
             if self.has_ended {
@@ -137,7 +137,7 @@ fn is_replica(reply: &[u8], of: Id) -> Result<(), String> {
     }
     let is = |field, value: &str| info::field(reply, field) == Some(value);
     match () {
-        () if !is("role", "slave") => Err("it is no replica".to_owned()),
+        () if !is("role", "slave") => Err("it is not a replica".to_owned()),
         () if !is("master_link_status", "up") => Err("its link to its master is down".to_owned()),
         () if !is("master_replid", &of.to_string()) => {
             Err("it is a replica of another history".to_owned())

@@ -9,9 +9,9 @@ const ARGS_MAX: u64 = i32::MAX as u64;
 /// No value is larger than 1 TiB: a length that lies is found out here.
 const BULK_MAX: u64 = 1 << 40;
 
-/// What came is no stream of commands. Nothing that comes later can be understood.
+/// What came is not a stream of commands. Nothing that comes later can be understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it is no stream of commands: {0}")]
+#[error("it is not a stream of commands: {0}")]
 pub struct Broken(&'static str);
 
 /// Reads along with a stream of commands: where each ends, whether a transaction is open, and which
@@ -73,7 +73,7 @@ impl Tracker {
     /// were read and the command goes on.
     ///
     /// # Errors
-    /// What came is no command.
+    /// What came is not a command.
     pub fn advance(&mut self, bytes: &[u8]) -> Result<Option<usize>, Broken> {
         let mut at = 0;
         while let Some(byte) = bytes.get(at) {

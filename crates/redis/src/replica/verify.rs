@@ -40,7 +40,7 @@ pub struct Finding {
 }
 
 impl Report {
-    /// Whether no file is damaged. A torn tail is no damage.
+    /// Whether no file is damaged. A torn tail is not a damage.
     pub fn is_intact(&self) -> bool {
         !self.generations.iter().flat_map(|of| &of.files).any(|file| file.is_damaged)
     }

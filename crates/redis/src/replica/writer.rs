@@ -22,7 +22,7 @@ use super::scan::{Place, Tail};
 use super::state::{Durable, Figure, State};
 use super::stream::{Broken, Tracker};
 
-/// A base is synced in steps of so many bytes, so that its end is no long wait.
+/// A base is synced in steps of so many bytes, so that its end is not a long wait.
 const BASE_SYNC_BYTES: u64 = 32 << 20;
 
 /// Why nothing more is written.
@@ -37,7 +37,7 @@ pub enum WriteError {
     /// A base is not what the master wrote.
     #[error(transparent)]
     Rdb(#[from] RdbError),
-    /// What the master sends is no stream.
+    /// What the master sends is not a stream.
     #[error("the master's stream is broken: {0}")]
     Stream(#[from] Broken),
     /// A file of the current generation is not what was written.

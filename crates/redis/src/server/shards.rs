@@ -140,7 +140,7 @@ impl Server {
     /// What it says of its Cluster, for no longer than `limit`.
     ///
     /// # Errors
-    /// It does not answer, is no node of a Cluster, or knows of no slots.
+    /// It does not answer, is not a node of a Cluster, or knows of no slots.
     pub async fn cluster(&self, limit: Duration) -> Result<Shape, String> {
         let asked = async {
             let connection = self.dial_as_set().await;

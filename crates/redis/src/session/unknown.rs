@@ -38,7 +38,7 @@ struct Asked {
 impl Session {
     pub(super) fn ask_unknown(&mut self, command: Command<'_>, client: &Asking) -> Taken {
         let name = command.name();
-        // By `config|get` a server's `COMMAND INFO` knows a sub-command, which is no command.
+        // By `config|get` a server's `COMMAND INFO` knows a sub-command, which is not a command.
         let is_of_name = |byte: &u8| byte.is_ascii_graphic() && *byte != b'|';
         let is_name = name.len() <= NAME_BYTES_MAX && name.iter().all(is_of_name);
         let is_known = !matches!(self.front.unknown.remembered(name), Some(None));

@@ -7,7 +7,7 @@ use flow::dial::{Address, host_and_port};
 /// The port where none is given.
 const PORT: u16 = 6379;
 
-/// What was written is no server's address.
+/// What was written is not a server's address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("url {url:?}: {what}")]
 pub struct AddressError {
@@ -27,7 +27,7 @@ pub struct Reached {
 /// Reads `redis://host:port`, `rediss://host:port` for TLS, or a Unix socket's path.
 ///
 /// # Errors
-/// It is no URL of a server, or says more than where.
+/// It is not a URL of a server, or says more than where.
 pub fn read_address(url: &str) -> Result<Reached, AddressError> {
     let wrong = |what: &str| AddressError { url: url.to_owned(), what: what.to_owned() };
     if let Some(path) = url.strip_prefix("unix://").or_else(|| url.starts_with('/').then_some(url))

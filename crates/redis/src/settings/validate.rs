@@ -69,7 +69,7 @@ impl Settings {
             return wrong("listen", "needs an address, as \"127.0.0.1:6379\", or unix-sockets");
         }
         if unix::mode(&self.unix_socket_mode).is_none() {
-            let what = format!("{:?} is no octal mode; write \"0770\"", self.unix_socket_mode);
+            let what = format!("{:?} is not an octal mode; write \"0770\"", self.unix_socket_mode);
             return wrong("unix-socket-mode", what);
         }
         if let Some(path) = self.unix_sockets.iter().find(|path| !path.is_absolute()) {

@@ -49,7 +49,7 @@ pub fn question() -> Vec<u8> {
 /// Reads what it answers.
 ///
 /// # Errors
-/// It is no node of a Cluster, or knows of no slots.
+/// It is not a node of a Cluster, or knows of no slots.
 pub fn answer(replies: &[Vec<u8>]) -> Result<Shape, String> {
     match replies {
         [info, slots] => read(info, slots),

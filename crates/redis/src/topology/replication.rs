@@ -78,7 +78,7 @@ impl Readable {
         match () {
             // It keeps a file of the stream, and has no keys.
             () if info::field(answer, "weir_version").is_some() => Err("it is Weir itself"),
-            () if !is("role", "slave") => Err("it is no replica"),
+            () if !is("role", "slave") => Err("it is not a replica"),
             () if is("replica_announced", "0") => Err("it is not to be announced"),
             () if is("slave_read_only", "0") => Err("it takes writes of its own"),
             () if is("loading", "1") || is("master_sync_in_progress", "1") => Err("it is loading"),

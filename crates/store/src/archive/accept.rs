@@ -76,7 +76,7 @@ impl Archive {
         };
         let bytes = (metadata.len() <= BYTES_MAX).then(|| std::fs::read(&path)).transpose();
         let bytes = bytes.map_err(ManifestError::of("read", &path))?.unwrap_or_default();
-        // What is no request accepts nothing.
+        // What is not a request accepts nothing.
         let Request { files } = serde_json::from_slice(&bytes).unwrap_or_default();
         let mut points = 0;
         self.change(|manifest| {

@@ -68,7 +68,7 @@ pub(crate) enum Diagnosis {
 /// Looks at every byte of a file.
 ///
 /// # Errors
-/// When the file system can't do its work now; damage is no error.
+/// When the file system can't do its work now; damage is not an error.
 pub(crate) fn diagnose(dir: &Path, info: &FileInfo) -> Result<Diagnosis, FileError> {
     let path = info.path(dir);
     let all = |what: String| Diagnosis::Damaged(Lost::All, Loss::all(info, what));

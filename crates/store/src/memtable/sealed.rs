@@ -244,7 +244,7 @@ impl Sealed {
     }
 }
 
-/// What no value of a column is outside of; `None` for what is no number.
+/// What no value of a column is outside of; `None` for what is not a number.
 fn bounds_of(column: &ArrayRef) -> Option<Bounds> {
     fn least_most<T: Copy>(
         values: impl Iterator<Item = T>,

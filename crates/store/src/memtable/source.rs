@@ -46,7 +46,7 @@ impl Ranks {
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) time: TimeRange,
-    /// The numbers of the fields; `None` for a name that is no field.
+    /// The numbers of the fields; `None` for a name that is not a field.
     pub(crate) fields: Vec<Option<u32>>,
     pub(crate) descending: bool,
 }

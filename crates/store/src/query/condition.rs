@@ -59,7 +59,7 @@ pub struct Condition {
 /// Comparisons of time under `OR` narrow the time of the whole condition, as in InfluxDB.
 ///
 /// # Errors
-/// When it is no condition, or compares time with what is no time, in InfluxDB's words.
+/// When it is not a condition, or compares time with what is not a time, in InfluxDB's words.
 pub fn split(
     condition: Option<&Expr>,
     now_ns: i64,

@@ -90,7 +90,7 @@ fn times(condition: &Expr, known: Constants<'_>) -> Result<(), String> {
     if said {
         return Ok(());
     }
-    Err(format!("the time of {condition} is no whole number of nanoseconds within 64 bits"))
+    Err(format!("the time of {condition} is not a whole number of nanoseconds within 64 bits"))
 }
 
 /// Whether `time op value` is read as it is written, or is an error anyway.

@@ -76,7 +76,7 @@ impl Reader<'_> {
     }
 
     fn literal(&mut self, code: u32) {
-        // A code that is no character, as half of a pair, matches nothing.
+        // A code that is not a character, as half of a pair, matches nothing.
         if char::from_u32(code).is_some() {
             let _ = write!(self.out, "\\x{{{code:X}}}");
         } else {

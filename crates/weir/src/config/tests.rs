@@ -122,7 +122,7 @@ fn what_can_not_work_together_is_found() {
         ),
         (
             format!("[admin]\nlisten = \"localhost\"\n{BACKEND}"),
-            "admin.listen = \"localhost\" is no address; write \"127.0.0.1:8088\" or \"\"",
+            "admin.listen = \"localhost\" is not an address; write \"127.0.0.1:8088\" or \"\"",
         ),
         (
             format!("{BACKEND}password-file = \"/does/not/exist\"\n"),

@@ -11,7 +11,7 @@ use toml::{Table, Value};
 use super::{Command, http, mix};
 use crate::exit::Failure;
 
-/// The key of what is no option.
+/// The key of what is not an option.
 pub(super) const URL: &str = "url";
 /// What a load is where nobody has changed the file.
 const USUAL_URL: &str = "http://127.0.0.1:8086/ping";
@@ -134,7 +134,7 @@ fn text_of(key: &str, value: &Value) -> Result<String, String> {
     }
 }
 
-/// Refuses a key that is no option, and names the nearest one.
+/// Refuses a key that is not an option, and names the nearest one.
 pub(super) fn known(key: &str) -> Result<(), String> {
     let line = Line::command();
     let mut names: Vec<&str> = line.get_arguments().filter_map(Arg::get_long).collect();
@@ -181,7 +181,7 @@ pub fn template() -> String {
     out
 }
 
-/// A step of a user, which is no option; in TOML tables stand behind all else.
+/// A step of a user, which is not an option; in TOML tables stand behind all else.
 fn put_step(out: &mut String) {
     out.push_str(
         "\n# ---- The steps of a user (HTTP) ----\n\n\

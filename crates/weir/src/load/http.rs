@@ -64,7 +64,7 @@ fn read(what: &str, file: &str) -> Result<Vec<u8>, Failure> {
 /// The same for one that is text.
 fn read_text(what: &str, file: &str) -> Result<String, Failure> {
     String::from_utf8(read(what, file)?)
-        .map_err(|_| Failure::other(format!("can't read {what} {file}: it is no UTF-8")))
+        .map_err(|_| Failure::other(format!("can't read {what} {file}: it is not UTF-8")))
 }
 
 /// A body as it is written, or from the file that `@` names.

@@ -1,4 +1,4 @@
-//! What a run file has that is no option: several loads, and beyond what a run is INVALID.
+//! What a run file has that is not an option: several loads, and beyond what a run is INVALID.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -49,7 +49,7 @@ fn variable(text: &str) -> Result<(String, i64), String> {
         let value = value.trim().parse().ok()?;
         Some((name.trim().to_owned(), value))
     });
-    known.ok_or_else(|| format!("{text:?} is no variable: write it as name=7"))
+    known.ok_or_else(|| format!("{text:?} is not a variable: write it as name=7"))
 }
 
 impl PostgresOptions {

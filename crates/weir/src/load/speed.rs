@@ -52,11 +52,11 @@ fn think(text: &str) -> Result<Think, String> {
     let (least, most) = text.split_once('-').unwrap_or((text, text));
     let span = |text: &str| text.trim().parse::<Duration>().ok().map(Duration::get);
     let both = span(least).zip(span(most)).and_then(|(least, most)| Think::new(least, most));
-    both.ok_or_else(|| format!("{text:?} is no think time: write it as 100ms, or 50ms-150ms"))
+    both.ok_or_else(|| format!("{text:?} is not a think time: write it as 100ms, or 50ms-150ms"))
 }
 
 fn step(text: &str) -> Result<Segment, String> {
-    let words = || format!("{text:?} is no step: write it as 500:10s");
+    let words = || format!("{text:?} is not a step: write it as 500:10s");
     let (rate, span) = text.split_once(':').ok_or_else(words)?;
     let rate = rate.trim().parse().map_err(|_| words())?;
     let span: Duration = span.parse().map_err(|_| words())?;

@@ -42,12 +42,12 @@ fn steps_ramps_and_closed_loops_exclude_one_another() {
 fn bad_input_is_told_before_anything_is_sent() {
     for (words, part) in [
         ("ftp://h", "only http"),
-        ("http://h --require p99<5", "no duration"),
-        ("http://h --expect-rtt 5", "no round trip"),
+        ("http://h --require p99<5", "not a duration"),
+        ("http://h --expect-rtt 5", "not a round trip"),
         ("http://h --think 5ms", "--closed"),
-        ("http://h --closed --think 5ms-1ms", "no think time"),
+        ("http://h --closed --think 5ms-1ms", "not a think time"),
         ("http://h --duration 10", "unit"),
-        ("http://h -H x", "no header"),
+        ("http://h -H x", "not a header"),
     ] {
         let error = read(words).unwrap_err();
         assert!(error.contains(part), "{words}: {error}");
@@ -65,12 +65,12 @@ fn bad_input_is_told_before_anything_is_sent() {
         ("postgres://h --keys 5", "--keys has no effect"),
         ("postgres://h --body x", "--body has no effect"),
         ("postgres://h --protocol fast", "simple, extended or prepared"),
-        ("postgres://h -D x", "no variable"),
+        ("postgres://h -D x", "not a variable"),
         ("postgres://h/?sslmode=maybe", "sslmode"),
         ("redis://h --workload influx-write", "goes to http"),
         ("http://h --workload influx-write --body x", "--body has no effect"),
         ("http://h --rows jmeter", "--rows has no effect"),
-        ("redis://h --size 9-1", "no size"),
+        ("redis://h --size 9-1", "not a size"),
         ("redis://h --check text", "says no text"),
         ("redis://h --data a.csv", "--data has no effect"),
         ("http://h --insecure", "--insecure has no effect"),

@@ -123,7 +123,7 @@ impl Client {
         let pairs = [("q", q), ("db", db), ("epoch", "ns")];
         let body = self.query(&pairs, "application/json").await?;
         let answer: Answer = serde_json::from_slice(&whole(body).await?)
-            .map_err(|error| Failure::other(format!("the answer is no JSON: {error}")))?;
+            .map_err(|error| Failure::other(format!("the answer is not JSON: {error}")))?;
         match answer.error() {
             Some(error) => Err(Failure::other(error)),
             None => Ok(answer),
@@ -213,7 +213,7 @@ impl Documents {
     /// The next one.
     ///
     /// # Errors
-    /// The connection breaks, or what comes is no JSON.
+    /// The connection breaks, or what comes is not JSON.
     pub async fn next(&mut self) -> Result<Option<Answer>, Failure> {
         let mut searched = 0;
         loop {
@@ -245,5 +245,5 @@ impl Documents {
 
 fn document(line: &[u8]) -> Result<Answer, Failure> {
     serde_json::from_slice(line)
-        .map_err(|error| Failure::other(format!("the answer is no JSON: {error}")))
+        .map_err(|error| Failure::other(format!("the answer is not JSON: {error}")))
 }

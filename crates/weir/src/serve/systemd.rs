@@ -32,7 +32,7 @@ pub async fn watchdog(alive: impl Fn() -> bool) {
     if !sd_notify::watchdog_enabled(false, &mut limit_us) {
         return;
     }
-    // A third, so that one late tick is no death.
+    // A third, so that one late tick is not a death.
     let mut tick = tokio::time::interval(Duration::from_micros(limit_us / 3).max(MIN_TICK));
     loop {
         tick.tick().await;

@@ -9,7 +9,7 @@ pub(super) fn databases(text: &str) -> Vec<String> {
     let mut found = BTreeSet::new();
     let mut lexer = Lexer::new(text);
     let mut before = lexer.next();
-    // The host of a query to kill is no database.
+    // The host of a query to kill is not a database.
     let local = before.is("KILL");
     let mut path = Path::default();
     let mut in_target = false;

@@ -101,7 +101,7 @@ impl Statement<'_> {
 /// inside of a read is right is left to the server.
 ///
 /// # Errors
-/// When the text is no InfluxQL, worded as InfluxDB does where that is cheap to know. A NUL,
+/// When the text is not InfluxQL, worded as InfluxDB does where that is cheap to know. A NUL,
 /// behind which InfluxDB would silently stop reading, is an error too.
 pub fn split(text: &str) -> Result<Vec<Statement<'_>>, ParseError> {
     parser::statements(text)
@@ -113,7 +113,7 @@ pub fn split(text: &str) -> Result<Vec<Statement<'_>>, ParseError> {
 /// exists, what `GROUP BY` needs, whether there is such a time zone.
 ///
 /// # Errors
-/// When the text is no InfluxQL, worded and placed as InfluxDB does; also when it is nested
+/// When the text is not InfluxQL, worded and placed as InfluxDB does; also when it is nested
 /// deeper than this parser goes, or holds a NUL.
 pub fn parse(text: &str, params: &Params) -> Result<Vec<ast::Statement>, ParseError> {
     tree::parse(text, params)

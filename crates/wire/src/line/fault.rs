@@ -1,4 +1,4 @@
-//! Why a line is no point, in the words of `models/points.go`, which clients match on.
+//! Why a line is not a point, in the words of `models/points.go`, which clients match on.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ pub(super) const KEY_BYTES_MAX: usize = 65_535;
 /// Bytes of a bad line that its message quotes.
 const LINE_BYTES_MAX: usize = ERROR_BYTES_MAX / 2;
 
-/// Why a line is no point. Borrows the part of the line that the message quotes.
+/// Why a line is not a point. Borrows the part of the line that the message quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Fault<'a> {
     #[error("missing measurement")]
@@ -75,7 +75,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Notes that `line` is no point.
+    /// Notes that `line` is not a point.
     pub(super) fn add(&mut self, line: &[u8], fault: Fault<'_>) {
         self.count = self.count.saturating_add(1);
         let text = self.text.get_or_insert_default();

@@ -25,7 +25,7 @@ pub(super) fn line_end(text: &[u8], start: usize) -> usize {
     i
 }
 
-/// `models/points.go`, `skipWhitespace`: the first byte from `i` on that is no blank.
+/// `models/points.go`, `skipWhitespace`: the first byte from `i` on that is not a blank.
 pub(super) fn skip_blanks(text: &[u8], mut i: usize) -> usize {
     while text.get(i).is_some_and(|&byte| is_blank(byte)) {
         i += 1;

@@ -97,7 +97,7 @@ pub fn is_direct_tls(first: u8) -> bool {
 /// The packet at the head of `bytes` and its length; `None`: more bytes are wanted.
 ///
 /// # Errors
-/// What is no first packet, or one of more than `max` bytes ([`PACKET_BYTES_MAX`]).
+/// What is not a first packet, or one of more than `max` bytes ([`PACKET_BYTES_MAX`]).
 pub fn parse(bytes: &[u8], max: usize) -> Result<Option<(First<'_>, usize)>, StartupError> {
     let Some(length) = bytes.first_chunk() else { return Ok(None) };
     let len = u32::from_be_bytes(*length) as usize;

@@ -38,7 +38,7 @@ impl Default for Limits {
     }
 }
 
-/// A client sent what is no command, in Redis's own words. It can only be closed.
+/// A client sent what is not a command, in Redis's own words. It can only be closed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Protocol error: {0}")]
 pub struct Malformed(String);
@@ -135,7 +135,7 @@ impl Commands {
     /// the same bytes again with more behind them; else those behind what was cut off.
     ///
     /// # Errors
-    /// What came is no command.
+    /// What came is not a command.
     pub fn cut(&mut self, bytes: &[u8], limits: &Limits) -> Result<CommandFrame, Malformed> {
         if self.is_whole {
             self.begin();

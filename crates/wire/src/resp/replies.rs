@@ -45,7 +45,7 @@ impl Replies {
     /// Looks at what came; says as much as can be said at once, up to the end of a reply.
     ///
     /// # Errors
-    /// It is no reply. Nothing that comes later can be understood.
+    /// It is not a reply. Nothing that comes later can be understood.
     pub fn scan(&mut self, bytes: &[u8]) -> Result<Step, &'static str> {
         if !self.has_begun && bytes.first() == Some(&b'>') {
             return push(bytes);

@@ -35,15 +35,15 @@ pub enum Value<'a> {
     BlobError(&'a [u8]),
 }
 
-/// What came is no whole reply.
+/// What came is not a whole reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("what came is no whole reply")]
+#[error("what came is not a whole reply")]
 pub struct ValueError;
 
 /// Reads the reply at the front of `bytes`, and how long it is. Attributes are left out.
 ///
 /// # Errors
-/// It is no reply, or not whole, or arrays are in arrays too deep.
+/// It is not a reply, or not whole, or arrays are in arrays too deep.
 pub fn value(bytes: &[u8]) -> Result<(Value<'_>, usize), ValueError> {
     let mut at = 0;
     let value = one(bytes, &mut at, 0)?;

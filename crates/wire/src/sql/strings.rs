@@ -72,7 +72,7 @@ pub(super) fn identifier(text: &[u8], open: usize, kind: TokenKind) -> (TokenKin
         at += len + 1;
         match text.get(at) {
             Some(b'"') => at += 1,
-            // `""` is no identifier.
+            // `""` is not an identifier.
             _ if at == open + 2 => return (TokenKind::Odd, at),
             _ => return (kind, at),
         }

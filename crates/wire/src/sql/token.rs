@@ -60,7 +60,7 @@ pub enum TokenKind {
     Cast,
     /// `[`, `]`, `:` and `..`.
     Mark,
-    /// What is no token: an end that is missing, a number that runs into a word, a stray byte.
+    /// What is not a token: an end that is missing, a number that runs into a word, a stray byte.
     Odd,
 }
 

@@ -64,7 +64,7 @@ impl Front {
         }
         let body = done.as_ref().err().map(|refusal| match refusal.body() {
             Content::Full(body) => &body[..],
-            // What is made while it is sent is no write's.
+            // What is made while it is sent is not a write's.
             _ => &[],
         });
         if let Some(body) = body {

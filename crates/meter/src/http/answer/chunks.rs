@@ -64,7 +64,7 @@ impl Chunks {
         Ok(None)
     }
 
-    /// Takes a byte that is no data; whether it ends the body.
+    /// Takes a byte that is not a data; whether it ends the body.
     fn step(&mut self, byte: u8) -> Result<bool, Malformed> {
         self.place = match (self.place, byte) {
             (Place::Size { size, digits }, _) => match char::from(byte).to_digit(16) {
@@ -72,7 +72,7 @@ impl Chunks {
                     Place::Size { size: size * 16 + u64::from(digit), digits: digits + 1 }
                 }
                 None if digits > 0 && b"\r\n; \t".contains(&byte) => line_end(size, byte),
-                _ => return Err(Malformed("the size of a chunk is no number")),
+                _ => return Err(Malformed("the size of a chunk is not a number")),
             },
             (Place::Extension { size }, _) => {
                 self.count()?;

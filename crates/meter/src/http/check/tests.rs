@@ -53,7 +53,7 @@ fn an_answer_is_held_against_each_kind_of_check() {
         let other = check.strip_prefix("not ").map_or(format!("not {check}"), str::to_owned);
         assert!(!holds(&other, JSON), "{other}");
     }
-    // What is no JSON has no values.
+    // What is not JSON has no values.
     assert!(!holds("json /ok", "{\"ok\"") && holds("not json /ok", "{\"ok\""));
 }
 
@@ -110,7 +110,7 @@ fn what_is_no_check_says_why() {
         ("status 99", "statuses are numbers"),
         ("status 299-200", "statuses are numbers"),
         ("text", "says no text"),
-        ("text ~ (", "no regular expression"),
+        ("text ~ (", "not a regular expression"),
         ("header", "written as header Name"),
         ("header a b", "written as header Name"),
         ("json id", "begins with /"),

@@ -12,7 +12,7 @@ pub fn read(bytes: &[u8]) -> Result<(Vec<String>, Cells), DataError> {
     }
     let name = |at| {
         let name = std::str::from_utf8(names.get(at));
-        let name = name.map_err(|_| DataError::line(1, "a column's name is no UTF-8"))?;
+        let name = name.map_err(|_| DataError::line(1, "a column's name is not UTF-8"))?;
         Ok(name.trim().to_owned())
     };
     let columns = checked((0..names.ends.len()).map(name).collect::<Result<_, _>>()?)?;

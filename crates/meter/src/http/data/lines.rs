@@ -11,8 +11,9 @@ pub fn read(bytes: &[u8]) -> Result<(Vec<String>, Cells), DataError> {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        let object: Map<String, Value> = serde_json::from_slice(line)
-            .map_err(|error| DataError::line(at + 1, format!("it is no JSON object: {error}")))?;
+        let object: Map<String, Value> = serde_json::from_slice(line).map_err(|error| {
+            DataError::line(at + 1, format!("it is not a JSON object: {error}"))
+        })?;
         if columns.is_empty() {
             columns = checked(object.keys().cloned().collect())?;
         }

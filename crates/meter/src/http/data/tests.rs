@@ -57,10 +57,10 @@ fn what_is_no_data_is_told_with_its_line() {
         (b"id,\n1,2\n", "no name"),
         (b"id,id\n1,2\n", "two columns \"id\""),
         (b"seq\n1\n", "can't be called"),
-        (b"{\"id\": 1}\n{\"id\": \n", "line 2: it is no JSON object"),
+        (b"{\"id\": 1}\n{\"id\": \n", "line 2: it is not a JSON object"),
         (b"{\"id\": 1}\n{\"name\": 1}\n", "line 2: it has no \"id\""),
         (b"{}\n", "line 1: its object is empty"),
-        (b"\xff\n1\n", "no UTF-8"),
+        (b"\xff\n1\n", "not UTF-8"),
     ] {
         let error = Data::new(text, RowOrder::Sequence, 1).unwrap_err().to_string();
         assert!(error.contains(part), "{error} for {part}");

@@ -55,14 +55,17 @@ fn what_is_no_target_is_told_with_its_line() {
         ("# nothing\n", "no targets"),
         ("/a\n", "line 1: it begins no target"),
         ("get /a\n", "line 1: it begins no target"),
-        ("GET /a\nno header\n", "line 2: \"no header\" is no header"),
+        ("GET /a\nno header\n", "line 2: \"no header\" is not a header"),
         ("GET /a\n\nX: 1\n", "line 3: it begins no target"),
         ("GET /a\n@other\n", "line 2: can't read other"),
         ("GET /a\n@body.json\nX: 1\n", "line 3: it begins no target"),
         ("{\"method\": \"GET\"}\n", "line 1: missing field `url`"),
         ("{\"method\": \"GET\", \"url\": \"/\", \"bdy\": \"\"}\n", "unknown field `bdy`"),
         ("{\"method\": \"GET\", \"url\": \"/\", \"body\": \"?\"}\n", "line 1: its body"),
-        ("{\"method\": \"GET\", \"url\": \"/\", \"header\": {\"a\": [\"b\\n\"]}}\n", "no header"),
+        (
+            "{\"method\": \"GET\", \"url\": \"/\", \"header\": {\"a\": [\"b\\n\"]}}\n",
+            "not a header",
+        ),
     ] {
         let error = read(text).unwrap_err().to_string();
         assert!(error.contains(part), "{text:?}: {error}");

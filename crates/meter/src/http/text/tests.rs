@@ -69,7 +69,7 @@ fn a_gap_of_nothing_says_what_there_is() {
         let error = Text::new(text.as_bytes(), names).unwrap_err().to_string();
         assert!(error.contains(part), "{text}: {error}");
     }
-    assert!(Text::new(b"{{\xff}}", names).unwrap_err().to_string().contains("no text"));
+    assert!(Text::new(b"{{\xff}}", names).unwrap_err().to_string().contains("not text"));
     let literal = Text::new(b"{{nme}}", Names { literal: true, ..names }).unwrap();
     assert!(literal.is_plain());
 }

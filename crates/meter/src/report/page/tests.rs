@@ -54,7 +54,7 @@ fn a_run_that_was_killed_is_shown_up_to_its_last_window_and_says_so() {
     assert_eq!((point.second, point.offered, point.errors), (1, 12, [0, 1, 0, 0]));
     let told = point.latency.unwrap().map(|of| of.measured.as_nanos() as f64);
     assert!((told[0] / 18e6 - 1.0).abs() < 0.01 && (told[3] / 40e6 - 1.0).abs() < 0.01, "{told:?}");
-    // Half a line at the end is no damage.
+    // Half a line at the end is not a damage.
     let log = place.path().join(LOG);
     let whole = fs::read_to_string(&log).unwrap();
     fs::write(&log, format!("{whole}3.000,1.0")).unwrap();

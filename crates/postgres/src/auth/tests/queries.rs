@@ -41,7 +41,7 @@ const MD5: Option<&str> = Some("md50123456789abcdef0123456789abcdef");
 fn a_row_is_the_users_verifier() {
     let known = judged(&reply(&[("ann", MD5)], &[("ann", Some("t"))]));
     assert!(matches!(known.verifier(), Some(Verifier::Md5(_))));
-    // A name that is no role's, from a table of the operator's own.
+    // A name that is not a role's, from a table of the operator's own.
     for role in [&[][..], &[("ann", Some("none"))]] {
         let known = judged(&reply(&[("ann", Some("secret"))], role));
         assert!(matches!(known.verifier(), Some(Verifier::Plain(_))));

@@ -1,4 +1,4 @@
-//! What a statement is that is no query.
+//! What a statement is that is not a query.
 
 use super::*;
 

@@ -136,7 +136,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Client<'a, S> {
             }
             b"REPLICAOF" | b"SLAVEOF" => put_error(
                 out,
-                "ERR weir: this keeps a master's append-only file and is no server; whom it \
+                "ERR weir: this keeps a master's append-only file and is not a server; whom it \
                  follows is in [[redis.aof.master]]",
             ),
             // What Sentinel sends with it; there is nothing to rewrite.

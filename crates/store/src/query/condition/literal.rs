@@ -12,7 +12,7 @@ pub fn looks_like_time(text: &str) -> bool {
     let bytes = text.as_bytes();
     let Some(date) = bytes.get(..10) else { return false };
     let digits = |at: &[usize]| at.iter().all(|at| date[*at].is_ascii_digit());
-    // Go's `.+` needs one character that is no newline.
+    // Go's `.+` needs one character that is not a newline.
     let rest = bytes.get(10).is_none_or(|next| *next != b'\n');
     digits(&[0, 1, 2, 3, 5, 6, 8, 9]) && date[4] == b'-' && date[7] == b'-' && rest
 }

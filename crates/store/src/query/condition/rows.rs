@@ -102,7 +102,7 @@ enum Scalar<'a> {
 }
 
 impl Scalar<'_> {
-    /// As the type that `::` asks for; of another kind it is no value.
+    /// As the type that `::` asks for; of another kind it is not a value.
     fn cast(self, to: FieldType) -> Self {
         match (to, self) {
             (FieldType::Float, value) => float(value).map_or(Scalar::Null, Scalar::Float),
@@ -183,7 +183,7 @@ impl Tree {
 impl Row {
     fn with_tags(&self, series: &Series) -> Self {
         match self {
-            // Unlike in the index, a tag that is absent is no value here.
+            // Unlike in the index, a tag that is absent is not a value here.
             Self::Tag(key) => match series.tag(key) {
                 "" => Self::Null,
                 value => Self::String(Arc::from(value)),

@@ -87,7 +87,7 @@ fn node(expr: &Expr, slot: &mut dyn FnMut(&Expr) -> Option<usize>) -> Result<Nod
         Expr::Unsigned(v) => Node::Literal(Value::Unsigned(*v)),
         Expr::Boolean(v) => Node::Literal(Value::Boolean(*v)),
         Expr::String(v) => Node::Literal(Value::String(Arc::from(v.as_str()))),
-        // Durations and times are compared with the time alone, which is no part of this.
+        // Durations and times are compared with the time alone, which is not a part of this.
         Expr::Duration(_) | Expr::Time(_) | Expr::Wildcard(_) | Expr::Regex(_) => {
             Node::Literal(Value::Null)
         }

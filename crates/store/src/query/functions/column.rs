@@ -28,7 +28,7 @@ pub enum Column<'a> {
 }
 
 impl<'a> Column<'a> {
-    /// A column of a chunk; `None` for an array that is no field's.
+    /// A column of a chunk; `None` for an array that is not a field's.
     pub fn of(array: &'a dyn Array) -> Option<Self> {
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
         match array.data_type() {

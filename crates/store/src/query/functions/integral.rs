@@ -24,7 +24,7 @@ impl Integral {
     /// For the points of one group, over all times or windows.
     ///
     /// # Errors
-    /// When the argument is no number.
+    /// When the argument is not a number.
     pub fn new(
         unit_ns: i64,
         input: FieldType,

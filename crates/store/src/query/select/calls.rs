@@ -10,7 +10,7 @@ use crate::query::functions::text;
 use crate::query::results::QueryError;
 
 impl Compiler {
-    /// Checks a call that is no math function.
+    /// Checks a call that is not a math function.
     pub(super) fn call(
         &mut self,
         expr: &Expr,

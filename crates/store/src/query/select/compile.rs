@@ -236,7 +236,7 @@ impl Compiler {
         self.only_selectors = false;
     }
 
-    /// Notes a `distinct()` that is no argument.
+    /// Notes a `distinct()` that is not an argument.
     pub(super) fn note_distinct(&mut self) {
         self.has_distinct = true;
         self.only_selectors = false;

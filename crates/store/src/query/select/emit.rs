@@ -133,7 +133,7 @@ fn value_bytes(value: &Value) -> usize {
     }
 }
 
-/// A row with its time; what is no number is shown as null.
+/// A row with its time; what is not a number is shown as null.
 fn shown((time, mut values): Row) -> Vec<Value> {
     for value in &mut values {
         if matches!(value, Value::Float(number) if number.is_nan()) {

@@ -72,7 +72,7 @@ pub(super) async fn show(
         let text = "SHOW MEASUREMENTS doesn't support time in WHERE clause";
         return Err(QueryError(text.to_owned()));
     }
-    // A database that is not there has no measurements, and is no error here.
+    // A database that is not there has no measurements, and is not an error here.
     let Ok(schema) = Schema::database(snapshot, db) else { return Ok(()) };
     let named = named(&clauses.sources)?;
     let mut names = match &clauses.condition {

@@ -1,5 +1,5 @@
 //! Conditions as InfluxDB evaluates them on what a series has (`influxql.EvalBool`). Unlike for the
-//! index, a tag that is absent is no empty one: whatever it is compared with, the comparison is
+//! index, a tag that is absent is not an empty one: whatever it is compared with, the comparison is
 //! false.
 
 use std::sync::Arc;

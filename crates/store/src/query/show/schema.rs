@@ -81,7 +81,7 @@ impl Schema {
         of: &TagPredicate,
     ) -> BTreeSet<String> {
         let all = self.views().flat_map(|view| view.tag_values(measurement, key, of));
-        // An absent tag is no value.
+        // An absent tag is not a value.
         all.filter(|value| !value.is_empty()).collect()
     }
 

@@ -56,7 +56,7 @@ fn data_targets_and_gaps_are_what_is_sent() {
         sent[1].contains("Authorization: Basic YW5uOmh1c2g=\r\n") && sent[1].contains("X: 1\r\n")
     );
     assert!(sent[2].starts_with("HEAD /c HTTP/1.1\r\n") && sent[2].contains("Host: x\r\n"));
-    // What is no order belongs to the name of the file.
+    // What is not an order belongs to the name of the file.
     let odd = file(place.path(), "a=b", "n\n1\n");
     assert!(requests(&["http://h/{{n}}", "--data", &odd]).is_ok());
     let literal = requests(&["http://h/", "--body", "{{n}}", "--literal"]).unwrap();
@@ -112,7 +112,7 @@ fn what_is_wrong_in_a_load_of_http_is_told_with_its_place() {
             "step 1: there is no key \"chek\"; the nearest one is \"check\"",
         ),
         (&["http://h/", "--user-steps", &later], "{{id}} is neither a column"),
-        (&["http://h/", "--user-steps", &bad], "step 1 (GET /): \"stat 5\" is no check"),
+        (&["http://h/", "--user-steps", &bad], "step 1 (GET /): \"stat 5\" is not a check"),
         (&["http://h/", "--user-steps", &none], "step 1: missing field `target`"),
         (&["http://h/", "--user-steps", &other], "only [[step]]s belong there"),
         (&["http://h/", "--user-steps", &empty], "it has no [[step]]"),

@@ -142,7 +142,7 @@ fn measurement() -> impl Strategy<Value = Measurement> {
     ];
     (prop::option::of(self::name()), prop::option::of(self::name()), name)
         .prop_map(|(db, policy, name)| Measurement { db, policy, name })
-        .prop_filter("a regex behind `db..` is no regex", |measurement| {
+        .prop_filter("a regex behind `db..` is not a regex", |measurement| {
             let Measurement { db, policy, name } = measurement;
             db.is_none() || policy.is_some() || matches!(name, MeasurementName::Name(_))
         })

@@ -44,7 +44,7 @@ impl Params {
     /// A value that can't be bound is an error only where the query uses it.
     ///
     /// # Errors
-    /// When the text is no JSON object.
+    /// When the text is not a JSON object.
     pub fn from_json(text: &str) -> Result<Self, ParamsError> {
         if text.is_empty() {
             return Ok(Self::default());
