@@ -9,12 +9,14 @@ TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 STEPS ?= 1000000
 SEED ?= 1
 SEEDS ?= 10
+# How long a soak runs each test of chance.
+MINUTES ?= 10
 # Answers that clients beside those that copy are to have.
 COPY_ANSWERS ?= 1000000
 # Arguments for the benchmark, as ARGS="--only lines --quick".
 ARGS ?=
 
-.PHONY: help run run-influxdb test strangers copies twins check fmt bench fuzz docs ship deb image clean
+.PHONY: help run run-influxdb test strangers copies twins soak check fmt bench fuzz docs ship deb image clean
 
 help:
 	@echo "make run      Weir with its own store on this machine; Ctrl-C stops it"
@@ -23,6 +25,7 @@ help:
 	@echo "make strangers  STEPS ($(STEPS)) steps of clients, each beside one without Weir; SEED=2 for others"
 	@echo "make copies   COPY_ANSWERS ($(COPY_ANSWERS)) answers beside clients that say anything amid a COPY; SEED=2 for others"
 	@echo "make twins    clients of Redis, each beside its twin without Weir: for each of SEEDS ($(SEEDS)) 100000 STEPS"
+	@echo "make soak     each test of chance for MINUTES ($(MINUTES)), one after the other; SEED=2 for others"
 	@echo "make check    format, clippy with warnings denied, tidy, licences and advisories"
 	@echo "make bench    side by side with peers, in one run; ARGS=--help lists the rows"
 	@echo "make fuzz     each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)) seconds"
@@ -67,6 +70,13 @@ twins:
 	$(CARGO) test --release --package weir-tests --test integration redis::twins -- \
 	--nocapture || exit 1; done
 
+soak:
+	@scripts/setup
+	$(CARGO) build --release --package weir
+	WEIR_BIN=$(TARGET)/release/weir WEIR_TEST_SECONDS=$$(($(MINUTES) * 60)) WEIR_TEST_SEED=$(SEED) \
+	$(CARGO) test --release --package weir-tests --test integration -- --nocapture --test-threads=1 \
+	strangers:: isolation::every_client redis::isolation redis::twins aof::chaos what_chance
+
 check:
 	@CARGO=$(CARGO) scripts/check
 
@@ -82,7 +92,7 @@ fuzz:
 	@scripts/fuzz $(FUZZ_SECONDS)
 
 docs:
-	UPDATE=1 $(CARGO) test --package weir --bins --test metrics reference
+	UPDATE=1 $(CARGO) test --package weir --bins --test suite reference
 	$(CARGO) run --package weir-bench -- --figures
 
 # What packages install: the release build without its debug sections, which lie beside it.

@@ -55,7 +55,7 @@ pub fn stolen() -> Duration {
     Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND / cpus.max(1) as u64)
 }
 
-/// Memory that is no file's, in MiB.
+/// Memory that is not a file's, in MiB.
 pub fn anonymous_mib(pid: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));

@@ -83,6 +83,7 @@ impl Sink {
 pub fn setup(sinks: &[Sink; 2], ack: &str) -> Setup {
     Setup::new()
         .top("workers = 1")
+        .default_segments()
         .journal(&format!("ack = \"{ack}\""))
         .backend_with("a", &sinks[0].url(), "timeout = \"10s\"")
         .backend_with("b", &sinks[1].url(), "timeout = \"10s\"")
@@ -139,6 +140,7 @@ impl RealStand {
         servers.iter().for_each(|server| server.create(DATABASE));
         let weir = Setup::new()
             .top("workers = 1")
+            .default_segments()
             .backend_with("a", &servers[0].url(), "timeout = \"10s\"")
             .backend_with("b", &servers[1].url(), "timeout = \"10s\"")
             .start();

@@ -26,7 +26,11 @@ fn answer(bytes: &[u8], piece: usize, is_head: bool) -> Result<Option<Seen>, ()>
     let mut pieces = bytes.chunks(piece);
     while let Some(piece) = pieces.next() {
         if let Some(answer) = answers.read(piece).map_err(drop)? {
-            return if pieces.next().is_none() { Ok(Some(seen(&answers, answer))) } else { Err(()) };
+            return if pieces.next().is_none() {
+                Ok(Some(seen(&answers, answer)))
+            } else {
+                Err(())
+            };
         }
     }
     let ended = answers.ended();

@@ -111,15 +111,15 @@ fuzz_target!(|text: &str| {
     };
     context.cancel = Cancel::new(&context.limits);
     context.into = Some(Arc::new(Into));
-    context.get = text.len() % 2 == 0;
-    if text.len() % 3 == 0 {
+    context.get = text.len().is_multiple_of(2);
+    if text.len().is_multiple_of(3) {
         context.pool = Some(Arc::clone(&fixture.pool));
     }
     let format = Format {
-        csv: text.len() % 5 == 0,
-        pretty: text.len() % 7 == 0,
-        epoch: if text.len() % 4 == 0 { Epoch::of("ms") } else { None },
-        chunk_size: (text.len() % 6 == 0).then_some(10),
+        csv: text.len().is_multiple_of(5),
+        pretty: text.len().is_multiple_of(7),
+        epoch: if text.len().is_multiple_of(4) { Epoch::of("ms") } else { None },
+        chunk_size: (text.len().is_multiple_of(6)).then_some(10),
     };
     context.chunk_size = format.chunk_size;
     let mut bytes = 0;

@@ -2,8 +2,6 @@
 //! `clients,name=<folder> v=<0..9>` where the client lets it choose, and reads them back through
 //! Weir; here they are counted on the backend.
 
-use std::process::Command;
-
 use rig::influxd::Influxd;
 use rig::weir::{Setup, Weir};
 use rig::{places, wait};
@@ -31,19 +29,13 @@ fn run_and_count(folder: &str, count: &str) {
 /// Runs a client against Weir; its script must end well.
 #[track_caller]
 pub fn run_script(folder: &str, weir: &Weir) {
-    let script = places::root().join("tests/clients").join(folder).join("run.sh");
-    let output = Command::new("bash")
-        .arg(&script)
+    let mut script = rig::clients::script(folder);
+    script
         .env("WEIR_HOST", weir.http.ip().to_string())
         .env("WEIR_PORT", weir.http.port().to_string())
         .env("WEIR_UDP_PORT", weir.udp.port().to_string())
-        .env("WEIR_DIR", weir.dir())
-        .output()
-        .expect("bash can be started");
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, err) = (said(&output.stdout), said(&output.stderr));
-    assert!(output.status.success(), "{folder}: {}\n{out}\n{err}", output.status);
-    println!("{out}");
+        .env("WEIR_DIR", weir.dir());
+    rig::clients::run(&mut script);
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn the_version_and_the_help_are_there() {
 
 #[test]
 fn without_a_backend_the_store_is_one() {
-    let weir = Setup::new().start();
+    let weir = Setup::new().influx("").start();
     assert_eq!(weir.query("CREATE DATABASE db", &[]).status(), 200);
     weir.must_write("db", "m v=1i 1\n");
     let account = weir.account("store");

@@ -213,7 +213,7 @@ fn a_delete_whose_quotes_were_forgotten_deletes_nothing_it_does_not_say() {
     let q = "DELETE FROM m WHERE h = 'a'; DELETE FROM m WHERE h = a";
     assert_eq!(weir.query(q, &[("db", "db")]).status(), 400);
     assert_eq!(left(), json!([1, 2, 3, 4]));
-    // `h` is there, and `a` is no tag.
+    // `h` is there, and `a` is not a tag.
     assert_eq!(weir.query("DELETE FROM m WHERE h != a", &[("db", "db")]).status(), 200);
     assert_eq!(left(), json!([3]), "points without h stay");
 }

@@ -2,8 +2,6 @@
 //! `tests/clients`: by SCRAM, over TLS or a Unix socket, to Weir, which knows the user's verifier
 //! and no password, and from there to the server with what the driver's proof gave away.
 
-use std::process::Command;
-
 use rig::places;
 use rig::postgres::{Auth, Cluster, PASSWORD, SUPERUSER, Setup as ClusterSetup};
 use rig::tls::Certificate;
@@ -35,20 +33,16 @@ fn run(folder: &str) {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = ClusterSetup::new().auth(Auth::Scram).start();
     let weir = weir(&cluster, dir.path());
-    let output = Command::new("bash")
-        .arg(places::root().join("tests/clients").join(folder).join("run.sh"))
+    let mut script = rig::clients::script(folder);
+    script
         .env("WEIR_DIR", dir.path())
         .env("WEIR_PG_HOST", weir.postgres.ip().to_string())
         .env("WEIR_PG_PORT", weir.postgres.port().to_string())
         .env("WEIR_PG_USER", USER)
         .env("WEIR_PG_PASSWORD", SECRET)
         .env("WEIR_PG_DATABASE", USER)
-        .env("WEIR_TOKIO_POSTGRES", env!("CARGO_BIN_EXE_tokio-postgres"))
-        .output()
-        .expect("bash can be started");
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, err) = (said(&output.stdout), said(&output.stderr));
-    assert!(output.status.success(), "{folder}: {}\n{out}\n{err}", output.status);
+        .env("WEIR_TOKIO_POSTGRES", env!("CARGO_BIN_EXE_tokio-postgres"));
+    rig::clients::run(&mut script);
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn each_gateway_logs_who_failed_to_log_in_from_where_and_why() {
             cluster.url(),
             server.url()
         );
-    let weir = Setup::new().embedded().table(&tables).start();
+    let weir = Setup::new().table(&tables).start();
     let write = |query: &str| Request::post(&format!("/write?db=shop{query}"), "cpu v=1");
     let status = |request: &Request| weir.send(request).status();
     assert_eq!(status(&write(&format!("&u=ann&p={SECRET}"))), 401);
@@ -67,7 +67,7 @@ fn each_gateway_logs_who_failed_to_log_in_from_where_and_why() {
 #[test]
 fn who_guesses_on_and_on_does_not_fill_the_log() {
     let users = user("ann", "right", "admin = true");
-    let weir = Setup::new().embedded().table(&users).start();
+    let weir = Setup::new().table(&users).start();
     for _ in 0..200 {
         let request = Request::query("SHOW DATABASES", &[]);
         assert_eq!(weir.send(&request).status(), 401);

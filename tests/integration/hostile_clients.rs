@@ -62,7 +62,8 @@ fn a_byte_at_a_time_is_still_too_slow() {
 
 #[test]
 fn a_gzip_bomb_costs_a_413_and_no_memory() {
-    let mut scene = Scene::with(|s| s.influx("max-decompressed-size = \"10MiB\""));
+    let mut scene =
+        Scene::with(|s| s.default_segments().influx("max-decompressed-size = \"10MiB\""));
     let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
     let zeros = vec![0; 1 << 20];
     (0..200).for_each(|_| bomb.write_all(&zeros).unwrap());
@@ -152,7 +153,7 @@ fn one_connection_too_many_is_refused_in_words() {
 #[test]
 fn a_body_of_25_megabytes_is_taken_and_one_byte_more_is_not() {
     const MOST: usize = 25_000_000;
-    let scene = Scene::new();
+    let scene = Scene::with(Setup::default_segments);
     let mut body = String::with_capacity(MOST);
     let mut count = 0;
     while body.len() + 200 < MOST {

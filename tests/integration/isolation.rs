@@ -11,24 +11,21 @@ mod transactions;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use actor::{ActResult, Actor, IsolationTarget, USERS, seen};
 use model::Ledger;
 use peer::Peer;
+use rig::chance::{self, Length};
 use rig::postgres::Cluster;
 use rig::wait;
 use rig::weir::{Setup, Weir};
 use wire::postgres::frontend::put_query;
 
 const CLIENTS: usize = 120;
+/// What each of them does.
+const ACTS: u64 = 70;
 /// Server connections of each user.
 const POOL: usize = 15;
-
-/// A number from the environment, for a longer run or another one.
-fn chosen(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
-}
 
 fn weir(cluster: &Cluster) -> Weir {
     let url = cluster.url();
@@ -54,19 +51,19 @@ fn place(cluster: &Cluster, weir: &Weir) -> IsolationTarget {
     let shown = |name| cluster.value(&format!("SHOW {name}"));
     let [zone, timeout, path] = ["TimeZone", "statement_timeout", "search_path"].map(shown);
     let defaults = [String::new(), String::new(), zone, timeout, path];
-    IsolationTarget { address: weir.postgres, defaults, seed: chosen("WEIR_TEST_SEED", 1) }
+    IsolationTarget { address: weir.postgres, defaults, seed: chance::seed() }
 }
 
-/// A client until the time is up or something is wrong; how much it did.
+/// A client until it has done its acts or something is wrong; how many it did.
 fn live(
     number: usize,
     place: &IsolationTarget,
-    until: Instant,
+    length: Length,
     stop: &AtomicBool,
 ) -> ActResult<(u64, Ledger)> {
     let mut done = 0;
     let lived = Actor::new(number, place).and_then(|mut actor| {
-        while Instant::now() < until && !stop.load(Ordering::Relaxed) {
+        while length.goes_on(done) && !stop.load(Ordering::Relaxed) {
             actor.act()?;
             done += 1;
         }
@@ -84,11 +81,11 @@ fn every_client_finds_its_own_session_whatever_the_others_do() {
     let weir = weir(&cluster);
     let place = place(&cluster, &weir);
     let stop = AtomicBool::new(false);
-    let until = Instant::now() + Duration::from_secs(chosen("WEIR_TEST_SECONDS", 10));
+    let length = Length::of(ACTS);
     let lived: Vec<_> = thread::scope(|scope| {
         let (place, stop) = (&place, &stop);
         let clients: Vec<_> =
-            (0..CLIENTS).map(|n| scope.spawn(move || live(n, place, until, stop))).collect();
+            (0..CLIENTS).map(|n| scope.spawn(move || live(n, place, length, stop))).collect();
         clients.into_iter().map(|client| client.join().expect("no panic")).collect()
     });
     let wrong: Vec<_> = lived.iter().filter_map(|lived| lived.as_ref().err()).collect();

@@ -3,6 +3,7 @@
 //! its test; `make test` installs what Debian has.
 
 mod accounts;
+mod all_gateways;
 mod answers;
 mod backend_faults;
 mod catalogue;

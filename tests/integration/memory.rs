@@ -30,7 +30,7 @@ const LIMITS: &str = "max-body-size = \"4MiB\"\nmax-decompressed-size = \"4MiB\"
 
 #[test]
 fn bodies_that_are_never_finished_do_not_take_all_memory() {
-    let scene = Scene::with(|setup| setup.influx(LIMITS));
+    let scene = Scene::with(|setup| setup.default_segments().influx(LIMITS));
     let body = unfinished(4 << 20);
     let mut held: Vec<Connection> = Vec::new();
     let mut refused = 0;
@@ -63,7 +63,7 @@ fn bodies_that_are_never_finished_do_not_take_all_memory() {
 
 #[test]
 fn many_small_beginnings_count_together() {
-    let scene = Scene::with(|setup| setup.influx(LIMITS));
+    let scene = Scene::with(|setup| setup.default_segments().influx(LIMITS));
     let mut held: Vec<TcpStream> = Vec::new();
     // More than there is, none more than a short write.
     for _ in 0..400 {
@@ -83,7 +83,7 @@ fn many_small_beginnings_count_together() {
 #[test]
 fn a_body_that_begins_fast_and_then_trickles_is_cut_off() {
     let timeouts = "[influx.timeouts]\nbody = \"2s\"";
-    let scene = Scene::with(|setup| setup.table(timeouts));
+    let scene = Scene::with(|setup| setup.default_segments().table(timeouts));
     let body = unfinished(20_000_000);
     let mut stream = TcpStream::connect(scene.weir.http).unwrap();
     stream.write_all(&body[..19_000_000]).unwrap();
@@ -109,7 +109,7 @@ fn ask_and_do_not_read(weir: &Weir) -> TcpStream {
 
 #[test]
 fn answers_that_nobody_reads_take_little_memory() {
-    let setup = Setup::new().embedded().influx("answers-memory = \"8MiB\"");
+    let setup = Setup::new().default_segments().embedded().influx("answers-memory = \"8MiB\"");
     let weir = setup.table("[influx.timeouts]\nwrite = \"3s\"").start();
     weir.send(&Request::query("CREATE DATABASE db", &[]));
     let text = "x".repeat(1_000);
@@ -136,7 +136,8 @@ fn answers_that_nobody_reads_take_little_memory() {
 
 #[test]
 fn an_answer_larger_than_the_memory_of_all_is_read_to_its_end() {
-    let weir = Setup::new().embedded().influx("answers-memory = \"1KiB\"").start();
+    let weir =
+        Setup::new().default_segments().embedded().influx("answers-memory = \"1KiB\"").start();
     weir.send(&Request::query("CREATE DATABASE db", &[]));
     let lines: String = (0..100_000).map(point).collect();
     assert_eq!(weir.send(&Request::post("/write?db=db", lines)).status(), 204);
@@ -164,7 +165,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_small_body_that_unfolds_to_much_holds_no_worker() {
-    let scene = Scene::new();
+    let scene = Scene::with(Setup::default_segments);
     let comments = vec![b'#'; 90 << 20];
     let lines = "m v=1 1\n".repeat(1 << 20);
     let bodies = [
@@ -192,7 +193,7 @@ fn a_small_body_that_unfolds_to_much_holds_no_worker() {
 
 #[test]
 fn large_writes_and_queries_hold_no_worker() {
-    for setup in [Setup::new().embedded(), Setup::new()] {
+    for setup in [Setup::new().default_segments().embedded(), Setup::new().default_segments()] {
         let fake = rig::fake::Fake::start("a", &["db"]);
         let weir = setup.backend("a", &fake.url()).start();
         weir.send(&Request::query("CREATE DATABASE db", &[]));
@@ -219,7 +220,7 @@ fn large_writes_and_queries_hold_no_worker() {
 
 #[test]
 fn many_compressed_writes_at_once_have_their_turns() {
-    let scene = Scene::new();
+    let scene = Scene::with(Setup::default_segments);
     let mut clients: Vec<Connection> =
         (0..60).map(|_| Connection::open(scene.weir.http).unwrap()).collect();
     for round in 0..3 {

@@ -112,7 +112,7 @@ fn dead_letters_can_be_sent_again_or_dropped() {
     scene.weir.must_run(&["dead-letters", "replay", "b", "--all"]);
     assert_eq!(scene.b.distinct(), good + poisoned, "what was put right arrives");
     let shown = scene.weir.must_run(&["dead-letters", "show", "b"]);
-    assert!(!shown.contains(&format!("{POISON} v=")), "and is no dead letter any more: {shown}");
+    assert!(!shown.contains(&format!("{POISON} v=")), "and is not a dead letter any more: {shown}");
 
     scene.b.set(Mode::Conflict(POISON.to_owned()));
     scene.weir.must_write("db", &format!("{POISON} v=\"again\" 1\n"));

@@ -21,7 +21,7 @@ mod own_session;
 mod points;
 mod refuted;
 mod reload;
-mod scene;
+pub mod scene;
 mod silent_network;
 mod spread;
 mod transactions;

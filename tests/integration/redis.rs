@@ -25,7 +25,7 @@ mod refusing;
 mod reload;
 mod replicas;
 mod replies;
-mod scene;
+pub mod scene;
 mod sentinel;
 mod served;
 mod silent_network;

@@ -2,11 +2,10 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::process::Command;
 
 use rig::http::Request;
 use rig::weir::{Setup, Weir};
-use rig::{places, wait};
+use rig::{clients, places, wait};
 
 const ROWS: u64 = 3000;
 
@@ -63,21 +62,18 @@ fn rows_in_files(weir: &Weir) -> u64 {
 fn another_program_reads_the_parquet_files() {
     places::need("python3");
     let weir = with_files();
-    let script = places::root().join("tests/clients/pyarrow/run.sh");
-    let output = Command::new("bash")
-        .arg(&script)
+    let output = clients::script("pyarrow")
         .env("WEIR_DIR", weir.dir())
         .env("WEIR_STORE", weir.dir().join("store"))
         .output()
         .expect("bash can be started");
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, err) = (said(&output.stdout), said(&output.stderr));
-    if err.contains("No matching distribution") || err.contains("NewConnectionError") {
-        eprintln!("SKIPPED: pyarrow can't be installed, so no other reader was tried\n{err}");
+    let said = clients::said(&output);
+    if said.contains("No matching distribution") || said.contains("NewConnectionError") {
+        eprintln!("SKIPPED: pyarrow can't be installed, so no other reader was tried\n{said}");
         return;
     }
-    assert!(output.status.success(), "{}\n{out}\n{err}", output.status);
-    println!("{out}");
+    assert!(output.status.success(), "{}\n{said}", output.status);
+    println!("{said}");
 }
 
 #[test]

@@ -7,11 +7,14 @@
 //! backends, [`weir::Setup`] to start Weir in front of them, [`sending::run`] or [`http::send`] to
 //! drive it, [`wait::until`] to see it through.
 
+pub mod chance;
+pub mod clients;
 pub mod disk;
 pub mod fake;
 pub mod http;
 pub mod influxd;
 pub mod late;
+pub mod machine;
 pub mod metrics;
 pub mod network;
 pub mod places;

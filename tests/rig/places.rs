@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::wait;
+use crate::{machine, wait};
 
 /// The lowest port that is given away.
 const LOWEST_PORT: u16 = 10_000;
@@ -63,55 +63,24 @@ pub fn need(program: &str) -> PathBuf {
 
 /// The Weir to test: `WEIR_BIN`, or the one built beside the running program, brought up to date.
 ///
+/// The latter is built with faults, which do nothing but where a test asks for them.
+///
 /// # Panics
 /// When it can't be built.
 pub fn weir() -> PathBuf {
-    std::env::var_os("WEIR_BIN").map_or_else(|| built().plain.clone(), PathBuf::from)
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let built = || BUILT.get_or_init(build).clone();
+    std::env::var_os("WEIR_BIN").map_or_else(built, PathBuf::from)
 }
 
-/// The same with a disk that can be made to fail: `WEIR_FAULTS_BIN`, or built likewise.
-///
-/// # Panics
-/// When it can't be built.
-pub fn weir_with_faults() -> PathBuf {
-    std::env::var_os("WEIR_FAULTS_BIN").map_or_else(|| built().faults.clone(), PathBuf::from)
-}
-
-struct Built {
-    plain: PathBuf,
-    faults: PathBuf,
-}
-
-/// `cargo test` builds no program of another package, so this asks for both, once. The plain one
-/// comes last, because cargo gives both the same place.
-fn built() -> &'static Built {
-    static BUILT: OnceLock<Built> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let faults = build(&["--features", "journal/faults,store/faults"]);
-        let kept = faults.with_file_name("weir-with-faults");
-        put_aside(&faults, &kept);
-        Built { plain: build(&[]), faults: kept }
-    })
-}
-
-/// Copies a program to where the one of before may still run: one that runs can't be written to,
-/// but its name can be another file's.
-///
-/// `cp` does it, because whatever another thread starts meanwhile holds what this process has open
-/// for writing for a moment, and nothing runs a file that anybody has open for writing.
-fn put_aside(program: &Path, kept: &Path) {
-    let new = kept.with_extension(std::process::id().to_string());
-    let copied = Command::new("cp").arg(program).arg(&new).status().expect("cp can be started");
-    assert!(copied.success(), "{} can't be copied", program.display());
-    std::fs::rename(&new, kept).expect("a file can be renamed");
-}
-
-fn build(features: &[&str]) -> PathBuf {
+/// Builds Weir as `cargo test --workspace` has built its parts: with the whole workspace selected,
+/// so that every crate has the same features and nothing is compiled twice.
+fn build() -> PathBuf {
     let profile = beside_the_build();
     let target = profile.parent().expect("a profile lies in the target directory");
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["build", "--quiet", "--package", "weir", "--target-dir"]).arg(target);
-    command.args(features).current_dir(root());
+    command.args(["build", "--quiet", "--workspace", "--bin", "weir", "--target-dir"]);
+    command.arg(target).current_dir(root());
     if profile.ends_with("release") {
         command.arg("--release");
     }
@@ -141,8 +110,10 @@ pub fn root() -> PathBuf {
 
 /// A directory for one server or test, removed with the value.
 ///
-/// On the disk of the build, because `/tmp` may be memory, where a sync costs nothing.
+/// On the disk of the build, because `/tmp` may be memory, where a sync costs nothing. With it a
+/// test begins to use the machine, beside others unless it is [`machine::alone`].
 pub fn directory() -> tempfile::TempDir {
+    machine::share();
     let exe = std::env::current_exe().expect("a running program has a path");
     let dir = exe.parent().expect("a program lies in a directory");
     tempfile::Builder::new().prefix("rig-").tempdir_in(dir).expect("a directory can be made")
@@ -156,26 +127,5 @@ pub fn raise_open_files() -> u64 {
     match setrlimit(Resource::Nofile, raised) {
         Ok(()) => limit.maximum.unwrap_or(u64::MAX),
         Err(_) => limit.current.unwrap_or(u64::MAX),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::process::Command;
-
-    use super::{directory, need, put_aside};
-
-    #[test]
-    fn a_program_is_put_aside_while_the_one_of_before_runs() {
-        let dir = directory();
-        let (program, kept) = (need("sleep"), dir.path().join("kept"));
-        put_aside(&program, &kept);
-        let mut running = Command::new(&kept).arg("60").spawn().unwrap();
-        std::fs::copy(&program, &kept).expect_err("it runs");
-        put_aside(&program, &kept);
-        running.kill().unwrap();
-        running.wait().unwrap();
-        let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().flatten().collect();
-        assert_eq!(left.len(), 1, "{left:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! Weir itself, as an operator starts it: a configuration file and a process.
 
-use std::fmt::Write as _;
+mod setup;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Output};
@@ -16,167 +17,7 @@ use crate::process::Process;
 use crate::status::{self, Account};
 use crate::wait;
 
-/// A disk that many tests share may take its time for a sync.
-const ACK_TIMEOUT: &str = "60s";
-
-/// What goes into `weir.toml`.
-#[derive(Debug, Clone, Default)]
-pub struct Setup {
-    top: String,
-    journal: String,
-    ack_timeout: Option<String>,
-    influx: String,
-    backends: String,
-    rest: String,
-    journal_dir: Option<PathBuf>,
-    store_dir: Option<PathBuf>,
-    tls: bool,
-    program: Option<PathBuf>,
-    open_files: Option<u32>,
-    store: String,
-}
-
-impl Setup {
-    /// One worker, the log in full, no backend yet.
-    pub fn new() -> Self {
-        Self { top: "workers = 1\n".to_owned(), ..Self::default() }
-    }
-
-    /// Replaces the lines before the first table.
-    #[must_use]
-    pub fn top(mut self, lines: &str) -> Self {
-        self.top = format!("{lines}\n");
-        self
-    }
-
-    /// Adds lines to `[journal]`.
-    #[must_use]
-    pub fn journal(mut self, lines: &str) -> Self {
-        let _ = writeln!(self.journal, "{lines}");
-        self
-    }
-
-    /// How long a write waits for the disk, instead of longer than any test.
-    #[must_use]
-    pub fn ack_timeout(mut self, timeout: &str) -> Self {
-        self.ack_timeout = Some(timeout.to_owned());
-        self
-    }
-
-    /// Puts the journal elsewhere than below Weir's own directory.
-    #[must_use]
-    pub fn journal_dir(mut self, dir: PathBuf) -> Self {
-        self.journal_dir = Some(dir);
-        self
-    }
-
-    /// Uses a Weir whose syncs fail while the file `fail-syncs` is in the journal's directory and
-    /// wait while `hold-syncs` is, and whose store does as [`Weir::store_faults`] says.
-    #[must_use]
-    pub fn with_faults(self) -> Self {
-        self.program(places::weir_with_faults())
-    }
-
-    /// Starts this Weir instead of the one that is tested.
-    #[must_use]
-    pub fn program(mut self, program: PathBuf) -> Self {
-        self.program = Some(program);
-        self
-    }
-
-    /// Starts Weir with this soft limit on open files.
-    #[must_use]
-    pub fn open_files(mut self, soft: u32) -> Self {
-        self.open_files = Some(soft);
-        self
-    }
-
-    /// Adds lines to `[influx]`.
-    #[must_use]
-    pub fn influx(mut self, lines: &str) -> Self {
-        let _ = writeln!(self.influx, "{lines}");
-        self
-    }
-
-    /// Adds whole tables at the end.
-    #[must_use]
-    pub fn table(mut self, lines: &str) -> Self {
-        let _ = writeln!(self.rest, "{lines}");
-        self
-    }
-
-    #[must_use]
-    pub fn backend(self, name: &str, url: &str) -> Self {
-        self.backend_with(name, url, "")
-    }
-
-    /// Adds a backend with more lines.
-    #[must_use]
-    pub fn backend_with(mut self, name: &str, url: &str, lines: &str) -> Self {
-        let _ = writeln!(
-            self.backends,
-            "[[influx.backend]]\nname = \"{name}\"\nurl = \"{url}\"\n{lines}"
-        );
-        self
-    }
-
-    /// Adds the embedded store as a backend, below Weir's own directory.
-    #[must_use]
-    pub fn embedded(self) -> Self {
-        self.embedded_with("")
-    }
-
-    /// The same with more lines.
-    #[must_use]
-    pub fn embedded_with(mut self, lines: &str) -> Self {
-        let backend = "[[influx.backend]]\nname = \"store\"\nembedded = true";
-        let _ = writeln!(self.backends, "{backend}\n{lines}");
-        self
-    }
-
-    /// Puts the store elsewhere than below Weir's own directory.
-    #[must_use]
-    pub fn store_dir(mut self, dir: PathBuf) -> Self {
-        self.store_dir = Some(dir);
-        self
-    }
-
-    /// Adds lines to `[store]`.
-    #[must_use]
-    pub fn store(mut self, lines: &str) -> Self {
-        let _ = writeln!(self.store, "{lines}");
-        self
-    }
-
-    /// Starts Weir and waits until it takes writes.
-    ///
-    /// # Panics
-    /// When it does not.
-    pub fn start(self) -> Weir {
-        let mut weir = self.prepare();
-        weir.start_again();
-        weir
-    }
-
-    /// Writes the configuration and starts nothing.
-    ///
-    /// # Panics
-    /// When it can't be written.
-    pub fn prepare(self) -> Weir {
-        let weir = Weir {
-            process: None,
-            dir: places::directory(),
-            http: places::free_address(),
-            admin: places::free_address(),
-            udp: places::free_address(),
-            postgres: places::free_address(),
-            redis: places::free_address(),
-            setup: self,
-        };
-        weir.write_config();
-        weir
-    }
-}
+pub use setup::Setup;
 
 /// Syncs wait; dropping it lets them go on.
 #[derive(Debug)]
@@ -216,22 +57,7 @@ impl Weir {
     }
 
     fn write_config(&self) {
-        let Setup { top, journal, influx, backends, rest, .. } = &self.setup;
-        let ack_timeout = self.setup.ack_timeout.as_deref().unwrap_or(ACK_TIMEOUT);
-        let journal = format!("ack-timeout = {ack_timeout:?}\n{journal}");
-        let text = format!(
-            "{top}\n[journal]\ndir = {:?}\n{journal}\n[admin]\nlisten = \"{}\"\n\n\
-             [log]\nformat = \"json\"\n\n[influx]\nlisten = \"{}\"\n{influx}\n{backends}\n{rest}\n",
-            self.journal_dir(),
-            self.admin,
-            self.http
-        );
-        let dir = self.store_dir();
-        let store = &self.setup.store;
-        let text = format!("{text}\n[store]\ndir = {dir:?}\n{store}\n");
-        let text = text.replace("{udp}", &self.udp.to_string());
-        let text = text.replace("{postgres}", &self.postgres.to_string());
-        let text = text.replace("{redis}", &self.redis.to_string());
+        let text = self.setup.text(self);
         std::fs::write(self.config(), text).expect("the configuration can be written");
     }
 
@@ -296,6 +122,9 @@ impl Weir {
             }
         };
         command.arg("serve").arg("--config").arg(self.config());
+        if self.setup.has_faults {
+            command.env("WEIR_FAULTS", "switched by files");
+        }
         Process::start("weir", &mut command, &self.dir.path().join("log"))
     }
 
@@ -305,12 +134,14 @@ impl Weir {
     /// When it does not.
     pub fn start_again(&mut self) {
         let mut process = self.spawn();
-        let (admin, http, tls) = (self.admin, self.http, self.setup.tls);
+        let (admin, http) = (self.admin, self.http);
+        let is_asked = self.setup.uses_influx() && !self.setup.tls;
         let answers = |address, target: &str, status| {
             http::send(address, &Request::get(target)).is_ok_and(|a| a.status() == status)
         };
-        process
-            .wait_ready(|| answers(admin, "/ready", 200) && (tls || answers(http, "/ping", 204)));
+        process.wait_ready(|| {
+            answers(admin, "/ready", 200) && (!is_asked || answers(http, "/ping", 204))
+        });
         self.process = Some(process);
     }
 

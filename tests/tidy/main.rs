@@ -253,6 +253,20 @@ fn every_crate_opens_with_what_it_is_for() {
 }
 
 #[test]
+fn no_comment_has_code_that_nobody_runs() {
+    // In two parts, so that this file does not find itself.
+    let fence = ["``", "`"].concat();
+    let libraries = Source::all().into_iter().filter(|source| source.path.starts_with("crates"));
+    let sources: Vec<Source> = libraries.collect();
+    let found = lines(&sources, |line| {
+        let comment = line.trim_start();
+        let is_doc = comment.starts_with("///") || comment.starts_with("//!");
+        (is_doc && comment.contains(&fence)).then(|| "a code block".to_owned())
+    });
+    none("show it in a test: the libraries say `doctest = false`, which saves their links", found);
+}
+
+#[test]
 fn every_file_is_part_of_a_program() {
     let dead = modules::unreachable_files();
     none("no `mod` leads to it, so it is neither compiled nor tested", dead);

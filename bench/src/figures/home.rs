@@ -47,7 +47,7 @@ impl Home {
     /// All lines, in their order.
     ///
     /// # Errors
-    /// When the file can't be read, or a line is no record.
+    /// When the file can't be read, or a line is not a record.
     pub fn records(&self) -> Outcome<Vec<Record>> {
         let text = std::fs::read_to_string(&self.lines);
         let text = text.map_err(|error| told(&self.lines, "read", &error))?;

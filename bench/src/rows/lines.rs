@@ -13,10 +13,12 @@ use crate::report::{Row, Verdict, median, unit};
 use crate::sink::DATABASE;
 use crate::stand::{self, WeirWithSinks};
 
-const LINES: u64 = 5_000;
-const CONNECTIONS: usize = 8;
+/// Lines of each body.
+pub const LINES: u64 = 5_000;
+/// Connections of the load.
+pub const CONNECTIONS: usize = 8;
 /// Bodies made beforehand, so that the client only copies.
-const BODIES: u64 = 32;
+pub const BODIES: u64 = 32;
 
 /// Requests with prepared bodies, head included.
 pub fn requests() -> Vec<Vec<u8>> {

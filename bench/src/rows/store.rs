@@ -36,17 +36,36 @@ pub fn influxdb(settings: &[(&'static str, &'static str)]) -> Influxd {
     server
 }
 
+/// Weir with the embedded store, not started yet.
+pub fn setup(settings: &str) -> Setup {
+    Setup::new().top("").default_segments().embedded().store(settings)
+}
+
 /// An empty Weir with the embedded store.
 ///
 /// # Errors
 /// When the database can't be created.
 pub fn weir(settings: &str) -> Outcome<Weir> {
-    let weir = Setup::new().top("").embedded().store(settings).start();
-    let answer = weir.query(&format!("CREATE DATABASE {DATABASE}"), &[]);
-    if answer.status() != 200 || answer.text().contains("error") {
-        return Err(format!("CREATE DATABASE: {}", answer.text()).into());
-    }
+    let weir = setup(settings).start();
+    run(&weir, &format!("CREATE DATABASE {DATABASE}"))?;
     Ok(weir)
+}
+
+/// Makes the database, without anything that it may have had.
+///
+/// # Errors
+/// When it can't be made.
+pub fn make_anew(weir: &Weir) -> Outcome<()> {
+    run(weir, &format!("DROP DATABASE {DATABASE}"))?;
+    run(weir, &format!("CREATE DATABASE {DATABASE}"))
+}
+
+fn run(weir: &Weir, statement: &str) -> Outcome<()> {
+    let answer = weir.query(statement, &[]);
+    if answer.status() != 200 || answer.text().contains("error") {
+        return Err(format!("{statement}: {}", answer.text()).into());
+    }
+    Ok(())
 }
 
 /// One of the two, over a connection that is kept.

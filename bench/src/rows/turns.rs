@@ -134,7 +134,7 @@ pub fn series(seen: &[RouteSamples]) -> Vec<Series> {
 /// Runs `run` once a round for each way.
 ///
 /// # Errors
-/// A run failed on a way that is no optional one; of those it is noted.
+/// A run failed on a way that is not an optional one; of those it is noted.
 pub fn take_turns(
     ways: &[ClientRoute],
     scale: &Scale,

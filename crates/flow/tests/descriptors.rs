@@ -1,11 +1,12 @@
 //! Running out of file descriptors. A binary of its own, since the limit is the process's.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
-mod common;
+#[path = "suite/echo.rs"]
+mod echo;
 
 use std::time::{Duration, Instant};
 
-use common::{Server, round_trip};
+use echo::{Server, round_trip};
 use flow::progress::Timeouts;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

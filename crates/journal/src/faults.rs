@@ -8,6 +8,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// The environment variable without which a program that is built with faults has plain disks.
+const SWITCHED_BY_FILES: &str = "WEIR_FAULTS";
+
 const PAGE: u64 = 4096;
 /// A test that fails while syncs wait must come to its end.
 const HELD_MAX: Duration = Duration::from_secs(20);
@@ -99,9 +102,12 @@ impl Faults {
     }
 
     /// While the file `fail-syncs` is in this directory, every sync fails, and while `hold-syncs`
-    /// is, every sync waits: switches that work from another process.
+    /// is, every sync waits: switches that work from another process. They need the environment
+    /// variable `WEIR_FAULTS`.
     pub fn watch(&self, dir: PathBuf) {
-        self.change_plan(|plan| plan.switches = Some(dir));
+        if std::env::var_os(SWITCHED_BY_FILES).is_some() {
+            self.change_plan(|plan| plan.switches = Some(dir));
+        }
     }
 
     /// Remembers what a loss of power could take away.

@@ -1,10 +1,9 @@
 #!/bin/bash
 # asyncpg: the binary protocol, named prepared statements, a pool, transactions, cursors, COPY.
 set -euo pipefail
-. "$(dirname "$0")/../again.sh"
-python3 -m venv "$WEIR_DIR/venv"
-again "$WEIR_DIR/venv/bin/pip" install --quiet --disable-pip-version-check 'asyncpg==0.32.*'
-"$WEIR_DIR/venv/bin/python" - <<'END'
+. "$(dirname "$0")/../kept.sh"
+kept_python asyncpg==0.32.0
+"$PYTHON" - <<'END'
 import asyncio, os, ssl, asyncpg
 
 trust = ssl.create_default_context()

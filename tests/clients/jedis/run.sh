@@ -2,12 +2,17 @@
 # Jedis, in RESP2 and RESP3, each server that it is given in turn: a pool of threads, pipelines,
 # transactions with WATCH, scripts, blocking commands, streams, subscriptions, errors.
 set -euo pipefail
-. "$(dirname "$0")/../again.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../kept.sh"
+install_jedis() {
+    mvn --batch-mode --quiet --file "$here/pom.xml" dependency:copy-dependencies \
+        -DoutputDirectory="$PWD"
+}
+kept jedis-7.2.0 install_jedis
+lib=$KEPT
 mkdir -p "$WEIR_DIR/jedis"
-cp "$(dirname "$0")/Main.java" "$(dirname "$0")/pom.xml" "$WEIR_DIR/jedis"
 cd "$WEIR_DIR/jedis"
-again mvn --batch-mode --quiet dependency:copy-dependencies -DoutputDirectory=lib
-javac -cp 'lib/*' Main.java
+javac -cp "$lib/*" -d . "$here/Main.java"
 for port in $WEIR_REDIS_PORTS; do
-    for protocol in 2 3; do java -cp 'lib/*:.' Main "$port" $protocol; done
+    for protocol in 2 3; do java -cp "$lib/*:." Main "$port" $protocol; done
 done

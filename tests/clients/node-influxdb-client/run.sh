@@ -1,9 +1,9 @@
 #!/bin/bash
 # @influxdata/influxdb-client for Node (2.x API): writes with gzip above a threshold, retries, flush.
 set -euo pipefail
-. "$(dirname "$0")/../again.sh"
+. "$(dirname "$0")/../kept.sh"
 cd "$WEIR_DIR"
-again npm install --silent --no-audit --no-fund --prefix "$WEIR_DIR" @influxdata/influxdb-client@1.35.0 >&2
+kept_node @influxdata/influxdb-client@1.35.0
 cat >client.mjs <<'END'
 import { InfluxDB, Point } from '@influxdata/influxdb-client'
 

@@ -1,10 +1,10 @@
 #!/bin/bash
 # node-postgres (pg): SCRAM over TLS, a pool, parameters, named statements, transactions, errors.
 set -euo pipefail
-. "$(dirname "$0")/../again.sh"
+. "$(dirname "$0")/../kept.sh"
 cd "$WEIR_DIR"
 mkdir -p node && cd node
-again npm install --silent --no-audit --no-fund pg@8 >/dev/null
+kept_node pg@8.23.1
 cat >main.js <<'END'
 const assert = require("node:assert");
 const { Client, Pool } = require("pg");

@@ -3,10 +3,9 @@
 # pipelines, notices, a cursor on the server, cancels over TLS; direct TLS and protocol 3.2, since
 # its wheels have a libpq of their own (18).
 set -euo pipefail
-. "$(dirname "$0")/../again.sh"
-python3 -m venv "$WEIR_DIR/venv"
-again "$WEIR_DIR/venv/bin/pip" install --quiet --disable-pip-version-check 'psycopg[binary]==3.3.*'
-"$WEIR_DIR/venv/bin/python" - <<'END'
+. "$(dirname "$0")/../kept.sh"
+kept_python 'psycopg[binary]==3.3.9'
+"$PYTHON" - <<'END'
 import os, psycopg, threading
 from psycopg import errors
 

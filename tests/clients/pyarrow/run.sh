@@ -1,10 +1,9 @@
 #!/bin/bash
 # pyarrow: another program that reads Parquet opens the store's files, and finds what was written.
 set -euo pipefail
-. "$(dirname "$0")/../again.sh"
-python3 -m venv "$WEIR_DIR/venv"
-again "$WEIR_DIR/venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: pyarrow
-"$WEIR_DIR/venv/bin/python" - <<'END'
+. "$(dirname "$0")/../kept.sh"
+kept_python pyarrow==26.0.1
+"$PYTHON" - <<'END'
 import datetime, glob, os
 import pyarrow as pa
 import pyarrow.parquet as pq

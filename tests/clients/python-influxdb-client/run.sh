@@ -2,10 +2,9 @@
 # The influxdb-client package for Python (2.x API) against the 1.8 compatibility endpoints:
 # /api/v2/write with bucket "db/rp" and token "user:password", /health, synchronous and batching.
 set -euo pipefail
-. "$(dirname "$0")/../again.sh"
-python3 -m venv "$WEIR_DIR/venv"
-again "$WEIR_DIR/venv/bin/pip" install --quiet --disable-pip-version-check 'influxdb-client==1.50.0'
-"$WEIR_DIR/venv/bin/python" - <<'END'
+. "$(dirname "$0")/../kept.sh"
+kept_python influxdb-client==1.50.0
+"$PYTHON" - <<'END'
 import os
 from influxdb_client import InfluxDBClient, Point, WritePrecision, WriteOptions
 from influxdb_client.client.write_api import SYNCHRONOUS

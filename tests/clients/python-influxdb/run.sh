@@ -1,10 +1,9 @@
 #!/bin/bash
 # The influxdb package for Python (1.x API): JSON points, line protocol, gzip, batches, queries.
 set -euo pipefail
-. "$(dirname "$0")/../again.sh"
-python3 -m venv "$WEIR_DIR/venv"
-again "$WEIR_DIR/venv/bin/pip" install --quiet --disable-pip-version-check 'influxdb==5.3.2' setuptools
-"$WEIR_DIR/venv/bin/python" - <<'END'
+. "$(dirname "$0")/../kept.sh"
+kept_python influxdb==5.3.2 setuptools==84.2.1
+"$PYTHON" - <<'END'
 import os, time
 from influxdb import InfluxDBClient
 from influxdb.exceptions import InfluxDBClientError

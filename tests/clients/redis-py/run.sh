@@ -2,9 +2,9 @@
 # redis-py, in RESP2 and RESP3, each server that it is given in turn: a pool of threads, pipelines,
 # transactions with WATCH, scripts, blocking commands, streams, subscriptions, asyncio, errors.
 set -euo pipefail
-. "$(dirname "$0")/../again.sh"
-python3 -m venv "$WEIR_DIR/redis-py"
-again "$WEIR_DIR/redis-py/bin/pip" install --quiet --disable-pip-version-check 'redis>=6,<9'
+. "$(dirname "$0")/../kept.sh"
+kept_python redis==8.1.0
+mkdir -p "$WEIR_DIR/redis-py"
 cat >"$WEIR_DIR/redis-py/main.py" <<'END'
 import asyncio, os, sys, threading, time
 import redis, redis.asyncio
@@ -153,5 +153,5 @@ r.close()
 print(f"redis-py {redis.__version__} RESP{protocol}")
 END
 for port in $WEIR_REDIS_PORTS; do
-    for protocol in 2 3; do "$WEIR_DIR/redis-py/bin/python" "$WEIR_DIR/redis-py/main.py" "$port" $protocol; done
+    for protocol in 2 3; do "$PYTHON" "$WEIR_DIR/redis-py/main.py" "$port" $protocol; done
 done

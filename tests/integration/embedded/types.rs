@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rig::http::{Connection, Request};
+use rig::machine;
 use rig::wait;
 use rig::weir::{Setup, Weir};
 
@@ -132,6 +133,7 @@ fn long(bytes: usize, mut piece: impl FnMut(&mut String, usize)) -> String {
 
 #[test]
 fn one_line_with_many_new_fields_holds_nobody_up() {
+    let _alone = machine::alone();
     let weir = one_worker();
     for fields in [10_000, 40_000, 60_000] {
         let line: String = (0..fields).fold(format!("wide{fields} "), |mut line, n| {
@@ -147,6 +149,7 @@ fn one_line_with_many_new_fields_holds_nobody_up() {
 
 #[test]
 fn many_new_measurements_fields_or_shapes_in_one_body_hold_nobody_up() {
+    let _alone = machine::alone();
     let weir = one_worker();
     let size = 600 << 10;
     let bodies = [

@@ -159,7 +159,7 @@ fn an_answer_that_is_never_read_ends_at_the_write_timeout() {
         listed(&weir, "parked") == 0 && listed(&weir, "killed") == 0 && taken(&weir) == 0.0
     });
     for stream in unread {
-        assert!(read(stream).is_err(), "it is no whole answer");
+        assert!(read(stream).is_err(), "it is not a whole answer");
     }
 }
 

@@ -1,32 +1,29 @@
-//! Data and queries made by chance, from fixed seeds: each seed is a schema, its writes and some
-//! queries over them.
+//! Data and queries made by chance: each world is a schema, its writes and some queries over them,
+//! all from one seed.
 //!
-//! `INFLUXQL_SECONDS` says for how long (60), `INFLUXQL_SEED` plays one seed only. What differs is
+//! `WEIR_TEST_STEPS` says how many worlds, `INFLUXQL_SEED` plays that one only. What differs is
 //! shown with the few lines of data that are needed for it.
 
 mod conditions;
 mod data;
 mod grammar;
 
-use std::time::{Duration, Instant};
-
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use rig::chance::{self, Length};
 
 use super::script::{Action, Step};
 use super::sides::Pair;
 use data::World;
 
+/// Worlds that are played.
+const WORLDS: u64 = 60;
 /// Queries for each schema.
 const QUERIES: usize = 60;
 /// Differences after which it stops.
 const SHOWN_MAX: usize = 8;
 /// Databases made to find out which lines are needed for one difference.
 const TRIES_MAX: usize = 60;
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap())
-}
 
 /// A query's shape, by which differences of one cause are told from others: names and numbers are
 /// left out.
@@ -101,16 +98,16 @@ fn play(pair: &Pair, seed: u64, causes: &mut Vec<String>) -> Vec<String> {
 
 #[test]
 fn what_chance_writes_and_asks_is_answered_as_by_influxdb() {
-    let limit = Duration::from_secs(number("INFLUXQL_SECONDS").unwrap_or(60));
-    let only = number("INFLUXQL_SEED");
-    let (pair, begun) = (Pair::start(), Instant::now());
-    let (mut found, mut causes) = (Vec::new(), Vec::new());
-    for seed in only.unwrap_or(1).. {
-        found.extend(play(&pair, seed, &mut causes));
-        if begun.elapsed() > limit || only.is_some() || found.len() >= SHOWN_MAX {
-            break;
-        }
+    let only = chance::number("INFLUXQL_SEED");
+    let first = only.unwrap_or_else(chance::seed);
+    let length = if only.is_some() { Length::exactly(1) } else { Length::of(WORLDS) };
+    let pair = Pair::start();
+    let (mut found, mut causes, mut played) = (Vec::new(), Vec::new(), 0);
+    while length.goes_on(played) && found.len() < SHOWN_MAX {
+        found.extend(play(&pair, first.wrapping_add(played), &mut causes));
+        played += 1;
     }
+    println!("{played} worlds");
     drop(pair);
     assert!(found.is_empty(), "{} differences\n\n{}", found.len(), found.join("\n\n"));
 }

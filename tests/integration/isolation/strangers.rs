@@ -5,8 +5,8 @@
 //! that asks the same directly of a second server with the same contents (`contents.sql`). What
 //! they hear has to be the same, but for what `said::excuse` lists and what `step::Marks` say.
 //!
-//! `WEIR_TEST_SEED` begins another run, `WEIR_TEST_STEPS` or `WEIR_TEST_SECONDS` makes it longer,
-//! `WEIR_TEST_WRONGS` looks for more than the first fault. `make strangers` is a million steps.
+//! `WEIR_TEST_SEED` begins another run, `WEIR_TEST_STEPS` makes it longer, `WEIR_TEST_WRONGS` looks
+//! for more than the first fault. `make strangers` is a million steps.
 
 mod found;
 mod invent;
@@ -24,46 +24,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rig::chance::{self, Length};
 use rig::postgres::Cluster;
 use rig::wait;
 
-use super::chosen;
 use stage::Stage;
 use world::World;
 
-/// How long a run lasts where no number of steps is asked for.
-const SECONDS: u64 = 20;
+/// Steps of the clients that take turns, of those that go at once, and transfers.
+const TURNS: u64 = 3_000;
+const STEPS_AT_ONCE: u64 = 12_000;
+const TRANSFERS: u64 = 45_000;
 /// Clients, one step after another.
 const CLIENTS: usize = 9;
 const RACERS: usize = 12;
 /// Clients that move sums.
 const TELLERS: u64 = 16;
-
-/// When a run ends.
-struct End {
-    until: Instant,
-    steps: u64,
-}
-
-impl End {
-    /// As the environment says.
-    fn chosen() -> Self {
-        let steps = chosen("WEIR_TEST_STEPS", 0);
-        let seconds =
-            if steps > 0 { u64::from(u32::MAX) } else { chosen("WEIR_TEST_SECONDS", SECONDS) };
-        let until = Instant::now() + Duration::from_secs(seconds);
-        Self { until, steps: if steps > 0 { steps } else { u64::MAX } }
-    }
-
-    /// How long it is at most until then.
-    fn lasts(&self) -> Duration {
-        self.until.saturating_duration_since(Instant::now()) + Duration::from_secs(SECONDS)
-    }
-
-    fn is_reached(&self, steps: u64) -> bool {
-        steps >= self.steps || Instant::now() >= self.until
-    }
-}
+/// Each transfer takes less, in the mean.
+const TRANSFER_MAX: Duration = Duration::from_millis(20);
 
 /// Every other run is without lanes: with few connections one that nobody uses is kept for a while,
 /// so there are fewer steps.
@@ -73,13 +51,13 @@ fn lanes(seed: u64) -> &'static str {
 
 #[test]
 fn a_client_hears_what_it_would_hear_without_all_the_others() {
-    let seed = chosen("WEIR_TEST_SEED", 1);
+    let seed = chance::seed();
     let pool = 1 + seed as usize % 3;
     let stage = Stage::new(pool, CLIENTS, lanes(seed));
     eprintln!("seed {seed}, pool of {pool}: {:?}", stage.found.counted());
     let mut world = World::new(&stage, CLIENTS, seed);
-    let end = End::chosen();
-    while !end.is_reached(world.steps) {
+    let length = Length::of(TURNS);
+    while length.goes_on(world.steps) {
         if let Err(wrong) = world.step() {
             world.wrongs.push(wrong);
             break;
@@ -98,14 +76,15 @@ fn a_client_hears_what_it_would_hear_without_all_the_others() {
 
 #[test]
 fn a_client_hears_what_it_would_hear_alone_when_all_go_at_once() {
-    let seed = chosen("WEIR_TEST_SEED", 1);
+    let seed = chance::seed();
     let pool = 1 + seed as usize % 3;
     let stage = Stage::new(pool, RACERS, lanes(seed));
-    let (steps, stop, end) = (AtomicU64::new(0), AtomicBool::new(false), End::chosen());
+    let (steps, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let length = Length::of(STEPS_AT_ONCE);
     let wrong: Vec<String> = thread::scope(|scope| {
-        let (stage, steps, stop, end) = (&stage, &steps, &stop, &end);
+        let (stage, steps, stop) = (&stage, &steps, &stop);
         let racers: Vec<_> = (0..RACERS)
-            .map(|number| scope.spawn(move || race::run(stage, number, seed, end, steps, stop)))
+            .map(|number| scope.spawn(move || race::run(stage, number, seed, length, steps, stop)))
             .collect();
         let ended = racers.into_iter().map(|racer| racer.join().expect("no panic"));
         ended.filter_map(Result::err).collect()
@@ -118,20 +97,20 @@ fn a_client_hears_what_it_would_hear_alone_when_all_go_at_once() {
 
 #[test]
 fn what_was_told_as_committed_is_there_and_what_was_told_as_failed_is_not() {
-    let seed = chosen("WEIR_TEST_SEED", 1);
+    let seed = chance::seed();
     let mut cluster = Cluster::start();
     ledger::open(&cluster);
     let weir = stage::plain_weir(&cluster);
-    let (stop, done, end) = (AtomicBool::new(false), AtomicU64::new(0), End::chosen());
+    let (stop, done, length) = (AtomicBool::new(false), AtomicU64::new(0), Length::of(TRANSFERS));
     let address = weir.postgres;
     let books: Vec<_> = thread::scope(|scope| {
         let (stop, done) = (&stop, &done);
         let tellers: Vec<_> = (0..TELLERS)
             .map(|teller| scope.spawn(move || ledger::moves(address, teller, seed, stop, done)))
             .collect();
-        let (begun, limit) = (Instant::now(), end.lasts() + wait::LONG);
+        let (begun, limit) = (Instant::now(), length.limit(TRANSFER_MAX) + wait::LONG);
         let mut turn = 0_u64;
-        while !end.is_reached(done.load(Ordering::Relaxed)) || done.load(Ordering::Relaxed) < 200 {
+        while length.goes_on(done.load(Ordering::Relaxed)) || done.load(Ordering::Relaxed) < 200 {
             turn += 1;
             stage::disturb(&mut cluster, turn);
             if begun.elapsed() >= limit {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use rig::machine;
 use rig::places;
 use rig::process::Process;
 use rig::wait;
@@ -60,6 +61,7 @@ fn is_marked(report: &Value, line: &str, figure: &str) -> bool {
 
 #[test]
 fn the_longest_latency_of_an_injector_that_was_stopped_is_its_own() {
+    let _alone = machine::alone();
     let server = Witness::start(Manner::default());
     let of = stopped(&server, "--rate 10 --duration 4s --connections 4", 10, 500 * MS);
     let told = of.report["latency"]["max_ns"].as_u64().expect("there is a longest");
@@ -73,6 +75,7 @@ fn the_longest_latency_of_an_injector_that_was_stopped_is_its_own() {
 
 #[test]
 fn a_demand_is_not_missed_by_an_injector_that_was_stopped() {
+    let _alone = machine::alone();
     let server = Witness::start(Manner::default());
     let options = "--rate 100 --duration 3s --require max<80ms --require p99.9<80ms";
     let of = stopped(&server, options, 100, 150 * MS);
@@ -83,6 +86,7 @@ fn a_demand_is_not_missed_by_an_injector_that_was_stopped() {
 
 #[test]
 fn a_closed_loop_that_was_stopped_marks_what_it_found_when_it_went_on() {
+    let _alone = machine::alone();
     let server = Witness::start(Manner { delays: vec![100 * MS], ..Manner::default() });
     let of = stopped(&server, "--closed --connections 64 --duration 4s", 640, 180 * MS);
     assert!(is_marked(&of.report, "service", "max"), "{}", of.report);
@@ -91,6 +95,7 @@ fn a_closed_loop_that_was_stopped_marks_what_it_found_when_it_went_on() {
 
 #[test]
 fn answers_that_lay_in_the_sockets_of_a_stopped_injector_are_no_errors() {
+    let _alone = machine::alone();
     let server = Witness::start(Manner { delays: vec![20 * MS], ..Manner::default() });
     for pace in ["--closed", "--rate 400"] {
         let before = server.answered().len();
@@ -104,6 +109,7 @@ fn answers_that_lay_in_the_sockets_of_a_stopped_injector_are_no_errors() {
 
 #[test]
 fn an_injector_that_waits_for_its_cpu_marks_what_that_adds() {
+    let _alone = machine::alone();
     let server = Witness::start(Manner { delays: vec![50 * MS], ..Manner::default() });
     let place = places::directory();
     let loops: Vec<_> = (0..8)

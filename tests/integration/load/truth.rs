@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use rig::process::Process;
 use rig::witness::{Manner, Stalls, Witness};
-use rig::{network, places};
+use rig::{machine, network, places};
 use serde_json::Value;
 
 const MS: Duration = Duration::from_millis(1);
@@ -34,6 +34,7 @@ fn time(report: &Value, place: &str) -> Duration {
 
 #[test]
 fn a_silent_server_is_told_of_as_its_own_log_has_it() {
+    let _alone = machine::alone();
     let stalls = Stalls { first: 750 * MS, length: 500 * MS, every: Duration::from_secs(10) };
     for connections in [16, 400] {
         let server = Witness::start(Manner { stalls: Some(stalls), ..Manner::default() });
@@ -60,6 +61,7 @@ fn a_silent_server_is_told_of_as_its_own_log_has_it() {
 
 #[test]
 fn a_server_counts_as_many_requests_as_the_load() {
+    let _alone = machine::alone();
     let server = Witness::start(Manner::default());
     let line = format!("{} --rate 2000 --duration 2s --warmup 0s", server.url());
     let report = load(&format!("{line} --connections 256"));
@@ -76,6 +78,7 @@ fn a_server_counts_as_many_requests_as_the_load() {
 
 #[test]
 fn ports_that_are_used_up_are_no_fault_of_the_server() {
+    let _alone = machine::alone();
     network::test_apart(Some(40_000..=40_063), || {
         let server = Witness::start(Manner { closes: true, ..Manner::default() });
         let line = format!("{} --rate 200 --duration 2s --connections 8", server.url());
@@ -92,6 +95,7 @@ fn ports_that_are_used_up_are_no_fault_of_the_server() {
 
 #[test]
 fn a_network_that_is_2_ms_away_and_a_server_that_takes_2_ms_are_told_apart() {
+    let _alone = machine::alone();
     network::test_apart(None, || {
         let dir = places::directory();
         let mut command = Command::new(places::need("python3"));
@@ -135,6 +139,7 @@ fn a_network_that_is_2_ms_away_and_a_server_that_takes_2_ms_are_told_apart() {
 
 #[test]
 fn an_address_of_the_name_that_refuses_is_left_out_and_said() {
+    let _alone = machine::alone();
     let server = Witness::start(Manner::default());
     let url = server.url().replace("127.0.0.1", "localhost");
     let place = places::directory();

@@ -52,7 +52,7 @@ const POINTS: &[&str] = &[
     "DELETE FROM t WHERE id = 3",
 ];
 
-/// What is no point statement, or none for this session, and is answered all the same.
+/// What is not a point statement, or none for this session, and is answered all the same.
 const OTHERS: &[&str] = &[
     "INSERT INTO ruled VALUES (1)",
     "SELECT id FROM parent WHERE id = 1",

@@ -129,5 +129,5 @@ pub fn row(console: &mut Client, show: &str, column: &str, value: &str) -> Row {
 
 /// A number of a row.
 pub fn number(row: &Row, column: &str) -> u64 {
-    row[column].parse().unwrap_or_else(|_| panic!("{column} is no number in {row:?}"))
+    row[column].parse().unwrap_or_else(|_| panic!("{column} is not a number in {row:?}"))
 }

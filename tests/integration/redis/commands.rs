@@ -58,7 +58,7 @@ impl Toy {
         let backend =
             format!("[[redis.backend]]\nname = \"toy\"\nurl = \"redis://{}\"", self.address);
         let table = format!("[redis]\nlisten = \"{{redis}}\"\n{backend}");
-        Setup::new().embedded().table(&table).start()
+        Setup::new().table(&table).start()
     }
 
     fn says(&self, said: &CommandTable) {

@@ -2,8 +2,6 @@
 //! a server itself, and through Weir to one server, to two that share keys, to a Cluster, and to a
 //! Valkey where that can be had. What they find is to be the same.
 
-use std::process::Command;
-
 use rig::places;
 use rig::redis::{Redis, RedisCluster, valkey};
 use rig::weir::Weir;
@@ -37,19 +35,14 @@ fn run(folder: &str) {
         .map(|address| address.port().to_string())
         .collect();
     let dir = places::directory();
-    let output = Command::new("bash")
-        .arg(places::root().join("tests/clients").join(folder).join("run.sh"))
+    let mut script = rig::clients::script(folder);
+    script
         .env("WEIR_DIR", dir.path())
         .env("WEIR_REDIS_HOST", direct.address.ip().to_string())
         .env("WEIR_REDIS_PORTS", ports.join(" "))
         .env("WEIR_REDIS_USER", USER)
-        .env("WEIR_REDIS_PASSWORD", SECRET)
-        .output()
-        .expect("bash can be started");
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, err) = (said(&output.stdout), said(&output.stderr));
-    assert!(output.status.success(), "{folder}: {}\n{out}\n{err}", output.status);
-    println!("{out}");
+        .env("WEIR_REDIS_PASSWORD", SECRET);
+    rig::clients::run(&mut script);
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn a_server_that_hangs_is_ejected_and_has_its_keys_again_once_it_goes_on() {
     let mut servers = [Redis::start(), Redis::start()];
     let lines = "eject = { failures = 2, retry = \"2s\" }\ntimeout = \"300ms\"";
     let table = table(&servers.each_ref(), lines, "") + "connect-timeout = \"300ms\"\n";
-    let weir = Setup::new().embedded().table(&table).start();
+    let weir = Setup::new().table(&table).start();
     let own = key_on(&servers.each_ref(), &weir, 1);
     servers[1].running().signal(Signal::STOP);
     let mut ann = client(&weir);

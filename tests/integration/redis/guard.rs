@@ -191,7 +191,7 @@ fn a_master_that_sentinels_find_is_of_the_host_where_it_is() {
              name = \"m\"\n{setting}\n",
             files.display()
         );
-        Setup::new().embedded().table(&table).start()
+        Setup::new().table(&table).start()
     };
     let (dir, away) = (rig::places::directory(), rig::places::free_address());
     let unknown = format!("sentinel = {{ urls = \"redis://{away}\", master = \"it\" }}");
@@ -216,7 +216,7 @@ fn a_master_that_sentinels_find_is_of_the_host_where_it_is() {
 fn while_a_base_is_taken_on_a_host_nobody_there_is_told_to_rewrite() {
     let args = ["--appendonly", "yes", "--repl-diskless-sync-delay", "0", "--rdbcompression", "no"];
     let (master, dir) = (Redis::start_with(&args), rig::places::directory());
-    // So much that the guard's own key is no growth.
+    // So much that the guard's own key is not a growth.
     master.client().ask(&["SET", "large", &"x".repeat(1 << 20)]);
     assert!(master.client().line("BGREWRITEAOF").starts_with('+'));
     wait::until("it has rewritten", wait::LONG, || info(&master, "aof_rewrites") == "1");
@@ -228,7 +228,7 @@ fn while_a_base_is_taken_on_a_host_nobody_there_is_told_to_rewrite() {
          [redis.aof]\ndir = \"{files}\"\n[[redis.aof.master]]\nname = \"m\"\nurl = \"{url}\"\n\
          replicas = [\"redis://{at}\"]\nconnect-timeout = \"30s\"\n"
     );
-    let weir = Setup::new().embedded().table(&table).start();
+    let weir = Setup::new().table(&table).start();
     let of_master = dir.path().join("m");
     wait::until("a base is in force", wait::LONG, || {
         of_master.join("appendonlydir/appendonly.aof.manifest").exists()
@@ -254,7 +254,7 @@ fn while_a_base_is_taken_from_the_master_itself_only_others_replicas_would_be_em
         "[redis.guard]\n{OFTEN}[redis.aof]\ndir = \"{files}\"\n[[redis.aof.master]]\n\
          name = \"m\"\nurl = \"{url}\"\n"
     );
-    let weir = Setup::new().embedded().table(&table).start();
+    let weir = Setup::new().table(&table).start();
     let of_master = dir.path().join("m");
     wait::until("a base is in force", wait::LONG, || {
         of_master.join("appendonlydir/appendonly.aof.manifest").exists()
@@ -306,7 +306,7 @@ fn following(master: &Redis, files: &Path) -> Weir {
         "[redis.guard]\n{OFTEN}mode = \"act\"\nbehind-max = \"1s\"\nmin-replicas = 1\n\
          [redis.aof]\ndir = \"{files}\"\n[[redis.aof.master]]\nname = \"m\"\nurl = \"{url}\"\n"
     );
-    Setup::new().embedded().with_faults().table(&table).start()
+    Setup::new().with_faults().table(&table).start()
 }
 
 #[test]

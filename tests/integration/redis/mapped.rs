@@ -109,7 +109,7 @@ fn nor_does_who_has_no_user_any_more() {
     let mut weir = weir(&[&server], "", &format!("{ALICE}{CARL}"));
     let mut alice = as_user(&weir, "alice alices");
     assert_eq!(alice.line("WATCH a:1"), "+OK");
-    weir.configure(|_| Setup::new().embedded().table(&table(&[&server], "", CARL)));
+    weir.configure(|_| Setup::new().table(&table(&[&server], "", CARL)));
     weir.reload();
     weir.wait_log("the configuration was reloaded");
     assert!(alice.line("AUTH carl c").starts_with("-ERR weir: a login is refused while"));
@@ -144,7 +144,7 @@ fn a_reload_makes_clients_another_user_once_they_log_in() {
     let mut weir = weir(&[&server], "", before);
     let mut bert = as_user(&weir, "bert berts");
     assert_eq!(bert.line("SET a:1 x"), "+OK");
-    weir.configure(|_| Setup::new().embedded().table(&table(&[&server], "", &self::bert(&file))));
+    weir.configure(|_| Setup::new().table(&table(&[&server], "", &self::bert(&file))));
     weir.reload();
     weir.wait_log("the configuration was reloaded");
     assert_eq!(bert.line("GET a:1"), "$1 x");

@@ -76,7 +76,7 @@ fn time_and_errors_are_counted_by_server_and_command() {
         assert!(of(&format!("{name}_count"), &labels) >= 5.0, "{name}");
     }
     assert!(of("weir_redis_total_seconds_count", &[("way", "lease")]) >= 2.0);
-    // What clients make up is no label.
+    // What clients make up is not a label.
     let made_up = |sample: &rig::metrics::Sample| {
         sample.labels.values().any(|label| label.contains("MADE") || label.contains("NOSUCH"))
     };

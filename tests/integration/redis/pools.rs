@@ -27,7 +27,7 @@ fn tables(first: &Redis, second: &Redis, other: SocketAddr) -> String {
 #[test]
 fn each_pool_has_its_own_servers_users_and_database() {
     let (first, second, other) = (Redis::start(), Redis::start(), places::free_address());
-    let weir = Setup::new().embedded().table(&tables(&first, &second, other)).start();
+    let weir = Setup::new().table(&tables(&first, &second, other)).start();
     let (mut ann, mut bob) = (RedisClient::connect(weir.redis), RedisClient::connect(other));
     assert_eq!(ann.line("SET k 1"), "+OK");
     assert_eq!(bob.line("GET k"), "-NOAUTH Authentication required.");
@@ -85,7 +85,7 @@ fn what_nutcracker_had_written_is_found_with_the_configuration_that_was_made_of_
     let output = command.output().unwrap();
     let toml = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{toml}");
-    let weir = Setup::new().embedded().table(&toml).start();
+    let weir = Setup::new().table(&toml).start();
     for (address, name) in pools {
         let mut client = RedisClient::connect(address);
         for key in &keys {

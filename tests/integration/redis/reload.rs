@@ -31,7 +31,7 @@ fn tables(lines: &str, backends: &[(&str, &Redis)]) -> String {
 
 /// With two workers, which are to go over together.
 fn setup(tables: &str) -> Setup {
-    Setup::new().top("workers = 2").embedded().table(tables)
+    Setup::new().top("workers = 2").table(tables)
 }
 
 fn start(tables: &str) -> Weir {

@@ -240,7 +240,7 @@ fn replicas_of_what_sentinels_find_are_read_before_and_after_a_failover() {
         "[redis]\nlisten = \"{{redis}}\"\n{READS}\n[[redis.backend]]\nname = \"m\"\n{}\n",
         sentinels.setting()
     );
-    let weir = Setup::new().embedded().table(&table).start();
+    let weir = Setup::new().table(&table).start();
     wait_read(&weir, 2);
     let mut ann = client(&weir);
     assert_eq!(ann.line("GET a"), "$1 1");

@@ -14,7 +14,7 @@ pub const ADMIN: &str = "[[redis.user]]\nname = \"default\"\npassword = \"p\"\na
 
 /// Weir before these servers, with more lines in `[redis]` and more tables.
 pub fn weir(servers: &[&Redis], lines: &str, tables: &str) -> Weir {
-    Setup::new().embedded().table(&table(servers, lines, tables)).start()
+    Setup::new().table(&table(servers, lines, tables)).start()
 }
 
 /// The `[redis]` table for these servers.

@@ -1,6 +1,6 @@
 //! A master that real Sentinels find.
 
-use rig::redis::{Redis, Sentinels};
+use rig::redis::{Redis, RedisClient, Sentinels};
 use rig::wait;
 use rig::weir::{Setup, Weir};
 
@@ -14,7 +14,7 @@ fn before(sentinels: &Sentinels, lines: &str) -> Weir {
          [[redis.backend]]\nname = \"m\"\n{}\n",
         sentinels.setting()
     );
-    Setup::new().embedded().table(&table).start()
+    Setup::new().table(&table).start()
 }
 
 /// A master with one replica.
@@ -75,8 +75,13 @@ fn a_failover_under_load_is_followed_and_nothing_runs_twice() {
     // The former master is back, as a replica; then it is the master again, and the other one
     // lives: who is connected there goes.
     first.start_again();
+    // A Sentinel that makes it one ends the connections of its clients.
+    let replication = || {
+        let mut client = RedisClient::try_connect(first.address)?;
+        client.try_ask(&["INFO", "replication"])
+    };
     wait::until("it is a replica now", wait::LONG, || {
-        first.client().line("INFO replication").contains("link_status:up")
+        replication().is_ok_and(|said| String::from_utf8_lossy(&said).contains("link_status:up"))
     });
     assert_eq!(shown(), second.url());
     told.extend(under_load(&weir, 4..8, |_| {
@@ -123,7 +128,7 @@ fn without_a_sentinel_that_knows_clients_hear_so_and_nothing_is_sent() {
         "[redis]\nlisten = \"{{redis}}\"\n[[redis.backend]]\nname = \"m\"\n{}\n",
         sentinels.setting().replace("\"it\"", "\"other\"")
     );
-    let weir = Setup::new().embedded().table(&table).start();
+    let weir = Setup::new().table(&table).start();
     let mut ann = super::scene::client(&weir);
     let heard = ann.line("SET k 1");
     assert!(heard.starts_with("-ERR weir: not sent: m cannot be reached: no Sentinel"), "{heard}");

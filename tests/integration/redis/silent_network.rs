@@ -15,7 +15,7 @@ const ENDED: Duration = Duration::from_secs(30);
 
 fn weir(server: &Redis) -> Weir {
     let top = "workers = 1\ntcp-user-timeout = \"4s\"";
-    Setup::new().top(top).embedded().table(&table(&[server], "timeout = \"10m\"", "")).start()
+    Setup::new().top(top).table(&table(&[server], "timeout = \"10m\"", "")).start()
 }
 
 /// What a client that has said some lines before hears to one that goes into silence.

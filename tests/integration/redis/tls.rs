@@ -24,7 +24,7 @@ fn server(certificate: &Certificate, dir: &Path) -> (Redis, String) {
 
 /// Weir that shows its clients this certificate.
 fn weir(certificate: &Certificate, lines: &str, backend: &str) -> Weir {
-    let mut weir = Setup::new().embedded().prepare();
+    let mut weir = Setup::new().prepare();
     let (pem, key) = certificate.write(&weir.dir());
     let tls = format!("[redis.tls]\ncertificate = {pem:?}\nkey = {key:?}\n{backend}");
     weir.configure(|setup| setup.table(&table(&[], lines, &tls)));
@@ -92,7 +92,7 @@ fn clear_text_to_a_port_of_tls_is_closed_and_nobody_else_is_disturbed() {
     for bytes in cases {
         let mut stranger = RedisClient::connect(weir.redis);
         stranger.send(bytes);
-        // What it may hear is an alert of TLS, which is no reply.
+        // What it may hear is an alert of TLS, which is not a reply.
         assert!(stranger.is_closed(), "{bytes:?}");
         assert_eq!(ann.line("GET a"), "$1 1");
     }
@@ -126,7 +126,7 @@ fn unix_sockets_carry_a_pipeline_on_either_side() {
     let backend = |url: &str| format!("[[redis.backend]]\nname = \"s0\"\nurl = {url:?}");
     let lines = format!("unix-sockets = {of_weir:?}");
     for url in [server.url(), of_server.to_str().unwrap().to_owned()] {
-        let weir = Setup::new().embedded().table(&table(&[], &lines, &backend(&url))).start();
+        let weir = Setup::new().table(&table(&[], &lines, &backend(&url))).start();
         for mut client in [RedisClient::over_unix(&of_weir).unwrap(), super::scene::client(&weir)] {
             pipelined(&mut client, 500);
             let value = "x".repeat(1 << 20);

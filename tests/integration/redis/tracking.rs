@@ -226,12 +226,12 @@ fn a_client_that_would_not_be_told_any_more_is_closed() {
     server.start_again();
     wait::until("it is back", wait::LONG, || client(&weir).line("GET k") == "$-1");
     let mut first = tracking(&weir, "");
-    weir.configure(|_| rig::weir::Setup::new().embedded().table(&both));
+    weir.configure(|_| rig::weir::Setup::new().table(&both));
     weir.reload();
     assert_eq!(first.hear(), LOST);
     assert!(first.is_closed());
     let mut of_two = tracking(&weir, "");
-    weir.configure(|_| rig::weir::Setup::new().embedded().table(&alone));
+    weir.configure(|_| rig::weir::Setup::new().table(&alone));
     weir.reload();
     assert_eq!(of_two.hear(), LOST);
     assert!(of_two.is_closed());

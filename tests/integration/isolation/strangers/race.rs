@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use rig::chance::{self, Length};
 
-use super::End;
 use super::invent::Footing;
 use super::said::Verdict;
 use super::stage::Stage;
@@ -13,7 +13,6 @@ use super::step::Step;
 use super::trail::Trail;
 use super::turn;
 use super::twins::{Twins, piece};
-use crate::isolation::chosen;
 
 /// A client with its twin, on a thread of its own.
 struct Racer<'s> {
@@ -33,15 +32,15 @@ pub fn run(
     stage: &Stage,
     number: usize,
     seed: u64,
-    end: &End,
+    length: Length,
     steps: &AtomicU64,
     stop: &AtomicBool,
 ) -> Result<(), String> {
     let mut chance = StdRng::seed_from_u64(seed.wrapping_add(1_000 + number as u64));
     let twins = Twins::new(stage, number, &mut chance).map_err(|error| error.to_string())?;
-    let goes_on = chosen("WEIR_TEST_WRONGS", 1) > 1;
+    let goes_on = chance::number::<u64>("WEIR_TEST_WRONGS").is_some_and(|wrongs| wrongs > 1);
     let mut racer = Racer { stage, twins, chance, trail: Trail::default(), goes_on };
-    while !stop.load(Ordering::Relaxed) && !end.is_reached(steps.fetch_add(1, Ordering::Relaxed)) {
+    while !stop.load(Ordering::Relaxed) && length.goes_on(steps.fetch_add(1, Ordering::Relaxed)) {
         if let Err(wrong) = racer.turn() {
             stop.store(true, Ordering::Relaxed);
             return Err(wrong);

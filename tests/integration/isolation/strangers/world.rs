@@ -6,6 +6,7 @@ use std::time::Instant;
 use pg::Client;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use rig::chance;
 use rig::postgres::rows;
 use rig::wait;
 
@@ -16,7 +17,6 @@ use super::step::{Statement, Step};
 use super::trail::Trail;
 use super::turn;
 use super::twins::{Twins, piece};
-use crate::isolation::chosen;
 use crate::isolation::peer::Peer;
 
 /// What is wrong and begins alike is told once.
@@ -52,7 +52,7 @@ impl<'s> World<'s> {
         let make = |number| Twins::new(stage, number, &mut chance).expect("it is let in");
         let made = (0..clients).map(make).collect();
         let (ghosts, trail, current, steps, excused, wrongs, kinds) = Default::default();
-        let wrongs_max = chosen("WEIR_TEST_WRONGS", 1) as usize;
+        let wrongs_max = chance::number("WEIR_TEST_WRONGS").unwrap_or(1);
         let (console, admins) = (stage.console(), stage.admins());
         Self {
             stage,

@@ -1,6 +1,6 @@
 //! Everything that can happen to Weir, the master and the files, at random, while clients write.
 //!
-//! `WEIR_TEST_SEED` begins another run, `WEIR_TEST_SECONDS` makes it longer, and `WEIR_TEST_REDIS`
+//! `WEIR_TEST_SEED` begins another run, `WEIR_TEST_STEPS` makes it longer, and `WEIR_TEST_REDIS`
 //! names another server's program. What happened how often is printed (`--nocapture`). A seed
 //! brings the same troubles in the same order, and the same writes of each writer; how these fall
 //! together is the machine's.
@@ -10,10 +10,10 @@ mod writers;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
+use rig::chance::{self, Length};
 use rig::redis::Redis;
 use rig::wait;
 use tempfile::TempDir;
@@ -21,13 +21,10 @@ use tempfile::TempDir;
 use super::scene::{Relay, Scene, digest, info, table, wait_loaded};
 use writers::{DATABASES, FUNCTION, GONE, WRITERS, World, limit_memory, write_on};
 
-const SECONDS: u64 = 20;
+/// How often troubles are made and what came of them is looked at.
+const LOOKS: u64 = 20;
 /// What the disk holds that the files are on.
 const DISK: &str = "2g";
-
-fn chosen(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
-}
 
 fn program() -> std::path::PathBuf {
     let other = std::env::var("WEIR_TEST_REDIS").ok();
@@ -222,9 +219,9 @@ fn trouble_on(
     master: &mut (Redis, TempDir),
     seed: u64,
 ) -> Counted {
-    let until = Instant::now() + Duration::from_secs(chosen("WEIR_TEST_SECONDS", SECONDS));
+    let length = Length::of(LOOKS);
     let (mut chance, mut counted) = (StdRng::seed_from_u64(seed), Counted::default());
-    while Instant::now() < until {
+    while length.goes_on(counted.looks) {
         let mut last = format!("WEIR_TEST_SEED={seed}, look {}", counted.looks + 1);
         for _ in 0..chance.random_range(1..4) {
             let durable = scene.status()["durable"].as_u64().unwrap_or(0);
@@ -246,7 +243,7 @@ fn trouble_on(
 
 #[test]
 fn whatever_happens_what_was_confirmed_is_there_and_the_files_are_the_master() {
-    let seed = chosen("WEIR_TEST_SEED", 1);
+    let seed = chance::seed();
     let mut master = (server(&[]), rig::places::directory());
     assert!(master.0.client().ask(&["FUNCTION", "LOAD", FUNCTION]).starts_with('$'));
     let relay = Relay::to(master.0.address);

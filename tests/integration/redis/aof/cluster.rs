@@ -19,7 +19,7 @@ fn following(cluster: &RedisCluster, files: &Path) -> Weir {
          cluster = [\"{one}\", \"{other}\"]\n",
         files.display()
     );
-    Setup::new().embedded().table(&table).start()
+    Setup::new().table(&table).start()
 }
 
 fn all(weir: &Weir) -> Vec<Value> {
@@ -111,7 +111,7 @@ fn a_cluster_of_which_no_node_answers_is_said_and_found_once_one_does() {
          cluster = \"redis://{address}\"\n",
         dir.path().display()
     );
-    let weir = Setup::new().embedded().table(&table).start();
+    let weir = Setup::new().table(&table).start();
     wait::until("it is said", wait::LONG, || {
         let said = all(&weir)[0]["trouble"].as_str().unwrap_or_default().to_owned();
         said.contains("no node says who the masters are")

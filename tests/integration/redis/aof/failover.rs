@@ -64,7 +64,7 @@ fn two_processes_never_share_a_masters_files() {
     let scene = Scene::new(&master.url(), "", "");
     scene.wait_caught_up(&master);
     let lines = table(&master.url(), "", "").replace("DIR", scene.files.to_str().unwrap());
-    let (code, log) = Setup::new().embedded().table(&lines).prepare().start_in_vain();
+    let (code, log) = Setup::new().table(&lines).prepare().start_in_vain();
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains("is in use by another Weir"), "{log}");
     master.client().line("SET more 1");

@@ -30,22 +30,22 @@ pub struct Scene {
 impl Scene {
     /// Weir before a master, with more lines in `[redis.aof]` and in `[[redis.aof.master]]`.
     pub fn new(url: &str, lines: &str, of_master: &str) -> Self {
-        Self::start(Setup::new().embedded(), None, &table(url, lines, of_master))
+        Self::start(Setup::new(), None, &table(url, lines, of_master))
     }
 
     /// The same with a disk that can be made to fail.
     pub fn with_faults(url: &str, lines: &str) -> Self {
-        Self::start(Setup::new().embedded().with_faults(), None, &table(url, lines, ""))
+        Self::start(Setup::new().with_faults(), None, &table(url, lines, ""))
     }
 
     /// The same, with a whole table and on a file system of its own, of this size. It needs root.
     pub fn with_faults_on(size: &str, table: &str) -> Self {
-        Self::start(Setup::new().embedded().with_faults(), Some(size), table)
+        Self::start(Setup::new().with_faults(), Some(size), table)
     }
 
     /// The same on a file system of its own, of this size. It needs root.
     pub fn on_small_disk(url: &str, lines: &str, size: &str) -> Self {
-        Self::start(Setup::new().embedded(), Some(size), &table(url, lines, ""))
+        Self::start(Setup::new(), Some(size), &table(url, lines, ""))
     }
 
     fn start(setup: Setup, size: Option<&str>, table: &str) -> Self {

@@ -21,7 +21,7 @@ fn a_failover_by_sentinel_is_followed_without_a_new_base() {
         "[redis.aof]\ndir = \"{files}\"\n[[redis.aof.master]]\nname = \"m\"\n\
          listen = \"{port}\"\n{sentinel}\n"
     );
-    let weir = Setup::new().embedded().table(&table).start();
+    let weir = Setup::new().table(&table).start();
     let status = || weir.ask_admin("/status").json()["redis.aof"][0].clone();
     let mut client = second.client();
     first.client().line("SET before 1");
@@ -84,7 +84,7 @@ fn a_replica_that_sentinels_have_as_the_master_is_said_to_be_theirs_to_mend() {
     let files = dir.path().display();
     let table =
         format!("[redis.aof]\ndir = \"{files}\"\n[[redis.aof.master]]\nname = \"m\"\n{sentinel}\n");
-    let weir = Setup::new().embedded().table(&table).start();
+    let weir = Setup::new().table(&table).start();
     weir.wait_log("its Sentinels have it as the master, and it says that it is itself a replica");
     assert!(!weir.log().contains("name its master"), "{}", weir.log());
     // Of one with a `url` it is the operator who can.

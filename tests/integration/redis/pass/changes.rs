@@ -89,6 +89,7 @@ fn a_default_user_that_gets_a_password_lets_in_nobody_new_without() {
 
 #[test]
 fn wrong_passwords_are_told_late_and_right_ones_at_once() {
+    let _alone = rig::machine::alone();
     let server = server();
     let weir = passing(&[&server]);
     let mut eve = client(&weir);

@@ -168,7 +168,7 @@ fn tracking(weir: &Weir, how: &str, id: &str) -> RedisClient {
 fn whoever_is_told_may_be_on_any_worker() {
     let servers = [Redis::start(), Redis::start(), Redis::start()];
     let table = table(&servers.each_ref(), "", "");
-    let weir = Setup::new().top("workers = 2").embedded().table(&table).start();
+    let weir = Setup::new().top("workers = 2").table(&table).start();
     let keys = [0, 1, 2].map(|n| key_on(&servers.each_ref(), &weir, n));
     let mut writes = client(&weir);
     let mut all: Vec<_> = (0..8)

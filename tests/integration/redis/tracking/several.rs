@@ -252,7 +252,7 @@ pub(super) fn write_some(writer: &mut RedisClient, turn: u64, written: &WriteCou
 fn nothing_is_kept_that_was_overwritten_however_busy_servers_are() {
     let servers = [Redis::start(), Redis::start(), Redis::start()];
     let table = table(&servers.each_ref(), "", "");
-    let weir = Setup::new().top("workers = 2").embedded().table(&table).start();
+    let weir = Setup::new().top("workers = 2").table(&table).start();
     let (written, is_over) = ([const { AtomicU64::new(0) }; 50], AtomicBool::new(false));
     std::thread::scope(|scope| {
         for of in (0..4).map(|_| tracking(&weir, "")) {

@@ -1,5 +1,4 @@
 //! Logging in to real servers, by each of their methods and ways.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::path::Path;
 use std::time::Duration;

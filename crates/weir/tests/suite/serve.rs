@@ -1,15 +1,12 @@
 //! The life of `weir serve` as its operator sees it: start, reload, stop, and what stands in the
 //! way. What it does for clients is tested with real servers in `tests/`.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
-
-mod running;
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use running::{ALONE, DEADLINE, Running, call};
+use crate::running::{ALONE, DEADLINE, Running, call};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// What `weir serve` says and answers when it can't start.

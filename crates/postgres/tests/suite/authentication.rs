@@ -1,6 +1,5 @@
 //! Authentication against those who have the last word: libpq as the client, PostgreSQL as the
 //! server.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

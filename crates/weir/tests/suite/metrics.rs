@@ -1,13 +1,10 @@
 //! `docs/metrics.md` is made from what a running Weir shows at `/metrics`; `make docs` writes it.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
-
-mod running;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use running::{ALONE, Running, request};
+use crate::running::{ALONE, Running, request};
 
 const HEAD: &str = "\
 # Metrics

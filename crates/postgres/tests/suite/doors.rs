@@ -1,5 +1,4 @@
 //! Users that are not in the file, looked up at a server.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
 //! `weir load` beside a server that answers at once: its files and exit codes. A busy machine may
 //! make a run INVALID, so no verdict is held.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

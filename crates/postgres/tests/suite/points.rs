@@ -1,6 +1,5 @@
 //! Statements that the planner calls points, run as text and as what is lifted out of it, on two
 //! databases that are alike: the same is heard, and the same is in the tables.
-#![expect(clippy::unwrap_used, reason = "a test that fails should do so loudly")]
 
 mod generated;
 mod twin;
@@ -77,7 +76,7 @@ fn is_known(wanted: &Heard, heard: &Heard) -> bool {
 #[test]
 fn the_same_is_heard_and_the_same_is_in_the_tables() {
     let cluster = Cluster::start();
-    cluster.sql(include_str!("setup.sql"));
+    cluster.sql(include_str!("points/setup.sql"));
     let number = |name: &str, default| {
         std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
     };
@@ -127,7 +126,7 @@ fn the_same_is_heard_and_the_same_is_in_the_tables() {
 #[test]
 fn a_key_is_one_of_a_plain_table() {
     let cluster = Cluster::start();
-    cluster.sql(include_str!("keys.sql"));
+    cluster.sql(include_str!("points/keys.sql"));
     let unfinished = cluster.try_sql("create unique index concurrently on invalid (id)");
     assert!(unfinished.is_err(), "it left no index that is not valid");
     // As others see it while it is there.

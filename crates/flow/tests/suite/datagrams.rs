@@ -1,6 +1,4 @@
 //! UDP over real sockets.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
-
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};

@@ -1,14 +1,10 @@
 //! TLS over real sockets, with certificates made for the test.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
-
-mod common;
-
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{LONG, Server, read_to_close, round_trip, send};
+use crate::echo::{LONG, Server, read_to_close, round_trip, send};
 use flow::progress::Timeouts;
 use flow::tls::{ServerTls, Settings, TlsError, client_config};
 use rustls::{ClientConnection, StreamOwned};

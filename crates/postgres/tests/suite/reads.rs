@@ -1,6 +1,5 @@
 //! What the planner calls a read is run on a real PostgreSQL and must leave nothing behind: no
 //! write, no transaction id, no lock, no setting, nothing of the session.
-#![expect(clippy::unwrap_used, reason = "a test that fails should do so loudly")]
 
 mod corpus;
 mod generated;
@@ -31,7 +30,7 @@ impl Scene {
     fn start() -> Self {
         let cluster = Cluster::start();
         cluster.sql("create role someone");
-        cluster.sql(include_str!("setup.sql"));
+        cluster.sql(include_str!("reads/setup.sql"));
         Self { cluster }
     }
 

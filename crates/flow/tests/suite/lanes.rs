@@ -1,7 +1,5 @@
 //! Many clients over one lane, over real sockets: every byte goes to its own client, in order,
 //! and a client that does not read disturbs nobody.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
-
 use std::cell::RefCell;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -6,7 +6,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use wire::sql::{Lexer, Strings};
 
-use crate::corpus;
+use super::corpus;
 
 /// Each of them does something that is seen afterwards, if it is run.
 const TRAPS: [&str; 12] = [

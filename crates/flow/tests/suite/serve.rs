@@ -1,12 +1,8 @@
 //! Listeners, limits, slow clients and drain over real sockets.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
-
-mod common;
-
 use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
 
-use common::{LONG, Server, begin_line, read_to_close, round_trip, send};
+use crate::echo::{LONG, Server, begin_line, read_to_close, round_trip, send};
 use flow::progress::Timeouts;
 use flow::workers::{Drained, Workers};
 use watch::metrics::Registry;

@@ -1,7 +1,5 @@
 //! The console beside a real PgBouncer: whoever reads its tables by name or by place reads ours.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot set itself up should fail loudly")]
-
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 

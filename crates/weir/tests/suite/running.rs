@@ -1,5 +1,4 @@
 //! A `weir serve` of a test's own, on ports the system chose.
-#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -135,7 +134,7 @@ trait Text {
 
 impl Text for Value {
     fn text(&self) -> String {
-        self.as_str().unwrap_or_else(|| panic!("{self} is no text")).to_owned()
+        self.as_str().unwrap_or_else(|| panic!("{self} is not text")).to_owned()
     }
 }
 

@@ -1,6 +1,5 @@
 //! Backends as real servers are: a promotion is followed, a hung server is left alone, a replica
 //! that lags takes no reads, two primaries take nothing.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! PostgreSQL's own regress suite, by hand: `WEIR_REGRESS_SQL=<src/test/regress/sql> cargo test -p
-//! weir-postgres --test reads -- --ignored --nocapture regress`. Its statements are run in order on
+//! weir-postgres --test suite -- --ignored --nocapture regress`. Its statements are run in order on
 //! one server; each that is called a read runs as one, and must leave nothing.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use postgres::plan::{Facts, Kind, Planner, Reason, Scope, Unsettles};
 use rig::postgres::Cluster;
 use wire::sql::{Lexer, Strings, TokenKind};
 
-use crate::probe;
+use super::probe;
 
 /// Files that others need, first.
 const FIRST: [&str; 8] = [

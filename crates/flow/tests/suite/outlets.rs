@@ -1,6 +1,4 @@
 //! A client's outlet, plain and encrypted, with clients that read at their leisure.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
-
 use std::cell::RefCell;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
