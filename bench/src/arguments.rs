@@ -41,9 +41,10 @@ pub struct Arguments {
     /// Measure Weir as built beside BINARY, an older Weir, and a second copy of BINARY. All three
     /// run at once, the load moves between them in slices, in an order that changes each round.
     /// Printed are new/old and old/old of requests a second and of CPU time a request: the median
-    /// of the rounds' ratios and its 95 % interval. The rows are `requests` (512 connections),
-    /// `postgres-select` (256 and 32 clients), `postgres-sysbench` (read-only, write-only) and
-    /// `redis-rates` (SET and GET at 500 clients, GET in pipelines of 16 at 50)
+    /// of the rounds' ratios and its 95 % interval. The rows are `requests` (512 and 64
+    /// connections), `lines`, `store-load` (batches of 5,000 and of 30), `store-queries`,
+    /// `postgres-select` (256 and 32 clients), `postgres-sysbench` (read-only, write-only),
+    /// `redis-rates` (SET and GET at 500 clients, GET in pipelines of 16 at 50) and `load-http`
     #[arg(long, value_name = "BINARY", conflicts_with = "quick")]
     pub beside: Option<PathBuf>,
     /// Where --beside puts all rounds, a line of JSON each; a file of its own in the build's

@@ -27,8 +27,16 @@ const SLICE_SECONDS: usize = 4;
 /// The three have so many turns each, by default.
 const ROUNDS: usize = 30;
 /// The rows that can be measured so.
-const ROWS: [Name; 4] =
-    [Name::Requests, Name::PostgresSelect, Name::PostgresSysbench, Name::RedisRates];
+const ROWS: [Name; 8] = [
+    Name::Requests,
+    Name::Lines,
+    Name::StoreLoad,
+    Name::StoreQueries,
+    Name::PostgresSelect,
+    Name::PostgresSysbench,
+    Name::RedisRates,
+    Name::LoadHttp,
+];
 
 /// How often, how long, of what, and where each round is noted.
 pub struct Plan {
@@ -68,6 +76,10 @@ pub fn run(arguments: &Arguments, old: &Path) -> Outcome<bool> {
         eprintln!("measuring {name:?} ...");
         let measured = match name {
             Name::Requests => loads::single_points(&mut plan),
+            Name::Lines => loads::many_lines(&mut plan),
+            Name::StoreLoad => loads::store_loads(&mut plan),
+            Name::StoreQueries => loads::store_queries(&mut plan),
+            Name::LoadHttp => loads::meters(&mut plan),
             Name::PostgresSelect => loads::selects(&mut plan),
             Name::RedisRates => loads::commands(&mut plan),
             _ => loads::transactions(&mut plan),

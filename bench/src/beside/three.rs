@@ -1,6 +1,7 @@
 //! Three Weirs at once, and the load that moves between them.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rig::places;
 use rig::weir::{Setup, Weir};
@@ -37,6 +38,11 @@ impl Binaries {
         Ok(Self { files, _dir: dir })
     }
 
+    /// The three, in that order.
+    pub fn files(&self) -> [PathBuf; 3] {
+        self.files.clone()
+    }
+
     /// Starts all three with the same settings.
     pub fn start(&self, setup: &Setup) -> [Weir; 3] {
         self.files.each_ref().map(|file| setup.clone().program(file.clone()).start())
@@ -50,7 +56,7 @@ pub struct Slice {
     pub per_second: f64,
 }
 
-/// Moves the load between the three, each with its turn a round, and notes each round.
+/// Moves the load between three that serve it. What counts is their own CPU time.
 ///
 /// # Errors
 /// When a slice fails, or a round can't be noted.
@@ -60,23 +66,38 @@ pub fn measure(
     weirs: &mut [Weir; 3],
     mut slice: impl FnMut(&mut Weir, u32) -> Outcome<Slice>,
 ) -> Outcome<()> {
-    let mut number = 0;
-    let mut turn = |weir: &mut Weir| -> Outcome<(f64, f64)> {
-        number += 1;
+    take_turns(plan, row, weirs, |weir, number| {
         let usage = Usage::begin(weir.running().id());
         let came = slice(weir, number)?;
-        let cpu_us = usage.cpu().as_secs_f64() * 1e6 / came.requests.max(1.0);
-        Ok((came.per_second, cpu_us))
+        Ok((came, usage.cpu()))
+    })
+}
+
+/// Gives each of the three its turn a round, and notes each round; a turn gives its CPU time, too.
+///
+/// # Errors
+/// When a turn fails, or a round can't be noted.
+pub fn take_turns<S>(
+    plan: &mut Plan,
+    row: &str,
+    sides: &mut [S; 3],
+    mut slice: impl FnMut(&mut S, u32) -> Outcome<(Slice, Duration)>,
+) -> Outcome<()> {
+    let mut number = 0;
+    let mut turn = |side: &mut S| -> Outcome<(f64, f64)> {
+        number += 1;
+        let (came, cpu) = slice(side, number)?;
+        Ok((came.per_second, cpu.as_secs_f64() * 1e6 / came.requests.max(1.0)))
     };
     // Pages, caches and plans are paid for before anything counts.
-    for weir in weirs.iter_mut() {
-        turn(weir)?;
+    for side in sides.iter_mut() {
+        turn(side)?;
     }
     for round in 0..plan.rounds {
         let order = ORDERS[round % ORDERS.len()];
         let (mut per_second, mut cpu_us) = ([0.0; 3], [0.0; 3]);
         for place in order {
-            (per_second[place], cpu_us[place]) = turn(&mut weirs[place])?;
+            (per_second[place], cpu_us[place]) = turn(&mut sides[place])?;
         }
         let (per_second, cpu_us) = (Sides::of(per_second), Sides::of(cpu_us));
         plan.kept.note(Round { row: row.to_owned(), round, order, per_second, cpu_us })?;
