@@ -11,6 +11,7 @@ mod looks;
 mod offered;
 mod opening;
 mod outcome;
+mod pacing;
 mod pauses;
 mod plan;
 mod state;

@@ -13,7 +13,8 @@ use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::opening::{OpenError, open};
-use super::state::{Job, Sent, State};
+use super::pacing::{ConnectionStep, Job};
+use super::state::{Sent, State};
 use crate::failure::Owner;
 use crate::ledger::Fate;
 use crate::recorder::Kind;
@@ -40,6 +41,8 @@ pub struct Connection<W: Workload> {
     pub at: usize,
     pub target: Target,
     pub socket: Socket,
+    /// Since when it has had no request under way.
+    pub free: Instant,
     /// How long an answer may take.
     pub timeout: Duration,
     pub shared: Rc<Shared<W>>,
@@ -88,19 +91,11 @@ impl<W: Workload> Connection<W> {
 
     /// Waits until there is something to send.
     async fn turn(&mut self) -> Turn {
-        {
-            let mut state = self.shared.state.borrow_mut();
-            if let Some(job) = state.take(self.at) {
-                return Turn::Send(job);
-            }
-            if state.over || (state.closed && state.think.is_none()) {
-                state.note_done();
-                return Turn::Over;
-            }
-            match state.closed {
-                true => state.think(self.at),
-                false => state.rest(self.at),
-            }
+        let step = self.shared.state.borrow_mut().freed(self.at, self.free);
+        match step {
+            ConnectionStep::Send(job) => return Turn::Send(job),
+            ConnectionStep::End => return Turn::Over,
+            ConnectionStep::Wait => {}
         }
         poll_fn(|cx| self.poll_turn(cx)).await
     }
@@ -123,7 +118,8 @@ impl<W: Workload> Connection<W> {
         if !read.filled().is_empty() {
             state.note_error(Owner::Server, UNASKED, Instant::now());
         }
-        state.closed_idle(self.at, Instant::now());
+        self.free = Instant::now();
+        state.closed_idle(self.at, self.free);
         Poll::Ready(Turn::Reopen)
     }
 
@@ -157,8 +153,9 @@ impl<W: Workload> Connection<W> {
             }
             reader.begin(of_load);
             let operation = state.first_operation + of_load;
-            sent = Sent { number: job.number, operation, due: now, at: Instant::now() };
-            state.note_sent(self.at, sent);
+            let (number, at, delayed) = (job.number, Instant::now(), Duration::ZERO);
+            sent = Sent { number, operation, due: now, at, delayed };
+            sent.delayed = state.note_sent(self.at, sent, self.free);
         }
     }
 
@@ -170,8 +167,9 @@ impl<W: Workload> Connection<W> {
         reader.number(job.number);
         reader.begin(of_load);
         let operation = state.first_operation + of_load;
-        let sent = Sent { number: job.number, operation, due: job.due, at: Instant::now() };
-        state.note_sent(self.at, sent);
+        let (at, delayed) = (Instant::now(), Duration::ZERO);
+        let mut sent = Sent { number: job.number, operation, due: job.due, at, delayed };
+        sent.delayed = state.note_sent(self.at, sent, job.free);
         sent
     }
 
@@ -309,7 +307,7 @@ impl<W: Workload> Connection<W> {
             state.note_answer(sent, answer);
         }
         state.workload.heard(sent.number, answer.as_ref().ok());
-        state.slots[self.at].free = now;
+        self.free = now;
         let words = match answer {
             Ok(answer) if answer.kind == Kind::Succeeded => return,
             Ok(answer) => reader.failure(answer),
@@ -328,7 +326,7 @@ impl<W: Workload> Connection<W> {
     /// Opens the connection anew; false where the run is over. What waits for it meanwhile is
     /// blocked.
     async fn reopen(&mut self, reader: &mut W::Reader) -> bool {
-        let closed = self.shared.state.borrow().slots[self.at].free;
+        let closed = self.free;
         let mut pause = PAUSES.0;
         let socket = loop {
             let greeting = self.shared.state.borrow().workload.greeting();
@@ -346,7 +344,7 @@ impl<W: Workload> Connection<W> {
         let mut state = self.shared.state.borrow_mut();
         let now = Instant::now();
         state.seen.occupancy.reopening += state.timeline.clipped(closed, now).as_nanos();
-        state.slots[self.at].free = now;
+        self.free = now;
         let Some(socket) = socket else { return false };
         state.seen.reconnects += 1;
         reader.renew(state.workload.reader());

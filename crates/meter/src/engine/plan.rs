@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flow::dial::{Address, Target};
 
-use super::state::Last;
+use super::pacing::RequestLimit;
 use super::{EngineError, Load};
 use crate::chance::Chance;
 use crate::gate::Gate;
@@ -194,7 +194,7 @@ fn check_one(plan: &Plan) -> Result<(), EngineError> {
 }
 
 /// The numbers of requests where there are only so many; a schedule may not have more.
-pub(super) fn last(load: &Load<'_>) -> Result<Option<Last>, EngineError> {
+pub(super) fn last(load: &Load<'_>) -> Result<Option<RequestLimit>, EngineError> {
     let Some(requests) = load.requests_max() else { return Ok(None) };
     if let Pace::Open(schedule) = &load.plan.pace {
         let mut due = schedule.clone().warmed_up(load.plan.warm_up).due(0, 1);
@@ -205,7 +205,7 @@ pub(super) fn last(load: &Load<'_>) -> Result<Option<Last>, EngineError> {
             )));
         }
     }
-    Ok(Some(Last { next: Arc::default(), requests }))
+    Ok(Some(RequestLimit { next: Arc::default(), requests }))
 }
 
 /// The addresses of a server's name that a load uses, and those that it leaves out.

@@ -1,51 +1,26 @@
 //! What the tasks of one thread share: who is next, which connection is free, and the records.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::iter::Peekable;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use super::collector::Window;
 use super::looks::Looks;
+use super::pacing::{ConnectionStep, Job, PacerStep, Pacing, ThinkSpan};
 use super::thread::Said;
-use super::{Stop, Think, WarmUp};
-use crate::chance::Chance;
+use super::{Stop, WarmUp};
 use crate::failure::{Errors, Owner};
 use crate::injector::BusyTime;
 use crate::lateness::{Behind, LATE, Lateness, behind};
 use crate::ledger::{Fate, Ledger};
 use crate::little::Occupancy;
 use crate::recorder::{Figure, Kind, NEGLIGIBLE, Times, nanoseconds};
-use crate::schedule::Due;
 use crate::traffic::Traffic;
 use crate::window::{Timeline, WINDOW};
 use crate::workload::{Answer, Workload};
 
 /// What a request failed of that the injector kept waiting until the end.
 const KEPT_WAITING: &str = "not sent until the end, since the injector stood still";
-
-/// What is behind schedule by so much is sent by whichever connection is at hand.
-const OVERDUE: Duration = Duration::from_micros(250);
-
-/// A request that a connection is to send.
-#[derive(Debug, Clone, Copy)]
-pub struct Job {
-    /// Its number, which no other request of the run has.
-    pub number: u64,
-    /// When it was due; in a closed loop when its connection became free.
-    pub due: Instant,
-}
-
-/// The numbers of requests of which there are only so many. Threads share them, so that none is
-/// left when the first thread has no more.
-#[derive(Debug, Clone)]
-pub struct Last {
-    pub next: Arc<AtomicU64>,
-    pub requests: u64,
-}
 
 /// A request under way.
 #[derive(Debug, Clone, Copy)]
@@ -54,62 +29,34 @@ pub struct Sent {
     pub operation: usize,
     pub due: Instant,
     pub at: Instant,
+    /// What the injector had added to its latency until then.
+    pub delayed: Duration,
 }
 
 /// What the thread knows of one connection.
 #[derive(Debug)]
 pub struct Slot {
-    /// Since when it has been free.
-    pub free: Instant,
     /// What it was given to send.
     pub job: Option<Job>,
     /// When the request under way was sent.
     pub sent: Option<Instant>,
-    /// What the injector had added to its latency until then.
-    pub delayed: Duration,
     /// The request under way has taken too long, or the run does not wait for it.
     pub expired: bool,
     /// Wakes its task.
     pub waker: Option<Waker>,
 }
 
-/// What is next for the thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// Nothing is due before then.
-    At(Instant),
-    /// Something is due, and no connection is free.
-    Blocked,
-    /// Nothing is due any more.
-    Nothing,
-}
-
 /// One thread's state.
 pub struct State<W> {
     pub workload: W,
     pub timeline: Timeline,
-    /// Each connection sends as soon as it has its answer.
-    pub closed: bool,
-    /// What is due, of an open loop.
-    pub due: Option<Peekable<Due>>,
-    /// The number of a closed loop's next request, and how far it is from one to the next.
-    pub number: u64,
-    pub stride: u64,
-    /// Connections that are open and idle; that which has been for longest is first.
-    pub idle: VecDeque<usize>,
+    pub pacing: Pacing,
     pub slots: Vec<Slot>,
-    /// Wakes who hands out what is due.
+    /// Wakes the pacer, which hands out what is due, and which wakes by itself at `alarm`.
     pub pacer: Option<Waker>,
-    /// Whether that waits for a connection to become free.
-    pub blocked: bool,
+    pub alarm: Instant,
     /// Nothing more is sent.
     pub over: bool,
-    /// Where there are so many requests and no more: the next one's number, of all threads.
-    pub last: Option<Last>,
-    /// All of those are under way.
-    pub used_up: bool,
-    /// Connections that have nothing more to send.
-    pub done: usize,
     pub stop: Stop,
     pub say: SyncSender<Said>,
     pub window: Window,
@@ -120,11 +67,6 @@ pub struct State<W> {
     pub busy_before: Duration,
     pub seen: Seen,
     pub ledger: Option<Ledger>,
-    /// How long connections of a closed loop wait before a request.
-    pub think: Option<Think>,
-    /// Those that do, by when they have done so; what they draw.
-    pub thinking: BTreeSet<(Instant, usize)>,
-    pub chance: Chance,
     /// The number of the workload's first operation, among those of all loads.
     pub first_operation: usize,
 }
@@ -151,134 +93,61 @@ impl<W: Workload> State<W> {
         due >= self.timeline.measured_from
     }
 
-    fn peek(&mut self) -> Option<Job> {
-        let (number, at) = *self.due.as_mut()?.peek()?;
-        Some(Job { number, due: self.timeline.begin + at })
-    }
-
-    /// What a connection that has become free may send at once.
-    pub fn take(&mut self, at: usize) -> Option<Job> {
-        let free = self.slots[at].free;
+    /// Decides what a connection does that has been free `since`.
+    pub fn freed(&mut self, at: usize, since: Instant) -> ConnectionStep {
         if self.over {
-            return None;
+            self.pacing.finish(at, since);
+            return ConnectionStep::End;
         }
-        if self.closed {
-            // Whoever stops it has nothing more sent, and not only from the next tick on.
-            let is_over = free >= self.timeline.end || self.stop.is_asked();
-            return if is_over || self.think.is_some() { None } else { self.next_of_loop(free) };
-        }
-        let first = self.idle.front().map(|first| self.slots[*first].free);
-        // Others that have been free for longer are first, unless their tasks are kept from their
-        // turn by many answers that came at once.
-        let patience = if first.is_some() { OVERDUE } else { Duration::ZERO };
-        let job = self.peek().filter(|job| job.due + patience <= free)?;
-        self.due.as_mut()?.next();
-        // It stands in for the first of them: what the send is late by is the injector's.
-        self.slots[at].free = first.unwrap_or(free);
-        Some(job)
-    }
-
-    /// A closed loop's next request; nothing where there is none left.
-    fn next_of_loop(&mut self, due: Instant) -> Option<Job> {
-        let Some(last) = &self.last else {
-            let number = self.number;
-            self.number += self.stride;
-            return Some(Job { number, due });
-        };
-        let number = last.next.fetch_add(1, Ordering::Relaxed);
-        self.used_up |= number >= last.requests;
-        (number < last.requests).then_some(Job { number, due })
-    }
-
-    /// A connection of a closed loop that is free begins to think. The first time users are
-    /// somewhere in the middle of it, so that they do not go in step.
-    pub fn think(&mut self, at: usize) {
-        let Some(think) = self.think else { return };
-        let free = self.slots[at].free;
-        let mut span = think.draw(&mut self.chance);
-        if free <= self.timeline.begin {
-            span = span.mul_f64(self.chance.share());
-        }
-        let ready = free + span;
-        let is_first = self.thinking.first().is_none_or(|(first, _)| ready < *first);
-        self.thinking.insert((ready, at));
-        if is_first {
+        // Whoever stops it has nothing more sent, and not only from the next tick on.
+        let step = self.pacing.freed(at, since, self.stop.is_asked());
+        if self.pacing.has_work_before(self.alarm) || self.pacing.is_used_up() {
             self.wake_pacer();
         }
-    }
-
-    /// A connection has nothing more to send.
-    pub fn note_done(&mut self) {
-        self.done += 1;
-        if self.is_done() {
-            self.wake_pacer();
-        }
-    }
-
-    /// Everything there was to send has its answer.
-    pub fn is_done(&self) -> bool {
-        self.used_up && self.done == self.slots.len()
+        step
     }
 
     /// Whether what follows on an answer is not sent any more.
     pub fn is_over(&self, now: Instant) -> bool {
-        self.over || (self.closed && now >= self.timeline.end)
+        self.over || self.pacing.is_past_end(now)
     }
 
-    /// A connection thinks no longer: it has come to the end of it, or its connection has closed.
-    fn thought(&mut self, at: usize, until: Instant) {
-        let free = self.slots[at].free;
-        self.seen.occupancy.thinking += self.timeline.clipped(free, until).as_nanos();
-        self.slots[at].free = until.max(free);
+    fn is_closed(&self) -> bool {
+        matches!(self.pacing, Pacing::Closed(_))
     }
 
-    /// A connection has closed while it had nothing to send.
+    fn note_thinking(&mut self, span: ThinkSpan) {
+        self.seen.occupancy.thinking += self.timeline.clipped(span.since, span.until).as_nanos();
+    }
+
+    /// Takes back a connection that the server has closed while it waited.
     pub fn closed_idle(&mut self, at: usize, now: Instant) {
-        self.idle.retain(|other| *other != at);
-        let thinking = self.thinking.len();
-        self.thinking.retain(|(_, other)| *other != at);
-        if self.thinking.len() < thinking {
-            self.thought(at, now);
+        if let Some(span) = self.pacing.withdraw(at, now) {
+            self.note_thinking(span);
         }
-        self.slots[at].free = now;
     }
 
-    /// Has connections send that have thought for long enough.
-    fn hand_out_thought(&mut self, now: Instant) -> Next {
-        self.looks.note(now, &self.timeline);
-        while let Some((ready, at)) = self.thinking.first().copied() {
-            if ready > now {
-                return Next::At(ready);
-            }
-            self.thinking.pop_first();
-            self.thought(at, ready);
-            self.slots[at].job = self.next_of_loop(ready);
-            match self.slots[at].job {
-                Some(_) => self.wake(at),
-                None => self.note_done(),
-            }
-        }
-        Next::Nothing
-    }
-
-    /// Gives what is due to connections that are free.
-    pub fn hand_out(&mut self, now: Instant) -> Next {
-        if self.closed {
-            return self.hand_out_thought(now);
-        }
+    /// Gives what is due to connections that are free; gives when more is due, if that is known.
+    pub fn hand_out(&mut self, now: Instant) -> Option<Instant> {
         self.looks.note(now, &self.timeline);
         loop {
-            let Some(job) = self.peek() else { return Next::Nothing };
-            if job.due > now {
-                return Next::At(job.due);
+            match self.pacing.step(now) {
+                PacerStep::Send { connection, job } => self.assign(connection, job),
+                PacerStep::EndThinking { span, job } => {
+                    self.note_thinking(span);
+                    if let Some(job) = job {
+                        self.assign(span.connection, job);
+                    }
+                }
+                PacerStep::SleepUntil(due) => return Some(due),
+                PacerStep::WaitForConnection | PacerStep::WaitForAnswer => return None,
             }
-            let Some(at) = self.idle.pop_front() else { return Next::Blocked };
-            if let Some(due) = &mut self.due {
-                due.next();
-            }
-            self.slots[at].job = Some(job);
-            self.wake(at);
         }
+    }
+
+    fn assign(&mut self, at: usize, job: Job) {
+        self.slots[at].job = Some(job);
+        self.wake(at);
     }
 
     pub fn wake(&self, at: usize) {
@@ -298,16 +167,16 @@ impl<W: Workload> State<W> {
         false
     }
 
-    /// Counts a send.
-    pub fn note_sent(&mut self, at: usize, sent: Sent) {
+    /// Counts a send on a connection that has been free since then. Gives what the injector had
+    /// added to its latency.
+    pub fn note_sent(&mut self, at: usize, sent: Sent, free: Instant) -> Duration {
         self.roll(sent.at);
-        let free = self.slots[at].free;
         self.slots[at].sent = Some(sent.at);
         let counts = self.counts(sent.due);
         if self.timeline.window(sent.at).is_some() {
             self.window.sent += 1;
         }
-        if self.closed {
+        if self.is_closed() {
             let turnaround = nanoseconds(sent.at.saturating_duration_since(free));
             self.seen.occupancy.turnarounds += self.timeline.clipped(free, sent.at).as_nanos();
             if counts {
@@ -323,9 +192,10 @@ impl<W: Workload> State<W> {
                 behind = Behind { blocked: Duration::ZERO, late: behind.late + paused };
             }
             self.window.late += u64::from(behind.late > LATE);
-            self.slots[at].delayed = behind.late + paused.min(behind.blocked);
             self.seen.lateness.note(behind);
+            return behind.late + paused.min(behind.blocked);
         }
+        Duration::ZERO
     }
 
     /// Whether the thread stood still at that moment.
@@ -343,15 +213,15 @@ impl<W: Workload> State<W> {
         self.roll(now);
         self.slots[at].sent = None;
         self.slots[at].expired = false;
-        let delayed = std::mem::take(&mut self.slots[at].delayed);
         let service = now.saturating_duration_since(sent.at);
         let paused = self.paused(sent.at, now);
-        let latency = if self.closed { service } else { now.saturating_duration_since(sent.due) };
-        if self.closed {
+        let is_closed = self.is_closed();
+        let latency = if is_closed { service } else { now.saturating_duration_since(sent.due) };
+        if is_closed {
             self.seen.occupancy.answers += self.timeline.clipped(sent.at, now).as_nanos();
         }
         if self.counts(sent.due) {
-            let latency = Figure::delayed(latency, delayed + paused);
+            let latency = Figure::delayed(latency, sent.delayed + paused);
             let service = Figure::delayed(service, paused);
             self.window.results.note_delayed(sent.operation, kind, latency, Some(service));
             self.seen.last = now.saturating_duration_since(self.timeline.measured_from);
@@ -381,14 +251,6 @@ impl<W: Workload> State<W> {
     pub fn note_error(&mut self, owner: Owner, words: &str, now: Instant) {
         if self.counts(now) {
             self.seen.errors.note(owner, words);
-        }
-    }
-
-    /// A connection has nothing to send now.
-    pub fn rest(&mut self, at: usize) {
-        self.idle.push_back(at);
-        if self.blocked {
-            self.wake_pacer();
         }
     }
 
@@ -448,13 +310,16 @@ impl<W: Workload> State<W> {
         self.over = true;
         self.timeline.end = self.timeline.end.min(now);
         let end = self.timeline.end;
-        for (_, at) in std::mem::take(&mut self.thinking) {
-            self.thought(at, end);
-        }
-        if self.is_done() {
-            // Nothing of these times was lost: there was nothing to send.
-            let idle = self.slots.iter().map(|slot| self.timeline.clipped(slot.free, end));
-            self.seen.occupancy.idle += idle.map(|span| span.as_nanos()).sum::<u128>();
+        if let Pacing::Closed(closed) = &mut self.pacing {
+            let occupancy = &mut self.seen.occupancy;
+            for span in closed.stop_thinking(end) {
+                occupancy.thinking += self.timeline.clipped(span.since, span.until).as_nanos();
+            }
+            if closed.is_used_up() {
+                // Nothing of these times was lost: there was nothing to send.
+                let idle = closed.finished().map(|since| self.timeline.clipped(since, end));
+                occupancy.idle += idle.map(|span| span.as_nanos()).sum::<u128>();
+            }
         }
         self.leave_unsent(end);
         for at in 0..self.slots.len() {
@@ -466,24 +331,23 @@ impl<W: Workload> State<W> {
     /// thread's last pause, which went on until the end, that alone is why.
     fn leave_unsent(&mut self, end: Instant) {
         let mut first = None;
-        while let Some(job) = self.peek().filter(|job| job.due < end) {
-            if let Some(due) = &mut self.due {
-                due.next();
-            }
-            let age = end.saturating_duration_since(job.due);
-            let figure = Figure::delayed(age, self.paused(job.due, end));
+        while let Pacing::Open(open) = &mut self.pacing
+            && let Some((number, due)) = open.take_unsent(end)
+        {
+            let age = end.saturating_duration_since(due);
+            let figure = Figure::delayed(age, self.paused(due, end));
             let is_ours = *first.get_or_insert(figure.corrected <= NEGLIGIBLE);
-            if !self.counts(job.due) {
+            if !self.counts(due) {
                 continue;
             }
-            if !is_ours && !self.looks.missed(job.due) {
+            if !is_ours && !self.looks.missed(due) {
                 self.seen.lateness.note_blocked(age);
             }
             let kind = if is_ours { Kind::Injector } else { Kind::Unsent };
             if is_ours {
                 self.seen.errors.note(Owner::Injector, KEPT_WAITING);
             }
-            let operation = self.first_operation + self.workload.operation(job.number);
+            let operation = self.first_operation + self.workload.operation(number);
             self.window.results.note_delayed(operation, kind, figure, None);
         }
     }

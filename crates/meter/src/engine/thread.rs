@@ -1,7 +1,6 @@
 //! A thread of the injector, from its first connection to its last answer.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -20,9 +19,9 @@ use super::collector::Window;
 use super::connection::{Connection, Shared};
 use super::looks::{Looks, SLEEP_MAX, TICK};
 use super::opening::open;
-use super::state::{Last, Next, Seen, Slot, State};
-use super::{EngineError, Kept, Pace, Plan};
-use crate::chance::Chance;
+use super::pacing::{ClosedLoop, Numbers, OpenLoop, Pacing, RequestLimit, ThinkTimes};
+use super::state::{Seen, Slot, State};
+use super::{EngineError, Kept, Pace, Plan, Stop};
 use crate::injector::{BusyTime, Health, Spent};
 use crate::ledger::Ledger;
 use crate::network::Network;
@@ -44,7 +43,7 @@ pub struct Task<'a> {
     pub addresses: &'a [SocketAddr],
     pub say: SyncSender<Said>,
     /// Where there are so many requests and no more.
-    pub last: Option<Last>,
+    pub last: Option<RequestLimit>,
     pub started: oneshot::Receiver<Timeline>,
 }
 
@@ -100,6 +99,7 @@ async fn conduct<W: Workload + 'static>(
     let opened = open_all(number, (plan, kept), addresses, &workload, &say).await?;
     // Whoever no longer waits has heard of an error elsewhere.
     let Ok(timeline) = started.await else { return Ok(()) };
+    let pacing = pacing(number, plan, &timeline, opened.len(), last);
     let shared = Rc::new(Shared {
         state: RefCell::new(State {
             busy_before: busy.so_far(),
@@ -107,8 +107,7 @@ async fn conduct<W: Workload + 'static>(
             looks: Looks::new(timeline.begin, busy.clone()),
             ledger,
             first_operation,
-            last,
-            ..state(number, plan, timeline, workload, opened.len(), say.clone())
+            ..state(workload, pacing, timeline, opened.len(), plan.stop.clone(), say.clone())
         }),
         scratch: RefCell::new(vec![0; SCRATCH].into()),
     });
@@ -117,7 +116,9 @@ async fn conduct<W: Workload + 'static>(
     for (at, (target, socket)) in opened.into_iter().enumerate() {
         let shared = Rc::clone(&shared);
         let (timeout, moved) = (plan.timeout, (0, 0));
-        let connection = Connection { at, target, socket, timeout, shared, moved, last_calls: 0 };
+        let free = timeline.begin;
+        let connection =
+            Connection { at, target, socket, free, timeout, shared, moved, last_calls: 0 };
         connections.spawn_local(connection.serve());
     }
     let before = Rc::new(RefCell::new(None));
@@ -197,45 +198,46 @@ async fn open_all<W: Workload>(
     }
 }
 
-fn state<W>(
+/// How thread `number` paces the requests of its connections.
+fn pacing(
     number: usize,
     plan: &Plan,
-    timeline: Timeline,
-    workload: W,
+    timeline: &Timeline,
     connections: usize,
+    limit: Option<RequestLimit>,
+) -> Pacing {
+    let (thread, threads) = (number as u64, plan.threads as u64);
+    match &plan.pace {
+        Pace::Open(schedule) => {
+            let due = schedule.clone().warmed_up(plan.warm_up).due(thread, threads);
+            Pacing::Open(OpenLoop::new(due, timeline.begin, connections))
+        }
+        Pace::Closed(_) => {
+            let numbers = Numbers::new(thread, threads, limit);
+            let think = plan.think.map(|think| ThinkTimes::new(think, thread, timeline.begin));
+            Pacing::Closed(ClosedLoop::new(connections, timeline.end, numbers, think))
+        }
+    }
+}
+
+fn state<W>(
+    workload: W,
+    pacing: Pacing,
+    timeline: Timeline,
+    connections: usize,
+    stop: Stop,
     say: SyncSender<Said>,
 ) -> State<W> {
-    let due = match &plan.pace {
-        Pace::Closed(_) => None,
-        Pace::Open(schedule) => {
-            let schedule = schedule.clone().warmed_up(plan.warm_up);
-            Some(schedule.due(number as u64, plan.threads as u64).peekable())
-        }
-    };
-    let slot = || Slot {
-        free: timeline.begin,
-        job: None,
-        sent: None,
-        delayed: Duration::ZERO,
-        expired: false,
-        waker: None,
-    };
+    let slot = || Slot { job: None, sent: None, expired: false, waker: None };
     State {
         workload,
         timeline,
-        closed: due.is_none(),
-        due,
-        number: number as u64,
-        stride: plan.threads as u64,
-        idle: VecDeque::with_capacity(connections),
+        pacing,
         slots: (0..connections).map(|_| slot()).collect(),
         pacer: None,
-        blocked: false,
+        alarm: timeline.begin,
         over: false,
-        last: None,
-        used_up: false,
-        done: 0,
-        stop: plan.stop.clone(),
+        stop,
         say,
         window: Window::default(),
         window_number: 0,
@@ -244,9 +246,6 @@ fn state<W>(
         busy_before: Duration::ZERO,
         seen: Seen::default(),
         ledger: None,
-        think: plan.think,
-        thinking: BTreeSet::new(),
-        chance: Chance::of(u64::MAX, number as u64),
         first_operation: 0,
     }
 }
@@ -254,31 +253,26 @@ fn state<W>(
 /// Hands out what is due until nothing more is sent.
 async fn pace<W: Workload>(shared: &Shared<W>, alarm: &Alarm) -> Result<(), EngineError> {
     loop {
-        let (next, end) = {
+        let at = {
             let mut state = shared.state.borrow_mut();
             let now = Instant::now();
             let next = state.hand_out(now);
-            if now >= state.timeline.end || state.stop.asked() > 0 || state.is_done() {
+            let end = state.timeline.end;
+            if now >= end || state.stop.asked() > 0 || state.pacing.is_used_up() {
                 return Ok(());
             }
-            state.blocked = next == Next::Blocked;
-            (next, state.timeline.end)
+            // It looks before anything is due, so that it knows of its own pauses.
+            let at = next.unwrap_or(end).min(end).min(Instant::now() + SLEEP_MAX);
+            state.looks.expect(at);
+            state.alarm = at;
+            at
         };
-        let at = match next {
-            Next::At(at) => at.min(end),
-            Next::Blocked | Next::Nothing => end,
-        };
-        // It looks before that, so that it knows of its own pauses.
-        let at = at.min(Instant::now() + SLEEP_MAX);
-        shared.state.borrow_mut().looks.expect(at);
         alarm.set(at).map_err(|error| EngineError::Injector(error.to_string()))?;
         let rung = poll_fn(|cx| {
             let mut state = shared.state.borrow_mut();
             state.pacer = Some(cx.waker().clone());
-            let first = state.thinking.first().map(|(ready, _)| *ready);
-            let is_called = state.blocked && !state.idle.is_empty();
-            let is_called = is_called || first.is_some_and(|ready| ready < at);
-            if is_called || state.stop.asked() > 0 || state.is_done() {
+            let is_called = state.pacing.has_work_before(at) || state.pacing.is_used_up();
+            if is_called || state.stop.asked() > 0 {
                 return Poll::Ready(Ok(()));
             }
             alarm.poll(cx)
@@ -354,6 +348,6 @@ fn part<W: Workload>(state: &mut State<W>, health: Health) -> Part {
         seen: std::mem::take(&mut state.seen),
         health,
         stood: state.looks.stood,
-        used_up: state.is_done(),
+        used_up: state.pacing.is_used_up(),
     }
 }
