@@ -14,7 +14,8 @@ mod outcome;
 mod pacing;
 mod pauses;
 mod plan;
-mod state;
+mod record;
+mod sending;
 mod thread;
 
 use std::sync::mpsc::{Receiver, sync_channel};

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::collector::Row;
+use super::record::{RecordSums, SendAccount};
 use super::thread::Part;
 use crate::failure::Errors;
 use crate::gate::Gate;
@@ -163,21 +164,26 @@ impl Outcome {
         self.stood.as_secs_f64() / self.measured.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// Adds what a thread saw.
+    /// Adds what a thread has recorded.
     pub(super) fn with(mut self, part: &Part) -> Self {
-        let seen = &part.seen;
-        self.measured = self.measured.min(part.measured);
-        self.lateness.add(&seen.lateness);
-        self.turnaround.add(&seen.turnaround);
-        self.occupancy.add(&seen.occupancy);
-        self.errors.add(&seen.errors);
-        self.traffic.add(&seen.traffic);
-        self.last = self.last.max(seen.last);
-        self.reconnects += seen.reconnects;
-        self.commands += seen.commands;
-        self.warm_up.requests += seen.warm_up.requests;
-        self.warm_up.failed += seen.warm_up.failed;
-        self.stood = self.stood.max(part.stood);
+        let RecordSums { measured, sends, totals, stood } = &part.sums;
+        self.measured = self.measured.min(*measured);
+        match sends {
+            SendAccount::Open(lateness) => self.lateness.add(lateness),
+            SendAccount::Closed { sends, turnaround, occupancy } => {
+                self.lateness.sends += sends;
+                self.turnaround.add(turnaround);
+                self.occupancy.add(occupancy);
+            }
+        }
+        self.errors.add(&totals.errors);
+        self.traffic.add(&totals.traffic);
+        self.last = self.last.max(totals.last);
+        self.reconnects += totals.reconnects;
+        self.commands += totals.commands;
+        self.warm_up.requests += totals.warm_up.requests;
+        self.warm_up.failed += totals.warm_up.failed;
+        self.stood = self.stood.max(*stood);
         self.used_up |= part.used_up;
         self.health.busy = self.health.busy.max(part.health.busy);
         self.health.waited = self.health.waited.max(part.health.waited);

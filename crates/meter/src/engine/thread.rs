@@ -16,12 +16,13 @@ use tokio::task::{JoinSet, LocalSet};
 
 use super::alarm::Alarm;
 use super::collector::Window;
-use super::connection::{Connection, Shared};
+use super::connection::{Connection, ThreadState};
 use super::looks::{Looks, SLEEP_MAX, TICK};
 use super::opening::open;
-use super::pacing::{ClosedLoop, Numbers, OpenLoop, Pacing, RequestLimit, ThinkTimes};
-use super::state::{Seen, Slot, State};
-use super::{EngineError, Kept, Pace, Plan, Stop};
+use super::pacing::{ClosedLoop, Numbers, OpenLoop, PacerStep, Pacing, RequestLimit, ThinkTimes};
+use super::record::{RecordSums, SendAccount, ThreadRecord, Windows};
+use super::sending::Sending;
+use super::{EngineError, Kept, Pace, Plan};
 use crate::injector::{BusyTime, Health, Spent};
 use crate::ledger::Ledger;
 use crate::network::Network;
@@ -58,10 +59,8 @@ pub enum Said {
 
 /// What came of one thread, besides its windows.
 pub struct Part {
-    pub measured: Duration,
-    pub seen: Seen,
+    pub sums: RecordSums,
     pub health: Health,
-    pub stood: Duration,
     /// There was nothing more to send before the time was over.
     pub used_up: bool,
 }
@@ -100,15 +99,16 @@ async fn conduct<W: Workload + 'static>(
     // Whoever no longer waits has heard of an error elsewhere.
     let Ok(timeline) = started.await else { return Ok(()) };
     let pacing = pacing(number, plan, &timeline, opened.len(), last);
-    let shared = Rc::new(Shared {
-        state: RefCell::new(State {
-            busy_before: busy.so_far(),
-            busy: busy.clone(),
-            looks: Looks::new(timeline.begin, busy.clone()),
-            ledger,
-            first_operation,
-            ..state(workload, pacing, timeline, opened.len(), plan.stop.clone(), say.clone())
-        }),
+    let sending = Sending::new(pacing, opened.len(), plan.stop.clone(), timeline.begin);
+    let sends = if plan.is_closed() { SendAccount::closed() } else { SendAccount::default() };
+    let looks = Looks::new(timeline.begin, busy.clone());
+    let windows = Windows::new(busy.clone(), say.clone());
+    let record = ThreadRecord::new(timeline, looks, windows, sends, ledger);
+    let shared = Rc::new(ThreadState {
+        workload: RefCell::new(workload),
+        first_operation,
+        sending: RefCell::new(sending),
+        record: RefCell::new(record),
         scratch: RefCell::new(vec![0; SCRATCH].into()),
     });
     wait_until(&alarm, timeline.begin).await?;
@@ -130,9 +130,9 @@ async fn conduct<W: Workload + 'static>(
         })
         .await;
     });
-    let paced = pace(&shared, &alarm).await;
+    let paced = pace(&shared, &alarm, timeline.end).await;
     let now = Spent::now(&busy);
-    shared.state.borrow_mut().end(Instant::now());
+    end(&shared, Instant::now());
     let last_answers = async {
         while let Some(served) = connections.join_next().await {
             if let Ok(Some((target, socket))) = served {
@@ -147,8 +147,9 @@ async fn conduct<W: Workload + 'static>(
     sweeper.abort();
     paced?;
     let health = before.borrow().map(|before| now.since(&before)).unwrap_or_default();
-    let said = Said::Ended(Box::new(part(&mut shared.state.borrow_mut(), health)));
-    let _ = say.send(said);
+    let used_up = shared.sending.borrow().pacing.is_used_up();
+    let part = Part { sums: shared.record.borrow_mut().finish(), health, used_up };
+    let _ = say.send(Said::Ended(Box::new(part)));
     Ok(())
 }
 
@@ -220,59 +221,32 @@ fn pacing(
     }
 }
 
-fn state<W>(
-    workload: W,
-    pacing: Pacing,
-    timeline: Timeline,
-    connections: usize,
-    stop: Stop,
-    say: SyncSender<Said>,
-) -> State<W> {
-    let slot = || Slot { job: None, sent: None, expired: false, waker: None };
-    State {
-        workload,
-        timeline,
-        pacing,
-        slots: (0..connections).map(|_| slot()).collect(),
-        pacer: None,
-        alarm: timeline.begin,
-        over: false,
-        stop,
-        say,
-        window: Window::default(),
-        window_number: 0,
-        looks: Looks::new(timeline.begin, BusyTime::default()),
-        busy: BusyTime::default(),
-        busy_before: Duration::ZERO,
-        seen: Seen::default(),
-        ledger: None,
-        first_operation: 0,
-    }
-}
-
 /// Hands out what is due until nothing more is sent.
-async fn pace<W: Workload>(shared: &Shared<W>, alarm: &Alarm) -> Result<(), EngineError> {
+async fn pace<W: Workload>(
+    shared: &ThreadState<W>,
+    alarm: &Alarm,
+    end: Instant,
+) -> Result<(), EngineError> {
     loop {
         let at = {
-            let mut state = shared.state.borrow_mut();
+            let mut sending = shared.sending.borrow_mut();
+            let mut record = shared.record.borrow_mut();
             let now = Instant::now();
-            let next = state.hand_out(now);
-            let end = state.timeline.end;
-            if now >= end || state.stop.asked() > 0 || state.pacing.is_used_up() {
+            let next = hand_out(&mut sending, &mut record, now);
+            if now >= end || sending.stop.asked() > 0 || sending.pacing.is_used_up() {
                 return Ok(());
             }
             // It looks before anything is due, so that it knows of its own pauses.
             let at = next.unwrap_or(end).min(end).min(Instant::now() + SLEEP_MAX);
-            state.looks.expect(at);
-            state.alarm = at;
+            record.expect(at);
+            sending.set_alarm(at);
             at
         };
         alarm.set(at).map_err(|error| EngineError::Injector(error.to_string()))?;
         let rung = poll_fn(|cx| {
-            let mut state = shared.state.borrow_mut();
-            state.pacer = Some(cx.waker().clone());
-            let is_called = state.pacing.has_work_before(at) || state.pacing.is_used_up();
-            if is_called || state.stop.asked() > 0 {
+            let mut sending = shared.sending.borrow_mut();
+            sending.listen_as_pacer(cx);
+            if sending.has_work_for_pacer() || sending.stop.asked() > 0 {
                 return Poll::Ready(Ok(()));
             }
             alarm.poll(cx)
@@ -281,16 +255,58 @@ async fn pace<W: Workload>(shared: &Shared<W>, alarm: &Alarm) -> Result<(), Engi
     }
 }
 
+/// Gives what is due to connections that are free; gives when more is due, if that is known.
+fn hand_out(sending: &mut Sending, record: &mut ThreadRecord, now: Instant) -> Option<Instant> {
+    record.look(now);
+    loop {
+        match sending.pacing.step(now) {
+            PacerStep::Send { connection, job } => sending.assign(connection, job),
+            PacerStep::EndThinking { span, job } => {
+                record.note_thinking(span);
+                if let Some(job) = job {
+                    sending.assign(span.connection, job);
+                }
+            }
+            PacerStep::SleepUntil(due) => return Some(due),
+            PacerStep::WaitForConnection | PacerStep::WaitForAnswer => return None,
+        }
+    }
+}
+
+/// Sends nothing more from now on: what is due and waits for a connection counts at its age, and
+/// what connections did is accounted for until now.
+fn end<W: Workload>(shared: &ThreadState<W>, now: Instant) {
+    let mut sending = shared.sending.borrow_mut();
+    let mut record = shared.record.borrow_mut();
+    let end = record.end(now);
+    match &mut sending.pacing {
+        Pacing::Open(open) => {
+            let workload = shared.workload.borrow();
+            let operation = |number| shared.first_operation + workload.operation(number);
+            let unsent = std::iter::from_fn(|| open.take_unsent(end));
+            record.note_unsent(unsent.map(|(number, due)| (operation(number), due)), end);
+        }
+        Pacing::Closed(closed) => {
+            closed.stop_thinking(end).for_each(|span| record.note_thinking(span));
+            if closed.is_used_up() {
+                // Nothing of these times was lost: there was nothing to send.
+                closed.finished().for_each(|since| record.note_idle(since));
+            }
+        }
+    }
+    sending.end();
+}
+
 /// Looks again and again while the last answers come, so that the thread knows of its pauses; ends
 /// only where it can't.
-async fn keep_looking<W: Workload>(shared: &Shared<W>, alarm: &Alarm) -> EngineError {
+async fn keep_looking<W: Workload>(shared: &ThreadState<W>, alarm: &Alarm) -> EngineError {
     let failed = |error: std::io::Error| EngineError::Injector(error.to_string());
     loop {
         let now = Instant::now();
         {
-            let mut state = shared.state.borrow_mut();
-            state.roll(now);
-            state.looks.expect(now + SLEEP_MAX);
+            let mut record = shared.record.borrow_mut();
+            record.roll(now);
+            record.expect(now + SLEEP_MAX);
         }
         if let Err(error) = alarm.set(now + SLEEP_MAX) {
             return failed(error);
@@ -311,43 +327,27 @@ async fn wait_until(alarm: &Alarm, at: Instant) -> Result<(), EngineError> {
 }
 
 /// Looks after what no answer wakes: timeouts, windows in which nothing happens, who asks to stop.
-async fn sweep<W: Workload>(shared: &Shared<W>, timeout: Duration, measured: impl Fn()) {
+async fn sweep<W: Workload>(shared: &ThreadState<W>, timeout: Duration, measured: impl Fn()) {
     let mut turns = tokio::time::interval(TICK);
     // Between two ticks what has come is read, however late the first was.
     turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut counts = false;
     loop {
         turns.tick().await;
-        let mut state = shared.state.borrow_mut();
+        let mut sending = shared.sending.borrow_mut();
+        let mut record = shared.record.borrow_mut();
         let now = Instant::now();
-        if !counts && now >= state.timeline.measured_from {
+        if !counts && now >= record.measured_from() {
             counts = true;
-            state.busy_before = state.busy.so_far();
+            record.begin_measuring();
             measured();
         }
-        state.roll(now);
-        let stop = state.stop.asked();
-        let all = stop > 1 && state.over;
-        state.expire(now, timeout, all);
+        record.roll(now);
+        let stop = sending.stop.asked();
+        let all = stop > 1 && sending.is_over();
+        sending.expire(now, timeout, all);
         if stop > 0 {
-            state.wake_pacer();
+            sending.wake_pacer();
         }
-    }
-}
-
-fn part<W: Workload>(state: &mut State<W>, health: Health) -> Part {
-    let whole = state.timeline.whole_windows();
-    while state.window_number < whole {
-        state.hand_on();
-    }
-    // What is left ended behind the last whole window.
-    state.window_number = u64::MAX - 1;
-    state.hand_on();
-    Part {
-        measured: state.timeline.end.saturating_duration_since(state.timeline.measured_from),
-        seen: std::mem::take(&mut state.seen),
-        health,
-        stood: state.looks.stood,
-        used_up: state.pacing.is_used_up(),
     }
 }

@@ -61,7 +61,7 @@ pub struct ThinkSpan {
     pub since: Instant,
 }
 
-/// Draws think times.
+/// Draws how long connections think.
 #[derive(Debug, Clone)]
 pub struct ThinkTimes {
     distribution: Think,
