@@ -12,22 +12,20 @@ use flow::dial::{Socket, Stage, Target};
 use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::exchange::{Broken, failure, fate, kind};
 use super::opening::{OpenError, open};
 use super::pacing::{ConnectionStep, Job};
 use super::record::{SentRequest, ThreadRecord};
 use super::sending::Sending;
 use crate::failure::Owner;
 use crate::ledger::Fate;
-use crate::recorder::Kind;
-use crate::workload::{Answer, Malformed, Reader, Workload};
+use crate::workload::{Answer, Reader, Workload};
 
 /// The first pause after a connection could not be opened anew, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 const ENDED: &str = "the server closed the connection without an answer";
 /// Ticks for which an answer is waited for that has its time behind it, and has begun to come.
 const LAST_CALLS_MAX: u8 = 10;
-const LATE: &str = "no answer in time";
-const PAUSED: &str = "no answer in time, which ended while the injector stood still";
 const UNASKED: &str = "the server answered what nobody had asked";
 
 /// What the tasks of one thread share. Each part has its own methods and knows of no other.
@@ -63,18 +61,6 @@ enum Turn {
     /// The connection has ended while nothing was under way.
     Reopen,
     Over,
-}
-
-/// Why a request has no answer.
-enum Broken {
-    /// It had its time.
-    Expired,
-    /// It had its time while the injector stood still.
-    Paused,
-    Io(io::Error),
-    Malformed(Malformed),
-    /// It could not be entered into the ledger, so it was not sent.
-    Unentered,
 }
 
 impl<W: Workload> Connection<W> {
@@ -368,41 +354,6 @@ impl<W: Workload> Connection<W> {
             what.as_mut().poll(cx).map(Some)
         })
         .await
-    }
-}
-
-/// How a request ended.
-fn kind(answer: &Result<Answer, Broken>) -> Kind {
-    match answer {
-        Ok(answer) => answer.kind,
-        Err(Broken::Malformed(_)) => Kind::Server,
-        Err(Broken::Expired) => Kind::Timeout,
-        Err(Broken::Io(error)) if error.kind() == io::ErrorKind::OutOfMemory => Kind::Injector,
-        Err(Broken::Io(_)) => Kind::Network,
-        Err(Broken::Paused | Broken::Unentered) => Kind::Injector,
-    }
-}
-
-/// What the ledger is told of a request that has ended; nothing where it may have been done or not.
-fn fate(kind: Kind, is_answered: bool) -> Option<Fate> {
-    match kind {
-        Kind::Succeeded => Some(Fate::Acknowledged),
-        // What can't be understood is no answer.
-        Kind::Server | Kind::Check if is_answered => Some(Fate::Refused),
-        _ => None,
-    }
-}
-
-/// What a request failed of, in words; nothing where it succeeded, or where that has been told.
-fn failure(answer: &Result<Answer, Broken>, reader: &impl Reader) -> Option<String> {
-    match answer {
-        Ok(answer) if answer.kind == Kind::Succeeded => None,
-        Ok(answer) => Some(reader.failure(answer)),
-        Err(Broken::Expired) => Some(LATE.to_owned()),
-        Err(Broken::Paused) => Some(PAUSED.to_owned()),
-        Err(Broken::Malformed(malformed)) => Some(malformed.to_string()),
-        Err(Broken::Io(error)) => Some(error.to_string()),
-        Err(Broken::Unentered) => None,
     }
 }
 
