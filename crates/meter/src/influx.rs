@@ -9,7 +9,7 @@ mod written;
 
 pub use rows::Rows;
 pub use settings::{Options, WriteError};
-pub use written::Written;
+pub use written::WriteAnswers;
 
 use std::io::Write as _;
 
@@ -146,7 +146,7 @@ fn encoded(text: &str) -> impl std::fmt::Display + '_ {
 }
 
 impl Workload for Writes {
-    type Reader = Written;
+    type Reader = WriteAnswers;
 
     fn request(&mut self, number: u64, out: &mut Vec<u8>) -> usize {
         self.put_lines(number);
@@ -164,7 +164,7 @@ impl Workload for Writes {
         0
     }
 
-    fn reader(&self) -> Written {
-        Written(Answers::new(false).each_of(self.options.batch))
+    fn reader(&self) -> WriteAnswers {
+        WriteAnswers(Answers::new(false).each_of(self.options.batch))
     }
 }

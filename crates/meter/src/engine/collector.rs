@@ -63,7 +63,7 @@ impl Row {
 
 /// A window that all threads have ended.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct FinishedWindow {
     /// When the first window of the run began.
     pub wall: SystemTime,
     /// It, in a line.
@@ -116,7 +116,7 @@ impl Collector {
     }
 
     /// Takes a thread's window; gives those that are whole now.
-    pub fn add(&mut self, number: u64, window: &Window) -> Vec<Ended> {
+    pub fn add(&mut self, number: u64, window: &Window) -> Vec<FinishedWindow> {
         let paused = self.results.paused;
         self.results.add(&window.results);
         self.results.paused = paused;
@@ -142,7 +142,7 @@ impl Collector {
             let offered = self.offered.in_window(number).unwrap_or(window.sent);
             self.results.paused += window.results.paused;
             let (wall, row) = (self.wall, row(number, offered, &window, &self.tolerance));
-            ended.push(Ended { wall, row, results: window.results });
+            ended.push(FinishedWindow { wall, row, results: window.results });
         }
         let kept = ended.iter().map(|ended| ended.row);
         self.rows.extend(kept.take(ROWS_MAX.saturating_sub(self.rows.len())));

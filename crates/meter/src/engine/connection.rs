@@ -12,7 +12,7 @@ use flow::dial::{Socket, Stage, Target};
 use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::exchange::{Broken, failure, fate, kind};
+use super::exchange::{ExchangeError, failure, fate, kind};
 use super::opening::{OpenError, open};
 use super::pacing::{ConnectionStep, Job};
 use super::record::{SentRequest, ThreadRecord};
@@ -126,12 +126,14 @@ impl<W: Workload> Connection<W> {
             self.last_calls = 0;
             let mut answer = match entered {
                 true => self.exchange(reader, out).await,
-                false => Err(Broken::Unentered),
+                false => Err(ExchangeError::Unentered),
             };
             let now = Instant::now();
             let due = sent.at + self.timeout;
-            if matches!(answer, Err(Broken::Expired)) && self.shared.record.borrow().missed(due) {
-                answer = Err(Broken::Paused);
+            if matches!(answer, Err(ExchangeError::Expired))
+                && self.shared.record.borrow().missed(due)
+            {
+                answer = Err(ExchangeError::Paused);
             }
             self.settle(sent, reader, &answer, now);
             out.clear();
@@ -178,7 +180,7 @@ impl<W: Workload> Connection<W> {
         &mut self,
         reader: &mut W::Reader,
         out: &mut Vec<u8>,
-    ) -> Result<Answer, Broken> {
+    ) -> Result<Answer, ExchangeError> {
         let mut written = 0;
         loop {
             let allowed = reader.go_on(out, written);
@@ -191,7 +193,11 @@ impl<W: Workload> Connection<W> {
     }
 
     /// Sends a part of a request; gives the answer, if it ends what is to be said.
-    async fn say(&mut self, reader: &mut W::Reader, out: &[u8]) -> Result<Option<Answer>, Broken> {
+    async fn say(
+        &mut self,
+        reader: &mut W::Reader,
+        out: &[u8],
+    ) -> Result<Option<Answer>, ExchangeError> {
         let (mut written, mut flushed) = (0, out.is_empty());
         poll_fn(|cx| {
             let expired = {
@@ -203,27 +209,29 @@ impl<W: Workload> Connection<W> {
             if expired {
                 let answer = self.poll_answer(reader, flushed, cx);
                 if answer.is_pending() && !self.has_last_call() {
-                    return Poll::Ready(Err(Broken::Expired));
+                    return Poll::Ready(Err(ExchangeError::Expired));
                 }
                 return answer.map_ok(|answer| answer.map(|answer| reusable(answer, flushed)));
             }
             while written < out.len() {
                 match Pin::new(&mut self.socket).poll_write(cx, &out[written..]) {
                     Poll::Ready(Ok(0)) => {
-                        return Poll::Ready(Err(Broken::Io(io::ErrorKind::WriteZero.into())));
+                        return Poll::Ready(Err(ExchangeError::Io(
+                            io::ErrorKind::WriteZero.into(),
+                        )));
                     }
                     Poll::Ready(Ok(len)) => {
                         written += len;
                         self.moved.0 += len;
                     }
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(Broken::Io(error))),
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(ExchangeError::Io(error))),
                     Poll::Pending => break,
                 }
             }
             if written == out.len() && !flushed {
                 match Pin::new(&mut self.socket).poll_flush(cx) {
                     Poll::Ready(Ok(())) => flushed = true,
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(Broken::Io(error))),
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(ExchangeError::Io(error))),
                     Poll::Pending => {}
                 }
             }
@@ -252,25 +260,25 @@ impl<W: Workload> Connection<W> {
         reader: &mut W::Reader,
         flushed: bool,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<Answer>, Broken>> {
+    ) -> Poll<Result<Option<Answer>, ExchangeError>> {
         let mut scratch = self.shared.scratch.borrow_mut();
         loop {
             let mut read = ReadBuf::new(&mut scratch);
             let ready = std::task::ready!(Pin::new(&mut self.socket).poll_read(cx, &mut read));
             if let Err(error) = ready {
-                return Poll::Ready(Err(Broken::Io(error)));
+                return Poll::Ready(Err(ExchangeError::Io(error)));
             }
             if read.filled().is_empty() {
                 let answer = reader.ended();
                 let ended = || io::Error::new(io::ErrorKind::UnexpectedEof, ENDED);
-                return Poll::Ready(answer.ok_or_else(|| Broken::Io(ended())).map(Some));
+                return Poll::Ready(answer.ok_or_else(|| ExchangeError::Io(ended())).map(Some));
             }
             self.moved.1 += read.filled().len();
             match reader.read(read.filled()) {
                 Ok(Some(answer)) => return Poll::Ready(Ok(Some(answer))),
                 Ok(None) if flushed => return Poll::Ready(Ok(None)),
                 Ok(None) => {}
-                Err(malformed) => return Poll::Ready(Err(Broken::Malformed(malformed))),
+                Err(malformed) => return Poll::Ready(Err(ExchangeError::Malformed(malformed))),
             }
         }
     }
@@ -280,7 +288,7 @@ impl<W: Workload> Connection<W> {
         &mut self,
         sent: SentRequest,
         reader: &W::Reader,
-        answer: &Result<Answer, Broken>,
+        answer: &Result<Answer, ExchangeError>,
         now: Instant,
     ) {
         let (out, came) = std::mem::take(&mut self.moved);

@@ -11,7 +11,7 @@ const LATE: &str = "no answer in time";
 const PAUSED: &str = "no answer in time, which ended while the injector stood still";
 
 /// Why a request has no answer.
-pub enum Broken {
+pub enum ExchangeError {
     /// It had its time.
     Expired,
     /// It had its time while the injector stood still.
@@ -23,14 +23,16 @@ pub enum Broken {
 }
 
 /// How a request ended.
-pub fn kind(answer: &Result<Answer, Broken>) -> Kind {
+pub fn kind(answer: &Result<Answer, ExchangeError>) -> Kind {
     match answer {
         Ok(answer) => answer.kind,
-        Err(Broken::Malformed(_)) => Kind::Server,
-        Err(Broken::Expired) => Kind::Timeout,
-        Err(Broken::Io(error)) if error.kind() == io::ErrorKind::OutOfMemory => Kind::Injector,
-        Err(Broken::Io(_)) => Kind::Network,
-        Err(Broken::Paused | Broken::Unentered) => Kind::Injector,
+        Err(ExchangeError::Malformed(_)) => Kind::Server,
+        Err(ExchangeError::Expired) => Kind::Timeout,
+        Err(ExchangeError::Io(error)) if error.kind() == io::ErrorKind::OutOfMemory => {
+            Kind::Injector
+        }
+        Err(ExchangeError::Io(_)) => Kind::Network,
+        Err(ExchangeError::Paused | ExchangeError::Unentered) => Kind::Injector,
     }
 }
 
@@ -45,14 +47,14 @@ pub fn fate(kind: Kind, is_answered: bool) -> Option<Fate> {
 }
 
 /// What a request failed of, in words; nothing where it succeeded, or where that has been told.
-pub fn failure(answer: &Result<Answer, Broken>, reader: &impl Reader) -> Option<String> {
+pub fn failure(answer: &Result<Answer, ExchangeError>, reader: &impl Reader) -> Option<String> {
     match answer {
         Ok(answer) if answer.kind == Kind::Succeeded => None,
         Ok(answer) => Some(reader.failure(answer)),
-        Err(Broken::Expired) => Some(LATE.to_owned()),
-        Err(Broken::Paused) => Some(PAUSED.to_owned()),
-        Err(Broken::Malformed(malformed)) => Some(malformed.to_string()),
-        Err(Broken::Io(error)) => Some(error.to_string()),
-        Err(Broken::Unentered) => None,
+        Err(ExchangeError::Expired) => Some(LATE.to_owned()),
+        Err(ExchangeError::Paused) => Some(PAUSED.to_owned()),
+        Err(ExchangeError::Malformed(malformed)) => Some(malformed.to_string()),
+        Err(ExchangeError::Io(error)) => Some(error.to_string()),
+        Err(ExchangeError::Unentered) => None,
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::collector::Row;
 use super::record::{RecordSums, SendAccount};
-use super::thread::Part;
+use super::thread::ThreadResult;
 use crate::failure::Errors;
 use crate::gate::Gate;
 use crate::injector::Health;
@@ -165,7 +165,7 @@ impl Outcome {
     }
 
     /// Adds what a thread has recorded.
-    pub(super) fn with(mut self, part: &Part) -> Self {
+    pub(super) fn with(mut self, part: &ThreadResult) -> Self {
         let RecordSums { measured, sends, totals, stood } = &part.sums;
         self.measured = self.measured.min(*measured);
         match sends {

@@ -11,7 +11,7 @@ use super::pacing::RequestLimit;
 use super::{EngineError, Load};
 use crate::chance::Chance;
 use crate::gate::Gate;
-use crate::ledger::Place;
+use crate::ledger::LedgerLocation;
 use crate::schedule::Schedule;
 use crate::verdict::{THRESHOLDS, Thresholds};
 
@@ -106,7 +106,7 @@ pub struct Plan {
     /// Beyond what it is invalid.
     pub thresholds: Thresholds,
     /// Where it is kept which requests were sent and answered.
-    pub ledger: Option<Place>,
+    pub ledger: Option<LedgerLocation>,
 }
 
 /// How long an answer, or a connection, may take where nobody says it.

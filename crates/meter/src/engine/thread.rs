@@ -21,7 +21,7 @@ use super::pacer::{end, keep_looking, pace, wait_until};
 use super::pacing::{ClosedLoop, Numbers, OpenLoop, Pacing, RequestLimit, ThinkTimes};
 use super::record::{RecordSums, SendAccount, ThreadRecord, Windows};
 use super::sending::Sending;
-use super::{EngineError, Kept, Pace, Plan};
+use super::{EngineError, IdleConnections, Pace, Plan};
 use crate::injector::{BusyTime, Health, Spent};
 use crate::ledger::Ledger;
 use crate::network::Network;
@@ -39,25 +39,25 @@ pub struct Task<'a> {
     /// of all loads.
     pub of_load: (usize, usize),
     pub plan: &'a Plan,
-    pub kept: &'a Kept,
+    pub kept: &'a IdleConnections,
     pub addresses: &'a [SocketAddr],
-    pub say: SyncSender<Said>,
+    pub say: SyncSender<ThreadMessage>,
     /// Where there are so many requests and no more.
     pub last: Option<RequestLimit>,
     pub started: oneshot::Receiver<Timeline>,
 }
 
 /// What threads say.
-pub enum Said {
+pub enum ThreadMessage {
     /// All connections are open; what is known of their ways.
     Ready(Box<Network>),
     Failed(EngineError),
     Window(u64, Box<Window>),
-    Ended(Box<Part>),
+    Ended(Box<ThreadResult>),
 }
 
 /// What came of one thread, besides its windows.
-pub struct Part {
+pub struct ThreadResult {
     pub sums: RecordSums,
     pub health: Health,
     /// There was nothing more to send before the time was over.
@@ -147,18 +147,18 @@ async fn conduct<W: Workload + 'static>(
     paced?;
     let health = before.borrow().map(|before| now.since(&before)).unwrap_or_default();
     let used_up = shared.sending.borrow().pacing.is_used_up();
-    let part = Part { sums: shared.record.borrow_mut().finish(), health, used_up };
-    let _ = say.send(Said::Ended(Box::new(part)));
+    let part = ThreadResult { sums: shared.record.borrow_mut().finish(), health, used_up };
+    let _ = say.send(ThreadMessage::Ended(Box::new(part)));
     Ok(())
 }
 
 /// Opens this thread's connections, the first one alone: if nobody listens, it is told at once.
 async fn open_all<W: Workload>(
     number: usize,
-    (plan, kept): (&Plan, &Kept),
+    (plan, kept): (&Plan, &IdleConnections),
     addresses: &[SocketAddr],
     workload: &W,
-    say: &SyncSender<Said>,
+    say: &SyncSender<ThreadMessage>,
 ) -> Result<Vec<(Target, Socket)>, EngineError> {
     let mut targets = (number..plan.connections).step_by(plan.threads).map(|connection| {
         let mut target = plan.target.clone();
@@ -181,7 +181,7 @@ async fn open_all<W: Workload>(
             opening.spawn_local(async move { (open(&target, greeting).await, target) });
         }
         if opening.is_empty() && targets.len() == 0 {
-            let _ = say.send(Said::Ready(Box::new(network)));
+            let _ = say.send(ThreadMessage::Ready(Box::new(network)));
             return Ok(opened);
         }
         while let Some(done) = opening.join_next().await {

@@ -25,7 +25,7 @@ struct Cookie {
 
 /// To whom cookies go.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct CookieScope<'a> {
     /// The server's name.
     pub host: &'a str,
     /// The target of the request.
@@ -34,7 +34,7 @@ pub struct Asked<'a> {
     pub is_tls: bool,
 }
 
-impl Asked<'_> {
+impl CookieScope<'_> {
     fn path(&self) -> &[u8] {
         self.target.split(|byte| b"?#".contains(byte)).next().unwrap_or_default()
     }
@@ -56,7 +56,7 @@ impl Jar {
     }
 
     /// Takes in a `Set-Cookie`; what is no cookie is left out, as browsers do.
-    pub fn take_in(&mut self, line: &[u8], asked: &Asked<'_>, now: SystemTime) {
+    pub fn take_in(&mut self, line: &[u8], asked: &CookieScope<'_>, now: SystemTime) {
         let mut parts = line.split(|byte| *byte == b';');
         let Some((name, value)) = pair(parts.next().unwrap_or_default()) else { return };
         if name.is_empty() || line.len() > COOKIE_BYTES_MAX {
@@ -87,7 +87,7 @@ impl Jar {
     }
 
     /// Appends the header line for a request, where there are cookies for it.
-    pub fn put(&self, asked: &Asked<'_>, out: &mut Vec<u8>) {
+    pub fn put(&self, asked: &CookieScope<'_>, out: &mut Vec<u8>) {
         let mut separator: &[u8] = b"Cookie: ";
         let fits = |cookie: &&Cookie| {
             is_below(asked.path(), &cookie.path) && (asked.is_tls || !cookie.is_secure)

@@ -18,13 +18,13 @@ pub struct OpenLoop {
     /// When the schedule begins.
     begin: Instant,
     /// Connections that wait for a request; the one that has for longest is first.
-    idle: VecDeque<IdleConnection>,
+    idle: VecDeque<FreeConnection>,
     /// The pacer waits for a connection to become free.
     is_blocked: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct IdleConnection {
+struct FreeConnection {
     connection: usize,
     since: Instant,
 }
@@ -50,7 +50,7 @@ impl OpenLoop {
                 ConnectionStep::Send(Job { number, due, free: first.unwrap_or(since) })
             }
             _ => {
-                self.idle.push_back(IdleConnection { connection, since });
+                self.idle.push_back(FreeConnection { connection, since });
                 ConnectionStep::Wait
             }
         }
@@ -63,7 +63,7 @@ impl OpenLoop {
         if due > now {
             return PacerStep::SleepUntil(due);
         }
-        let Some(IdleConnection { connection, since }) = self.idle.pop_front() else {
+        let Some(FreeConnection { connection, since }) = self.idle.pop_front() else {
             self.is_blocked = true;
             return PacerStep::WaitForConnection;
         };

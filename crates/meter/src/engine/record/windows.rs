@@ -4,7 +4,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use crate::engine::collector::Window;
-use crate::engine::thread::Said;
+use crate::engine::thread::ThreadMessage;
 use crate::injector::BusyTime;
 use crate::window::WINDOW;
 
@@ -18,12 +18,12 @@ pub struct Windows {
     busy: BusyTime,
     /// How long the thread was busy until the window began.
     busy_before: Duration,
-    say: SyncSender<Said>,
+    say: SyncSender<ThreadMessage>,
 }
 
 impl Windows {
     /// The first window of the calling thread is open.
-    pub fn new(busy: BusyTime, say: SyncSender<Said>) -> Self {
+    pub fn new(busy: BusyTime, say: SyncSender<ThreadMessage>) -> Self {
         let busy_before = busy.so_far();
         Self { open: Window::default(), number: 0, busy, busy_before, say }
     }
@@ -41,7 +41,7 @@ impl Windows {
         self.busy_before = busy;
         let window = std::mem::take(&mut self.open);
         // Whoever listens no longer needs no window.
-        let _ = self.say.send(Said::Window(self.number, Box::new(window)));
+        let _ = self.say.send(ThreadMessage::Window(self.number, Box::new(window)));
         self.number += 1;
     }
 
