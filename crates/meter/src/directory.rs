@@ -52,12 +52,11 @@ pub enum DirectoryError {
     /// There is something in the directory already.
     #[error("{0} holds something already: name another directory with --out")]
     Taken(PathBuf),
-    /// The disk refuses.
+    /// The disk refuses to write.
     #[error("can't write results to {path}: {source}")]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
 }

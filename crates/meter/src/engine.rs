@@ -59,7 +59,6 @@ pub enum EngineError {
         opened: usize,
         /// Those that were asked for.
         connections: usize,
-        /// Why.
         source: OpenError,
     },
     /// A thread could not be started, or ended by itself.

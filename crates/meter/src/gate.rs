@@ -20,7 +20,7 @@ enum Figure {
     ErrorShare,
     /// Results that are no successes.
     Errors,
-    /// Successes a second.
+    /// Requests that succeeded a second.
     Rate,
 }
 
@@ -32,7 +32,7 @@ enum Relation {
     MoreOrEqual,
 }
 
-/// A demand.
+/// A demand on a figure, which a run meets or misses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     text: String,

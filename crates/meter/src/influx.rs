@@ -25,7 +25,7 @@ use crate::workload::Workload;
 /// Nanoseconds from one point of a series to its next.
 pub(crate) const STEP_NS: u64 = 1_000_000;
 
-/// The workload.
+/// Sends writes of line protocol, and reads their answers.
 #[derive(Debug, Clone)]
 pub struct Writes {
     options: Options,

@@ -33,14 +33,12 @@ impl Fate {
 /// Where a ledger is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerLocation {
-    /// The directory.
     pub directory: PathBuf,
     /// Which of a run's loads it is of.
     pub load: usize,
 }
 
 impl LedgerLocation {
-    /// A thread's file.
     fn file(&self, thread: u64) -> PathBuf {
         self.directory.join(format!("{:02}-{thread:03}.bits", self.load))
     }

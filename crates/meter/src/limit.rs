@@ -75,7 +75,7 @@ impl Display for StepResult {
     }
 }
 
-/// What was found.
+/// What the search has found.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SearchResult {
     /// The rate held three times more; one that is 5 % higher did not hold.
@@ -86,7 +86,7 @@ pub enum SearchResult {
         held: Option<f64>,
         /// Where the injector gave up.
         at: f64,
-        /// What it said.
+        /// Why the injector gave up.
         cause: String,
     },
     /// It does not even hold at 1 a second.

@@ -11,7 +11,6 @@ use crate::recorder::{Times, nanoseconds};
 /// The way to an address.
 #[derive(Debug, Clone)]
 pub struct NetworkPath {
-    /// Where it leads.
     pub address: String,
     /// How long connections took to open, by the kernel's handshake.
     pub connects: Times,

@@ -34,7 +34,7 @@ use expression::Draws;
 use login::Login;
 use script::{Script, Statement, StatementPiece, Step, Values};
 
-/// The workload.
+/// Runs scripts, and reads the replies to their statements.
 #[derive(Debug, Clone)]
 pub struct Postgres {
     scripts: Arc<[Script]>,

@@ -30,7 +30,7 @@ const STARTS: u64 = 1024;
 /// The bytes that say of a value whose it is: the number of its command, and a colon.
 const OWN: usize = DIGITS + 1;
 
-/// The workload.
+/// Sends commands by their mix, and reads the replies.
 #[derive(Debug, Clone)]
 pub struct Redis {
     mix: Mix,

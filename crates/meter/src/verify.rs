@@ -69,7 +69,7 @@ impl Fault {
 /// What a server has of one write.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoredWrite {
-    /// How often.
+    /// How often the server has it.
     pub count: u64,
     /// Whether one of them is not as it was written.
     pub is_altered: bool,

@@ -33,7 +33,6 @@ pub struct Row {
     pub sent: u64,
     /// Requests that ended in it.
     pub ended: u64,
-    /// Those that failed.
     pub failed: u64,
     /// Sends that were late.
     pub late: u64,
@@ -43,7 +42,6 @@ pub struct Row {
     pub p50: Duration,
     /// The p99 of latency.
     pub p99: Duration,
-    /// The longest latency.
     pub max: Duration,
     /// How long the thread that stood longest did.
     pub paused: Duration,
@@ -72,7 +70,7 @@ pub struct FinishedWindow {
     pub results: Results,
 }
 
-/// Adds windows up.
+/// Adds up what the threads of a run hand on, window by window.
 #[derive(Debug)]
 pub struct Collector {
     threads: usize,

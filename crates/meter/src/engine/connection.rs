@@ -39,7 +39,7 @@ pub struct ThreadState<W> {
     pub scratch: RefCell<Box<[u8]>>,
 }
 
-/// One connection.
+/// A connection's task, from its first request to the end of the run.
 pub struct Connection<W: Workload> {
     pub at: usize,
     pub target: Target,

@@ -22,7 +22,6 @@ pub enum OpenError {
     /// The server is there and does not let us in.
     #[error("{address} does not let us in: {source}")]
     Refused {
-        /// Where.
         address: String,
         /// In the server's words.
         source: Refused,
@@ -30,7 +29,6 @@ pub enum OpenError {
     /// The connection broke before it took a request.
     #[error("{address} broke the connection off before it took a request: {source}")]
     Broken {
-        /// Where.
         address: String,
         /// As the system says it.
         source: io::Error,

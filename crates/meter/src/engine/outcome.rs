@@ -24,9 +24,7 @@ const BASIC: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
 pub struct WarmUp {
     /// How long it was.
     pub duration: Duration,
-    /// Its requests.
     pub requests: u64,
-    /// Those that failed.
     pub failed: u64,
 }
 
@@ -35,7 +33,6 @@ pub struct WarmUp {
 pub struct Outcome {
     /// Whether each connection sent as soon as it had its answer.
     pub closed: bool,
-    /// Connections.
     pub connections: usize,
     /// How long requests were sent, of what counts.
     pub measured: Duration,
@@ -43,7 +40,7 @@ pub struct Outcome {
     pub wall: SystemTime,
     /// What the operations of its results are called.
     pub operations: Vec<String>,
-    /// All results.
+    /// All results, by operation and kind.
     pub results: Results,
     /// Whole windows in order.
     pub rows: Vec<Row>,
@@ -55,7 +52,6 @@ pub struct Outcome {
     pub turnaround: Times,
     /// What connections did, of a closed loop.
     pub occupancy: Occupancy,
-    /// Errors.
     pub errors: Errors,
     /// The ways to the servers' addresses.
     pub network: Network,

@@ -15,9 +15,7 @@ use crate::ledger::LedgerLocation;
 use crate::schedule::Schedule;
 use crate::verdict::{THRESHOLDS, Thresholds};
 
-/// The most connections.
 pub const CONNECTIONS_MAX: usize = 1_000_000;
-/// The most threads.
 pub const THREADS_MAX: usize = 256;
 /// Descriptors that the program needs besides its connections.
 const DESCRIPTORS_BESIDE: u64 = 64;
@@ -93,13 +91,13 @@ pub struct Plan {
     pub warm_up: Duration,
     /// Connections of all threads.
     pub connections: usize,
-    /// Threads.
+    /// Threads among which connections are divided evenly.
     pub threads: usize,
     /// How long an answer may take from its send.
     pub timeout: Duration,
     /// A miss of one of these ends the run.
     pub abort: Vec<Gate>,
-    /// Ends it early.
+    /// Ends the run early when it is asked to.
     pub stop: Stop,
     /// How long each connection of a closed loop waits between an answer and its next request.
     pub think: Option<Think>,

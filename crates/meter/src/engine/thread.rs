@@ -47,7 +47,6 @@ pub struct Task<'a> {
     pub started: oneshot::Receiver<Timeline>,
 }
 
-/// What threads say.
 pub enum ThreadMessage {
     /// All connections are open; what is known of their ways.
     Ready(Box<Network>),

@@ -38,7 +38,6 @@ enum What {
 enum AnswerPart {
     /// The lines of a header.
     Header(String),
-    /// The body.
     Body,
     /// A value of a body that is JSON, by its pointer (RFC 6901).
     Json(String),
@@ -78,7 +77,6 @@ pub struct CheckedAnswer<'a> {
 }
 
 impl<'a> CheckedAnswer<'a> {
-    /// That answer.
     pub fn new(status: u16, kept: &'a RecordedAnswer) -> Self {
         Self { status, kept, json: None }
     }

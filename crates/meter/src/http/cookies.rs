@@ -11,7 +11,7 @@ const COOKIES_MAX: usize = 100;
 /// The most bytes of one.
 const COOKIE_BYTES_MAX: usize = 8192;
 
-/// A user's cookies.
+/// The cookies that one user has been given.
 #[derive(Debug, Clone, Default)]
 pub struct Jar(Vec<Cookie>);
 
@@ -26,7 +26,6 @@ struct Cookie {
 /// To whom cookies go.
 #[derive(Debug, Clone, Copy)]
 pub struct CookieScope<'a> {
-    /// The server's name.
     pub host: &'a str,
     /// The target of the request.
     pub target: &'a [u8],

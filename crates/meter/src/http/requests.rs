@@ -26,7 +26,6 @@ pub struct Step {
     pub name: Option<String>,
     /// Its target, or a URL of the same server; without it that of the load's URL.
     pub target: Option<String>,
-    /// What is sent.
     pub request: Request,
     /// What its answer has to be.
     pub checks: Vec<Check>,
@@ -46,7 +45,7 @@ pub enum Sequence {
 /// What a load is made of.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Its requests.
+    /// The requests of the load, in their order.
     pub steps: Vec<Step>,
     /// How they follow one another.
     pub sequence: Sequence,
@@ -105,7 +104,7 @@ pub struct PreparedRequest {
 
 #[derive(Debug)]
 enum Made {
-    /// All of it.
+    /// The same bytes each time.
     Whole(Vec<u8>),
     Parts(Box<Parts>),
 }
@@ -124,7 +123,6 @@ struct Parts {
 /// What a user has while it goes through its steps.
 #[derive(Debug, Clone, Default)]
 pub struct User {
-    /// Its number.
     pub number: u64,
     pub taken: Vec<Vec<u8>>,
     pub jar: Jar,

@@ -18,7 +18,7 @@ const NOT_IN_TARGETS: &AsciiSet =
 const NOT_IN_VALUES: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Text with gaps.
+/// Text whose gaps are filled anew for each request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text(Vec<TextPiece>);
 
@@ -44,7 +44,6 @@ enum Gap {
 /// In which form a value is put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// As it is.
     Plain,
     /// As a part of a URL's path or query: `{{url column}}`.
     Url,
@@ -66,7 +65,6 @@ pub enum RequestPart {
 /// The names that gaps may have.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Names<'a> {
-    /// Data sets.
     pub data: &'a [Data],
     /// Values that earlier steps take from their answers.
     pub taken: &'a [String],
@@ -83,9 +81,8 @@ pub struct Filling<'a> {
     pub seed: u64,
     /// Draws of this request.
     pub chance: Chance,
-    /// Data sets.
     pub data: &'a [Data],
-    /// Values from answers.
+    /// Values that earlier steps have taken from answers.
     pub taken: &'a [Vec<u8>],
 }
 

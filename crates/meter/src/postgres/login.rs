@@ -18,7 +18,7 @@ use crate::workload::{Greeting, Refused};
 /// The longest message of a login.
 const MESSAGE_MAX: usize = 1 << 20;
 
-/// A login.
+/// What is said on a connection before its first script.
 #[derive(Clone)]
 pub struct Login(Arc<LoginParameters>);
 
@@ -61,12 +61,10 @@ impl Login {
         }))
     }
 
-    /// Where it leads.
     pub fn database(&self) -> &str {
         &self.0.database
     }
 
-    /// Begins it.
     pub fn begin(&self) -> Box<dyn Greeting> {
         Box::new(UnderWay { known: Arc::clone(&self.0), stage: Stage::Begin, came: Vec::new() })
     }

@@ -37,7 +37,6 @@ pub struct Replies {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Well,
-    /// A statement failed.
     Failed,
     /// The same, and a transaction is open that has to be ended.
     ToRollBack,

@@ -37,7 +37,7 @@ pub enum Step {
     SendTo(usize, Vec<Statement>),
 }
 
-/// A statement.
+/// A statement of a script, ready to be written.
 #[derive(Debug, Clone)]
 pub struct Statement {
     pub protocol: Protocol,
@@ -124,7 +124,7 @@ impl Values {
 }
 
 impl Script {
-    /// Reads one.
+    /// Reads a script's text; its variables begin with those that options give.
     pub fn read(source: &Source, options: &Options) -> Result<Self, PostgresError> {
         let (text, own) = source.body(options.tables)?;
         let protocol = options.protocol.unwrap_or(own);

@@ -15,11 +15,10 @@ const SHARE_MAX: u64 = 1_000_000;
 /// A word of a command.
 #[derive(Debug, Clone, Copy)]
 enum Word<'a> {
-    /// As it is.
     Plain(&'a str),
     /// A name with a number from the space of keys behind it.
     Key(&'a str),
-    /// A value.
+    /// A value of the sizes that options give.
     Value,
     /// A name with the number of the command behind it.
     Own(&'a str),
@@ -109,7 +108,7 @@ pub(super) enum CommandPiece {
 #[derive(Debug, Clone)]
 pub struct Mix {
     entries: Arc<[Entry]>,
-    /// Of all shares.
+    /// The sum of all shares.
     sum: u64,
 }
 
@@ -122,7 +121,7 @@ struct Entry {
 }
 
 impl Mix {
-    /// Draws a command.
+    /// Draws a command by its share; gives its number in the mix.
     pub(super) fn draw(&self, chance: &mut Chance) -> usize {
         chance.one_of(self.sum, self.entries.iter().map(|entry| entry.share))
     }
