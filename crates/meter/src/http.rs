@@ -4,7 +4,7 @@ pub mod answer;
 pub mod check;
 pub mod cookies;
 pub mod data;
-pub(crate) mod kept;
+pub(crate) mod recorded_answer;
 mod requests;
 pub mod targets;
 mod text;

@@ -5,11 +5,11 @@ mod rows;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod written;
+mod write_answers;
 
 pub use rows::Rows;
 pub use settings::{Options, WriteError};
-pub use written::WriteAnswers;
+pub use write_answers::WriteAnswers;
 
 use std::io::Write as _;
 

@@ -3,7 +3,7 @@
 
 mod builtin;
 mod expression;
-mod kept;
+mod ledger_rows;
 mod login;
 mod prepare;
 mod replies;
@@ -13,7 +13,7 @@ mod settings;
 mod tests;
 
 pub use builtin::names;
-pub use kept::LedgerRows;
+pub use ledger_rows::LedgerRows;
 pub use prepare::{Preparation, create_database};
 pub use replies::Replies;
 pub(crate) use replies::words;

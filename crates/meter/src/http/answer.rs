@@ -9,7 +9,7 @@ mod tests;
 use chunks::Chunks;
 use httparse::{EMPTY_HEADER, Header, Response, Status};
 
-use super::kept::RecordedAnswer;
+use super::recorded_answer::RecordedAnswer;
 use crate::recorder::Kind;
 use crate::workload::{Answer, Malformed, Reader};
 

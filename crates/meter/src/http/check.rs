@@ -11,7 +11,7 @@ use regex::bytes::Regex;
 use serde_json::Value;
 
 use super::RequestError;
-use super::kept::RecordedAnswer;
+use super::recorded_answer::RecordedAnswer;
 
 /// What an answer has to be.
 #[derive(Debug, Clone)]

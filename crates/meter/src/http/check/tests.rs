@@ -1,5 +1,5 @@
 use super::{Check, CheckedAnswer, Take};
-use crate::http::kept::{BODY_MAX, RecordedAnswer};
+use crate::http::recorded_answer::{BODY_MAX, RecordedAnswer};
 
 fn kept(body: &str) -> RecordedAnswer {
     let head = "HTTP/1.1 201 Made\r\nContent-Type: text/plain; charset=utf-8\r\nX-Id:  7 \r\n\

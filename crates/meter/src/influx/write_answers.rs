@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::http::answer::Answers;
-use crate::http::kept::RecordedAnswer;
+use crate::http::recorded_answer::RecordedAnswer;
 use crate::recorder::Kind;
 use crate::workload::{Answer, Malformed, Reader};
 
