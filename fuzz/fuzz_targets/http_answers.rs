@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use libfuzzer_sys::fuzz_target;
 use meter::http::answer::Answers;
-use meter::http::cookies::{Asked, Jar};
+use meter::http::cookies::{CookieScope, Jar};
 use meter::workload::{Answer, Reader};
 
 fuzz_target!(|input: (&[u8], u8, bool)| {
@@ -40,7 +40,7 @@ fn answer(bytes: &[u8], piece: usize, is_head: bool) -> Result<Option<Seen>, ()>
 fn seen(answers: &Answers, answer: Answer) -> Seen {
     let kept = answers.kept().expect("it is kept");
     let mut jar = Jar::default();
-    let asked = Asked { host: "host", target: b"/", is_tls: true };
+    let asked = CookieScope { host: "host", target: b"/", is_tls: true };
     kept.headers("Set-Cookie").for_each(|line| jar.take_in(line, &asked, SystemTime::UNIX_EPOCH));
     let mut head = Vec::new();
     jar.put(&asked, &mut head);

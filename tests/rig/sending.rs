@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use flow::dial::{Address, Target};
-use meter::engine::{Kept, Outcome, Pace, Plan};
+use meter::engine::{IdleConnections, Outcome, Pace, Plan};
 use meter::http::answer::Answers;
 use meter::recorder::Measure;
 use meter::schedule::{Arrivals, Schedule, Segment};
@@ -87,7 +87,7 @@ pub fn put_post(out: &mut Vec<u8>, target: &str, body: &[u8]) {
 /// # Panics
 /// When it can't be begun.
 pub fn run(plan: &Plan, request: impl FnMut(u64, &mut Vec<u8>) + Send + 'static) -> Report {
-    run_over(&Kept::default(), plan, request)
+    run_over(&IdleConnections::default(), plan, request)
 }
 
 /// The same over connections that are kept from one load to the next.
@@ -95,7 +95,7 @@ pub fn run(plan: &Plan, request: impl FnMut(u64, &mut Vec<u8>) + Send + 'static)
 /// # Panics
 /// When it can't be begun.
 pub fn run_over(
-    kept: &Kept,
+    kept: &IdleConnections,
     plan: &Plan,
     request: impl FnMut(u64, &mut Vec<u8>) + Send + 'static,
 ) -> Report {

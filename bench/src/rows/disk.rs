@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use meter::engine::{Kept, Plan, Stop};
+use meter::engine::{IdleConnections, Plan, Stop};
 use rig::disk::Probe;
 use rig::places;
 use rig::sending::{self, Report};
@@ -30,7 +30,7 @@ const FLUSH_CONNECTIONS: usize = 16_000;
 struct Load<'a> {
     stand: &'a WeirWithSinks,
     connections: usize,
-    clients: Kept,
+    clients: IdleConnections,
     runs: u32,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Load<'a> {
         scale: &Scale,
     ) -> Outcome<Self> {
         let plan = sending::closed(stand.weir.http, connections, LONGEST);
-        let mut this = Self { stand, connections, clients: Kept::default(), runs: 0 };
+        let mut this = Self { stand, connections, clients: IdleConnections::default(), runs: 0 };
         dd.beside(scale.duration, |stop| this.run(&Plan { stop, ..plan }))?;
         stand.settle()?;
         Ok(this)

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use meter::engine::{Kept, Plan};
+use meter::engine::{IdleConnections, Plan};
 use rig::sending::{self, Report};
 
 use crate::Outcome;
@@ -27,7 +27,7 @@ pub const RUN: Duration = Duration::from_secs(2);
 /// Weir, its clients, and what was measured of it, in microseconds.
 struct Side {
     stand: WeirWithSinks,
-    clients: Kept,
+    clients: IdleConnections,
     p99: Vec<f64>,
     lag: Vec<f64>,
 }
@@ -35,7 +35,7 @@ struct Side {
 impl Side {
     fn start() -> Outcome<Self> {
         let stand = WeirWithSinks::start("durable")?;
-        Ok(Self { stand, clients: Kept::default(), p99: Vec::new(), lag: Vec::new() })
+        Ok(Self { stand, clients: IdleConnections::default(), p99: Vec::new(), lag: Vec::new() })
     }
 
     /// Single points at [`RATE`] with times that no other run has.

@@ -24,7 +24,7 @@ pub struct Figures {
     pub p50: f64,
     /// The 99th percentile of latency, in seconds.
     pub p99: f64,
-    /// Successes a second.
+    /// Requests that succeeded a second.
     pub rate: f64,
 }
 
@@ -84,12 +84,11 @@ impl Side {
     }
 }
 
-/// Two sides.
+/// Two sets of runs, of which the second is held against the first.
 #[derive(Debug, Clone)]
 pub struct Comparison {
     /// The one that the other is held against.
     pub first: Side,
-    /// The other one.
     pub second: Side,
 }
 

@@ -22,9 +22,8 @@ pub struct Point {
     pub offered: u64,
     /// Requests that were sent.
     pub sent: u64,
-    /// Requests that ended.
+    /// Requests that ended in it, failed ones too.
     pub ended: u64,
-    /// Those that failed.
     pub failed: u64,
     /// Sends that were late.
     pub late: u64,
@@ -124,7 +123,6 @@ impl Course {
         times.clear();
     }
 
-    /// The points.
     pub fn points(mut self) -> Vec<Point> {
         self.close();
         self.points

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::course::{Course, POINTS_MAX};
-use crate::engine::{Ended, Outcome};
+use crate::engine::{FinishedWindow, Outcome};
 use crate::failure::Owner;
 use crate::hlog;
 use crate::machine;
@@ -52,12 +52,11 @@ pub enum DirectoryError {
     /// There is something in the directory already.
     #[error("{0} holds something already: name another directory with --out")]
     Taken(PathBuf),
-    /// The disk refuses.
+    /// The disk refuses to write.
     #[error("can't write results to {path}: {source}")]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
 }
@@ -145,7 +144,7 @@ impl Directory {
     ///
     /// # Errors
     /// The disk refuses. That is told once; no further windows are written.
-    pub fn window(&mut self, ended: &Ended) -> Result<(), DirectoryError> {
+    pub fn window(&mut self, ended: &FinishedWindow) -> Result<(), DirectoryError> {
         if self.full {
             return Ok(());
         }
@@ -154,7 +153,7 @@ impl Directory {
         written
     }
 
-    fn try_window(&mut self, ended: &Ended) -> Result<(), DirectoryError> {
+    fn try_window(&mut self, ended: &FinishedWindow) -> Result<(), DirectoryError> {
         let row = &ended.row;
         let start = WINDOW * u32::try_from(row.number).unwrap_or(u32::MAX);
         if !self.begun {
@@ -223,14 +222,15 @@ fn lines(start: Duration, length: Duration, results: &Results, latency: &Times) 
     for (operation, kind, latency, service) in results.each() {
         for (times, measure) in [(latency, Measure::Latency), (service, Measure::Service)] {
             if times.count() > 0 {
-                let tag = Tag { operation, kind, measure, part: Part::Measured };
+                let tag = Tag { operation, kind, measure, part: HistogramPart::Measured };
                 hlog::line(&mut out, Some(&tag.to_string()), start, length, times);
             }
         }
     }
     for (operation, kind, measure, correction) in results.corrections() {
         let (without, instead) = correction.sides();
-        for (part, times) in [(Part::Without, without), (Part::Instead, instead)] {
+        for (part, times) in [(HistogramPart::Without, without), (HistogramPart::Instead, instead)]
+        {
             let tag = Tag { operation, kind, measure, part };
             hlog::line(&mut out, Some(&tag.to_string()), start, length, &times);
         }
@@ -240,7 +240,7 @@ fn lines(start: Duration, length: Duration, results: &Results, latency: &Times) 
 
 /// What a histogram of the log is of the times of its operation and kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum HistogramPart {
     /// The times as they were measured.
     Measured,
     /// Those of them that would not be there without the injector's pauses and lateness.
@@ -259,7 +259,7 @@ pub struct Tag {
     /// Which times of theirs.
     pub measure: Measure,
     /// What of these times.
-    pub part: Part,
+    pub part: HistogramPart,
 }
 
 impl fmt::Display for Tag {
@@ -269,9 +269,9 @@ impl fmt::Display for Tag {
             Measure::Service => "service",
         };
         let part = match self.part {
-            Part::Measured => "",
-            Part::Without => ".without",
-            Part::Instead => ".instead",
+            HistogramPart::Measured => "",
+            HistogramPart::Without => ".without",
+            HistogramPart::Instead => ".instead",
         };
         write!(f, "{}.{}.{measure}{part}", self.operation, self.kind.name())
     }
@@ -290,9 +290,9 @@ impl Tag {
             _ => return None,
         };
         let part = match (parts.next(), parts.next()) {
-            (None, None) => Part::Measured,
-            (Some("without"), None) => Part::Without,
-            (Some("instead"), None) => Part::Instead,
+            (None, None) => HistogramPart::Measured,
+            (Some("without"), None) => HistogramPart::Without,
+            (Some("instead"), None) => HistogramPart::Instead,
             _ => return None,
         };
         Some(Self { operation, kind, measure, part })
@@ -330,8 +330,8 @@ mod tests {
     use serde_json::{Value, json};
     use tempfile::TempDir;
 
-    use super::{Directory, DirectoryError, JSON, LOG, Part, ROWS, RUN, TEXT, Tag};
-    use crate::engine::{Ended, Outcome, Row};
+    use super::{Directory, DirectoryError, HistogramPart, JSON, LOG, ROWS, RUN, TEXT, Tag};
+    use crate::engine::{FinishedWindow, Outcome, Row};
     use crate::hlog;
     use crate::recorder::{Kind, Measure, Results, Times};
     use crate::summary::Summary;
@@ -339,7 +339,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn ended(number: u64) -> Ended {
+    fn ended(number: u64) -> FinishedWindow {
         let mut results = Results::default();
         for took in 1..=10 {
             results.note(0, Kind::Succeeded, took * 3 * MS, took * MS);
@@ -350,7 +350,7 @@ mod tests {
         let row =
             Row { number, offered: 12, sent: 12, ended: 11, failed: 1, p50, p99, ..Row::default() };
         let row = Row { max: latency.max(), ..row };
-        Ended { wall: std::time::SystemTime::UNIX_EPOCH, row, results }
+        FinishedWindow { wall: std::time::SystemTime::UNIX_EPOCH, row, results }
     }
 
     fn begun() -> (TempDir, Directory) {
@@ -410,7 +410,12 @@ mod tests {
         for line in logged(&log) {
             match line.tag.map(|text| Tag::read(&text).unwrap()) {
                 None => all.add(&line.times),
-                Some(Tag { operation, kind, measure: Measure::Latency, part: Part::Measured }) => {
+                Some(Tag {
+                    operation,
+                    kind,
+                    measure: Measure::Latency,
+                    part: HistogramPart::Measured,
+                }) => {
                     for _ in 0..line.times.count() {
                         tagged.note(operation, kind, MS, MS);
                     }
@@ -468,9 +473,9 @@ mod tests {
     #[test]
     fn tags_say_operation_kind_and_measure() {
         for (text, measure, part) in [
-            ("3.timeout.service", Measure::Service, Part::Measured),
-            ("3.timeout.latency.without", Measure::Latency, Part::Without),
-            ("3.timeout.latency.instead", Measure::Latency, Part::Instead),
+            ("3.timeout.service", Measure::Service, HistogramPart::Measured),
+            ("3.timeout.latency.without", Measure::Latency, HistogramPart::Without),
+            ("3.timeout.latency.instead", Measure::Latency, HistogramPart::Instead),
         ] {
             let tag = Tag { operation: 3, kind: Kind::Timeout, measure, part };
             assert_eq!((Tag::read(text), tag.to_string().as_str()), (Some(tag), text));

@@ -5,15 +5,19 @@ mod alarm;
 mod asking;
 mod collector;
 mod connection;
-mod kept;
+mod exchange;
+mod idle_connections;
 mod load;
 mod looks;
 mod offered;
 mod opening;
 mod outcome;
+mod pacer;
+mod pacing;
 mod pauses;
 mod plan;
-mod state;
+mod record;
+mod sending;
 mod thread;
 
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -29,18 +33,18 @@ use crate::window::Timeline;
 use crate::workload::Workload;
 pub use asking::{AskError, Conversation, ask};
 use collector::Collector;
-pub use collector::{Ended, LATENCIES, Row};
-pub use kept::Kept;
+pub use collector::{FinishedWindow, LATENCIES, Row};
+pub use idle_connections::IdleConnections;
 pub use load::{Load, names};
 use offered::Offered;
 pub use opening::OpenError;
 pub use outcome::{Outcome, WarmUp};
 use plan::Addresses;
 pub use plan::{CONNECTIONS_MAX, Pace, Plan, Stop, THREADS_MAX, TIMEOUT, Think};
-use thread::{Said, Task};
+use thread::{Task, ThreadMessage};
 
 /// Messages of threads that may wait.
-const SAID_MAX: usize = 64;
+const MESSAGES_MAX: usize = 64;
 
 /// A run could not be begun.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +59,6 @@ pub enum EngineError {
         opened: usize,
         /// Those that were asked for.
         connections: usize,
-        /// Why.
         source: OpenError,
     },
     /// A thread could not be started, or ended by itself.
@@ -70,7 +73,7 @@ pub enum EngineError {
 pub fn run<W: Workload + 'static>(
     plan: &Plan,
     make: impl Fn(usize) -> W + Sync,
-    each_window: impl FnMut(&Ended),
+    each_window: impl FnMut(&FinishedWindow),
 ) -> Result<Outcome, EngineError> {
     run_all(&[Load::new("load", plan.clone(), make)], each_window)
 }
@@ -82,16 +85,16 @@ pub fn run<W: Workload + 'static>(
 /// It could not be begun.
 pub fn run_all(
     loads: &[Load<'_>],
-    each_window: impl FnMut(&Ended),
+    each_window: impl FnMut(&FinishedWindow),
 ) -> Result<Outcome, EngineError> {
-    run_over(&Kept::default(), loads, each_window)
+    run_over(&IdleConnections::default(), loads, each_window)
 }
 
 /// The same over connections that may be there already, and that are kept.
 fn run_over(
-    kept: &Kept,
+    kept: &IdleConnections,
     loads: &[Load<'_>],
-    each_window: impl FnMut(&Ended),
+    each_window: impl FnMut(&FinishedWindow),
 ) -> Result<Outcome, EngineError> {
     plan::check(loads)?;
     let operations = names(loads);
@@ -103,7 +106,7 @@ fn run_over(
         .iter()
         .map(|load| Plan { stop: whole.stop.clone(), warm_up: whole.warm_up, ..load.plan.clone() })
         .collect();
-    let (say, said) = sync_channel(SAID_MAX);
+    let (say, said) = sync_channel(MESSAGES_MAX);
     std::thread::scope(|scope| {
         let (mut starts, mut first_operation) = (Vec::new(), 0);
         let each = loads.iter().zip(&plans).zip(&addresses).zip(&last);
@@ -172,8 +175,8 @@ impl Whole {
 fn conduct(
     run: &Whole,
     starts: Vec<oneshot::Sender<Timeline>>,
-    said: &Receiver<Said>,
-    mut each_window: impl FnMut(&Ended),
+    said: &Receiver<ThreadMessage>,
+    mut each_window: impl FnMut(&FinishedWindow),
 ) -> Result<Outcome, EngineError> {
     let network = all_ready(run, said)?;
     let timeline = Timeline::new(Instant::now(), SystemTime::now, run.warm_up, run.duration);
@@ -187,7 +190,7 @@ fn conduct(
     let mut sliding = Sliding::new(&run.abort, tolerance);
     while let Ok(said) = said.recv() {
         match said {
-            Said::Window(number, window) => {
+            ThreadMessage::Window(number, window) => {
                 for ended in collector.add(number, &window) {
                     each_window(&ended);
                     let on_stretch = sliding.window(&ended.results);
@@ -198,9 +201,9 @@ fn conduct(
                     }
                 }
             }
-            Said::Ended(part) => parts.push(part),
-            Said::Failed(error) => return Err(error),
-            Said::Ready(_) => {}
+            ThreadMessage::Ended(part) => parts.push(part),
+            ThreadMessage::Failed(error) => return Err(error),
+            ThreadMessage::Ready(_) => {}
         }
     }
     if parts.len() != run.threads {
@@ -234,13 +237,13 @@ fn conduct(
 }
 
 /// Waits until all threads have their connections; what is known of their ways.
-fn all_ready(run: &Whole, said: &Receiver<Said>) -> Result<Network, EngineError> {
+fn all_ready(run: &Whole, said: &Receiver<ThreadMessage>) -> Result<Network, EngineError> {
     let mut network = Network::default();
     for _ in 0..run.threads {
         match said.recv() {
-            Ok(Said::Ready(of_thread)) => network.add(&of_thread),
-            Ok(Said::Failed(error)) => return Err(error),
-            Ok(Said::Window(..) | Said::Ended(_)) | Err(_) => {
+            Ok(ThreadMessage::Ready(of_thread)) => network.add(&of_thread),
+            Ok(ThreadMessage::Failed(error)) => return Err(error),
+            Ok(ThreadMessage::Window(..) | ThreadMessage::Ended(_)) | Err(_) => {
                 return Err(EngineError::Injector("a thread ended before its time".to_owned()));
             }
         }

@@ -24,7 +24,6 @@ pub enum Owner {
 }
 
 impl Owner {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::Injector, Self::Network, Self::Server, Self::Check];
 
     /// Whose fault a result is; a success is none, and what was not sent is nobody's error.
@@ -65,7 +64,7 @@ pub struct Errors {
 }
 
 impl Errors {
-    /// Counts an error.
+    /// Counts an error by its owner and its words.
     pub fn note(&mut self, owner: Owner, words: &str) {
         self.note_all(owner, words, 1);
     }

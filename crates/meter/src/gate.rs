@@ -20,7 +20,7 @@ enum Figure {
     ErrorShare,
     /// Results that are no successes.
     Errors,
-    /// Successes a second.
+    /// Requests that succeeded a second.
     Rate,
 }
 
@@ -32,7 +32,7 @@ enum Relation {
     MoreOrEqual,
 }
 
-/// A demand.
+/// A demand on a figure, which a run meets or misses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     text: String,
@@ -82,7 +82,7 @@ const PAUSE_UNSEEN_MAX: Duration = Duration::from_millis(5);
 
 /// What was found, and what would have been without the injector: seconds, a share or a number.
 #[derive(Debug, Clone, Copy)]
-struct Found {
+struct MeasuredValue {
     measured: f64,
     corrected: f64,
     /// What the server may have done at best: a pause may have begun before it was seen.
@@ -91,7 +91,7 @@ struct Found {
     is_injectors: bool,
 }
 
-impl Found {
+impl MeasuredValue {
     /// A count, to which the injector adds nothing: what it fails to do is an error of its own.
     fn counted(value: f64) -> Self {
         Self { measured: value, corrected: value, at_best: value, is_injectors: false }
@@ -260,18 +260,18 @@ impl Gate {
         }
     }
 
-    fn found(&self, results: &Results, measured: Duration, tolerance: &Tolerance) -> Found {
+    fn found(&self, results: &Results, measured: Duration, tolerance: &Tolerance) -> MeasuredValue {
         let times = || results.distribution(self.measure, None);
         let failed = || results.failed() as f64;
         match self.figure {
-            Figure::Quantile(share) => Found::time(times().quantile(share), tolerance),
-            Figure::Max => Found::time(times().max(), tolerance),
-            Figure::Mean => Found::time(times().mean(), tolerance),
-            Figure::ErrorShare => Found::counted(failed() / results.total().max(1) as f64),
-            Figure::Errors => Found::counted(failed()),
+            Figure::Quantile(share) => MeasuredValue::time(times().quantile(share), tolerance),
+            Figure::Max => MeasuredValue::time(times().max(), tolerance),
+            Figure::Mean => MeasuredValue::time(times().mean(), tolerance),
+            Figure::ErrorShare => MeasuredValue::counted(failed() / results.total().max(1) as f64),
+            Figure::Errors => MeasuredValue::counted(failed()),
             Figure::Rate => {
                 let succeeded = results.total() - results.failed();
-                Found::rate(succeeded, measured, results.paused, tolerance)
+                MeasuredValue::rate(succeeded, measured, results.paused, tolerance)
             }
         }
     }

@@ -59,13 +59,12 @@ pub fn line(out: &mut String, tag: Option<&str>, start: Duration, length: Durati
 /// A line of a log that was read.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// Its tag.
+    /// Tells histograms of one window apart.
     pub tag: Option<String>,
     /// When its window began, since the log's begin.
     pub start: Duration,
     /// How long its window was.
     pub length: Duration,
-    /// Its histogram.
     pub times: Times,
 }
 

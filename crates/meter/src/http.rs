@@ -4,7 +4,7 @@ pub mod answer;
 pub mod check;
 pub mod cookies;
 pub mod data;
-pub(crate) mod kept;
+pub(crate) mod recorded_answer;
 mod requests;
 pub mod targets;
 mod text;
@@ -21,10 +21,9 @@ pub use requests::{Options, STEPS_MAX, Sequence, Step};
 use requests::{Requests, User};
 use visit::Visit;
 
-/// What is sent.
+/// A request as it is sent, but for its target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Request {
-    /// As `GET`.
     pub method: String,
     /// Header lines, a name and a value each; one of the same name replaces the usual one.
     pub headers: Vec<(String, String)>,
@@ -73,7 +72,7 @@ pub enum RequestError {
     /// A line of a file of targets.
     #[error("line {line}: {what}")]
     Target {
-        /// From 1 on.
+        /// The number of the line, from 1 on.
         line: usize,
         /// What is wrong with it.
         what: String,
@@ -97,7 +96,6 @@ pub enum RequestError {
     Step {
         /// Its number and name.
         step: String,
-        /// What is wrong.
         source: Box<RequestError>,
     },
 }
@@ -199,7 +197,7 @@ impl Head {
     }
 }
 
-/// The workload.
+/// Sends HTTP requests by their steps, and reads their answers.
 #[derive(Debug, Clone)]
 pub struct Http {
     requests: Arc<Requests>,

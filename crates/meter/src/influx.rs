@@ -5,11 +5,11 @@ mod rows;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod written;
+mod write_answers;
 
 pub use rows::Rows;
 pub use settings::{Options, WriteError};
-pub use written::Written;
+pub use write_answers::WriteAnswers;
 
 use std::io::Write as _;
 
@@ -25,7 +25,7 @@ use crate::workload::Workload;
 /// Nanoseconds from one point of a series to its next.
 pub(crate) const STEP_NS: u64 = 1_000_000;
 
-/// The workload.
+/// Sends writes of line protocol, and reads their answers.
 #[derive(Debug, Clone)]
 pub struct Writes {
     options: Options,
@@ -146,7 +146,7 @@ fn encoded(text: &str) -> impl std::fmt::Display + '_ {
 }
 
 impl Workload for Writes {
-    type Reader = Written;
+    type Reader = WriteAnswers;
 
     fn request(&mut self, number: u64, out: &mut Vec<u8>) -> usize {
         self.put_lines(number);
@@ -164,7 +164,7 @@ impl Workload for Writes {
         0
     }
 
-    fn reader(&self) -> Written {
-        Written(Answers::new(false).each_of(self.options.batch))
+    fn reader(&self) -> WriteAnswers {
+        WriteAnswers(Answers::new(false).each_of(self.options.batch))
     }
 }

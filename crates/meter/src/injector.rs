@@ -120,7 +120,7 @@ pub struct Spent {
 /// Shares of the time between two moments.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Health {
-    /// Outside the poll.
+    /// The share of the time that was spent outside the poll.
     pub busy: f64,
     /// Ready, and waiting for a CPU.
     pub waited: f64,

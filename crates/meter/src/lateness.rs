@@ -46,7 +46,7 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// Counts a send.
+    /// Counts a send by how it was behind schedule.
     pub fn note(&mut self, behind: Behind) {
         self.sends += 1;
         self.times.note(nanoseconds(behind.late));

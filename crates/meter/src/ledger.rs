@@ -32,15 +32,13 @@ impl Fate {
 
 /// Where a ledger is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The directory.
+pub struct LedgerLocation {
     pub directory: PathBuf,
     /// Which of a run's loads it is of.
     pub load: usize,
 }
 
-impl Place {
-    /// A thread's file.
+impl LedgerLocation {
     fn file(&self, thread: u64) -> PathBuf {
         self.directory.join(format!("{:02}-{thread:03}.bits", self.load))
     }
@@ -61,7 +59,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The disk refuses, or there is one already.
-    pub fn create(place: &Place, thread: u64, threads: u64) -> io::Result<Self> {
+    pub fn create(place: &LedgerLocation, thread: u64, threads: u64) -> io::Result<Self> {
         let path = place.file(thread);
         let file = File::options().read(true).write(true).create_new(true).open(path)?;
         Ok(Self { file, threads: threads.max(1), kept: Vec::new(), kept_from: 0 })
@@ -125,7 +123,7 @@ impl Book {
     ///
     /// # Errors
     /// A file is missing or can't be read; which.
-    pub fn read(place: &Place, threads: u64) -> Result<Self, (PathBuf, io::Error)> {
+    pub fn read(place: &LedgerLocation, threads: u64) -> Result<Self, (PathBuf, io::Error)> {
         let read = |thread| {
             let path = place.file(thread);
             std::fs::read(&path).map_err(|error| (path, error))
@@ -161,12 +159,12 @@ mod tests {
 
     use proptest::prelude::{ProptestConfig, prop_assert_eq, proptest};
 
-    use super::{A_BYTE, Book, Fate, KEPT_MAX, Ledger, Place};
+    use super::{A_BYTE, Book, Fate, KEPT_MAX, Ledger, LedgerLocation};
 
-    fn place(load: usize) -> (tempfile::TempDir, Place) {
+    fn place(load: usize) -> (tempfile::TempDir, LedgerLocation) {
         let held = tempfile::tempdir().unwrap();
         let directory = held.path().to_owned();
-        (held, Place { directory, load })
+        (held, LedgerLocation { directory, load })
     }
 
     #[test]

@@ -14,6 +14,7 @@
 // Where it is decided (files below this folder, or below `crates` where a crate is named first):
 //   a request of the load meter is blocked or late: lateness.rs; schedule.rs says when it is
 //     due
+//   which connection sends which request, and when: engine/pacing.rs
 //   a run of the load meter can't be believed: verdict.rs
 //   two sets of runs differ by more than chance: compare/ranks.rs
 

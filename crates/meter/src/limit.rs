@@ -29,7 +29,7 @@ const INVALID_MAX: u32 = 2;
 
 /// What a step showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shown {
+pub enum StepResult {
     /// What is demanded holds.
     Held,
     /// It does not, as these words say.
@@ -38,7 +38,7 @@ pub enum Shown {
     Invalid(String),
 }
 
-impl Shown {
+impl StepResult {
     /// Judges a step by all of it, and by what was seen while it ran: a demand on a stretch, or one
     /// that ended it, which was missed, or else can't be judged.
     pub fn of(
@@ -65,7 +65,7 @@ impl Shown {
     }
 }
 
-impl Display for Shown {
+impl Display for StepResult {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Held => f.write_str("held"),
@@ -75,9 +75,9 @@ impl Display for Shown {
     }
 }
 
-/// What was found.
+/// What the search has found.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Found {
+pub enum SearchResult {
     /// The rate held three times more; one that is 5 % higher did not hold.
     Limit(f64),
     /// The injector can't send faster, and at this rate all held. The server's limit is higher.
@@ -86,7 +86,7 @@ pub enum Found {
         held: Option<f64>,
         /// Where the injector gave up.
         at: f64,
-        /// What it said.
+        /// Why the injector gave up.
         cause: String,
     },
     /// It does not even hold at 1 a second.
@@ -97,7 +97,7 @@ pub enum Found {
     Beyond(f64),
 }
 
-impl Display for Found {
+impl Display for SearchResult {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Limit(rate) => write!(f, "LIMIT  {rate:.0} a second, held {CONFIRMATIONS} times"),
@@ -160,47 +160,47 @@ impl Search {
     }
 
     /// Takes what the step showed; gives what is found, once it is.
-    pub fn step(&mut self, shown: &Shown) -> Option<Found> {
+    pub fn step(&mut self, shown: &StepResult) -> Option<SearchResult> {
         let rate = self.rate();
         match shown {
-            Shown::Invalid(_) if self.invalid < INVALID_MAX => {
+            StepResult::Invalid(_) if self.invalid < INVALID_MAX => {
                 self.invalid += 1;
                 None
             }
-            Shown::Invalid(cause) => {
-                Some(Found::Injector { held: self.held, at: rate, cause: cause.clone() })
+            StepResult::Invalid(cause) => {
+                Some(SearchResult::Injector { held: self.held, at: rate, cause: cause.clone() })
             }
-            Shown::Held => {
+            StepResult::Held => {
                 self.invalid = 0;
                 self.held(rate)
             }
-            Shown::Missed(_) => {
+            StepResult::Missed(_) => {
                 self.invalid = 0;
                 self.missed(rate)
             }
         }
     }
 
-    fn held(&mut self, rate: f64) -> Option<Found> {
+    fn held(&mut self, rate: f64) -> Option<SearchResult> {
         self.held = Some(rate);
         self.phase = match self.phase {
-            Phase::Up { .. } if rate >= RATE_MAX => return Some(Found::Beyond(rate)),
+            Phase::Up { .. } if rate >= RATE_MAX => return Some(SearchResult::Beyond(rate)),
             Phase::Up { .. } => Phase::Up { next: (rate * 2.0).min(RATE_MAX) },
             Phase::Down { missed, .. } | Phase::Between { missed, .. } => narrowed(rate, missed),
             Phase::Confirming { times, .. } if times + 1 == CONFIRMATIONS => {
-                return Some(Found::Limit(rate));
+                return Some(SearchResult::Limit(rate));
             }
             Phase::Confirming { times, .. } => Phase::Confirming { rate, times: times + 1 },
         };
         None
     }
 
-    fn missed(&mut self, rate: f64) -> Option<Found> {
+    fn missed(&mut self, rate: f64) -> Option<SearchResult> {
         self.phase = match (self.phase, self.held) {
             (Phase::Up { .. }, Some(held)) => narrowed(held, rate),
             (Phase::Between { held, .. }, _) => narrowed(held, rate),
             (Phase::Up { .. } | Phase::Down { .. }, _) if rate <= LOWEST => {
-                return Some(Found::Never);
+                return Some(SearchResult::Never);
             }
             (Phase::Up { .. } | Phase::Down { .. }, _) => {
                 Phase::Down { next: (rate / 2.0).max(LOWEST), missed: rate }
@@ -208,7 +208,7 @@ impl Search {
             (Phase::Confirming { .. }, _) => {
                 self.unsteady += 1;
                 if self.unsteady > UNSTEADY_MAX || rate / NEAR < LOWEST {
-                    return Some(Found::Unsteady(rate));
+                    return Some(SearchResult::Unsteady(rate));
                 }
                 Phase::Confirming { rate: rate / NEAR, times: 0 }
             }
@@ -231,7 +231,7 @@ mod tests {
 
     use proptest::prelude::{prop_assert, proptest};
 
-    use super::{Found, STEP, Search, Shown};
+    use super::{STEP, Search, SearchResult, StepResult};
     use crate::gate::{Gate, Judgement};
     use crate::recorder::{Figure, Kind, Results};
     use crate::verdict::{Doubt, THRESHOLDS};
@@ -241,8 +241,8 @@ mod tests {
         doubts: &[Doubt],
         gate: &Gate,
         seen: Option<(Gate, Judgement)>,
-    ) -> Shown {
-        Shown::of((results, STEP), doubts, (gate, &THRESHOLDS.tolerance()), seen)
+    ) -> StepResult {
+        StepResult::of((results, STEP), doubts, (gate, &THRESHOLDS.tolerance()), seen)
     }
 
     /// A server that takes the same time for each request, one after the other.
@@ -257,7 +257,7 @@ mod tests {
         results
     }
 
-    fn found(mut shown: impl FnMut(f64) -> Shown) -> (Found, Vec<f64>) {
+    fn found(mut shown: impl FnMut(f64) -> StepResult) -> (SearchResult, Vec<f64>) {
         let (mut search, mut rates) = (Search::default(), Vec::new());
         loop {
             assert!(rates.len() < 200, "{rates:?}");
@@ -268,19 +268,19 @@ mod tests {
         }
     }
 
-    fn of_server(capacity: f64) -> Found {
+    fn of_server(capacity: f64) -> SearchResult {
         let gate = "p99<20ms".parse().unwrap();
         found(|rate| shown(&served(rate, capacity), &[], &gate, None)).0
     }
 
     #[test]
     fn a_server_of_3000_a_second_is_found_within_a_tenth() {
-        let Found::Limit(rate) = of_server(3000.0) else { panic!("no limit") };
+        let SearchResult::Limit(rate) = of_server(3000.0) else { panic!("no limit") };
         assert!((rate / 3000.0 - 1.0).abs() < 0.1, "{rate}");
         // One that is slower than the first step, too.
-        let Found::Limit(rate) = of_server(60.0) else { panic!("no limit") };
+        let SearchResult::Limit(rate) = of_server(60.0) else { panic!("no limit") };
         assert!((rate / 60.0 - 1.0).abs() < 0.1, "{rate}");
-        assert_eq!(of_server(0.5), Found::Never);
+        assert_eq!(of_server(0.5), SearchResult::Never);
     }
 
     #[test]
@@ -292,20 +292,20 @@ mod tests {
                 results.note(0, Kind::Server, Duration::ZERO, Duration::ZERO);
             }
             let shown = shown(&results, &[], &gate, None);
-            assert_eq!(shown == Shown::Held, holds, "{shown}");
+            assert_eq!(shown == StepResult::Held, holds, "{shown}");
         }
     }
 
     #[test]
     fn a_stretch_is_judged_by_what_was_seen_of_it_and_not_by_the_whole_step() {
         let (fast, gate) = (served(100.0, 3000.0), "p99>1h in any 1s".parse::<Gate>().unwrap());
-        assert_eq!(shown(&fast, &[], &gate, None), Shown::Held);
+        assert_eq!(shown(&fast, &[], &gate, None), StepResult::Held);
         let found = Judgement::Missed("2.00s in the 1 s up to second 3".to_owned());
         let seen = Some((gate.clone(), found));
         let words = "missed, p99>1h in any 1s: it was 2.00s in the 1 s up to second 3";
         assert_eq!(shown(&fast, &[], &gate, seen).to_string(), words);
         let seen = Some((gate.clone(), Judgement::Unjudged("2.00s".to_owned())));
-        assert!(matches!(shown(&fast, &[], &gate, seen), Shown::Invalid(_)));
+        assert!(matches!(shown(&fast, &[], &gate, seen), StepResult::Invalid(_)));
     }
 
     #[test]
@@ -313,8 +313,8 @@ mod tests {
         let doubt = Doubt { cause: "a thread was busy".to_owned(), remedy: "" };
         let gate = "p99<20ms".parse().unwrap();
         let shown = shown(&served(9.0, 3.0), &[doubt], &gate, None);
-        assert_eq!(shown, Shown::Invalid("a thread was busy".to_owned()));
-        let (of, rates) = found(|rate| if rate > 500.0 { shown.clone() } else { Shown::Held });
+        assert_eq!(shown, StepResult::Invalid("a thread was busy".to_owned()));
+        let (of, rates) = found(|rate| if rate > 500.0 { shown.clone() } else { StepResult::Held });
         // It is run again twice, as something may have stood in the way for a moment.
         assert_eq!(rates, [100.0, 200.0, 400.0, 800.0, 800.0, 800.0]);
         let words = "LIMIT OF THE INJECTOR  the server held 400 a second; at 800 a thread was busy";
@@ -327,9 +327,11 @@ mod tests {
         let ms = Duration::from_millis(1);
         let long = Figure::delayed(85 * ms, 80 * ms);
         results.note_delayed(0, Kind::Succeeded, long, Some(long));
-        let Shown::Invalid(words) = shown(&results, &[], &gate, None) else { panic!("judged") };
+        let StepResult::Invalid(words) = shown(&results, &[], &gate, None) else {
+            panic!("judged")
+        };
         assert!(words.starts_with("max<20ms can't be judged: it was 85."), "{words}");
-        assert_eq!(shown(&results, &[], &"max<90ms".parse().unwrap(), None), Shown::Held);
+        assert_eq!(shown(&results, &[], &"max<90ms".parse().unwrap(), None), StepResult::Held);
     }
 
     #[test]
@@ -338,25 +340,29 @@ mod tests {
         let (of, rates) = found(|rate| {
             seen += usize::from(rate == 150.0);
             let holds = rate < 150.0 || (rate == 150.0 && seen < 3);
-            if holds { Shown::Held } else { Shown::Missed(String::new()) }
+            if holds { StepResult::Held } else { StepResult::Missed(String::new()) }
         });
-        let Found::Limit(rate) = of else { panic!("{of}") };
+        let SearchResult::Limit(rate) = of else { panic!("{of}") };
         assert!((140.0..150.0).contains(&rate), "{rates:?}");
         let mut calls = 0;
         let (of, _) = found(|rate| {
             calls += 1;
-            if rate < 110.0 && calls < 6 { Shown::Held } else { Shown::Missed(String::new()) }
+            if rate < 110.0 && calls < 6 {
+                StepResult::Held
+            } else {
+                StepResult::Missed(String::new())
+            }
         });
-        assert!(matches!(of, Found::Unsteady(_)), "{of}");
+        assert!(matches!(of, SearchResult::Unsteady(_)), "{of}");
     }
 
     proptest! {
         #[test]
         fn any_limit_is_found_within_a_tenth(limit in 2.0..5_000_000.0_f64) {
             let (of, rates) = found(|rate| {
-                if rate <= limit { Shown::Held } else { Shown::Missed(String::new()) }
+                if rate <= limit { StepResult::Held } else { StepResult::Missed(String::new()) }
             });
-            let Found::Limit(rate) = of else { panic!("{of}") };
+            let SearchResult::Limit(rate) = of else { panic!("{of}") };
             prop_assert!(rate <= limit && rate > limit * 0.9, "{rate} of {limit}");
             prop_assert!(rates.len() < 40, "{}", rates.len());
         }

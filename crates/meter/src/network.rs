@@ -10,8 +10,7 @@ use crate::recorder::{Times, nanoseconds};
 
 /// The way to an address.
 #[derive(Debug, Clone)]
-pub struct Way {
-    /// Where it leads.
+pub struct NetworkPath {
     pub address: String,
     /// How long connections took to open, by the kernel's handshake.
     pub connects: Times,
@@ -22,7 +21,7 @@ pub struct Way {
 /// The ways to all addresses.
 #[derive(Debug, Clone, Default)]
 pub struct Network {
-    ways: Vec<Way>,
+    ways: Vec<NetworkPath>,
     /// Addresses of the server's name that were not used, each with why.
     pub left_out: Vec<(SocketAddr, String)>,
     /// The longest that a round trip should take.
@@ -44,11 +43,11 @@ impl Network {
         }
     }
 
-    fn way(&mut self, address: &str) -> &mut Way {
+    fn way(&mut self, address: &str) -> &mut NetworkPath {
         let known = self.ways.iter().position(|way| way.address == address);
         let at = known.unwrap_or_else(|| {
             let (address, connects) = (address.to_owned(), Times::new());
-            self.ways.push(Way { address, connects, round_trip: None });
+            self.ways.push(NetworkPath { address, connects, round_trip: None });
             self.ways.len() - 1
         });
         &mut self.ways[at]
@@ -64,7 +63,7 @@ impl Network {
     }
 
     /// Each way, in the order of addresses.
-    pub fn ways(&self) -> Vec<&Way> {
+    pub fn ways(&self) -> Vec<&NetworkPath> {
         let mut ways: Vec<_> = self.ways.iter().collect();
         ways.sort_by(|a, b| a.address.cmp(&b.address));
         ways

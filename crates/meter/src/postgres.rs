@@ -3,7 +3,7 @@
 
 mod builtin;
 mod expression;
-mod kept;
+mod ledger_rows;
 mod login;
 mod prepare;
 mod replies;
@@ -13,7 +13,7 @@ mod settings;
 mod tests;
 
 pub use builtin::names;
-pub use kept::Kept;
+pub use ledger_rows::LedgerRows;
 pub use prepare::{Preparation, create_database};
 pub use replies::Replies;
 pub(crate) use replies::words;
@@ -32,9 +32,9 @@ use crate::url::Url;
 use crate::workload::{Greeting, Workload};
 use expression::Draws;
 use login::Login;
-use script::{Part, Script, Statement, Step, Values};
+use script::{Script, Statement, StatementPiece, Step, Values};
 
-/// The workload.
+/// Runs scripts, and reads the replies to their statements.
 #[derive(Debug, Clone)]
 pub struct Postgres {
     scripts: Arc<[Script]>,
@@ -93,7 +93,7 @@ impl Postgres {
         chance.one_of(self.shares, self.scripts.iter().map(|script| u64::from(script.share)))
     }
 
-    /// What a ledger has to say of it, so that [`Kept::read`] knows what was written.
+    /// What a ledger has to say of it, so that [`LedgerRows::read`] knows what was written.
     pub fn kept(&self) -> serde_json::Value {
         let scripts = self
             .scripts
@@ -164,8 +164,8 @@ fn put(statement: &Statement, values: &mut Values, out: &mut Vec<u8>) {
         values.scratch.clear();
         for part in &statement.parts {
             match part {
-                Part::Text(text) => values.scratch.extend_from_slice(text),
-                Part::Value(slot) => values.write_literal(*slot),
+                StatementPiece::Text(text) => values.scratch.extend_from_slice(text),
+                StatementPiece::Value(slot) => values.write_literal(*slot),
             }
         }
         put_query(out, &values.scratch);

@@ -35,14 +35,12 @@ impl Default for Times {
 }
 
 impl Times {
-    /// An empty one.
     pub fn new() -> Self {
         let made = Histogram::new_with_bounds(1, LONGEST, DIGITS);
         #[allow(clippy::expect_used, reason = "the bounds are constants that a test tries")]
         Self(made.expect("the bounds are constants that fit"))
     }
 
-    /// Forgets all.
     pub fn clear(&mut self) {
         self.0.reset();
     }
@@ -104,12 +102,10 @@ impl Times {
         Duration::from_nanos(self.0.value_at_quantile(share))
     }
 
-    /// The longest.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.0.max())
     }
 
-    /// The mean.
     pub fn mean(&self) -> Duration {
         Duration::from_nanos(self.0.mean() as u64)
     }
@@ -118,7 +114,6 @@ impl Times {
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// As it should.
     Succeeded,
     /// The server answered, and the answer is a failure.
     Server,
@@ -126,7 +121,7 @@ pub enum Kind {
     Check,
     /// There was no whole answer within the timeout; counted at its age then.
     Timeout,
-    /// The connection broke.
+    /// The connection broke before the answer was whole.
     Network,
     /// The injector could not send it.
     Injector,
@@ -148,7 +143,6 @@ impl Kind {
         }
     }
 
-    /// All of them.
     pub const ALL: [Self; 7] = [
         Self::Succeeded,
         Self::Server,

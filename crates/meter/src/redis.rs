@@ -8,7 +8,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use mix::{Kept, Mix, names};
+pub use mix::{LedgerKind, Mix, names};
 pub use replies::Pipeline;
 pub use settings::{Options, RedisError, Sizes};
 
@@ -21,7 +21,7 @@ use crate::keys::Keys;
 use crate::url::Url;
 use crate::workload::{Greeting, Workload};
 use login::Login;
-use mix::Part;
+use mix::CommandPiece;
 
 /// Digits of a key's number.
 const DIGITS: usize = 12;
@@ -30,7 +30,7 @@ const STARTS: u64 = 1024;
 /// The bytes that say of a value whose it is: the number of its command, and a colon.
 const OWN: usize = DIGITS + 1;
 
-/// The workload.
+/// Sends commands by their mix, and reads the replies.
 #[derive(Debug, Clone)]
 pub struct Redis {
     mix: Mix,
@@ -63,20 +63,20 @@ impl Redis {
         let mut in_sequence = number;
         for part in self.mix.parts(command) {
             match part {
-                Part::Text(text) => out.extend_from_slice(text),
-                Part::Number => {
+                CommandPiece::Text(text) => out.extend_from_slice(text),
+                CommandPiece::Number => {
                     let key = self.keys.draw(in_sequence, chance);
                     in_sequence = in_sequence.wrapping_add(1);
                     put_digits(key, out);
                 }
-                Part::Value => {
+                CommandPiece::Value => {
                     let len = self.options.sizes.draw(chance);
                     let from = chance.below(STARTS) as usize;
                     put_bulk(out, &self.block[from..from + len]);
                 }
-                Part::Own => put_digits(number, out),
-                Part::List => put_digits(number % self.options.keys, out),
-                Part::OwnValue => {
+                CommandPiece::Own => put_digits(number, out),
+                CommandPiece::List => put_digits(number % self.options.keys, out),
+                CommandPiece::OwnValue => {
                     let len = self.options.sizes.draw(chance);
                     let from = chance.below(STARTS) as usize;
                     put_bulk(out, &self.block[from..from + len]);
@@ -89,7 +89,11 @@ impl Redis {
 
     /// Calls for each command of a request of which a ledger is kept: with the number of the
     /// command, its key and its value.
-    pub(crate) fn each_kept(&self, number: u64, mut call: impl FnMut(Kept, u64, &[u8], &[u8])) {
+    pub(crate) fn each_kept(
+        &self,
+        number: u64,
+        mut call: impl FnMut(LedgerKind, u64, &[u8], &[u8]),
+    ) {
         let mut chance = Chance::of(self.options.seed, number);
         let count = u64::from(self.options.pipeline);
         let mut bytes = Vec::new();

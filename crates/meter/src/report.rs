@@ -32,30 +32,18 @@ pub enum ReportError {
     /// There are too many.
     #[error("{0} runs can't be told apart on one page: name {RUNS_MAX} at most")]
     TooMany(usize),
-    /// The disk refuses.
     #[error("can't read {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// Somebody else wrote into it.
     #[error("{path} is damaged: {what}")]
     Damaged {
-        /// The file.
         path: PathBuf,
-        /// What of it.
+        /// What is wrong with the file.
         what: String,
     },
-    /// The log is.
+    /// The interval log can't be read.
     #[error("{path}: {source}")]
-    Log {
-        /// The file.
-        path: PathBuf,
-        /// What of it.
-        source: LogError,
-    },
+    Log { path: PathBuf, source: LogError },
     /// The page can't be kept.
     #[error(transparent)]
     Write(#[from] DirectoryError),

@@ -16,7 +16,6 @@ use rand::{Rng, SeedableRng};
 
 /// The most requests a second.
 pub const RATE_MAX: f64 = 10_000_000.0;
-/// The longest schedule.
 pub const DURATION_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The most pieces of a schedule.
 pub const SEGMENTS_MAX: usize = 1000;

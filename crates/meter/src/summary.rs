@@ -32,7 +32,7 @@ pub struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
-    /// Judges a run.
+    /// Judges a run by the demands that it has to meet.
     pub fn new(outcome: &'a Outcome, gates: &[Gate]) -> Self {
         let mut of = Self { outcome, missed: Vec::new(), doubts: outcome.doubts() };
         let tolerance = outcome.thresholds.tolerance();

@@ -4,9 +4,9 @@
 /// Bytes and status codes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Bytes of requests.
+    /// Bytes that requests had.
     pub sent: u64,
-    /// Bytes of answers.
+    /// Bytes that answers had.
     pub received: u64,
     codes: Vec<(u16, u64)>,
 }

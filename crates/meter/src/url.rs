@@ -5,7 +5,6 @@ use std::str::FromStr;
 use flow::tls::Check;
 use percent_encoding::percent_decode_str;
 
-/// The longest URL.
 const LEN_MAX: usize = 8192;
 
 /// What names of secrets have in them.
@@ -14,11 +13,11 @@ const SECRET_NAMES: [&str; 7] = ["auth", "cred", "key", "pass", "secret", "sig",
 /// Which protocol a URL is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// `http` and `https`.
+    /// `http`, or `https` with TLS.
     Http,
-    /// `postgres` and `postgresql`.
+    /// `postgres` or `postgresql`, with TLS where `sslmode` asks for it.
     Postgres,
-    /// `redis` and `rediss`.
+    /// `redis`, or `rediss` with TLS.
     Redis,
 }
 
@@ -73,7 +72,6 @@ impl Url {
         &self.host
     }
 
-    /// Its port.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -83,7 +81,6 @@ impl Url {
         self.user.as_deref().filter(|user| !user.is_empty())
     }
 
-    /// The password.
     pub fn password(&self) -> Option<&str> {
         self.password.as_deref()
     }

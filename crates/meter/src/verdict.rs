@@ -65,13 +65,12 @@ impl Thresholds {
 pub struct Evidence {
     /// Requests came as fast as answers did.
     pub closed: bool,
-    /// Requests sent.
+    /// Requests that were sent.
     pub sends: u64,
     /// Those late by over 1 ms.
     pub late: u64,
     /// Figures on which all else rests, by name: those that are the injector's are a reason.
     pub figures: Vec<(String, Figure)>,
-    /// The mean latency.
     pub latency_mean: Duration,
     /// The mean turnaround of a closed loop.
     pub turnaround_mean: Duration,

@@ -68,14 +68,14 @@ impl Fault {
 
 /// What a server has of one write.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// How often.
+pub struct StoredWrite {
+    /// How often the server has it.
     pub count: u64,
     /// Whether one of them is not as it was written.
     pub is_altered: bool,
 }
 
-impl Seen {
+impl StoredWrite {
     /// It is there once, and is so or not.
     pub fn once(is_right: bool) -> Self {
         Self { count: 1, is_altered: !is_right }
@@ -97,7 +97,7 @@ pub struct Findings {
 
 impl Findings {
     /// Notes what a server has of a write; `name` says which it is.
-    pub fn note(&mut self, fate: Fate, seen: Seen, name: impl Fn() -> String) {
+    pub fn note(&mut self, fate: Fate, seen: StoredWrite, name: impl Fn() -> String) {
         let is_found = usize::from(seen.count == 0);
         match fate {
             Fate::Acknowledged => {

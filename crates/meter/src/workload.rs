@@ -104,7 +104,7 @@ pub trait Reader {
     }
 }
 
-/// A whole answer.
+/// A whole answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     /// Whether it is a success: [`Kind::Succeeded`], [`Kind::Server`] or [`Kind::Check`].

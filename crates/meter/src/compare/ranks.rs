@@ -16,7 +16,6 @@ pub struct Difference {
     pub shift: f64,
     /// Where the interval of the shift begins.
     pub low: f64,
-    /// Where it ends.
     pub high: f64,
     /// How often chance alone sets two samples apart so far, or further, either way.
     pub p: f64,

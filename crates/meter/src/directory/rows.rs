@@ -14,7 +14,7 @@ const AND: &str = "+";
 /// Twelve fields are shorter.
 const LINE_MAX: u64 = 1024;
 
-/// A line.
+/// The line of a window, in the order of the file's header.
 pub fn line(row: &Row) -> String {
     let Row { number, offered, sent, ended, failed, late, .. } = row;
     let spans = [row.busy, row.p50, row.p99, row.max, row.paused];

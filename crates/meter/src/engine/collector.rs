@@ -33,7 +33,6 @@ pub struct Row {
     pub sent: u64,
     /// Requests that ended in it.
     pub ended: u64,
-    /// Those that failed.
     pub failed: u64,
     /// Sends that were late.
     pub late: u64,
@@ -43,7 +42,6 @@ pub struct Row {
     pub p50: Duration,
     /// The p99 of latency.
     pub p99: Duration,
-    /// The longest latency.
     pub max: Duration,
     /// How long the thread that stood longest did.
     pub paused: Duration,
@@ -63,7 +61,7 @@ impl Row {
 
 /// A window that all threads have ended.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct FinishedWindow {
     /// When the first window of the run began.
     pub wall: SystemTime,
     /// It, in a line.
@@ -72,7 +70,7 @@ pub struct Ended {
     pub results: Results,
 }
 
-/// Adds windows up.
+/// Adds up what the threads of a run hand on, window by window.
 #[derive(Debug)]
 pub struct Collector {
     threads: usize,
@@ -116,7 +114,7 @@ impl Collector {
     }
 
     /// Takes a thread's window; gives those that are whole now.
-    pub fn add(&mut self, number: u64, window: &Window) -> Vec<Ended> {
+    pub fn add(&mut self, number: u64, window: &Window) -> Vec<FinishedWindow> {
         let paused = self.results.paused;
         self.results.add(&window.results);
         self.results.paused = paused;
@@ -142,7 +140,7 @@ impl Collector {
             let offered = self.offered.in_window(number).unwrap_or(window.sent);
             self.results.paused += window.results.paused;
             let (wall, row) = (self.wall, row(number, offered, &window, &self.tolerance));
-            ended.push(Ended { wall, row, results: window.results });
+            ended.push(FinishedWindow { wall, row, results: window.results });
         }
         let kept = ended.iter().map(|ended| ended.row);
         self.rows.extend(kept.take(ROWS_MAX.saturating_sub(self.rows.len())));

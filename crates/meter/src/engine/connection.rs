@@ -12,37 +12,43 @@ use flow::dial::{Socket, Stage, Target};
 use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::exchange::{ExchangeError, failure, fate, kind};
 use super::opening::{OpenError, open};
-use super::state::{Job, Sent, State};
+use super::pacing::{ConnectionStep, Job};
+use super::record::{SentRequest, ThreadRecord};
+use super::sending::Sending;
 use crate::failure::Owner;
 use crate::ledger::Fate;
-use crate::recorder::Kind;
-use crate::workload::{Answer, Malformed, Reader, Workload};
+use crate::workload::{Answer, Reader, Workload};
 
 /// The first pause after a connection could not be opened anew, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 const ENDED: &str = "the server closed the connection without an answer";
 /// Ticks for which an answer is waited for that has its time behind it, and has begun to come.
 const LAST_CALLS_MAX: u8 = 10;
-const LATE: &str = "no answer in time";
-const PAUSED: &str = "no answer in time, which ended while the injector stood still";
 const UNASKED: &str = "the server answered what nobody had asked";
 
-/// What the tasks of one thread share.
-pub struct Shared<W> {
-    pub state: RefCell<State<W>>,
+/// What the tasks of one thread share. Each part has its own methods and knows of no other.
+pub struct ThreadState<W> {
+    pub workload: RefCell<W>,
+    /// The number of the workload's first operation, among those of all loads.
+    pub first_operation: usize,
+    pub sending: RefCell<Sending>,
+    pub record: RefCell<ThreadRecord>,
     /// Where bytes are read to; nothing stays in it.
     pub scratch: RefCell<Box<[u8]>>,
 }
 
-/// One connection.
+/// A connection's task, from its first request to the end of the run.
 pub struct Connection<W: Workload> {
     pub at: usize,
     pub target: Target,
     pub socket: Socket,
+    /// Since when it has had no request under way.
+    pub free: Instant,
     /// How long an answer may take.
     pub timeout: Duration,
-    pub shared: Rc<Shared<W>>,
+    pub shared: Rc<ThreadState<W>>,
     /// Bytes of the request under way that went out, and that came in.
     pub moved: (usize, usize),
     /// How often the request under way had its time, and something was there to be read.
@@ -57,22 +63,10 @@ enum Turn {
     Over,
 }
 
-/// Why a request has no answer.
-enum Broken {
-    /// It had its time.
-    Expired,
-    /// It had its time while the injector stood still.
-    Paused,
-    Io(io::Error),
-    Malformed(Malformed),
-    /// It could not be entered into the ledger, so it was not sent.
-    Unentered,
-}
-
 impl<W: Workload> Connection<W> {
     /// Sends until the run is over; gives the connection, if it is open and idle then.
     pub async fn serve(mut self) -> Option<(Target, Socket)> {
-        let mut reader = self.shared.state.borrow().workload.reader();
+        let mut reader = self.shared.workload.borrow().reader();
         let mut out = Vec::new();
         loop {
             let goes_on = match self.turn().await {
@@ -88,42 +82,38 @@ impl<W: Workload> Connection<W> {
 
     /// Waits until there is something to send.
     async fn turn(&mut self) -> Turn {
-        {
-            let mut state = self.shared.state.borrow_mut();
-            if let Some(job) = state.take(self.at) {
-                return Turn::Send(job);
-            }
-            if state.over || (state.closed && state.think.is_none()) {
-                state.note_done();
-                return Turn::Over;
-            }
-            match state.closed {
-                true => state.think(self.at),
-                false => state.rest(self.at),
-            }
+        let step = self.shared.sending.borrow_mut().freed(self.at, self.free);
+        match step {
+            ConnectionStep::Send(job) => return Turn::Send(job),
+            ConnectionStep::End => return Turn::Over,
+            ConnectionStep::Wait => {}
         }
         poll_fn(|cx| self.poll_turn(cx)).await
     }
 
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
-        let mut state = self.shared.state.borrow_mut();
-        if let Some(job) = state.slots[self.at].job.take() {
+        let mut sending = self.shared.sending.borrow_mut();
+        if let Some(job) = sending.take_assigned(self.at) {
             return Poll::Ready(Turn::Send(job));
         }
-        if state.over {
+        if sending.is_over() {
             return Poll::Ready(Turn::Over);
         }
-        state.listen(self.at, cx);
+        sending.listen(self.at, cx);
         let mut scratch = self.shared.scratch.borrow_mut();
         let mut read = ReadBuf::new(&mut scratch);
         let ready = Pin::new(&mut self.socket).poll_read(cx, &mut read);
         if ready.is_pending() {
             return Poll::Pending;
         }
+        let mut record = self.shared.record.borrow_mut();
         if !read.filled().is_empty() {
-            state.note_error(Owner::Server, UNASKED, Instant::now());
+            record.note_error(Owner::Server, UNASKED, Instant::now());
         }
-        state.closed_idle(self.at, Instant::now());
+        self.free = Instant::now();
+        if let Some(thought) = sending.pacing.withdraw(self.at, self.free) {
+            record.note_thinking(thought);
+        }
         Poll::Ready(Turn::Reopen)
     }
 
@@ -132,16 +122,18 @@ impl<W: Workload> Connection<W> {
     async fn visit(&mut self, job: Job, reader: &mut W::Reader, out: &mut Vec<u8>) -> bool {
         let mut sent = self.begin(job, reader, out);
         loop {
-            let entered = self.shared.state.borrow_mut().enter(sent.number, Fate::Unknown);
+            let entered = self.enter(sent.number, Fate::Unknown);
             self.last_calls = 0;
             let mut answer = match entered {
                 true => self.exchange(reader, out).await,
-                false => Err(Broken::Unentered),
+                false => Err(ExchangeError::Unentered),
             };
             let now = Instant::now();
             let due = sent.at + self.timeout;
-            if matches!(answer, Err(Broken::Expired)) && self.shared.state.borrow().missed(due) {
-                answer = Err(Broken::Paused);
+            if matches!(answer, Err(ExchangeError::Expired))
+                && self.shared.record.borrow().missed(due)
+            {
+                answer = Err(ExchangeError::Paused);
             }
             self.settle(sent, reader, &answer, now);
             out.clear();
@@ -151,35 +143,44 @@ impl<W: Workload> Connection<W> {
                 return false;
             }
             let Some(of_load) = next else { return true };
-            let mut state = self.shared.state.borrow_mut();
-            if state.is_over(now) {
+            if self.shared.sending.borrow().is_past_end(now) {
                 return true;
             }
             reader.begin(of_load);
-            let operation = state.first_operation + of_load;
-            sent = Sent { number: job.number, operation, due: now, at: Instant::now() };
-            state.note_sent(self.at, sent);
+            sent = self.note_sent(Job { due: now, free: self.free, ..job }, of_load);
         }
     }
 
     /// Makes a request; it counts as sent from now on.
-    fn begin(&self, job: Job, reader: &mut W::Reader, out: &mut Vec<u8>) -> Sent {
-        let mut state = self.shared.state.borrow_mut();
+    fn begin(&self, job: Job, reader: &mut W::Reader, out: &mut Vec<u8>) -> SentRequest {
         out.clear();
-        let of_load = state.workload.request(job.number, out);
+        let of_load = self.shared.workload.borrow_mut().request(job.number, out);
         reader.number(job.number);
         reader.begin(of_load);
-        let operation = state.first_operation + of_load;
-        let sent = Sent { number: job.number, operation, due: job.due, at: Instant::now() };
-        state.note_sent(self.at, sent);
-        sent
+        self.note_sent(job, of_load)
+    }
+
+    fn note_sent(&self, job: Job, of_load: usize) -> SentRequest {
+        let now = Instant::now();
+        self.shared.sending.borrow_mut().begin(self.at, now);
+        let operation = self.shared.first_operation + of_load;
+        self.shared.record.borrow_mut().note_sent(job, operation, now)
+    }
+
+    /// Enters into the ledger what is known of a request; where that fails, the run ends.
+    fn enter(&self, number: u64, fate: Fate) -> bool {
+        let is_entered = self.shared.record.borrow_mut().enter(number, fate);
+        if !is_entered {
+            self.shared.sending.borrow().stop.ask();
+        }
+        is_entered
     }
 
     async fn exchange(
         &mut self,
         reader: &mut W::Reader,
         out: &mut Vec<u8>,
-    ) -> Result<Answer, Broken> {
+    ) -> Result<Answer, ExchangeError> {
         let mut written = 0;
         loop {
             let allowed = reader.go_on(out, written);
@@ -192,39 +193,45 @@ impl<W: Workload> Connection<W> {
     }
 
     /// Sends a part of a request; gives the answer, if it ends what is to be said.
-    async fn say(&mut self, reader: &mut W::Reader, out: &[u8]) -> Result<Option<Answer>, Broken> {
+    async fn say(
+        &mut self,
+        reader: &mut W::Reader,
+        out: &[u8],
+    ) -> Result<Option<Answer>, ExchangeError> {
         let (mut written, mut flushed) = (0, out.is_empty());
         poll_fn(|cx| {
             let expired = {
-                let mut state = self.shared.state.borrow_mut();
-                state.listen(self.at, cx);
-                state.slots[self.at].expired
+                let mut sending = self.shared.sending.borrow_mut();
+                sending.listen(self.at, cx);
+                sending.is_expired(self.at)
             };
             // What has come is read before it is decided that nothing has.
             if expired {
                 let answer = self.poll_answer(reader, flushed, cx);
                 if answer.is_pending() && !self.has_last_call() {
-                    return Poll::Ready(Err(Broken::Expired));
+                    return Poll::Ready(Err(ExchangeError::Expired));
                 }
                 return answer.map_ok(|answer| answer.map(|answer| reusable(answer, flushed)));
             }
             while written < out.len() {
                 match Pin::new(&mut self.socket).poll_write(cx, &out[written..]) {
                     Poll::Ready(Ok(0)) => {
-                        return Poll::Ready(Err(Broken::Io(io::ErrorKind::WriteZero.into())));
+                        return Poll::Ready(Err(ExchangeError::Io(
+                            io::ErrorKind::WriteZero.into(),
+                        )));
                     }
                     Poll::Ready(Ok(len)) => {
                         written += len;
                         self.moved.0 += len;
                     }
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(Broken::Io(error))),
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(ExchangeError::Io(error))),
                     Poll::Pending => break,
                 }
             }
             if written == out.len() && !flushed {
                 match Pin::new(&mut self.socket).poll_flush(cx) {
                     Poll::Ready(Ok(())) => flushed = true,
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(Broken::Io(error))),
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(ExchangeError::Io(error))),
                     Poll::Pending => {}
                 }
             }
@@ -243,7 +250,7 @@ impl<W: Workload> Connection<W> {
             return false;
         }
         self.last_calls += 1;
-        self.shared.state.borrow_mut().slots[self.at].expired = false;
+        self.shared.sending.borrow_mut().extend(self.at);
         true
     }
 
@@ -253,25 +260,25 @@ impl<W: Workload> Connection<W> {
         reader: &mut W::Reader,
         flushed: bool,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<Answer>, Broken>> {
+    ) -> Poll<Result<Option<Answer>, ExchangeError>> {
         let mut scratch = self.shared.scratch.borrow_mut();
         loop {
             let mut read = ReadBuf::new(&mut scratch);
             let ready = std::task::ready!(Pin::new(&mut self.socket).poll_read(cx, &mut read));
             if let Err(error) = ready {
-                return Poll::Ready(Err(Broken::Io(error)));
+                return Poll::Ready(Err(ExchangeError::Io(error)));
             }
             if read.filled().is_empty() {
                 let answer = reader.ended();
                 let ended = || io::Error::new(io::ErrorKind::UnexpectedEof, ENDED);
-                return Poll::Ready(answer.ok_or_else(|| Broken::Io(ended())).map(Some));
+                return Poll::Ready(answer.ok_or_else(|| ExchangeError::Io(ended())).map(Some));
             }
             self.moved.1 += read.filled().len();
             match reader.read(read.filled()) {
                 Ok(Some(answer)) => return Poll::Ready(Ok(Some(answer))),
                 Ok(None) if flushed => return Poll::Ready(Ok(None)),
                 Ok(None) => {}
-                Err(malformed) => return Poll::Ready(Err(Broken::Malformed(malformed))),
+                Err(malformed) => return Poll::Ready(Err(ExchangeError::Malformed(malformed))),
             }
         }
     }
@@ -279,59 +286,39 @@ impl<W: Workload> Connection<W> {
     /// Records what came of a request.
     fn settle(
         &mut self,
-        sent: Sent,
+        sent: SentRequest,
         reader: &W::Reader,
-        answer: &Result<Answer, Broken>,
+        answer: &Result<Answer, ExchangeError>,
         now: Instant,
     ) {
         let (out, came) = std::mem::take(&mut self.moved);
-        let mut state = self.shared.state.borrow_mut();
-        state.note_bytes(sent, out, came);
-        let kind = match answer {
-            Ok(answer) => answer.kind,
-            Err(Broken::Malformed(_)) => Kind::Server,
-            Err(Broken::Expired) => Kind::Timeout,
-            Err(Broken::Io(error)) if error.kind() == io::ErrorKind::OutOfMemory => Kind::Injector,
-            Err(Broken::Io(_)) => Kind::Network,
-            Err(Broken::Paused | Broken::Unentered) => Kind::Injector,
-        };
-        let fate = match kind {
-            Kind::Succeeded => Some(Fate::Acknowledged),
-            // What can't be understood is not an answer.
-            Kind::Server | Kind::Check if answer.is_ok() => Some(Fate::Refused),
-            _ => None,
-        };
-        if let Some(fate) = fate {
-            state.enter(sent.number, fate);
+        let kind = kind(answer);
+        if let Some(fate) = fate(kind, answer.is_ok()) {
+            self.enter(sent.number, fate);
         }
-        state.note_result(self.at, sent, kind, now);
+        self.free = now;
+        self.shared.sending.borrow_mut().settle(self.at);
+        let mut record = self.shared.record.borrow_mut();
+        record.note_bytes(sent, out, came);
+        record.note_result(sent, kind, now);
         if let Ok(answer) = answer {
-            state.note_answer(sent, answer);
+            record.note_answer(sent, answer);
         }
-        state.workload.heard(sent.number, answer.as_ref().ok());
-        state.slots[self.at].free = now;
-        let words = match answer {
-            Ok(answer) if answer.kind == Kind::Succeeded => return,
-            Ok(answer) => reader.failure(answer),
-            Err(Broken::Expired) => LATE.to_owned(),
-            Err(Broken::Paused) => PAUSED.to_owned(),
-            Err(Broken::Malformed(malformed)) => malformed.to_string(),
-            Err(Broken::Io(error)) => error.to_string(),
-            // That has been told.
-            Err(Broken::Unentered) => return,
-        };
-        if let Some(owner) = Owner::of(kind) {
-            state.note_error(owner, &words, sent.due);
+        self.shared.workload.borrow_mut().heard(sent.number, answer.as_ref().ok());
+        if let Some(owner) = Owner::of(kind)
+            && let Some(words) = failure(answer, reader)
+        {
+            record.note_error(owner, &words, sent.due);
         }
     }
 
     /// Opens the connection anew; false where the run is over. What waits for it meanwhile is
     /// blocked.
     async fn reopen(&mut self, reader: &mut W::Reader) -> bool {
-        let closed = self.shared.state.borrow().slots[self.at].free;
+        let closed = self.free;
         let mut pause = PAUSES.0;
         let socket = loop {
-            let greeting = self.shared.state.borrow().workload.greeting();
+            let greeting = self.shared.workload.borrow().greeting();
             let begun = Instant::now();
             match self.until_over(open(&self.target, greeting)).await {
                 None => break None,
@@ -343,38 +330,35 @@ impl<W: Workload> Connection<W> {
             }
             pause = (pause * 2).min(PAUSES.1);
         };
-        let mut state = self.shared.state.borrow_mut();
         let now = Instant::now();
-        state.seen.occupancy.reopening += state.timeline.clipped(closed, now).as_nanos();
-        state.slots[self.at].free = now;
+        self.free = now;
+        self.shared.record.borrow_mut().note_reopening(closed, now, socket.is_some());
         let Some(socket) = socket else { return false };
-        state.seen.reconnects += 1;
-        reader.renew(state.workload.reader());
-        drop(state);
+        reader.renew(self.shared.workload.borrow().reader());
         self.socket = socket;
         true
     }
 
     fn note_unreachable(&self, error: &OpenError, begun: Instant) {
         let (mut owner, words) = error.blame();
-        let (mut state, now) = (self.shared.state.borrow_mut(), Instant::now());
-        state.roll(now);
+        let (mut record, now) = (self.shared.record.borrow_mut(), Instant::now());
+        record.roll(now);
         let is_late = matches!(error, OpenError::Dial(error) if error.stage == Stage::Late);
-        if is_late && state.missed(begun + self.target.connect_timeout) {
+        if is_late && record.missed(begun + self.target.connect_timeout) {
             owner = Owner::Injector;
         }
-        state.note_error(owner, &words, now);
+        record.note_error(owner, &words, now);
     }
 
     async fn until_over<T>(&self, what: impl Future<Output = T>) -> Option<T> {
         let mut what = pin!(what);
         poll_fn(|cx| {
-            let mut state = self.shared.state.borrow_mut();
-            if state.is_over(Instant::now()) {
+            let mut sending = self.shared.sending.borrow_mut();
+            if sending.is_past_end(Instant::now()) {
                 return Poll::Ready(None);
             }
-            state.listen(self.at, cx);
-            drop(state);
+            sending.listen(self.at, cx);
+            drop(sending);
             what.as_mut().poll(cx).map(Some)
         })
         .await

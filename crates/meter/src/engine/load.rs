@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::Plan;
-use super::thread::{self, Said, Task};
+use super::thread::{self, Task, ThreadMessage};
 use crate::injector::BusyTime;
 use crate::recorder::OPERATIONS_MAX;
 use crate::workload::Workload;
@@ -34,7 +34,7 @@ impl<F: Fn(usize) -> W + Sync, W: Workload + 'static> Work for Made<F, W> {
     fn send(&self, task: Task<'_>) {
         let (say, (number, _)) = (task.say.clone(), task.of_load);
         if let Err(error) = thread::run(task, BusyTime::default(), || self.0(number)) {
-            let _ = say.send(Said::Failed(error));
+            let _ = say.send(ThreadMessage::Failed(error));
         }
     }
 }

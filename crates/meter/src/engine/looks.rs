@@ -62,7 +62,7 @@ impl Looks {
         self.alarm = alarm;
     }
 
-    /// The thread looks.
+    /// Takes note that the thread looks what is due and what has come.
     pub fn note(&mut self, now: Instant, timeline: &Timeline) {
         let gap = now.saturating_duration_since(self.last);
         if gap > BRIEF || now.saturating_duration_since(self.asked) > ASKED {

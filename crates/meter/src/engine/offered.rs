@@ -9,7 +9,7 @@ use crate::window::WINDOW;
 /// Counts what is due, window by window; of a closed loop, in which nothing is, it knows none.
 #[derive(Debug, Clone, Default)]
 pub struct Offered {
-    /// Of each load.
+    /// The requests that are due, by load.
     due: Vec<Peekable<Due>>,
     warm_up: Duration,
 }

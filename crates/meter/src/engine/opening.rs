@@ -22,7 +22,6 @@ pub enum OpenError {
     /// The server is there and does not let us in.
     #[error("{address} does not let us in: {source}")]
     Refused {
-        /// Where.
         address: String,
         /// In the server's words.
         source: Refused,
@@ -30,7 +29,6 @@ pub enum OpenError {
     /// The connection broke before it took a request.
     #[error("{address} broke the connection off before it took a request: {source}")]
     Broken {
-        /// Where.
         address: String,
         /// As the system says it.
         source: io::Error,
@@ -60,7 +58,7 @@ impl OpenError {
 
 /// What is known of a connection when it is open.
 #[derive(Debug, Clone, Copy)]
-pub struct Opened {
+pub struct ConnectionTimes {
     /// How long the kernel's handshake took.
     pub took: Duration,
     /// The round trip that it was, by the kernel's measure.
@@ -71,7 +69,7 @@ pub struct Opened {
 pub async fn open(
     target: &Target,
     greeting: Option<Box<dyn Greeting>>,
-) -> Result<(Socket, Opened), OpenError> {
+) -> Result<(Socket, ConnectionTimes), OpenError> {
     let opened = async {
         let begun = Instant::now();
         let mut socket = target.connect_in_clear().await?;
@@ -86,7 +84,7 @@ pub async fn open(
         if let Some(mut greeting) = greeting {
             greet(target, &mut socket, &mut *greeting).await?;
         }
-        Ok((socket, Opened { took, round_trip }))
+        Ok((socket, ConnectionTimes { took, round_trip }))
     };
     target.in_time(opened).await
 }

@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use super::collector::Row;
-use super::thread::Part;
+use super::record::{RecordSums, SendAccount};
+use super::thread::ThreadResult;
 use crate::failure::Errors;
 use crate::gate::Gate;
 use crate::injector::Health;
@@ -23,9 +24,7 @@ const BASIC: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
 pub struct WarmUp {
     /// How long it was.
     pub duration: Duration,
-    /// Its requests.
     pub requests: u64,
-    /// Those that failed.
     pub failed: u64,
 }
 
@@ -34,7 +33,6 @@ pub struct WarmUp {
 pub struct Outcome {
     /// Whether each connection sent as soon as it had its answer.
     pub closed: bool,
-    /// Connections.
     pub connections: usize,
     /// How long requests were sent, of what counts.
     pub measured: Duration,
@@ -42,7 +40,7 @@ pub struct Outcome {
     pub wall: SystemTime,
     /// What the operations of its results are called.
     pub operations: Vec<String>,
-    /// All results.
+    /// All results, by operation and kind.
     pub results: Results,
     /// Whole windows in order.
     pub rows: Vec<Row>,
@@ -54,7 +52,6 @@ pub struct Outcome {
     pub turnaround: Times,
     /// What connections did, of a closed loop.
     pub occupancy: Occupancy,
-    /// Errors.
     pub errors: Errors,
     /// The ways to the servers' addresses.
     pub network: Network,
@@ -163,21 +160,26 @@ impl Outcome {
         self.stood.as_secs_f64() / self.measured.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// Adds what a thread saw.
-    pub(super) fn with(mut self, part: &Part) -> Self {
-        let seen = &part.seen;
-        self.measured = self.measured.min(part.measured);
-        self.lateness.add(&seen.lateness);
-        self.turnaround.add(&seen.turnaround);
-        self.occupancy.add(&seen.occupancy);
-        self.errors.add(&seen.errors);
-        self.traffic.add(&seen.traffic);
-        self.last = self.last.max(seen.last);
-        self.reconnects += seen.reconnects;
-        self.commands += seen.commands;
-        self.warm_up.requests += seen.warm_up.requests;
-        self.warm_up.failed += seen.warm_up.failed;
-        self.stood = self.stood.max(part.stood);
+    /// Adds what a thread has recorded.
+    pub(super) fn with(mut self, part: &ThreadResult) -> Self {
+        let RecordSums { measured, sends, totals, stood } = &part.sums;
+        self.measured = self.measured.min(*measured);
+        match sends {
+            SendAccount::Open(lateness) => self.lateness.add(lateness),
+            SendAccount::Closed { sends, turnaround, occupancy } => {
+                self.lateness.sends += sends;
+                self.turnaround.add(turnaround);
+                self.occupancy.add(occupancy);
+            }
+        }
+        self.errors.add(&totals.errors);
+        self.traffic.add(&totals.traffic);
+        self.last = self.last.max(totals.last);
+        self.reconnects += totals.reconnects;
+        self.commands += totals.commands;
+        self.warm_up.requests += totals.warm_up.requests;
+        self.warm_up.failed += totals.warm_up.failed;
+        self.stood = self.stood.max(*stood);
         self.used_up |= part.used_up;
         self.health.busy = self.health.busy.max(part.health.busy);
         self.health.waited = self.health.waited.max(part.health.waited);

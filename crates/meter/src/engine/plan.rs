@@ -7,17 +7,15 @@ use std::time::Duration;
 
 use flow::dial::{Address, Target};
 
-use super::state::Last;
+use super::pacing::RequestLimit;
 use super::{EngineError, Load};
 use crate::chance::Chance;
 use crate::gate::Gate;
-use crate::ledger::Place;
+use crate::ledger::LedgerLocation;
 use crate::schedule::Schedule;
 use crate::verdict::{THRESHOLDS, Thresholds};
 
-/// The most connections.
 pub const CONNECTIONS_MAX: usize = 1_000_000;
-/// The most threads.
 pub const THREADS_MAX: usize = 256;
 /// Descriptors that the program needs besides its connections.
 const DESCRIPTORS_BESIDE: u64 = 64;
@@ -93,20 +91,20 @@ pub struct Plan {
     pub warm_up: Duration,
     /// Connections of all threads.
     pub connections: usize,
-    /// Threads.
+    /// Threads among which connections are divided evenly.
     pub threads: usize,
     /// How long an answer may take from its send.
     pub timeout: Duration,
     /// A miss of one of these ends the run.
     pub abort: Vec<Gate>,
-    /// Ends it early.
+    /// Ends the run early when it is asked to.
     pub stop: Stop,
     /// How long each connection of a closed loop waits between an answer and its next request.
     pub think: Option<Think>,
     /// Beyond what it is invalid.
     pub thresholds: Thresholds,
     /// Where it is kept which requests were sent and answered.
-    pub ledger: Option<Place>,
+    pub ledger: Option<LedgerLocation>,
 }
 
 /// How long an answer, or a connection, may take where nobody says it.
@@ -194,7 +192,7 @@ fn check_one(plan: &Plan) -> Result<(), EngineError> {
 }
 
 /// The numbers of requests where there are only so many; a schedule may not have more.
-pub(super) fn last(load: &Load<'_>) -> Result<Option<Last>, EngineError> {
+pub(super) fn last(load: &Load<'_>) -> Result<Option<RequestLimit>, EngineError> {
     let Some(requests) = load.requests_max() else { return Ok(None) };
     if let Pace::Open(schedule) = &load.plan.pace {
         let mut due = schedule.clone().warmed_up(load.plan.warm_up).due(0, 1);
@@ -205,7 +203,7 @@ pub(super) fn last(load: &Load<'_>) -> Result<Option<Last>, EngineError> {
             )));
         }
     }
-    Ok(Some(Last { next: Arc::default(), requests }))
+    Ok(Some(RequestLimit { next: Arc::default(), requests }))
 }
 
 /// The addresses of a server's name that a load uses, and those that it leaves out.

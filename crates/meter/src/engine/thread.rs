@@ -1,12 +1,9 @@
 //! A thread of the injector, from its first connection to its last answer.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, VecDeque};
-use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::mpsc::SyncSender;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use flow::dial::{Address, Socket, Target};
@@ -17,12 +14,14 @@ use tokio::task::{JoinSet, LocalSet};
 
 use super::alarm::Alarm;
 use super::collector::Window;
-use super::connection::{Connection, Shared};
-use super::looks::{Looks, SLEEP_MAX, TICK};
+use super::connection::{Connection, ThreadState};
+use super::looks::{Looks, TICK};
 use super::opening::open;
-use super::state::{Last, Next, Seen, Slot, State};
-use super::{EngineError, Kept, Pace, Plan};
-use crate::chance::Chance;
+use super::pacer::{end, keep_looking, pace, wait_until};
+use super::pacing::{ClosedLoop, Numbers, OpenLoop, Pacing, RequestLimit, ThinkTimes};
+use super::record::{RecordSums, SendAccount, ThreadRecord, Windows};
+use super::sending::Sending;
+use super::{EngineError, IdleConnections, Pace, Plan};
 use crate::injector::{BusyTime, Health, Spent};
 use crate::ledger::Ledger;
 use crate::network::Network;
@@ -40,29 +39,26 @@ pub struct Task<'a> {
     /// of all loads.
     pub of_load: (usize, usize),
     pub plan: &'a Plan,
-    pub kept: &'a Kept,
+    pub kept: &'a IdleConnections,
     pub addresses: &'a [SocketAddr],
-    pub say: SyncSender<Said>,
+    pub say: SyncSender<ThreadMessage>,
     /// Where there are so many requests and no more.
-    pub last: Option<Last>,
+    pub last: Option<RequestLimit>,
     pub started: oneshot::Receiver<Timeline>,
 }
 
-/// What threads say.
-pub enum Said {
+pub enum ThreadMessage {
     /// All connections are open; what is known of their ways.
     Ready(Box<Network>),
     Failed(EngineError),
     Window(u64, Box<Window>),
-    Ended(Box<Part>),
+    Ended(Box<ThreadResult>),
 }
 
 /// What came of one thread, besides its windows.
-pub struct Part {
-    pub measured: Duration,
-    pub seen: Seen,
+pub struct ThreadResult {
+    pub sums: RecordSums,
     pub health: Health,
-    pub stood: Duration,
     /// There was nothing more to send before the time was over.
     pub used_up: bool,
 }
@@ -100,16 +96,17 @@ async fn conduct<W: Workload + 'static>(
     let opened = open_all(number, (plan, kept), addresses, &workload, &say).await?;
     // Whoever no longer waits has heard of an error elsewhere.
     let Ok(timeline) = started.await else { return Ok(()) };
-    let shared = Rc::new(Shared {
-        state: RefCell::new(State {
-            busy_before: busy.so_far(),
-            busy: busy.clone(),
-            looks: Looks::new(timeline.begin, busy.clone()),
-            ledger,
-            first_operation,
-            last,
-            ..state(number, plan, timeline, workload, opened.len(), say.clone())
-        }),
+    let pacing = pacing(number, plan, &timeline, opened.len(), last);
+    let sending = Sending::new(pacing, opened.len(), plan.stop.clone(), timeline.begin);
+    let sends = if plan.is_closed() { SendAccount::closed() } else { SendAccount::default() };
+    let looks = Looks::new(timeline.begin, busy.clone());
+    let windows = Windows::new(busy.clone(), say.clone());
+    let record = ThreadRecord::new(timeline, looks, windows, sends, ledger);
+    let shared = Rc::new(ThreadState {
+        workload: RefCell::new(workload),
+        first_operation,
+        sending: RefCell::new(sending),
+        record: RefCell::new(record),
         scratch: RefCell::new(vec![0; SCRATCH].into()),
     });
     wait_until(&alarm, timeline.begin).await?;
@@ -117,7 +114,9 @@ async fn conduct<W: Workload + 'static>(
     for (at, (target, socket)) in opened.into_iter().enumerate() {
         let shared = Rc::clone(&shared);
         let (timeout, moved) = (plan.timeout, (0, 0));
-        let connection = Connection { at, target, socket, timeout, shared, moved, last_calls: 0 };
+        let free = timeline.begin;
+        let connection =
+            Connection { at, target, socket, free, timeout, shared, moved, last_calls: 0 };
         connections.spawn_local(connection.serve());
     }
     let before = Rc::new(RefCell::new(None));
@@ -129,9 +128,9 @@ async fn conduct<W: Workload + 'static>(
         })
         .await;
     });
-    let paced = pace(&shared, &alarm).await;
+    let paced = pace(&shared, &alarm, timeline.end).await;
     let now = Spent::now(&busy);
-    shared.state.borrow_mut().end(Instant::now());
+    end(&shared, Instant::now());
     let last_answers = async {
         while let Some(served) = connections.join_next().await {
             if let Ok(Some((target, socket))) = served {
@@ -146,18 +145,19 @@ async fn conduct<W: Workload + 'static>(
     sweeper.abort();
     paced?;
     let health = before.borrow().map(|before| now.since(&before)).unwrap_or_default();
-    let said = Said::Ended(Box::new(part(&mut shared.state.borrow_mut(), health)));
-    let _ = say.send(said);
+    let used_up = shared.sending.borrow().pacing.is_used_up();
+    let part = ThreadResult { sums: shared.record.borrow_mut().finish(), health, used_up };
+    let _ = say.send(ThreadMessage::Ended(Box::new(part)));
     Ok(())
 }
 
 /// Opens this thread's connections, the first one alone: if nobody listens, it is told at once.
 async fn open_all<W: Workload>(
     number: usize,
-    (plan, kept): (&Plan, &Kept),
+    (plan, kept): (&Plan, &IdleConnections),
     addresses: &[SocketAddr],
     workload: &W,
-    say: &SyncSender<Said>,
+    say: &SyncSender<ThreadMessage>,
 ) -> Result<Vec<(Target, Socket)>, EngineError> {
     let mut targets = (number..plan.connections).step_by(plan.threads).map(|connection| {
         let mut target = plan.target.clone();
@@ -180,7 +180,7 @@ async fn open_all<W: Workload>(
             opening.spawn_local(async move { (open(&target, greeting).await, target) });
         }
         if opening.is_empty() && targets.len() == 0 {
-            let _ = say.send(Said::Ready(Box::new(network)));
+            let _ = say.send(ThreadMessage::Ready(Box::new(network)));
             return Ok(opened);
         }
         while let Some(done) = opening.join_next().await {
@@ -197,163 +197,50 @@ async fn open_all<W: Workload>(
     }
 }
 
-fn state<W>(
+/// How thread `number` paces the requests of its connections.
+fn pacing(
     number: usize,
     plan: &Plan,
-    timeline: Timeline,
-    workload: W,
+    timeline: &Timeline,
     connections: usize,
-    say: SyncSender<Said>,
-) -> State<W> {
-    let due = match &plan.pace {
-        Pace::Closed(_) => None,
+    limit: Option<RequestLimit>,
+) -> Pacing {
+    let (thread, threads) = (number as u64, plan.threads as u64);
+    match &plan.pace {
         Pace::Open(schedule) => {
-            let schedule = schedule.clone().warmed_up(plan.warm_up);
-            Some(schedule.due(number as u64, plan.threads as u64).peekable())
+            let due = schedule.clone().warmed_up(plan.warm_up).due(thread, threads);
+            Pacing::Open(OpenLoop::new(due, timeline.begin, connections))
         }
-    };
-    let slot = || Slot {
-        free: timeline.begin,
-        job: None,
-        sent: None,
-        delayed: Duration::ZERO,
-        expired: false,
-        waker: None,
-    };
-    State {
-        workload,
-        timeline,
-        closed: due.is_none(),
-        due,
-        number: number as u64,
-        stride: plan.threads as u64,
-        idle: VecDeque::with_capacity(connections),
-        slots: (0..connections).map(|_| slot()).collect(),
-        pacer: None,
-        blocked: false,
-        over: false,
-        last: None,
-        used_up: false,
-        done: 0,
-        stop: plan.stop.clone(),
-        say,
-        window: Window::default(),
-        window_number: 0,
-        looks: Looks::new(timeline.begin, BusyTime::default()),
-        busy: BusyTime::default(),
-        busy_before: Duration::ZERO,
-        seen: Seen::default(),
-        ledger: None,
-        think: plan.think,
-        thinking: BTreeSet::new(),
-        chance: Chance::of(u64::MAX, number as u64),
-        first_operation: 0,
-    }
-}
-
-/// Hands out what is due until nothing more is sent.
-async fn pace<W: Workload>(shared: &Shared<W>, alarm: &Alarm) -> Result<(), EngineError> {
-    loop {
-        let (next, end) = {
-            let mut state = shared.state.borrow_mut();
-            let now = Instant::now();
-            let next = state.hand_out(now);
-            if now >= state.timeline.end || state.stop.asked() > 0 || state.is_done() {
-                return Ok(());
-            }
-            state.blocked = next == Next::Blocked;
-            (next, state.timeline.end)
-        };
-        let at = match next {
-            Next::At(at) => at.min(end),
-            Next::Blocked | Next::Nothing => end,
-        };
-        // It looks before that, so that it knows of its own pauses.
-        let at = at.min(Instant::now() + SLEEP_MAX);
-        shared.state.borrow_mut().looks.expect(at);
-        alarm.set(at).map_err(|error| EngineError::Injector(error.to_string()))?;
-        let rung = poll_fn(|cx| {
-            let mut state = shared.state.borrow_mut();
-            state.pacer = Some(cx.waker().clone());
-            let first = state.thinking.first().map(|(ready, _)| *ready);
-            let is_called = state.blocked && !state.idle.is_empty();
-            let is_called = is_called || first.is_some_and(|ready| ready < at);
-            if is_called || state.stop.asked() > 0 || state.is_done() {
-                return Poll::Ready(Ok(()));
-            }
-            alarm.poll(cx)
-        });
-        rung.await.map_err(|error| EngineError::Injector(error.to_string()))?;
-    }
-}
-
-/// Looks again and again while the last answers come, so that the thread knows of its pauses; ends
-/// only where it can't.
-async fn keep_looking<W: Workload>(shared: &Shared<W>, alarm: &Alarm) -> EngineError {
-    let failed = |error: std::io::Error| EngineError::Injector(error.to_string());
-    loop {
-        let now = Instant::now();
-        {
-            let mut state = shared.state.borrow_mut();
-            state.roll(now);
-            state.looks.expect(now + SLEEP_MAX);
-        }
-        if let Err(error) = alarm.set(now + SLEEP_MAX) {
-            return failed(error);
-        }
-        if let Err(error) = poll_fn(|cx| alarm.poll(cx)).await {
-            return failed(error);
+        Pace::Closed(_) => {
+            let numbers = Numbers::new(thread, threads, limit);
+            let think = plan.think.map(|think| ThinkTimes::new(think, thread, timeline.begin));
+            Pacing::Closed(ClosedLoop::new(connections, timeline.end, numbers, think))
         }
     }
-}
-
-async fn wait_until(alarm: &Alarm, at: Instant) -> Result<(), EngineError> {
-    let failed = |error: std::io::Error| EngineError::Injector(error.to_string());
-    while Instant::now() < at {
-        alarm.set(at).map_err(failed)?;
-        poll_fn(|cx| alarm.poll(cx)).await.map_err(failed)?;
-    }
-    Ok(())
 }
 
 /// Looks after what no answer wakes: timeouts, windows in which nothing happens, who asks to stop.
-async fn sweep<W: Workload>(shared: &Shared<W>, timeout: Duration, measured: impl Fn()) {
+async fn sweep<W: Workload>(shared: &ThreadState<W>, timeout: Duration, measured: impl Fn()) {
     let mut turns = tokio::time::interval(TICK);
     // Between two ticks what has come is read, however late the first was.
     turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut counts = false;
     loop {
         turns.tick().await;
-        let mut state = shared.state.borrow_mut();
+        let mut sending = shared.sending.borrow_mut();
+        let mut record = shared.record.borrow_mut();
         let now = Instant::now();
-        if !counts && now >= state.timeline.measured_from {
+        if !counts && now >= record.measured_from() {
             counts = true;
-            state.busy_before = state.busy.so_far();
+            record.begin_measuring();
             measured();
         }
-        state.roll(now);
-        let stop = state.stop.asked();
-        let all = stop > 1 && state.over;
-        state.expire(now, timeout, all);
+        record.roll(now);
+        let stop = sending.stop.asked();
+        let all = stop > 1 && sending.is_over();
+        sending.expire(now, timeout, all);
         if stop > 0 {
-            state.wake_pacer();
+            sending.wake_pacer();
         }
-    }
-}
-
-fn part<W: Workload>(state: &mut State<W>, health: Health) -> Part {
-    let whole = state.timeline.whole_windows();
-    while state.window_number < whole {
-        state.hand_on();
-    }
-    // What is left ended behind the last whole window.
-    state.window_number = u64::MAX - 1;
-    state.hand_on();
-    Part {
-        measured: state.timeline.end.saturating_duration_since(state.timeline.measured_from),
-        seen: std::mem::take(&mut state.seen),
-        health,
-        stood: state.looks.stood,
-        used_up: state.is_done(),
     }
 }

@@ -9,7 +9,7 @@ mod tests;
 use chunks::Chunks;
 use httparse::{EMPTY_HEADER, Header, Response, Status};
 
-use super::kept::Kept;
+use super::recorded_answer::RecordedAnswer;
 use crate::recorder::Kind;
 use crate::workload::{Answer, Malformed, Reader};
 
@@ -20,7 +20,7 @@ pub const HEADERS_MAX: usize = 100;
 
 /// Where in an answer the reader is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum BodyState {
     /// Before an answer, or within its head.
     Head,
     /// So many bytes of the body are to come.
@@ -35,7 +35,7 @@ enum Place {
 #[derive(Debug, Clone)]
 pub struct Answers {
     is_head: bool,
-    place: Place,
+    place: BodyState,
     /// The begin of a head that did not come at once.
     head: Vec<u8>,
     answer: Answer,
@@ -47,12 +47,12 @@ pub struct Answers {
 /// Keeps the answer under way, where somebody looks into it.
 #[derive(Debug, Clone, Default)]
 struct Keeper {
-    kept: Option<Box<Kept>>,
+    kept: Option<Box<RecordedAnswer>>,
     keeps: bool,
 }
 
 impl Keeper {
-    fn get(&mut self) -> Option<&mut Kept> {
+    fn get(&mut self) -> Option<&mut RecordedAnswer> {
         self.kept.as_deref_mut().filter(|_| self.keeps)
     }
 }
@@ -61,7 +61,7 @@ impl Keeper {
 struct Head {
     len: usize,
     status: u16,
-    place: Place,
+    place: BodyState,
     reusable: bool,
 }
 
@@ -69,7 +69,7 @@ impl Answers {
     /// Of a connection on which nothing was asked yet; answers to HEAD have no bodies.
     pub fn new(is_head: bool) -> Self {
         let answer = Answer { kind: Kind::Server, code: 0, commands: 1, reusable: false };
-        let (place, head) = (Place::Head, Vec::new());
+        let (place, head) = (BodyState::Head, Vec::new());
         Self { is_head, place, head, answer, commands: 1, keeper: Keeper::default() }
     }
 
@@ -82,7 +82,7 @@ impl Answers {
     }
 
     /// What was kept of the last answer.
-    pub fn kept(&self) -> Option<&Kept> {
+    pub fn kept(&self) -> Option<&RecordedAnswer> {
         self.keeper.kept.as_deref().filter(|_| self.keeper.keeps)
     }
 
@@ -135,11 +135,11 @@ impl Answers {
         self.answer =
             Answer { kind, code: head.status, commands: self.commands, reusable: head.reusable };
         // What is before the answer itself has no body (RFC 9110, section 15.2).
-        self.place = if head.status < 200 { Place::Head } else { head.place };
+        self.place = if head.status < 200 { BodyState::Head } else { head.place };
     }
 
     fn done(&mut self, behind: &[u8]) -> Result<Option<Answer>, Malformed> {
-        self.place = Place::Head;
+        self.place = BodyState::Head;
         if behind.is_empty() {
             Ok(Some(self.answer))
         } else {
@@ -160,14 +160,14 @@ impl Reader for Answers {
                 }
             };
             match &mut self.place {
-                Place::Head => {
+                BodyState::Head => {
                     if bytes.is_empty() {
                         return Ok(None);
                     }
                     let Some(behind) = self.read_head(bytes)? else { return Ok(None) };
                     bytes = behind;
                 }
-                Place::Length(left) => {
+                BodyState::Length(left) => {
                     let len = (*left).min(bytes.len() as u64);
                     *left -= len;
                     let (body, behind) = bytes.split_at(len as usize);
@@ -177,13 +177,13 @@ impl Reader for Answers {
                     }
                     return self.done(behind);
                 }
-                Place::Chunked(chunks) => {
+                BodyState::Chunked(chunks) => {
                     return match chunks.read(bytes, keep)? {
                         Some(len) => self.done(&bytes[len..]),
                         None => Ok(None),
                     };
                 }
-                Place::UntilClosed => {
+                BodyState::UntilClosed => {
                     keep(bytes);
                     return Ok(None);
                 }
@@ -192,7 +192,7 @@ impl Reader for Answers {
     }
 
     fn ended(&mut self) -> Option<Answer> {
-        (self.place == Place::UntilClosed).then_some(self.answer)
+        (self.place == BodyState::UntilClosed).then_some(self.answer)
     }
 }
 
@@ -237,12 +237,12 @@ fn parse(bytes: &[u8], is_head: bool) -> Result<Option<Head>, Malformed> {
         }
     }
     let place = match (has_no_body, chunked, length) {
-        (true, ..) => Place::Length(0),
-        (_, Some(true), _) => Place::Chunked(Chunks::default()),
-        (_, None, Some(length)) => Place::Length(length),
-        (_, Some(false), _) | (_, None, None) => Place::UntilClosed,
+        (true, ..) => BodyState::Length(0),
+        (_, Some(true), _) => BodyState::Chunked(Chunks::default()),
+        (_, None, Some(length)) => BodyState::Length(length),
+        (_, Some(false), _) | (_, None, None) => BodyState::UntilClosed,
     };
-    let reusable = reusable && place != Place::UntilClosed;
+    let reusable = reusable && place != BodyState::UntilClosed;
     Ok(Some(Head { len, status, place, reusable }))
 }
 

@@ -11,7 +11,7 @@ use regex::bytes::Regex;
 use serde_json::Value;
 
 use super::RequestError;
-use super::kept::Kept;
+use super::recorded_answer::RecordedAnswer;
 
 /// What an answer has to be.
 #[derive(Debug, Clone)]
@@ -30,15 +30,14 @@ enum What {
     /// The body has these words in it.
     Words(Vec<u8>),
     /// A part of it is there, and is so.
-    Part(Part, Test),
+    Part(AnswerPart, Test),
 }
 
 /// A part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum AnswerPart {
     /// The lines of a header.
     Header(String),
-    /// The body.
     Body,
     /// A value of a body that is JSON, by its pointer (RFC 6901).
     Json(String),
@@ -65,30 +64,29 @@ pub struct Take {
     pub name: String,
     /// As it was written.
     text: String,
-    part: Part,
+    part: AnswerPart,
     /// Its first group, or else all that it matches, is taken.
     regex: Option<Regex>,
 }
 
 /// An answer, as checks see it. Its JSON is parsed once, when the first of them asks.
-pub struct Seen<'a> {
+pub struct CheckedAnswer<'a> {
     status: u16,
-    kept: &'a Kept,
+    kept: &'a RecordedAnswer,
     json: Option<Option<Value>>,
 }
 
-impl<'a> Seen<'a> {
-    /// That answer.
-    pub fn new(status: u16, kept: &'a Kept) -> Self {
+impl<'a> CheckedAnswer<'a> {
+    pub fn new(status: u16, kept: &'a RecordedAnswer) -> Self {
         Self { status, kept, json: None }
     }
 
     /// The first value of a part that `wanted` takes.
-    fn find<T>(&mut self, part: &Part, wanted: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+    fn find<T>(&mut self, part: &AnswerPart, wanted: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
         match part {
-            Part::Header(name) => self.kept.headers(name).find_map(wanted),
-            Part::Body => wanted(self.kept.body()?),
-            Part::Json(pointer) => match self.json(pointer)? {
+            AnswerPart::Header(name) => self.kept.headers(name).find_map(wanted),
+            AnswerPart::Body => wanted(self.kept.body()?),
+            AnswerPart::Json(pointer) => match self.json(pointer)? {
                 Value::String(text) => wanted(text.as_bytes()),
                 value => wanted(value.to_string().as_bytes()),
             },
@@ -104,12 +102,12 @@ impl<'a> Seen<'a> {
 
 impl Check {
     /// Whether an answer is as it has to be.
-    pub fn holds(&self, seen: &mut Seen<'_>) -> bool {
+    pub fn holds(&self, seen: &mut CheckedAnswer<'_>) -> bool {
         let found = match &self.what {
             What::Status(ranges) => ranges.iter().any(|range| range.contains(&seen.status)),
             What::Words(words) => {
                 let found = |body: &[u8]| memchr::memmem::find(body, words).map(|_| ());
-                seen.find(&Part::Body, found).is_some()
+                seen.find(&AnswerPart::Body, found).is_some()
             }
             What::Part(part, test) => test.holds(part, seen),
         };
@@ -140,14 +138,14 @@ impl fmt::Display for Check {
 }
 
 impl Test {
-    fn holds(&self, part: &Part, seen: &mut Seen<'_>) -> bool {
+    fn holds(&self, part: &AnswerPart, seen: &mut CheckedAnswer<'_>) -> bool {
         match self {
             Self::IsThere => seen.find(part, |_| Some(())).is_some(),
             Self::Matches(regex) => {
                 seen.find(part, |value| regex.is_match(value).then_some(())).is_some()
             }
             Self::Is(Expected { text, json }) => {
-                if let (Part::Json(pointer), Some(json)) = (part, json)
+                if let (AnswerPart::Json(pointer), Some(json)) = (part, json)
                     && seen.json(pointer).is_some_and(|found| same(found, json))
                 {
                     return true;
@@ -166,7 +164,7 @@ fn same(found: &Value, wanted: &Value) -> bool {
     }
 }
 
-impl Part {
+impl AnswerPart {
     fn is_body(&self) -> bool {
         matches!(self, Self::Body | Self::Json(_))
     }
@@ -174,7 +172,7 @@ impl Part {
 
 impl Take {
     /// The value, if the answer has it.
-    pub fn value(&self, seen: &mut Seen<'_>) -> Option<Vec<u8>> {
+    pub fn value(&self, seen: &mut CheckedAnswer<'_>) -> Option<Vec<u8>> {
         seen.find(&self.part, |value| match &self.regex {
             None => Some(value.to_vec()),
             Some(regex) => {
@@ -215,7 +213,7 @@ impl FromStr for Check {
             })?),
             "text" => match test(rest).map_err(|what| wrong(&what))? {
                 _ if rest.is_empty() => return Err(wrong("it says no text")),
-                ("", test @ Test::Matches(_)) => What::Part(Part::Body, test),
+                ("", test @ Test::Matches(_)) => What::Part(AnswerPart::Body, test),
                 _ => What::Words(rest.as_bytes().to_vec()),
             },
             "header" => header(rest).map_err(|what| wrong(&what))?,
@@ -243,10 +241,10 @@ impl FromStr for Take {
         let (kind, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let (before, test) = test(rest.trim()).map_err(|what| wrong(&what))?;
         let part = match kind {
-            "header" if is_token(before) => Part::Header(before.to_owned()),
+            "header" if is_token(before) => AnswerPart::Header(before.to_owned()),
             "header" => return Err(wrong("it names no header")),
             "json" => json(before).map_err(wrong)?,
-            "text" if before.is_empty() => Part::Body,
+            "text" if before.is_empty() => AnswerPart::Body,
             "text" => {
                 return Err(wrong("of text a regular expression is taken, as text ~ id=(.*)"));
             }
@@ -300,7 +298,7 @@ fn statuses(text: &str) -> Option<Vec<RangeInclusive<u16>>> {
 fn header(text: &str) -> Result<What, String> {
     if let Some((name, value)) = text.split_once(':').filter(|(name, _)| is_token(name.trim())) {
         let test = Test::Is(Expected { text: value.trim().to_owned(), json: None });
-        return Ok(What::Part(Part::Header(name.trim().to_owned()), test));
+        return Ok(What::Part(AnswerPart::Header(name.trim().to_owned()), test));
     }
     let (name, test) = test(text)?;
     if !is_token(name) || matches!(test, Test::Is(_)) {
@@ -308,12 +306,12 @@ fn header(text: &str) -> Result<What, String> {
             "it is written as header Name, header Name: value or header Name ~ REGEX".into()
         );
     }
-    Ok(What::Part(Part::Header(name.to_owned()), test))
+    Ok(What::Part(AnswerPart::Header(name.to_owned()), test))
 }
 
-fn json(pointer: &str) -> Result<Part, &'static str> {
+fn json(pointer: &str) -> Result<AnswerPart, &'static str> {
     match pointer.starts_with('/') {
-        true => Ok(Part::Json(pointer.to_owned())),
+        true => Ok(AnswerPart::Json(pointer.to_owned())),
         false => Err("a JSON pointer begins with /, as /items/0/id"),
     }
 }

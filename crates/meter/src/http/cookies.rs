@@ -11,7 +11,7 @@ const COOKIES_MAX: usize = 100;
 /// The most bytes of one.
 const COOKIE_BYTES_MAX: usize = 8192;
 
-/// A user's cookies.
+/// The cookies that one user has been given.
 #[derive(Debug, Clone, Default)]
 pub struct Jar(Vec<Cookie>);
 
@@ -25,8 +25,7 @@ struct Cookie {
 
 /// To whom cookies go.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
-    /// The server's name.
+pub struct CookieScope<'a> {
     pub host: &'a str,
     /// The target of the request.
     pub target: &'a [u8],
@@ -34,7 +33,7 @@ pub struct Asked<'a> {
     pub is_tls: bool,
 }
 
-impl Asked<'_> {
+impl CookieScope<'_> {
     fn path(&self) -> &[u8] {
         self.target.split(|byte| b"?#".contains(byte)).next().unwrap_or_default()
     }
@@ -56,7 +55,7 @@ impl Jar {
     }
 
     /// Takes in a `Set-Cookie`; what is not a cookie is left out, as browsers do.
-    pub fn take_in(&mut self, line: &[u8], asked: &Asked<'_>, now: SystemTime) {
+    pub fn take_in(&mut self, line: &[u8], asked: &CookieScope<'_>, now: SystemTime) {
         let mut parts = line.split(|byte| *byte == b';');
         let Some((name, value)) = pair(parts.next().unwrap_or_default()) else { return };
         if name.is_empty() || line.len() > COOKIE_BYTES_MAX {
@@ -87,7 +86,7 @@ impl Jar {
     }
 
     /// Appends the header line for a request, where there are cookies for it.
-    pub fn put(&self, asked: &Asked<'_>, out: &mut Vec<u8>) {
+    pub fn put(&self, asked: &CookieScope<'_>, out: &mut Vec<u8>) {
         let mut separator: &[u8] = b"Cookie: ";
         let fits = |cookie: &&Cookie| {
             is_below(asked.path(), &cookie.path) && (asked.is_tls || !cookie.is_secure)

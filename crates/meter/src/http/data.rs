@@ -15,7 +15,6 @@ use crate::chance::Chance;
 pub const ROWS_MAX: usize = 10_000_000;
 /// The most bytes of its file.
 pub const BYTES_MAX: usize = 256 << 20;
-/// The most columns.
 pub const COLUMNS_MAX: usize = 1000;
 
 /// In which order rows come.
@@ -43,7 +42,7 @@ impl FromStr for RowOrder {
     }
 }
 
-/// A data set.
+/// Rows with named columns, which fill the gaps of requests.
 #[derive(Debug, Clone)]
 pub struct Data {
     columns: Vec<String>,
@@ -83,12 +82,11 @@ pub enum DataError {
     /// A line is not a row.
     #[error("line {line}: {what}")]
     Line {
-        /// From 1 on.
+        /// The number of the line, from 1 on.
         line: usize,
         /// What is wrong with it.
         what: String,
     },
-    /// There are none.
     #[error("it has no rows")]
     Empty,
     /// It is beyond a limit.

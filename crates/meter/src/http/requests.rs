@@ -4,9 +4,9 @@
 use std::io::Write as _;
 
 use super::check::{Check, Take};
-use super::cookies::{Asked, Jar};
+use super::cookies::{CookieScope, Jar};
 use super::data::Data;
-use super::text::{Filling, Names, Place, Text};
+use super::text::{Filling, Names, RequestPart, Text};
 use super::{Head, Length, Request, RequestError};
 use crate::chance::Chance;
 use crate::recorder::OPERATIONS_MAX;
@@ -26,7 +26,6 @@ pub struct Step {
     pub name: Option<String>,
     /// Its target, or a URL of the same server; without it that of the load's URL.
     pub target: Option<String>,
-    /// What is sent.
     pub request: Request,
     /// What its answer has to be.
     pub checks: Vec<Check>,
@@ -46,7 +45,7 @@ pub enum Sequence {
 /// What a load is made of.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Its requests.
+    /// The requests of the load, in their order.
     pub steps: Vec<Step>,
     /// How they follow one another.
     pub sequence: Sequence,
@@ -77,7 +76,7 @@ impl Options {
 /// All requests of a load.
 #[derive(Debug)]
 pub struct Requests {
-    pub each: Vec<Prepared>,
+    pub each: Vec<PreparedRequest>,
     pub operations: Vec<String>,
     pub per_connection: Option<u32>,
     sequence: Sequence,
@@ -89,7 +88,7 @@ pub struct Requests {
 
 /// A request that is ready to be sent.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedRequest {
     pub operation: usize,
     pub is_head: bool,
     /// Its answer is looked into.
@@ -105,7 +104,7 @@ pub struct Prepared {
 
 #[derive(Debug)]
 enum Made {
-    /// All of it.
+    /// The same bytes each time.
     Whole(Vec<u8>),
     Parts(Box<Parts>),
 }
@@ -124,7 +123,6 @@ struct Parts {
 /// What a user has while it goes through its steps.
 #[derive(Debug, Clone, Default)]
 pub struct User {
-    /// Its number.
     pub number: u64,
     pub taken: Vec<Vec<u8>>,
     pub jar: Jar,
@@ -166,7 +164,7 @@ impl Requests {
                 return Err(RequestError::Limit(words.to_owned()));
             }
             taken.extend(one.takes.iter().map(|take| take.name.clone()));
-            each.push(Prepared { operation: number_of(&mut operations, name), ..one });
+            each.push(PreparedRequest { operation: number_of(&mut operations, name), ..one });
         }
         let (host, is_tls) = (url.host().to_owned(), url.tls().is_some());
         Ok(Self { each, operations, sequence, per_connection, data, seed, host, is_tls })
@@ -191,8 +189,8 @@ impl Requests {
     }
 
     /// To whom cookies of a target go.
-    pub fn asked<'a>(&'a self, target: &'a [u8]) -> Asked<'a> {
-        Asked { host: &self.host, target, is_tls: self.is_tls }
+    pub fn asked<'a>(&'a self, target: &'a [u8]) -> CookieScope<'a> {
+        CookieScope { host: &self.host, target, is_tls: self.is_tls }
     }
 
     /// Appends a request of a user; `scratch` holds a part of it meanwhile. Gives its operation.
@@ -228,21 +226,21 @@ impl Parts {
         out.extend_from_slice(self.method.as_bytes());
         out.push(b' ');
         let begin = out.len();
-        self.target.fill(Place::Target, filling, out);
+        self.target.fill(RequestPart::Target, filling, out);
         let end = out.len();
-        self.lines.fill(Place::Header, filling, out);
+        self.lines.fill(RequestPart::Header, filling, out);
         scratch.clear();
         if self.takes_cookies {
             jar.put(&requests.asked(&out[begin..end]), scratch);
             out.extend_from_slice(scratch);
             scratch.clear();
         }
-        self.body.fill(Place::Body, filling, scratch);
+        self.body.fill(RequestPart::Body, filling, scratch);
         self.length.put(scratch, out);
     }
 }
 
-impl Prepared {
+impl PreparedRequest {
     /// How many bytes it holds.
     fn len(&self) -> usize {
         match &self.made {
@@ -269,7 +267,7 @@ impl Step {
         url: &Url,
         names: Names<'_>,
         sequence: Sequence,
-    ) -> Result<Prepared, RequestError> {
+    ) -> Result<PreparedRequest, RequestError> {
         let Self { target, request, checks, takes, .. } = self;
         let own = target.as_deref().map(|target| resolved(url, target)).transpose()?;
         let (url, target) = own
@@ -306,7 +304,7 @@ impl Step {
                 takes_cookies,
             }))
         };
-        Ok(Prepared {
+        Ok(PreparedRequest {
             operation: 0,
             is_head: request.method == "HEAD",
             looks: is_user || !checks.is_empty() || !takes.is_empty(),

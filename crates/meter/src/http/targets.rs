@@ -11,7 +11,6 @@ use super::{Request, RequestError, Step, header};
 
 /// The most targets of a file.
 pub const TARGETS_MAX: usize = 1_000_000;
-/// The longest file.
 pub const BYTES_MAX: usize = 256 << 20;
 
 /// Reads a file that a target names for its body; what is wrong with it in words.

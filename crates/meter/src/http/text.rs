@@ -18,12 +18,12 @@ const NOT_IN_TARGETS: &AsciiSet =
 const NOT_IN_VALUES: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Text with gaps.
+/// Text whose gaps are filled anew for each request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Text(Vec<Part>);
+pub struct Text(Vec<TextPiece>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum TextPiece {
     Plain(Vec<u8>),
     Gap(Gap, Form),
 }
@@ -44,7 +44,6 @@ enum Gap {
 /// In which form a value is put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// As it is.
     Plain,
     /// As a part of a URL's path or query: `{{url column}}`.
     Url,
@@ -54,7 +53,7 @@ enum Form {
 
 /// Where a text stands, which decides what a value can't have in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum RequestPart {
     /// In the target: what can't be there is percent-encoded.
     Target,
     /// In header lines: bytes that would end one become blanks.
@@ -66,7 +65,6 @@ pub enum Place {
 /// The names that gaps may have.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Names<'a> {
-    /// Data sets.
     pub data: &'a [Data],
     /// Values that earlier steps take from their answers.
     pub taken: &'a [String],
@@ -83,9 +81,8 @@ pub struct Filling<'a> {
     pub seed: u64,
     /// Draws of this request.
     pub chance: Chance,
-    /// Data sets.
     pub data: &'a [Data],
-    /// Values from answers.
+    /// Values that earlier steps have taken from answers.
     pub taken: &'a [Vec<u8>],
 }
 
@@ -103,46 +100,47 @@ impl Text {
                 what: "has no end".to_owned(),
             })?;
             let (gap, form) = gap(&inner[..end], names)?;
-            parts.extend((begin > 0).then(|| Part::Plain(rest[..begin].to_vec())));
-            parts.push(Part::Gap(gap, form));
+            parts.extend((begin > 0).then(|| TextPiece::Plain(rest[..begin].to_vec())));
+            parts.push(TextPiece::Gap(gap, form));
             rest = &inner[end + 2..];
         }
-        parts.extend((!rest.is_empty()).then(|| Part::Plain(rest.to_vec())));
+        parts.extend((!rest.is_empty()).then(|| TextPiece::Plain(rest.to_vec())));
         Ok(Self(parts))
     }
 
     /// Whether it is the same each time.
     pub fn is_plain(&self) -> bool {
-        self.0.iter().all(|part| matches!(part, Part::Plain(_)))
+        self.0.iter().all(|part| matches!(part, TextPiece::Plain(_)))
     }
 
     /// Whether all bytes outside of gaps are so.
     pub fn plain_is(&self, is_so: impl Fn(u8) -> bool) -> bool {
         self.0.iter().all(|part| match part {
-            Part::Plain(text) => text.iter().all(|byte| is_so(*byte)),
-            Part::Gap(..) => true,
+            TextPiece::Plain(text) => text.iter().all(|byte| is_so(*byte)),
+            TextPiece::Gap(..) => true,
         })
     }
 
     /// How many bytes it has outside of gaps.
     pub fn len(&self) -> usize {
-        let plain = |part: &Part| if let Part::Plain(text) = part { text.len() } else { 0 };
+        let plain =
+            |part: &TextPiece| if let TextPiece::Plain(text) = part { text.len() } else { 0 };
         self.0.iter().map(plain).sum()
     }
 
     /// Appends it with its gaps filled.
-    pub fn fill(&self, place: Place, filling: &mut Filling<'_>, out: &mut Vec<u8>) {
+    pub fn fill(&self, place: RequestPart, filling: &mut Filling<'_>, out: &mut Vec<u8>) {
         for part in &self.0 {
             match part {
-                Part::Plain(text) => out.extend_from_slice(text),
-                Part::Gap(gap, form) => filling.put(*gap, *form, place, out),
+                TextPiece::Plain(text) => out.extend_from_slice(text),
+                TextPiece::Gap(gap, form) => filling.put(*gap, *form, place, out),
             }
         }
     }
 }
 
 impl Filling<'_> {
-    fn put(&mut self, gap: Gap, form: Form, place: Place, out: &mut Vec<u8>) {
+    fn put(&mut self, gap: Gap, form: Form, place: RequestPart, out: &mut Vec<u8>) {
         let value = match gap {
             Gap::Column { set, column } => self.data[set].value(self.number, self.seed, column),
             Gap::Taken(at) => self.taken.get(at).map_or(&[][..], |value| value),
@@ -165,9 +163,9 @@ impl Filling<'_> {
             Form::Url => out.extend(encoded(value, NOT_IN_VALUES)),
             Form::Json => value.iter().for_each(|byte| put_json(*byte, place, out)),
             Form::Plain => match place {
-                Place::Target => out.extend(encoded(value, NOT_IN_TARGETS)),
-                Place::Header => out.extend(value.iter().map(|byte| in_header(*byte))),
-                Place::Body => out.extend_from_slice(value),
+                RequestPart::Target => out.extend(encoded(value, NOT_IN_TARGETS)),
+                RequestPart::Header => out.extend(value.iter().map(|byte| in_header(*byte))),
+                RequestPart::Body => out.extend_from_slice(value),
             },
         }
     }
@@ -182,14 +180,14 @@ fn in_header(byte: u8) -> u8 {
     if byte.is_ascii_control() && byte != b'\t' { b' ' } else { byte }
 }
 
-fn put_json(byte: u8, place: Place, out: &mut Vec<u8>) {
+fn put_json(byte: u8, place: RequestPart, out: &mut Vec<u8>) {
     match byte {
         b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
         b'\n' => out.extend_from_slice(b"\\n"),
         b'\r' => out.extend_from_slice(b"\\r"),
         b'\t' => out.extend_from_slice(b"\\t"),
         byte if byte < b' ' => drop(write!(out, "\\u{byte:04x}")),
-        byte if place == Place::Target => out.extend(encoded(&[byte], NOT_IN_TARGETS)),
+        byte if place == RequestPart::Target => out.extend(encoded(&[byte], NOT_IN_TARGETS)),
         byte => out.push(byte),
     }
 }

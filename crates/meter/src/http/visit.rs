@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::answer::Answers;
-use super::check::Seen;
+use super::check::CheckedAnswer;
 use super::requests::{Requests, User};
 use crate::recorder::Kind;
 use crate::workload::{Answer, Malformed, Reader};
@@ -70,7 +70,7 @@ impl Visit {
     fn look(&mut self, answer: &Answer) -> Kind {
         let Some(kept) = self.answers.kept() else { return answer.kind };
         let one = &self.requests.each[self.at];
-        let mut seen = Seen::new(answer.code, kept);
+        let mut seen = CheckedAnswer::new(answer.code, kept);
         // A status that a check wants is a success, whichever it is. Any other one that is no
         // success is the server's error, and not that of a check.
         let mut says = one.checks.iter().filter(|check| check.is_of_status()).peekable();

@@ -49,7 +49,6 @@ impl FromStr for Rows {
 }
 
 impl Rows {
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Report => "report",

@@ -7,7 +7,7 @@ use crate::url::Url;
 /// The most points of a request.
 const BATCH_MAX: u32 = 1_000_000;
 
-/// What is written.
+/// What is written, and where.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// The database of `/write`; none where the URL's path says where to write.
@@ -34,7 +34,7 @@ pub enum WriteError {
     /// Nobody has said where to write.
     #[error("which database? name it (--db load), or give the URL a path, as /api/v2/write?...")]
     Database,
-    /// Both were given.
+    /// The URL's path and an option both name where to write.
     #[error("the URL has a path, so it says where to write: leave the database (--db) out")]
     Path,
     /// A header can't be sent.

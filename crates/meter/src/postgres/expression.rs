@@ -15,7 +15,7 @@ const GROUPS_MAX: i64 = 1000;
 /// Digits of a group.
 const GROUP: usize = 11;
 
-/// A whole number.
+/// An expression whose value is a whole number.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Number {
     Constant(i64),

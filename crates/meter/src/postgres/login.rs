@@ -18,11 +18,11 @@ use crate::workload::{Greeting, Refused};
 /// The longest message of a login.
 const MESSAGE_MAX: usize = 1 << 20;
 
-/// A login.
+/// What is said on a connection before its first script.
 #[derive(Clone)]
-pub struct Login(Arc<Known>);
+pub struct Login(Arc<LoginParameters>);
 
-struct Known {
+struct LoginParameters {
     user: String,
     database: String,
     password: Option<String>,
@@ -47,13 +47,13 @@ impl Login {
         let user = url.user().map_or_else(|| options.user.clone(), str::to_owned);
         let password = url.password().map(str::to_owned).or_else(|| options.password.clone());
         let database = if path.is_empty() { user.clone() } else { path };
-        Ok(Self(Arc::new(Known { user, database, password, parses })))
+        Ok(Self(Arc::new(LoginParameters { user, database, password, parses })))
     }
 
     /// The same to another database, with nothing to prepare.
     pub fn to_database(&self, database: &str) -> Self {
-        let Known { user, password, .. } = &*self.0;
-        Self(Arc::new(Known {
+        let LoginParameters { user, password, .. } = &*self.0;
+        Self(Arc::new(LoginParameters {
             user: user.clone(),
             database: database.to_owned(),
             password: password.clone(),
@@ -61,19 +61,17 @@ impl Login {
         }))
     }
 
-    /// Where it leads.
     pub fn database(&self) -> &str {
         &self.0.database
     }
 
-    /// Begins it.
     pub fn begin(&self) -> Box<dyn Greeting> {
         Box::new(UnderWay { known: Arc::clone(&self.0), stage: Stage::Begin, came: Vec::new() })
     }
 }
 
 struct UnderWay {
-    known: Arc<Known>,
+    known: Arc<LoginParameters>,
     stage: Stage,
     came: Vec<u8>,
 }
@@ -98,7 +96,7 @@ impl Greeting for UnderWay {
 
     fn step(&mut self, came: &[u8], out: &mut Vec<u8>) -> Result<bool, Refused> {
         if matches!(self.stage, Stage::Begin) {
-            let Known { user, database, .. } = &*self.known;
+            let LoginParameters { user, database, .. } = &*self.known;
             let name = ("application_name", "weir-load");
             put_start(out, 0, [("user", &**user), ("database", database), name]);
             self.stage = Stage::LoggingIn;

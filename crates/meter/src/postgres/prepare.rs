@@ -37,7 +37,7 @@ pub struct Preparation {
     steps: Vec<Step>,
 }
 
-/// What is asked.
+/// What is asked of the server before the load.
 #[derive(Debug, Clone)]
 enum Step {
     Sql(String),

@@ -37,7 +37,6 @@ pub struct Replies {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Well,
-    /// A statement failed.
     Failed,
     /// The same, and a transaction is open that has to be ended.
     ToRollBack,
@@ -46,7 +45,7 @@ enum State {
 }
 
 /// What is behind a message.
-enum Heard {
+enum MessageEffect {
     More,
     /// All that was sent is answered.
     Round,
@@ -73,7 +72,7 @@ impl Replies {
     }
 
     /// Looks at the message at the begin of `bytes`; its length, and nothing where more is wanted.
-    fn message(&mut self, bytes: &[u8]) -> Result<Option<(usize, Heard)>, Malformed> {
+    fn message(&mut self, bytes: &[u8]) -> Result<Option<(usize, MessageEffect)>, Malformed> {
         let Some(found) = header(bytes, MESSAGE_MAX).map_err(|_| STRANGE)? else {
             return Ok(None);
         };
@@ -85,7 +84,7 @@ impl Replies {
                 let Some(body) = bytes.get(HEADER_BYTES..found.len) else { return Ok(None) };
                 let heard = if found.tag == tag::ERROR_RESPONSE {
                     self.failed(body)?;
-                    Heard::More
+                    MessageEffect::More
                 } else {
                     self.ready(ready_for_query(body).map_err(|_| STRANGE)?)?
                 };
@@ -102,7 +101,7 @@ impl Replies {
             known if PASSED.contains(&known) => {}
             _ => return Err(STRANGE),
         }
-        Ok(Some((found.len, Heard::More)))
+        Ok(Some((found.len, MessageEffect::More)))
     }
 
     fn failed(&mut self, body: &[u8]) -> Result<(), Malformed> {
@@ -114,15 +113,15 @@ impl Replies {
         Ok(())
     }
 
-    fn ready(&mut self, status: Status) -> Result<Heard, Malformed> {
+    fn ready(&mut self, status: Status) -> Result<MessageEffect, Malformed> {
         self.awaited = self.awaited.checked_sub(1).ok_or(UNASKED)?;
         if self.awaited > 0 {
-            return Ok(Heard::More);
+            return Ok(MessageEffect::More);
         }
         if self.state == State::Failed && status != Status::Idle {
             self.state = State::ToRollBack;
         }
-        Ok(Heard::Round)
+        Ok(MessageEffect::Round)
     }
 
     /// Takes in what has come; whether all that was sent is answered.
@@ -154,7 +153,7 @@ impl Replies {
             let there = from_rest.min(rest.len());
             self.skip = from_rest - there;
             at += there;
-            is_round |= matches!(heard, Heard::Round);
+            is_round |= matches!(heard, MessageEffect::Round);
         }
     }
 

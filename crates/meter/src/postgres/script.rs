@@ -37,7 +37,7 @@ pub enum Step {
     SendTo(usize, Vec<Statement>),
 }
 
-/// A statement.
+/// A statement of a script, ready to be written.
 #[derive(Debug, Clone)]
 pub struct Statement {
     pub protocol: Protocol,
@@ -48,12 +48,12 @@ pub struct Statement {
     /// The slots of its parameters.
     pub parameters: Vec<usize>,
     /// The same as text between which values are written.
-    pub parts: Vec<Part>,
+    pub parts: Vec<StatementPiece>,
 }
 
 /// A piece of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum StatementPiece {
     Text(Vec<u8>),
     Value(usize),
 }
@@ -124,13 +124,13 @@ impl Values {
 }
 
 impl Script {
-    /// Reads one.
+    /// Reads a script's text; its variables begin with those that options give.
     pub fn read(source: &Source, options: &Options) -> Result<Self, PostgresError> {
         let (text, own) = source.body(options.tables)?;
         let protocol = options.protocol.unwrap_or(own);
         let tables = if source.text.is_none() { options.tables } else { 1 };
         let mut reading =
-            Reading { protocol, tables, slots: Vec::new(), steps: Vec::new(), kept: 0 };
+            ScriptReader { protocol, tables, slots: Vec::new(), steps: Vec::new(), kept: 0 };
         let failed = |what: String| PostgresError::Script { script: source.name.clone(), what };
         for (name, value) in options.given() {
             reading.set(name, &value.to_string()).map_err(failed)?;
@@ -156,7 +156,7 @@ impl Script {
             }
         }
         reading.statements(&pending).map_err(failed)?;
-        let Reading { slots, steps, kept, .. } = reading;
+        let ScriptReader { slots, steps, kept, .. } = reading;
         if kept > 1 && options.run.is_some() {
             return Err(failed(format!("{LEDGER} is in it {kept} times: a request has one row")));
         }
@@ -196,7 +196,7 @@ impl Script {
     }
 }
 
-struct Reading {
+struct ScriptReader {
     protocol: Protocol,
     /// Tables that [`TABLE`] stands for, where there are several.
     tables: u64,
@@ -206,7 +206,7 @@ struct Reading {
     kept: usize,
 }
 
-impl Reading {
+impl ScriptReader {
     fn slot(&self, name: &str) -> Result<usize, String> {
         let found = self.slots.iter().position(|known| known == name);
         found.ok_or_else(|| format!("no variable {name:?} is set before it is used"))
@@ -319,12 +319,12 @@ impl Reading {
 impl Statement {
     fn text(&mut self, text: &[u8]) {
         self.text.extend_from_slice(text);
-        self.parts.push(Part::Text(text.to_vec()));
+        self.parts.push(StatementPiece::Text(text.to_vec()));
     }
 
     fn value(&mut self, slot: usize) {
         self.parameters.push(slot);
         self.text.extend_from_slice(format!("${}", self.parameters.len()).as_bytes());
-        self.parts.push(Part::Value(slot));
+        self.parts.push(StatementPiece::Value(slot));
     }
 }

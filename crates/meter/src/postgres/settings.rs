@@ -7,7 +7,6 @@ use crate::keys::Order;
 
 /// The most scripts of a mix.
 const SCRIPTS_MAX: usize = 100;
-/// The longest script.
 const SCRIPT_BYTES_MAX: usize = 1 << 20;
 /// The largest share of a script.
 const SHARE_MAX: u32 = 1_000_000;
@@ -28,7 +27,6 @@ pub enum PostgresError {
     /// A line or statement of a script.
     #[error("script {script}: {what}")]
     Script {
-        /// Which.
         script: String,
         /// What is wrong, and where.
         what: String,
@@ -123,7 +121,7 @@ pub struct Options {
     pub pipelined: bool,
     /// Tables of `oltp_*`, from `sbtest1` on.
     pub tables: u64,
-    /// Rows of each.
+    /// Rows of each of these tables.
     pub table_size: u64,
     /// Branches of pgbench's tables, with 100,000 accounts each.
     pub scale: u64,
@@ -133,9 +131,9 @@ pub struct Options {
     pub order: Order,
     /// What chance begins with.
     pub seed: u64,
-    /// Who logs in where the URL names nobody, and the password where it has none.
+    /// Who logs in where the URL names nobody.
     pub user: String,
-    /// See `user`.
+    /// The password where the URL has none.
     pub password: Option<String>,
     /// The run that a ledger is kept of.
     pub run: Option<i64>,

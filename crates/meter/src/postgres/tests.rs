@@ -352,7 +352,7 @@ fn a_ledger_knows_what_each_request_has_put_into_its_table() {
     let own = "BEGIN; INSERT INTO weir_ledger VALUES (:run, :number, :content); COMMIT";
     let sources = [source("own", Some(own)), source("none", Some("SELECT 1"))];
     let mut both = Postgres::new(&url, &sources, &kept).unwrap();
-    let read = super::Kept::read(&url, &both.kept(), &options()).unwrap().unwrap();
+    let read = super::LedgerRows::read(&url, &both.kept(), &options()).unwrap().unwrap();
     let mut written = 0;
     for number in 0..100 {
         let sent = texts(&mut both, number);

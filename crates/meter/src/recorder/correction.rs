@@ -150,12 +150,10 @@ impl Distribution {
         self.figure(|times| times.quantile(share))
     }
 
-    /// The longest.
     pub fn max(&self) -> Figure {
         self.figure(Times::max)
     }
 
-    /// The mean.
     pub fn mean(&self) -> Figure {
         self.figure(Times::mean)
     }

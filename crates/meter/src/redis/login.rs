@@ -8,7 +8,7 @@ use crate::recorder::Kind;
 use crate::url::Url;
 use crate::workload::{Greeting, Reader as _, Refused};
 
-/// A login.
+/// What is said on a connection before its first command.
 #[derive(Debug, Clone)]
 pub(super) struct Login {
     bytes: Vec<u8>,
@@ -42,7 +42,6 @@ impl Login {
         self.commands += 1;
     }
 
-    /// Begins it.
     pub(super) fn begin(&self) -> Box<dyn Greeting> {
         let mut answers = Pipeline::new(self.commands);
         answers.begin(0);

@@ -15,11 +15,10 @@ const SHARE_MAX: u64 = 1_000_000;
 /// A word of a command.
 #[derive(Debug, Clone, Copy)]
 enum Word<'a> {
-    /// As it is.
     Plain(&'a str),
     /// A name with a number from the space of keys behind it.
     Key(&'a str),
-    /// A value.
+    /// A value of the sizes that options give.
     Value,
     /// A name with the number of the command behind it.
     Own(&'a str),
@@ -66,14 +65,14 @@ const READS: [&str; 9] =
 
 /// What a ledger can be kept of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub enum LedgerKind {
     /// A value at a key of its own.
     Set,
     /// A value at the end of a list.
     Pushed,
 }
 
-impl Kept {
+impl LedgerKind {
     fn of(name: &str) -> Option<Self> {
         match name {
             "set" => Some(Self::Set),
@@ -90,7 +89,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// A piece of a command's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum CommandPiece {
     /// The same each time.
     Text(Vec<u8>),
     /// The digits of a key.
@@ -109,7 +108,7 @@ pub(super) enum Part {
 #[derive(Debug, Clone)]
 pub struct Mix {
     entries: Arc<[Entry]>,
-    /// Of all shares.
+    /// The sum of all shares.
     sum: u64,
 }
 
@@ -117,17 +116,17 @@ pub struct Mix {
 struct Entry {
     name: &'static str,
     share: u64,
-    parts: Vec<Part>,
+    parts: Vec<CommandPiece>,
     values: usize,
 }
 
 impl Mix {
-    /// Draws a command.
+    /// Draws a command by its share; gives its number in the mix.
     pub(super) fn draw(&self, chance: &mut Chance) -> usize {
         chance.one_of(self.sum, self.entries.iter().map(|entry| entry.share))
     }
 
-    pub(super) fn parts(&self, command: usize) -> &[Part] {
+    pub(super) fn parts(&self, command: usize) -> &[CommandPiece] {
         self.entries.get(command).map_or(&[], |entry| &*entry.parts)
     }
 
@@ -140,14 +139,14 @@ impl Mix {
         let mut entries = self.entries.to_vec();
         let (keys, lists) = (format!("ledger:{run:016x}:"), format!("ledger:{run:016x}:list:"));
         for entry in &mut entries {
-            entry.parts = match Kept::of(entry.name) {
-                Some(Kept::Set) => parts(&[Plain("SET"), Own(&keys), OwnValue]),
-                Some(Kept::Pushed) => parts(&[Plain("RPUSH"), List(&lists), OwnValue]),
+            entry.parts = match LedgerKind::of(entry.name) {
+                Some(LedgerKind::Set) => parts(&[Plain("SET"), Own(&keys), OwnValue]),
+                Some(LedgerKind::Pushed) => parts(&[Plain("RPUSH"), List(&lists), OwnValue]),
                 None if READS.contains(&entry.name) => continue,
                 None => return Err(RedisError::Unkept(entry.name)),
             };
         }
-        if entries.iter().all(|entry| Kept::of(entry.name).is_none()) {
+        if entries.iter().all(|entry| LedgerKind::of(entry.name).is_none()) {
             return Err(RedisError::NothingKept);
         }
         self.entries = entries.into();
@@ -155,8 +154,8 @@ impl Mix {
     }
 
     /// What a ledger is kept of a command.
-    pub(super) fn kept(&self, command: usize) -> Option<Kept> {
-        Kept::of(self.entries.get(command)?.name)
+    pub(super) fn kept(&self, command: usize) -> Option<LedgerKind> {
+        LedgerKind::of(self.entries.get(command)?.name)
     }
 
     /// The most values of a command.
@@ -199,7 +198,7 @@ impl FromStr for Mix {
 }
 
 /// The bytes of a command, cut where something is drawn.
-fn parts(words: &[Word<'_>]) -> Vec<Part> {
+fn parts(words: &[Word<'_>]) -> Vec<CommandPiece> {
     let (mut parts, mut text) = (Vec::new(), Vec::new());
     put_array(&mut text, words.len());
     for word in words {
@@ -210,17 +209,20 @@ fn parts(words: &[Word<'_>]) -> Vec<Part> {
                 let behind = text.split_off(text.len() - 2);
                 text.truncate(text.len() - DIGITS);
                 let number = match word {
-                    Own(_) => Part::Own,
-                    List(_) => Part::List,
-                    _ => Part::Number,
+                    Own(_) => CommandPiece::Own,
+                    List(_) => CommandPiece::List,
+                    _ => CommandPiece::Number,
                 };
-                parts.extend([Part::Text(std::mem::replace(&mut text, behind)), number]);
+                parts.extend([CommandPiece::Text(std::mem::replace(&mut text, behind)), number]);
             }
-            Value => parts.extend([Part::Text(std::mem::take(&mut text)), Part::Value]),
-            OwnValue => parts.extend([Part::Text(std::mem::take(&mut text)), Part::OwnValue]),
+            Value => {
+                parts.extend([CommandPiece::Text(std::mem::take(&mut text)), CommandPiece::Value])
+            }
+            OwnValue => parts
+                .extend([CommandPiece::Text(std::mem::take(&mut text)), CommandPiece::OwnValue]),
         }
     }
-    parts.push(Part::Text(text));
-    parts.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
+    parts.push(CommandPiece::Text(text));
+    parts.retain(|part| !matches!(part, CommandPiece::Text(text) if text.is_empty()));
     parts
 }

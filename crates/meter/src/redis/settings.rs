@@ -26,7 +26,6 @@ pub enum RedisError {
     /// The path of the URL.
     #[error("{0:?} is not a database: write the URL as redis://host:port/0")]
     Database(String),
-    /// Sizes of values.
     #[error("{0:?} is not a size of values: write it as 100, or as 10-1000")]
     Sizes(String),
     /// A ledger can't be kept beside it.
@@ -48,7 +47,6 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The longest.
     pub(super) fn most(&self) -> usize {
         self.most
     }

@@ -40,7 +40,7 @@ const CHARTS: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// The whole page.
+/// The whole page, as HTML that needs no other file.
 pub fn page(runs: &[Run<'_>]) -> String {
     let title = match runs {
         [run] => format!("{} · {}", run.verdict(), run.name),

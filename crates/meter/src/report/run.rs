@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::ReportError;
 use crate::course::{Course, Point};
-use crate::directory::{self, Part, Tag, rows};
+use crate::directory::{self, HistogramPart, Tag, rows};
 use crate::engine::Row;
 use crate::failure::Owner;
 use crate::hlog;
@@ -153,7 +153,7 @@ fn each_histogram(path: &Path, course: &mut Course) -> Result<Results, ReportErr
         };
         // Tags of a newer version say what this one does not show.
         let Some(Tag { operation, kind, measure, part }) = Tag::read(text) else { continue };
-        if part == Part::Measured {
+        if part == HistogramPart::Measured {
             results.add_times(operation, kind, measure, &line.times);
             if let (Measure::Latency, Some(owner)) = (measure, Owner::of(kind)) {
                 course.errors(second, owner, line.times.count());
@@ -161,7 +161,7 @@ fn each_histogram(path: &Path, course: &mut Course) -> Result<Results, ReportErr
             continue;
         }
         let mut correction = Correction::default();
-        correction.add_side(&line.times, part == Part::Instead);
+        correction.add_side(&line.times, part == HistogramPart::Instead);
         results.correct(operation, kind, measure, &correction);
         if measure == Measure::Latency {
             course.correct(second, &correction);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::body::Body;
-use super::{Fault, Findings, Seen, VerifyError};
+use super::{Fault, Findings, StoredWrite, VerifyError};
 use crate::engine::Conversation;
 use crate::http::Head;
 use crate::influx::{STEP_NS, Writes};
@@ -60,7 +60,7 @@ struct Point {
     request: u64,
     /// The line without its time, and with it.
     line: String,
-    seen: Seen,
+    seen: StoredWrite,
 }
 
 /// The points from one number to below another, by series and time.
@@ -79,7 +79,7 @@ fn wanted(
         for (number, line) in (request * batch..).zip(writes.lines(request).lines()) {
             let time = line.rsplit(' ').next().and_then(|time| time.parse::<i64>().ok());
             if let Some(time) = time.filter(|_| (first..last).contains(&number)) {
-                let seen = Seen::default();
+                let seen = StoredWrite::default();
                 let point = Point { fate, number, request, line: line.to_owned(), seen };
                 wanted.insert((number % series, time), point);
             }

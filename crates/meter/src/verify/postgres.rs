@@ -4,10 +4,10 @@ use wire::postgres::backend::{Fields, Row as DataRow, tag};
 use wire::postgres::frame;
 use wire::postgres::frontend::put_query;
 
-use super::{Fault, Findings, Seen, VerifyError};
+use super::{Fault, Findings, StoredWrite, VerifyError};
 use crate::engine::Conversation;
 use crate::ledger::{Book, Fate};
-use crate::postgres::Kept;
+use crate::postgres::LedgerRows;
 use crate::recorder::Kind;
 use crate::workload::{Answer, Malformed, Reader};
 
@@ -24,7 +24,7 @@ const ROWS_BYTES_MAX: usize = 1 << 30;
 /// # Errors
 /// It can't be read.
 pub fn verify(
-    kept: &Kept,
+    kept: &LedgerRows,
     book: &Book,
     server: &mut Conversation<'_>,
     findings: &mut Findings,
@@ -43,7 +43,7 @@ pub fn verify(
         let mut rows = rows.into_iter().peekable();
         for number in first..last {
             let wanted = kept.content(number);
-            let mut seen = Seen::default();
+            let mut seen = StoredWrite::default();
             while let Some([_, content]) = rows.next_if(|row| is_number(&row[0], number)) {
                 seen.count += 1;
                 seen.is_altered |= content != wanted;
@@ -77,7 +77,11 @@ fn is_number(text: &Option<Vec<u8>>, number: u64) -> bool {
 /// Two columns of a row.
 pub(super) type Row = [Option<Vec<u8>>; 2];
 
-fn ask(kept: &Kept, server: &mut Conversation<'_>, sql: &str) -> Result<Vec<Row>, VerifyError> {
+fn ask(
+    kept: &LedgerRows,
+    server: &mut Conversation<'_>,
+    sql: &str,
+) -> Result<Vec<Row>, VerifyError> {
     rows(server, || kept.greeting(), sql)
 }
 

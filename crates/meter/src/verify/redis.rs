@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use wire::resp::{Piece, Replies, Value, put_command, value};
 
-use super::{Fault, Findings, Seen, VerifyError};
+use super::{Fault, Findings, StoredWrite, VerifyError};
 use crate::engine::Conversation;
 use crate::ledger::{Book, Fate};
 use crate::recorder::Kind;
-use crate::redis::{Kept, Redis};
+use crate::redis::{LedgerKind, Redis};
 use crate::workload::{Answer, Malformed, Reader, Workload as _};
 
 /// Keys, or elements of a list, that are asked for at once, and their bytes.
@@ -35,11 +35,11 @@ pub fn verify(
             continue;
         }
         redis.each_kept(number, |kept, _, key, value| match kept {
-            Kept::Set => {
+            LedgerKind::Set => {
                 bytes += value.len();
                 sets.push(Set { fate, number, key: key.to_vec(), value: value.to_vec() });
             }
-            Kept::Pushed => {
+            LedgerKind::Pushed => {
                 lists.insert(key.to_vec());
             }
         });
@@ -95,10 +95,10 @@ impl Server<'_, '_> {
         let mut rest = &came[..];
         for set in sets {
             let seen = match next(&mut rest)? {
-                Value::Null => Seen::default(),
-                Value::Bulk(found) => Seen::once(found == set.value),
+                Value::Null => StoredWrite::default(),
+                Value::Bulk(found) => StoredWrite::once(found == set.value),
                 // Somebody has put another type there.
-                Value::Error(words) if words.starts_with(b"WRONGTYPE") => Seen::once(false),
+                Value::Error(words) if words.starts_with(b"WRONGTYPE") => StoredWrite::once(false),
                 Value::Error(words) => return Err(refused(words)),
                 _ => return Err(STRANGE),
             };
@@ -115,7 +115,7 @@ impl Server<'_, '_> {
         findings: &mut Findings,
     ) -> Result<(), VerifyError> {
         // How often each command's value was seen, and whether it was altered.
-        let mut seen = std::collections::BTreeMap::<u64, Seen>::new();
+        let mut seen = std::collections::BTreeMap::<u64, StoredWrite>::new();
         for list in lists {
             let mut first = 0_usize;
             loop {
@@ -151,7 +151,7 @@ impl Server<'_, '_> {
             let fate = book.fate(number);
             if fate != Fate::Unsent {
                 self.redis.each_kept(number, |kept, command, list, _| {
-                    if kept == Kept::Pushed {
+                    if kept == LedgerKind::Pushed {
                         let seen = seen.get(&command).copied().unwrap_or_default();
                         findings.note(fate, seen, || {
                             format!("{command} in {} of request {number}", text(list))
@@ -172,7 +172,7 @@ impl Server<'_, '_> {
         }
         let mut found = None;
         self.redis.each_kept(request, |kept, of, key, value| {
-            if kept == Kept::Pushed && of == command && key == list {
+            if kept == LedgerKind::Pushed && of == command && key == list {
                 found = Some((command, value == element));
             }
         });

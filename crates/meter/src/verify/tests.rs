@@ -1,16 +1,16 @@
-use super::{Fault, Findings, Seen};
+use super::{Fault, Findings, StoredWrite};
 use crate::ledger::Fate;
 
 #[test]
 fn a_write_without_an_answer_is_never_lost_and_one_that_was_never_sent_is_strange() {
     let mut findings = Findings::default();
-    let (once, twice) = (Seen::once(true), Seen { count: 2, is_altered: false });
+    let (once, twice) = (StoredWrite::once(true), StoredWrite { count: 2, is_altered: false });
     for (number, (fate, seen)) in [
         (Fate::Acknowledged, once),
         (Fate::Unknown, once),
-        (Fate::Unknown, Seen::default()),
-        (Fate::Refused, Seen::default()),
-        (Fate::Unsent, Seen::default()),
+        (Fate::Unknown, StoredWrite::default()),
+        (Fate::Refused, StoredWrite::default()),
+        (Fate::Unsent, StoredWrite::default()),
     ]
     .into_iter()
     .enumerate()
@@ -24,8 +24,8 @@ fn a_write_without_an_answer_is_never_lost_and_one_that_was_never_sent_is_strang
         "RIGHT  1 acknowledged writes: none lost, none altered, none doubled\n\
          unknown  1 found, 1 not found\nrefused  0 found, 1 not found\n"
     );
-    findings.note(Fate::Acknowledged, Seen::default(), || "lost".to_owned());
-    findings.note(Fate::Acknowledged, Seen::once(false), || "altered".to_owned());
+    findings.note(Fate::Acknowledged, StoredWrite::default(), || "lost".to_owned());
+    findings.note(Fate::Acknowledged, StoredWrite::once(false), || "altered".to_owned());
     findings.note(Fate::Unknown, twice, || "doubled".to_owned());
     findings.note(Fate::Unsent, once, || "strange".to_owned());
     let named = Fault::ALL.map(|fault| findings.named(fault).collect::<Vec<_>>().join(" "));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use meter::engine::{Kept, Pace, Plan, Stop, run};
+use meter::engine::{IdleConnections, Pace, Plan, Stop, run};
 use meter::http::Http;
 use meter::recorder::Kind;
 use meter::workload::{Answer, Workload};
@@ -14,10 +14,10 @@ use super::server::{NO_CONTENT, Server};
 use super::{MS, http, open, plan};
 
 /// Notes what it hears.
-struct Hearing(Http, Arc<Mutex<Heard>>);
+struct Hearing(Http, Arc<Mutex<HeardAnswers>>);
 
 /// Numbers of requests, each with the status of its answer.
-type Heard = Vec<(u64, Option<u16>)>;
+type HeardAnswers = Vec<(u64, Option<u16>)>;
 
 impl Workload for Hearing {
     type Reader = <Http as Workload>::Reader;
@@ -61,7 +61,7 @@ fn a_caller_hears_once_what_came_of_each_request() {
 #[test]
 fn connections_are_kept_from_one_load_to_the_next() {
     let server = Server::start(|stream| stream.send(NO_CONTENT));
-    let kept = Kept::default();
+    let kept = IdleConnections::default();
     let load = |threads, connections| {
         let plan = Plan { threads, ..plan(server.address, open(50.0, 200 * MS), connections) };
         let outcome = kept.run(&plan, |_| http(), |_| {}).unwrap();
@@ -79,7 +79,7 @@ fn connections_are_kept_from_one_load_to_the_next() {
 
 #[test]
 fn a_connection_that_the_server_has_closed_meanwhile_is_not_kept() {
-    let (closed, kept) = (AtomicU64::new(0), Kept::default());
+    let (closed, kept) = (AtomicU64::new(0), IdleConnections::default());
     let server = Server::start(move |stream| {
         // The first one says nothing of its end, which comes behind its answer.
         stream.send(NO_CONTENT) && closed.fetch_add(1, Ordering::Relaxed) > 0

@@ -15,7 +15,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use flow::dial::{Address, Target};
-use meter::engine::{Ended, EngineError, Load, Outcome, Pace, Plan, Think, run, run_all};
+use meter::engine::{EngineError, FinishedWindow, Load, Outcome, Pace, Plan, Think, run, run_all};
 use meter::http::{Http, Request};
 use meter::keys::Order;
 use meter::recorder::{Kind, Measure};
@@ -45,7 +45,7 @@ fn http() -> Http {
 }
 
 fn load(plan: &Plan) -> Outcome {
-    run(plan, |_| http(), |_: &Ended| {}).unwrap()
+    run(plan, |_| http(), |_: &FinishedWindow| {}).unwrap()
 }
 
 #[test]
@@ -216,9 +216,9 @@ fn a_request_builder_that_sleeps_makes_a_closed_loop_invalid() {
 }
 
 /// A thread that stands still once, as one that is stopped.
-struct Standing(Http, u64);
+struct PausingOnce(Http, u64);
 
-impl Workload for Standing {
+impl Workload for PausingOnce {
     type Reader = <Http as Workload>::Reader;
 
     fn request(&mut self, number: u64, out: &mut Vec<u8>) -> usize {
@@ -238,7 +238,7 @@ fn a_thread_that_stood_still_is_not_taken_for_a_slow_server() {
     for pace in [open(400.0, Duration::from_secs(2)), Pace::Closed(Duration::from_secs(2))] {
         let server = Server::start(|stream| stream.send(NO_CONTENT));
         let plan = plan(server.address, pace, 2);
-        let outcome = run(&plan, |_| Standing(http(), 200), |_| {}).unwrap();
+        let outcome = run(&plan, |_| PausingOnce(http(), 200), |_| {}).unwrap();
         assert!(outcome.stood >= 450 * MS, "{:?}", outcome.stood);
         let causes: Vec<_> = outcome.doubts().into_iter().map(|doubt| doubt.cause).collect();
         assert!(causes.iter().any(|cause| cause.contains("stood still")), "{causes:?}");

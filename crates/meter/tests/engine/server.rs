@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// An answer without a body.
 pub const NO_CONTENT: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
 
-/// One connection.
+/// A connection of a client, on which answers are sent.
 pub struct Stream(TcpStream);
 
 impl Stream {
@@ -25,7 +25,6 @@ impl Stream {
 
 /// A server on a free port, which lives as long as the test's process.
 pub struct Server {
-    /// Where it listens.
     pub address: SocketAddr,
     requests: Arc<AtomicU64>,
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use meter::directory::{self, LEDGER, LEDGER_BITS};
 use meter::engine::Conversation;
-use meter::ledger::Place;
-use meter::postgres::Kept;
+use meter::ledger::LedgerLocation;
+use meter::postgres::LedgerRows;
 use meter::redis::Redis;
 use meter::url::Url;
 use meter::verify::{Counts, VerifyError, of_postgres, of_redis};
@@ -51,8 +51,8 @@ impl Ledger {
     }
 
     /// Where the bits of a load are.
-    pub fn place(&self, load: usize) -> Place {
-        Place { directory: self.directory.join(LEDGER_BITS), load }
+    pub fn place(&self, load: usize) -> LedgerLocation {
+        LedgerLocation { directory: self.directory.join(LEDGER_BITS), load }
     }
 
     /// Writes what the bits are of, with what servers have counted so far.
@@ -129,7 +129,7 @@ pub fn counts(
     if let Ok(Some(redis)) = Redis::of_kept(url, kept) {
         return of_redis(server, || redis.greeting()).map(Some);
     }
-    if let Ok(Some(kept)) = Kept::read(url, kept, options) {
+    if let Ok(Some(kept)) = LedgerRows::read(url, kept, options) {
         return of_postgres(server, || kept.greeting()).map(Some);
     }
     Ok(None)

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use meter::engine::{self, Load, Outcome, Pace};
 use meter::gate::{Gate, Judgement, Sliding};
-use meter::limit::{FIRST, Found, STEP, Search, Shown};
+use meter::limit::{FIRST, STEP, Search, SearchResult, StepResult};
 use meter::recorder::Measure;
 use meter::schedule::{Schedule, Segment};
 use meter::summary::Summary;
@@ -54,7 +54,7 @@ pub fn find(
         left_out.lines().filter(|_| number == 1).try_for_each(|line| say(line.to_owned()))?;
         let tolerance = outcome.thresholds.tolerance();
         let of_step = (&outcome.results, outcome.measured);
-        let shown = Shown::of(of_step, &outcome.doubts(), (gate, &tolerance), seen);
+        let shown = StepResult::of(of_step, &outcome.doubts(), (gate, &tolerance), seen);
         let latency = outcome.results.times(Measure::Latency, None);
         let (p50, p99) = (latency.quantile(0.5), latency.quantile(0.99));
         say(format!("{rate:>9.0}/s  p50 {p50:>9.2?}  p99 {p99:>9.2?}  {shown}"))?;
@@ -64,9 +64,9 @@ pub fn find(
     };
     let code = match &found {
         None => FAILED,
-        Some(Found::Limit(_) | Found::Beyond(_)) => DONE,
-        Some(Found::Injector { .. }) => INVALID,
-        Some(Found::Never | Found::Unsteady(_)) => BAD_NEWS,
+        Some(SearchResult::Limit(_) | SearchResult::Beyond(_)) => DONE,
+        Some(SearchResult::Injector { .. }) => INVALID,
+        Some(SearchResult::Never | SearchResult::Unsteady(_)) => BAD_NEWS,
     };
     say(found.map_or_else(|| "STOPPED  before a limit was found".to_owned(), |of| of.to_string()))?;
     let report = place.join(LINES);

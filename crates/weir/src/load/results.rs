@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use meter::directory::{self, Directory, DirectoryError, RUN_FILE, TEXT};
-use meter::engine::{Ended, Outcome};
+use meter::engine::{FinishedWindow, Outcome};
 use meter::report;
 use meter::schedule::Segment;
 use meter::summary::Summary;
@@ -86,7 +86,7 @@ impl Results {
     }
 
     /// Keeps a window.
-    pub fn window(&mut self, ended: &Ended) {
+    pub fn window(&mut self, ended: &FinishedWindow) {
         if let Err(error) = self.directory.window(ended) {
             self.torn = true;
             say(&format!("{error}; the run goes on, and no further windows are kept"));

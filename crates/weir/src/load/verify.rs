@@ -9,8 +9,8 @@ use meter::directory::{self, LEDGER, LEDGER_BITS, VERIFIED};
 use meter::engine::Conversation;
 use meter::http::header;
 use meter::influx::Writes;
-use meter::ledger::{Book, Place};
-use meter::postgres::Kept;
+use meter::ledger::{Book, LedgerLocation};
+use meter::postgres::LedgerRows;
 use meter::redis::Redis;
 use meter::url::Url;
 use meter::verify::{self, Findings, VerifyError};
@@ -68,7 +68,7 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<u8, Failure> {
         let name = load["name"].as_str().unwrap_or_default();
         let own = || load["url"].as_str()?.parse().ok();
         let url = command.url.get(number).cloned().or_else(own).ok_or_else(damaged)?;
-        let place = Place { directory: command.directory.join(LEDGER_BITS), load: number };
+        let place = LedgerLocation { directory: command.directory.join(LEDGER_BITS), load: number };
         let book = Book::read(&place, load["threads"].as_u64().unwrap_or_default());
         let book = book.map_err(|(path, error)| {
             Failure::other(format!("can't read {}: {error}", path.display()))
@@ -113,7 +113,7 @@ fn one(
     let mut found = Findings::default();
     if let Some(redis) = Redis::of_kept(url, kept).map_err(Failure::other)? {
         verify::redis(&redis, book, &mut server, &mut found).map_err(failed)?;
-    } else if let Some(rows) = Kept::read(url, kept, &options).map_err(Failure::other)? {
+    } else if let Some(rows) = LedgerRows::read(url, kept, &options).map_err(Failure::other)? {
         verify::postgres(&rows, book, &mut server, &mut found).map_err(failed)?;
     } else if let Some(mut writes) = Writes::of_kept(url, kept).map_err(Failure::other)? {
         let place = (url, &command.header[..]);

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use meter::engine::{Ended, Pace, Plan, Row, Stop};
+use meter::engine::{FinishedWindow, Pace, Plan, Row, Stop};
 use meter::failure::Owner;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
@@ -69,7 +69,7 @@ impl View {
     }
 
     /// Shows a window.
-    pub fn window(&mut self, ended: &Ended) {
+    pub fn window(&mut self, ended: &FinishedWindow) {
         let shown = Shown { row: ended.row, errors: Owner::counts(&ended.results) };
         match self {
             Self::Picture(Some(say), _) => drop(say.try_send(shown)),

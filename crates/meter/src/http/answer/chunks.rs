@@ -10,13 +10,13 @@ const DIGITS_MAX: u8 = 15;
 /// Where in a chunked body the reader is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chunks {
-    place: Place,
+    place: ChunkState,
     /// Bytes so far that are neither sizes nor data.
     beside: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ChunkState {
     /// In a size, after so many digits.
     Size { size: u64, digits: u8 },
     /// Behind a size, until the end of its line.
@@ -31,7 +31,7 @@ enum Place {
 
 impl Default for Chunks {
     fn default() -> Self {
-        Self { place: Place::Size { size: 0, digits: 0 }, beside: 0 }
+        Self { place: ChunkState::Size { size: 0, digits: 0 }, beside: 0 }
     }
 }
 
@@ -45,13 +45,13 @@ impl Chunks {
     ) -> Result<Option<usize>, Malformed> {
         let mut at = 0;
         while at < bytes.len() {
-            if let Place::Data(left) = &mut self.place {
+            if let ChunkState::Data(left) = &mut self.place {
                 let len = (*left).min((bytes.len() - at) as u64);
                 *left -= len;
                 data(&bytes[at..at + len as usize]);
                 at += len as usize;
                 if *left == 0 {
-                    self.place = Place::DataEnd;
+                    self.place = ChunkState::DataEnd;
                 }
                 continue;
             }
@@ -67,27 +67,27 @@ impl Chunks {
     /// Takes a byte that is not a data; whether it ends the body.
     fn step(&mut self, byte: u8) -> Result<bool, Malformed> {
         self.place = match (self.place, byte) {
-            (Place::Size { size, digits }, _) => match char::from(byte).to_digit(16) {
+            (ChunkState::Size { size, digits }, _) => match char::from(byte).to_digit(16) {
                 Some(digit) if digits < DIGITS_MAX => {
-                    Place::Size { size: size * 16 + u64::from(digit), digits: digits + 1 }
+                    ChunkState::Size { size: size * 16 + u64::from(digit), digits: digits + 1 }
                 }
                 None if digits > 0 && b"\r\n; \t".contains(&byte) => line_end(size, byte),
                 _ => return Err(Malformed("the size of a chunk is not a number")),
             },
-            (Place::Extension { size }, _) => {
+            (ChunkState::Extension { size }, _) => {
                 self.count()?;
                 line_end(size, byte)
             }
-            (Place::DataEnd, b'\r') => Place::DataEnd,
-            (Place::DataEnd, b'\n') => Place::Size { size: 0, digits: 0 },
-            (Place::DataEnd, _) => return Err(Malformed("a chunk is longer than it says")),
-            (Place::Trailer { is_empty: true }, b'\n') => return Ok(true),
-            (Place::Trailer { .. }, b'\n') => Place::Trailer { is_empty: true },
-            (Place::Trailer { is_empty }, _) => {
+            (ChunkState::DataEnd, b'\r') => ChunkState::DataEnd,
+            (ChunkState::DataEnd, b'\n') => ChunkState::Size { size: 0, digits: 0 },
+            (ChunkState::DataEnd, _) => return Err(Malformed("a chunk is longer than it says")),
+            (ChunkState::Trailer { is_empty: true }, b'\n') => return Ok(true),
+            (ChunkState::Trailer { .. }, b'\n') => ChunkState::Trailer { is_empty: true },
+            (ChunkState::Trailer { is_empty }, _) => {
                 self.count()?;
-                Place::Trailer { is_empty: is_empty && byte == b'\r' }
+                ChunkState::Trailer { is_empty: is_empty && byte == b'\r' }
             }
-            (Place::Data(left), _) => Place::Data(left),
+            (ChunkState::Data(left), _) => ChunkState::Data(left),
         };
         Ok(false)
     }
@@ -101,10 +101,10 @@ impl Chunks {
     }
 }
 
-fn line_end(size: u64, byte: u8) -> Place {
+fn line_end(size: u64, byte: u8) -> ChunkState {
     match (byte, size) {
-        (b'\n', 0) => Place::Trailer { is_empty: true },
-        (b'\n', _) => Place::Data(size),
-        _ => Place::Extension { size },
+        (b'\n', 0) => ChunkState::Trailer { is_empty: true },
+        (b'\n', _) => ChunkState::Data(size),
+        _ => ChunkState::Extension { size },
     }
 }

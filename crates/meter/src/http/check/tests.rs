@@ -1,10 +1,10 @@
-use super::{Check, Seen, Take};
-use crate::http::kept::{BODY_MAX, Kept};
+use super::{Check, CheckedAnswer, Take};
+use crate::http::recorded_answer::{BODY_MAX, RecordedAnswer};
 
-fn kept(body: &str) -> Kept {
+fn kept(body: &str) -> RecordedAnswer {
     let head = "HTTP/1.1 201 Made\r\nContent-Type: text/plain; charset=utf-8\r\nX-Id:  7 \r\n\
                 set-cookie: a=1\r\nSet-Cookie: b=2\r\n\r\n";
-    let mut kept = Kept::default();
+    let mut kept = RecordedAnswer::default();
     kept.take_head(head.as_bytes());
     kept.take_body(body.as_bytes());
     kept
@@ -16,7 +16,7 @@ const JSON: &str =
 #[track_caller]
 fn holds(check: &str, body: &str) -> bool {
     let kept = kept(body);
-    check.parse::<Check>().unwrap().holds(&mut Seen::new(201, &kept))
+    check.parse::<Check>().unwrap().holds(&mut CheckedAnswer::new(201, &kept))
 }
 
 #[test]
@@ -61,15 +61,18 @@ fn an_answer_is_held_against_each_kind_of_check() {
 fn what_can_not_be_read_is_no_proof() {
     let mut long = kept("");
     long.take_body(&vec![b'x'; BODY_MAX + 1]);
-    let mut packed = Kept::default();
+    let mut packed = RecordedAnswer::default();
     packed.take_head(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n");
     for kept in [&long, &packed] {
         for check in ["text x", "not text x", "json /a", "not json /a", "not text ~ y"] {
             let check: Check = check.parse().unwrap();
-            assert!(!check.holds(&mut Seen::new(200, kept)) && check.reads_body(), "{check}");
+            assert!(
+                !check.holds(&mut CheckedAnswer::new(200, kept)) && check.reads_body(),
+                "{check}"
+            );
         }
     }
-    assert!("status 200".parse::<Check>().unwrap().holds(&mut Seen::new(200, &packed)));
+    assert!("status 200".parse::<Check>().unwrap().holds(&mut CheckedAnswer::new(200, &packed)));
     assert_eq!(
         (long.unreadable(), packed.unreadable()),
         (Some("the body is over 4 MiB"), Some("the body has a Content-Encoding"))
@@ -82,7 +85,7 @@ fn what_can_not_be_read_is_no_proof() {
 fn values_are_taken_from_each_part_of_an_answer() {
     let kept = kept(JSON);
     let value = |take: &str| {
-        let value = take.parse::<Take>().unwrap().value(&mut Seen::new(201, &kept));
+        let value = take.parse::<Take>().unwrap().value(&mut CheckedAnswer::new(201, &kept));
         value.map(|value| String::from_utf8(value).unwrap())
     };
     for (take, expected) in [
@@ -139,10 +142,10 @@ proptest::proptest! {
         let text = format!("{}{text}", ["", "json /", "text ~ ", "header ", "a = "][kind]);
         let kept = kept(JSON);
         if let Ok(check) = text.parse::<Check>() {
-            let _ = check.holds(&mut Seen::new(200, &kept));
+            let _ = check.holds(&mut CheckedAnswer::new(200, &kept));
         }
         if let Ok(take) = text.parse::<Take>() {
-            let _ = take.value(&mut Seen::new(200, &kept));
+            let _ = take.value(&mut CheckedAnswer::new(200, &kept));
         }
     }
 }

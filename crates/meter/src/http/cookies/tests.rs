@@ -2,10 +2,10 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use proptest::prelude::{any, prop_assert, proptest};
 
-use super::{Asked, COOKIES_MAX, Jar, date};
+use super::{COOKIES_MAX, CookieScope, Jar, date};
 
-fn asked(target: &str, is_tls: bool) -> Asked<'_> {
-    Asked { host: "Shop.example", target: target.as_bytes(), is_tls }
+fn asked(target: &str, is_tls: bool) -> CookieScope<'_> {
+    CookieScope { host: "Shop.example", target: target.as_bytes(), is_tls }
 }
 
 fn jar(lines: &[&str]) -> Jar {

@@ -30,7 +30,7 @@ pub fn read(bytes: &[u8]) -> Result<(Vec<String>, Cells), DataError> {
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// From 1 on.
+    /// The number of the line, from 1 on.
     line: usize,
 }
 

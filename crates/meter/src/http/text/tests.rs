@@ -1,6 +1,6 @@
 use proptest::prelude::{any, prop_assert, proptest};
 
-use super::{Filling, Names, Place, Text};
+use super::{Filling, Names, RequestPart, Text};
 use crate::chance::Chance;
 use crate::http::data::{Data, RowOrder};
 
@@ -9,7 +9,7 @@ fn data() -> Vec<Data> {
     vec![Data::new(csv, RowOrder::Sequence, 1).unwrap()]
 }
 
-fn filled(text: &str, place: Place, number: u64) -> String {
+fn filled(text: &str, place: RequestPart, number: u64) -> String {
     let (data, taken) = (data(), ["token".to_owned()]);
     let names = Names { data: &data, taken: &taken, literal: false };
     let text = Text::new(text.as_bytes(), names).unwrap();
@@ -23,32 +23,33 @@ fn filled(text: &str, place: Place, number: u64) -> String {
 
 #[test]
 fn gaps_are_filled_as_their_place_has_it() {
-    assert_eq!(filled("/u/{{name}}?{{ seq }}", Place::Target, 0), "/u/ann?0");
-    assert_eq!(filled("{{the path}}", Place::Target, 0), "/a%20b");
-    assert_eq!(filled("{{url the path}}", Place::Target, 1), "x%3Fy%3D1%26z");
-    assert_eq!(filled("{{name}}", Place::Target, 1), "b%22%5C%0A%FF");
-    assert_eq!(filled("A: {{token}}\r\n", Place::Header, 0), "A: t  X: 1\r\n");
-    assert_eq!(filled("{{token}}", Place::Body, 0), "t\r\nX: 1");
+    assert_eq!(filled("/u/{{name}}?{{ seq }}", RequestPart::Target, 0), "/u/ann?0");
+    assert_eq!(filled("{{the path}}", RequestPart::Target, 0), "/a%20b");
+    assert_eq!(filled("{{url the path}}", RequestPart::Target, 1), "x%3Fy%3D1%26z");
+    assert_eq!(filled("{{name}}", RequestPart::Target, 1), "b%22%5C%0A%FF");
+    assert_eq!(filled("A: {{token}}\r\n", RequestPart::Header, 0), "A: t  X: 1\r\n");
+    assert_eq!(filled("{{token}}", RequestPart::Body, 0), "t\r\nX: 1");
     assert_eq!(
-        filled("{\"n\": \"{{json name}}\"}", Place::Body, 1),
+        filled("{\"n\": \"{{json name}}\"}", RequestPart::Body, 1),
         "{\"n\": \"b\\\"\\\\\\n\u{fffd}\"}"
     );
-    assert_eq!(filled("{{seq}} {{seq 100}} }}{", Place::Body, 7), "7 107 }}{");
+    assert_eq!(filled("{{seq}} {{seq 100}} }}{", RequestPart::Body, 7), "7 107 }}{");
 }
 
 #[test]
 fn what_is_drawn_is_within_its_bounds_and_the_same_for_the_same_number() {
     let mut seen = std::collections::BTreeSet::new();
     for number in 0..200 {
-        let text = filled("{{random -1 3}}", Place::Target, number);
-        assert_eq!(text, filled("{{random -1 3}}", Place::Target, number));
+        let text = filled("{{random -1 3}}", RequestPart::Target, number);
+        assert_eq!(text, filled("{{random -1 3}}", RequestPart::Target, number));
         seen.insert(text.parse::<i64>().unwrap());
     }
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), [-1, 0, 1, 2, 3]);
     let all = format!("{{{{random {} {}}}}}", i64::MIN, i64::MAX);
-    assert!(filled(&all, Place::Body, 1).parse::<i64>().is_ok());
+    assert!(filled(&all, RequestPart::Body, 1).parse::<i64>().is_ok());
     // Two of one request are two draws.
-    let two = (0..50).map(|number| filled("{{random 1 9}} {{random 1 9}}", Place::Body, number));
+    let two =
+        (0..50).map(|number| filled("{{random 1 9}} {{random 1 9}}", RequestPart::Body, number));
     assert!({ two }.any(|text| text.split_once(' ').is_some_and(|(one, other)| one != other)));
 }
 
@@ -85,7 +86,7 @@ proptest! {
             let chance = Chance::of(1, 1);
             let mut filling = Filling { number: 1, seed: 1, chance, data: &data, taken: &[] };
             let mut out = Vec::new();
-            text.fill(Place::Body, &mut filling, &mut out);
+            text.fill(RequestPart::Body, &mut filling, &mut out);
             prop_assert!(!text.is_plain() || out == bytes);
         }
     }

@@ -9,7 +9,7 @@ use crate::recorder::{Measure, Times};
 /// Points of a distribution between two powers of ten of the share above it.
 const POINTS_A_DECADE: u32 = 20;
 
-/// All of it.
+/// The lines of all pictures, as the page's script reads them.
 pub fn of(runs: &[Run<'_>]) -> Value {
     runs.iter().map(of_run).collect()
 }

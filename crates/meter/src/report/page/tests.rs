@@ -9,7 +9,7 @@ use super::super::{
 };
 use crate::course::Point;
 use crate::directory::{Directory, LOG, PAGE, ROWS};
-use crate::engine::{Ended, Outcome, Row};
+use crate::engine::{FinishedWindow, Outcome, Row};
 use crate::recorder::{Figure, Kind, Measure, Results};
 use crate::summary::Summary;
 use crate::summary::tests::outcome;
@@ -17,7 +17,7 @@ use crate::traffic::Traffic;
 
 const MS: Duration = Duration::from_millis(1);
 
-fn ended(number: u64) -> Ended {
+fn ended(number: u64) -> FinishedWindow {
     let mut results = Results::default();
     for took in 1..=10 {
         results.note(0, Kind::Succeeded, took * 3 * MS, took * MS);
@@ -27,7 +27,7 @@ fn ended(number: u64) -> Ended {
     let row = Row { number, offered: 12, sent: 11, ended: 11, failed: 1, ..Row::default() };
     let (p50, p99, max) = (latency.quantile(0.5), latency.quantile(0.99), latency.max());
     let row = Row { busy: MS * 20, p50, p99, max, ..row };
-    Ended { wall: SystemTime::UNIX_EPOCH, row, results }
+    FinishedWindow { wall: SystemTime::UNIX_EPOCH, row, results }
 }
 
 /// A run of so many windows that was killed.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::http::answer::Answers;
-use crate::http::kept::Kept;
+use crate::http::recorded_answer::RecordedAnswer;
 use crate::recorder::Kind;
 use crate::workload::{Answer, Malformed, Reader};
 
@@ -12,9 +12,9 @@ const KEYS: [&str; 2] = ["error", "message"];
 
 /// Reads the answers of one connection.
 #[derive(Debug, Clone)]
-pub struct Written(pub(super) Answers);
+pub struct WriteAnswers(pub(super) Answers);
 
-impl Reader for Written {
+impl Reader for WriteAnswers {
     fn begin(&mut self, _: usize) {
         self.0.expect(false, true);
     }
@@ -37,7 +37,7 @@ impl Reader for Written {
 }
 
 /// What an answer says: in its body (`error` in 1.x and 3, `message` in 2.x), else in a header.
-fn words(kept: &Kept) -> Option<String> {
+fn words(kept: &RecordedAnswer) -> Option<String> {
     let document = kept.body().and_then(|body| serde_json::from_slice::<Value>(body).ok());
     let in_body = document
         .and_then(|document| KEYS.iter().find_map(|key| document[key].as_str().map(str::to_owned)));

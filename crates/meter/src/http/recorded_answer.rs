@@ -7,7 +7,7 @@ const ROOM_MAX: usize = 64 * 1024;
 
 /// An answer as it came.
 #[derive(Debug, Clone, Default)]
-pub struct Kept {
+pub struct RecordedAnswer {
     /// Its head, as far as its empty line.
     head: Vec<u8>,
     body: Vec<u8>,
@@ -15,7 +15,7 @@ pub struct Kept {
     is_cut: bool,
 }
 
-impl Kept {
+impl RecordedAnswer {
     /// Forgets the answer before.
     pub fn clear(&mut self) {
         self.head.clear();

@@ -11,7 +11,7 @@ use crate::workload::Greeting;
 
 /// The rows of a run, by the numbers of its requests.
 #[derive(Debug, Clone)]
-pub struct Kept {
+pub struct LedgerRows {
     /// The shares of its scripts, and whether each puts a row into the table.
     scripts: Vec<(u32, bool)>,
     shares: u64,
@@ -20,7 +20,7 @@ pub struct Kept {
     login: Login,
 }
 
-impl Kept {
+impl LedgerRows {
     /// Reads what [`super::Postgres::kept`] says.
     ///
     /// # Errors

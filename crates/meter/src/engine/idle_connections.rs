@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flow::dial::{Address, Socket};
 
-use super::{Ended, EngineError, Load, Outcome, Plan, run_over};
+use super::{EngineError, FinishedWindow, Load, Outcome, Plan, run_over};
 use crate::workload::Workload;
 
 /// Connections that are kept from one load to the next. A load takes those that are open to its
 /// server, opens what it lacks, and leaves all of them here at its end.
 #[derive(Debug, Clone, Default)]
-pub struct Kept(Arc<Mutex<HashMap<Address, Vec<TcpStream>>>>);
+pub struct IdleConnections(Arc<Mutex<HashMap<Address, Vec<TcpStream>>>>);
 
-impl Kept {
+impl IdleConnections {
     /// Runs a plan, as [`super::run`] does.
     ///
     /// # Errors
@@ -25,7 +25,7 @@ impl Kept {
         &self,
         plan: &Plan,
         make: impl Fn(usize) -> W + Sync,
-        each_window: impl FnMut(&Ended),
+        each_window: impl FnMut(&FinishedWindow),
     ) -> Result<Outcome, EngineError> {
         run_over(self, &[Load::new("load", plan.clone(), make)], each_window)
     }

@@ -1,0 +1,60 @@
+//! How the exchange of a request and its answer ended: by which kind it is counted, what the ledger
+//! is told, and in which words it failed.
+
+use std::io;
+
+use crate::ledger::Fate;
+use crate::recorder::Kind;
+use crate::workload::{Answer, Malformed, Reader};
+
+const LATE: &str = "no answer in time";
+const PAUSED: &str = "no answer in time, which ended while the injector stood still";
+
+/// Why a request has no answer.
+pub enum ExchangeError {
+    /// It had its time.
+    Expired,
+    /// It had its time while the injector stood still.
+    Paused,
+    Io(io::Error),
+    Malformed(Malformed),
+    /// It could not be entered into the ledger, so it was not sent.
+    Unentered,
+}
+
+/// How a request ended.
+pub fn kind(answer: &Result<Answer, ExchangeError>) -> Kind {
+    match answer {
+        Ok(answer) => answer.kind,
+        Err(ExchangeError::Malformed(_)) => Kind::Server,
+        Err(ExchangeError::Expired) => Kind::Timeout,
+        Err(ExchangeError::Io(error)) if error.kind() == io::ErrorKind::OutOfMemory => {
+            Kind::Injector
+        }
+        Err(ExchangeError::Io(_)) => Kind::Network,
+        Err(ExchangeError::Paused | ExchangeError::Unentered) => Kind::Injector,
+    }
+}
+
+/// What the ledger is told of a request that has ended; nothing where it may have been done or not.
+pub fn fate(kind: Kind, is_answered: bool) -> Option<Fate> {
+    match kind {
+        Kind::Succeeded => Some(Fate::Acknowledged),
+        // What can't be understood is not an answer.
+        Kind::Server | Kind::Check if is_answered => Some(Fate::Refused),
+        _ => None,
+    }
+}
+
+/// What a request failed of, in words; nothing where it succeeded, or where that has been told.
+pub fn failure(answer: &Result<Answer, ExchangeError>, reader: &impl Reader) -> Option<String> {
+    match answer {
+        Ok(answer) if answer.kind == Kind::Succeeded => None,
+        Ok(answer) => Some(reader.failure(answer)),
+        Err(ExchangeError::Expired) => Some(LATE.to_owned()),
+        Err(ExchangeError::Paused) => Some(PAUSED.to_owned()),
+        Err(ExchangeError::Malformed(malformed)) => Some(malformed.to_string()),
+        Err(ExchangeError::Io(error)) => Some(error.to_string()),
+        Err(ExchangeError::Unentered) => None,
+    }
+}
