@@ -16,12 +16,13 @@ use std::time::Duration;
 
 use journal::{Pin, Position};
 use store::Store;
-use store::catalogue::Target;
 use tokio::sync::Notify;
 
 pub(crate) use self::feed::Feed;
 pub use self::queries::Queries;
+pub use self::room::Behind;
 use self::settling::Settled;
+pub use self::settling::Unsettled;
 pub use self::turns::{Arrival, Network, Turn, Turns};
 use crate::backends::Standing;
 use crate::catalogue::{Listing, Policies, Policy};
@@ -54,17 +55,6 @@ pub struct Embedded {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the store is starting: it reads what was acknowledged before; try again in a moment")]
 pub struct Starting;
-
-/// What the store knows of the names of a write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Named {
-    /// It has both. The policy's name is the one the default stands for, too.
-    Both(Arc<str>, Target),
-    /// It has no such database.
-    NoDatabase,
-    /// The database has no such policy.
-    NoPolicy,
-}
 
 impl Embedded {
     /// The backend's name.
@@ -114,17 +104,6 @@ impl Embedded {
         match tokio::time::timeout(REACH_WAIT, wait).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(Starting),
-        }
-    }
-
-    /// What the store knows of a database and a policy; an empty policy is the default one.
-    pub fn lookup(&self, db: &str, rp: &str) -> Named {
-        let catalogue = self.store.catalogue();
-        let Some(database) = catalogue.database(db) else { return Named::NoDatabase };
-        let (policy, target) = (database.policy(Some(rp)), catalogue.resolve(db, rp));
-        match (policy, target) {
-            (Some(policy), Some(target)) => Named::Both(policy.name.as_str().into(), target),
-            _ => Named::NoPolicy,
         }
     }
 

@@ -21,7 +21,6 @@ use tokio::runtime::Handle;
 use watch::metrics::Registry;
 
 use super::answer::{self, Answer};
-use super::aside::Aside;
 use super::auth::Authenticator;
 use super::body::Limits;
 use super::metrics::Metrics;
@@ -29,8 +28,9 @@ use super::parking::Parking;
 use super::settings::{Settings, SettingsError};
 use super::udp::Receiver;
 use super::{Front, http as connection, short};
+use crate::admission::{Admission, WorkerAdmission};
+use crate::aside::Aside;
 use crate::backends::{BackendStatus, Backends};
-use crate::catalogue::Catalogue;
 use crate::delivery::StartError;
 
 /// What one more connection than `max-connections` hears.
@@ -82,7 +82,6 @@ impl Live {
 pub struct Gateway {
     live: ArcSwap<Live>,
     pub(super) journal: Journal,
-    pub(super) catalogue: Arc<Catalogue>,
     pub(super) backends: Arc<Backends>,
     pub(super) auth: Authenticator,
     pub(super) metrics: Metrics,
@@ -100,10 +99,8 @@ pub struct Gateway {
     pub(super) control: Handle,
     /// What would hold a worker for too long.
     pub(super) aside: Aside,
-    /// Takes what comes from there.
-    pub(super) appender: journal::Appender,
-    /// Held while a database is made for a write, so that it is made once.
-    pub(super) creating: tokio::sync::Mutex<()>,
+    /// The way of points and statements into the journal.
+    pub(super) admission: Arc<Admission>,
 }
 
 /// What `weir status` shows of the gateway.
@@ -146,24 +143,32 @@ impl Gateway {
         let answers = Memory::new(settings.answers_memory_max());
         Metrics::show_memory(registry, &bodies, &answers);
         control.spawn(give_back(bodies.clone(), answers.clone()));
+        let metrics = Metrics::new(registry);
+        let aside = Aside::new(control.clone());
+        let admission = Admission::new(
+            catalogue,
+            Arc::clone(&backends),
+            &journal,
+            aside.clone(),
+            control.clone(),
+            metrics.points_refused.clone(),
+        );
         Ok(Arc::new(Self {
             bodies,
             answers,
             parking: Parking::new(registry),
-            aside: Aside::new(control.clone()),
-            appender: journal.common_appender(),
+            aside,
+            admission,
             auth: Authenticator::new(&settings.user, secret),
             control,
-            metrics: Metrics::new(registry),
+            metrics,
             udp: udp::Endpoint::new("influx", registry),
             live: ArcSwap::from_pointee(live),
             journal,
-            catalogue,
             backends,
             http,
             tls,
             connections,
-            creating: tokio::sync::Mutex::default(),
         }))
     }
 
@@ -232,7 +237,9 @@ impl front::Front for Gateway {
     async fn run(self: Arc<Self>, share: Share, worker: flow::Worker) {
         // A write waits for this thread twice, beside programs that compute.
         sched::set_slice(Slice::Short);
-        let front = Rc::new(Front::new(self.clone(), worker.clone(), self.journal.appender()));
+        let admission =
+            WorkerAdmission::new(self.admission.clone(), &self.journal, worker.pulse.clone());
+        let front = Rc::new(Front::new(self.clone(), worker.clone(), admission));
         // Ends with the runtime: connections are served until the last of them has ended.
         tokio::task::spawn_local(short::run(front.clone()));
         let mut serving = Serving::new(&worker);
