@@ -14,24 +14,26 @@
 //   a write is taken or refused: front/write.rs checks the request, admission/worker.rs its
 //     points, journal/src/gate.rs says whether there is room; front/refusals.rs has the 503
 //   names that nobody knows are made: admission/names.rs
-//   a backend's answer is understood: delivery/answer.rs
+//   a backend's answer is understood: client/answer.rs
 //   a point becomes a dead letter: delivery/halving.rs finds it, delivery/settle.rs gives it up
 //   a user may read or write a database: front/auth.rs
 //   a query finds a backend: backends/mod.rs; the store's is answered by front/ask.rs
 
 // Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
 //   front
-//   admission
+//   admission, assembly
 //   embedded
 //   delivery
 //   backends
-//   catalogue, record, settings, via
+//   catalogue, client, record, settings, via
 //   aside, clock
 
 mod admission;
 mod aside;
+mod assembly;
 mod backends;
 mod catalogue;
+mod client;
 mod clock;
 pub mod delivery;
 mod embedded;

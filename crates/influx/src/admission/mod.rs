@@ -32,6 +32,7 @@ pub use self::worker::WorkerAdmission;
 use crate::aside::Aside;
 use crate::backends::Backends;
 use crate::catalogue::Catalogue;
+use crate::embedded::Embedded;
 
 /// Appending to the journal's group, as the watchdog calls it.
 pub static APPEND: Stage = Stage::new("append");
@@ -40,6 +41,7 @@ pub static APPEND: Stage = Stage::new("append");
 pub struct Admission {
     catalogue: Arc<Catalogue>,
     backends: Arc<Backends>,
+    embedded: Option<Arc<Embedded>>,
     journal: Journal,
     /// The way into the journal of all who are not workers.
     appender: journal::Appender,
@@ -60,6 +62,7 @@ impl Admission {
     pub fn new(
         catalogue: Arc<Catalogue>,
         backends: Arc<Backends>,
+        embedded: Option<Arc<Embedded>>,
         journal: &Journal,
         aside: Aside,
         control: Handle,
@@ -68,6 +71,7 @@ impl Admission {
         Arc::new(Self {
             catalogue,
             backends,
+            embedded,
             journal: journal.clone(),
             appender: journal.common_appender(),
             aside,
@@ -79,7 +83,7 @@ impl Admission {
 
     /// Whether points may be admitted at this moment; `None` where the embedded store is behind.
     pub fn room_now(&self) -> Option<Room> {
-        match self.backends.embedded() {
+        match &self.embedded {
             Some(embedded) if !embedded.has_room() => None,
             _ => Some(Room(())),
         }
@@ -90,7 +94,7 @@ impl Admission {
     /// # Errors
     /// [`Refusal::Behind`] when it still is.
     pub async fn room(&self) -> Result<Room, Refusal> {
-        if let Some(embedded) = self.backends.embedded() {
+        if let Some(embedded) = &self.embedded {
             embedded.room().await?;
         }
         Ok(Room(()))

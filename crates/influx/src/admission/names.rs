@@ -111,7 +111,7 @@ impl Admission {
     /// # Errors
     /// What there is no destination for; [`Refusal::Starting`] while the store does not know all.
     pub fn find<'a>(&self, db: &'a str, policy: &str) -> Result<Destination<'a>, NameError> {
-        match self.backends.embedded() {
+        match &self.embedded {
             None => self.catalogue.find(db, policy),
             Some(embedded) => embedded.find(db, policy),
         }
@@ -133,7 +133,7 @@ impl Admission {
             known => return known,
         };
         let elsewhere = self.catalogue.resolve(db, policy).await;
-        let has_store = self.backends.embedded().is_some();
+        let has_store = self.embedded.is_some();
         match MissingNames::decide(&missing, &elsewhere, has_store, auto_create) {
             MissingNames::AreElsewhere => destination_by(elsewhere, db),
             MissingNames::AreCopied => {

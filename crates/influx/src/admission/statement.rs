@@ -34,7 +34,7 @@ impl Admission {
         let ticket = self.backends.statement();
         let record = record::Statement { id: ticket.id(), db: "", rp: "", params: "", text };
         self.append_statement(&record, &change_in(text)).await?;
-        if let Some(embedded) = self.backends.embedded() {
+        if let Some(embedded) = &self.embedded {
             ticket.wait_for(Some(embedded.name()), RUN_WAIT, Duration::ZERO).await;
         }
         Ok(())

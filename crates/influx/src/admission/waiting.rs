@@ -72,7 +72,7 @@ impl Admission {
                     number
                 }
             };
-            if let Some(embedded) = self.backends.embedded() {
+            if let Some(embedded) = &self.embedded {
                 embedded.settled(number).await?;
             }
         }
@@ -83,7 +83,7 @@ impl Admission {
         if let Err(error) = self.appender.room(points.lines.len()) {
             return Attempt::Refused(error);
         }
-        let store = self.backends.embedded().map(|embedded| Arc::clone(embedded.store()));
+        let store = self.embedded.as_ref().map(|embedded| Arc::clone(embedded.store()));
         // From the check until the points have their place.
         let _held = store.as_ref().map(|store| store.hold_promises());
         if let Some((store, ids)) = store.as_ref().zip(header.ids) {
@@ -128,7 +128,7 @@ impl Admission {
     /// # Errors
     /// Where that takes too long, or the journal does not say what it has acknowledged.
     pub async fn readable(&self) -> Result<(), Refusal> {
-        if let Some(embedded) = self.backends.embedded() {
+        if let Some(embedded) = &self.embedded {
             let end = self.journal.acknowledged_end().await?;
             embedded.reach(end).await?;
         }

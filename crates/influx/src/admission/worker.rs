@@ -39,7 +39,7 @@ pub struct WorkerAdmission {
 impl WorkerAdmission {
     /// Admission on the thread of `pulse`.
     pub fn new(shared: Arc<Admission>, journal: &Journal, pulse: Pulse) -> Self {
-        let embedded = shared.backends.embedded();
+        let embedded = shared.embedded.as_ref();
         let checker =
             embedded.map(|embedded| RefCell::new(Checker::new(Arc::clone(embedded.store()))));
         Self {

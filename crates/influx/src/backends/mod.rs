@@ -6,7 +6,7 @@ mod statements;
 mod status;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -21,11 +21,10 @@ use watch::metrics::Registry;
 
 pub use self::state::{Phase, Standing};
 use self::statements::Waiting;
-pub use self::statements::{Ran, StatementTicket, error_in};
+pub use self::statements::{Ran, StatementTicket};
 pub use self::status::BackendStatus;
-use self::status::status_of;
-use crate::delivery::client::{Broken, Client, ClientError};
-use crate::embedded::Embedded;
+pub(crate) use self::status::status_of;
+use crate::client::{Broken, Client, ClientError};
 use crate::settings::{BackendKind, BackendSettings};
 
 /// A backend whose oldest waiting point is younger than this counts as caught up.
@@ -34,7 +33,7 @@ const CAUGHT_UP: Duration = Duration::from_secs(1);
 const EVERYWHERE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a request under way may still take when deliveries end.
-const STOP_GRACE: Duration = Duration::from_secs(3);
+pub const STOP_GRACE: Duration = Duration::from_secs(3);
 
 /// One backend.
 #[derive(Debug)]
@@ -201,7 +200,8 @@ pub enum EverywhereError {
 pub struct Backends {
     /// All but the embedded one.
     list: Vec<Arc<Backend>>,
-    embedded: OnceLock<Arc<Embedded>>,
+    /// The settings of the embedded store, where a backend is that.
+    embedded: Option<BackendSettings>,
     /// All names, in the configuration's order.
     names: Vec<String>,
     journal: Journal,
@@ -231,7 +231,7 @@ impl Backends {
             .collect();
         Ok(Self {
             list: list?,
-            embedded: OnceLock::new(),
+            embedded: settings.iter().find(|settings| settings.embedded).cloned(),
             names,
             journal: journal.clone(),
             waiting: Arc::default(),
@@ -239,16 +239,6 @@ impl Backends {
             drain: Drain::new(),
             tasks: Mutex::default(),
         })
-    }
-
-    /// The store within this process, where there is one.
-    pub fn embedded(&self) -> Option<&Arc<Embedded>> {
-        self.embedded.get()
-    }
-
-    pub(crate) fn set_embedded(&self, embedded: &Arc<Embedded>) {
-        // There is one start.
-        let _ = self.embedded.set(Arc::clone(embedded));
     }
 
     /// Every backend but the embedded one, in the configuration's order.
@@ -269,17 +259,15 @@ impl Backends {
         list
     }
 
-    /// Every backend with the account of its points.
-    pub fn status(&self) -> Vec<BackendStatus> {
+    /// Every backend with the account of its points; that of the embedded one is asked for.
+    pub fn status(
+        &self,
+        embedded: impl Fn(&[CursorStatus]) -> Option<BackendStatus>,
+    ) -> Vec<BackendStatus> {
         let cursors = self.journal.cursors();
         let status = |name: &String| {
-            if let Some(one) = self.embedded().filter(|one| one.name() == name) {
-                let status = status_of(one.settings(), one.standing(), &cursors, || None);
-                let store = one.store();
-                return Some(status.of_store(store.trouble(), store.missing()));
-            }
-            let backend = self.list.iter().find(|backend| backend.name() == name)?;
-            Some(backend.status(&cursors))
+            let backend = self.list.iter().find(|backend| backend.name() == name);
+            backend.map_or_else(|| embedded(&cursors), |backend| Some(backend.status(&cursors)))
         };
         self.names.iter().filter_map(status).collect()
     }
@@ -341,10 +329,10 @@ impl Backends {
                 restart.push(format!("influx.backend {:?}", backend.name()));
             }
         }
-        if let Some(embedded) = self.embedded() {
-            let now = settings.iter().find(|settings| settings.name == embedded.name());
-            if now != Some(embedded.settings()) {
-                restart.push(format!("influx.backend {:?}", embedded.name()));
+        if let Some(embedded) = &self.embedded {
+            let now = settings.iter().find(|settings| settings.name == embedded.name);
+            if now != Some(embedded) {
+                restart.push(format!("influx.backend {:?}", embedded.name));
             }
         }
         let added = settings.iter().filter(|settings| !self.names.contains(&settings.name));
@@ -368,21 +356,7 @@ impl Backends {
                 tracing::warn!("a batch was under way; it will be sent again after the next start");
             }
         };
-        let all = join_all(tasks.into_iter().map(end));
-        let Some(embedded) = self.embedded().cloned() else {
-            all.await;
-            return;
-        };
-        // Its delivery may be waiting for files that can't be written.
-        let hurry = async {
-            tokio::time::sleep(STOP_GRACE).await;
-            let _ = tokio::task::spawn_blocking(move || embedded.store().close()).await;
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            _ = all => {}
-            () = hurry => {}
-        }
+        join_all(tasks.into_iter().map(end)).await;
     }
 
     /// Sees whether backends that fail, or of which nothing is heard otherwise, answer `/ping`.

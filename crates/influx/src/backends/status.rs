@@ -40,7 +40,7 @@ pub struct BackendStatus {
 impl BackendStatus {
     /// The same where the store's files can't be changed as they should, and nothing worse is
     /// known; and with what is missing from its answers.
-    pub(super) fn of_store(mut self, trouble: Option<String>, missing: Vec<String>) -> Self {
+    pub fn of_store(mut self, trouble: Option<String>, missing: Vec<String>) -> Self {
         self.missing = missing;
         if let Some(words) = trouble.filter(|_| self.reason.is_none()) {
             self.state = Phase::Retrying;
@@ -52,7 +52,7 @@ impl BackendStatus {
 
 /// What the standing and the cursor of a backend tell; `failure` is asked where its delivery has
 /// nothing to complain of.
-pub(super) fn status_of(
+pub fn status_of(
     settings: &BackendSettings,
     standing: &Standing,
     cursors: &[CursorStatus],

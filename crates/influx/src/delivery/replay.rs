@@ -6,11 +6,11 @@ use std::path::Path;
 
 use bytes::{Bytes, BytesMut};
 
-use super::answer::Answer;
-use super::client::{Broken, Client, ClientError};
 use super::dead_letters::{self, LetterError, Selection};
 use super::halving::{Halving, Outcome, Step};
 use super::letter::{Id, Letter};
+use crate::client::answer::Answer;
+use crate::client::{Broken, Client, ClientError};
 use crate::settings::BackendSettings;
 
 /// What came of a replay.

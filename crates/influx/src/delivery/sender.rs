@@ -9,12 +9,12 @@ use bytes::Bytes;
 use flow::backoff::Backoff;
 use flow::drain::Drain;
 
-use super::answer::{Answer, Missing, Refusal};
-use super::client::{Broken, Client};
 use super::instruments::Instruments;
 use super::sizing::Sizing;
 use crate::backends::Backend;
 use crate::catalogue::Catalogue;
+use crate::client::answer::{Answer, Missing, Refusal};
+use crate::client::{Broken, Client};
 use crate::settings::BackendKind;
 
 /// The delivery is to end; what is not settled stays in the journal.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use journal::{Pin, Position};
+use journal::{CursorStatus, Pin, Position};
 use store::Store;
 use tokio::sync::Notify;
 
@@ -24,7 +24,7 @@ pub use self::room::Behind;
 use self::settling::Settled;
 pub use self::settling::Unsettled;
 pub use self::turns::{Arrival, Network, Turn, Turns};
-use crate::backends::Standing;
+use crate::backends::{BackendStatus, Standing, status_of};
 use crate::catalogue::{Listing, Policies, Policy};
 use crate::settings::BackendSettings;
 
@@ -62,24 +62,20 @@ impl Embedded {
         &self.settings.name
     }
 
-    /// Its settings.
-    pub fn settings(&self) -> &BackendSettings {
-        &self.settings
-    }
-
     /// The store.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
+    /// The embedded store as an operator sees it.
+    pub fn status(&self, cursors: &[CursorStatus]) -> BackendStatus {
+        let status = status_of(&self.settings, &self.standing, cursors, || None);
+        status.of_store(self.store.trouble(), self.store.missing())
+    }
+
     /// What queries of it share.
     pub fn queries(&self) -> &Queries {
         &self.queries
-    }
-
-    /// What its delivery is doing.
-    pub fn standing(&self) -> &Standing {
-        &self.standing
     }
 
     /// Whether everything is in the store that was acknowledged before the start.

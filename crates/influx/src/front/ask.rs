@@ -264,12 +264,12 @@ impl Asked {
         let record = record::Statement { id: ticket.id(), text: &frozen, db, rp, params };
         let appended = gateway.admission.append_statement(&record, &change).await;
         appended.map_err(|refusal| gateway.refused_words(&refusal))?;
-        let embedded = gateway.backends.embedded().map(|embedded| embedded.name());
+        let embedded = gateway.embedded.as_ref().map(|embedded| embedded.name());
         let report = ticket.wait_for(embedded, STORE_WAIT, OTHERS_WAIT).await;
         if embedded.is_some_and(|name| report.following.iter().any(|following| following == name)) {
             return Err("the statement is acknowledged and will run later".to_owned());
         }
-        match report.document().as_deref().and_then(crate::backends::error_in) {
+        match report.document().as_deref().and_then(crate::client::answer::error_in) {
             Some(refused) => Err(refused),
             None => Ok(()),
         }

@@ -30,8 +30,10 @@ use super::udp::Receiver;
 use super::{Front, http as connection, short};
 use crate::admission::{Admission, WorkerAdmission};
 use crate::aside::Aside;
-use crate::backends::{BackendStatus, Backends};
-use crate::delivery::StartError;
+use crate::assembly::{Deliveries, Parts};
+use crate::backends::{BackendStatus, Backends, STOP_GRACE};
+use crate::delivery::{Pace, StartError};
+use crate::embedded::Embedded;
 
 /// What one more connection than `max-connections` hears.
 const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
@@ -83,6 +85,8 @@ pub struct Gateway {
     live: ArcSwap<Live>,
     pub(super) journal: Journal,
     pub(super) backends: Arc<Backends>,
+    /// The store within this process, where there is one.
+    pub(super) embedded: Option<Arc<Embedded>>,
     pub(super) auth: Authenticator,
     pub(super) metrics: Metrics,
     http: Endpoint,
@@ -136,8 +140,10 @@ impl Gateway {
         let http = Endpoint::new("influx", connections.clone(), &settings.timeouts, registry)
             .with_tls(tls.clone())
             .with_refusal(TOO_MANY);
-        let (backends, catalogue) =
-            Backends::start(&settings.backend, store, &journal, dir, registry, &control)?;
+        let pace = Pace::default();
+        let parts = Parts { journal: &journal, dir, registry, control: &control, pace };
+        let Deliveries { backends, catalogue, embedded } =
+            Deliveries::start(&settings.backend, store, &parts)?;
         let secret = settings.token_secret()?;
         let bodies = Memory::new(settings.bodies_memory_max());
         let answers = Memory::new(settings.answers_memory_max());
@@ -148,6 +154,7 @@ impl Gateway {
         let admission = Admission::new(
             catalogue,
             Arc::clone(&backends),
+            embedded.clone(),
             &journal,
             aside.clone(),
             control.clone(),
@@ -166,6 +173,7 @@ impl Gateway {
             live: ArcSwap::from_pointee(live),
             journal,
             backends,
+            embedded,
             http,
             tls,
             connections,
@@ -194,6 +202,16 @@ impl Gateway {
 
     pub(super) fn live(&self) -> Guard<Arc<Live>> {
         self.live.load()
+    }
+
+    /// Closes the embedded store after a while, for its delivery may be waiting for files that
+    /// can't be written; never returns.
+    async fn close_store(&self) {
+        if let Some(embedded) = self.embedded.clone() {
+            tokio::time::sleep(STOP_GRACE).await;
+            let _ = tokio::task::spawn_blocking(move || embedded.store().close()).await;
+        }
+        std::future::pending().await
     }
 
     fn put_in_force(
@@ -270,7 +288,7 @@ impl front::Front for Gateway {
             Some(why) => Err(format!("the journal is poisoned: {why}")),
             None if status.disk_full => Err("the journal's disk is full".to_owned()),
             None if status.full => Err("the journal has reached max-size".to_owned()),
-            None => match self.backends.embedded() {
+            None => match &self.embedded {
                 Some(embedded) => {
                     embedded.started().map_err(|starting| starting.to_string())?;
                     embedded.behind().map_or(Ok(()), |behind| Err(behind.to_string()))
@@ -282,7 +300,9 @@ impl front::Front for Gateway {
 
     fn status(&self) -> impl Serialize {
         Status {
-            backends: self.backends.status(),
+            backends: self
+                .backends
+                .status(|cursors| self.embedded.as_ref().map(|embedded| embedded.status(cursors))),
             points_accepted: self.metrics.accepted.get(),
             connections: self.connections.used(),
         }
@@ -290,7 +310,13 @@ impl front::Front for Gateway {
 
     /// Stops the deliveries after the batches under way, with their cursors persisted.
     async fn stop(&self, within: Duration) {
-        if tokio::time::timeout(within, self.backends.stop()).await.is_err() {
+        let stop = async {
+            tokio::select! {
+                () = self.backends.stop() => {}
+                () = self.close_store() => {}
+            }
+        };
+        if tokio::time::timeout(within, stop).await.is_err() {
             tracing::warn!("not everything was delivered that could have been");
         }
     }

@@ -29,7 +29,7 @@ use super::stages::PARSE;
 use super::unsent::Unsent;
 use super::{Front, body, gzip};
 use crate::aside::TEXT_AT_ONCE_MAX;
-use crate::delivery::client::form_body;
+use crate::client::form_body;
 use crate::embedded::Network;
 use crate::record;
 

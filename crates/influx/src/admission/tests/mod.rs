@@ -19,8 +19,10 @@ use watch::watchdog::Pulse;
 
 use super::{Admission, Destination, Points, WorkerAdmission};
 use crate::aside::Aside;
+use crate::assembly::{Deliveries, Parts};
 use crate::backends::Backends;
 use crate::catalogue::{Catalogue, Listing};
+use crate::delivery::Pace;
 use crate::embedded::Embedded;
 use crate::settings::BackendSettings;
 
@@ -30,6 +32,7 @@ struct Rig {
     journal: Journal,
     catalogue: Arc<Catalogue>,
     backends: Arc<Backends>,
+    embedded: Option<Arc<Embedded>>,
     points_refused: Counter,
     /// Where the journal keeps what an idle store has yet to get.
     _cursor: Option<Consumer>,
@@ -54,17 +57,19 @@ impl Rig {
             ..journal::Settings::default()
         };
         let (journal, _) = Journal::open(settings, &registry).unwrap();
-        let Started { backends, catalogue, cursor } = start(&dir, &journal, &registry);
+        let Started { backends, catalogue, embedded, cursor } = start(&dir, &journal, &registry);
         let points_refused = registry.counter("refused", "Points refused.", &[]);
         let admission = Admission::new(
             Arc::clone(&catalogue),
             Arc::clone(&backends),
+            embedded.clone(),
             &journal,
             Aside::new(Handle::current()),
             Handle::current(),
             points_refused.clone(),
         );
-        Self { admission, journal, catalogue, backends, points_refused, _cursor: cursor, dir }
+        let _cursor = cursor;
+        Self { admission, journal, catalogue, backends, embedded, points_refused, _cursor, dir }
     }
 
     /// With the embedded store, which is fed.
@@ -72,10 +77,11 @@ impl Rig {
         Self::new(|dir, journal, registry| {
             let store = store(dir, registry);
             let (settings, handle) = ([BackendSettings::embedded("store")], Handle::current());
-            let (backends, catalogue) =
-                Backends::start(&settings, Some(&store), journal, dir.path(), registry, &handle)
-                    .unwrap();
-            Started { backends, catalogue, cursor: None }
+            let (dir, control, pace) = (dir.path(), &handle, Pace::default());
+            let parts = Parts { journal, dir, registry, control, pace };
+            let Deliveries { backends, catalogue, embedded } =
+                Deliveries::start(&settings, Some(&store), &parts).unwrap();
+            Started { backends, catalogue, embedded, cursor: None }
         })
     }
 
@@ -88,9 +94,9 @@ impl Rig {
             before(journal);
             let embedded = Embedded::new(&settings, &store, &mut consumer, journal, registry);
             let backends = Backends::new(&[settings], journal, registry).unwrap();
-            backends.set_embedded(&embedded);
             let catalogue = Arc::new(Catalogue::open(dir.path(), []).unwrap());
-            Started { backends: Arc::new(backends), catalogue, cursor: Some(consumer) }
+            let (backends, embedded) = (Arc::new(backends), Some(embedded));
+            Started { backends, catalogue, embedded, cursor: Some(consumer) }
         })
     }
 
@@ -100,7 +106,8 @@ impl Rig {
             let catalogue = Catalogue::open(dir.path(), []).unwrap();
             catalogue.add("a", there());
             let backends = Arc::new(Backends::new(&[], journal, registry).unwrap());
-            Started { backends, catalogue: Arc::new(catalogue), cursor: None }
+            let catalogue = Arc::new(catalogue);
+            Started { backends, catalogue, embedded: None, cursor: None }
         })
     }
 
@@ -131,6 +138,7 @@ impl Rig {
 struct Started {
     backends: Arc<Backends>,
     catalogue: Arc<Catalogue>,
+    embedded: Option<Arc<Embedded>>,
     cursor: Option<Consumer>,
 }
 

@@ -52,7 +52,7 @@ async fn a_type_that_a_write_under_way_promises_is_waited_for() {
     let rig = Rig::with_store();
     let (worker, to) = (rig.worker(), rig.database().await);
     // A write that is checked, and never comes into the journal.
-    let store = Arc::clone(rig.backends.embedded().unwrap().store());
+    let store = Arc::clone(rig.embedded.as_ref().unwrap().store());
     let mut lines = b"m f=1 1\n".to_vec();
     let ids = to.target.unwrap().ids;
     store::Checker::new(store).check(ids, &mut lines, 0, usize::MAX).unwrap();

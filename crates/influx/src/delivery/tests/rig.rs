@@ -10,6 +10,7 @@ use watch::metrics::Registry;
 use watch::units::{Duration as Span, Size};
 
 use super::fake::{Act, Fake, Seen, ok};
+use crate::assembly::{Deliveries, Parts};
 use crate::backends::{BackendStatus, Backends};
 use crate::catalogue::Catalogue;
 use crate::delivery::Pace;
@@ -68,8 +69,15 @@ impl Rig {
         let (journal, _) = Journal::open(settings, &registry).unwrap();
         let gateway = dir.path().join("influx");
         let handle = Handle::current();
-        let (backends, catalogue) =
-            Backends::start_at(backends, &journal, &gateway, &registry, &handle, PACE).unwrap();
+        let parts = Parts {
+            journal: &journal,
+            dir: &gateway,
+            registry: &registry,
+            control: &handle,
+            pace: PACE,
+        };
+        let Deliveries { backends, catalogue, .. } =
+            Deliveries::start(backends, None, &parts).unwrap();
         Self { journal, backends, catalogue, registry, dir }
     }
 
@@ -105,7 +113,7 @@ impl Rig {
     }
 
     pub fn status(&self, name: &str) -> BackendStatus {
-        self.backends.status().into_iter().find(|status| status.name == name).unwrap()
+        self.backends.status(|_| None).into_iter().find(|status| status.name == name).unwrap()
     }
 
     /// Waits until a backend's status is as wanted.

@@ -1,5 +1,8 @@
 //! HTTP to one backend: writes, statements, queries that are passed on, pings.
 
+pub mod answer;
+mod dialling;
+
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -16,8 +19,8 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use super::answer::{self, ANSWER_BYTES_MAX, Answer, Reply};
-use super::dialling::Dialling;
+use self::answer::{ANSWER_BYTES_MAX, Answer, Reply};
+use self::dialling::Dialling;
 use crate::settings::{BackendKind, BackendSettings, Secret};
 
 /// How long a TCP connect may take: a host that is gone must not cost a whole batch timeout.
@@ -314,7 +317,7 @@ impl Client {
 impl Whole {
     /// The first error in an answer to a statement.
     pub fn refused(&self) -> Option<String> {
-        crate::backends::error_in(&self.body)
+        answer::error_in(&self.body)
     }
 
     /// What the answer to a write means.
