@@ -13,7 +13,7 @@ use crate::backends::Backends;
 use crate::catalogue::Catalogue;
 use crate::delivery::{Pace, StartError, Task, open_cursor, open_letters};
 use crate::embedded::{Embedded, Feed};
-use crate::settings::BackendSettings;
+use crate::settings::{BackendSettings, DeliverySettings};
 
 /// How often a backend that nothing is heard of is pinged.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
@@ -54,7 +54,11 @@ impl Deliveries {
         let asked = backends.all().iter().filter(|one| one.settings().kind.has_catalogue());
         let asked = asked.map(|one| (one.name().to_owned(), Arc::clone(one.queries())));
         let catalogue = Arc::new(Catalogue::open(dir, asked)?);
-        let fed = settings.iter().find(|settings| settings.embedded).zip(store);
+        let fed = settings.iter().find_map(|settings| match settings {
+            BackendSettings::Embedded(delivery) => Some(delivery),
+            BackendSettings::Server(_) => None,
+        });
+        let fed = fed.zip(store);
         let fed = fed.map(|(settings, store)| feed(settings, store, &backends, &catalogue, parts));
         let (embedded, feed) = fed.transpose()?.unzip();
         let mut tasks = Vec::new();
@@ -76,7 +80,7 @@ impl Deliveries {
 
 /// The embedded store behind its cursor, not fed yet, and what will feed it.
 fn feed(
-    settings: &BackendSettings,
+    settings: &DeliverySettings,
     store: &Arc<Store>,
     backends: &Arc<Backends>,
     catalogue: &Arc<Catalogue>,

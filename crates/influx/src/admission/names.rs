@@ -9,7 +9,7 @@ use super::{Admission, Refusal};
 use crate::catalogue::{Catalogue, Lookup};
 use crate::embedded::{Embedded, Starting};
 
-/// Where points go.
+/// Where the points of a write go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination<'a> {
     /// The database's name, as the request gives it.

@@ -35,7 +35,7 @@ pub enum Refusal {
 /// Why points are not in the journal now.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NotAdmitted {
-    /// They are refused.
+    /// The points are refused for good.
     Refused(Refusal),
     /// Their types can't be decided at once, or not on a worker. The points are as they were, but
     /// for some that are refused already: [`Admission::admit_aside`](super::Admission) goes on.

@@ -23,7 +23,7 @@ const TRIES: usize = 4;
 /// do not hold memory for ever.
 const LINES_KEPT_MAX: usize = 1 << 20;
 
-/// One worker's admission.
+/// Admission as one worker has it; it does not leave the worker's thread.
 pub struct WorkerAdmission {
     shared: Arc<Admission>,
     appender: Appender,

@@ -25,7 +25,7 @@ pub use self::statements::{Ran, StatementTicket};
 pub use self::status::BackendStatus;
 pub(crate) use self::status::status_of;
 use crate::client::{Broken, Client, ClientError};
-use crate::settings::{BackendKind, BackendSettings};
+use crate::settings::{BackendKind, BackendSettings, ServerSettings};
 
 /// A backend whose oldest waiting point is younger than this counts as caught up.
 const CAUGHT_UP: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ pub const STOP_GRACE: Duration = Duration::from_secs(3);
 /// One backend.
 #[derive(Debug)]
 pub struct Backend {
-    settings: BackendSettings,
+    settings: ServerSettings,
     /// For the delivery alone. A connection is driven by the runtime that opened it, so that
     /// whatever workers ask must not share these: batches would be written on a worker's thread.
     delivery: Arc<Client>,
@@ -71,23 +71,23 @@ impl Backend {
     ///
     /// # Errors
     /// When its password or certificate files cannot be read.
-    pub fn new(settings: &BackendSettings, registry: &Registry) -> Result<Self, ClientError> {
+    pub fn new(settings: &ServerSettings, registry: &Registry) -> Result<Self, ClientError> {
         Ok(Self {
             settings: settings.clone(),
             delivery: Arc::new(Client::new(settings)?),
             queries: Arc::new(Client::new(settings)?),
-            breaker: breaker(&settings.name, registry),
-            standing: Standing::new(&settings.name, registry),
+            breaker: breaker(&settings.delivery.name, registry),
+            standing: Standing::new(&settings.delivery.name, registry),
         })
     }
 
     /// The backend's name.
     pub fn name(&self) -> &str {
-        &self.settings.name
+        &self.settings.delivery.name
     }
 
     /// Its settings.
-    pub fn settings(&self) -> &BackendSettings {
+    pub fn settings(&self) -> &ServerSettings {
         &self.settings
     }
 
@@ -167,7 +167,8 @@ impl Backend {
             let failure = self.breaker.last_failure()?;
             Some((failure.reason.to_string(), failure.at))
         };
-        let mut status = status_of(&self.settings, &self.standing, cursors, failure);
+        let ServerSettings { delivery, kind, url, .. } = &self.settings;
+        let mut status = status_of(delivery, (kind.name(), url), &self.standing, cursors, failure);
         status.breaker = self.breaker.state().name();
         status
     }
@@ -200,10 +201,8 @@ pub enum EverywhereError {
 pub struct Backends {
     /// All but the embedded one.
     list: Vec<Arc<Backend>>,
-    /// The settings of the embedded store, where a backend is that.
-    embedded: Option<BackendSettings>,
-    /// All names, in the configuration's order.
-    names: Vec<String>,
+    /// Those of all, in the configuration's order.
+    settings: Vec<BackendSettings>,
     journal: Journal,
     waiting: Arc<Waiting>,
     /// Whose turn it is among equal candidates.
@@ -223,16 +222,12 @@ impl Backends {
         journal: &Journal,
         registry: &Registry,
     ) -> Result<Self, ClientError> {
-        let names = settings.iter().map(|settings| settings.name.clone()).collect();
-        let list: Result<Vec<_>, _> = settings
-            .iter()
-            .filter(|settings| !settings.embedded)
-            .map(|settings| Backend::new(settings, registry).map(Arc::new))
-            .collect();
+        let servers = settings.iter().filter_map(BackendSettings::server);
+        let list: Result<Vec<_>, _> =
+            servers.map(|settings| Backend::new(settings, registry).map(Arc::new)).collect();
         Ok(Self {
             list: list?,
-            embedded: settings.iter().find(|settings| settings.embedded).cloned(),
-            names,
+            settings: settings.to_vec(),
             journal: journal.clone(),
             waiting: Arc::default(),
             turn: AtomicUsize::new(0),
@@ -265,17 +260,17 @@ impl Backends {
         embedded: impl Fn(&[CursorStatus]) -> Option<BackendStatus>,
     ) -> Vec<BackendStatus> {
         let cursors = self.journal.cursors();
-        let status = |name: &String| {
+        let status = |name: &str| {
             let backend = self.list.iter().find(|backend| backend.name() == name);
             backend.map_or_else(|| embedded(&cursors), |backend| Some(backend.status(&cursors)))
         };
-        self.names.iter().filter_map(status).collect()
+        self.names().filter_map(status).collect()
     }
 
     /// Begins to wait for a statement: its id goes into the journal's record. Call this before the
     /// record is appended, so that no result is missed.
     pub fn statement(&self) -> StatementTicket {
-        StatementTicket::new(&self.waiting, self.names.clone())
+        StatementTicket::new(&self.waiting, self.names().map(str::to_owned).collect())
     }
 
     /// Tells whoever waits for a statement what came of it on a backend.
@@ -319,25 +314,23 @@ impl Backends {
     /// Reads password and token files again; gives the settings that need a restart to take
     /// effect.
     pub fn reload(&self, settings: &[BackendSettings]) -> Vec<String> {
-        let mut restart = Vec::new();
         for backend in &self.list {
             if let Err(error) = backend.read_credentials() {
                 tracing::error!(%error, "credentials are not read again");
             }
-            let now = settings.iter().find(|settings| settings.name == backend.name());
-            if now != Some(&backend.settings) {
-                restart.push(format!("influx.backend {:?}", backend.name()));
-            }
         }
-        if let Some(embedded) = &self.embedded {
-            let now = settings.iter().find(|settings| settings.name == embedded.name);
-            if now != Some(embedded) {
-                restart.push(format!("influx.backend {:?}", embedded.name));
-            }
-        }
-        let added = settings.iter().filter(|settings| !self.names.contains(&settings.name));
-        restart.extend(added.map(|settings| format!("influx.backend {:?}", settings.name)));
-        restart
+        let differs = |of: &&BackendSettings| !settings.contains(of);
+        let servers = self.settings.iter().filter(|of| of.server().is_some());
+        let others = self.settings.iter().filter(|of| of.server().is_none());
+        let changed = servers.chain(others).filter(differs);
+        let is_new = |of: &&BackendSettings| self.names().all(|name| name != of.name());
+        let restart = changed.chain(settings.iter().filter(is_new));
+        restart.map(|of| format!("influx.backend {:?}", of.name())).collect()
+    }
+
+    /// The names of all backends, in the configuration's order.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.settings.iter().map(BackendSettings::name)
     }
 
     /// Ends the deliveries: each may finish the request it has under way, if that takes no longer

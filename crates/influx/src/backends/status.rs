@@ -7,7 +7,7 @@ use journal::CursorStatus;
 use serde::Serialize;
 
 use super::{Phase, Standing};
-use crate::settings::BackendSettings;
+use crate::settings::DeliverySettings;
 
 /// A backend as `weir status` shows it.
 #[derive(Debug, Clone, Serialize)]
@@ -53,7 +53,8 @@ impl BackendStatus {
 /// What the standing and the cursor of a backend tell; `failure` is asked where its delivery has
 /// nothing to complain of.
 pub fn status_of(
-    settings: &BackendSettings,
+    settings: &DeliverySettings,
+    (kind, url): (&'static str, &str),
     standing: &Standing,
     cursors: &[CursorStatus],
     failure: impl FnOnce() -> Option<(String, SystemTime)>,
@@ -65,8 +66,8 @@ pub fn status_of(
     let (phase, reason) = standing.phase();
     BackendStatus {
         name: settings.name.clone(),
-        url: settings.url.clone(),
-        kind: if settings.embedded { "embedded" } else { settings.kind.name() },
+        url: url.to_owned(),
+        kind,
         state: phase,
         reason,
         breaker: health::State::Closed.name(),

@@ -17,7 +17,7 @@ use super::task::Task;
 use crate::backends::{Backend, Backends};
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::client::ClientError;
-use crate::settings::{BackendSettings, Start};
+use crate::settings::{DeliverySettings, Start};
 
 /// Why delivery cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -61,13 +61,12 @@ impl Task {
         pace: Pace,
     ) -> Result<Self, StartError> {
         let (settings, name) = (backend.settings(), backend.name());
-        let consumer = open_cursor(settings, journal)?;
+        let consumer = open_cursor(&settings.delivery, journal)?;
         let cursor = consumer.position();
-        let letters = open_letters(settings, dir, cursor)?;
+        let letters = open_letters(&settings.delivery, dir, cursor)?;
         // The record at the cursor has not been executed, everything before it has.
         catalogue.executed(name, Position(cursor.0.saturating_sub(1)));
-        let limits =
-            Limits { points: settings.batch_points.into(), bytes: settings.batch_bytes.len() };
+        let limits = Limits { points: settings.batch_points.into(), bytes: settings.batch_bytes };
         let instruments = Instruments::new(name, registry);
         let intake = Intake::new(consumer, instruments.unreadable.clone());
         let sender = Sender::new(
@@ -96,7 +95,7 @@ impl Task {
 /// # Errors
 /// What the journal says.
 pub(crate) fn open_cursor(
-    settings: &BackendSettings,
+    settings: &DeliverySettings,
     journal: &Journal,
 ) -> Result<Consumer, StartError> {
     let start = match settings.start {
@@ -112,7 +111,7 @@ pub(crate) fn open_cursor(
 /// # Errors
 /// When their file cannot be read.
 pub(crate) fn open_letters(
-    settings: &BackendSettings,
+    settings: &DeliverySettings,
     dir: &Path,
     cursor: Position,
 ) -> Result<DeadLetters, StartError> {

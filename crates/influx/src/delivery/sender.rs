@@ -248,7 +248,7 @@ impl Sender {
     /// failed.
     async fn create(&self, db: &str, rp: &str) -> Result<Option<String>, Broken> {
         let statements = self.catalogue.snapshot().creation(db, rp);
-        let timeout = self.backend.settings().statement_timeout.get();
+        let timeout = self.backend.settings().statement_timeout;
         let mut failed = None;
         for statement in &statements {
             let said = self.client().ask(&[("q", statement)], timeout).await?;

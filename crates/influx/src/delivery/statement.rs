@@ -21,7 +21,7 @@ pub async fn run(sender: &mut Sender, statement: &OwnedStatement) -> Result<Ran,
     if !settings.kind.has_catalogue() {
         return Ok(Ran::Skipped);
     }
-    let timeout = settings.statement_timeout.get();
+    let timeout = settings.statement_timeout;
     let mut form = vec![("q", statement.text.as_str())];
     for (key, value) in
         [("db", &statement.db), ("rp", &statement.rp), ("params", &statement.params)]

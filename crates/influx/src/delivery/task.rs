@@ -36,7 +36,7 @@ impl Task {
         let stopping = self.drain.clone();
         loop {
             let limits = self.sender.sizing.limits();
-            let linger = self.sender.backend.settings().linger.get();
+            let linger = self.sender.backend.settings().linger;
             let next = tokio::select! {
                 next = self.intake.fill(&mut window, limits, linger) => next,
                 () = stopping.started() => return,

@@ -26,7 +26,7 @@ pub use self::settling::Unsettled;
 pub use self::turns::{Arrival, Network, Turn, Turns};
 use crate::backends::{BackendStatus, Standing, status_of};
 use crate::catalogue::{Listing, Policies, Policy};
-use crate::settings::BackendSettings;
+use crate::settings::DeliverySettings;
 
 /// How long a request waits for the journal's records to reach the store, before it hears 503.
 const REACH_WAIT: Duration = Duration::from_secs(30);
@@ -34,7 +34,7 @@ const REACH_WAIT: Duration = Duration::from_secs(30);
 /// The embedded store with its delivery.
 #[derive(Debug)]
 pub struct Embedded {
-    settings: BackendSettings,
+    settings: DeliverySettings,
     store: Arc<Store>,
     standing: Standing,
     pin: Arc<Pin>,
@@ -69,7 +69,7 @@ impl Embedded {
 
     /// The embedded store as an operator sees it.
     pub fn status(&self, cursors: &[CursorStatus]) -> BackendStatus {
-        let status = status_of(&self.settings, &self.standing, cursors, || None);
+        let status = status_of(&self.settings, ("embedded", ""), &self.standing, cursors, || None);
         status.of_store(self.store.trouble(), self.store.missing())
     }
 

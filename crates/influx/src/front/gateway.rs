@@ -25,7 +25,6 @@ use super::auth::Authenticator;
 use super::body::Limits;
 use super::metrics::Metrics;
 use super::parking::Parking;
-use super::settings::{Settings, SettingsError};
 use super::udp::Receiver;
 use super::{Front, http as connection, short};
 use crate::admission::{Admission, WorkerAdmission};
@@ -34,6 +33,7 @@ use crate::assembly::{Deliveries, Parts};
 use crate::backends::{BackendStatus, Backends, STOP_GRACE};
 use crate::delivery::{Pace, StartError};
 use crate::embedded::Embedded;
+use crate::settings::{BackendError, BackendSettings, Settings, SettingsError};
 
 /// What one more connection than `max-connections` hears.
 const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
@@ -54,6 +54,9 @@ pub enum OpenError {
     /// The settings cannot work.
     #[error(transparent)]
     Settings(#[from] SettingsError),
+    /// The settings of a backend cannot work.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
     /// A certificate or key cannot be used.
     #[error("influx.tls: {0}")]
     Tls(#[from] TlsError),
@@ -65,18 +68,20 @@ pub enum OpenError {
 /// The settings a request reads, in the form it needs them; replaced by a reload.
 pub(super) struct Live {
     pub settings: Settings,
+    pub backends: Vec<BackendSettings>,
     pub limits: Limits,
     pub version: HeaderValue,
 }
 
 impl Live {
-    fn new(settings: Settings) -> Result<Self, SettingsError> {
+    fn new(settings: Settings) -> Result<Self, OpenError> {
         settings.validate()?;
         let version = HeaderValue::from_str(&settings.version).map_err(|_| SettingsError {
             at: "version".to_owned(),
             what: "cannot be sent in a header".to_owned(),
         })?;
-        Ok(Self { limits: settings.limits(), version, settings })
+        let backends = settings.backends()?;
+        Ok(Self { limits: Limits::of(&settings), backends, version, settings })
     }
 }
 
@@ -143,7 +148,7 @@ impl Gateway {
         let pace = Pace::default();
         let parts = Parts { journal: &journal, dir, registry, control: &control, pace };
         let Deliveries { backends, catalogue, embedded } =
-            Deliveries::start(&settings.backend, store, &parts)?;
+            Deliveries::start(&live.backends, store, &parts)?;
         let secret = settings.token_secret()?;
         let bodies = Memory::new(settings.bodies_memory_max());
         let answers = Memory::new(settings.answers_memory_max());
@@ -225,7 +230,7 @@ impl Gateway {
         }
         let (settings, mut fixed) = live.settings.keep_fixed(&self.live().settings);
         live.settings = settings;
-        fixed.extend(self.backends.reload(&live.settings.backend));
+        fixed.extend(self.backends.reload(&live.backends));
         self.auth.replace(&live.settings.user, secret);
         self.connections.set_max(live.settings.max_connections);
         self.bodies.set_max(live.settings.bodies_memory_max());

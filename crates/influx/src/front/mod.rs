@@ -27,7 +27,6 @@ mod refusals;
 mod request_id;
 mod requests;
 mod results;
-pub mod settings;
 mod short;
 mod stages;
 mod stamp;

@@ -9,9 +9,9 @@ use wire::line::{self, Precision};
 
 use super::Front;
 use super::gateway::Live;
-use super::settings::UdpSettings;
 use super::stamp::Stamp;
 use crate::admission::{Destination, NameError, NotAdmitted, Points, Refusal, Room};
+use crate::settings::UdpSettings;
 
 /// Bytes of points gathered before they are admitted, also when more datagrams wait.
 const GATHERED_MAX: usize = 1 << 20;

@@ -24,7 +24,7 @@ use crate::backends::Backends;
 use crate::catalogue::{Catalogue, Listing};
 use crate::delivery::Pace;
 use crate::embedded::Embedded;
-use crate::settings::BackendSettings;
+use crate::settings::BackendTable;
 
 /// An admission with everything below it.
 struct Rig {
@@ -76,7 +76,8 @@ impl Rig {
     fn with_store() -> Self {
         Self::new(|dir, journal, registry| {
             let store = store(dir, registry);
-            let (settings, handle) = ([BackendSettings::embedded("store")], Handle::current());
+            let (settings, handle) =
+                ([BackendTable::embedded("store").settings().unwrap()], Handle::current());
             let (dir, control, pace) = (dir.path(), &handle, Pace::default());
             let parts = Parts { journal, dir, registry, control, pace };
             let Deliveries { backends, catalogue, embedded } =
@@ -89,10 +90,11 @@ impl Rig {
     fn with_idle_store(before: impl FnOnce(&Journal)) -> Self {
         Self::new(|dir, journal, registry| {
             let store = store(dir, registry);
-            let settings = BackendSettings::embedded("store");
+            let settings = BackendTable::embedded("store").settings().unwrap();
             let mut consumer = journal.consumer("store", journal::Start::Oldest).unwrap();
             before(journal);
-            let embedded = Embedded::new(&settings, &store, &mut consumer, journal, registry);
+            let embedded =
+                Embedded::new(settings.delivery(), &store, &mut consumer, journal, registry);
             let backends = Backends::new(&[settings], journal, registry).unwrap();
             let catalogue = Arc::new(Catalogue::open(dir.path(), []).unwrap());
             let (backends, embedded) = (Arc::new(backends), Some(embedded));
