@@ -279,6 +279,25 @@ fn a_module_takes_only_from_those_below_it() {
 }
 
 #[test]
+fn records_come_into_the_journal_of_influxdb_by_one_way() {
+    const CALLS: [&str; 3] = ["append_if(", "appender.append(", "append_from_anywhere("];
+    const ADMISSION: &str = "crates/influx/src/admission/";
+    let mut found = Vec::new();
+    for source in Source::production() {
+        let path = source.path.display().to_string();
+        if !path.starts_with("crates/influx/src/") || path.starts_with(ADMISSION) {
+            continue;
+        }
+        for (number, line) in source.untested().lines().enumerate() {
+            if let Some(call) = CALLS.iter().find(|call| line.contains(**call)) {
+                found.push(format!("{path}:{}: {call}", number + 1));
+            }
+        }
+    }
+    none("names, room and types are asked for in `admission`, once for all ways in", found);
+}
+
+#[test]
 fn nothing_depends_on_one_machine() {
     // In two parts, so that this file does not find itself.
     let machine =

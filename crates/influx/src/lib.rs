@@ -4,29 +4,37 @@
 //! It keeps no points but in the journal, never sends a client's credentials to a backend, and
 //! never lets one backend wait for another.
 //!
-//! The one path: [`Gateway`] serves a worker's connections (`front`), a write becomes a [`record`]
-//! of the journal and is answered once that is acknowledged; a task for each backend (`delivery`)
-//! reads the journal at its own cursor, sends batches and judges the answers; the [`catalogue`] is
-//! what all of them know of databases and retention policies.
+//! The one path: [`Gateway`] serves a worker's connections (`front`), a write is admitted as a
+//! [`record`] of the journal (`admission`) and answered once that is acknowledged; a task for each
+//! backend (`delivery`) reads the journal at its own cursor, sends batches and judges the answers;
+//! the [`catalogue`] is what all of them know of databases and retention policies.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 // Where it is decided (files below this folder, or below `crates` where a crate is named first):
-//   a write is taken or refused: front/write.rs checks the request, journal/src/gate.rs says
-//     whether there is room; front/append.rs has the 503
-//   a backend's answer is understood: delivery/answer.rs
+//   a write is taken or refused: front/write.rs checks the request, admission/worker.rs its
+//     points, journal/src/gate.rs says whether there is room; front/refusals.rs has the 503
+//   names that nobody knows are made: admission/names.rs
+//   a backend's answer is understood: client/answer.rs
 //   a point becomes a dead letter: delivery/halving.rs finds it, delivery/settle.rs gives it up
 //   a user may read or write a database: front/auth.rs
 //   a query finds a backend: backends/mod.rs; the store's is answered by front/ask.rs
 
 // Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
 //   front
+//   admission, assembly
 //   embedded
 //   delivery
 //   backends
-//   catalogue, record, settings, via
+//   catalogue, client, record, settings, via
+//   aside, clock
 
+mod admission;
+mod aside;
+mod assembly;
 mod backends;
 mod catalogue;
+mod client;
+mod clock;
 pub mod delivery;
 mod embedded;
 mod front;

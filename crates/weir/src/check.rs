@@ -6,7 +6,7 @@ mod redis;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use influx::settings::BackendSettings;
+use influx::settings::BackendTable;
 use journal::{Ack, WhenFull};
 
 use crate::cli::ConfigFile;
@@ -196,7 +196,7 @@ fn kept(settings: &Settings) -> Vec<String> {
     ]
 }
 
-fn backend(settings: &BackendSettings, all: &Settings) -> String {
+fn backend(settings: &BackendTable, all: &Settings) -> String {
     if settings.embedded {
         let (name, memory) = (&settings.name, all.store.memory);
         let dir = absolute(&all.store.dir);
@@ -205,7 +205,7 @@ fn backend(settings: &BackendSettings, all: &Settings) -> String {
             dir.display()
         );
     }
-    let BackendSettings { name, url, user, .. } = settings;
+    let BackendTable { name, url, user, .. } = settings;
     let kind = serde_json::to_value(settings.kind).unwrap_or_default();
     let kind = kind.as_str().unwrap_or_default();
     let login = match (user.as_str(), settings.token.is_empty() && settings.token_file.is_none()) {

@@ -9,7 +9,7 @@ use std::fmt;
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
-use influx::settings::BackendSettings;
+use influx::settings::BackendTable;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::de::DeTable;
@@ -113,7 +113,7 @@ impl Settings {
     /// file at all databases that make themselves.
     fn complete(mut self, file: Option<&Path>) -> Self {
         if self.influx.backend.is_empty() {
-            self.influx.backend.push(BackendSettings::embedded(EMBEDDED));
+            self.influx.backend.push(BackendTable::embedded(EMBEDDED));
         }
         self.influx.auto_create_database |= file.is_none();
         self

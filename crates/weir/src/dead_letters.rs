@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::{ArgGroup, Args, Subcommand};
 use influx::delivery::dead_letters::{self as letters, Id, Letter, Selection, Summary};
 use influx::delivery::replay;
-use influx::settings::BackendSettings;
+use influx::settings::BackendTable;
 use watch::words::{self, count, seconds};
 
 use crate::cli::ConfigFile;
@@ -181,20 +181,21 @@ fn harmless(text: &str) -> String {
 fn send_again(which: &Which, config: &ConfigFile, out: &mut dyn Write) -> Result<u8, Failure> {
     let settings = config::load(config)?.settings;
     let backend = named(&settings, &which.backend)?;
-    if backend.embedded {
+    let wanted = backend.settings().map_err(Failure::other)?;
+    let Some(server) = wanted.server() else {
         let name = &backend.name;
         return Err(Failure::other(format!(
             "{name:?} is the store within Weir: set right what it says of the points, and write \
              them to Weir again; `weir dead-letters show {name} --json` has each as a line"
         )));
-    }
+    };
     let dir = letters::dir_of(&settings.influx_dir());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::other(format!("can't begin: {error}")))?;
     let replayed = runtime
-        .block_on(replay::replay(&dir, backend, &which.selection()))
+        .block_on(replay::replay(&dir, server, &which.selection()))
         .map_err(Failure::other)?;
     writeln!(
         out,
@@ -204,7 +205,7 @@ fn send_again(which: &Which, config: &ConfigFile, out: &mut dyn Write) -> Result
     Ok(if replayed.refused == 0 { DONE } else { BAD_NEWS })
 }
 
-fn named<'a>(settings: &'a Settings, name: &str) -> Result<&'a BackendSettings, Failure> {
+fn named<'a>(settings: &'a Settings, name: &str) -> Result<&'a BackendTable, Failure> {
     let backends = &settings.influx.backend;
     backends.iter().find(|backend| backend.name == name).ok_or_else(|| {
         let known: Vec<_> = backends.iter().map(|backend| backend.name.as_str()).collect();

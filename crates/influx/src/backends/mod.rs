@@ -6,7 +6,7 @@ mod statements;
 mod status;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -21,12 +21,11 @@ use watch::metrics::Registry;
 
 pub use self::state::{Phase, Standing};
 use self::statements::Waiting;
-pub use self::statements::{Ran, StatementTicket, error_in};
+pub use self::statements::{Ran, StatementTicket};
 pub use self::status::BackendStatus;
-use self::status::status_of;
-use crate::delivery::client::{Broken, Client, ClientError};
-use crate::embedded::Embedded;
-use crate::settings::{BackendKind, BackendSettings};
+pub(crate) use self::status::status_of;
+use crate::client::{Broken, Client, ClientError};
+use crate::settings::{BackendKind, BackendSettings, ServerSettings};
 
 /// A backend whose oldest waiting point is younger than this counts as caught up.
 const CAUGHT_UP: Duration = Duration::from_secs(1);
@@ -34,12 +33,12 @@ const CAUGHT_UP: Duration = Duration::from_secs(1);
 const EVERYWHERE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a request under way may still take when deliveries end.
-const STOP_GRACE: Duration = Duration::from_secs(3);
+pub const STOP_GRACE: Duration = Duration::from_secs(3);
 
 /// One backend.
 #[derive(Debug)]
 pub struct Backend {
-    settings: BackendSettings,
+    settings: ServerSettings,
     /// For the delivery alone. A connection is driven by the runtime that opened it, so that
     /// whatever workers ask must not share these: batches would be written on a worker's thread.
     delivery: Arc<Client>,
@@ -72,23 +71,23 @@ impl Backend {
     ///
     /// # Errors
     /// When its password or certificate files cannot be read.
-    pub fn new(settings: &BackendSettings, registry: &Registry) -> Result<Self, ClientError> {
+    pub fn new(settings: &ServerSettings, registry: &Registry) -> Result<Self, ClientError> {
         Ok(Self {
             settings: settings.clone(),
             delivery: Arc::new(Client::new(settings)?),
             queries: Arc::new(Client::new(settings)?),
-            breaker: breaker(&settings.name, registry),
-            standing: Standing::new(&settings.name, registry),
+            breaker: breaker(&settings.delivery.name, registry),
+            standing: Standing::new(&settings.delivery.name, registry),
         })
     }
 
     /// The backend's name.
     pub fn name(&self) -> &str {
-        &self.settings.name
+        &self.settings.delivery.name
     }
 
     /// Its settings.
-    pub fn settings(&self) -> &BackendSettings {
+    pub fn settings(&self) -> &ServerSettings {
         &self.settings
     }
 
@@ -168,7 +167,8 @@ impl Backend {
             let failure = self.breaker.last_failure()?;
             Some((failure.reason.to_string(), failure.at))
         };
-        let mut status = status_of(&self.settings, &self.standing, cursors, failure);
+        let ServerSettings { delivery, kind, url, .. } = &self.settings;
+        let mut status = status_of(delivery, (kind.name(), url), &self.standing, cursors, failure);
         status.breaker = self.breaker.state().name();
         status
     }
@@ -201,9 +201,8 @@ pub enum EverywhereError {
 pub struct Backends {
     /// All but the embedded one.
     list: Vec<Arc<Backend>>,
-    embedded: OnceLock<Arc<Embedded>>,
-    /// All names, in the configuration's order.
-    names: Vec<String>,
+    /// Those of all, in the configuration's order.
+    settings: Vec<BackendSettings>,
     journal: Journal,
     waiting: Arc<Waiting>,
     /// Whose turn it is among equal candidates.
@@ -223,32 +222,18 @@ impl Backends {
         journal: &Journal,
         registry: &Registry,
     ) -> Result<Self, ClientError> {
-        let names = settings.iter().map(|settings| settings.name.clone()).collect();
-        let list: Result<Vec<_>, _> = settings
-            .iter()
-            .filter(|settings| !settings.embedded)
-            .map(|settings| Backend::new(settings, registry).map(Arc::new))
-            .collect();
+        let servers = settings.iter().filter_map(BackendSettings::server);
+        let list: Result<Vec<_>, _> =
+            servers.map(|settings| Backend::new(settings, registry).map(Arc::new)).collect();
         Ok(Self {
             list: list?,
-            embedded: OnceLock::new(),
-            names,
+            settings: settings.to_vec(),
             journal: journal.clone(),
             waiting: Arc::default(),
             turn: AtomicUsize::new(0),
             drain: Drain::new(),
             tasks: Mutex::default(),
         })
-    }
-
-    /// The store within this process, where there is one.
-    pub fn embedded(&self) -> Option<&Arc<Embedded>> {
-        self.embedded.get()
-    }
-
-    pub(crate) fn set_embedded(&self, embedded: &Arc<Embedded>) {
-        // There is one start.
-        let _ = self.embedded.set(Arc::clone(embedded));
     }
 
     /// Every backend but the embedded one, in the configuration's order.
@@ -269,25 +254,23 @@ impl Backends {
         list
     }
 
-    /// Every backend with the account of its points.
-    pub fn status(&self) -> Vec<BackendStatus> {
+    /// Every backend with the account of its points; that of the embedded one is asked for.
+    pub fn status(
+        &self,
+        embedded: impl Fn(&[CursorStatus]) -> Option<BackendStatus>,
+    ) -> Vec<BackendStatus> {
         let cursors = self.journal.cursors();
-        let status = |name: &String| {
-            if let Some(one) = self.embedded().filter(|one| one.name() == name) {
-                let status = status_of(one.settings(), one.standing(), &cursors, || None);
-                let store = one.store();
-                return Some(status.of_store(store.trouble(), store.missing()));
-            }
-            let backend = self.list.iter().find(|backend| backend.name() == name)?;
-            Some(backend.status(&cursors))
+        let status = |name: &str| {
+            let backend = self.list.iter().find(|backend| backend.name() == name);
+            backend.map_or_else(|| embedded(&cursors), |backend| Some(backend.status(&cursors)))
         };
-        self.names.iter().filter_map(status).collect()
+        self.names().filter_map(status).collect()
     }
 
     /// Begins to wait for a statement: its id goes into the journal's record. Call this before the
     /// record is appended, so that no result is missed.
     pub fn statement(&self) -> StatementTicket {
-        StatementTicket::new(&self.waiting, self.names.clone())
+        StatementTicket::new(&self.waiting, self.names().map(str::to_owned).collect())
     }
 
     /// Tells whoever waits for a statement what came of it on a backend.
@@ -331,25 +314,23 @@ impl Backends {
     /// Reads password and token files again; gives the settings that need a restart to take
     /// effect.
     pub fn reload(&self, settings: &[BackendSettings]) -> Vec<String> {
-        let mut restart = Vec::new();
         for backend in &self.list {
             if let Err(error) = backend.read_credentials() {
                 tracing::error!(%error, "credentials are not read again");
             }
-            let now = settings.iter().find(|settings| settings.name == backend.name());
-            if now != Some(&backend.settings) {
-                restart.push(format!("influx.backend {:?}", backend.name()));
-            }
         }
-        if let Some(embedded) = self.embedded() {
-            let now = settings.iter().find(|settings| settings.name == embedded.name());
-            if now != Some(embedded.settings()) {
-                restart.push(format!("influx.backend {:?}", embedded.name()));
-            }
-        }
-        let added = settings.iter().filter(|settings| !self.names.contains(&settings.name));
-        restart.extend(added.map(|settings| format!("influx.backend {:?}", settings.name)));
-        restart
+        let differs = |of: &&BackendSettings| !settings.contains(of);
+        let servers = self.settings.iter().filter(|of| of.server().is_some());
+        let others = self.settings.iter().filter(|of| of.server().is_none());
+        let changed = servers.chain(others).filter(differs);
+        let is_new = |of: &&BackendSettings| self.names().all(|name| name != of.name());
+        let restart = changed.chain(settings.iter().filter(is_new));
+        restart.map(|of| format!("influx.backend {:?}", of.name())).collect()
+    }
+
+    /// The names of all backends, in the configuration's order.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.settings.iter().map(BackendSettings::name)
     }
 
     /// Ends the deliveries: each may finish the request it has under way, if that takes no longer
@@ -368,21 +349,7 @@ impl Backends {
                 tracing::warn!("a batch was under way; it will be sent again after the next start");
             }
         };
-        let all = join_all(tasks.into_iter().map(end));
-        let Some(embedded) = self.embedded().cloned() else {
-            all.await;
-            return;
-        };
-        // Its delivery may be waiting for files that can't be written.
-        let hurry = async {
-            tokio::time::sleep(STOP_GRACE).await;
-            let _ = tokio::task::spawn_blocking(move || embedded.store().close()).await;
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            _ = all => {}
-            () = hurry => {}
-        }
+        join_all(tasks.into_iter().map(end)).await;
     }
 
     /// Sees whether backends that fail, or of which nothing is heard otherwise, answer `/ping`.

@@ -8,6 +8,8 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
+use crate::client::answer::error_in;
+
 /// What came of a statement on one backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ran {
@@ -59,15 +61,6 @@ impl StatementReport {
         let refused = answers().find(|body| error_in(body).is_some());
         refused.or_else(|| answers().next()).cloned()
     }
-}
-
-/// The first error of execution in an answer of `/query`, which InfluxDB puts into a 200.
-pub fn error_in(body: &[u8]) -> Option<String> {
-    // Most answers have none, and `SELECT ... INTO` can answer at length.
-    memchr::memmem::find(body, b"\"error\"")?;
-    let answer: serde_json::Value = serde_json::from_slice(body).ok()?;
-    let of = |value: &serde_json::Value| Some(value.get("error")?.as_str()?.to_owned());
-    of(&answer).or_else(|| answer.get("results")?.as_array()?.iter().find_map(of))
 }
 
 /// The wait for one statement; dropping it ends the wait, not the statement.

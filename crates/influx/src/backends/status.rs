@@ -7,7 +7,7 @@ use journal::CursorStatus;
 use serde::Serialize;
 
 use super::{Phase, Standing};
-use crate::settings::BackendSettings;
+use crate::settings::DeliverySettings;
 
 /// A backend as `weir status` shows it.
 #[derive(Debug, Clone, Serialize)]
@@ -40,7 +40,7 @@ pub struct BackendStatus {
 impl BackendStatus {
     /// The same where the store's files can't be changed as they should, and nothing worse is
     /// known; and with what is missing from its answers.
-    pub(super) fn of_store(mut self, trouble: Option<String>, missing: Vec<String>) -> Self {
+    pub fn of_store(mut self, trouble: Option<String>, missing: Vec<String>) -> Self {
         self.missing = missing;
         if let Some(words) = trouble.filter(|_| self.reason.is_none()) {
             self.state = Phase::Retrying;
@@ -52,8 +52,9 @@ impl BackendStatus {
 
 /// What the standing and the cursor of a backend tell; `failure` is asked where its delivery has
 /// nothing to complain of.
-pub(super) fn status_of(
-    settings: &BackendSettings,
+pub fn status_of(
+    settings: &DeliverySettings,
+    (kind, url): (&'static str, &str),
     standing: &Standing,
     cursors: &[CursorStatus],
     failure: impl FnOnce() -> Option<(String, SystemTime)>,
@@ -65,8 +66,8 @@ pub(super) fn status_of(
     let (phase, reason) = standing.phase();
     BackendStatus {
         name: settings.name.clone(),
-        url: settings.url.clone(),
-        kind: if settings.embedded { "embedded" } else { settings.kind.name() },
+        url: url.to_owned(),
+        kind,
         state: phase,
         reason,
         breaker: health::State::Closed.name(),

@@ -10,7 +10,7 @@ use wire::influxql::quote_identifier;
 
 use super::listing::{database_names, policies};
 use super::{Asked, Catalogue, Listing, REFRESH_INTERVAL, file};
-use crate::delivery::client::Client;
+use crate::client::Client;
 
 /// How many `SHOW RETENTION POLICIES` go into one request.
 const SHOWS_PER_REQUEST: usize = 100;

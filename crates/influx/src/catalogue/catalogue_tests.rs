@@ -1,10 +1,10 @@
 use super::*;
-use crate::settings::BackendSettings;
+use crate::settings::BackendTable;
 
 fn catalogue(dir: &Path, names: &[&str]) -> Catalogue {
     let client = |name: &str| {
-        let settings = BackendSettings::new(name, "http://127.0.0.1:1");
-        (name.to_owned(), Arc::new(Client::new(&settings).unwrap()))
+        let settings = BackendTable::new(name, "http://127.0.0.1:1").settings().unwrap();
+        (name.to_owned(), Arc::new(Client::new(settings.server().unwrap()).unwrap()))
     };
     Catalogue::open(dir, names.iter().map(|name| client(name))).unwrap()
 }

@@ -20,7 +20,7 @@ use wire::influxql::Change;
 
 pub use self::file::CatalogueError;
 pub use self::listing::{Listing, Policies, Policy};
-use crate::delivery::client::Client;
+use crate::client::Client;
 
 /// How often all backends are asked.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(5);

@@ -2,8 +2,8 @@
 
 use watch::metrics::{Counter, Histogram, Registry};
 
-use super::answer::Answer;
-use super::client::Broken;
+use crate::client::Broken;
+use crate::client::answer::Answer;
 
 /// The instruments of one backend.
 #[derive(Debug)]

@@ -6,26 +6,25 @@
 //! [`halving`]; [`sender`] deals with a backend that is down, busy, locked or lacks a database;
 //! then the cursor moves.
 
-pub mod answer;
 pub mod batch;
-pub mod client;
 pub mod dead_letters;
-mod dialling;
 pub mod halving;
 pub(crate) mod instruments;
 mod intake;
 pub(crate) mod letter;
+mod open;
 pub mod replay;
 mod sender;
 mod settle;
 mod sizing;
-mod start;
 mod statement;
 mod suspects;
 mod task;
 
+pub use open::StartError;
+pub(crate) use open::{open_cursor, open_letters};
 pub use sender::Pace;
-pub use start::StartError;
+pub(crate) use task::Task;
 
 #[cfg(test)]
 mod tests;

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use bytes::{Bytes, BytesMut};
 
-use super::answer::Answer;
-use super::client::{Broken, Client, ClientError};
 use super::dead_letters::{self, LetterError, Selection};
 use super::halving::{Halving, Outcome, Step};
 use super::letter::{Id, Letter};
-use crate::settings::BackendSettings;
+use crate::client::answer::Answer;
+use crate::client::{Broken, Client, ClientError};
+use crate::settings::ServerSettings;
 
 /// What came of a replay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub enum ReplayError {
 /// When there are no letters, or the backend does not answer as it should.
 pub async fn replay(
     dir: &Path,
-    backend: &BackendSettings,
+    backend: &ServerSettings,
     selection: &Selection,
 ) -> Result<Replayed, ReplayError> {
     let mut replay =
@@ -68,14 +68,14 @@ pub async fn replay(
     let result = replay.all(dir, selection).await;
     let delivered = replay.delivered.len() as u64;
     if delivered > 0 {
-        dead_letters::drop(dir, &backend.name, &Selection::These(replay.delivered))?;
+        dead_letters::drop(dir, &backend.delivery.name, &Selection::These(replay.delivered))?;
     }
     result.map(|()| Replayed { delivered, refused: replay.refused })
 }
 
 struct Replay<'a> {
     client: Client,
-    backend: &'a BackendSettings,
+    backend: &'a ServerSettings,
     delivered: HashSet<Id>,
     refused: u64,
 }
@@ -83,13 +83,13 @@ struct Replay<'a> {
 impl Replay<'_> {
     async fn all(&mut self, dir: &Path, selection: &Selection) -> Result<(), ReplayError> {
         let (mut batch, mut bytes) = (Vec::<Letter>::new(), 0);
-        for letter in dead_letters::read(dir, &self.backend.name)? {
+        for letter in dead_letters::read(dir, &self.backend.delivery.name)? {
             let letter = letter?;
             if !selection.holds(letter.id) {
                 continue;
             }
             let fits = batch.len() < self.backend.batch_points as usize
-                && bytes + letter.line.len() < self.backend.batch_bytes.len();
+                && bytes + letter.line.len() < self.backend.batch_bytes;
             let same =
                 batch.first().is_none_or(|first| first.db == letter.db && first.rp == letter.rp);
             if !(batch.is_empty() || fits && same) {
@@ -130,7 +130,7 @@ impl Replay<'_> {
             body.extend_from_slice(b"\n");
         }
         let (db, rp) = letters.first().map_or(("", ""), |first| (&first.db, &first.rp));
-        let (backend, done) = (self.backend.name.clone(), self.delivered.len());
+        let (backend, done) = (self.backend.delivery.name.clone(), self.delivered.len());
         let answer = self.client.write(db, rp, Bytes::from(body)).await;
         match answer {
             Ok(Answer::Delivered) => Ok(Outcome::Accepted),

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use flow::backoff::Backoff;
 use flow::drain::Drain;
 
-use super::answer::{Answer, Missing, Refusal};
-use super::client::{Broken, Client};
 use super::instruments::Instruments;
 use super::sizing::Sizing;
 use crate::backends::Backend;
 use crate::catalogue::Catalogue;
+use crate::client::answer::{Answer, Missing, Refusal};
+use crate::client::{Broken, Client};
 use crate::settings::BackendKind;
 
 /// The delivery is to end; what is not settled stays in the journal.
@@ -248,7 +248,7 @@ impl Sender {
     /// failed.
     async fn create(&self, db: &str, rp: &str) -> Result<Option<String>, Broken> {
         let statements = self.catalogue.snapshot().creation(db, rp);
-        let timeout = self.backend.settings().statement_timeout.get();
+        let timeout = self.backend.settings().statement_timeout;
         let mut failed = None;
         for statement in &statements {
             let said = self.client().ask(&[("q", statement)], timeout).await?;

@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::{Bytes, BytesMut};
 
-use super::answer::Refusal;
 use super::batch::{Batch, Piece, Point};
 use super::dead_letters::{DeadLetters, LetterError};
 use super::halving::{Halving, Outcome, Poison, Step};
@@ -14,6 +13,7 @@ use super::letter::{Id, Letter};
 use super::sender::{Interrupted, Sender, Verdict};
 use super::suspects::suspects;
 use crate::catalogue::Lookup;
+use crate::client::answer::Refusal;
 
 /// Points of the same batch that are tried as canaries.
 const CANARIES_MAX: usize = 16;

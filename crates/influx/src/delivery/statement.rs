@@ -1,10 +1,10 @@
 //! Running a statement on one backend, at its place among the points.
 
-use super::answer::shortened;
-use super::client::{Broken, Whole};
 use super::intake::OwnedStatement;
 use super::sender::{Interrupted, Sender};
 use crate::backends::Ran;
+use crate::client::answer::{error_in, shortened};
+use crate::client::{Broken, Whole};
 
 /// Failures of the backend's own after which a statement counts as failed: else one that makes the
 /// server fail would hold back all points behind it for ever.
@@ -21,7 +21,7 @@ pub async fn run(sender: &mut Sender, statement: &OwnedStatement) -> Result<Ran,
     if !settings.kind.has_catalogue() {
         return Ok(Ran::Skipped);
     }
-    let timeout = settings.statement_timeout.get();
+    let timeout = settings.statement_timeout;
     let mut form = vec![("q", statement.text.as_str())];
     for (key, value) in
         [("db", &statement.db), ("rp", &statement.rp), ("params", &statement.params)]
@@ -97,7 +97,7 @@ fn judge(said: Whole) -> Said {
 
 fn note(sender: &Sender, statement: &OwnedStatement, ran: &Ran) {
     let failed = match ran {
-        Ran::Answered(body) => crate::backends::error_in(body),
+        Ran::Answered(body) => error_in(body),
         Ran::Failed(words) => Some(words.clone()),
         Ran::Skipped => None,
     };

@@ -2,7 +2,7 @@
 //! suspects alone, see [`super::halving`]; it spares a mixed batch from being halved to the last
 //! point.
 
-use super::answer::Refusal;
+use crate::client::answer::Refusal;
 
 /// The points of `lines` that `refusal` means, by their place; empty when its words do not tell,
 /// or when they would be more than were dropped.

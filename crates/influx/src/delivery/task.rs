@@ -19,7 +19,7 @@ use crate::backends::Backends;
 const CATCHING_UP: Duration = Duration::from_secs(2);
 
 /// One backend's delivery.
-pub(super) struct Task {
+pub(crate) struct Task {
     pub(super) sender: Sender,
     pub(super) intake: Intake,
     pub(super) letters: Arc<Mutex<DeadLetters>>,
@@ -31,12 +31,12 @@ pub(super) struct Task {
 impl Task {
     /// Delivers until the drain starts or the journal is closed. What is not settled then is
     /// delivered again after the next start.
-    pub(super) async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         let mut window = Window::default();
         let stopping = self.drain.clone();
         loop {
             let limits = self.sender.sizing.limits();
-            let linger = self.sender.backend.settings().linger.get();
+            let linger = self.sender.backend.settings().linger;
             let next = tokio::select! {
                 next = self.intake.fill(&mut window, limits, linger) => next,
                 () = stopping.started() => return,

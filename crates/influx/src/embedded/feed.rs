@@ -18,7 +18,7 @@ use crate::backends::{Backends, Standing};
 use crate::catalogue::Catalogue;
 use crate::delivery::dead_letters::DeadLetters;
 use crate::delivery::instruments::Instruments;
-use crate::settings::BackendSettings;
+use crate::settings::DeliverySettings;
 
 /// Bytes asked of the journal at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -65,7 +65,7 @@ enum Event {
 impl Embedded {
     /// The store behind its cursor, before its delivery runs.
     pub(crate) fn new(
-        settings: &BackendSettings,
+        settings: &DeliverySettings,
         store: &Arc<Store>,
         consumer: &mut Consumer,
         journal: &Journal,

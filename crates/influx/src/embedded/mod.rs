@@ -14,18 +14,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use journal::{Pin, Position};
+use journal::{CursorStatus, Pin, Position};
 use store::Store;
-use store::catalogue::Target;
 use tokio::sync::Notify;
 
 pub(crate) use self::feed::Feed;
 pub use self::queries::Queries;
+pub use self::room::Behind;
 use self::settling::Settled;
+pub use self::settling::Unsettled;
 pub use self::turns::{Arrival, Network, Turn, Turns};
-use crate::backends::Standing;
+use crate::backends::{BackendStatus, Standing, status_of};
 use crate::catalogue::{Listing, Policies, Policy};
-use crate::settings::BackendSettings;
+use crate::settings::DeliverySettings;
 
 /// How long a request waits for the journal's records to reach the store, before it hears 503.
 const REACH_WAIT: Duration = Duration::from_secs(30);
@@ -33,7 +34,7 @@ const REACH_WAIT: Duration = Duration::from_secs(30);
 /// The embedded store with its delivery.
 #[derive(Debug)]
 pub struct Embedded {
-    settings: BackendSettings,
+    settings: DeliverySettings,
     store: Arc<Store>,
     standing: Standing,
     pin: Arc<Pin>,
@@ -55,26 +56,10 @@ pub struct Embedded {
 #[error("the store is starting: it reads what was acknowledged before; try again in a moment")]
 pub struct Starting;
 
-/// What the store knows of the names of a write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Named {
-    /// It has both. The policy's name is the one the default stands for, too.
-    Both(Arc<str>, Target),
-    /// It has no such database.
-    NoDatabase,
-    /// The database has no such policy.
-    NoPolicy,
-}
-
 impl Embedded {
     /// The backend's name.
     pub fn name(&self) -> &str {
         &self.settings.name
-    }
-
-    /// Its settings.
-    pub fn settings(&self) -> &BackendSettings {
-        &self.settings
     }
 
     /// The store.
@@ -82,14 +67,15 @@ impl Embedded {
         &self.store
     }
 
+    /// The embedded store as an operator sees it.
+    pub fn status(&self, cursors: &[CursorStatus]) -> BackendStatus {
+        let status = status_of(&self.settings, ("embedded", ""), &self.standing, cursors, || None);
+        status.of_store(self.store.trouble(), self.store.missing())
+    }
+
     /// What queries of it share.
     pub fn queries(&self) -> &Queries {
         &self.queries
-    }
-
-    /// What its delivery is doing.
-    pub fn standing(&self) -> &Standing {
-        &self.standing
     }
 
     /// Whether everything is in the store that was acknowledged before the start.
@@ -114,17 +100,6 @@ impl Embedded {
         match tokio::time::timeout(REACH_WAIT, wait).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(Starting),
-        }
-    }
-
-    /// What the store knows of a database and a policy; an empty policy is the default one.
-    pub fn lookup(&self, db: &str, rp: &str) -> Named {
-        let catalogue = self.store.catalogue();
-        let Some(database) = catalogue.database(db) else { return Named::NoDatabase };
-        let (policy, target) = (database.policy(Some(rp)), catalogue.resolve(db, rp));
-        match (policy, target) {
-            (Some(policy), Some(target)) => Named::Both(policy.name.as_str().into(), target),
-            _ => Named::NoPolicy,
         }
     }
 

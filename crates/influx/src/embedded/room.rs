@@ -89,7 +89,7 @@ mod tests {
     use watch::metrics::Registry;
 
     use super::{Behind, Embedded};
-    use crate::settings::BackendSettings;
+    use crate::settings::BackendTable;
 
     #[tokio::test]
     async fn the_journal_runs_ahead_of_the_store_so_far_and_no_further() {
@@ -102,8 +102,9 @@ mod tests {
             store::Settings { dir: dir.path().join("store"), ..store::Settings::default() };
         let store = store::Store::open(settings, &registry).unwrap();
         let mut consumer = journal.consumer("store", Start::End).unwrap();
-        let backend = BackendSettings::embedded("store");
-        let embedded = Embedded::new(&backend, &store, &mut consumer, &journal, &registry);
+        let backend = BackendTable::embedded("store").settings().unwrap();
+        let embedded =
+            Embedded::new(backend.delivery(), &store, &mut consumer, &journal, &registry);
         let mut embedded = Arc::into_inner(embedded).unwrap();
         embedded.ahead_max = 1000;
         assert_eq!(embedded.room().await, Ok(()));

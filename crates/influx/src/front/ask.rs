@@ -15,18 +15,19 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use wire::influxql::ast::Statement;
-use wire::influxql::{self, Change, Kind, Params};
+use wire::influxql::{self, Params};
 
 use super::answer::{self, Answer, Content};
 use super::auth::User;
-use super::destination::Resolved;
 use super::execution::{Execution, Gate};
 use super::gateway::Gateway;
 use super::gzip;
 use super::parameters::Parameters;
 use super::query::Request;
+use super::refusals::words_of;
 use super::streamed::{Client, Made, Streamed};
 use super::unsent::{self, Unsent};
+use crate::admission::{self, NameError, Points, Refusal};
 use crate::embedded::{Embedded, Network};
 use crate::record;
 
@@ -84,9 +85,8 @@ impl Request<'_> {
     ) -> Result<Answer, Answer> {
         let gateway = &self.front.gateway;
         // What was acknowledged before the query came is in its answer.
-        let end = gateway.journal.acknowledged_end().await;
-        let end = end.map_err(|e| answer::unavailable(&e.to_string(), 1))?;
-        embedded.reach(end).await.map_err(|e| answer::unavailable(&e.to_string(), 1))?;
+        let readable = gateway.admission.readable().await;
+        readable.map_err(|refusal| answer::unavailable(&refusal.to_string(), 1))?;
 
         let (db, format) = (self.parameters.get("db"), self.format());
         let mut context = self.context(embedded, user);
@@ -257,32 +257,23 @@ impl Asked {
     async fn journal(&self, text: &str) -> Result<(), String> {
         let gateway = &self.gateway;
         let Context { db, rp, now_ns, .. } = &self.context;
-        let change = influxql::split(text).ok().and_then(|mut all| all.pop());
-        let change = match change.map(|statement| statement.kind) {
-            Some(Kind::Change(change)) => change,
-            _ => Change::Other,
-        };
+        let change = admission::change_in(text);
         let frozen = influxql::freeze_now(text, *now_ns);
         let ticket = gateway.backends.statement();
         let params = self.params.as_str();
         let record = record::Statement { id: ticket.id(), text: &frozen, db, rp, params };
-        gateway.append_statement(&record, &change).await.map_err(|refused| words_of(&refused))?;
-        let embedded = gateway.backends.embedded().map(|embedded| embedded.name());
+        let appended = gateway.admission.append_statement(&record, &change).await;
+        appended.map_err(|refusal| gateway.refused_words(&refusal))?;
+        let embedded = gateway.embedded.as_ref().map(|embedded| embedded.name());
         let report = ticket.wait_for(embedded, STORE_WAIT, OTHERS_WAIT).await;
         if embedded.is_some_and(|name| report.following.iter().any(|following| following == name)) {
             return Err("the statement is acknowledged and will run later".to_owned());
         }
-        match report.document().as_deref().and_then(crate::backends::error_in) {
+        match report.document().as_deref().and_then(crate::client::answer::error_in) {
             Some(refused) => Err(refused),
             None => Ok(()),
         }
     }
-}
-
-/// What an answer says of its refusal.
-fn words_of(refusal: &Answer) -> String {
-    let said = refusal.headers().get("x-influxdb-error").and_then(|words| words.to_str().ok());
-    said.map_or_else(|| refusal.status().to_string(), str::to_owned)
 }
 
 /// Where the points of `SELECT ... INTO` go: through the journal, as any others.
@@ -299,27 +290,21 @@ impl Target for Into {
 impl Into {
     async fn journal(&self, db: &str, rp: &str, lines: Vec<u8>) -> Result<(), String> {
         let gateway = &self.gateway;
-        let to = match gateway.resolve(db, rp).await.map_err(|refused| words_of(&refused))? {
-            Resolved::To(to) => to,
-            Resolved::NoDatabase => return Err(format!("database not found: {db}")),
-            Resolved::NoPolicy => return Err(format!("retention policy not found: {rp}")),
-        };
-        let points = u32::try_from(wire::line::points(&lines).count()).unwrap_or(u32::MAX);
-        let outcome = wire::line::Outcome { points, ..Default::default() };
-        let embedded = gateway.backends.embedded();
-        if let Some(embedded) = embedded {
-            embedded.room().await.map_err(|behind| behind.to_string())?;
-        }
-        let admitted = gateway.admit_aside(db, &to, lines, outcome).await;
-        let (outcome, ticket) = admitted.map_err(|refused| words_of(&refused))?;
-        if let Some(ticket) = ticket {
-            gateway.acknowledged_aside(ticket).await.map_err(|error| error.to_string())?;
+        let to = gateway.resolve(db, rp).await.map_err(|error| match error {
+            NameError::NoDatabase => format!("database not found: {db}"),
+            NameError::NoPolicy => format!("retention policy not found: {rp}"),
+            NameError::Refused(refusal) => gateway.refused_words(&refusal),
+        })?;
+        let admitted = gateway.admission.admit(&to, Points::of_lines(lines)).await;
+        let outcome = admitted.map_err(|refusal| match refusal {
+            // Only what the journal does not take counts as a write that was refused.
+            Refusal::Append(_) => gateway.refused_words(&refusal),
+            _ => words_of(&refusal),
+        })?;
+        if outcome.points > 0 {
             gateway.metrics.accepted.add(u64::from(outcome.points));
             // The statement behind this one may read it.
-            if let Some(embedded) = embedded {
-                let end = gateway.journal.acknowledged_end().await.map_err(|e| e.to_string())?;
-                embedded.reach(end).await.map_err(|e| e.to_string())?;
-            }
+            gateway.admission.readable().await.map_err(|refusal| words_of(&refusal))?;
         }
         outcome.refusal().map_or(Ok(()), Err)
     }

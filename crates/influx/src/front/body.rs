@@ -12,6 +12,7 @@ use watch::watchdog::Pulse;
 
 use super::answer::{self, Answer};
 use super::stages::DECOMPRESS;
+use crate::settings::Settings;
 
 /// What is decompressed before it is looked whether there may be more.
 const PIECE_BYTES: usize = 64 << 10;
@@ -25,6 +26,16 @@ pub struct Limits {
     pub body_max: usize,
     /// Bytes after decompression.
     pub decompressed_max: usize,
+}
+
+impl Limits {
+    /// Those of the settings.
+    pub fn of(settings: &Settings) -> Self {
+        Self {
+            body_max: settings.max_body_size.len(),
+            decompressed_max: settings.max_decompressed_size.len(),
+        }
+    }
 }
 
 /// A body that has come whole, and its share of the memory that all bodies have.

@@ -1,130 +1,54 @@
-//! Where the points of a write go: the names of the request, resolved by whoever keeps the points.
+//! Where the points of a write go, by the settings: which policy is the default, and whether a
+//! database that nobody has is made.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use store::catalogue::Target;
-use wire::influxql::{self, Change, Kind};
-
-use super::answer::{self, Answer};
+use super::answer::Answer;
 use super::gateway::Gateway;
-use crate::catalogue::Lookup;
-use crate::embedded::{Embedded, Named};
-use crate::record;
-
-/// How long a statement that a write needs may take on the embedded store.
-const MAKE_WAIT: Duration = Duration::from_secs(10);
-
-/// Where points go.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Destination {
-    /// The retention policy; empty where the default is not known.
-    pub policy: Arc<str>,
-    /// What it is to the embedded store, where there is one.
-    pub target: Option<Target>,
-}
-
-/// Where points go, or why nowhere.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Resolved {
-    /// There.
-    To(Destination),
-    /// Nobody has the database.
-    NoDatabase,
-    /// Nobody has the retention policy in the database.
-    NoPolicy,
-}
-
-impl From<Lookup> for Resolved {
-    fn from(lookup: Lookup) -> Self {
-        match lookup {
-            Lookup::Policy(policy) => Self::To(Destination { policy, target: None }),
-            Lookup::NoDatabase => Self::NoDatabase,
-            Lookup::NoPolicy => Self::NoPolicy,
-        }
-    }
-}
-
-impl From<Named> for Resolved {
-    fn from(named: Named) -> Self {
-        match named {
-            Named::Both(policy, target) => Self::To(Destination { policy, target: Some(target) }),
-            Named::NoDatabase => Self::NoDatabase,
-            Named::NoPolicy => Self::NoPolicy,
-        }
-    }
-}
+use crate::admission::{Destination, NameError, Refusal};
+use crate::embedded::Embedded;
 
 impl Gateway {
-    /// What is known of the names of a write at this moment.
-    ///
-    /// # Errors
-    /// 503 while the embedded store is starting: it does not know all names yet.
-    pub(super) fn lookup(&self, db: &str, rp: &str) -> Result<Resolved, Answer> {
+    /// What is known of the names of a write at this moment; see
+    /// [`Admission::find`](crate::admission::Admission::find).
+    pub(super) fn find<'a>(&self, db: &'a str, rp: &str) -> Result<Destination<'a>, NameError> {
         let live = self.live();
         let rp = if rp.is_empty() { &live.settings.default_retention_policy } else { rp };
-        match self.backends.embedded() {
-            None => Ok(self.catalogue.lookup(db, rp).into()),
-            Some(embedded) => {
-                embedded.started().map_err(|e| answer::unavailable(&e.to_string(), 1))?;
-                Ok(embedded.lookup(db, rp).into())
-            }
-        }
+        self.admission.find(db, rp)
     }
 
-    /// Where a write to `db` and `rp` goes: asks the backends afresh about a name that is not
-    /// known, and makes what is to be made.
-    ///
-    /// # Errors
-    /// The answer, where the names cannot be known or made now.
-    pub(super) async fn resolve(&self, db: &str, rp: &str) -> Result<Resolved, Answer> {
-        let known = self.lookup(db, rp)?;
-        if matches!(known, Resolved::To(_)) {
-            return Ok(known);
+    /// As [`find`](Self::find), with time for names that are not known; see
+    /// [`Admission::resolve`](crate::admission::Admission::resolve).
+    pub(super) async fn resolve<'a>(
+        &self,
+        db: &'a str,
+        rp: &str,
+    ) -> Result<Destination<'a>, NameError> {
+        match self.find(db, rp) {
+            Err(NameError::NoDatabase | NameError::NoPolicy) => {}
+            known => return known,
         }
-        let live = self.live();
-        let auto_create = live.settings.auto_create_database;
-        let rp =
-            if rp.is_empty() { live.settings.default_retention_policy.clone() } else { rp.into() };
-        drop(live);
-        let elsewhere = self.catalogue.resolve(db, &rp).await;
-        let embedded = self.backends.embedded();
-        let creation = match (&elsewhere, embedded) {
-            (Lookup::Policy(_), None) => return Ok(elsewhere.into()),
-            // Another backend has it, so this one is to have it too.
-            (Lookup::Policy(_), Some(_)) => self.catalogue.snapshot().creation(db, &rp),
-            (Lookup::NoDatabase, _) if auto_create && known == Resolved::NoDatabase => {
-                vec![create_database(db)]
-            }
-            _ => return Ok(known),
-        };
-        let _one_at_a_time = self.creating.lock().await;
-        for statement in creation {
-            if matches!(self.lookup(db, &rp)?, Resolved::To(_)) {
-                break;
-            }
-            self.make(&statement).await?;
-        }
-        self.lookup(db, &rp)
+        let auto_create = self.live().settings.auto_create_database;
+        self.admission.resolve(db, &self.policy(rp), auto_create).await
     }
 
-    /// Runs a statement that a write needs; returns once names that it makes are in force.
-    ///
-    /// # Errors
-    /// The answer, where the journal does not take it.
-    pub(super) async fn make(&self, text: &str) -> Result<(), Answer> {
-        let ticket = self.backends.statement();
-        let record = record::Statement { id: ticket.id(), db: "", rp: "", params: "", text };
-        let change = influxql::split(text).ok().and_then(|mut all| all.pop());
-        let change = match change.map(|statement| statement.kind) {
-            Some(Kind::Change(change)) => change,
-            _ => Change::Other,
-        };
-        self.append_statement(&record, &change).await?;
-        if let Some(embedded) = self.backends.embedded() {
-            ticket.wait_for(Some(embedded.name()), MAKE_WAIT, Duration::ZERO).await;
+    /// As [`find`](Self::find), with the database made where it is missing, as InfluxDB makes that
+    /// of a UDP port.
+    pub(super) async fn create_and_find<'a>(
+        &self,
+        db: &'a str,
+        rp: &str,
+    ) -> Result<Destination<'a>, NameError> {
+        self.admission.create_and_find(db, &self.policy(rp)).await
+    }
+
+    /// The policy of a name; that of the settings where there is none.
+    fn policy(&self, rp: &str) -> String {
+        if rp.is_empty() {
+            self.live().settings.default_retention_policy.clone()
+        } else {
+            rp.to_owned()
         }
-        Ok(())
     }
 
     /// The store within this process, once it knows everything that was acknowledged.
@@ -132,15 +56,10 @@ impl Gateway {
     /// # Errors
     /// 503 while it is starting.
     pub(super) fn embedded(&self) -> Result<Option<&Arc<Embedded>>, Answer> {
-        let embedded = self.backends.embedded();
+        let embedded = self.embedded.as_ref();
         if let Some(embedded) = embedded {
-            embedded.started().map_err(|e| answer::unavailable(&e.to_string(), 1))?;
+            embedded.started().map_err(|starting| self.refused(&Refusal::Starting(starting)))?;
         }
         Ok(embedded)
     }
-}
-
-/// The statement that makes a database.
-pub fn create_database(db: &str) -> String {
-    format!("CREATE DATABASE {}", influxql::quote_identifier(db))
 }

@@ -21,17 +21,19 @@ use tokio::runtime::Handle;
 use watch::metrics::Registry;
 
 use super::answer::{self, Answer};
-use super::aside::Aside;
 use super::auth::Authenticator;
 use super::body::Limits;
 use super::metrics::Metrics;
 use super::parking::Parking;
-use super::settings::{Settings, SettingsError};
 use super::udp::Receiver;
 use super::{Front, http as connection, short};
-use crate::backends::{BackendStatus, Backends};
-use crate::catalogue::Catalogue;
-use crate::delivery::StartError;
+use crate::admission::{Admission, WorkerAdmission};
+use crate::aside::Aside;
+use crate::assembly::{Deliveries, Parts};
+use crate::backends::{BackendStatus, Backends, STOP_GRACE};
+use crate::delivery::{Pace, StartError};
+use crate::embedded::Embedded;
+use crate::settings::{BackendError, BackendSettings, Settings, SettingsError};
 
 /// What one more connection than `max-connections` hears.
 const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
@@ -52,6 +54,9 @@ pub enum OpenError {
     /// The settings cannot work.
     #[error(transparent)]
     Settings(#[from] SettingsError),
+    /// The settings of a backend cannot work.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
     /// A certificate or key cannot be used.
     #[error("influx.tls: {0}")]
     Tls(#[from] TlsError),
@@ -63,18 +68,20 @@ pub enum OpenError {
 /// The settings a request reads, in the form it needs them; replaced by a reload.
 pub(super) struct Live {
     pub settings: Settings,
+    pub backends: Vec<BackendSettings>,
     pub limits: Limits,
     pub version: HeaderValue,
 }
 
 impl Live {
-    fn new(settings: Settings) -> Result<Self, SettingsError> {
+    fn new(settings: Settings) -> Result<Self, OpenError> {
         settings.validate()?;
         let version = HeaderValue::from_str(&settings.version).map_err(|_| SettingsError {
             at: "version".to_owned(),
             what: "cannot be sent in a header".to_owned(),
         })?;
-        Ok(Self { limits: settings.limits(), version, settings })
+        let backends = settings.backends()?;
+        Ok(Self { limits: Limits::of(&settings), backends, version, settings })
     }
 }
 
@@ -82,8 +89,9 @@ impl Live {
 pub struct Gateway {
     live: ArcSwap<Live>,
     pub(super) journal: Journal,
-    pub(super) catalogue: Arc<Catalogue>,
     pub(super) backends: Arc<Backends>,
+    /// The store within this process, where there is one.
+    pub(super) embedded: Option<Arc<Embedded>>,
     pub(super) auth: Authenticator,
     pub(super) metrics: Metrics,
     http: Endpoint,
@@ -100,10 +108,8 @@ pub struct Gateway {
     pub(super) control: Handle,
     /// What would hold a worker for too long.
     pub(super) aside: Aside,
-    /// Takes what comes from there.
-    pub(super) appender: journal::Appender,
-    /// Held while a database is made for a write, so that it is made once.
-    pub(super) creating: tokio::sync::Mutex<()>,
+    /// The way of points and statements into the journal.
+    pub(super) admission: Arc<Admission>,
 }
 
 /// What `weir status` shows of the gateway.
@@ -139,31 +145,43 @@ impl Gateway {
         let http = Endpoint::new("influx", connections.clone(), &settings.timeouts, registry)
             .with_tls(tls.clone())
             .with_refusal(TOO_MANY);
-        let (backends, catalogue) =
-            Backends::start(&settings.backend, store, &journal, dir, registry, &control)?;
+        let pace = Pace::default();
+        let parts = Parts { journal: &journal, dir, registry, control: &control, pace };
+        let Deliveries { backends, catalogue, embedded } =
+            Deliveries::start(&live.backends, store, &parts)?;
         let secret = settings.token_secret()?;
         let bodies = Memory::new(settings.bodies_memory_max());
         let answers = Memory::new(settings.answers_memory_max());
         Metrics::show_memory(registry, &bodies, &answers);
         control.spawn(give_back(bodies.clone(), answers.clone()));
+        let metrics = Metrics::new(registry);
+        let aside = Aside::new(control.clone());
+        let admission = Admission::new(
+            catalogue,
+            Arc::clone(&backends),
+            embedded.clone(),
+            &journal,
+            aside.clone(),
+            control.clone(),
+            metrics.points_refused.clone(),
+        );
         Ok(Arc::new(Self {
             bodies,
             answers,
             parking: Parking::new(registry),
-            aside: Aside::new(control.clone()),
-            appender: journal.common_appender(),
+            aside,
+            admission,
             auth: Authenticator::new(&settings.user, secret),
             control,
-            metrics: Metrics::new(registry),
+            metrics,
             udp: udp::Endpoint::new("influx", registry),
             live: ArcSwap::from_pointee(live),
             journal,
-            catalogue,
             backends,
+            embedded,
             http,
             tls,
             connections,
-            creating: tokio::sync::Mutex::default(),
         }))
     }
 
@@ -191,6 +209,16 @@ impl Gateway {
         self.live.load()
     }
 
+    /// Closes the embedded store after a while, for its delivery may be waiting for files that
+    /// can't be written; never returns.
+    async fn close_store(&self) {
+        if let Some(embedded) = self.embedded.clone() {
+            tokio::time::sleep(STOP_GRACE).await;
+            let _ = tokio::task::spawn_blocking(move || embedded.store().close()).await;
+        }
+        std::future::pending().await
+    }
+
     fn put_in_force(
         &self,
         mut live: Live,
@@ -202,7 +230,7 @@ impl Gateway {
         }
         let (settings, mut fixed) = live.settings.keep_fixed(&self.live().settings);
         live.settings = settings;
-        fixed.extend(self.backends.reload(&live.settings.backend));
+        fixed.extend(self.backends.reload(&live.backends));
         self.auth.replace(&live.settings.user, secret);
         self.connections.set_max(live.settings.max_connections);
         self.bodies.set_max(live.settings.bodies_memory_max());
@@ -232,7 +260,9 @@ impl front::Front for Gateway {
     async fn run(self: Arc<Self>, share: Share, worker: flow::Worker) {
         // A write waits for this thread twice, beside programs that compute.
         sched::set_slice(Slice::Short);
-        let front = Rc::new(Front::new(self.clone(), worker.clone(), self.journal.appender()));
+        let admission =
+            WorkerAdmission::new(self.admission.clone(), &self.journal, worker.pulse.clone());
+        let front = Rc::new(Front::new(self.clone(), worker.clone(), admission));
         // Ends with the runtime: connections are served until the last of them has ended.
         tokio::task::spawn_local(short::run(front.clone()));
         let mut serving = Serving::new(&worker);
@@ -263,7 +293,7 @@ impl front::Front for Gateway {
             Some(why) => Err(format!("the journal is poisoned: {why}")),
             None if status.disk_full => Err("the journal's disk is full".to_owned()),
             None if status.full => Err("the journal has reached max-size".to_owned()),
-            None => match self.backends.embedded() {
+            None => match &self.embedded {
                 Some(embedded) => {
                     embedded.started().map_err(|starting| starting.to_string())?;
                     embedded.behind().map_or(Ok(()), |behind| Err(behind.to_string()))
@@ -275,7 +305,9 @@ impl front::Front for Gateway {
 
     fn status(&self) -> impl Serialize {
         Status {
-            backends: self.backends.status(),
+            backends: self
+                .backends
+                .status(|cursors| self.embedded.as_ref().map(|embedded| embedded.status(cursors))),
             points_accepted: self.metrics.accepted.get(),
             connections: self.connections.used(),
         }
@@ -283,7 +315,13 @@ impl front::Front for Gateway {
 
     /// Stops the deliveries after the batches under way, with their cursors persisted.
     async fn stop(&self, within: Duration) {
-        if tokio::time::timeout(within, self.backends.stop()).await.is_err() {
+        let stop = async {
+            tokio::select! {
+                () = self.backends.stop() => {}
+                () = self.close_store() => {}
+            }
+        };
+        if tokio::time::timeout(within, stop).await.is_err() {
             tracing::warn!("not everything was delivered that could have been");
         }
     }

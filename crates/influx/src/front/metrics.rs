@@ -4,8 +4,10 @@ use std::time::{Duration, Instant};
 
 use flow::memory::Memory;
 use http::StatusCode;
+use journal::{AckError, AppendError};
 use watch::metrics::{Counter, Histogram, Registry};
-use wire::line::Outcome;
+
+use crate::admission::Refusal;
 
 /// The statuses that are counted each by itself; all others count as `other`.
 const STATUSES: [u16; 12] = [200, 204, 400, 401, 403, 404, 405, 413, 500, 503, 429, 0];
@@ -48,6 +50,30 @@ pub struct Refused {
     pub behind: Counter,
     /// All bodies together take as much memory as they may.
     pub memory: Counter,
+}
+
+impl Refused {
+    /// Counts a refusal, if it is one for want of room.
+    pub fn count(&self, refusal: &Refusal) {
+        let counter = match refusal {
+            Refusal::Append(AppendError::Busy) => &self.busy,
+            Refusal::Append(AppendError::TooLarge { .. }) => &self.too_large,
+            Refusal::Append(AppendError::Full) | Refusal::Unacknowledged(AckError::Full) => {
+                &self.full
+            }
+            Refusal::Append(AppendError::DiskFull)
+            | Refusal::Unacknowledged(AckError::DiskFull) => &self.disk_full,
+            Refusal::Append(AppendError::Poisoned | AppendError::Closed)
+            | Refusal::Unacknowledged(AckError::Poisoned | AckError::Closed) => &self.poisoned,
+            Refusal::Unacknowledged(AckError::Timeout) => &self.timeout,
+            Refusal::Behind(_) => &self.behind,
+            Refusal::Starting(_)
+            | Refusal::Unsettled(_)
+            | Refusal::NameTooLong(_)
+            | Refusal::Stopping(_) => return,
+        };
+        counter.inc();
+    }
 }
 
 /// What became of datagrams.
@@ -155,11 +181,11 @@ impl Metrics {
         self.bad_lines.get() + self.points_refused.get()
     }
 
-    /// Notes how long parsing took and what it found.
-    pub fn parsed(&self, took: Duration, outcome: &Outcome) {
+    /// Notes how long parsing took and how many bad lines it found.
+    pub fn parsed(&self, took: Duration, bad_lines: u32) {
         self.parse.observe(took);
-        if outcome.bad > 0 {
-            self.bad_lines.add(u64::from(outcome.bad));
+        if bad_lines > 0 {
+            self.bad_lines.add(u64::from(bad_lines));
         }
     }
 

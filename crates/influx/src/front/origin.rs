@@ -8,12 +8,11 @@ use http::uri::Authority;
 use http::{HeaderMap, Method, StatusCode};
 
 use super::answer::{self, Answer};
+use crate::settings::origin::ANY;
 
 /// What a browser says of pages that sent a request without naming their origin, as by a link
 /// (Fetch Metadata Request Headers, section 2.3).
 pub const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// Stands for every origin in the configuration.
-const ANY: &str = "*";
 
 /// Who a request comes from, as far as browsers tell.
 #[derive(Debug, PartialEq, Eq)]
@@ -82,15 +81,6 @@ fn is_own(origin: &str, head: &Parts, tls: bool) -> bool {
     let Some((host, place)) = host.zip(place.parse::<Authority>().ok()) else { return false };
     let same_port = host.port_u16().unwrap_or(port) == place.port_u16().unwrap_or(port);
     same_port && host.host().eq_ignore_ascii_case(place.host())
-}
-
-/// Whether the configuration's text is an origin as browsers send it.
-pub fn is_origin(text: &str) -> bool {
-    let place = text.split_once("://").filter(|(scheme, _)| !scheme.is_empty());
-    text == ANY
-        || place.is_some_and(|(_, place)| {
-            !place.contains(['/', '@', ' ']) && place.parse::<Authority>().is_ok()
-        })
 }
 
 #[cfg(test)]
@@ -179,16 +169,5 @@ mod tests {
         assert_eq!(link("same-origin"), Page::None);
         assert_eq!(link("none"), Page::None);
         assert_eq!(Page::of(&head(&[]), false, &[]), Page::None);
-    }
-
-    #[test]
-    fn an_origin_has_a_scheme_and_a_host_and_no_path() {
-        for good in ["*", "http://a", "https://a.b:8443", "http://[::1]:3000", "app://x"] {
-            assert!(is_origin(good), "{good}");
-        }
-        for bad in ["", "a", "a.b:8443", "http://a/", "http://", "://a", "http://a b", "http://u@a"]
-        {
-            assert!(!is_origin(bad), "{bad}");
-        }
     }
 }

@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use wire::influxql::{self, Change, Kind, Statement, ast};
 
 use super::answer::{self, Answer, Content, Refusal};
-use super::aside::TEXT_AT_ONCE_MAX;
 use super::ask;
 use super::auth::User;
 use super::body::Whole;
@@ -29,7 +28,8 @@ use super::results::{self, Results};
 use super::stages::PARSE;
 use super::unsent::Unsent;
 use super::{Front, body, gzip};
-use crate::delivery::client::form_body;
+use crate::aside::TEXT_AT_ONCE_MAX;
+use crate::client::form_body;
 use crate::embedded::Network;
 use crate::record;
 
@@ -338,7 +338,8 @@ impl Request<'_> {
             document.extend_from_slice(&part);
         }
         let bytes = document.len();
-        self.front.gateway.aside.run_if_long(bytes, move || results::single(&document)).await
+        let read = move || results::single(&document);
+        Ok(self.front.gateway.aside.run_if_long(bytes, read).await?)
     }
 
     /// A statement with a password in it: on every backend now, or on none.
@@ -359,7 +360,8 @@ impl Request<'_> {
         let params = self.parameters.get("params");
         let ticket = gateway.backends.statement();
         let record = record::Statement { id: ticket.id(), text: &frozen, db, rp, params };
-        gateway.append_statement(&record, change).await?;
+        let appended = gateway.admission.append_statement(&record, change).await;
+        appended.map_err(|refusal| gateway.refused(&refusal))?;
         let report = ticket.wait(STATEMENT_WAIT).await;
         let mut result = report.document().map_or_else(|| json!({}), |d| results::single(&d));
         if self.head.method == Method::GET {

@@ -3,10 +3,10 @@
 pub use flow::workers::PARSE;
 use watch::watchdog::Stage;
 
+use crate::admission::APPEND;
+
 /// Decompressing a body.
 pub static DECOMPRESS: Stage = Stage::new("decompress");
-/// Appending to the journal's group.
-pub static APPEND: Stage = Stage::new("append");
 /// Sending answers.
 pub static ANSWER: Stage = Stage::new("answer");
 

@@ -5,18 +5,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use arc_swap::Guard;
-use journal::Ticket;
 use wire::line::{self, Precision};
 
 use super::Front;
-use super::answer::Answer;
-use super::append::NotAdmitted;
-use super::destination::{Destination, Resolved, create_database};
 use super::gateway::Live;
-use super::settings::UdpSettings;
 use super::stamp::Stamp;
+use crate::admission::{Destination, NameError, NotAdmitted, Points, Refusal, Room};
+use crate::settings::UdpSettings;
 
-/// Points gathered before they are appended, also when more datagrams wait.
+/// Bytes of points gathered before they are admitted, also when more datagrams wait.
 const GATHERED_MAX: usize = 1 << 20;
 
 /// Gathers that wait at once for a database to be made, or to be checked elsewhere; what comes
@@ -39,14 +36,12 @@ pub struct Receiver {
 struct Port {
     front: Rc<Front>,
     settings: UdpSettings,
-    creating: tokio::sync::Mutex<()>,
 }
 
 /// Points of several datagrams.
 #[derive(Default)]
 struct Gathered {
-    bytes: Vec<u8>,
-    points: u32,
+    points: Points,
     datagrams: u64,
 }
 
@@ -59,7 +54,7 @@ impl Receiver {
             stamp: Stamp::of(&live.settings.stamp, settings.listen),
             by_peer: Stamp::is_by_peer(&live.settings.stamp),
             live,
-            port: Rc::new(Port { front, settings, creating: tokio::sync::Mutex::default() }),
+            port: Rc::new(Port { front, settings }),
             gathered: Gathered::default(),
         }
     }
@@ -77,29 +72,29 @@ impl Receiver {
         }
     }
 
-    /// Appends what was gathered as one record; makes the database first where it is missing, as
-    /// InfluxDB does.
-    fn append(&mut self) {
-        if self.gathered.points == 0 {
+    /// Has what was gathered admitted as one record; makes the database first where it is missing,
+    /// as InfluxDB does.
+    fn admit(&mut self) {
+        if self.gathered.points.count() == 0 {
             return;
         }
         let port = &self.port;
-        match port.lookup() {
-            Ok(Resolved::To(destination)) => {
-                if port.append(&destination, &mut self.gathered) {
-                    self.gathered.clear();
-                } else {
-                    let append = |port: Rc<Port>, gathered| async move {
-                        port.append_aside(&destination, gathered).await;
-                    };
-                    self.later(append);
+        match port.find() {
+            Ok(to) => match port.admit_now(&to, &mut self.gathered) {
+                None => self.gathered.clear(),
+                Some(room) => {
+                    let Destination { policy, target, .. } = to;
+                    self.later(|port, gathered| async move {
+                        let to = Destination { db: &port.settings.database, policy, target };
+                        port.admit_aside(room, &to, gathered).await;
+                    });
                 }
+            },
+            Err(NameError::NoDatabase) => {
+                self.later(|port, gathered| async move { port.create_and_admit(gathered).await });
             }
-            Ok(Resolved::NoDatabase) => {
-                self.later(|port, gathered| async move { port.create_and_append(gathered).await });
-            }
-            _ => {
-                port.refuse(&self.gathered);
+            Err(NameError::NoPolicy | NameError::Refused(_)) => {
+                port.refuse(self.gathered.datagrams);
                 self.gathered.clear();
             }
         }
@@ -114,86 +109,77 @@ impl Receiver {
         if Rc::strong_count(&self.port) <= LATER_MAX {
             tokio::task::spawn_local(what(Rc::clone(&self.port), gathered));
         } else {
-            self.port.refuse(&gathered);
+            self.port.refuse(gathered.datagrams);
         }
     }
 }
 
 impl Gathered {
     fn clear(&mut self) {
-        self.bytes.clear();
-        self.points = 0;
+        self.points.lines.clear();
+        self.points.outcome = line::Outcome::default();
         self.datagrams = 0;
     }
 }
 
 impl Port {
-    fn lookup(&self) -> Result<Resolved, Answer> {
-        let settings = &self.settings;
-        self.front.gateway.lookup(&settings.database, &settings.retention_policy)
+    fn find(&self) -> Result<Destination<'_>, NameError> {
+        self.front.gateway.find(&self.settings.database, &self.settings.retention_policy)
     }
 
-    /// Whether it is known what becomes of the points; else they are still there.
-    fn append(&self, to: &Destination, gathered: &mut Gathered) -> bool {
+    /// `None` where it is known what becomes of the points. Else they are still there, and there
+    /// is room for them.
+    fn admit_now(&self, to: &Destination<'_>, gathered: &mut Gathered) -> Option<Room> {
         let gateway = &self.front.gateway;
-        if gateway.backends.embedded().is_some_and(|embedded| !embedded.has_room()) {
+        let Some(room) = gateway.admission.room_now() else {
             gateway.metrics.refused.behind.inc();
-            self.refuse(gathered);
-            return true;
+            self.refuse(gathered.datagrams);
+            return None;
+        };
+        match self.front.admission.admit_now(room, to, &mut gathered.points) {
+            Ok(admitted) => self.admitted(gathered.datagrams, &admitted.outcome),
+            Err(NotAdmitted::Refused(refusal)) => self.refuse_for(&refusal, gathered.datagrams),
+            Err(NotAdmitted::NotNow) => return Some(room),
         }
-        let mut outcome = line::Outcome { points: gathered.points, ..Default::default() };
-        let db = &self.settings.database;
-        match self.front.admit(db, to, &mut gathered.bytes, &mut outcome) {
-            Ok(ticket) => self.appended(gathered, &outcome, ticket),
-            Err(NotAdmitted::Refused(_)) => self.refuse(gathered),
-            Err(NotAdmitted::Undecided) => {
-                gathered.points = outcome.points;
-                return false;
-            }
-        }
-        true
+        None
     }
 
-    /// Appends what can't be decided at once.
-    async fn append_aside(&self, to: &Destination, mut gathered: Gathered) {
-        let outcome = line::Outcome { points: gathered.points, ..Default::default() };
-        let (gateway, bytes) = (&self.front.gateway, std::mem::take(&mut gathered.bytes));
-        match gateway.admit_aside(&self.settings.database, to, bytes, outcome).await {
-            Ok((outcome, ticket)) => self.appended(&gathered, &outcome, ticket),
-            Err(_) => self.refuse(&gathered),
+    /// Has points admitted that can't be decided at once.
+    async fn admit_aside(&self, room: Room, to: &Destination<'_>, gathered: Gathered) {
+        let Gathered { points, datagrams } = gathered;
+        match self.front.gateway.admission.admit_aside(room, to, points).await {
+            Ok(admitted) => self.admitted(datagrams, &admitted.outcome),
+            Err(refusal) => self.refuse_for(&refusal, datagrams),
         }
     }
 
-    /// Counts what was taken, for which nobody waits.
-    fn appended(&self, gathered: &Gathered, outcome: &line::Outcome, ticket: Option<Ticket>) {
-        let metrics = &self.front.gateway.metrics;
-        metrics.datagrams.taken.add(gathered.datagrams);
-        if ticket.is_some() {
-            metrics.accepted.add(u64::from(outcome.points));
-        }
-    }
-
-    fn refuse(&self, gathered: &Gathered) {
-        self.front.gateway.metrics.datagrams.refused.add(gathered.datagrams);
-    }
-
-    async fn create_and_append(&self, mut gathered: Gathered) {
-        let one_at_a_time = self.creating.lock().await;
-        if matches!(self.lookup(), Ok(Resolved::NoDatabase)) {
-            let create = create_database(&self.settings.database);
-            if self.front.gateway.make(&create).await.is_err() {
-                return self.refuse(&gathered);
-            }
-        }
-        drop(one_at_a_time);
-        match self.lookup() {
-            Ok(Resolved::To(to)) => {
-                if !self.append(&to, &mut gathered) {
-                    self.append_aside(&to, gathered).await;
+    async fn create_and_admit(&self, mut gathered: Gathered) {
+        let UdpSettings { database, retention_policy, .. } = &self.settings;
+        match self.front.gateway.create_and_find(database, retention_policy).await {
+            Ok(to) => {
+                if let Some(room) = self.admit_now(&to, &mut gathered) {
+                    self.admit_aside(room, &to, gathered).await;
                 }
             }
-            _ => self.refuse(&gathered),
+            Err(NameError::Refused(refusal)) => self.refuse_for(&refusal, gathered.datagrams),
+            Err(NameError::NoDatabase | NameError::NoPolicy) => self.refuse(gathered.datagrams),
         }
+    }
+
+    /// Counts what the journal has, for whose acknowledgement nobody waits.
+    fn admitted(&self, datagrams: u64, outcome: &line::Outcome) {
+        let metrics = &self.front.gateway.metrics;
+        metrics.datagrams.taken.add(datagrams);
+        metrics.accepted.add(u64::from(outcome.points));
+    }
+
+    fn refuse_for(&self, refusal: &Refusal, datagrams: u64) {
+        self.front.gateway.metrics.refused.count(refusal);
+        self.refuse(datagrams);
+    }
+
+    fn refuse(&self, datagrams: u64) {
+        self.front.gateway.metrics.datagrams.refused.add(datagrams);
     }
 }
 
@@ -202,28 +188,29 @@ impl flow::udp::Receive for Receiver {
     fn datagram(&mut self, bytes: &[u8], peer: SocketAddr) {
         self.stamp_for(peer);
         let gateway = &self.port.front.gateway;
-        let before = self.gathered.bytes.len();
+        let points = &mut self.gathered.points;
+        let before = points.lines.len();
         let options = line::Options {
             precision: self.precision,
             now_ns: super::now_ns(),
             stamp: self.stamp.tags(),
             unsigned: self.live.settings.unsigned_integers,
         };
-        let outcome = line::normalise(bytes, &options, &mut self.gathered.bytes);
+        let outcome = line::normalise(bytes, &options, &mut points.lines);
         if let Some(error) = outcome.error {
-            self.gathered.bytes.truncate(before);
+            points.lines.truncate(before);
             gateway.metrics.datagrams.bad.inc();
             tracing::debug!(%peer, error, "a datagram was dropped: bad line protocol");
             return;
         }
-        self.gathered.points += outcome.points;
+        points.outcome.points += outcome.points;
         self.gathered.datagrams += 1;
-        if self.gathered.bytes.len() >= GATHERED_MAX {
-            self.append();
+        if self.gathered.points.lines.len() >= GATHERED_MAX {
+            self.admit();
         }
     }
 
     fn pause(&mut self) {
-        self.append();
+        self.admit();
     }
 }

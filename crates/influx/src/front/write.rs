@@ -10,16 +10,15 @@ use journal::AckError;
 use wire::line::{self, Precision};
 
 use super::answer::{self, Answer};
-use super::append::NotAdmitted;
-use super::aside::LINES_AT_ONCE_MAX;
 use super::body::Whole;
 use super::credentials::Asker;
-use super::destination::{Destination, Resolved};
 use super::http::Connection;
-use super::large::{Large, Read};
+use super::large::Large;
 use super::parameters::{self, WriteParameters};
 use super::stages::PARSE;
-use super::{Front, POINTS_KEPT_MAX, body};
+use super::{Front, body};
+use crate::admission::{Admitted, Destination, NameError, NotAdmitted, Points};
+use crate::aside::LINES_AT_ONCE_MAX;
 
 /// Which of InfluxDB's write endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,52 +63,47 @@ pub struct Write<'a> {
     parameters: WriteParameters<'a>,
 }
 
-/// What was read from a body. The points are in the worker's buffer.
-struct Parsed {
-    outcome: line::Outcome,
+/// What was read from a body.
+pub struct ParsedBody {
+    pub points: Points,
+    pub begun: Instant,
+    pub done: Instant,
+}
+
+/// A write whose good points, if it has any, the journal has taken.
+pub struct AdmittedWrite {
+    admitted: Admitted,
     begun: Instant,
     done: Instant,
 }
 
-/// A write whose good points, if it has any, the journal has taken.
-pub struct Taken {
-    ticket: Option<journal::Ticket>,
-    parsed: Parsed,
-}
-
-impl Taken {
-    /// Waits until the points are acknowledged.
-    ///
-    /// # Errors
-    /// The answer where they can't be, or where InfluxDB has a 400 for what was not taken.
-    pub async fn acknowledged(self, front: &Front) -> Result<(), Answer> {
-        let settled = match self.ticket {
-            Some(ticket) => front.appender.acknowledged(ticket).await,
-            None => Ok(()),
-        };
-        self.settled(front, settled, Instant::now())
-    }
-
+impl AdmittedWrite {
     /// What the points, if there are any, are waited for by.
     pub fn ticket(&self) -> Option<journal::Ticket> {
-        self.ticket
+        self.admitted.ticket
     }
 
     /// What to answer, from what the journal says at this moment.
     ///
     /// # Errors
-    /// As [`acknowledged`](Self::acknowledged).
+    /// The answer where the points are not known to be safe, or where InfluxDB has a 400 for what
+    /// was not taken.
     pub fn settled(
         self,
         front: &Front,
         settled: Result<(), AckError>,
         now: Instant,
     ) -> Result<(), Answer> {
-        let gateway = &front.gateway;
-        settled.map_err(|error| gateway.unacknowledged(&error))?;
-        let Parsed { outcome, begun, done } = self.parsed;
-        if self.ticket.is_some() {
-            gateway.metrics.acknowledged([begun, done, now], outcome.points);
+        settled.map_err(|error| front.gateway.refused(&error.into()))?;
+        front.acknowledged(&self.admitted.outcome, [self.begun, self.done, now])
+    }
+}
+
+impl Front {
+    /// What to answer to a write of which all points that are left are acknowledged.
+    fn acknowledged(&self, outcome: &line::Outcome, times: [Instant; 3]) -> Result<(), Answer> {
+        if outcome.points > 0 {
+            self.gateway.metrics.acknowledged(times, outcome.points);
         }
         match outcome.refusal() {
             None => Ok(()),
@@ -131,48 +125,46 @@ impl<'a> Write<'a> {
         Self { front, connection, api, headers, parameters }
     }
 
-    /// Takes a write for which nothing has to be waited for: neither to know who sends it nor
+    /// Admits a write for which nothing has to be waited for: neither to know who sends it nor
     /// where it goes, nor for room. `None` where something has, and where it is refused for its
     /// head: then [`serve`] finds out what to say.
-    pub fn take_at_once(&self, body: &[u8]) -> Option<Result<Taken, Answer>> {
-        let gateway = &self.front.gateway;
+    pub fn admit_now(&self, body: &[u8]) -> Option<Result<AdmittedWrite, Answer>> {
+        let Front { gateway, admission, worker, .. } = self.front;
         let (name, password) = (self.parameters.user.clone(), self.parameters.password.clone());
         let precision = self.precision().ok()?;
         let (db, rp) = self.target().ok()?;
-        if !gateway.auth.is_known_writer(name, password, self.headers, db)
-            || gateway.backends.embedded().is_some_and(|embedded| !embedded.has_room())
-        {
+        if !gateway.auth.is_known_writer(name, password, self.headers, db) {
             return None;
         }
-        let Resolved::To(destination) = gateway.lookup(db, rp).ok()? else {
-            return None;
-        };
+        let room = gateway.admission.room_now()?;
+        let destination = gateway.find(db, rp).ok()?;
         let unfolded;
         let mut body = body;
         if body::is_gzip(self.headers) {
-            let (max, pulse) = (gateway.live().limits.decompressed_max, &self.front.worker.pulse);
-            match body::unfolded_at_once(body, LINES_AT_ONCE_MAX, max, pulse) {
+            let max = gateway.live().limits.decompressed_max;
+            match body::unfolded_at_once(body, LINES_AT_ONCE_MAX, max, &worker.pulse) {
                 Ok(whole) => unfolded = whole?,
                 Err(refusal) => return Some(Err(refusal)),
             }
             body = &unfolded;
         }
-        let mut parsed = self.parse(body, precision);
-        let found = self.found(&parsed.outcome, rp, Some(&destination));
-        let admitted = match found {
-            Ok(None) => Ok(None),
-            Ok(Some(to)) => self.admit(db, to, &mut parsed.outcome),
-            Err(refusal) => Err(NotAdmitted::Refused(refusal)),
+        let ParsedBody { mut points, begun, done } = self.parse(body, precision);
+        let bad_lines = points.outcome.bad;
+        let admitted = match self.check(&points, rp, Some(&destination)) {
+            Err(refusal) => Err(refusal),
+            Ok(_) => match admission.admit_now(room, &destination, &mut points) {
+                Ok(admitted) => Ok(AdmittedWrite { admitted, begun, done }),
+                Err(NotAdmitted::Refused(refusal)) => Err(gateway.refused(&refusal)),
+                Err(NotAdmitted::NotNow) => {
+                    admission.recycle(points.lines);
+                    return None;
+                }
+            },
         };
-        let taken = match admitted {
-            Ok(ticket) => Ok(Taken { ticket, parsed: self.counted(parsed) }),
-            Err(NotAdmitted::Refused(refusal)) => {
-                self.counted(parsed);
-                Err(refusal)
-            }
-            Err(NotAdmitted::Undecided) => return None,
-        };
-        Some(taken)
+        admission.recycle(points.lines);
+        // Not earlier: what is left to `serve` is read again.
+        gateway.metrics.parsed(done - begun, bad_lines);
+        Some(admitted)
     }
 
     /// The checks stand in InfluxDB's order, so that a request with several faults hears of the
@@ -199,24 +191,25 @@ impl<'a> Write<'a> {
         let whole = body::read(self.headers, body, limits, &gateway.bodies).await;
         let whole = whole.inspect_err(|refusal| self.count_refusal(refusal))?;
         let Some(body) = whole.at_once(LINES_AT_ONCE_MAX, &self.front.worker.pulse)? else {
-            return self.answer_large(whole, precision, (db, rp), destination).await;
+            return self.answer_large(whole, precision, rp, destination).await;
         };
-        let mut parsed = self.counted(self.parse(&body, precision));
+        let parsed = self.parse(&body, precision);
         drop((whole, body));
-        let Some(to) = self.found(&parsed.outcome, rp, destination.as_ref())? else {
-            return Taken { ticket: None, parsed }.acknowledged(self.front).await;
-        };
-        if parsed.outcome.points > 0 {
-            self.front.room().await?;
-        }
-        match self.admit(db, to, &mut parsed.outcome) {
-            Ok(ticket) => Taken { ticket, parsed }.acknowledged(self.front).await,
-            Err(NotAdmitted::Refused(refusal)) => Err(refusal),
-            Err(NotAdmitted::Undecided) => {
-                let points = std::mem::take(&mut *self.front.points.borrow_mut());
-                self.admit_aside(db, to, points, parsed).await
+        let ParsedBody { points, begun, done } = parsed;
+        gateway.metrics.parsed(done - begun, points.outcome.bad);
+        let outcome = match self.check(&points, rp, destination.as_ref()) {
+            Ok(Some(to)) => self.front.admission.admit(to, points).await,
+            Ok(None) => {
+                self.front.admission.recycle(points.lines);
+                Ok(points.outcome)
             }
-        }
+            Err(refusal) => {
+                self.front.admission.recycle(points.lines);
+                return Err(refusal);
+            }
+        };
+        let outcome = outcome.map_err(|refusal| gateway.refused(&refusal))?;
+        self.front.acknowledged(&outcome, [begun, done, Instant::now()])
     }
 
     /// The same for what is too large for the worker.
@@ -224,8 +217,8 @@ impl<'a> Write<'a> {
         &self,
         body: Whole,
         precision: Precision,
-        (db, rp): (&str, &str),
-        destination: Option<Destination>,
+        rp: &str,
+        destination: Option<Destination<'_>>,
     ) -> Result<(), Answer> {
         let gateway = Arc::clone(&self.front.gateway);
         self.connection.progress.serving();
@@ -237,34 +230,14 @@ impl<'a> Write<'a> {
         };
         let reader = Arc::clone(&gateway);
         let read = gateway.aside.run(move || large.read(&reader)).await?;
-        let Read { outcome, points, begun, done } =
+        let ParsedBody { points, begun, done } =
             read.map_err(Answer::from).inspect_err(|refusal| self.count_refusal(refusal))?;
-        let found = self.found(&outcome, rp, destination.as_ref())?.cloned();
-        let parsed = Parsed { outcome, begun, done };
-        let Some(to) = found.filter(|_| parsed.outcome.points > 0) else {
-            return Taken { ticket: None, parsed }.settled(self.front, Ok(()), Instant::now());
+        let outcome = match self.check(&points, rp, destination.as_ref())? {
+            Some(to) => gateway.admission.admit(to, points).await,
+            None => Ok(points.outcome),
         };
-        self.front.room().await?;
-        self.admit_aside(db, &to, points, parsed).await
-    }
-
-    /// Takes points elsewhere, and waits until they are acknowledged.
-    async fn admit_aside(
-        &self,
-        db: &str,
-        to: &Destination,
-        points: Vec<u8>,
-        parsed: Parsed,
-    ) -> Result<(), Answer> {
-        let gateway = &self.front.gateway;
-        let Parsed { outcome, begun, done } = parsed;
-        let (outcome, ticket) = gateway.admit_aside(db, to, points, outcome).await?;
-        let parsed = Parsed { outcome, begun, done };
-        let settled = match ticket {
-            Some(ticket) => gateway.acknowledged_aside(ticket).await,
-            None => Ok(()),
-        };
-        Taken { ticket, parsed }.settled(self.front, settled, Instant::now())
+        let outcome = outcome.map_err(|refusal| gateway.refused(&refusal))?;
+        self.front.acknowledged(&outcome, [begun, done, Instant::now()])
     }
 
     /// Counts what is refused for want of memory.
@@ -274,37 +247,15 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Puts the points in the worker's buffer into the journal.
-    fn admit(
+    /// Checks what InfluxDB checks once it has points: then there must be a `destination`, which
+    /// there is none of where the database has no such policy.
+    fn check<'d, 'n>(
         &self,
-        db: &str,
-        to: &Destination,
-        outcome: &mut line::Outcome,
-    ) -> Result<Option<journal::Ticket>, NotAdmitted> {
-        let mut points = self.front.points.borrow_mut();
-        let ticket = self.front.admit(db, to, &mut points, outcome)?;
-        if points.capacity() > POINTS_KEPT_MAX {
-            *points = Vec::new();
-        }
-        Ok(ticket)
-    }
-
-    /// Notes what was read, which is not to be read again.
-    fn counted(&self, parsed: Parsed) -> Parsed {
-        let took = parsed.done - parsed.begun;
-        self.front.gateway.metrics.parsed(took, &parsed.outcome);
-        parsed
-    }
-
-    /// Where points go, if there are any; there is no `destination` where the database has no such
-    /// policy.
-    fn found<'d>(
-        &self,
-        outcome: &line::Outcome,
+        points: &Points,
         rp: &str,
-        destination: Option<&'d Destination>,
-    ) -> Result<Option<&'d Destination>, Answer> {
-        if outcome.points + outcome.dropped == 0 {
+        destination: Option<&'d Destination<'n>>,
+    ) -> Result<Option<&'d Destination<'n>>, Answer> {
+        if points.count() + points.outcome.dropped == 0 {
             return Ok(None);
         }
         self.consistency()?;
@@ -316,29 +267,33 @@ impl<'a> Write<'a> {
     }
 
     /// Where the points go; `None` where the database has no policy of that name.
-    async fn destination(&self, db: &str, rp: &str) -> Result<Option<Destination>, Answer> {
-        match self.front.gateway.resolve(db, rp).await? {
-            Resolved::To(destination) => Ok(Some(destination)),
-            Resolved::NoPolicy => Ok(None),
-            Resolved::NoDatabase => {
+    async fn destination<'d>(
+        &self,
+        db: &'d str,
+        rp: &str,
+    ) -> Result<Option<Destination<'d>>, Answer> {
+        match self.front.gateway.resolve(db, rp).await {
+            Ok(destination) => Ok(Some(destination)),
+            Err(NameError::NoPolicy) => Ok(None),
+            Err(NameError::NoDatabase) => {
                 let message = format!("database not found: {db:?}");
                 Err(answer::error(StatusCode::NOT_FOUND, &message))
             }
+            Err(NameError::Refused(refusal)) => Err(self.front.gateway.refused(&refusal)),
         }
     }
 
-    /// Leaves the points in the worker's buffer, which nobody else uses before they are appended.
-    fn parse(&self, body: &[u8], precision: Precision) -> Parsed {
+    /// Reads lines into the worker's buffer, which is to be given back.
+    fn parse(&self, body: &[u8], precision: Precision) -> ParsedBody {
         self.connection.progress.serving();
         let _stage = self.front.worker.pulse.enter_sized(&PARSE, body.len());
         let begun = Instant::now();
-        let mut points = self.front.points.borrow_mut();
-        points.clear();
+        let mut lines = self.front.admission.lines();
         let stamp = self.connection.stamp.tags();
         let unsigned = self.front.gateway.live().settings.unsigned_integers;
         let options = line::Options { precision, now_ns: super::now_ns(), stamp, unsigned };
-        let outcome = line::normalise(body, &options, &mut points);
-        Parsed { outcome, begun, done: Instant::now() }
+        let outcome = line::normalise(body, &options, &mut lines);
+        ParsedBody { points: Points { lines, outcome }, begun, done: Instant::now() }
     }
 
     fn precision(&self) -> Result<Precision, Answer> {

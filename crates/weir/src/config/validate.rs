@@ -295,7 +295,7 @@ pub fn readable_by_others(file: &Path, settings: &Settings) -> Option<String> {
     const OTHERS_READ: u32 = 0o004;
     let influx = &settings.influx;
     let in_backends =
-        |secret: fn(&influx::settings::BackendSettings) -> bool| influx.backend.iter().any(secret);
+        |secret: fn(&influx::settings::BackendTable) -> bool| influx.backend.iter().any(secret);
     let holds_secrets = !influx.token_secret.is_empty()
         || settings.postgres.as_ref().is_some_and(postgres::holds_secrets)
         || settings.redis.as_ref().is_some_and(redis::holds_secrets)

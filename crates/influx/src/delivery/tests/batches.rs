@@ -6,7 +6,7 @@ use watch::units::Duration as Span;
 
 use super::fake::{Fake, ok};
 use super::rig::{LONG, Rig, backend, lines};
-use crate::settings::BackendSettings;
+use crate::settings::BackendTable;
 
 /// Longer than any of these tests.
 fn for_ever() -> Span {
@@ -17,7 +17,7 @@ fn for_ever() -> Span {
 async fn waits_for_company_since_its_first_point() {
     let fake = Fake::start(|_| ok()).await;
     let linger = Span::from_millis(300);
-    let rig = Rig::start(&[BackendSettings { linger, ..backend("a", &fake) }]).await;
+    let rig = Rig::start(&[BackendTable { linger, ..backend("a", &fake) }]).await;
     let begun = Instant::now();
     for n in 0..20 {
         rig.write("d", "r", &lines(n, n + 1)).await;
@@ -30,7 +30,7 @@ async fn waits_for_company_since_its_first_point() {
 #[tokio::test]
 async fn goes_when_it_is_full() {
     let fake = Fake::start(|_| ok()).await;
-    let settings = BackendSettings { linger: for_ever(), batch_points: 10, ..backend("a", &fake) };
+    let settings = BackendTable { linger: for_ever(), batch_points: 10, ..backend("a", &fake) };
     let rig = Rig::start(&[settings]).await;
     for n in 0..10 {
         rig.write("d", "r", &lines(n, n + 1)).await;
@@ -41,7 +41,7 @@ async fn goes_when_it_is_full() {
 #[tokio::test]
 async fn goes_when_a_statement_comes() {
     let fake = Fake::start(|_| ok()).await;
-    let settings = BackendSettings { linger: for_ever(), ..backend("a", &fake) };
+    let settings = BackendTable { linger: for_ever(), ..backend("a", &fake) };
     let rig = Rig::start(&[settings]).await;
     rig.write("d", "r", &lines(0, 1)).await;
     rig.run(1, "d", "DELETE FROM m").await;

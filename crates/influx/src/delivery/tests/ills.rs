@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::fake::{Act, Fake, Seen, ok, refuse};
 use super::rig::{Rig, Store, backend, hanging_backend, lines};
 use crate::backends::Phase;
-use crate::settings::BackendSettings;
+use crate::settings::BackendTable;
 use watch::units::Size;
 
 /// Writes while the server is ill, sees that it is said, heals it and sees that all arrives.
@@ -104,7 +104,7 @@ async fn resets_every_second_connection_at_random_places() {
     })
     .await;
     let kind = crate::settings::BackendKind::VictoriaMetrics;
-    let rig = Rig::start(&[BackendSettings { kind, ..backend("a", &fake) }]).await;
+    let rig = Rig::start(&[BackendTable { kind, ..backend("a", &fake) }]).await;
     for from in (0..1_000).step_by(10) {
         rig.write("d", "r", &lines(from, from + 10)).await;
     }
@@ -204,11 +204,8 @@ async fn a_backend_that_has_caught_up_is_not_called_catching_up() {
 #[tokio::test]
 async fn a_backlog_goes_out_in_large_batches_and_new_points_wait_for_company() {
     let fake = Fake::start(|_| refuse(500, "down")).await;
-    let settings = BackendSettings {
-        batch_points: 1_000,
-        batch_bytes: Size::from_mib(1),
-        ..backend("a", &fake)
-    };
+    let settings =
+        BackendTable { batch_points: 1_000, batch_bytes: Size::from_mib(1), ..backend("a", &fake) };
     let rig = Rig::start(&[settings]).await;
     for n in 0..3_000 {
         rig.write("d", "r", &lines(n, n + 1)).await;

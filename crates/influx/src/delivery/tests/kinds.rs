@@ -4,9 +4,9 @@ use std::io::Read as _;
 
 use super::fake::{Act, Fake, Seen, ok};
 use super::rig::{Rig, backend, lines};
-use crate::settings::{BackendKind, BackendSettings, Secret};
+use crate::settings::{BackendKind, BackendTable, Secret};
 
-async fn first_write(settings: BackendSettings, fake: &Fake, rp: &str) -> Seen {
+async fn first_write(settings: BackendTable, fake: &Fake, rp: &str) -> Seen {
     let rig = Rig::start(&[settings]).await;
     rig.write("d b", rp, &lines(0, 3)).await;
     rig.settled("a").await;
@@ -16,7 +16,7 @@ async fn first_write(settings: BackendSettings, fake: &Fake, rp: &str) -> Seen {
 #[tokio::test]
 async fn influxdb_1_with_a_user_and_a_path() {
     let fake = Fake::start(|_| ok()).await;
-    let settings = BackendSettings {
+    let settings = BackendTable {
         url: format!("{}/behind/a/proxy/", fake.url),
         user: "u".into(),
         password: Secret::new("p"),
@@ -45,7 +45,7 @@ async fn influxdb_2_with_a_token_creates_its_bucket() {
         }
     })
     .await;
-    let settings = BackendSettings {
+    let settings = BackendTable {
         kind: BackendKind::Influxdb2,
         org: "o".into(),
         token: Secret::new("t"),
@@ -66,7 +66,7 @@ async fn influxdb_2_with_a_token_creates_its_bucket() {
 async fn victoria_metrics_with_compression() {
     let fake = Fake::start(|_| ok()).await;
     let settings =
-        BackendSettings { kind: BackendKind::VictoriaMetrics, gzip: true, ..backend("a", &fake) };
+        BackendTable { kind: BackendKind::VictoriaMetrics, gzip: true, ..backend("a", &fake) };
     let seen = first_write(settings, &fake, "").await;
     assert_eq!((seen.path.as_str(), seen.parameter("rp")), ("/write", ""));
     assert_eq!(seen.headers["content-encoding"], "gzip");
@@ -85,11 +85,8 @@ async fn a_changed_password_file_is_read_again() {
         _ => Act::Answer(401, "{\"error\":\"authorization failed\"}".into()),
     })
     .await;
-    let settings = BackendSettings {
-        user: "u".into(),
-        password_file: Some(file.clone()),
-        ..backend("a", &fake)
-    };
+    let settings =
+        BackendTable { user: "u".into(), password_file: Some(file.clone()), ..backend("a", &fake) };
     let rig = Rig::start(&[settings]).await;
     rig.write("d", "r", &lines(0, 3)).await;
     rig.until("a", "stopped", |status| status.state == crate::backends::Phase::Stopped).await;

@@ -8,7 +8,7 @@ use crate::backends::Phase;
 use crate::catalogue::Listing;
 use crate::delivery::dead_letters::{self, Selection};
 use crate::delivery::replay::{Replayed, replay};
-use crate::settings::BackendSettings;
+use crate::settings::BackendTable;
 use watch::units::Size;
 use wire::influxql::Change;
 
@@ -57,7 +57,7 @@ fn runtime_error() -> Act {
 async fn a_poison_point_in_every_batch_stops_nothing_but_itself() {
     let store = Store::default();
     let fake = Fake::start(conflict_at(&store, |n| n % 50 == 7)).await;
-    let rig = Rig::start(&[BackendSettings { batch_points: 50, ..backend("a", &fake) }]).await;
+    let rig = Rig::start(&[BackendTable { batch_points: 50, ..backend("a", &fake) }]).await;
     for from in (0..1_000).step_by(10) {
         rig.write("d", "r", &lines(from, from + 10)).await;
     }
@@ -162,8 +162,7 @@ async fn a_batch_that_is_dropped_whole_costs_one_request() {
 async fn when_the_dead_letters_are_full_the_backend_stops_until_there_is_room() {
     let store = Store::default();
     let fake = Fake::start(conflict_at(&store, |n| n < 10)).await;
-    let small =
-        BackendSettings { dead_letters_max: Size::from_bytes(1_500), ..backend("a", &fake) };
+    let small = BackendTable { dead_letters_max: Size::from_bytes(1_500), ..backend("a", &fake) };
     let rig = Rig::start(&[small]).await;
     rig.write("d", "r", &lines(0, 5)).await;
     rig.settled("a").await;
@@ -185,8 +184,7 @@ async fn when_the_dead_letters_are_full_the_backend_stops_until_there_is_room() 
 async fn room_for_the_last_dead_letters_ends_the_stop() {
     let store = Store::default();
     let fake = Fake::start(conflict_at(&store, |_| true)).await;
-    let small =
-        BackendSettings { dead_letters_max: Size::from_bytes(1_500), ..backend("a", &fake) };
+    let small = BackendTable { dead_letters_max: Size::from_bytes(1_500), ..backend("a", &fake) };
     let rig = Rig::start(&[small]).await;
     rig.write("d", "r", &lines(0, 5)).await;
     rig.settled("a").await;
@@ -240,11 +238,12 @@ async fn letters_are_sent_again_once_the_cause_is_set_right() {
     assert_eq!(rig.letters("a").len(), 10);
     fake.behave(conflict_at(&store, |n| n == 6));
     let dir = rig.letters_dir();
-    let replayed = replay(&dir, &settings, &Selection::All).await.unwrap();
+    let settings = settings.settings().unwrap();
+    let replayed = replay(&dir, settings.server().unwrap(), &Selection::All).await.unwrap();
     assert_eq!(replayed, Replayed { delivered: 9, refused: 1 });
     assert_eq!(rig.letters("a").len(), 1);
     fake.behave(|_| refuse(500, "down"));
-    let failed = replay(&dir, &settings, &Selection::All).await.unwrap_err();
+    let failed = replay(&dir, settings.server().unwrap(), &Selection::All).await.unwrap_err();
     assert!(failed.to_string().contains("down"), "{failed}");
     assert_eq!(rig.letters("a").len(), 1);
 }

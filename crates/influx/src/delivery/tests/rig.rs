@@ -10,12 +10,13 @@ use watch::metrics::Registry;
 use watch::units::{Duration as Span, Size};
 
 use super::fake::{Act, Fake, Seen, ok};
+use crate::assembly::{Deliveries, Parts};
 use crate::backends::{BackendStatus, Backends};
 use crate::catalogue::Catalogue;
 use crate::delivery::Pace;
 use crate::delivery::dead_letters::{self, Letter};
 use crate::record::{self, Statement};
-use crate::settings::{BackendSettings, Start};
+use crate::settings::{BackendTable, Start};
 
 pub struct Rig {
     pub journal: Journal,
@@ -27,18 +28,18 @@ pub struct Rig {
 
 /// A backend that retries within milliseconds, and is given all the time that a busy machine needs
 /// for an answer.
-pub fn backend(name: &str, fake: &Fake) -> BackendSettings {
-    BackendSettings {
+pub fn backend(name: &str, fake: &Fake) -> BackendTable {
+    BackendTable {
         start: Start::Oldest,
         timeout: Span::from_secs(20),
         linger: Span::from_millis(2),
-        ..BackendSettings::new(name, &fake.url)
+        ..BackendTable::new(name, &fake.url)
     }
 }
 
 /// The same for a server that never answers.
-pub fn hanging_backend(name: &str, fake: &Fake) -> BackendSettings {
-    BackendSettings { timeout: Span::from_millis(300), ..backend(name, fake) }
+pub fn hanging_backend(name: &str, fake: &Fake) -> BackendTable {
+    BackendTable { timeout: Span::from_millis(300), ..backend(name, fake) }
 }
 
 /// Long enough for anything that is going to happen at all on a busy machine.
@@ -51,11 +52,11 @@ const PACE: Pace = Pace {
 };
 
 impl Rig {
-    pub async fn start(backends: &[BackendSettings]) -> Self {
+    pub async fn start(backends: &[BackendTable]) -> Self {
         Self::start_in(Arc::new(tempfile::tempdir().unwrap()), backends).await
     }
 
-    pub async fn start_in(dir: Arc<tempfile::TempDir>, backends: &[BackendSettings]) -> Self {
+    pub async fn start_in(dir: Arc<tempfile::TempDir>, backends: &[BackendTable]) -> Self {
         let registry = Registry::new();
         let settings = journal::Settings {
             dir: dir.path().join("journal"),
@@ -66,10 +67,19 @@ impl Rig {
             ..journal::Settings::default()
         };
         let (journal, _) = Journal::open(settings, &registry).unwrap();
+        let backends = backends.iter().map(|table| table.settings().unwrap());
+        let backends: Vec<_> = backends.collect();
         let gateway = dir.path().join("influx");
         let handle = Handle::current();
-        let (backends, catalogue) =
-            Backends::start_at(backends, &journal, &gateway, &registry, &handle, PACE).unwrap();
+        let parts = Parts {
+            journal: &journal,
+            dir: &gateway,
+            registry: &registry,
+            control: &handle,
+            pace: PACE,
+        };
+        let Deliveries { backends, catalogue, .. } =
+            Deliveries::start(&backends, None, &parts).unwrap();
         Self { journal, backends, catalogue, registry, dir }
     }
 
@@ -105,7 +115,7 @@ impl Rig {
     }
 
     pub fn status(&self, name: &str) -> BackendStatus {
-        self.backends.status().into_iter().find(|status| status.name == name).unwrap()
+        self.backends.status(|_| None).into_iter().find(|status| status.name == name).unwrap()
     }
 
     /// Waits until a backend's status is as wanted.

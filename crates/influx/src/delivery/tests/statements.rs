@@ -8,7 +8,7 @@ use super::fake::{Act, Fake, Seen, ok, refuse};
 use super::rig::{LONG, Rig, Store, backend, lines};
 use crate::backends::{Phase, Ran};
 use crate::catalogue::Lookup;
-use crate::settings::{BackendKind, BackendSettings};
+use crate::settings::{BackendKind, BackendTable};
 use wire::influxql::Change;
 
 fn results(text: &str) -> Act {
@@ -36,8 +36,7 @@ async fn a_statement_runs_at_its_place_and_its_result_is_told() {
     .await;
     let store = Store::default();
     let other = Fake::start(store.all()).await;
-    let skips =
-        BackendSettings { kind: BackendKind::VictoriaMetrics, ..backend("metrics", &other) };
+    let skips = BackendTable { kind: BackendKind::VictoriaMetrics, ..backend("metrics", &other) };
     let rig = Rig::start(&[backend("a", &fake), skips]).await;
     let (first, second) = (rig.backends.statement(), rig.backends.statement());
     rig.write("d", "r", &lines(0, 10)).await;
@@ -132,7 +131,7 @@ async fn a_missing_database_and_policy_are_created() {
 async fn where_nothing_may_be_created_the_backend_stops_and_says_what_is_missing() {
     let store = Store::default();
     let fake = Fake::start(creating(&store)).await;
-    let keeps = BackendSettings { create_missing: false, ..backend("a", &fake) };
+    let keeps = BackendTable { create_missing: false, ..backend("a", &fake) };
     let rig = Rig::start(&[keeps]).await;
     rig.write("d", "", &lines(0, 10)).await;
     rig.until("a", "stopped", |status| {
@@ -149,7 +148,7 @@ async fn where_nothing_may_be_created_the_backend_stops_and_says_what_is_missing
 #[tokio::test]
 async fn users_are_changed_on_all_backends_or_on_none() {
     let well = Fake::start(|_| results("{\"statement_id\":0}")).await;
-    let away = BackendSettings::new("away", "http://127.0.0.1:1");
+    let away = BackendTable::new("away", "http://127.0.0.1:1");
     let rig = Rig::start(&[backend("well", &well), away]).await;
     let error = rig.backends.run_everywhere("CREATE USER u", "").await.unwrap_err();
     assert!(error.to_string().contains("not reachable: away"), "{error}");

@@ -21,7 +21,7 @@ use super::super::answer::Answer;
 use super::super::body;
 use super::super::request_id::RequestId;
 use super::super::stages::ANSWER;
-use super::super::write::{Taken, Write};
+use super::super::write::{AdmittedWrite, Write};
 use super::cut::{Cut, Plain, cut};
 use super::{Left, Member, Short};
 
@@ -52,14 +52,14 @@ enum Turn {
     /// The rest of the connection goes the long way.
     Other,
     /// A write, or what is wrong with it, and the request's id.
-    Write(Result<Taken, Answer>, RequestId),
+    Write(Result<AdmittedWrite, Answer>, RequestId),
 }
 
 /// A write whose points the journal has.
 struct Pending {
     /// Whose it is.
     key: usize,
-    taken: Taken,
+    write: AdmittedWrite,
     id: RequestId,
 }
 
@@ -151,7 +151,8 @@ impl Turns<'_> {
         let mut now = Instant::now();
         self.reading = Reading::begin(now);
         loop {
-            while let Poll::Ready(Some(one)) = self.pending.poll_next(&front.appender, cx) {
+            let admission = &front.admission;
+            while let Poll::Ready(Some(one)) = admission.poll_acknowledged(&mut self.pending, cx) {
                 self.settled.push(one);
             }
             self.settle(now);
@@ -211,9 +212,9 @@ impl Turns<'_> {
     fn settle(&mut self, now: Instant) {
         let mut settled = std::mem::take(&mut self.settled);
         self.short.prefetch(settled.iter().map(|(pending, _)| pending.key));
-        for (Pending { key, taken, id }, settled) in settled.drain(..) {
-            let ticket = taken.ticket();
-            let done = taken.settled(self.front, settled, now);
+        for (Pending { key, write, id }, settled) in settled.drain(..) {
+            let ticket = write.ticket();
+            let done = write.settled(self.front, settled, now);
             self.short.with(key, |member| {
                 if member.waiting == ticket {
                     member.waiting = None;
@@ -269,13 +270,13 @@ impl Turns<'_> {
             },
             Turn::Other => member.left = Some(Left::Other),
             Turn::Write(Err(refusal), id) => self.answer(key, member, &Err(refusal), &id),
-            Turn::Write(Ok(taken), id) => match taken.ticket() {
+            Turn::Write(Ok(write), id) => match write.ticket() {
                 Some(ticket) => {
                     member.waiting = Some(ticket);
-                    self.pending.push(ticket, Pending { key, taken, id });
+                    self.pending.push(ticket, Pending { key, write, id });
                 }
                 None => {
-                    let done = taken.settled(self.front, Ok(()), Instant::now());
+                    let done = write.settled(self.front, Ok(()), Instant::now());
                     self.answer(key, member, &done, &id);
                 }
             },
@@ -304,10 +305,10 @@ impl Turns<'_> {
             Cut::Whole(request) => {
                 let Plain { api, query, headers, body } = &request;
                 let write = Write::new(self.front, connection, *api, query, headers);
-                let taken = write.take_at_once(body);
+                let admitted = write.admit_now(body);
                 self.reading.note(body::is_gzip(headers));
-                match taken {
-                    Some(taken) => Turn::Write(taken, self.front.ids.of(headers)),
+                match admitted {
+                    Some(admitted) => Turn::Write(admitted, self.front.ids.of(headers)),
                     None => Turn::Other,
                 }
             }

@@ -202,6 +202,15 @@ pub fn shortened(mut words: String) -> String {
     words
 }
 
+/// The first error of execution in an answer of `/query`, which InfluxDB puts into a 200.
+pub fn error_in(body: &[u8]) -> Option<String> {
+    // Most answers have none, and `SELECT ... INTO` can answer at length.
+    memchr::memmem::find(body, b"\"error\"")?;
+    let answer: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let of = |value: &serde_json::Value| Some(value.get("error")?.as_str()?.to_owned());
+    of(&answer).or_else(|| answer.get("results")?.as_array()?.iter().find_map(of))
+}
+
 /// `Retry-After` as seconds or a date (RFC 9110, section 10.2.3).
 fn pause(text: &str, now: SystemTime) -> Option<Duration> {
     let text = text.trim();

@@ -1,60 +1,19 @@
-//! The `[influx]` table of the configuration. Each field's comment is its entry in the reference.
+//! The `[[influx.backend]]` tables of the configuration, each a server or the embedded store. Each
+//! field's comment is its entry in the reference.
 
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use watch::secret::Secret;
 use watch::units::{Duration, Size};
 
-pub use crate::front::settings::{Settings, SettingsError, UdpSettings, UserSettings};
-pub use watch::secret::Secret;
-
-/// The protocol a backend speaks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum BackendKind {
-    /// InfluxDB 1.x: `/write` and `/query`, databases and retention policies are known by name.
-    #[default]
-    Influxdb,
-    /// InfluxDB 2.x and 3: `/api/v2/write` with a token; a bucket is named `database/policy`, or
-    /// `database` where the policy is not known.
-    Influxdb2,
-    /// VictoriaMetrics: `/write`; every database is accepted, none has to be created.
-    VictoriaMetrics,
-}
-
-impl BackendKind {
-    /// The name as it is written in the configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Influxdb => "influxdb",
-            Self::Influxdb2 => "influxdb2",
-            Self::VictoriaMetrics => "victoria-metrics",
-        }
-    }
-
-    /// Whether the backend can be asked which databases and retention policies it has, and
-    /// executes InfluxQL statements that change something.
-    pub fn has_catalogue(self) -> bool {
-        self == Self::Influxdb
-    }
-}
-
-/// Where the cursor of a backend begins that the journal has not seen before.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Start {
-    /// With the first write after it was added.
-    #[default]
-    End,
-    /// With the oldest record the journal still keeps.
-    Oldest,
-}
+use super::backend::{BackendKind, BackendSettings, DeliverySettings, ServerSettings, Start};
 
 /// `[[influx.backend]]`: one server that receives every write, or the store within Weir.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct BackendSettings {
+pub struct BackendTable {
     /// The backend's name: letters, digits, `.`, `_` and `-`, at most 64. The journal's cursor and
     /// the dead letters are kept under it; see `weir journal forget` before renaming one.
     pub name: String,
@@ -169,7 +128,7 @@ pub struct BackendError {
     pub what: String,
 }
 
-impl BackendSettings {
+impl BackendTable {
     /// A backend with nothing but its name and address set.
     pub fn new(name: &str, url: &str) -> Self {
         Self {
@@ -201,6 +160,64 @@ impl BackendSettings {
     /// The store within this process.
     pub fn embedded(name: &str) -> Self {
         Self { embedded: true, ..Self::new(name, "") }
+    }
+
+    /// What the table says, once it has been checked.
+    ///
+    /// # Errors
+    /// The first thing found wrong.
+    pub fn settings(&self) -> Result<BackendSettings, BackendError> {
+        self.validate()?;
+        // By name, so that no key is forgotten.
+        let Self {
+            name,
+            url,
+            embedded,
+            kind,
+            user,
+            password,
+            password_file,
+            org,
+            token,
+            token_file,
+            ca,
+            insecure_skip_verify,
+            timeout,
+            statement_timeout,
+            batch_points,
+            batch_bytes,
+            linger,
+            gzip,
+            catch_up_rate,
+            create_missing,
+            start,
+            dead_letters_max,
+        } = self.clone();
+        let delivery = DeliverySettings { name, start, dead_letters_max };
+        if embedded {
+            return Ok(BackendSettings::Embedded(delivery));
+        }
+        Ok(BackendSettings::Server(Box::new(ServerSettings {
+            delivery,
+            url,
+            kind,
+            user,
+            password,
+            password_file,
+            org,
+            token,
+            token_file,
+            ca,
+            insecure_skip_verify,
+            timeout: timeout.get(),
+            statement_timeout: statement_timeout.get(),
+            batch_points,
+            batch_bytes: batch_bytes.len(),
+            linger: linger.get(),
+            gzip,
+            catch_up_rate,
+            create_missing,
+        })))
     }
 
     /// Checks what the types cannot: the name, the address and that limits are not zero.
@@ -272,42 +289,52 @@ impl BackendSettings {
 
 #[cfg(test)]
 mod tests {
-    use super::{BackendKind, BackendSettings, Secret};
+    use super::{BackendKind, BackendSettings, BackendTable, Secret};
 
     #[test]
     fn a_name_and_a_url_are_enough() {
-        let read: BackendSettings =
+        let read: BackendTable =
             serde_json::from_str(r#"{"name":"a","url":"http://127.0.0.1:8086"}"#).unwrap();
         read.validate().unwrap();
-        assert_eq!(format!("{read:?}"), format!("{:?}", BackendSettings::new("a", &read.url)));
+        assert_eq!(format!("{read:?}"), format!("{:?}", BackendTable::new("a", &read.url)));
         assert_eq!(read.batch_points, 10_000);
     }
 
     #[test]
     fn what_cannot_work_is_refused_at_start() {
-        let good = BackendSettings::new("a", "http://h:1");
+        let good = BackendTable::new("a", "http://h:1");
         for name in ["", "a/b", "..", "ä"] {
-            assert!(BackendSettings { name: name.into(), ..good.clone() }.validate().is_err());
+            assert!(BackendTable { name: name.into(), ..good.clone() }.validate().is_err());
         }
         for url in ["h:1", "ftp://h", "http://u:p@h", "http://h/?db=x", "/write", "http://"] {
-            let refused = BackendSettings { url: url.into(), ..good.clone() }.validate();
+            let refused = BackendTable { url: url.into(), ..good.clone() }.validate();
             assert!(refused.is_err(), "{url}");
         }
-        let embedded = BackendSettings::embedded("a");
+        let embedded = BackendTable::embedded("a");
         embedded.validate().unwrap();
-        assert!(BackendSettings { url: "http://h".into(), ..embedded.clone() }.validate().is_err());
-        assert!(BackendSettings { gzip: true, ..embedded }.validate().is_err());
-        assert!(BackendSettings::new("a", "").validate().is_err());
-        assert!(BackendSettings { batch_points: 0, ..good.clone() }.validate().is_err());
-        assert!(BackendSettings { kind: BackendKind::Influxdb2, ..good }.validate().is_err());
+        assert!(BackendTable { url: "http://h".into(), ..embedded.clone() }.validate().is_err());
+        assert!(BackendTable { gzip: true, ..embedded }.validate().is_err());
+        assert!(BackendTable::new("a", "").validate().is_err());
+        assert!(BackendTable { batch_points: 0, ..good.clone() }.validate().is_err());
+        assert!(BackendTable { kind: BackendKind::Influxdb2, ..good }.validate().is_err());
+    }
+
+    #[test]
+    fn a_table_is_of_a_server_or_of_the_embedded_store() {
+        let settings = BackendTable::new("a", "http://h:1").settings().unwrap();
+        let BackendSettings::Server(server) = settings else { panic!("{settings:?}") };
+        assert_eq!((&*server.delivery.name, &*server.url), ("a", "http://h:1"));
+        let settings = BackendTable::embedded("b").settings().unwrap();
+        assert!(matches!(&settings, BackendSettings::Embedded(delivery) if delivery.name == "b"));
+        let table = BackendTable { url: "http://h:1".to_owned(), ..BackendTable::embedded("c") };
+        let refused = table.settings().unwrap_err().to_string();
+        assert!(refused.starts_with("influx.backend \"c\": embedded = true goes with name"));
     }
 
     #[test]
     fn secrets_are_never_printed() {
-        let secret = BackendSettings {
-            password: Secret::new("hunter2"),
-            ..BackendSettings::new("a", "http://h")
-        };
+        let secret =
+            BackendTable { password: Secret::new("hunter2"), ..BackendTable::new("a", "http://h") };
         assert!(!format!("{secret:?}").contains("hunter2"));
         assert!(!serde_json::to_string(&secret).unwrap().contains("hunter2"));
     }

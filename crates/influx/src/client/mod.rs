@@ -1,5 +1,8 @@
 //! HTTP to one backend: writes, statements, queries that are passed on, pings.
 
+pub mod answer;
+mod dialling;
+
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -16,9 +19,9 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use super::answer::{self, ANSWER_BYTES_MAX, Answer, Reply};
-use super::dialling::Dialling;
-use crate::settings::{BackendKind, BackendSettings, Secret};
+use self::answer::{ANSWER_BYTES_MAX, Answer, Reply};
+use self::dialling::Dialling;
+use crate::settings::{BackendKind, Secret, ServerSettings};
 
 /// How long a TCP connect may take: a host that is gone must not cost a whole batch timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -87,7 +90,7 @@ type Http = legacy::Client<HttpsConnector<Dialling>, Full<Bytes>>;
 #[derive(Debug)]
 pub struct Client {
     http: Http,
-    settings: BackendSettings,
+    settings: ServerSettings,
     /// Scheme, authority and the path before `/write`, without a slash at its end.
     base: String,
     authorization: ArcSwapOption<HeaderValue>,
@@ -98,11 +101,11 @@ impl Client {
     ///
     /// # Errors
     /// When a password file or the certificate authorities cannot be read.
-    pub fn new(settings: &BackendSettings) -> Result<Self, ClientError> {
-        let tcp = Dialling::new(CONNECT_TIMEOUT.min(settings.timeout.get()));
+    pub fn new(settings: &ServerSettings) -> Result<Self, ClientError> {
+        let tcp = Dialling::new(CONNECT_TIMEOUT.min(settings.timeout));
         let tls = flow::tls::client_config(settings.ca.as_deref(), settings.insecure_skip_verify)
             .map_err(|error| ClientError::Tls {
-            backend: settings.name.clone(),
+            backend: settings.delivery.name.clone(),
             source: error.into(),
         })?;
         let connector = HttpsConnectorBuilder::new()
@@ -146,7 +149,7 @@ impl Client {
         };
         let header = value.map(|value| {
             let mut header = HeaderValue::try_from(value)
-                .map_err(|_| ClientError::Header { backend: settings.name.clone() })?;
+                .map_err(|_| ClientError::Header { backend: settings.delivery.name.clone() })?;
             header.set_sensitive(true);
             Ok(std::sync::Arc::new(header))
         });
@@ -157,7 +160,7 @@ impl Client {
     fn secret(&self, given: &Secret, file: Option<&Path>) -> Result<String, ClientError> {
         let Some(path) = file else { return Ok(given.reveal().to_owned()) };
         let text = fs::read_to_string(path).map_err(|source| ClientError::SecretFile {
-            backend: self.settings.name.clone(),
+            backend: self.settings.delivery.name.clone(),
             path: path.display().to_string(),
             source,
         })?;
@@ -178,7 +181,7 @@ impl Client {
             lines
         };
         let uri = self.write_uri(db, rp);
-        let timeout = self.settings.timeout.get();
+        let timeout = self.settings.timeout;
         let whole = self.call(Method::POST, &uri, headers, body, timeout, ANSWER_BYTES_MAX).await?;
         Ok(whole.classify())
     }
@@ -234,7 +237,7 @@ impl Client {
     /// # Errors
     /// When there was no answer, or one that says the backend is not well.
     pub async fn ping(&self) -> Result<(), Broken> {
-        let timeout = CONNECT_TIMEOUT.min(self.settings.timeout.get());
+        let timeout = CONNECT_TIMEOUT.min(self.settings.timeout);
         let uri = format!("{}/ping", self.base);
         let empty = Bytes::new();
         let whole = self.call(Method::GET, &uri, HeaderMap::new(), empty, timeout, 4096).await?;
@@ -249,7 +252,7 @@ impl Client {
     /// # Errors
     /// When there was no answer; otherwise the answer tells whether it worked.
     pub async fn create_bucket(&self, name: &str) -> Result<Whole, Broken> {
-        let timeout = self.settings.timeout.get();
+        let timeout = self.settings.timeout;
         let org = form_urlencoded::Serializer::new(String::new())
             .append_pair("org", &self.settings.org)
             .finish();
@@ -314,7 +317,7 @@ impl Client {
 impl Whole {
     /// The first error in an answer to a statement.
     pub fn refused(&self) -> Option<String> {
-        crate::backends::error_in(&self.body)
+        answer::error_in(&self.body)
     }
 
     /// What the answer to a write means.

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use super::answer::{self, Answer};
-
 /// The most bytes of lines that a worker reads at one go, unfolded, parsed, checked and appended:
 /// half of 10 ms on a slow machine. Another thread has neither the worker's buffers nor what it
 /// knows of measurements, so that batches of usual sizes are not sent there.
@@ -16,11 +14,17 @@ pub const LINES_AT_ONCE_MAX: usize = 640 << 10;
 /// The same for forms, texts and documents, which take longer.
 pub const TEXT_AT_ONCE_MAX: usize = 64 << 10;
 
-/// Threads for what takes long.
+/// Threads for what takes long; clones share them.
+#[derive(Debug, Clone)]
 pub struct Aside {
     control: Handle,
     turns: Arc<Semaphore>,
 }
+
+/// The process is about to end, so that nothing is begun on another thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("Weir is stopping")]
+pub struct Stopping;
 
 impl Aside {
     /// As many at a time as there are cores.
@@ -36,7 +40,7 @@ impl Aside {
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Answer> {
+    ) -> Result<T, Stopping> {
         let turn = Arc::clone(&self.turns).acquire_owned().await.ok();
         let done = self.control.spawn_blocking(move || {
             let _turn = turn;
@@ -45,7 +49,7 @@ impl Aside {
         match done.await {
             Ok(done) => Ok(done),
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            Err(_) => Err(answer::unavailable("Weir is stopping", 1)),
+            Err(_) => Err(Stopping),
         }
     }
 
@@ -57,7 +61,7 @@ impl Aside {
         &self,
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Answer> {
+    ) -> Result<T, Stopping> {
         if bytes <= TEXT_AT_ONCE_MAX { Ok(work()) } else { self.run(work).await }
     }
 }

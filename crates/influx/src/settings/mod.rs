@@ -1,6 +1,10 @@
 //! The `[influx]` table of the configuration: what the front end takes, from whom and how much.
 //! Each field's comment is its entry in the reference.
 
+mod backend;
+mod backend_table;
+pub mod origin;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use watch::units::Size;
 use wire::line::{Precision, StampTag};
 
-use super::body::Limits;
-use super::origin;
-use crate::settings::{BackendSettings, Secret};
+pub use self::backend::{BackendKind, BackendSettings, DeliverySettings, ServerSettings, Start};
+pub use self::backend_table::{BackendError, BackendTable};
+pub use watch::secret::Secret;
 
 /// With less memory for all answers there would be none at all.
 const ANSWERS_BYTES_MIN: usize = 4 << 20;
@@ -81,7 +85,7 @@ pub struct Settings {
     pub user: Vec<UserSettings>,
     /// What every write is delivered to, each a complete copy: servers, and the store within Weir.
     /// Without any entry that store alone, as `name = "store"` and `embedded = true`.
-    pub backend: Vec<BackendSettings>,
+    pub backend: Vec<BackendTable>,
 }
 
 impl Default for Settings {
@@ -186,27 +190,27 @@ pub struct SettingsError {
 }
 
 impl Settings {
-    /// How large bodies may be.
-    pub(super) fn limits(&self) -> Limits {
-        Limits {
-            body_max: self.max_body_size.len(),
-            decompressed_max: self.max_decompressed_size.len(),
-        }
+    /// The backends, each checked.
+    ///
+    /// # Errors
+    /// The first thing found wrong.
+    pub(crate) fn backends(&self) -> Result<Vec<BackendSettings>, BackendError> {
+        self.backend.iter().map(BackendTable::settings).collect()
     }
 
     /// How much all bodies may take: as much as one of the largest does, in any case.
-    pub(super) fn bodies_memory_max(&self) -> usize {
+    pub(crate) fn bodies_memory_max(&self) -> usize {
         let one = self.max_body_size.len().saturating_add(self.max_decompressed_size.len());
         self.bodies_memory.len().max(one)
     }
 
     /// How much all answers may take: as much as some do, in any case.
-    pub(super) fn answers_memory_max(&self) -> usize {
+    pub(crate) fn answers_memory_max(&self) -> usize {
         self.answers_memory.len().max(ANSWERS_BYTES_MIN)
     }
 
     /// The secret of JSON web tokens, read from its file where one is named.
-    pub(super) fn token_secret(&self) -> Result<Option<String>, SettingsError> {
+    pub(crate) fn token_secret(&self) -> Result<Option<String>, SettingsError> {
         let Some(path) = &self.token_secret_file else {
             let given = (!self.token_secret.is_empty()).then(|| self.token_secret.reveal());
             return Ok(given.map(str::to_owned));
@@ -220,7 +224,7 @@ impl Settings {
 
     /// These with what is only read at a start as it is in the `running` ones, and the keys of
     /// what differed there.
-    pub(super) fn keep_fixed(self, running: &Self) -> (Self, Vec<String>) {
+    pub(crate) fn keep_fixed(self, running: &Self) -> (Self, Vec<String>) {
         let keys = [
             ("listen", self.listen != running.listen),
             ("tls", self.tls != running.tls),

@@ -1,0 +1,102 @@
+//! The one way of points into the journal, whoever brings them: plain writes, large ones, UDP and
+//! `SELECT INTO` make [`Points`] of their bytes, and have them admitted.
+//!
+//! Two steps, since InfluxDB's faults have an order: names are found before a body is read, points
+//! are admitted once it has been. Each step has a form that answers now, for a worker that must not
+//! wait, and one that waits: [`Admission::find`] and [`Admission::resolve`],
+//! [`Admission::room_now`] and [`Admission::room`], [`WorkerAdmission::admit_now`] and the two
+//! `admit`, which return once the journal has acknowledged the points. Refusals are values; each
+//! way in has its own words for them.
+
+mod names;
+mod points;
+mod refusal;
+mod statement;
+#[cfg(test)]
+mod tests;
+mod waiting;
+mod worker;
+
+use std::sync::Arc;
+
+use journal::Journal;
+use tokio::runtime::Handle;
+use watch::metrics::Counter;
+use watch::watchdog::Stage;
+
+pub use self::names::{Destination, NameError};
+pub use self::points::{Admitted, Points};
+pub use self::refusal::{NotAdmitted, Refusal};
+pub use self::statement::change_in;
+pub use self::worker::WorkerAdmission;
+use crate::aside::Aside;
+use crate::backends::Backends;
+use crate::catalogue::Catalogue;
+use crate::embedded::Embedded;
+
+/// Appending to the journal's group, as the watchdog calls it.
+pub static APPEND: Stage = Stage::new("append");
+
+/// What all workers admit points with, and whoever is no worker.
+pub struct Admission {
+    catalogue: Arc<Catalogue>,
+    backends: Arc<Backends>,
+    embedded: Option<Arc<Embedded>>,
+    journal: Journal,
+    /// The way into the journal of all who are not workers.
+    appender: journal::Appender,
+    aside: Aside,
+    control: Handle,
+    /// Held while a database is made for a write, so that it is made once.
+    creating: tokio::sync::Mutex<()>,
+    /// Counts points that the embedded store would not take.
+    points_refused: Counter,
+}
+
+/// The embedded store, where there is one, lets the journal run on: points may be admitted now.
+#[derive(Debug, Clone, Copy)]
+pub struct Room(());
+
+impl Admission {
+    /// Admission to `journal`, of points to names that `catalogue` or the embedded store knows.
+    pub fn new(
+        catalogue: Arc<Catalogue>,
+        backends: Arc<Backends>,
+        embedded: Option<Arc<Embedded>>,
+        journal: &Journal,
+        aside: Aside,
+        control: Handle,
+        points_refused: Counter,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            catalogue,
+            backends,
+            embedded,
+            journal: journal.clone(),
+            appender: journal.common_appender(),
+            aside,
+            control,
+            creating: tokio::sync::Mutex::default(),
+            points_refused,
+        })
+    }
+
+    /// Whether points may be admitted at this moment; `None` where the embedded store is behind.
+    pub fn room_now(&self) -> Option<Room> {
+        match &self.embedded {
+            Some(embedded) if !embedded.has_room() => None,
+            _ => Some(Room(())),
+        }
+    }
+
+    /// Waits a moment until the embedded store is not too far behind.
+    ///
+    /// # Errors
+    /// [`Refusal::Behind`] when it still is.
+    pub async fn room(&self) -> Result<Room, Refusal> {
+        if let Some(embedded) = &self.embedded {
+            embedded.room().await?;
+        }
+        Ok(Room(()))
+    }
+}

@@ -1,0 +1,180 @@
+//! Puts the backends, the catalogue and the embedded store together, and starts a delivery to each.
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use journal::{Journal, Position};
+use store::Store;
+use tokio::runtime::Handle;
+use watch::metrics::{Encoder, Registry};
+
+use crate::backends::Backends;
+use crate::catalogue::Catalogue;
+use crate::delivery::{Pace, StartError, Task, open_cursor, open_letters};
+use crate::embedded::{Embedded, Feed};
+use crate::settings::{BackendSettings, DeliverySettings};
+
+/// How often a backend that nothing is heard of is pinged.
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What all deliveries are made of.
+#[derive(Clone, Copy)]
+pub struct Parts<'a> {
+    pub journal: &'a Journal,
+    /// Where the catalogue and the dead letters are.
+    pub dir: &'a Path,
+    pub registry: &'a Registry,
+    /// The runtime that deliveries run on.
+    pub control: &'a Handle,
+    /// How long a delivery waits before it tries again.
+    pub pace: Pace,
+}
+
+/// The deliveries as all other parts see them.
+pub struct Deliveries {
+    pub backends: Arc<Backends>,
+    pub catalogue: Arc<Catalogue>,
+    /// The store within this process, where a backend is that.
+    pub embedded: Option<Arc<Embedded>>,
+}
+
+impl Deliveries {
+    /// Starts one delivery a backend, that to `store` under the name of the embedded one.
+    ///
+    /// # Errors
+    /// When a backend's files, cursor or dead letters cannot be used.
+    pub fn start(
+        settings: &[BackendSettings],
+        store: Option<&Arc<Store>>,
+        parts: &Parts<'_>,
+    ) -> Result<Self, StartError> {
+        let Parts { journal, dir, registry, control, pace } = *parts;
+        let backends = Arc::new(Backends::new(settings, journal, registry)?);
+        let asked = backends.all().iter().filter(|one| one.settings().kind.has_catalogue());
+        let asked = asked.map(|one| (one.name().to_owned(), Arc::clone(one.queries())));
+        let catalogue = Arc::new(Catalogue::open(dir, asked)?);
+        let fed = settings.iter().find_map(|settings| match settings {
+            BackendSettings::Embedded(delivery) => Some(delivery),
+            BackendSettings::Server(_) => None,
+        });
+        let fed = fed.zip(store);
+        let fed = fed.map(|(settings, store)| feed(settings, store, &backends, &catalogue, parts));
+        let (embedded, feed) = fed.transpose()?.unzip();
+        let mut tasks = Vec::new();
+        for backend in backends.all() {
+            tasks.push(Task::open(backend, &backends, &catalogue, journal, dir, registry, pace)?);
+        }
+        let mut running: Vec<_> = tasks.into_iter().map(|task| control.spawn(task.run())).collect();
+        running.extend(feed.map(|feed| control.spawn_blocking(move || feed.run())));
+        let fresh = Arc::clone(&catalogue);
+        let drain = backends.drain.clone();
+        running.push(control.spawn(async move { fresh.keep_fresh(drain).await }));
+        running.push(control.spawn(ping(Arc::clone(&backends))));
+        backends.tasks.lock().unwrap_or_else(PoisonError::into_inner).extend(running);
+        let accounts = journal.clone();
+        registry.collect(move |encoder| encode(&accounts, encoder));
+        Ok(Self { backends, catalogue, embedded })
+    }
+}
+
+/// The embedded store behind its cursor, not fed yet, and what will feed it.
+fn feed(
+    settings: &DeliverySettings,
+    store: &Arc<Store>,
+    backends: &Arc<Backends>,
+    catalogue: &Arc<Catalogue>,
+    parts: &Parts<'_>,
+) -> Result<(Arc<Embedded>, Feed), StartError> {
+    let Parts { journal, dir, registry, control, .. } = *parts;
+    let name = settings.name.as_str();
+    let mut consumer = open_cursor(settings, journal)?;
+    let embedded = Embedded::new(settings, store, &mut consumer, journal, registry);
+    let cursor = consumer.position();
+    catalogue.add(name, embedded.listing());
+    catalogue.executed(name, Position(cursor.0.saturating_sub(1)));
+    let letters = open_letters(settings, dir, cursor)?;
+    let feed = Feed::new(
+        Arc::clone(&embedded),
+        consumer,
+        letters,
+        registry,
+        Arc::clone(backends),
+        Arc::clone(catalogue),
+        journal,
+        control.clone(),
+    );
+    Ok((embedded, feed))
+}
+
+async fn ping(backends: Arc<Backends>) {
+    let drain = backends.drain.clone();
+    loop {
+        backends.ping_silent().await;
+        tokio::select! {
+            () = tokio::time::sleep(PING_INTERVAL) => {}
+            () = drain.started() => return,
+        }
+    }
+}
+
+/// The account of every cursor, all of one moment: accepted is the sum of the others.
+fn encode(journal: &Journal, encoder: &mut Encoder) {
+    for cursor in journal.cursors() {
+        let labels = [("backend", cursor.name.as_str())];
+        let mut counter = |name: &str, help: &str, value: u64| {
+            encoder.counter(name, help, &labels, value);
+        };
+        counter(
+            "weir_influx_backend_accepted_points_total",
+            "Points accepted for a backend: delivered, dead-lettered, dropped and waiting ones.",
+            cursor.accepted,
+        );
+        counter(
+            "weir_influx_backend_delivered_points_total",
+            "Points the backend has stored.",
+            cursor.delivered,
+        );
+        counter(
+            "weir_influx_backend_dead_lettered_points_total",
+            "Points in the backend's dead letters.",
+            cursor.dead_lettered,
+        );
+        counter(
+            "weir_influx_backend_dropped_statements_total",
+            "Statements the backend will never get, because their records were dropped or lost.",
+            cursor.dropped_controls,
+        );
+        for (reason, value) in [
+            ("oldest", cursor.dropped_oldest),
+            ("damaged", cursor.dropped_damaged),
+            ("unreadable", cursor.dropped),
+        ] {
+            encoder.counter(
+                "weir_influx_backend_dropped_points_total",
+                "Points the backend will never get: given up at max-size, lost to damage of the \
+                 disk, or not readable by this version.",
+                &[labels[0], ("reason", reason)],
+                value,
+            );
+        }
+        encoder.gauge(
+            "weir_influx_backend_waiting_points",
+            "Points accepted and not yet settled.",
+            &labels,
+            cursor.waiting.items,
+        );
+        encoder.gauge(
+            "weir_influx_backend_waiting_bytes",
+            "Bytes of the journal that wait for the backend.",
+            &labels,
+            cursor.waiting.bytes,
+        );
+        encoder.gauge(
+            "weir_influx_backend_waiting_age_seconds",
+            "Age of the oldest point that waits for the backend.",
+            &labels,
+            cursor.waiting.oldest_age.unwrap_or_default().as_secs_f64(),
+        );
+    }
+}

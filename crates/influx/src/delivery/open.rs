@@ -1,0 +1,121 @@
+//! Opening what a delivery works with: the cursor, the dead letters, the ways to its backend.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use flow::rate::RateLimit;
+use journal::{Consumer, CursorError, Journal, Position};
+use watch::metrics::Registry;
+
+use super::batch::Limits;
+use super::dead_letters::{DeadLetters, LetterError, dir_of};
+use super::instruments::Instruments;
+use super::intake::Intake;
+use super::sender::{Pace, Sender};
+use super::sizing::Sizing;
+use super::task::Task;
+use crate::backends::{Backend, Backends};
+use crate::catalogue::{Catalogue, CatalogueError};
+use crate::client::ClientError;
+use crate::settings::{DeliverySettings, Start};
+
+/// Why delivery cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A backend's password or certificate files cannot be read.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A backend's cursor cannot be opened.
+    #[error("influx.backend {backend:?}: {source}")]
+    Cursor {
+        /// The backend's name.
+        backend: String,
+        /// What the journal says.
+        source: CursorError,
+    },
+    /// A backend's dead letters cannot be opened.
+    #[error("influx.backend {backend:?}: {source}")]
+    Letters {
+        /// The backend's name.
+        backend: String,
+        /// What is wrong with them.
+        source: LetterError,
+    },
+    /// The catalogue cannot be read.
+    #[error(transparent)]
+    Catalogue(#[from] CatalogueError),
+}
+
+impl Task {
+    /// The delivery to `backend`, from the cursor that the journal has for it.
+    ///
+    /// # Errors
+    /// When its cursor or its dead letters cannot be used.
+    pub(crate) fn open(
+        backend: &Arc<Backend>,
+        backends: &Arc<Backends>,
+        catalogue: &Arc<Catalogue>,
+        journal: &Journal,
+        dir: &Path,
+        registry: &Registry,
+        pace: Pace,
+    ) -> Result<Self, StartError> {
+        let (settings, name) = (backend.settings(), backend.name());
+        let consumer = open_cursor(&settings.delivery, journal)?;
+        let cursor = consumer.position();
+        let letters = open_letters(&settings.delivery, dir, cursor)?;
+        // The record at the cursor has not been executed, everything before it has.
+        catalogue.executed(name, Position(cursor.0.saturating_sub(1)));
+        let limits = Limits { points: settings.batch_points.into(), bytes: settings.batch_bytes };
+        let instruments = Instruments::new(name, registry);
+        let intake = Intake::new(consumer, instruments.unreadable.clone());
+        let sender = Sender::new(
+            Arc::clone(backend),
+            Arc::clone(catalogue),
+            instruments,
+            Sizing::new(limits),
+            backends.drain.clone(),
+            pace,
+        );
+        // A batch more than the rate allows in a tenth of a second would make waves.
+        let rate = RateLimit::new(settings.catch_up_rate, settings.catch_up_rate / 10);
+        Ok(Self {
+            sender,
+            intake,
+            letters: Arc::new(Mutex::new(letters)),
+            backends: Arc::clone(backends),
+            rate,
+            drain: backends.drain.clone(),
+        })
+    }
+}
+
+/// The cursor of a backend's name, where the journal has left it.
+///
+/// # Errors
+/// What the journal says.
+pub(crate) fn open_cursor(
+    settings: &DeliverySettings,
+    journal: &Journal,
+) -> Result<Consumer, StartError> {
+    let start = match settings.start {
+        Start::End => journal::Start::End,
+        Start::Oldest => journal::Start::Oldest,
+    };
+    let consumer = journal.consumer(&settings.name, start);
+    consumer.map_err(|source| StartError::Cursor { backend: settings.name.clone(), source })
+}
+
+/// The dead letters of a backend, as far as its cursor has come.
+///
+/// # Errors
+/// When their file cannot be read.
+pub(crate) fn open_letters(
+    settings: &DeliverySettings,
+    dir: &Path,
+    cursor: Position,
+) -> Result<DeadLetters, StartError> {
+    let (name, letters_max) = (&settings.name, settings.dead_letters_max.bytes());
+    DeadLetters::open(&dir_of(dir), name, letters_max, cursor.0)
+        .map_err(|source| StartError::Letters { backend: name.clone(), source })
+}
