@@ -108,6 +108,15 @@ impl Place {
         if let Some(dir) = &self.dir {
             settings.journal.dir.clone_from(dir);
         }
+        let journal = &settings.journal.dir;
+        // Else a command that is called in another directory would find that all is well.
+        if !journal.is_dir() {
+            return Err(Failure::other(format!(
+                "there is no journal in {}; call this in the directory that Weir runs in, or name \
+                 the journal's with --dir",
+                journal.display()
+            )));
+        }
         Ok(letters::dir_of(&settings.influx_dir()))
     }
 }

@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -143,7 +144,7 @@ fn lines(path: &Path) -> io::Result<Lines<BufReader<File>>> {
 /// Every backend with a file in `dir`, by name.
 ///
 /// # Errors
-/// When the directory or a file cannot be read. No directory is not a letters.
+/// When the directory or a file cannot be read; without a directory there are no letters.
 pub fn list(dir: &Path) -> Result<Vec<Summary>, LetterError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -216,7 +217,12 @@ pub fn drop(dir: &Path, backend: &str, selection: &Selection) -> Result<u64, Let
 }
 
 fn copy_kept(from: &Path, to: &Path, selection: &Selection) -> io::Result<u64> {
-    let mut out = BufWriter::new(File::create(to)?);
+    let (file, owner) = (File::create(to)?, fs::metadata(from)?);
+    // Whoever calls the command, the file stays that of Weir's user, which has to write to it.
+    if file.metadata()?.uid() != owner.uid() {
+        fchown(&file, Some(owner.uid()), Some(owner.gid()))?;
+    }
+    let mut out = BufWriter::new(file);
     let mut dropped = 0;
     for line in lines(from)? {
         match line? {

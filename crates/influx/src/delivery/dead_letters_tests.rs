@@ -116,6 +116,20 @@ fn dropping_some_keeps_the_others_and_what_is_damaged() {
 }
 
 #[test]
+fn dropping_leaves_the_file_to_its_owner() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file_of(dir.path(), "a");
+    let mut letters = DeadLetters::open(dir.path(), "a", 1 << 20, 0).unwrap();
+    letters.append(&[letter(1, 0, b"x"), letter(1, 1, b"y")]).unwrap();
+    // Only root can give it away; for others it is their own, before and after.
+    let _ = std::os::unix::fs::chown(&path, Some(12_345), Some(12_345));
+    let owner = |path: &std::path::Path| fs::metadata(path).unwrap().uid();
+    let before = owner(&path);
+    drop(dir.path(), "a", &Selection::All).unwrap();
+    assert_eq!(owner(&path), before);
+}
+
+#[test]
 fn an_unknown_backend_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let error = drop(dir.path(), "b", &Selection::All).unwrap_err();
