@@ -79,6 +79,7 @@ fn listed(weir: &Weir, status: &str) -> usize {
 
 #[test]
 fn eight_answers_that_nobody_reads_or_forty_stop_no_other_query() {
+    let _alone = rig::machine::alone();
     let weir = store("", "[influx.timeouts]\nwrite = \"120s\"");
     let mut unread = Vec::new();
     for count in [8, 40] {

@@ -55,6 +55,7 @@ fn stalls(weir: &Weir, run: impl FnOnce(&mut Client)) -> f64 {
 
 #[test]
 fn four_megabytes_of_set_in_one_query_hold_nobody_up() {
+    let _alone = rig::machine::alone();
     let cluster = Cluster::start();
     let weir = weir(&cluster);
     let stalls = stalls(&weir, |client| {
@@ -71,6 +72,7 @@ fn four_megabytes_of_set_in_one_query_hold_nobody_up() {
 
 #[test]
 fn long_texts_of_other_kinds_hold_nobody_up_either() {
+    let _alone = rig::machine::alone();
     let cluster = Cluster::start();
     cluster.sql(
         "CREATE TABLE n (n int); CREATE SEQUENCE s; CREATE TABLE d (d int DEFAULT nextval('s'))",
@@ -111,6 +113,7 @@ fn long_texts_of_other_kinds_hold_nobody_up_either() {
 
 #[test]
 fn texts_that_are_just_not_long_hold_nobody_up() {
+    let _alone = rig::machine::alone();
     const BYTES: usize = 64 * 1024 - 100;
     let cluster = Cluster::start();
     cluster.sql("CREATE TABLE n (n int); CREATE SEQUENCE s");
