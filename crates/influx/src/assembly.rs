@@ -137,7 +137,8 @@ fn encode(journal: &Journal, encoder: &mut Encoder) {
         );
         counter(
             "weir_influx_backend_dead_lettered_points_total",
-            "Points in the backend's dead letters.",
+            "Points that were ever put into the backend's dead letters; replay and drop do not \
+             lower it.",
             cursor.dead_lettered,
         );
         counter(
@@ -172,7 +173,7 @@ fn encode(journal: &Journal, encoder: &mut Encoder) {
         );
         encoder.gauge(
             "weir_influx_backend_waiting_age_seconds",
-            "Age of the oldest point that waits for the backend.",
+            "Age of the oldest point or statement that waits for the backend.",
             &labels,
             cursor.waiting.oldest_age.unwrap_or_default().as_secs_f64(),
         );

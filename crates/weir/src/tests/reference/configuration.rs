@@ -73,7 +73,7 @@ const PAGES: [Page; 8] = [
         file: "journal.md",
         title: "Journal",
         about: "The journal keeps InfluxDB's writes until every backend has them. \
-                [operating.md](../operating.md#a-full-disk) says how large it should be.",
+                [operating.md](../operating.md#where-to-put-it) says how large it should be.",
         tables: &["journal"],
     },
     Page {
