@@ -247,11 +247,22 @@ fn a_journal_that_is_not_there_is_an_error() {
 
 #[test]
 fn no_dead_letters_is_good_news() {
-    let called = weir(&["dead-letters", "list"]);
+    let journal = tempfile::tempdir().unwrap();
+    let dir = journal.path().to_str().unwrap();
+    let called = weir(&["dead-letters", "list", "--dir", dir]);
     assert_eq!((called.code, called.out.as_str()), (0, "there are no dead letters\n"));
-    let called = weir(&["dead-letters", "show", "a"]);
+    let called = weir(&["dead-letters", "show", "a", "--dir", dir]);
     assert_eq!(called.code, 1);
     assert!(called.err.contains("no dead letters of a backend \"a\""), "{}", called.err);
+}
+
+#[test]
+fn where_there_is_no_journal_nothing_is_said_of_dead_letters() {
+    for command in [&["list"][..], &["show", "a"], &["drop", "a", "--all"]] {
+        let called = weir(&[&["dead-letters"], command, &["--dir", "/nowhere"]].concat());
+        assert_eq!((called.code, called.out.as_str()), (1, ""));
+        assert!(called.err.contains("there is no journal in /nowhere"), "{}", called.err);
+    }
 }
 
 #[test]
