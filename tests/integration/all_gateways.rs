@@ -83,30 +83,13 @@ fn a_reload_is_for_all_gateways_or_for_none() {
 }
 
 #[test]
-fn a_drain_lets_what_is_under_way_end_on_each_gateway() {
+fn after_a_stop_everything_that_was_acknowledged_is_there() {
     let mut three = Three::start();
     let mut sql = sql_client(&three.weir).expect("let in");
     let mut keys = key_client(&three.weir);
     (0..10).for_each(|n| three.write(n, &mut sql, &mut keys));
-    let address = three.weir.redis;
-    let (slow, blocked) = std::thread::scope(|scope| {
-        let slow = scope.spawn(|| sql.query_one("SELECT 1 FROM pg_sleep(1)", &[]).map(|_| ()));
-        let blocked = scope.spawn(move || RedisClient::connect(address).line("BLPOP list 1"));
-        wait::until("both are under way", wait::LONG, || {
-            let sleeps = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(1)%' \
-                          AND state = 'active' AND pid <> pg_backend_pid()";
-            three.cluster.value(sleeps) == "1"
-                && three.redis.client().line("INFO clients").contains("blocked_clients:1")
-        });
-        three.weir.running().signal(rustix::process::Signal::TERM);
-        (slow.join().expect("no panic"), blocked.join().expect("no panic"))
-    });
-    assert!(slow.is_ok(), "{slow:?}");
-    // Who waits for others is told so, or has waited as long as it wanted to.
-    assert!(["-ERR weir: it stops", "*-1"].contains(&&*blocked), "{blocked}");
     drop((sql, keys));
-    let ended = wait::value("it ends", wait::LONG, || three.weir.running().ended());
-    assert!(ended.success(), "{ended}");
+    assert!(three.weir.terminate().success());
     three.weir.start_again();
     three.assert_written(10);
 }
