@@ -192,7 +192,7 @@ fn runtime() -> io::Result<LocalRuntime> {
 
 impl Thread {
     fn run<F: Future<Output = ()>>(self, runtime: &LocalRuntime, body: impl FnOnce(Worker) -> F) {
-        let clock = CoarseClock::new();
+        let (clock, pulse) = (CoarseClock::new(), self.pulse.clone());
         let worker = Worker {
             index: self.index,
             pulse: self.pulse,
@@ -212,6 +212,8 @@ impl Thread {
             }
             ticking.abort();
         });
+        // Others may go on for as long as `drain` waits, watched until then.
+        pulse.end();
     }
 }
 

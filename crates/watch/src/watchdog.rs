@@ -135,6 +135,11 @@ impl Pulse {
         .await
     }
 
+    /// Says that the loop has ended: no further beat is expected.
+    pub fn end(&self) {
+        self.0.stage.store(WAITING.id(), Ordering::Relaxed);
+    }
+
     /// Whether the thread is in this stage.
     fn is_in(&self, stage: &'static Stage) -> bool {
         self.0.stage.load(Ordering::Relaxed) == stage.id()
@@ -376,11 +381,13 @@ mod tests {
     }
 
     #[test]
-    fn one_that_waits_for_work_never_stalls() {
+    fn one_that_waits_for_work_or_has_ended_never_stalls() {
         let registry = Registry::new();
-        let pulse = Pulse::new("journal");
-        let _waiting = pulse.enter(&WAITING);
-        let _watchdog = Watchdog::start(LIMIT, &registry, vec![pulse.clone()], STAGES).unwrap();
+        let [waits, ended] = ["journal", "worker-0"].map(Pulse::new);
+        let _waiting = waits.enter(&WAITING);
+        ended.end();
+        let pulses = vec![waits.clone(), ended];
+        let _watchdog = Watchdog::start(LIMIT, &registry, pulses, STAGES).unwrap();
         std::thread::sleep(4 * LIMIT);
         assert!(!registry.render().contains("weir_worker_stalls_total"));
     }
