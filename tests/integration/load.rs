@@ -282,7 +282,10 @@ fn a_statement_that_fails_is_an_error_of_the_servers_and_its_transaction_is_roll
         let output = load(&[&fixed[..], more, &["--rate", "50"]].concat());
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(matches!(output.status.code(), Some(0 | 4)), "{said}");
-        assert!(said.contains("10 errors") && said.contains("division by zero (22012)"), "{said}");
+        // A fifth of what was asked, of which a busy machine may not have sent all.
+        let errors = said.split(" errors").next().and_then(|before| before.split(' ').next_back());
+        let errors: u64 = errors.and_then(|count| count.parse().ok()).expect("errors are counted");
+        assert!((1..=10).contains(&errors) && said.contains("division by zero (22012)"), "{said}");
     }
 }
 
