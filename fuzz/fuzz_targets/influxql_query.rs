@@ -10,7 +10,7 @@ use store::query::context::{Cancel, Context, Limits, Target};
 use store::query::encode::{self, Epoch, Format};
 use store::query::{ddl, run};
 use store::{Settings, Store};
-use watch::units::{Duration, Size};
+use units::{Duration, Size};
 use wire::influxql::{Params, parse};
 use wire::line::{Options, Precision};
 

@@ -60,7 +60,7 @@ const UNITS: [&str; 10] = [
 
 /// Each member of the workspace: how many of its types have a bare name, and how many of its doc
 /// comments are too short. A number may only fall.
-const ALLOWED: [(&str, Counts); 14] = [
+const ALLOWED: [(&str, Counts); 15] = [
     ("bench", Counts { bare_names: 0, short_docs: 0 }),
     ("flow", Counts { bare_names: 45, short_docs: 97 }),
     ("influx", Counts { bare_names: 21, short_docs: 97 }),
@@ -71,8 +71,9 @@ const ALLOWED: [(&str, Counts); 14] = [
     ("sched", Counts { bare_names: 0, short_docs: 0 }),
     ("store", Counts { bare_names: 31, short_docs: 198 }),
     ("tests", Counts { bare_names: 0, short_docs: 0 }),
+    ("units", Counts { bare_names: 0, short_docs: 0 }),
     ("uring", Counts { bare_names: 0, short_docs: 0 }),
-    ("watch", Counts { bare_names: 2, short_docs: 36 }),
+    ("watch", Counts { bare_names: 0, short_docs: 0 }),
     ("weir", Counts { bare_names: 17, short_docs: 63 }),
     ("wire", Counts { bare_names: 0, short_docs: 0 }),
 ];

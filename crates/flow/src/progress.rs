@@ -15,7 +15,6 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watch::metrics::{Counter, Registry};
-use watch::units;
 
 pub use connections::Connections;
 pub(crate) use connections::Opened;

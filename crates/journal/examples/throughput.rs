@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use journal::{Ack, Done, Journal, Settings, Start};
 use tokio::task::LocalSet;
 use watch::metrics::Registry;
-use watch::units::Size;
+use units::Size;
 
 const FOR: Duration = Duration::from_secs(4);
 

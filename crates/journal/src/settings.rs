@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use watch::units::{Duration, Size};
+use units::{Duration, Size};
 
 use crate::segment::HEADER_LEN;
 
@@ -157,7 +157,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::{Settings, SettingsError};
-    use watch::units::Size;
+    use units::Size;
 
     #[test]
     fn the_defaults_can_work() {

@@ -297,7 +297,7 @@ impl Gate {
 }
 
 fn windows(text: &str) -> Option<u32> {
-    let span = text.parse::<watch::units::Duration>().ok()?.get();
+    let span = text.parse::<units::Duration>().ok()?.get();
     let whole = u32::try_from(span.as_secs()).ok()?;
     (span.subsec_nanos() == 0 && (1..=STRETCH_MAX).contains(&whole)).then_some(whole)
 }
@@ -308,7 +308,7 @@ fn number(text: &str) -> Option<f64> {
 }
 
 fn seconds(text: &str) -> Option<Duration> {
-    text.parse::<watch::units::Duration>().ok().map(watch::units::Duration::get)
+    text.parse::<units::Duration>().ok().map(units::Duration::get)
 }
 
 #[cfg(test)]

@@ -228,7 +228,7 @@ fn refused(rule: Option<&AuthRule>, user: &str) -> Refusal {
 fn read(
     user: &str,
     file: Option<&Path>,
-    secret: io::Result<watch::secret::Secret>,
+    secret: io::Result<units::secret::Secret>,
 ) -> Result<Option<Secret>, DoorError> {
     let secret = secret.map_err(|source| DoorError::File {
         user: user.to_owned(),

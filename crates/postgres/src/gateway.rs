@@ -14,7 +14,7 @@ use serde::Serialize;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use watch::metrics::Registry;
-use watch::units::Duration;
+use units::Duration;
 
 use crate::batches::Lines;
 use crate::session;

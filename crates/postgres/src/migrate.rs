@@ -22,7 +22,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ini::Ini;
-use watch::draft::Draft;
+use units::draft::Draft;
 
 /// Why a configuration of PgBouncer can't be carried over.
 #[derive(Debug, thiserror::Error)]

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use watch::units::{Duration, Size};
+use units::{Duration, Size};
 
 pub use address::{AddressError, read_address};
 pub use auth::{AuthQuery, AuthRule, ClientCertificate, From, Method};
@@ -44,13 +44,13 @@ const READ_AT_START: [&str; 5] = ["listen", "unix-sockets", "unix-socket-mode", 
 pub struct Settings {
     /// Where clients connect over TCP: one address or a list of them. `[]` leaves the Unix sockets
     /// only.
-    #[serde(deserialize_with = "watch::list::one_or_many")]
-    #[schemars(with = "watch::list::OneOrMany<SocketAddr>")]
+    #[serde(deserialize_with = "units::list::one_or_many")]
+    #[schemars(with = "units::list::OneOrMany<SocketAddr>")]
     pub listen: Vec<SocketAddr>,
     /// Directories in which a Unix socket is made, named as PostgreSQL does: `.s.PGSQL.` and the
     /// port of the first `listen`, or 6432. Clients give the directory as their host.
-    #[serde(deserialize_with = "watch::list::one_or_many")]
-    #[schemars(with = "watch::list::OneOrMany<PathBuf>")]
+    #[serde(deserialize_with = "units::list::one_or_many")]
+    #[schemars(with = "units::list::OneOrMany<PathBuf>")]
     pub unix_sockets: Vec<PathBuf>,
     /// Who may connect to a Unix socket, as the octal mode of its file. For a group, make the
     /// directory setgid (`chmod g+s`) and write `"0770"`.

@@ -18,7 +18,7 @@ use flow::tls::{ServerTls, TlsError};
 use serde::Serialize;
 use tokio::sync::mpsc;
 use watch::metrics::Registry;
-use watch::units::Duration;
+use units::Duration;
 
 use crate::metrics::Metrics;
 use crate::metrics::times::Times;

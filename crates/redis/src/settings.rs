@@ -24,7 +24,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use watch::units::{Duration, Size};
+use units::{Duration, Size};
 
 pub use address::{AddressError, Reached, read_address};
 pub use aof::{AofSettings, MasterSettings, PortSettings, RewriteSettings};
@@ -47,12 +47,12 @@ use crate::placement::{Distribution, Hash};
 pub struct Settings {
     /// Where clients connect over TCP: one address or a list of them. `[]` leaves the Unix sockets
     /// only.
-    #[serde(deserialize_with = "watch::list::one_or_many")]
-    #[schemars(with = "watch::list::OneOrMany<SocketAddr>")]
+    #[serde(deserialize_with = "units::list::one_or_many")]
+    #[schemars(with = "units::list::OneOrMany<SocketAddr>")]
     pub listen: Vec<SocketAddr>,
     /// The paths of Unix sockets to make.
-    #[serde(deserialize_with = "watch::list::one_or_many")]
-    #[schemars(with = "watch::list::OneOrMany<PathBuf>")]
+    #[serde(deserialize_with = "units::list::one_or_many")]
+    #[schemars(with = "units::list::OneOrMany<PathBuf>")]
     pub unix_sockets: Vec<PathBuf>,
     /// Who may connect to a Unix socket, as the octal mode of its file. Needs a restart.
     pub unix_socket_mode: String,

@@ -12,7 +12,7 @@ use store::query::context::Context;
 use store::query::results::{Message, Rows, Sink};
 use store::query::select::run;
 use store::{Settings, Store};
-use watch::units::Size;
+use units::Size;
 use wire::influxql::ast::Statement;
 
 const START_NS: u64 = 1_577_836_800_000_000_000;

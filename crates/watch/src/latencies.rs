@@ -11,9 +11,9 @@ use crate::metrics::{Histogram, Share};
 pub struct Latencies {
     /// Waiting for a server connection, or on a lane for those before.
     pub queue: Histogram,
-    /// At the server.
+    /// From the sending to the server until its answer.
     pub server: Histogram,
-    /// In all.
+    /// From the client's request until its answer.
     pub total: Histogram,
 }
 
@@ -57,7 +57,7 @@ pub struct OneThreads {
 }
 
 impl OneThreads {
-    /// As [`Latencies::observe`].
+    /// As [`Latencies::observe`], without an atomic operation.
     #[inline]
     pub fn observe(&self, queued: Duration, ran: Duration) {
         self.queue.observe(queued);
@@ -71,9 +71,9 @@ impl OneThreads {
 pub struct Percentiles {
     /// Waiting for a server connection, or on a lane for those before.
     pub queue: [Duration; 2],
-    /// At the server.
+    /// From the sending to the server until its answer.
     pub server: [Duration; 2],
-    /// In all.
+    /// From the client's request until its answer.
     pub total: [Duration; 2],
 }
 
@@ -81,13 +81,13 @@ pub struct Percentiles {
 /// them keep to, and 99 of 100.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// `lane` or `lease`.
+    /// How the requests go: `lane` or `lease`.
     pub way: String,
     /// Waiting for a server connection, or on a lane for those before.
     pub queue: [f64; 2],
-    /// At the server.
+    /// From the sending to the server until its answer.
     pub server: [f64; 2],
-    /// In all.
+    /// From the client's request until its answer.
     pub total: [f64; 2],
 }
 

@@ -12,19 +12,14 @@
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   log, process, watchdog
 //   latencies, slow
-//   draft, list, metrics, profile, secret, table, units, window, words
+//   metrics, profile, table, words
 
-pub mod draft;
 pub mod latencies;
-pub mod list;
 pub mod log;
 pub mod metrics;
 pub mod process;
 pub mod profile;
-pub mod secret;
 pub mod slow;
 pub mod table;
-pub mod units;
 pub mod watchdog;
-pub mod window;
 pub mod words;

@@ -27,7 +27,7 @@ pub struct Settings {
     /// The least level that is written: `error`, `warn`, `info`, `debug` or `trace`; parts of the
     /// program may have their own, as `info,influx=debug`.
     pub level: String,
-    /// How lines look.
+    /// Whether lines are for people or for programs.
     pub format: Format,
 }
 
@@ -54,7 +54,7 @@ pub enum Format {
     /// `human` when standard error is a terminal, else `json`.
     #[default]
     Auto,
-    /// Lines for people.
+    /// Lines for people, in colours on a terminal.
     Human,
     /// One JSON object a line.
     Json,
@@ -69,7 +69,7 @@ pub enum LogError {
          or levels for parts as \"info,influx=debug\""
     )]
     Level {
-        /// What was written.
+        /// What stood in the configuration.
         level: String,
     },
     /// Something else logs in this process already.

@@ -21,10 +21,10 @@ type Collector = Arc<dyn Fn(&mut Encoder) + Send + Sync>;
 
 /// All metrics of the process. Clones share the same metrics.
 #[derive(Clone, Default)]
-pub struct Registry(Arc<Shared>);
+pub struct Registry(Arc<Families>);
 
 #[derive(Default)]
-struct Shared {
+struct Families {
     families: Mutex<BTreeMap<String, Family>>,
     collectors: Mutex<Vec<Collector>>,
 }
@@ -161,13 +161,13 @@ impl Counter {
         Self((0..stripes()).map(|_| Cell::default()).collect())
     }
 
-    /// Adds one.
+    /// Counts one more occurrence.
     #[inline]
     pub fn inc(&self) {
         self.add(1);
     }
 
-    /// Adds `n`.
+    /// Counts `n` more occurrences.
     #[inline]
     pub fn add(&self, n: u64) {
         self.0[stripe(self.0.len())].0.fetch_add(n, Ordering::Relaxed);
@@ -190,7 +190,7 @@ impl Default for Counter {
 pub struct Gauge(Arc<AtomicI64>);
 
 impl Gauge {
-    /// Makes it `value`.
+    /// Gives it this value.
     #[inline]
     pub fn set(&self, value: i64) {
         self.0.store(value, Ordering::Relaxed);
@@ -202,19 +202,19 @@ impl Gauge {
         self.0.fetch_add(delta, Ordering::Relaxed);
     }
 
-    /// Adds one.
+    /// Raises the value by one.
     #[inline]
     pub fn inc(&self) {
         self.add(1);
     }
 
-    /// Takes one away.
+    /// Lowers the value by one.
     #[inline]
     pub fn dec(&self) {
         self.add(-1);
     }
 
-    /// Its value now.
+    /// The value at this moment.
     pub fn get(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,11 +1,11 @@
 //! Columns and rows that an operator is shown.
 
-/// One cell.
+/// One cell of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// Text.
+    /// Shown as it is.
     Text(String),
-    /// A number.
+    /// A number without a fraction.
     Count(u64),
     /// Nothing is known, or nothing is set.
     Null,
@@ -61,15 +61,15 @@ impl Value {
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Text.
+    /// Text of any length.
     Text,
-    /// Whole numbers.
+    /// Whole numbers of 64 bits.
     Int,
     /// Numbers that may become very large.
     Numeric,
 }
 
-/// Columns and rows.
+/// Rows of cells below named columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     columns: Vec<(&'static str, Kind)>,
@@ -94,12 +94,12 @@ impl Table {
         &self.columns
     }
 
-    /// The columns' names.
+    /// The columns' names, from left to right.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.columns.iter().map(|(name, _)| *name)
     }
 
-    /// The rows.
+    /// The rows in the order they were pushed.
     pub fn rows(&self) -> &[Vec<Value>] {
         &self.rows
     }

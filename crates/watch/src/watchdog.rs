@@ -58,7 +58,7 @@ pub struct Pulse(Arc<Beats>);
 struct Beats {
     name: String,
     count: AtomicU64,
-    /// The stage's `id`.
+    /// The `id` of its stage.
     stage: AtomicUsize,
     /// Pieces of work that held the thread for too long since the watchdog looked last.
     held: Mutex<Vec<(&'static Stage, u64)>>,

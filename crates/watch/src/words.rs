@@ -1,6 +1,6 @@
 //! Numbers as a person reads them.
 
-/// `1234567` as `1,234,567`.
+/// Groups of three digits: `1234567` as `1,234,567`.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();

@@ -13,7 +13,7 @@ use influx::settings::BackendTable;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::de::DeTable;
-use watch::units::Duration;
+use units::Duration;
 
 use crate::admin;
 use crate::cli::ConfigFile;

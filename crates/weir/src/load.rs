@@ -32,7 +32,7 @@ use meter::url::{Scheme, Url};
 use meter::verdict::Thresholds;
 use meter::workload::Workload;
 use serde_json::Value;
-use watch::units::Duration;
+use units::Duration;
 
 use crate::exit::{DONE, Failure};
 use file::RunFile;

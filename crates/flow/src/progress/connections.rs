@@ -116,7 +116,6 @@ mod tests {
     use std::rc::Rc;
     use std::time::Duration;
     use watch::metrics::Registry;
-    use watch::units;
 
     #[test]
     fn a_second_of_ticks_sees_every_connection_once() {

@@ -221,7 +221,6 @@ mod tests {
     use std::rc::Rc;
     use std::time::Duration;
     use watch::metrics::Registry;
-    use watch::units;
 
     fn slot() -> (Slot, CoarseClock) {
         let clock = CoarseClock::new();

@@ -12,12 +12,12 @@ use std::path::PathBuf;
 use flow::progress::Timeouts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use watch::units::Size;
+use units::Size;
 use wire::line::{Precision, StampTag};
 
 pub use self::backend::{BackendKind, BackendSettings, DeliverySettings, ServerSettings, Start};
 pub use self::backend_table::{BackendError, BackendTable};
-pub use watch::secret::Secret;
+pub use units::secret::Secret;
 
 /// With less memory for all answers there would be none at all.
 const ANSWERS_BYTES_MIN: usize = 4 << 20;
@@ -27,8 +27,8 @@ const ANSWERS_BYTES_MIN: usize = 4 << 20;
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Settings {
     /// Where HTTP is taken: one address or a list of them.
-    #[serde(deserialize_with = "watch::list::one_or_many")]
-    #[schemars(with = "watch::list::OneOrMany<SocketAddr>")]
+    #[serde(deserialize_with = "units::list::one_or_many")]
+    #[schemars(with = "units::list::OneOrMany<SocketAddr>")]
     pub listen: Vec<SocketAddr>,
     /// A certificate and its key: with it every HTTP listener speaks TLS only.
     pub tls: Option<flow::tls::Settings>,
@@ -73,8 +73,8 @@ pub struct Settings {
     /// Web pages that may write and query besides those of Weir's own origin: their origins as
     /// browsers send them, `"https://grafana.example.com"`, one or a list of them; `"*"` is every
     /// page there is. Those of other origins hear 403.
-    #[serde(deserialize_with = "watch::list::one_or_many")]
-    #[schemars(with = "watch::list::OneOrMany<String>")]
+    #[serde(deserialize_with = "units::list::one_or_many")]
+    #[schemars(with = "units::list::OneOrMany<String>")]
     pub cors: Vec<String>,
     /// The secret that JSON web tokens (`Authorization: Bearer`) are signed with; without it they
     /// are refused.

@@ -25,7 +25,7 @@ async fn what_is_appended_is_received_in_order_from_memory() {
 
 #[tokio::test]
 async fn one_that_lags_is_fed_from_disk_over_many_segments_and_restarts() {
-    let mut rig = Rig::with(|settings| settings.memory_tail = watch::units::Size::from_bytes(0));
+    let mut rig = Rig::with(|settings| settings.memory_tail = units::Size::from_bytes(0));
     let (journal, _) = rig.open();
     let mut consumer = journal.consumer("a", Start::End).unwrap();
     put_all(&journal, 0..3000).await;
@@ -95,7 +95,7 @@ async fn what_is_not_committed_comes_again() {
 
 #[tokio::test]
 async fn a_wait_that_is_given_up_loses_nothing() {
-    let rig = Rig::with(|settings| settings.memory_tail = watch::units::Size::from_bytes(0));
+    let rig = Rig::with(|settings| settings.memory_tail = units::Size::from_bytes(0));
     let (journal, _) = rig.open();
     let mut consumer = journal.consumer("a", Start::End).unwrap();
     let mut got = Vec::new();

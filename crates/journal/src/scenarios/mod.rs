@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use watch::metrics::Registry;
-use watch::units::Size;
+use units::Size;
 
 use crate::faults::Faults;
 use crate::{
@@ -45,7 +45,7 @@ impl Rig {
             group_max: Size::from_kib(32),
             max_size: Size::from_mib(16),
             // A disk that many tests share may take its time for a sync.
-            ack_timeout: watch::units::Duration::from_secs(60),
+            ack_timeout: units::Duration::from_secs(60),
             ..Settings::default()
         };
         change(&mut settings);

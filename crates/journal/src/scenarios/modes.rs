@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use watch::units::Size;
+use units::Size;
 
 use super::{Rig, append, drain, next, number, numbers, payload, put, receive, until};
 use crate::core::lock;
@@ -60,7 +60,7 @@ async fn written_acknowledges_while_a_sync_is_under_way_and_persists_no_cursor_p
 async fn no_group_begins_in_a_page_that_a_flush_may_hold() {
     let mut rig = Rig::with(|settings| {
         settings.ack = Ack::Written;
-        settings.flush_interval = watch::units::Duration::from_millis(1);
+        settings.flush_interval = units::Duration::from_millis(1);
         settings.segment_size = Size::from_kib(128);
     });
     let (page, capacity) = (segment::HEADER_LEN, rig.settings.segment_capacity());
@@ -151,7 +151,7 @@ async fn a_failed_sync_poisons_for_ever() {
 #[tokio::test]
 async fn no_acknowledgement_in_time_is_an_error_and_the_write_may_still_come() {
     let rig = Rig::with(|settings| {
-        settings.ack_timeout = watch::units::Duration::from_millis(80);
+        settings.ack_timeout = units::Duration::from_millis(80);
     });
     let (journal, _) = rig.open();
     let mut consumer = journal.consumer("a", Start::End).unwrap();
@@ -231,7 +231,7 @@ fn each_connections_writes_keep_their_order() {
     const WORKERS: u64 = 3;
     const CONNECTIONS: u64 = 20;
     const WRITES: u64 = 30;
-    let rig = Rig::with(|settings| settings.max_size = watch::units::Size::from_mib(64));
+    let rig = Rig::with(|settings| settings.max_size = units::Size::from_mib(64));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (journal, _) = rig.open();
     let mut consumer = journal.consumer("a", Start::End).unwrap();

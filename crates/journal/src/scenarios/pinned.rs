@@ -2,7 +2,7 @@
 
 use super::{Rig, append, assert_accounted, drain, next, number, put, put_all, status, until};
 use crate::{AppendError, Consumer, Done, Position, Start, WhenFull};
-use watch::units::Size;
+use units::Size;
 
 /// Receives and settles until `count` records have come; gives the ends of all.
 async fn settle(consumer: &mut Consumer, count: usize) -> Vec<Position> {

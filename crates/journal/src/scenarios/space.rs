@@ -3,7 +3,7 @@
 use super::{Rig, append, assert_accounted, delivered, drain, next, numbers, put, put_all, status};
 use super::{receive, until};
 use crate::{AckError, AppendAndWaitError, AppendError, Journal, Start, WhenFull};
-use watch::units::Size;
+use units::Size;
 
 fn small(when_full: WhenFull) -> Rig {
     Rig::with(|settings| {

@@ -39,7 +39,7 @@ async fn records_are_told_in_their_order_and_none_before_its_time() {
 
 #[tokio::test]
 async fn the_time_counts_from_when_each_came() {
-    let rig = Rig::with(|settings| settings.ack_timeout = watch::units::Duration::from_millis(200));
+    let rig = Rig::with(|settings| settings.ack_timeout = units::Duration::from_millis(200));
     let (journal, _) = rig.open();
     let (appender, mut tickets) = (journal.appender(), Tickets::new());
     rig.faults.hold_syncs(true);

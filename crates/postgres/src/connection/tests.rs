@@ -16,7 +16,7 @@ fn connection() -> (Connection, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let dialled = Dialled { socket: ours.into(), key: None, parameters: vec![], rest: vec![] };
     let settings = BackendSettings {
-        connect_timeout: watch::units::Duration::from_millis(100),
+        connect_timeout: units::Duration::from_millis(100),
         ..BackendSettings::new("a", "postgresql://127.0.0.1")
     };
     let backend = Arc::new(Backend::new(0, &settings).unwrap());

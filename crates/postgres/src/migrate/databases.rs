@@ -6,7 +6,7 @@ use super::gateway::{SOCKET_DIR, mode_of};
 use super::ini::Ini;
 use super::keys::{self, To};
 use super::users::{number, plain_password};
-use watch::draft::{Draft, Section, text};
+use units::draft::{Draft, Section, text};
 
 /// The longest name of a database in PostgreSQL.
 const NAME_BYTES_MAX: usize = 63;

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use super::ini::Ini;
 use super::keys::{self, To};
-use watch::draft::{Draft, text, texts};
-use watch::units::Duration;
+use units::draft::{Draft, text, texts};
+use units::Duration;
 
 /// PgBouncer's own default for `unix_socket_dir`; Debian's is `/var/run/postgresql`.
 pub const SOCKET_DIR: &str = "/tmp";
@@ -241,7 +241,7 @@ fn sizes(ini: &Ini, draft: &mut Draft) {
     if let Some(bytes) = ini.get("max_packet_size").and_then(|bytes| bytes.parse::<u64>().ok())
         && bytes < MESSAGE_BYTES_MAX
     {
-        let bytes = watch::units::Size::from_bytes(bytes.max(MESSAGE_BYTES_MIN));
+        let bytes = units::Size::from_bytes(bytes.max(MESSAGE_BYTES_MIN));
         draft.table("").set("max-message", text(&bytes.to_string()));
     }
     match ini.get("max_prepared_statements").map(str::parse::<u64>) {

@@ -190,7 +190,7 @@ pub fn seconds(value: &str) -> Option<String> {
         return None;
     }
     let whole = std::time::Duration::from_millis((seconds * 1000.0).round() as u64);
-    Some(watch::draft::text(&watch::units::Duration::from(whole).to_string()))
+    Some(units::draft::text(&units::Duration::from(whole).to_string()))
 }
 
 /// A list of words, as TOML.

@@ -9,7 +9,7 @@ use super::users::plain_password;
 use super::{connection, hba};
 use crate::auth::hba::{Maps, read_maps};
 use crate::settings::{From, Method};
-use watch::draft::{Draft, text, texts};
+use units::draft::{Draft, text, texts};
 
 pub fn fill(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
     let kind = ini.get("auth_type").filter(|kind| !kind.is_empty()).unwrap_or("md5");

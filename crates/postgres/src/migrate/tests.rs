@@ -24,7 +24,7 @@ fn read(path: &Path) -> io::Result<String> {
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default, rename = "tcp-user-timeout")]
-    tcp_user_timeout: Option<watch::units::Duration>,
+    tcp_user_timeout: Option<units::Duration>,
     postgres: Settings,
 }
 

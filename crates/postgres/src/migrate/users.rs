@@ -8,7 +8,7 @@ use super::gateway::mode_of;
 use super::ini::Ini;
 use super::keys::{self, To};
 use crate::auth::read_user_list;
-use watch::draft::{Draft, text};
+use units::draft::{Draft, text};
 
 /// The longest name of a user in PostgreSQL.
 const NAME_BYTES_MAX: usize = 63;
@@ -92,7 +92,7 @@ fn listed(ini: &Ini, read: Read<'_>, draft: &mut Draft) -> Vec<(String, String)>
 }
 
 /// Writes a line of `[users]`; gives what is left over, with the reasons.
-fn settings(element: &mut watch::draft::Section, line: &str) -> Vec<(String, String)> {
+fn settings(element: &mut units::draft::Section, line: &str) -> Vec<(String, String)> {
     let Some(pairs) = connection::pairs(line) else {
         return vec![(line.to_owned(), "this is not a list of key=value".to_owned())];
     };

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use watch::units;
 use wire::postgres::{Refusal, sqlstate};
 
 use crate::settings::Settings;

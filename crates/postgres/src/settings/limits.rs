@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use watch::units::{Duration, Size};
+use units::{Duration, Size};
 
 use super::{DatabaseSettings, Settings};
 

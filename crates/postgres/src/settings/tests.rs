@@ -1,7 +1,7 @@
 use std::net::IpAddr;
 
-use watch::secret::Secret;
-use watch::units::{Duration, Size};
+use units::secret::Secret;
+use units::{Duration, Size};
 
 use super::{
     AuthQuery, AuthRule, DatabaseSettings, From, Method, Mode, Settings, TlsSettings, UserSettings,

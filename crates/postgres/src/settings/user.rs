@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use watch::secret::Secret;
-use watch::units::Duration;
+use units::secret::Secret;
+use units::Duration;
 
 use super::{LastValues, Mode, Route};
 

@@ -155,7 +155,7 @@ pub(super) fn pool_settings(settings: &Settings, workers: usize) -> pool::Settin
 }
 
 /// A limit; `None` where there is none.
-pub fn some(limit: watch::units::Duration) -> Option<Duration> {
+pub fn some(limit: units::Duration) -> Option<Duration> {
     Some(limit.get()).filter(|limit| !limit.is_zero())
 }
 

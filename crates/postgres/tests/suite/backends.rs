@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::watch::metrics::Registry;
-use ::watch::units::{Duration as Span, Size};
+use ::units::{Duration as Span, Size};
 use postgres::backends::{Ask, Backends, LastWrite, NoPrimary, Standing};
 use postgres::settings::{BackendSettings, Consistency, Route, Settings, TwoPrimaries};
 use rig::postgres::{Auth, Cluster, PASSWORD, Setup};
@@ -214,7 +214,7 @@ fn its_own_user_needs_few_rights_and_asks_with_a_safe_search_path() {
     let watched = watched(&[&primary, &replica], |settings| {
         for backend in &mut settings.backend {
             backend.user = "weir".to_owned();
-            backend.password = ::watch::secret::Secret::new("secret");
+            backend.password = ::units::secret::Secret::new("secret");
         }
     });
     watched.until(&[Standing::Primary, Standing::Replica]);
@@ -226,13 +226,13 @@ fn its_own_user_needs_few_rights_and_asks_with_a_safe_search_path() {
     assert_eq!(watched.runtime.block_on(rows).unwrap()[0][0].as_deref(), Some("pg_catalog"));
 
     let mut settings = watched.settings.clone();
-    settings.backend[0].password = ::watch::secret::Secret::new("wrong");
+    settings.backend[0].password = ::units::secret::Secret::new("wrong");
     watched.backends.prepare(&settings).unwrap().put_in_force();
     assert_eq!(watched.backends.get(0).unwrap().number(), 0, "its connections stay");
     primary.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'weir'");
     watched.until(&[Standing::Down, Standing::Replica]);
     assert!(watched.trouble(0).contains("28P01"), "{}", watched.trouble(0));
-    settings.backend[0].password = ::watch::secret::Secret::new(PASSWORD);
+    settings.backend[0].password = ::units::secret::Secret::new(PASSWORD);
     settings.backend[0].user = "postgres".to_owned();
     watched.backends.prepare(&settings).unwrap().put_in_force();
     watched.until(&[Standing::Primary, Standing::Replica]);

@@ -8,7 +8,7 @@ use postgres::settings::{AuthQuery, BackendSettings, Settings, UserSettings};
 use rig::postgres::{Auth, Cluster, PASSWORD, SUPERUSER, Setup};
 use tokio::runtime::Handle;
 use watch::metrics::Registry;
-use watch::secret::Secret;
+use units::secret::Secret;
 use wire::postgres::{Refusal, sqlstate};
 
 /// Whether a password may let `user` in, or what one hears whose password is none, if nobody can
@@ -26,7 +26,7 @@ async fn known(doors: &Arc<Doors>, backends: &Arc<Backends>, user: &str) -> Resu
     if wrong.code == sqlstate::INVALID_PASSWORD { Ok(false) } else { Err(wrong.to_string()) }
 }
 
-fn settings(cluster: &Cluster, remember: watch::units::Duration) -> Settings {
+fn settings(cluster: &Cluster, remember: units::Duration) -> Settings {
     let query = AuthQuery {
         password: Secret::new(PASSWORD),
         remember,
@@ -59,7 +59,7 @@ async fn a_user_that_is_not_in_the_file_is_looked_up_and_remembered() {
          CREATE ROLE old LOGIN PASSWORD 'secret' VALID UNTIL '2001-01-01'",
     );
     for remember in [0, 3600] {
-        let settings = settings(&cluster, watch::units::Duration::from_secs(remember));
+        let settings = settings(&cluster, units::Duration::from_secs(remember));
         let doors = Arc::new(Doors::new(&settings, &Salts::passing()).unwrap());
         let registry = Registry::default();
         let backends = Backends::start(&settings, &registry, &Handle::current()).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use watch::secret::Secret;
+use units::secret::Secret;
 
 use super::NutcrackerError;
 use super::server::{Listen, Server, number};

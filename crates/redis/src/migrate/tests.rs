@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use watch::secret::Secret;
+use units::secret::Secret;
 
 use super::{FILE_BYTES_MAX, Listen, NutcrackerError, Pool, Server, nutcracker, toml};
 use crate::placement::{Distribution, Hash};

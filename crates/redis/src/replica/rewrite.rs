@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ::watch::units::Size;
-use ::watch::window::Window;
+use ::units::Size;
+use ::units::window::Window;
 use ::watch::words::bytes;
 use journal::{Disk, FileError};
 use tokio::sync::oneshot::error::TryRecvError;

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use flow::tls::Settings as Tls;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use watch::secret::Secret;
-use watch::units::{Duration, Size};
-use watch::window::Window;
+use units::secret::Secret;
+use units::{Duration, Size};
+use units::window::Window;
 
 use super::validate::{Checked, wrong};
 use super::{BackendSettings, SentinelSettings, read_address};
@@ -205,8 +205,8 @@ pub struct MasterSettings {
     /// Nodes of a Redis Cluster, as `url`, in place of it: every master of it is followed, as the
     /// nodes say who that is, in a directory of its own each, `name` with the first letters of a
     /// node's id behind it. All nodes get the same user and password.
-    #[serde(default, deserialize_with = "watch::list::one_or_many")]
-    #[schemars(with = "watch::list::OneOrMany<String>")]
+    #[serde(default, deserialize_with = "units::list::one_or_many")]
+    #[schemars(with = "units::list::OneOrMany<String>")]
     pub cluster: Vec<String>,
     /// The user that Weir logs in as; without one, the password alone is sent. It needs
     /// `+psync +replconf +role`, and `+info +config|get` for what `weir status` says of it.

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use watch::units::Duration;
+use units::Duration;
 
 use crate::health::Rule;
 

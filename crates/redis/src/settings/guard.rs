@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use watch::units::{Duration, Size};
-use watch::window::Window;
+use units::{Duration, Size};
+use units::window::Window;
 
 use super::validate::{Checked, wrong};
 

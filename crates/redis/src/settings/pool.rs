@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use watch::units::Duration;
+use units::Duration;
 
 use super::{Auth, BackendSettings, EjectSettings, ReadFrom, Settings, UserSettings};
 use crate::placement::{Distribution, Hash};
@@ -20,12 +20,12 @@ pub struct PoolSettings {
     /// Its name, in metrics and in the status.
     pub name: String,
     /// As `listen` of `[redis]`; no other pool has the same.
-    #[serde(default, deserialize_with = "watch::list::one_or_many")]
-    #[schemars(with = "watch::list::OneOrMany<SocketAddr>")]
+    #[serde(default, deserialize_with = "units::list::one_or_many")]
+    #[schemars(with = "units::list::OneOrMany<SocketAddr>")]
     pub listen: Vec<SocketAddr>,
     /// As `unix-sockets` of `[redis]`.
-    #[serde(default, deserialize_with = "watch::list::one_or_many")]
-    #[schemars(with = "watch::list::OneOrMany<PathBuf>")]
+    #[serde(default, deserialize_with = "units::list::one_or_many")]
+    #[schemars(with = "units::list::OneOrMany<PathBuf>")]
     pub unix_sockets: Vec<PathBuf>,
     /// In place of `unix-socket-mode` of `[redis]`. Needs a restart.
     #[serde(default)]

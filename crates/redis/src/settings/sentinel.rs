@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use watch::secret::Secret;
+use units::secret::Secret;
 
 use super::read_address;
 use super::validate::{Checked, is_of_this_machine, wrong};
@@ -17,8 +17,8 @@ pub struct SentinelSettings {
     /// Where Sentinels listen: `redis://10.0.0.1:26379`, or `rediss://` for TLS, by which the
     /// master is reached then, too. One after the other is asked, until one knows of the newest
     /// failover that was ever heard of.
-    #[serde(deserialize_with = "watch::list::one_or_many")]
-    #[schemars(with = "watch::list::OneOrMany<String>")]
+    #[serde(deserialize_with = "units::list::one_or_many")]
+    #[schemars(with = "units::list::OneOrMany<String>")]
     pub urls: Vec<String>,
     /// What they call it.
     pub master: String,

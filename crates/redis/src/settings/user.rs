@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use watch::secret::Secret;
+use units::secret::Secret;
 
 use super::ReadFrom;
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use proptest::prelude::*;
-use watch::units::{Duration, Size};
+use units::{Duration, Size};
 use wire::influxql::ast::Statement;
 use wire::influxql::{Params, parse};
 

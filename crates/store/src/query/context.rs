@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use watch::units::{Duration, Size};
+use units::{Duration, Size};
 
 use super::registry::Registry;
 use super::results::QueryError;

@@ -10,7 +10,7 @@ use wire::influxql::{Params, parse};
 use super::context::{Context, FlowControl, Limits};
 use super::encode::{self, Format};
 use crate::store::testing::TestStore;
-use watch::units::Size;
+use units::Size;
 
 /// Bytes that a query may hand out between two moments at which it is held up.
 const PIECE_BYTES_MAX: usize = 1 << 20;

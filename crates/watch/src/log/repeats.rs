@@ -28,11 +28,12 @@ const TARGET: &str = "weir::repeated";
 /// What was written recently, and how often it came again.
 #[derive(Default)]
 pub(super) struct Repeats {
-    seen: Mutex<HashMap<u64, Seen>>,
+    recent: Mutex<HashMap<u64, RecentEvent>>,
     suppressed: AtomicU64,
 }
 
-struct Seen {
+/// An event that was written, and what came of the same kind since.
+struct RecentEvent {
     level: Level,
     source: &'static str,
     quote: String,
@@ -61,18 +62,18 @@ impl Repeats {
         event.record(&mut hasher);
         let text = hasher.0.finish();
 
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let admitted = !came_again(&mut seen, text, now) && !too_many(&mut seen, place);
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let admitted = !came_again(&mut recent, text, now) && !too_many(&mut recent, place);
         if admitted {
-            remember(&mut seen, text, Seen::new(event, quote(event), now));
-            match seen.get_mut(&place) {
+            remember(&mut recent, text, RecentEvent::new(event, quote(event), now));
+            match recent.get_mut(&place) {
                 Some(place) => {
                     place.texts += 1;
                     place.last = now;
                 }
                 None => {
                     let quote = "lines that differ, from one place".to_owned();
-                    remember(&mut seen, place, Seen::new(event, quote, now));
+                    remember(&mut recent, place, RecentEvent::new(event, quote, now));
                 }
             }
         } else {
@@ -86,13 +87,13 @@ impl Repeats {
         let now = Instant::now();
         let mut repeated = Vec::new();
         {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.retain(|_, seen| now.duration_since(seen.last) < FORGET_AFTER);
-            for seen in seen.values_mut() {
-                seen.texts = 0;
-                let count = std::mem::take(&mut seen.count);
+            let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+            recent.retain(|_, event| now.duration_since(event.last) < FORGET_AFTER);
+            for event in recent.values_mut() {
+                event.texts = 0;
+                let count = std::mem::take(&mut event.count);
                 if count > 0 {
-                    repeated.push((seen.level, seen.source, seen.quote.clone(), count));
+                    repeated.push((event.level, event.source, event.quote.clone(), count));
                 }
             }
         }
@@ -107,7 +108,7 @@ impl Repeats {
     }
 }
 
-impl Seen {
+impl RecentEvent {
     fn new(event: &Event<'_>, quote: String, now: Instant) -> Self {
         Self {
             level: *event.metadata().level(),
@@ -120,18 +121,18 @@ impl Seen {
     }
 }
 
-fn came_again(seen: &mut HashMap<u64, Seen>, text: u64, now: Instant) -> bool {
-    let Some(seen) = seen.get_mut(&text) else {
+fn came_again(recent: &mut HashMap<u64, RecentEvent>, text: u64, now: Instant) -> bool {
+    let Some(event) = recent.get_mut(&text) else {
         return false;
     };
-    let fresh = now.duration_since(seen.last) < FORGET_AFTER;
-    seen.last = now;
-    seen.count += u64::from(fresh);
+    let fresh = now.duration_since(event.last) < FORGET_AFTER;
+    event.last = now;
+    event.count += u64::from(fresh);
     fresh
 }
 
-fn too_many(seen: &mut HashMap<u64, Seen>, place: u64) -> bool {
-    let Some(place) = seen.get_mut(&place) else {
+fn too_many(recent: &mut HashMap<u64, RecentEvent>, place: u64) -> bool {
+    let Some(place) = recent.get_mut(&place) else {
         return false;
     };
     let over = place.texts >= TEXTS_MAX;
@@ -139,14 +140,14 @@ fn too_many(seen: &mut HashMap<u64, Seen>, place: u64) -> bool {
     over
 }
 
-fn remember(seen: &mut HashMap<u64, Seen>, key: u64, new: Seen) {
-    if seen.len() >= REMEMBERED_MAX {
-        let oldest = seen.iter().min_by_key(|(_, seen)| seen.last);
+fn remember(recent: &mut HashMap<u64, RecentEvent>, key: u64, new: RecentEvent) {
+    if recent.len() >= REMEMBERED_MAX {
+        let oldest = recent.iter().min_by_key(|(_, event)| event.last);
         if let Some(oldest) = oldest.map(|(key, _)| *key) {
-            seen.remove(&oldest);
+            recent.remove(&oldest);
         }
     }
-    seen.insert(key, new);
+    recent.insert(key, new);
 }
 
 /// The event's message and fields as in a line, cut to [`QUOTE_MAX`].

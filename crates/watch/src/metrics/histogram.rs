@@ -52,7 +52,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Counts one duration.
+    /// Counts what took so long.
     #[inline]
     pub fn observe(&self, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
@@ -98,7 +98,7 @@ impl Histogram {
         Share { stripe, _of_one_thread: PhantomData }
     }
 
-    /// Counts one duration.
+    /// Counts what took so long.
     #[inline]
     pub fn observe(&self, took: Duration) {
         self.observe_ns(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));

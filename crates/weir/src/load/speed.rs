@@ -3,7 +3,7 @@
 use clap::Args;
 use meter::engine::{Pace, Think};
 use meter::schedule::{Arrivals, Schedule, Segment};
-use watch::units::Duration;
+use units::Duration;
 
 use crate::exit::Failure;
 

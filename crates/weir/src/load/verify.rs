@@ -15,7 +15,7 @@ use meter::redis::Redis;
 use meter::url::Url;
 use meter::verify::{self, Findings, VerifyError};
 use serde_json::{Value, json};
-use watch::units::Duration;
+use units::Duration;
 use watch::words::count;
 
 use super::ledger::counts;

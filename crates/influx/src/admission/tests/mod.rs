@@ -14,7 +14,7 @@ use store::Store;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 use watch::metrics::{Counter, Registry};
-use watch::units::{Duration as Span, Size};
+use units::{Duration as Span, Size};
 use watch::watchdog::Pulse;
 
 use super::{Admission, Destination, Points, WorkerAdmission};

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use watch::units::Duration as Span;
+use units::Duration as Span;
 
 use super::fake::{Fake, ok};
 use super::rig::{LONG, Rig, backend, lines};

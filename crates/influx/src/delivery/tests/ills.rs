@@ -7,7 +7,7 @@ use super::fake::{Act, Fake, Seen, ok, refuse};
 use super::rig::{Rig, Store, backend, hanging_backend, lines};
 use crate::backends::Phase;
 use crate::settings::BackendTable;
-use watch::units::Size;
+use units::Size;
 
 /// Writes while the server is ill, sees that it is said, heals it and sees that all arrives.
 async fn survives(phase: Phase, words: &str, ill: impl FnMut(&Seen) -> Act + Send + 'static) {

@@ -9,7 +9,7 @@ use crate::catalogue::Listing;
 use crate::delivery::dead_letters::{self, Selection};
 use crate::delivery::replay::{Replayed, replay};
 use crate::settings::BackendTable;
-use watch::units::Size;
+use units::Size;
 use wire::influxql::Change;
 
 /// InfluxDB's way with a type conflict: the good points are stored, the bad ones counted.

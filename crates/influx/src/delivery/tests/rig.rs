@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use journal::{Ack, Journal, Position};
 use tokio::runtime::Handle;
 use watch::metrics::Registry;
-use watch::units::{Duration as Span, Size};
+use units::{Duration as Span, Size};
 
 use super::fake::{Act, Fake, Seen, ok};
 use crate::assembly::{Deliveries, Parts};

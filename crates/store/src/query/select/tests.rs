@@ -193,7 +193,7 @@ fn filled_windows_are_not_held_and_end_with_the_query() {
     }
     let store = TestStore::with(POINTS);
     let mut context = Context::new("db", now());
-    let limits = Limits { memory: watch::units::Size::from_mib(1), ..Limits::default() };
+    let limits = Limits { memory: units::Size::from_mib(1), ..Limits::default() };
     context.cancel = Cancel::new(&limits);
     for fill in ["fill(0)", "fill(null) limit 3", "fill(null)"] {
         context.cancel = Cancel::new(&limits);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use flow::tls::ServerTls;
 use redis::settings::{MAIN, MasterSettings, PortSettings, SentinelSettings, Settings};
 
-use watch::secret::Secret;
+use units::secret::Secret;
 
 use super::Found;
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 pub enum OneOrMany<T> {
     /// One, written without brackets.
     One(T),
-    /// A list.
+    /// A list in brackets.
     Many(Vec<T>),
 }
 

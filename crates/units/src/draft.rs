@@ -67,7 +67,7 @@ impl Section {
         self.set(name, format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", ")));
     }
 
-    /// Adds a comment.
+    /// Adds a comment above the next key.
     pub fn note(&mut self, words: &str) {
         self.lines.extend(wrapped(words));
     }
@@ -114,7 +114,7 @@ impl Draft {
         self.left.push(words.into());
     }
 
-    /// The whole file.
+    /// Writes the whole file, what is left out as comments at its end.
     pub fn render(&self) -> String {
         let mut lines: Vec<String> = self.opening.iter().flat_map(|of| wrapped(of)).collect();
         if !self.above.lines.is_empty() {

@@ -17,7 +17,7 @@ pub enum UnitError {
     /// The text does not begin with a number.
     #[error("{text:?} does not begin with a number; write {example}")]
     Number {
-        /// What was written.
+        /// What stood in the configuration.
         text: String,
         /// A value that would be accepted.
         example: &'static str,
@@ -25,7 +25,7 @@ pub enum UnitError {
     /// The unit after the number is not known.
     #[error("{text:?} has no known unit; use one of {units}")]
     Unit {
-        /// What was written.
+        /// What stood in the configuration.
         text: String,
         /// The units that are known.
         units: &'static str,
@@ -33,7 +33,7 @@ pub enum UnitError {
     /// The value does not fit into 64 bits of the smallest unit.
     #[error("{text:?} is too large")]
     Range {
-        /// What was written.
+        /// What stood in the configuration.
         text: String,
     },
 }

@@ -22,7 +22,7 @@ pub struct WindowError(String);
 /// A span of each day, in UTC. One that ends before it begins goes on past midnight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Minutes after midnight.
+    /// In minutes after midnight, as `to` is.
     from: u64,
     to: u64,
 }
