@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 use journal::{Ack, Chunk, ConsumeError, Consumer, Done, Journal, Settings, Start, inspect};
 use libfuzzer_sys::fuzz_target;
-use watch::metrics::Registry;
 use units::{Duration, Size};
+use watch::metrics::Registry;
 
 /// Records of the intact journal: several segments, groups of one record and of many.
 const RECORDS: u32 = 120;

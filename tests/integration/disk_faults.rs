@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rig::fake::Fake;
+use rig::faults::{DiskOrder, FAIL_SYNCS};
 use rig::places;
 use rig::status::Account;
 use rig::wait;
@@ -222,11 +223,10 @@ fn a_full_disk_refuses_writes_goes_on_delivering_and_recovers_by_itself() {
 fn a_sync_that_fails_once_ends_all_acknowledgements_until_a_restart() {
     let mut scene = Scene::with(Setup::with_faults);
     scene.write_one_by_one(0, 50);
-    let switch = scene.weir.journal_dir().join("fail-syncs");
-    fs::write(&switch, "").unwrap();
+    let failing = DiskOrder::give(&scene.weir.journal_dir(), FAIL_SYNCS);
     let answer = scene.weir.write("db", &point(1_000));
     assert_eq!(answer.status(), 503, "{}", answer.text());
-    fs::remove_file(&switch).unwrap();
+    drop(failing);
     for n in 1_001..1_010 {
         let answer = scene.weir.write("db", &point(n));
         assert_eq!(answer.status(), 503, "a failed sync is never tried again: {}", answer.text());

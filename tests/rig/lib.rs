@@ -11,6 +11,7 @@ pub mod chance;
 pub mod clients;
 pub mod disk;
 pub mod fake;
+pub mod faults;
 pub mod http;
 pub mod influxd;
 pub mod late;

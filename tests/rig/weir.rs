@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use crate::faults::{self, DiskOrder, HOLD_SYNCS};
 use crate::http::{self, Message, Request};
 use crate::metrics::Scrape;
 use crate::places;
@@ -18,16 +19,6 @@ use crate::status::{self, Account};
 use crate::wait;
 
 pub use setup::Setup;
-
-/// Syncs wait; dropping it lets them go on.
-#[derive(Debug)]
-pub struct SyncHold(PathBuf);
-
-impl Drop for SyncHold {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 /// Weir, running or not; dropping it kills it.
 #[derive(Debug)]
@@ -80,28 +71,21 @@ impl Weir {
         self.setup.store_dir.clone().unwrap_or_else(|| self.dir.path().join("store"))
     }
 
-    /// Makes the store's disk do as an order of the store crate's `faults/switch.rs` says, or as
-    /// disks do where it is empty. Needs [`Setup::with_faults`].
+    /// Has the store's disk do as an order says, or as disks do where it is empty. Needs
+    /// [`Setup::with_faults`].
     ///
     /// # Panics
     /// When the file can't be changed.
     pub fn store_faults(&self, order: &str) {
-        let switch = self.store_dir().with_extension("faults");
-        // By a rename: nobody reads half of it.
-        let new = switch.with_extension("new");
-        std::fs::write(&new, order).expect("a file can be written");
-        std::fs::rename(&new, &switch).expect("a file can be renamed");
+        faults::order(&self.store_dir(), order);
     }
 
-    /// Makes every sync of the journal wait from now on, until the value is dropped. Needs
-    /// [`Setup::with_faults`].
+    /// Makes every sync of the journal wait from now on. Needs [`Setup::with_faults`].
     ///
     /// # Panics
     /// When the file can't be made.
-    pub fn hold_syncs(&self) -> SyncHold {
-        let switch = self.journal_dir().join("hold-syncs");
-        std::fs::write(&switch, "").expect("a file can be written");
-        SyncHold(switch)
+    pub fn hold_syncs(&self) -> DiskOrder {
+        DiskOrder::give(&self.journal_dir(), HOLD_SYNCS)
     }
 
     /// Says that the front end speaks TLS, so that readiness is asked at the admin port only.

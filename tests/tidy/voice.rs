@@ -60,8 +60,9 @@ const UNITS: [&str; 10] = [
 
 /// Each member of the workspace: how many of its types have a bare name, and how many of its doc
 /// comments are too short. A number may only fall.
-const ALLOWED: [(&str, Counts); 15] = [
+const ALLOWED: [(&str, Counts); 16] = [
     ("bench", Counts { bare_names: 0, short_docs: 0 }),
+    ("disk", Counts { bare_names: 0, short_docs: 0 }),
     ("flow", Counts { bare_names: 45, short_docs: 97 }),
     ("influx", Counts { bare_names: 21, short_docs: 97 }),
     ("journal", Counts { bare_names: 10, short_docs: 34 }),

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use journal::{Ack, Done, Journal, Settings, Start};
 use tokio::task::LocalSet;
-use watch::metrics::Registry;
 use units::Size;
+use watch::metrics::Registry;
 
 const FOR: Duration = Duration::from_secs(4);
 

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use disk::Disk;
 use tokio::sync::Notify;
 
 use crate::cursor::CursorFile;
-use crate::disk::Disk;
 use crate::gate::{Gate, Room};
 use crate::inlet::Inlet;
 use crate::instruments::Instruments;

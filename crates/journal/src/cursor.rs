@@ -18,8 +18,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use crate::disk::{self, Disk};
-use crate::error::FileError;
+use disk::{Disk, FileError};
+
 use crate::position::{Counts, Position};
 
 /// The longest name of a cursor in bytes.
@@ -144,7 +144,7 @@ impl CursorFile {
     ) -> Result<CursorFile, FileError> {
         let path = dir.join(file_name(name));
         let new = path.with_extension("new");
-        let file = disk.create(&new, 2 * SLOT_LEN as u64, SLOT_LEN as u64)?;
+        let file = disk.allocate(&new, 2 * SLOT_LEN as u64, SLOT_LEN as u64)?;
         let mut cursor = CursorFile { file, path: new.clone(), name: name.to_owned(), sequence: 0 };
         cursor.write(disk, account)?;
         disk.rename(&new, &path).map_err(FileError::of("rename", &new))?;
@@ -248,11 +248,13 @@ fn name_of(path: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Account, CursorFile, Loaded, SLOT_LEN, file_name, load, name_of};
-    use crate::disk::Disk;
-    use crate::position::Position;
     use std::os::unix::fs::FileExt;
     use std::path::Path;
+
+    use disk::Disk;
+
+    use super::{Account, CursorFile, Loaded, SLOT_LEN, file_name, load, name_of};
+    use crate::position::Position;
 
     fn account(position: u64) -> Account {
         Account {

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use disk::FileError;
+
 use crate::cursor::{self, Loaded};
-use crate::error::{FileError, OpenError};
+use crate::error::OpenError;
 use crate::position::{Counts, Position};
 use crate::prepare::SPARE_SUFFIX;
 use crate::recovery::Evidence;

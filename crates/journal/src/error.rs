@@ -1,7 +1,8 @@
 //! What can go wrong, said so that an operator knows what to do.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use disk::FileError;
 
 use crate::settings::SettingsError;
 
@@ -31,36 +32,6 @@ pub enum OpenError {
     /// The file system refused.
     #[error(transparent)]
     Io(#[from] FileError),
-}
-
-/// The file system refused something.
-#[derive(Debug, thiserror::Error)]
-#[error("could not {doing} {path}: {source}")]
-pub struct FileError {
-    /// What was being done, as `open` or `sync`.
-    pub doing: &'static str,
-    /// The file or directory.
-    pub path: PathBuf,
-    /// What the operating system answered.
-    pub source: io::Error,
-}
-
-impl FileError {
-    /// For `map_err`: what was being done to which file.
-    pub fn of(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
-        let path = path.to_owned();
-        move |source| FileError { doing, path, source }
-    }
-
-    /// Whether there was no room, which may go away by itself.
-    pub fn is_full(&self) -> bool {
-        crate::disk::is_full(&self.source)
-    }
-
-    /// Whether a sync failed, which must never be tried again.
-    pub fn is_failed_sync(&self) -> bool {
-        self.doing == "sync"
-    }
 }
 
 /// Why a record was not taken. Nothing of it will be written.

@@ -13,11 +13,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use rustix::fs::FlockOperation;
-use rustix::io::Errno;
+use disk::FileError;
 
-use crate::disk;
-use crate::error::{FileError, OpenError};
+use crate::error::OpenError;
 
 /// The file's name in the journal's directory.
 pub(crate) const FILE_NAME: &str = "journal.id";
@@ -28,23 +26,7 @@ const LEN: usize = 20;
 
 /// Opens or makes the file and takes the directory for this process, until the file is closed.
 pub(crate) fn take(dir: &Path) -> Result<File, OpenError> {
-    hold(&dir.join(FILE_NAME))?.ok_or_else(|| OpenError::InUse { dir: dir.to_owned() })
-}
-
-/// Opens or makes a file and holds it for this process until it is closed; `None` where another
-/// process holds it.
-///
-/// # Errors
-/// As the system says it.
-pub fn hold(path: &Path) -> Result<Option<File>, FileError> {
-    let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false);
-    let file = options.open(path).map_err(FileError::of("open", path))?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(file)),
-        Err(Errno::WOULDBLOCK) => Ok(None),
-        Err(error) => Err(FileError::of("lock", path)(error.into())),
-    }
+    disk::hold(&dir.join(FILE_NAME))?.ok_or_else(|| OpenError::InUse { dir: dir.to_owned() })
 }
 
 /// The salt in the file; `None` when it is empty or damaged.

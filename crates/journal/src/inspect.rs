@@ -7,12 +7,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use disk::FileError;
 use serde::Serialize;
 
 use crate::core::now_ns;
 use crate::cursor::Loaded;
 use crate::directory::{self, Directory, Shelved};
-use crate::error::{CursorError, FileError, OpenError};
+use crate::error::{CursorError, OpenError};
 use crate::identity;
 use crate::ledger::{Cursor, Ledger};
 use crate::position::{Counts, Position};

@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use disk::{Disk, FileError};
 use watch::metrics::Registry;
 
 use crate::appender::{self, Appender};
 use crate::consumer::{Consumer, Start};
 use crate::core::{Core, lock, now_ns};
 use crate::cursor::{Account, CURSORS_MAX, CursorFile, NAME_MAX};
-use crate::disk::Disk;
-use crate::error::{AckError, AppendAndWaitError, CursorError, FileError, OpenError};
+use crate::error::{AckError, AppendAndWaitError, CursorError, OpenError};
 use crate::gate::Room;
 use crate::inlet::{Inlet, Placed};
 use crate::ledger::{Cursor, Ledger};
@@ -75,24 +75,11 @@ impl Journal {
         registry: &Registry,
         floor: Position,
     ) -> Result<(Journal, Recovery), OpenError> {
-        let disk = Disk::default();
-        #[cfg(feature = "faults")]
-        disk.faults().watch(settings.dir.clone());
+        let disk = Disk::of(&settings.dir);
         Journal::open_on(disk, settings, registry, floor)
     }
 
-    /// As [`open`](Journal::open), on a disk that can be made to fail.
-    #[cfg(any(test, feature = "faults"))]
-    #[doc(hidden)]
-    pub fn open_with_faults(
-        settings: Settings,
-        registry: &Registry,
-        faults: crate::faults::Faults,
-    ) -> Result<(Journal, Recovery), OpenError> {
-        Journal::open_on(Disk::new(faults), settings, registry, Position::ZERO)
-    }
-
-    fn open_on(
+    pub(crate) fn open_on(
         disk: Disk,
         settings: Settings,
         registry: &Registry,

@@ -27,8 +27,8 @@
 //   inlet, settings, shelf, window
 //   gate, identity, instruments, segment
 //   error, tail
-//   chunk, cursor, faults, group, settled
-//   disk, done, position, record, urgency
+//   chunk, cursor, group, settled
+//   done, position, record, urgency
 
 mod appender;
 mod chunk;
@@ -36,15 +36,8 @@ mod consumer;
 mod core;
 mod cursor;
 mod directory;
-mod disk;
 mod done;
 mod error;
-#[cfg(any(test, feature = "faults"))]
-#[doc(hidden)]
-pub mod faults;
-#[cfg(not(any(test, feature = "faults")))]
-#[path = "faults_off.rs"]
-mod faults;
 mod gate;
 mod group;
 mod identity;
@@ -79,12 +72,8 @@ mod writer;
 pub use appender::{Appender, Ticket};
 pub use chunk::{Chunk, Record};
 pub use consumer::{Consumer, Start};
-pub use disk::Disk;
 pub use done::Done;
-pub use error::{
-    AckError, AppendAndWaitError, AppendError, ConsumeError, CursorError, FileError, OpenError,
-};
-pub use identity::hold;
+pub use error::{AckError, AppendAndWaitError, AppendError, ConsumeError, CursorError, OpenError};
 pub use journal::{Journal, Mark, forget};
 pub use position::{Counts, Position};
 pub use recovery::{Cut, Recovery};

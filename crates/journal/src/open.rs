@@ -4,13 +4,13 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use disk::{Disk, FileError};
 use watch::metrics::Registry;
 
 use crate::core::Core;
 use crate::cursor::{Account, CursorFile, Loaded};
 use crate::directory::{self, Directory};
-use crate::disk::Disk;
-use crate::error::{FileError, OpenError};
+use crate::error::OpenError;
 use crate::group::{self, Header};
 use crate::identity;
 use crate::instruments::Instruments;

@@ -4,8 +4,9 @@
 use std::fs::File;
 use std::path::PathBuf;
 
+use disk::FileError;
+
 use crate::core::{Core, lock};
-use crate::error::FileError;
 use crate::gate::Room;
 use crate::ledger::Cursor;
 use crate::position::Position;
@@ -87,7 +88,7 @@ fn spare(core: &Core) -> Result<Option<(PathBuf, File)>, FileError> {
             drop(files);
             // Whoever syncs what it has written waits for itself alone.
             let piece = if core.is_durable() { len } else { segment::HEADER_LEN };
-            let file = core.disk.create(&path, len, piece)?;
+            let file = core.disk.allocate(&path, len, piece)?;
             return Ok(Some((path, file)));
         }
         drop(files);

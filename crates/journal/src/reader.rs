@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use disk::FileError;
+
 use crate::chunk::{Loss, Span, counts_of};
 use crate::core::{Core, lock};
-use crate::error::FileError;
 use crate::group::{self, Header};
 use crate::position::{Counts, Position};
 use crate::record::{self, Salvage};

@@ -7,7 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::FileError;
+use disk::FileError;
+
 use crate::position::{Counts, Position};
 use crate::scan::{self, Entry};
 use crate::segment::Segment;

@@ -19,8 +19,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::disk::{self, Disk};
-use crate::error::FileError;
+use disk::{Disk, FileError};
+
 use crate::group;
 use crate::position::{Counts, Position};
 

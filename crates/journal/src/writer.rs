@@ -6,8 +6,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use disk::ZEROS;
+
 use crate::core::{Core, lock, now_ns};
-use crate::disk::{self, ZEROS};
 use crate::gate::Room;
 use crate::group::{self, Header};
 use crate::inlet::{Inlet, Open};

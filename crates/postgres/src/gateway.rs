@@ -13,8 +13,8 @@ use flow::tls::ServerTls;
 use serde::Serialize;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use watch::metrics::Registry;
 use units::Duration;
+use watch::metrics::Registry;
 
 use crate::batches::Lines;
 use crate::session;

@@ -17,8 +17,8 @@ use flow::memory::Memory;
 use flow::tls::{ServerTls, TlsError};
 use serde::Serialize;
 use tokio::sync::mpsc;
-use watch::metrics::Registry;
 use units::Duration;
+use watch::metrics::Registry;
 
 use crate::metrics::Metrics;
 use crate::metrics::times::Times;

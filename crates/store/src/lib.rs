@@ -30,8 +30,8 @@
 //   memtable, series_log
 //   file
 //   outline, tombstone
-//   claims, disk, scan
-//   catalogue, faults, partition, schema, series, settings
+//   claims, scan
+//   catalogue, partition, schema, series, settings
 
 mod archive;
 pub mod catalogue;
@@ -39,12 +39,6 @@ mod checker;
 mod claims;
 pub mod compaction;
 mod data;
-pub mod disk;
-#[cfg(any(test, feature = "faults"))]
-pub mod faults;
-#[cfg(not(any(test, feature = "faults")))]
-#[path = "faults_off.rs"]
-pub mod faults;
 pub mod file;
 pub mod inspect;
 pub mod manifest;

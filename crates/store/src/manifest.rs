@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use disk::Disk;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{Catalogue, Ids};
-use crate::disk::Disk;
 use crate::file::{FileInfo, Loss};
 use crate::scan::TimeRange;
 use crate::schema::FieldType;

@@ -9,9 +9,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use disk::Disk;
 use serde::{Deserialize, Serialize};
 
-use crate::disk::Disk;
 use crate::file::bytes::{Decoder, Encoder};
 use crate::file::{FileError, Tags};
 use crate::series::SeriesId;

@@ -20,12 +20,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use disk::Disk;
 
 use crate::archive::Archive;
 use crate::catalogue::Catalogue;
 use crate::claims::Claims;
 use crate::data::State;
-use crate::disk::Disk;
 use crate::manifest::ManifestError;
 use crate::settings::{MEMORY_BOUND_FACTOR, Settings, SettingsError};
 use crate::snapshot::Snapshot;
@@ -95,14 +95,7 @@ impl Store {
         settings: Settings,
         registry: &watch::metrics::Registry,
     ) -> Result<Arc<Self>, OpenError> {
-        #[cfg(not(feature = "faults"))]
-        let disk = Disk::default();
-        #[cfg(feature = "faults")]
-        let disk = {
-            let faults = crate::faults::Faults::default();
-            faults.watch(settings.dir.with_extension("faults"));
-            Disk::with(faults)
-        };
+        let disk = Disk::of(&settings.dir);
         Self::open_on(disk, settings, registry)
     }
 

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use rig::faults::{DiskOrder, HOLD_SYNCS};
 use rig::places::directory;
 use rig::redis::{Redis, RedisClient, RedisCluster, Sentinels};
 use rig::wait;
@@ -324,13 +325,13 @@ fn a_masters_own_file_is_off_while_weirs_is_durable_and_on_again_where_it_is_not
     let calls = client.line("INFO commandstats");
     assert!(calls.contains("cmdstat_exec:calls=1,"), "{calls}");
     assert_eq!(client.line("SET k w"), "+OK", "Weir is the one replica");
-    fs::write(dir.path().join("m/hold-syncs"), "").unwrap();
+    let held = DiskOrder::give(&dir.path().join("m"), HOLD_SYNCS);
     assert_eq!(client.line("SET k x"), "+OK");
     wait::until("its own file is on", wait::LONG, || setting(&mut client, "appendonly") == "yes");
     wait::until("a restart finds it so", wait::LONG, || {
         master.has_line("appendonly yes") && setting(&mut client, "min-replicas-to-write") == "0"
     });
-    fs::remove_file(dir.path().join("m/hold-syncs")).unwrap();
+    drop(held);
     wait::until("it is shown", wait::LONG, || {
         weir.must_run(&["status"]).contains("m: told last: appendonly-on")
     });

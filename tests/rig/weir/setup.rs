@@ -66,8 +66,7 @@ impl Setup {
         self
     }
 
-    /// Uses a Weir whose syncs fail while the file `fail-syncs` is in the journal's directory and
-    /// wait while `hold-syncs` is, and whose store does as [`Weir::store_faults`] says.
+    /// Uses a Weir whose disks do as a [`DiskOrder`](crate::faults::DiskOrder) says.
     #[must_use]
     pub fn with_faults(mut self) -> Self {
         self.has_faults = true;

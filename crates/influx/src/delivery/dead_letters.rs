@@ -11,7 +11,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use disk::{Disk, FileError};
 use serde::Serialize;
 
 pub use super::letter::{Id, IdError, Letter};
@@ -39,20 +39,8 @@ pub enum LetterError {
         max: u64,
     },
     /// The file system refused.
-    #[error("could not {doing} {path}: {source}")]
-    Io {
-        /// What was being done.
-        doing: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What the operating system answered.
-        source: io::Error,
-    },
-}
-
-fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LetterError {
-    let path = path.to_owned();
-    move |source| LetterError::Io { doing, path, source }
+    #[error(transparent)]
+    Io(#[from] FileError),
 }
 
 /// Which letters of a backend are meant.
@@ -91,11 +79,6 @@ pub struct Summary {
     pub newest_ns: Option<u64>,
 }
 
-/// The lock on one backend's file, for as long as it lives.
-struct Lock {
-    _file: File,
-}
-
 /// Where the dead letters are within the gateway's directory.
 pub fn dir_of(gateway_dir: &Path) -> PathBuf {
     gateway_dir.join("dead-letters")
@@ -105,17 +88,9 @@ fn file_of(dir: &Path, backend: &str) -> PathBuf {
     dir.join(format!("{backend}.jsonl"))
 }
 
-fn lock(dir: &Path, backend: &str) -> Result<Lock, LetterError> {
-    let path = dir.join(format!("{backend}.lock"));
-    let file = OpenOptions::new().create(true).append(true).open(&path);
-    let file = file.map_err(io_error("open", &path))?;
-    flock(&file, FlockOperation::LockExclusive)
-        .map_err(|error| io_error("lock", &path)(error.into()))?;
-    Ok(Lock { _file: file })
-}
-
-fn sync_dir(dir: &Path) -> Result<(), LetterError> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(io_error("sync", dir))
+/// Keeps others away from a backend's file until this one is closed.
+fn lock(dir: &Path, backend: &str) -> Result<File, FileError> {
+    disk::wait_and_hold(&dir.join(format!("{backend}.lock")))
 }
 
 /// The letters of an open file, in the order in which they were found. Lines that cannot be read
@@ -149,11 +124,11 @@ pub fn list(dir: &Path) -> Result<Vec<Summary>, LetterError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(io_error("read", dir)(error)),
+        Err(error) => return Err(FileError::of("read", dir)(error).into()),
     };
     let mut summaries = Vec::new();
     for entry in entries {
-        let name = entry.map_err(io_error("read", dir))?.file_name();
+        let name = entry.map_err(FileError::of("read", dir))?.file_name();
         if let Some(backend) = name.to_str().and_then(|name| name.strip_suffix(".jsonl")) {
             summaries.push(summary(dir, backend)?);
         }
@@ -165,9 +140,9 @@ pub fn list(dir: &Path) -> Result<Vec<Summary>, LetterError> {
 fn summary(dir: &Path, backend: &str) -> Result<Summary, LetterError> {
     let path = file_of(dir, backend);
     let mut summary = Summary { backend: backend.to_owned(), ..Summary::default() };
-    summary.bytes = fs::metadata(&path).map_err(io_error("read", &path))?.len();
-    for line in lines(&path).map_err(io_error("open", &path))? {
-        match line.map_err(io_error("read", &path))? {
+    summary.bytes = fs::metadata(&path).map_err(FileError::of("read", &path))?.len();
+    for line in lines(&path).map_err(FileError::of("open", &path))? {
+        match line.map_err(FileError::of("read", &path))? {
             Ok(letter) => {
                 summary.letters += 1;
                 summary.oldest_ns.get_or_insert(letter.time_ns);
@@ -192,10 +167,10 @@ pub fn read(
     if !path.exists() {
         return Err(LetterError::Unknown { backend: backend.to_owned(), dir: dir.to_owned() });
     }
-    let lines = lines(&path).map_err(io_error("open", &path))?;
+    let lines = lines(&path).map_err(FileError::of("open", &path))?;
     Ok(lines.filter_map(move |line| match line {
         Ok(letter) => letter.ok().map(Ok),
-        Err(error) => Some(Err(io_error("read", &path)(error))),
+        Err(error) => Some(Err(FileError::of("read", &path)(error).into())),
     }))
 }
 
@@ -204,25 +179,35 @@ pub fn read(
 /// # Errors
 /// When the backend has no file, or it cannot be rewritten; it is then as it was.
 pub fn drop(dir: &Path, backend: &str, selection: &Selection) -> Result<u64, LetterError> {
+    drop_on(&Disk::of(dir), dir, backend, selection)
+}
+
+fn drop_on(
+    disk: &Disk,
+    dir: &Path,
+    backend: &str,
+    selection: &Selection,
+) -> Result<u64, LetterError> {
     let path = file_of(dir, backend);
     if !path.exists() {
         return Err(LetterError::Unknown { backend: backend.to_owned(), dir: dir.to_owned() });
     }
     let _lock = lock(dir, backend)?;
     let kept = path.with_extension("jsonl.new");
-    let dropped = copy_kept(&path, &kept, selection).map_err(io_error("rewrite", &path))?;
-    fs::rename(&kept, &path).map_err(io_error("replace", &path))?;
-    sync_dir(dir)?;
+    let dropped = copy_kept(disk, &path, &kept, selection);
+    let dropped = dropped.map_err(FileError::of("rewrite", &path))?;
+    disk.rename(&kept, &path).map_err(FileError::of("replace", &path))?;
+    disk.sync_dir(dir).map_err(FileError::of("sync", dir))?;
     Ok(dropped)
 }
 
-fn copy_kept(from: &Path, to: &Path, selection: &Selection) -> io::Result<u64> {
-    let (file, owner) = (File::create(to)?, fs::metadata(from)?);
+fn copy_kept(disk: &Disk, from: &Path, to: &Path, selection: &Selection) -> io::Result<u64> {
+    let (stream, owner) = (disk.create(to)?, fs::metadata(from)?);
     // Whoever calls the command, the file stays that of Weir's user, which has to write to it.
-    if file.metadata()?.uid() != owner.uid() {
-        fchown(&file, Some(owner.uid()), Some(owner.gid()))?;
+    if stream.file.metadata()?.uid() != owner.uid() {
+        fchown(&stream.file, Some(owner.uid()), Some(owner.gid()))?;
     }
-    let mut out = BufWriter::new(file);
+    let mut out = BufWriter::new(stream);
     let mut dropped = 0;
     for line in lines(from)? {
         match line? {
@@ -232,7 +217,7 @@ fn copy_kept(from: &Path, to: &Path, selection: &Selection) -> io::Result<u64> {
             Err(damaged) => out.write_all(&damaged)?,
         }
     }
-    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync()?;
     Ok(dropped)
 }
 
@@ -244,6 +229,7 @@ fn write_letter(out: &mut impl Write, letter: &Letter) -> io::Result<()> {
 /// The file of a running backend.
 #[derive(Debug)]
 pub struct DeadLetters {
+    disk: Disk,
     dir: PathBuf,
     backend: String,
     bytes_max: u64,
@@ -264,17 +250,27 @@ impl DeadLetters {
         bytes_max: u64,
         cursor: u64,
     ) -> Result<Self, LetterError> {
-        fs::create_dir_all(dir).map_err(io_error("make", dir))?;
+        Self::open_on(Disk::of(dir), dir, backend, bytes_max, cursor)
+    }
+
+    fn open_on(
+        disk: Disk,
+        dir: &Path,
+        backend: &str,
+        bytes_max: u64,
+        cursor: u64,
+    ) -> Result<Self, LetterError> {
+        disk.create_dir(dir).map_err(FileError::of("make", dir))?;
         let (dir, backend) = (dir.to_owned(), backend.to_owned());
-        let mut letters = Self { dir, backend, bytes_max, recent: HashSet::new() };
+        let mut letters = Self { disk, dir, backend, bytes_max, recent: HashSet::new() };
         let path = letters.path();
         let _lock = lock(&letters.dir, &letters.backend)?;
         if !path.exists() {
             return Ok(letters);
         }
-        cut_torn_end(&path).map_err(io_error("repair", &path))?;
-        for line in lines(&path).map_err(io_error("open", &path))? {
-            match line.map_err(io_error("read", &path))? {
+        cut_torn_end(&letters.disk, &path).map_err(FileError::of("repair", &path))?;
+        for line in lines(&path).map_err(FileError::of("open", &path))? {
+            match line.map_err(FileError::of("read", &path))? {
                 Ok(letter) if letter.id.position >= cursor => {
                     letters.recent.insert(letter.id);
                 }
@@ -304,14 +300,18 @@ impl DeadLetters {
         }
         let _lock = lock(&self.dir, &self.backend)?;
         let is_new = !path.exists();
-        let file = OpenOptions::new().create(true).append(true).open(&path);
-        let mut file = file.map_err(io_error("open", &path))?;
-        let before = file.metadata().map_err(io_error("read", &path))?.len();
+        let before = match fs::metadata(&path) {
+            Ok(of) => of.len(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(FileError::of("read", &path)(error).into()),
+        };
+        let file = self.disk.append(&path, before);
+        let mut file = file.map_err(FileError::of("open", &path))?;
         let room = self.bytes_max.saturating_sub(before);
         let (mut bytes, mut kept) = (Vec::new(), 0);
         for letter in &new {
             let end = bytes.len();
-            write_letter(&mut bytes, letter).map_err(io_error("write", &path))?;
+            write_letter(&mut bytes, letter).map_err(FileError::of("write", &path))?;
             if bytes.len() as u64 > room && before + end as u64 > 0 {
                 bytes.truncate(end);
                 break;
@@ -319,14 +319,14 @@ impl DeadLetters {
             kept += 1;
         }
         if kept > 0
-            && let Err(error) = file.write_all(&bytes).and_then(|()| file.sync_all())
+            && let Err(error) = file.write_all(&bytes).and_then(|()| file.sync())
         {
             // Best effort: an end that stays torn is cut off when the file is opened again.
-            let _ = file.set_len(before);
-            return Err(io_error("write", &path)(error));
+            let _ = self.disk.truncate(&file.file, before);
+            return Err(FileError::of("write", &path)(error).into());
         }
         if is_new {
-            sync_dir(&self.dir)?;
+            self.disk.sync_dir(&self.dir).map_err(FileError::of("sync", &self.dir))?;
         }
         self.recent.extend(new[..kept].iter().map(|letter| letter.id));
         if kept < new.len() {
@@ -349,7 +349,7 @@ impl DeadLetters {
 }
 
 /// Cuts the file after its last newline.
-fn cut_torn_end(path: &Path) -> io::Result<()> {
+fn cut_torn_end(disk: &Disk, path: &Path) -> io::Result<()> {
     let mut file = OpenOptions::new().read(true).write(true).open(path)?;
     let len = file.metadata()?.len();
     let mut end = len;
@@ -366,8 +366,8 @@ fn cut_torn_end(path: &Path) -> io::Result<()> {
         end = start;
     }
     if end < len {
-        file.set_len(end)?;
-        file.sync_all()?;
+        disk.truncate(&file, end)?;
+        disk.sync_all(&file)?;
     }
     Ok(())
 }

@@ -50,6 +50,42 @@ fn a_point_that_comes_again_after_a_restart_is_kept_once() {
 }
 
 #[test]
+fn a_kill_at_any_step_tears_no_letter_and_keeps_what_was_acknowledged() {
+    let run = |dir: &Path, faults: &disk::Faults| {
+        let mut kept = 0;
+        let _ = (|| {
+            let disk = Disk::with(faults.clone());
+            let mut letters = DeadLetters::open_on(disk.clone(), dir, "a", 1 << 20, 0)?;
+            for position in 0..3 {
+                letters.append(&[letter(position, 0, b"x"), letter(position, 1, b"y")])?;
+                kept = 2 * (position as usize + 1);
+            }
+            let these = Selection::These([Id { position: 1, index: 0 }].into());
+            drop_on(&disk, dir, "a", &these).inspect(|_| kept -= 1)
+        })();
+        kept
+    };
+    let (dir, faults) = (tempfile::tempdir().unwrap(), disk::Faults::counting());
+    assert_eq!(run(dir.path(), &faults), 5);
+    let steps = faults.steps();
+    assert!(steps.len() > 12, "{steps:?}");
+    for (step, loses_power) in (0..steps.len()).flat_map(|step| [(step, false), (step, true)]) {
+        let (dir, faults) = (tempfile::tempdir().unwrap(), disk::Faults::counting());
+        faults.die_at(step);
+        let kept = run(dir.path(), &faults);
+        if loses_power {
+            faults.lose_power(|| false).unwrap();
+        }
+        let letters = DeadLetters::open(dir.path(), "a", 1 << 20, 0).unwrap();
+        let there = letters.recent.len();
+        // The letters at hand may be there as well, all of them or one; a drop may have happened.
+        assert!(there + 1 >= kept && there <= kept + 2, "{}: {there} of {kept}", steps[step]);
+        let damaged: u64 = list(dir.path()).unwrap().iter().map(|of| of.damaged).sum();
+        assert_eq!(damaged, 0, "{}", steps[step]);
+    }
+}
+
+#[test]
 fn a_full_file_takes_nothing_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let mut letters = DeadLetters::open(dir.path(), "a", 200, 0).unwrap();

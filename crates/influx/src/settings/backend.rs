@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::secret::Secret;
 use units::Size;
+use units::secret::Secret;
 
 /// The protocol a backend speaks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

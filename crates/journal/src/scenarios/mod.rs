@@ -13,14 +13,14 @@ mod tickets;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use watch::metrics::Registry;
 use units::Size;
+use watch::metrics::Registry;
 
-use crate::faults::Faults;
 use crate::{
     AppendAndWaitError, Appender, Chunk, Consumer, CursorStatus, Done, Journal, Position, Recovery,
     Settings, Ticket,
 };
+use disk::{Disk, Faults};
 
 /// How long a test waits for what must happen before it fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -58,7 +58,12 @@ impl Rig {
 
     pub fn try_open(&self) -> Result<(Journal, Recovery), crate::OpenError> {
         let registry = Registry::new();
-        Journal::open_with_faults(self.settings.clone(), &registry, self.faults.clone())
+        Journal::open_on(
+            Disk::with(self.faults.clone()),
+            self.settings.clone(),
+            &registry,
+            Position::ZERO,
+        )
     }
 
     /// As after a crash: on a disk that works again.

@@ -74,7 +74,7 @@ fn run(ack: Ack, lives: &[Life]) {
     let mut promises = Promises::default();
     let last = Life { groups: vec![1], received: u8::MAX, end: End::Close };
     for life in lives.iter().chain([&last]) {
-        rig.faults = crate::faults::Faults::default();
+        rig.faults = disk::Faults::default();
         rig.faults.track_power();
         let (journal, recovery) = rig.open();
         runtime.block_on(live(&rig, &journal, &recovery, life, &mut promises));

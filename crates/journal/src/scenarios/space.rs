@@ -118,7 +118,7 @@ async fn a_full_disk_rejects_and_delivers_and_recovers_by_itself() {
     drop((consumer, journal));
 
     // Started while the disk is still full.
-    rig.faults = crate::faults::Faults::default();
+    rig.faults = disk::Faults::default();
     rig.faults.room(false);
     for spare in std::fs::read_dir(&rig.settings.dir).unwrap() {
         let path = spare.unwrap().path();

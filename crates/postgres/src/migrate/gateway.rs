@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use super::ini::Ini;
 use super::keys::{self, To};
-use units::draft::{Draft, text, texts};
 use units::Duration;
+use units::draft::{Draft, text, texts};
 
 /// PgBouncer's own default for `unix_socket_dir`; Debian's is `/var/run/postgresql`.
 pub const SOCKET_DIR: &str = "/tmp";

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::secret::Secret;
 use units::Duration;
+use units::secret::Secret;
 
 use super::{LastValues, Mode, Route};
 

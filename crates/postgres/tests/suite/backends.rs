@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::watch::metrics::Registry;
 use ::units::{Duration as Span, Size};
+use ::watch::metrics::Registry;
 use postgres::backends::{Ask, Backends, LastWrite, NoPrimary, Standing};
 use postgres::settings::{BackendSettings, Consistency, Route, Settings, TwoPrimaries};
 use rig::postgres::{Auth, Cluster, PASSWORD, Setup};

@@ -7,8 +7,8 @@ use postgres::door::{Doors, Salts, Shown};
 use postgres::settings::{AuthQuery, BackendSettings, Settings, UserSettings};
 use rig::postgres::{Auth, Cluster, PASSWORD, SUPERUSER, Setup};
 use tokio::runtime::Handle;
-use watch::metrics::Registry;
 use units::secret::Secret;
+use watch::metrics::Registry;
 use wire::postgres::{Refusal, sqlstate};
 
 /// Whether a password may let `user` in, or what one hears whose password is none, if nobody can

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
+use units::Duration;
 use units::draft::{Draft, Section, text, texts};
 use units::secret::Secret;
-use units::Duration;
 
 use super::{Listen, Pool, Server};
 use crate::settings::Settings;

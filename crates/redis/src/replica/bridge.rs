@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use journal::{Disk, FileError};
+use disk::{Disk, FileError};
 
 use super::lines::{LINE_BYTES_MAX, Line};
 use super::scan::{Cut, Place, ScanError, Tail, Until, put_select, scan_until};
@@ -129,7 +129,7 @@ mod tests {
     use std::fs;
     use std::io::BufReader;
 
-    use journal::Disk;
+    use disk::Disk;
     use wire::resp::put_command;
 
     use super::super::keys::Keys;

@@ -14,7 +14,7 @@ use std::io::{BufReader, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use journal::{Disk, FileError};
+use disk::{Disk, FileError};
 
 pub use distrust::condemned;
 use distrust::{SYNC_FAILED, clear, spare};
@@ -91,7 +91,7 @@ impl Directory {
         let path = of_master.join(APPEND_DIR);
         let made: Vec<&Path> = of_master.ancestors().skip(1).filter(|dir| !is_there(dir)).collect();
         fs::create_dir_all(&path).map_err(FileError::of("make", &path))?;
-        let lock = journal::hold(&of_master.join(LOCK))?;
+        let lock = disk::hold(&of_master.join(LOCK))?;
         let lock = lock.ok_or_else(|| DirectoryError::InUse(of_master.to_owned()))?;
         let disk = Disk::of(of_master);
         // The master's directory, the one of all masters, and those above what was made for it.
@@ -377,7 +377,7 @@ pub fn read_manifest(path: &Path) -> Result<Option<Manifest>, DirectoryError> {
 /// # Errors
 /// The file system refuses.
 pub fn is_held(of_master: &Path) -> Result<bool, DirectoryError> {
-    Ok(journal::hold(&of_master.join(LOCK))?.is_none())
+    Ok(disk::hold(&of_master.join(LOCK))?.is_none())
 }
 
 /// The manifests in an `appendonlydir`: the current one first, then the others from the newest

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use journal::{Disk, FileError};
+use disk::{Disk, FileError};
 
 use super::keys::Keys;
 use super::lines::{Id, Line};

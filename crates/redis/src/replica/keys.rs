@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use journal::FileError;
+use disk::FileError;
 
 use super::directory::{APPEND_DIR, DirectoryError, last_of};
 

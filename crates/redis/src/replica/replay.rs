@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use journal::FileError;
+use disk::FileError;
 
 use super::directory::{DirectoryError, begin_of, condemned, history_of, read_manifest};
 use super::lines::Id;

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read, Seek as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use journal::{Disk, FileError};
+use disk::{Disk, FileError};
 
 use super::directory::{APPEND_DIR, DirectoryError, manifests, read_manifest};
 use super::lines::Line;

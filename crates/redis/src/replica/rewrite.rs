@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ::units::Size;
 use ::units::window::Window;
 use ::watch::words::bytes;
-use journal::{Disk, FileError};
+use disk::{Disk, FileError};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout};

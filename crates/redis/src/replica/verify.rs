@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use journal::FileError;
+use disk::FileError;
 
 use super::directory::{APPEND_DIR, DirectoryError, manifests, read_manifest};
 use super::manifest::{BaseSum, Manifest};

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use journal::FileError;
+use disk::FileError;
 
 use super::directory::{Directory, DirectoryError, Found, Parted, last_of};
 use super::inbox::{Answer, BaseHead, Inbox, Order};

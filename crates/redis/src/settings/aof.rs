@@ -8,8 +8,8 @@ use flow::tls::Settings as Tls;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::secret::Secret;
-use units::{Duration, Size};
 use units::window::Window;
+use units::{Duration, Size};
 
 use super::validate::{Checked, wrong};
 use super::{BackendSettings, SentinelSettings, read_address};

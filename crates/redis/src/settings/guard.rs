@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::{Duration, Size};
 use units::window::Window;
+use units::{Duration, Size};
 
 use super::validate::{Checked, wrong};
 

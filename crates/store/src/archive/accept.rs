@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use disk::Disk;
 use serde::{Deserialize, Serialize};
 
 use super::Archive;
-use crate::disk::Disk;
 use crate::manifest::{DamagedFile, Manifest, ManifestError};
 
 /// There from `weir store accept` until the store has taken it.

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
+use disk::Disk;
 
-use crate::disk::Disk;
 use crate::file::{OpenFiles, StoredFile};
 use crate::manifest::{Manifest, ManifestError, PolicyEntry};
 use crate::tombstone::Active;

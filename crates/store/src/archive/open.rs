@@ -1,16 +1,15 @@
 //! Opening a store: the manifest decides what belongs to it, and everything else goes.
 
 use std::collections::HashSet;
-use std::fs::{DirEntry, File, OpenOptions};
+use std::fs::{DirEntry, File};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
-use rustix::fs::{FlockOperation, flock};
+use disk::{Disk, FileError};
 
 use crate::archive::{Archive, OPEN_BYTES, Version, policy_dir};
-use crate::disk::Disk;
 use crate::file::lost::Lost;
 use crate::file::{FileInfo, OpenFiles};
 use crate::manifest::{self, Manifest, ManifestError, PolicyEntry};
@@ -70,12 +69,10 @@ impl Archive {
 }
 
 fn lock(dir: &Path) -> Result<File, ManifestError> {
-    let path = dir.join(LOCK_NAME);
-    let options = OpenOptions::new().write(true).create(true).truncate(false).clone();
-    let file = options.open(&path).map_err(ManifestError::of("open", &path))?;
-    flock(&file, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|_| ManifestError::InUse { dir: dir.to_owned() })?;
-    Ok(file)
+    let held = disk::hold(&dir.join(LOCK_NAME)).map_err(|FileError { doing, path, source }| {
+        ManifestError::Io { what: doing, path, source }
+    })?;
+    held.ok_or_else(|| ManifestError::InUse { dir: dir.to_owned() })
 }
 
 /// Files of the manifest that are missing or shorter than they were, and what is wrong. What was

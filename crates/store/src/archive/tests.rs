@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use disk::{Disk, Faults};
+
 use crate::archive::{Archive, Version};
 use crate::catalogue::Ids;
 use crate::compaction;
-use crate::disk::Disk;
-use crate::faults::Faults;
 use crate::file::merge::{Merge, Source};
 use crate::file::tests::{FIELDS, Known, Model, expected, rows, series, sorted, spec};
 use crate::file::{FileInfo, Names, write};
@@ -154,7 +154,7 @@ fn run(archive: &Arc<Archive>) -> (usize, Result<(), String>) {
 #[test]
 fn a_kill_at_any_step_loses_nothing_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let faults = Faults::default();
+    let faults = Faults::counting();
     let archive = Arc::new(Archive::open(dir.path(), Disk::with(faults.clone())).unwrap());
     assert_eq!(run(&archive), (5, Ok(())));
     let version = archive.version();
@@ -165,13 +165,13 @@ fn a_kill_at_any_step_loses_nothing_and_leaves_nothing() {
     for step in 0..faults.steps().len() {
         for loses_power in [false, true] {
             let dir = tempfile::tempdir().unwrap();
-            let faults = Faults::default();
+            let faults = Faults::counting();
             faults.die_at(step);
             let done = Archive::open(dir.path(), Disk::with(faults.clone()))
                 .map_or(0, |archive| run(&Arc::new(archive)).0);
             assert!(faults.is_dead());
             if loses_power {
-                faults.lose_power().unwrap();
+                faults.lose_power(|| false).unwrap();
             }
             let archive = Archive::open(dir.path(), Disk::default()).unwrap();
             let version = archive.version();
@@ -188,14 +188,14 @@ fn a_kill_at_any_step_loses_nothing_and_leaves_nothing() {
 #[test]
 fn a_full_disk_is_an_error_and_leaves_nothing_half_written() {
     let dir = tempfile::tempdir().unwrap();
-    let faults = Faults::default();
+    let faults = Faults::counting();
     let archive = Arc::new(Archive::open(dir.path(), Disk::with(faults.clone())).unwrap());
     let first = faults.steps().len();
     run(&archive).1.unwrap();
     drop(archive);
     for step in first..faults.steps().len() {
         let dir = tempfile::tempdir().unwrap();
-        let faults = Faults::default();
+        let faults = Faults::counting();
         let archive = Arc::new(Archive::open(dir.path(), Disk::with(faults.clone())).unwrap());
         faults.no_room(step, 1);
         let (done, end) = run(&archive);
@@ -378,7 +378,7 @@ fn a_damaged_sidecar_is_made_anew() {
 #[test]
 fn a_file_that_cannot_be_opened_or_mended_now_is_not_set_aside() {
     let dir = tempfile::tempdir().unwrap();
-    let faults = Faults::default();
+    let faults = Faults::counting();
     let archive = Arc::new(Archive::open(dir.path(), Disk::with(faults.clone())).unwrap());
     let model = points(0, 1);
     flush(&archive, 1, &model).unwrap();

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, RecordBatch};
+use disk::Disk;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::errors::ParquetError;
 use parquet::file::reader::ChunkReader;
 
-use crate::disk::Disk;
 use crate::file::checked::Prefix;
 use crate::file::lost::checksum;
 use crate::file::open::read_pages;

@@ -10,10 +10,10 @@ use arrow_array::{
     TimestampNanosecondArray,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use disk::{Disk, Stream};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 
-use crate::disk::{Disk, Written};
 use crate::file::open::read_pages;
 use crate::file::sidecar::Sidecar;
 use crate::file::times::ShapeBuilder;
@@ -136,8 +136,8 @@ pub struct FileWriter {
     path: PathBuf,
     schema: SchemaRef,
     /// Before there is an encoder, which begins when the first rows are known.
-    file: Option<Written>,
-    encoder: Option<ArrowWriter<Written>>,
+    file: Option<Stream>,
+    encoder: Option<ArrowWriter<Stream>>,
     sidecar: Sidecar,
     run: Option<(SeriesId, i64, ShapeBuilder)>,
     time: TimeRange,

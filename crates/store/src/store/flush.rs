@@ -6,12 +6,13 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use disk::Disk;
+
 use super::Store;
 use super::open::Reach;
 use super::troubles::Work;
 use crate::catalogue::{Catalogue, Ids};
 use crate::data::{MeasurementData, PolicyData, State};
-use crate::disk::Disk;
 use crate::file::{FileError, FileInfo, FileSpec, FileWriter, Tags};
 use crate::manifest::{Manifest, ManifestError, Schema};
 use crate::memtable::{MemorySource, Memtable, Ranks, Wanted};

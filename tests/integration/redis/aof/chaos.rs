@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use rig::chance::{self, Length};
+use rig::faults::{DiskOrder, FAIL_SYNCS, HOLD_SYNCS};
 use rig::redis::Redis;
 use rig::wait;
 use tempfile::TempDir;
@@ -169,10 +170,9 @@ fn trouble(
             "a new base"
         }
         6 => {
-            let switch = scene.dir().join("fail-syncs");
-            std::fs::write(&switch, "").unwrap();
+            let order = DiskOrder::give(&scene.dir(), FAIL_SYNCS);
             wait::until("a sync has failed", wait::LONG, || scene.status()["link"] == "stopped");
-            std::fs::remove_file(&switch).unwrap();
+            drop(order);
             scene.weir.kill();
             scene.weir.start_again();
             "a failed sync"
@@ -182,12 +182,11 @@ fn trouble(
             "a full disk"
         }
         8 => {
-            let switch = scene.dir().join("hold-syncs");
-            std::fs::write(&switch, "").unwrap();
+            let order = DiskOrder::give(&scene.dir(), HOLD_SYNCS);
             wait::until("the disk stands still", wait::LONG, || {
                 scene.status()["not_durable_bytes"].as_u64() > Some(0)
             });
-            std::fs::remove_file(&switch).unwrap();
+            drop(order);
             "a disk that stood still"
         }
         9 => {

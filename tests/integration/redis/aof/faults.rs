@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 
+use rig::faults::{DiskOrder, FAIL_SYNCS, HOLD_SYNCS};
 use rig::redis::Redis;
 use rig::wait;
 
@@ -105,8 +106,7 @@ fn a_disk_that_stands_still_stalls_no_client_and_confirms_nothing() {
     let mut client = master.client();
     client.line("SET a 1");
     scene.wait_caught_up(&master);
-    let switch = scene.dir().join("hold-syncs");
-    fs::write(&switch, "").unwrap();
+    let order = DiskOrder::give(&scene.dir(), HOLD_SYNCS);
     for n in 0..100 {
         assert_eq!(client.line(&format!("SET k{n} v")), "+OK");
     }
@@ -118,7 +118,7 @@ fn a_disk_that_stands_still_stalls_no_client_and_confirms_nothing() {
         status["not_durable_bytes"].as_u64() > Some(0) && seconds > Some(0.0)
     });
     assert_eq!(client.line("WAIT 1 100"), ":0");
-    fs::remove_file(&switch).unwrap();
+    drop(order);
     assert_eq!(client.line("WAIT 1 60000"), ":1");
     wait::until("nothing waits", wait::LONG, || scene.status()["not_durable_bytes"] == 0);
 }
@@ -130,12 +130,11 @@ fn after_a_sync_that_failed_nothing_is_confirmed_before_a_restart_and_a_new_base
     let mut client = master.client();
     client.line("SET a 1");
     scene.wait_caught_up(&master);
-    let switch = scene.dir().join("fail-syncs");
-    fs::write(&switch, "").unwrap();
+    let order = DiskOrder::give(&scene.dir(), FAIL_SYNCS);
     client.line("SET b 1");
     assert_eq!(client.line("WAIT 1 300"), ":0");
     wait::until("it says so", wait::LONG, || scene.status()["link"] == "stopped");
-    fs::remove_file(&switch).unwrap();
+    drop(order);
     assert_eq!(client.line("WAIT 1 300"), ":0");
     assert_eq!(info(&mut client, "replication", "connected_slaves"), "0");
     assert!(scene.weir.must_run(&["status"]).contains("could not sync"));
@@ -145,10 +144,10 @@ fn after_a_sync_that_failed_nothing_is_confirmed_before_a_restart_and_a_new_base
     assert_eq!(client.line("WAIT 1 60000"), ":1");
     // One that fails as Weir starts is kept in mind just so.
     scene.weir.kill();
-    fs::write(&switch, "").unwrap();
+    let order = DiskOrder::give(&scene.dir(), FAIL_SYNCS);
     scene.weir.start_again();
     wait::until("it says so again", wait::LONG, || scene.status()["link"] == "stopped");
-    fs::remove_file(&switch).unwrap();
+    drop(order);
     scene.weir.kill();
     assert_goes_on(&mut scene, &master, "3");
 }

@@ -6,6 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use rig::faults::{DiskOrder, HOLD_SYNCS};
 use rig::redis::{Redis, RedisClient};
 use rig::wait;
 
@@ -40,14 +41,13 @@ fn a_full_buffer_stops_the_reading_and_the_master_keeps_the_rest() {
     let master = master(&["--repl-diskless-sync-delay", "0"]);
     let scene = Scene::with_faults(&master.url(), "buffer = \"1MiB\"");
     scene.wait_caught_up(&master);
-    let switch = scene.dir().join("hold-syncs");
-    fs::write(&switch, "").unwrap();
+    let held = DiskOrder::give(&scene.dir(), HOLD_SYNCS);
     let mut client = master.client();
     write_large(&mut client, 40);
     wait::until("the master holds it", wait::LONG, || held_for_weir(&mut client) > 8 * MIB);
     let buffered = scene.status()["buffer_bytes"].as_u64().unwrap();
     assert!(buffered < 2 * MIB as u64, "{buffered} bytes in a buffer of 1 MiB");
-    fs::remove_file(&switch).unwrap();
+    drop(held);
     assert_has_all(&scene, &master, "1");
 }
 
@@ -61,14 +61,13 @@ fn a_master_that_gives_up_on_a_full_buffer_is_joined_again() {
         let master = master(&[&begin[..], &limit[..]].concat());
         let scene = Scene::with_faults(&master.url(), "buffer = \"1MiB\"");
         scene.wait_caught_up(&master);
-        let switch = scene.dir().join("hold-syncs");
-        fs::write(&switch, "").unwrap();
+        let held = DiskOrder::give(&scene.dir(), HOLD_SYNCS);
         let mut client = master.client();
         write_large(&mut client, 40);
         wait::until("the master closes the link", wait::LONG, || {
             info(&mut client, "replication", "connected_slaves") == "0"
         });
-        fs::remove_file(&switch).unwrap();
+        drop(held);
         assert_has_all(&scene, &master, full_syncs);
     }
 }
@@ -168,7 +167,7 @@ fn each_question_of_a_master_is_answered_though_the_disk_stands_still() {
         let mut heard = String::new();
         while acknowledged(&mut link, &mut heard) != 7 {}
         let scene = scene.join().unwrap();
-        fs::write(scene.dir().join("hold-syncs"), "").unwrap();
+        let _held = DiskOrder::give(&scene.dir(), HOLD_SYNCS);
         let deadline = Instant::now() + wait::LONG;
         // What is told once a second would take longer than the deadline.
         for _ in 0..100 {
@@ -178,7 +177,6 @@ fn each_question_of_a_master_is_answered_though_the_disk_stands_still() {
         }
         scene
     });
-    fs::remove_file(scene.dir().join("hold-syncs")).unwrap();
 }
 
 #[test]

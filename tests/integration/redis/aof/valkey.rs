@@ -1,8 +1,8 @@
 //! Valkey as a master, where it is to be had.
 
-use std::fs;
 use std::path::Path;
 
+use rig::faults::{DiskOrder, HOLD_SYNCS};
 use rig::redis::{Redis, valkeys};
 use rig::wait;
 
@@ -73,9 +73,9 @@ fn follows(program: &Path) {
     let (code, said) = scene.verify();
     assert_eq!(code, Some(0), "{said}");
     // While the disk stands still nothing is confirmed, and nobody waits who does not ask.
-    fs::write(scene.dir().join("hold-syncs"), "").unwrap();
+    let held = DiskOrder::give(&scene.dir(), HOLD_SYNCS);
     assert_eq!(client.line("SET held 1"), "+OK");
     assert_eq!(client.line("WAITAOF 0 1 300"), "*2 :0 :0");
-    fs::remove_file(scene.dir().join("hold-syncs")).unwrap();
+    drop(held);
     assert_eq!(client.line("WAITAOF 0 1 60000"), "*2 :0 :1");
 }

@@ -13,8 +13,8 @@ use journal::{Consumer, Journal};
 use store::Store;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
-use watch::metrics::{Counter, Registry};
 use units::{Duration as Span, Size};
+use watch::metrics::{Counter, Registry};
 use watch::watchdog::Pulse;
 
 use super::{Admission, Destination, Points, WorkerAdmission};

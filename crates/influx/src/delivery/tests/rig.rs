@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use journal::{Ack, Journal, Position};
 use tokio::runtime::Handle;
-use watch::metrics::Registry;
 use units::{Duration as Span, Size};
+use watch::metrics::Registry;
 
 use super::fake::{Act, Fake, Seen, ok};
 use crate::assembly::{Deliveries, Parts};

@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use journal::Disk;
+use disk::Disk;
 
 use super::Directory;
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-use journal::FileError;
+use disk::FileError;
 
 use super::super::manifest::{self, CURRENT, Manifest, Part, is_manifest};
 use super::parted::NEW;

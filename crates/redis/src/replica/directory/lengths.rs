@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use journal::FileError;
+use disk::FileError;
 
 use super::super::lines::{LINE_BYTES_MAX, Line};
 use super::super::manifest::Manifest;

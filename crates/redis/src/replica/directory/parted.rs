@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
-use journal::FileError;
+use disk::FileError;
 
 use super::super::lines::{Id, Line};
 use super::super::manifest::{BaseSum, CURRENT, Manifest, Part};

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array};
+use disk::Disk;
 
 use crate::archive::{Archive, policy_dir};
 use crate::catalogue::{Catalogue, Database, Ids, Policy};
-use crate::disk::Disk;
 use crate::file::merge::{Merge, Source};
 use crate::file::tests::cell;
 use crate::file::{FileSpec, Names, SortedColumns, StoredFile, Tags, Verified, write};

@@ -12,7 +12,8 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array,
 };
 
-use crate::disk::Disk;
+use disk::Disk;
+
 use crate::file::{FileInfo, FileSpec, Names, OpenFiles, SortedColumns, StoredFile, Tags, write};
 use crate::scan::{Chunk, TimeRange};
 use crate::schema::FieldType;

@@ -1,5 +1,4 @@
-//! The few things that are asked of the file system. Everything that writes or syncs goes through
-//! here, so that tests can make it fail; what else keeps files of its own uses it, too.
+//! Access to the file system, for files that are written wherever is wanted.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
@@ -12,39 +11,30 @@ use rustix::io::Errno;
 use crate::error::FileError;
 use crate::faults::Faults;
 
-/// Zeros for the end of a page and for new segments.
-pub(crate) static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+/// Zeros for the end of a page and for new files.
+pub static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// How much of a new segment is zeroed between two syncs: enough to be quick, and little enough
+/// How much of a new file is zeroed between two syncs: enough to be quick, and little enough
 /// that a group's sync never waits long behind it.
 const ZERO_STEP: u64 = 4 << 20;
 
-/// Access to the file system.
+/// Access to the file system. Clones have the same faults, where there are any.
 #[derive(Debug, Clone, Default)]
 pub struct Disk {
-    faults: Faults,
+    pub(crate) faults: Faults,
 }
 
 impl Disk {
-    /// The file system with faults.
+    /// The file system with faults, for tests.
     #[cfg(any(test, feature = "faults"))]
-    pub fn new(faults: Faults) -> Disk {
+    pub fn with(faults: Faults) -> Disk {
         Disk { faults }
     }
 
-    /// The switches.
-    #[cfg(feature = "faults")]
-    pub fn faults(&self) -> &Faults {
-        &self.faults
-    }
-
-    /// The file system; where a program is built with faults, files in `dir` switch them.
+    /// The file system for a directory; where a program is built with faults, a file beside the
+    /// directory, of its name and `.faults`, orders them.
     pub fn of(dir: &Path) -> Disk {
-        let disk = Disk::default();
-        #[cfg(feature = "faults")]
-        disk.faults.watch(dir.to_owned());
-        let _ = dir;
-        disk
+        Disk { faults: Faults::beside(dir) }
     }
 
     /// How many bytes files in a directory may grow by until its file system is full.
@@ -67,12 +57,16 @@ impl Disk {
         while !left.is_empty() {
             // The kernel takes at most 1024 slices at once.
             let batch = &left[..left.len().min(64)];
-            let written = match self.faults.write(file, batch, offset)? {
-                Some(cut) => file.write_at(&cut, offset)?,
-                None => match rustix::io::pwritev(file, batch, offset) {
+            let len = batch.iter().map(|slice| slice.len()).sum();
+            let allowed = self.faults.write(file, offset, len)?;
+            let written = if allowed < len {
+                let cut: Vec<u8> = batch.iter().flat_map(|slice| slice.iter().copied()).collect();
+                file.write_at(&cut[..allowed], offset)?
+            } else {
+                match rustix::io::pwritev(file, batch, offset) {
                     Err(Errno::INTR) => continue,
                     answer => answer?,
-                },
+                }
             };
             if written == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
@@ -88,8 +82,19 @@ impl Disk {
     /// # Errors
     /// Nothing that was written since the last sync can be trusted to be on the disk.
     pub fn sync(&self, file: &File) -> io::Result<()> {
-        self.faults.sync(file)?;
+        self.faults.step_on("sync", file)?;
         file.sync_data()?;
+        self.faults.synced(file);
+        Ok(())
+    }
+
+    /// `fsync`: what the file's inode says of it is durable, too.
+    ///
+    /// # Errors
+    /// As [`sync`](Self::sync).
+    pub fn sync_all(&self, file: &File) -> io::Result<()> {
+        self.faults.step_on("sync", file)?;
+        file.sync_all()?;
         self.faults.synced(file);
         Ok(())
     }
@@ -99,8 +104,21 @@ impl Disk {
     /// # Errors
     /// As the system says it.
     pub fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.faults.change()?;
+        self.faults.step("directory sync", dir)?;
         File::open(dir)?.sync_all()
+    }
+
+    /// Makes a directory and those above it; its own name is durable then.
+    ///
+    /// # Errors
+    /// As the system says it.
+    pub fn create_dir(&self, path: &Path) -> io::Result<()> {
+        if path.is_dir() {
+            return Ok(());
+        }
+        self.faults.step("create directory", path)?;
+        std::fs::create_dir_all(path)?;
+        path.parent().map_or(Ok(()), |above| File::open(above)?.sync_all())
     }
 
     /// Makes a file of `len` bytes, all of them on the disk. The blocks are reserved first, so that
@@ -109,8 +127,11 @@ impl Disk {
     ///
     /// The kernel keeps in one piece what was written at once, and locks it as one while it goes
     /// to the disk: `piece` is how much that is at most.
-    pub(crate) fn create(&self, path: &Path, len: u64, piece: u64) -> Result<File, FileError> {
-        self.faults.allocate().map_err(FileError::of("make", path))?;
+    ///
+    /// # Errors
+    /// As the system says it; no file is left then.
+    pub fn allocate(&self, path: &Path, len: u64, piece: u64) -> Result<File, FileError> {
+        self.faults.step("create", path).map_err(FileError::of("make", path))?;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -150,18 +171,17 @@ impl Disk {
     /// # Errors
     /// As the system says it.
     pub fn make(&self, path: &Path) -> Result<File, FileError> {
-        let allowed = self.faults.allocate();
-        let made =
-            allowed.and_then(|()| OpenOptions::new().write(true).create_new(true).open(path));
-        made.map_err(FileError::of("make", path))
+        let allowed = self.faults.step("create", path);
+        let options = OpenOptions::new().read(true).write(true).create_new(true).clone();
+        allowed.and_then(|()| options.open(path)).map_err(FileError::of("make", path))
     }
 
-    /// Renames a file.
+    /// Renames a file, in place of what has the name.
     ///
     /// # Errors
     /// As the system says it.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.faults.change()?;
+        self.faults.step("rename", to)?;
         std::fs::rename(from, to)
     }
 
@@ -170,7 +190,7 @@ impl Disk {
     /// # Errors
     /// As the system says it.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
-        self.faults.change()?;
+        self.faults.step("remove", path)?;
         std::fs::remove_file(path)
     }
 
@@ -179,28 +199,7 @@ impl Disk {
     /// # Errors
     /// As the system says it.
     pub fn truncate(&self, file: &File, len: u64) -> io::Result<()> {
-        self.faults.change()?;
+        self.faults.step_on("cut", file)?;
         file.set_len(len)
     }
-}
-
-/// Reads up to `len` bytes at `offset`; fewer only at the end of the file.
-pub(crate) fn read_at(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-    let mut out = vec![0; len];
-    let mut filled = 0;
-    while filled < len {
-        match file.read_at(&mut out[filled..], offset + filled as u64) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    out.truncate(filled);
-    Ok(out)
-}
-
-/// Whether the error means that there is no room: it may go away by itself.
-pub(crate) fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -2,7 +2,7 @@
 //!
 //! It holds one order, `<verb> <step>`. A step is `<thread> <what is done> <to which file>`, as in
 //! `store-flush rename manifest`; of a file's name its number is left out, and an order's step may
-//! be only the beginning.
+//! be only the beginning. `*` is any thread.
 //!
 //! | verb | at the step |
 //! |---|---|
@@ -46,13 +46,15 @@ fn read(switch: &Path, what: &str, path: &Path) -> Order {
     let thread = std::thread::current();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.trim_start_matches(|c: char| c.is_ascii_digit());
-    let step = format!("{} {what} {name}", thread.name().unwrap_or("main"));
+    let does = format!("{what} {name}");
+    let step = format!("{} {does}", thread.name().unwrap_or("main"));
     let (verb, wanted) = text.trim_end().split_once(' ').unwrap_or((text.trim_end(), ""));
     if verb == "list" {
         // A step that is not listed is one that a test does not see.
         let _ = list(switch, &step);
     }
-    if !step.starts_with(wanted) {
+    let any = wanted.strip_prefix("* ").is_some_and(|of| does.starts_with(of));
+    if !any && !step.starts_with(wanted) {
         return Order::Nothing;
     }
     match verb {
@@ -97,6 +99,8 @@ mod tests {
         assert_eq!(at(&kill, "rename", "manifest"), Order::Kill);
         assert_eq!(at(&kill, "rename", "other"), Order::Nothing);
         assert_eq!(at("kill another", "rename", "manifest"), Order::Nothing);
+        assert_eq!(at("kill * rename", "rename", "manifest"), Order::Kill);
+        assert_eq!(at("kill * sync", "rename", "manifest"), Order::Nothing);
         assert_eq!(at("full", "write", "0012.parquet"), Order::Fail(ENOSPC));
         assert_eq!(at("full", "remove", "0012.parquet"), Order::Nothing);
         let fail = format!("fail {this} write .parquet");
