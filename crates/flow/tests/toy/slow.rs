@@ -8,11 +8,14 @@ use flow::service::Settings;
 
 use crate::stand::{Client, Stand, alone, key_of, memory, settings};
 
-/// Reads at 20 MB a second, up to so many bytes; how many came.
-fn read_slowly(socket: &mut impl std::io::Read, bytes: usize) -> usize {
+/// Much less in a second than a server sends.
+const SLOWLY: usize = 20_000_000;
+
+/// Reads so many bytes at most, and so many in a second; how many came.
+fn read_slowly(socket: &mut impl std::io::Read, bytes: usize, a_second: usize) -> usize {
     let (since, mut read, mut buffer) = (Instant::now(), 0, vec![0; 200_000]);
     while read < bytes {
-        let due = since + Duration::from_millis(read as u64 / 20_000);
+        let due = since + Duration::from_secs_f64(read as f64 / a_second as f64);
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         match socket.read(&mut buffer) {
             Ok(n) if n > 0 => read += n,
@@ -54,7 +57,7 @@ fn slow_reader() {
             for _ in 0..50 {
                 let mut slow = stand.client();
                 slow.send(format!("GET {zeros}\n"));
-                read = read_slowly(slow.0.get_mut(), SIZE);
+                read = read_slowly(slow.0.get_mut(), SIZE, 3 * SLOWLY);
                 if read >= SIZE {
                     break;
                 }
@@ -98,7 +101,7 @@ fn behind_no_end(request: &str, meanwhile: impl FnOnce(&Stand, Client)) -> Strin
 #[test]
 fn who_is_behind_a_slow_reader_is_not_behind_all_of_its_reply() {
     let slowly = |_: &Stand, mut first: Client| {
-        read_slowly(first.0.get_mut(), usize::MAX);
+        read_slowly(first.0.get_mut(), usize::MAX, SLOWLY);
     };
     assert_eq!(behind_no_end("GET KEY\n", slowly), "$1 x", "asked again");
     assert_eq!(behind_no_end("PUT KEY 1\ny", slowly), "-may have run", "not asked again");
@@ -126,7 +129,7 @@ fn who_waits_for_its_own_answers_may_take_its_time() {
         client.0.read_line(&mut line).unwrap();
         std::thread::sleep(settings().lane.patience * 2);
         let size: usize = line.trim().trim_start_matches('$').parse().unwrap();
-        let read = read_slowly(&mut (&mut client.0).take(size as u64), size);
+        let read = read_slowly(&mut (&mut client.0).take(size as u64), size, SLOWLY);
         assert_eq!(read, size, "it was cut off");
     }
     assert_eq!(client.hear().unwrap(), "$1 x");
