@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use crate::core::{Core, lock};
+use crate::core::Core;
 use crate::error::{AckError, AppendError};
 use crate::inlet::{Inlet, Placed};
+use crate::pump;
 use crate::record::{self, Label};
 use crate::settings::Ack;
-use crate::waiters;
+use crate::threads::lock;
 
 /// One worker's way into the journal. Appending copies the record into the worker's own buffer
 /// and never waits for the disk. The records of one appender are written in their order.
@@ -75,7 +76,7 @@ impl Appender {
     pub async fn acknowledged(&self, ticket: Ticket) -> Result<(), AckError> {
         match self.known() {
             Some(known) => known,
-            None => waiters::wait(&self.core, &self.inlet, ticket.0).await,
+            None => pump::wait(&self.core, &self.inlet, ticket.0).await,
         }
     }
 
@@ -89,7 +90,7 @@ impl Appender {
     ) -> Poll<Result<(), AckError>> {
         match self.known() {
             Some(known) => Poll::Ready(known),
-            None => waiters::poll(&self.core, &self.inlet, ticket.0, since, cx),
+            None => pump::poll(&self.core, &self.inlet, ticket.0, since, cx),
         }
     }
 

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::chunk::{Chunk, Span};
-use crate::core::{Core, lock, now_ns};
+use crate::core::Core;
 use crate::done::Done;
 use crate::error::ConsumeError;
-use crate::ledger::{Cursor, Step};
+use crate::ledger::Cursor;
 use crate::position::{Counts, Position};
 use crate::reader::{self, Item, Limit, Place};
-use crate::settled::{Pin, Settled};
+use crate::settled::{Pin, Settled, Step};
 use crate::status::{Backlog, CursorStatus};
+use crate::threads::{lock, now_ns};
 
 /// Where a new cursor begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-use crate::core::lock;
 use crate::error::AppendError;
 use crate::gate::Gate;
 use crate::group;
 use crate::record::{self, Label};
+use crate::threads::lock;
 use crate::waiters::Waiters;
 
 /// Where a record has come to be; set before the record is acknowledged.

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use disk::FileError;
 use serde::Serialize;
 
-use crate::core::now_ns;
 use crate::cursor::Loaded;
 use crate::directory::{self, Directory, Shelved};
 use crate::error::{CursorError, OpenError};
@@ -22,6 +21,7 @@ use crate::scan::{self, Entry};
 use crate::segment::Segment;
 use crate::status::CursorStatus;
 use crate::tail::Tail;
+use crate::threads::now_ns;
 
 /// What is in a journal's directory; `Display` prints it for an operator.
 #[derive(Debug, Clone, Serialize)]

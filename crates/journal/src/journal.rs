@@ -6,17 +6,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use disk::{Disk, FileError};
 use watch::metrics::Registry;
 
 use crate::appender::{self, Appender};
 use crate::consumer::{Consumer, Start};
-use crate::core::{Core, lock, now_ns};
+use crate::core::Core;
 use crate::cursor::{Account, CURSORS_MAX, CursorFile, NAME_MAX};
 use crate::error::{AckError, AppendAndWaitError, CursorError, OpenError};
-use crate::gate::Room;
 use crate::inlet::{Inlet, Placed};
 use crate::ledger::{Cursor, Ledger};
 use crate::open::{self, Opened};
@@ -25,8 +23,9 @@ use crate::record::Label;
 use crate::recovery::Recovery;
 use crate::settings::{Ack, Settings};
 use crate::status::{CursorStatus, Status};
+use crate::threads::{lock, now_ns};
 use crate::writer::Writer;
-use crate::{instruments, keeper, syncer, waiters};
+use crate::{keeper, pump, report, syncer};
 
 /// Enough for the journal's threads, which call nothing deep.
 const STACK_LEN: usize = 256 << 10;
@@ -86,7 +85,7 @@ impl Journal {
         floor: Position,
     ) -> Result<(Journal, Recovery), OpenError> {
         let Opened { core, recovery, held } = open::open(settings, registry, disk, floor)?;
-        instruments::register(registry, Arc::downgrade(&core));
+        report::register(registry, Arc::downgrade(&core));
         let shared = Arc::new(Inlet::default());
         lock(&core.inlets).push(shared.clone());
         let running = Running {
@@ -130,7 +129,7 @@ impl Journal {
         let label = Label { kind, items, control };
         let placed: Placed = Arc::new(AtomicU64::new(0));
         let number = appender::append(core, inlet, label, payload, Some(&placed))?;
-        waiters::wait(core, inlet, number).await?;
+        pump::wait(core, inlet, number).await?;
         Ok(Position(placed.load(Ordering::Acquire)))
     }
 
@@ -140,7 +139,7 @@ impl Journal {
         let (core, inlet) = (&self.running.core, &self.running.shared);
         if core.settings.ack == Ack::Memory {
             let last = inlet.open().last;
-            waiters::wait(core, inlet, last).await?;
+            pump::wait(core, inlet, last).await?;
         }
         Ok(lock(&core.ledger).released_end)
     }
@@ -235,7 +234,7 @@ impl Journal {
 
     /// The state of the whole journal.
     pub fn status(&self) -> Status {
-        status(&self.running.core)
+        report::status(&self.running.core)
     }
 
     /// Refuses new records, writes and syncs what was taken, persists the cursors and stops the
@@ -309,44 +308,6 @@ fn known(ledger: &Ledger) -> String {
         return "none".to_owned();
     }
     names.join(", ")
-}
-
-/// The state of the whole journal.
-pub(crate) fn status(core: &Core) -> Status {
-    let files = core.shelf.files();
-    let (bytes_used, segments) = (files.bytes(core.segment_len()), files.count());
-    drop(files);
-    let rates = *lock(&core.rates);
-    let ledger = lock(&core.ledger);
-    let waiting = ledger.cursors.values().map(|c| ledger.counts - c.account.counts);
-    let held = waiting.map(|counts| counts.bytes).max().unwrap_or(0);
-    let bytes_max = core.settings.max_size.bytes();
-    // One segment is being written and one is ready before any is full of backlog.
-    let free = bytes_max.saturating_sub(held + 2 * core.segment_len());
-    let until_full = (rates.growth >= 1.0)
-        .then(|| Duration::try_from_secs_f64(free as f64 / rates.growth).ok())
-        .flatten();
-    let room = core.gate.room();
-    Status {
-        ack: core.settings.ack,
-        when_full: core.settings.when_full,
-        poisoned: core.gate.poisoned().map(str::to_owned),
-        full: room == Room::Full,
-        disk_full: room == Room::DiskFull,
-        bytes_used,
-        bytes_max,
-        segments,
-        pending_bytes: core.gate.pending(),
-        tail_bytes: ledger.tail.bytes() as u64,
-        written_end: ledger.released_end,
-        synced_end: ledger.synced_end,
-        released_end: ledger.released_end,
-        accepted: ledger.counts,
-        appended_bytes_per_second: rates.appended,
-        bytes_per_second: rates.growth,
-        until_full,
-        damage: ledger.damage.clone(),
-    }
 }
 
 impl Running {

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::core::{Core, lock};
+use crate::core::Core;
 use crate::cursor::Account;
 use crate::prepare;
+use crate::threads::lock;
 
 /// How often cursors are persisted at most, and everything else is looked at.
 const TICK: Duration = Duration::from_millis(100);
@@ -17,13 +18,6 @@ const TICK: Duration = Duration::from_millis(100);
 const IDLE_TICKS: u32 = 20;
 /// The weight of a new rate in the moving average: about ten seconds of memory.
 const RATE_WEIGHT: f64 = 0.01;
-
-/// How fast the journal fills, in bytes a second.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Rates {
-    pub appended: f64,
-    pub growth: f64,
-}
 
 /// An account that waits for the records before it to be synced.
 struct Deferred {

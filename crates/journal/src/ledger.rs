@@ -8,9 +8,8 @@ use tokio::sync::Notify;
 
 use crate::chunk::Loss;
 use crate::cursor::Account;
-use crate::done::Done;
 use crate::position::{Counts, Position};
-use crate::settled::Pin;
+use crate::settled::{Pin, Step};
 use crate::status::{Backlog, CursorStatus, Damage};
 use crate::tail::{Tail, TailGroup};
 
@@ -53,28 +52,6 @@ pub(crate) struct Cursor {
     pub ahead: Option<Account>,
     /// Only its consumer moves it.
     pub pin: Option<Arc<Pin>>,
-}
-
-/// A step of a cursor, computed by its consumer from the records it has read.
-#[derive(Debug)]
-pub(crate) struct Step {
-    pub position: Position,
-    pub group: Position,
-    pub written_at: u64,
-    /// When the first record after `position` was written, or somewhat earlier.
-    pub oldest: u64,
-    pub counts: Counts,
-    pub done: Done,
-    /// What was lost by damage on the way.
-    pub lost: Counts,
-}
-
-impl Step {
-    /// Goes on with the step that follows.
-    pub fn join(&mut self, next: Step) {
-        let (done, lost) = (self.done + next.done, self.lost + next.lost);
-        *self = Step { done, lost, ..next };
-    }
 }
 
 impl Account {

@@ -15,20 +15,22 @@
 //     oldest segment
 //   a crash's torn tail is told from damage: recovery.rs
 
-// Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
+// Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   journal
 //   inspect, open
 //   directory, keeper, tickets
-//   appender, consumer, prepare
-//   reader, syncer, waiters, writer
+//   appender, consumer, prepare, report
+//   pump, reader, syncer, writer
 //   core
 //   ledger, recovery
 //   scan, status
-//   inlet, settings, shelf, window
-//   gate, identity, instruments, segment
-//   error, tail
+//   inlet, shelf, window
+//   gate, identity, instruments, tail
+//   error
+//   settings
+//   segment
 //   chunk, cursor, group, settled
-//   done, position, record, urgency
+//   done, position, rates, record, threads, urgency, waiters
 
 mod appender;
 mod chunk;
@@ -50,9 +52,12 @@ mod ledger;
 mod open;
 mod position;
 mod prepare;
+mod pump;
+mod rates;
 mod reader;
 mod record;
 mod recovery;
+mod report;
 mod scan;
 #[cfg(test)]
 mod scenarios;
@@ -63,6 +68,7 @@ mod shelf;
 mod status;
 mod syncer;
 mod tail;
+mod threads;
 mod tickets;
 mod urgency;
 mod waiters;

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 
 use disk::FileError;
 
-use crate::core::{Core, lock};
+use crate::core::Core;
 use crate::gate::Room;
 use crate::ledger::Cursor;
 use crate::position::Position;
 use crate::segment::{self, Header, Segment};
 use crate::shelf::{Files, Next};
+use crate::threads::lock;
 
 /// How many files of given up segments are kept to be used again.
 const SPARES_MAX: usize = 1;

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use disk::FileError;
 
 use crate::chunk::{Loss, Span, counts_of};
-use crate::core::{Core, lock};
+use crate::core::Core;
 use crate::group::{self, Header};
 use crate::position::{Counts, Position};
 use crate::record::{self, Salvage};
 use crate::segment::Segment;
+use crate::threads::lock;
 use crate::window::Window;
 
 /// The least and the most that is read from a file at once, large records apart.

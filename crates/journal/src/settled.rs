@@ -5,12 +5,34 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-use crate::ledger::Step;
-use crate::position::Position;
+use crate::done::Done;
+use crate::position::{Counts, Position};
 
 /// Steps nearer to one another than this many bytes become one, so that what is remembered of a
 /// long way does not depend on how small the groups were.
 const SPACING: u64 = 64 << 10;
+
+/// A step of a cursor, computed by its consumer from the records it has read.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub position: Position,
+    pub group: Position,
+    pub written_at: u64,
+    /// When the first record after `position` was written, or somewhat earlier.
+    pub oldest: u64,
+    pub counts: Counts,
+    pub done: Done,
+    /// What was lost by damage on the way.
+    pub lost: Counts,
+}
+
+impl Step {
+    /// Goes on with the step that follows.
+    pub fn join(&mut self, next: Step) {
+        let (done, lost) = (self.done + next.done, self.lost + next.lost);
+        *self = Step { done, lost, ..next };
+    }
+}
 
 /// Steps that were taken and not committed, oldest first.
 #[derive(Debug, Default)]

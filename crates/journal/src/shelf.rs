@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::core::lock;
 use crate::gate::Room;
 use crate::position::Position;
 use crate::segment::{First, Segment};
+use crate::threads::lock;
 
 /// The segment after the one that is written.
 #[derive(Debug)]

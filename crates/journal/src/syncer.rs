@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use crate::core::{Core, lock};
+use crate::core::Core;
+use crate::threads::lock;
 
 /// Works until `stop` is set, and then syncs a last time.
 pub(crate) fn run(core: &Arc<Core>, stop: &AtomicBool) {

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use disk::ZEROS;
 
-use crate::core::{Core, lock, now_ns};
+use crate::core::Core;
 use crate::gate::Room;
 use crate::group::{self, Header};
 use crate::inlet::{Inlet, Open};
@@ -16,6 +16,7 @@ use crate::position::{Counts, Position};
 use crate::segment::{First, Segment};
 use crate::shelf::Next;
 use crate::tail::{Piece, TailGroup};
+use crate::threads::{lock, now_ns};
 use crate::urgency::Urgency;
 
 /// How long a group that finds no room waits between two attempts to write it.

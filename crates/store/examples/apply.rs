@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     eprintln!("opened again in {:.2?}", started.elapsed());
     let started = Instant::now();
     let view = store.snapshot().policy("db", None)?;
-    let all = view.series("stress", &store::scan::TagPredicate::All);
+    let all = view.series("stress", &store::predicate::TagPredicate::All);
     eprintln!("{} series listed in {:.2?}", all.len(), started.elapsed());
     let started = Instant::now();
     let ids: Vec<_> = all.iter().map(|series| series.id).collect();

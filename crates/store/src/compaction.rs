@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-use crate::archive::{Archive, PolicyVersion, Version};
+use crate::archive::{Archive, FindNames, PolicyVersion, RewriteError, Version};
 use crate::file::merge::{Merge, Source};
-use crate::file::{FileError, FileInfo, FileSpec, FileWriter, Names, StoredFile, Tags};
+use crate::file::{FileInfo, FileSpec, FileWriter, Names, StoredFile, Tags};
 use crate::manifest::ManifestError;
 use crate::scan::{ScanError, ScanRequest, TimeRange};
 use crate::schema::FieldType;
@@ -29,9 +29,6 @@ const TIER_FACTOR: u64 = 8;
 const BYTES_MAX: u64 = 4 << 30;
 /// Rows of a file at most: its sidecar counts them with 32 bits.
 const ROWS_MAX: u64 = 1 << 31;
-
-/// Finds the dictionary of a policy.
-pub type FindNames<'a> = &'a dyn Fn(u64) -> Option<Arc<dyn Names>>;
 
 /// Files that are to be joined.
 pub struct Job {
@@ -63,20 +60,6 @@ pub struct Done {
     pub bytes_before: u64,
     /// Bytes of the result.
     pub bytes_after: u64,
-}
-
-/// Why a job failed; the store is as it was.
-#[derive(Debug, thiserror::Error)]
-pub enum CompactionError {
-    /// A file can't be read.
-    #[error(transparent)]
-    Read(#[from] ScanError),
-    /// The result can't be written.
-    #[error(transparent)]
-    Write(#[from] FileError),
-    /// The manifest can't be switched.
-    #[error(transparent)]
-    Manifest(#[from] ManifestError),
 }
 
 /// The next job worth doing. With `thorough`, also two files are joined, and what was deleted is
@@ -126,7 +109,7 @@ fn choose_of(
     let least = if thorough { 2 } else { INPUTS_MIN };
     let chosen = neighbours(&infos, least).map(|(from, len)| from..from + len);
     let hit = |file: &Arc<StoredFile>| {
-        policy.tombstones.iter().any(|active| active.tombstone.hits(&file.info))
+        policy.tombstones.iter().any(|active| file.info.is_hit_by(&active.tombstone))
     };
     let single = || files.iter().position(|file| hit(file)).map(|at| at..at + 1);
     let chosen = if thorough { chosen.or_else(single) } else { chosen };
@@ -174,7 +157,7 @@ impl Job {
     ///
     /// # Errors
     /// When a file can't be read or written; the store is as it was then.
-    pub fn run(self) -> Result<Done, CompactionError> {
+    pub fn run(self) -> Result<Done, RewriteError> {
         let output = self.write()?;
         let inputs: HashSet<u64> = self.inputs.iter().map(|file| file.info.number).collect();
         let mut is_stale = false;
@@ -208,7 +191,7 @@ impl Job {
         })
     }
 
-    fn write(&self) -> Result<Option<FileInfo>, CompactionError> {
+    fn write(&self) -> Result<Option<FileInfo>, RewriteError> {
         let empty = PolicyVersion::default();
         let policy = self.version.policies.get(&self.policy).map_or(&empty, |policy| policy);
         let spec = self.spec(policy)?;

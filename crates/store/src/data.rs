@@ -130,7 +130,7 @@ impl PolicyData {
             let in_files = files.into_iter().flat_map(|files| files.tombstones.iter());
             let hits: Vec<&Active> = in_files
                 .chain(self.tombstones.iter())
-                .filter(|of| of.tombstone.hits(&file.info))
+                .filter(|of| file.info.is_hit_by(&of.tombstone))
                 .collect();
             // Of a file that cannot be read all may be there.
             let Ok(series) = file.series() else { return Vec::new() };

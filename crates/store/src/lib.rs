@@ -32,6 +32,7 @@
 //   outline, tombstone
 //   claims, scan
 //   catalogue, partition, schema, series, settings
+//   predicate, refusal
 
 mod archive;
 pub mod catalogue;
@@ -46,7 +47,9 @@ mod memtable;
 pub mod notices;
 pub mod outline;
 mod partition;
+pub mod predicate;
 pub mod query;
+mod refusal;
 pub mod scan;
 pub mod schema;
 pub mod series;
@@ -59,6 +62,7 @@ mod view;
 
 pub use archive::{AcceptError, Archive, Missing, PolicyVersion, Version, accept};
 pub use checker::{Basis, Checked, Checker, LOOKUPS_AT_ONCE_MAX, PromiseHold, Undecided};
+pub use refusal::QueryError;
 pub use settings::{MEMORY_MIN, Settings, SettingsError};
 pub use snapshot::{NameError, Snapshot};
 pub use store::{Applied, FlushError, OpenError, Store};

@@ -1,7 +1,5 @@
 //! What the executor asks of the store, and what it gets: the meeting point of storage and query.
 
-use std::sync::Arc;
-
 use arrow_array::ArrayRef;
 use arrow_buffer::ScalarBuffer;
 use serde::{Deserialize, Serialize};
@@ -54,25 +52,6 @@ impl TimeRange {
     pub fn contains(self, time: i64) -> bool {
         self.min <= time && time <= self.max
     }
-}
-
-/// A condition on the tags of a series. An absent tag equals the empty string.
-#[derive(Clone, Debug)]
-pub enum TagPredicate {
-    /// Every series.
-    All,
-    /// `key = 'value'`.
-    Equal(String, String),
-    /// `key != 'value'`.
-    NotEqual(String, String),
-    /// `key =~ /regex/`.
-    Match(String, Arc<regex::bytes::Regex>),
-    /// `key !~ /regex/`.
-    NotMatch(String, Arc<regex::bytes::Regex>),
-    /// Both.
-    And(Box<TagPredicate>, Box<TagPredicate>),
-    /// Either.
-    Or(Box<TagPredicate>, Box<TagPredicate>),
 }
 
 /// What a scan reads of the series it is given.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::file::FileInfo;
-use crate::scan::{TagPredicate, TimeRange};
+use crate::predicate::TagPredicate;
+use crate::scan::TimeRange;
 
 /// Points that a statement deleted: those that came before it and match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,25 +38,6 @@ pub enum Condition {
     And(Box<Condition>, Box<Condition>),
     /// Either.
     Or(Box<Condition>, Box<Condition>),
-}
-
-impl Tombstone {
-    /// Whether points of the file may be deleted by this: the file is older, and was not written
-    /// by a compaction that has applied it.
-    pub fn hits(&self, file: &FileInfo) -> bool {
-        file.positions.1 <= self.position
-            && file.cleaned < self.position
-            && self.measurement.as_ref().is_none_or(|of| *of == file.measurement)
-            && !self.time.intersect(file.time).is_empty()
-    }
-
-    /// Whether nothing of a file it hits is left.
-    pub fn covers(&self, file: &FileInfo) -> bool {
-        self.hits(file)
-            && self.matching == Condition::All
-            && self.time.min <= file.time.min
-            && file.time.max <= self.time.max
-    }
 }
 
 impl From<&TagPredicate> for Condition {

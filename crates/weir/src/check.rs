@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use influx::settings::BackendTable;
 use journal::{Ack, WhenFull};
 
-use crate::cli::ConfigFile;
+use crate::config::ConfigFile;
 use crate::config::{self, Loaded, Settings};
 use crate::exit::{self, BAD_NEWS, DONE, Failure};
 

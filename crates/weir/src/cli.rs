@@ -3,11 +3,12 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use rustix::fs::Mode;
 use rustix::process::umask;
 
+use crate::config::ConfigFile;
 use crate::exit::{DONE, Failure};
 use crate::{
     check, dead_letters, export, import, journal_commands, load, password, query, redis_commands,
@@ -151,14 +152,6 @@ Examples:
         /// Which shell
         shell: Shell,
     },
-}
-
-/// Where the configuration is.
-#[derive(Debug, Clone, Args)]
-pub struct ConfigFile {
-    /// The configuration; without it ./weir.toml, else /etc/weir/weir.toml
-    #[arg(long, short, value_name = "FILE", env = "WEIR_CONFIG", hide_env_values = true)]
-    pub config: Option<PathBuf>,
 }
 
 impl Weir {

@@ -9,6 +9,7 @@ use std::fmt;
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use influx::settings::BackendTable;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,13 +17,20 @@ use toml::de::DeTable;
 use units::Duration;
 
 use crate::admin;
-use crate::cli::ConfigFile;
 
 /// Where the configuration is looked for when the command line names none.
 const PLACES: [&str; 2] = ["weir.toml", "/etc/weir/weir.toml"];
 
 /// The backend there is where the configuration names none: the store within Weir.
 pub const EMBEDDED: &str = "store";
+
+/// Where the configuration is.
+#[derive(Debug, Clone, Args)]
+pub struct ConfigFile {
+    /// The configuration; without it ./weir.toml, else /etc/weir/weir.toml
+    #[arg(long, short, value_name = "FILE", env = "WEIR_CONFIG", hide_env_values = true)]
+    pub config: Option<PathBuf>,
+}
 
 /// The configuration file. Durations are written `500ms` or `1m30s`, sizes `64MiB` or `10GiB`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

@@ -11,7 +11,7 @@ use influx::delivery::replay;
 use influx::settings::BackendTable;
 use watch::words::{self, count, seconds};
 
-use crate::cli::ConfigFile;
+use crate::config::ConfigFile;
 use crate::config::{self, Settings};
 use crate::exit::{BAD_NEWS, DONE, Failure};
 

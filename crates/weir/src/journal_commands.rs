@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use journal::inspect::{Report, inspect, verify};
 
-use crate::cli::ConfigFile;
 use crate::config;
+use crate::config::ConfigFile;
 use crate::exit::{BAD_NEWS, DONE, Failure};
 
 /// What can be done with a journal.

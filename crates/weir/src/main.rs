@@ -10,7 +10,7 @@
 //   a reload is refused: serve/reload.rs, if config/validate.rs or the prepare of a front end
 //     says no
 
-// Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
+// Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   cli
 //   export, import, query, serve
 //   check, dead_letters, journal_commands, load, password, redis_commands, remote, status,

@@ -17,7 +17,7 @@ use watch::metrics::Registry;
 use watch::watchdog::Watchdog;
 
 use crate::admin;
-use crate::cli::ConfigFile;
+use crate::config::ConfigFile;
 use crate::config::{self, Loaded, Settings};
 use crate::exit::{DONE, FAILED, Failure};
 use signals::{Signal, Signals};

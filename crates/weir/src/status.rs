@@ -17,8 +17,8 @@ use http::header::HOST;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::rt::TokioIo;
 
-use crate::cli::ConfigFile;
 use crate::config;
+use crate::config::ConfigFile;
 use crate::exit::{BAD_NEWS, DONE, Failure};
 
 pub use render::{Process, Ready};

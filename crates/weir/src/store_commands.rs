@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 use store::inspect::{Report, inspect, verify};
 use watch::words::count;
 
-use crate::cli::ConfigFile;
 use crate::config;
+use crate::config::ConfigFile;
 use crate::exit::{BAD_NEWS, DONE, Failure};
 
 /// What can be done with a store.

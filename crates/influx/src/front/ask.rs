@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http::{Method, StatusCode};
+use store::QueryError;
 use store::notices::Notices;
 use store::query::context::{Context, Target};
 use store::query::encode::{self, Epoch, Format};
-use store::query::results::QueryError;
 use store::query::{self, ddl, overreach};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use units::Size;
 
 use super::{Rig, append, drain, next, number, numbers, payload, put, receive, until};
-use crate::core::lock;
 use crate::inspect::verify;
 use crate::reader::{self, Item, Limit, Place};
+use crate::threads::lock;
 use crate::{Ack, AckError, AppendError, Counts, Position, Start, group, segment};
 
 #[tokio::test]

@@ -4,6 +4,7 @@ mod accept;
 mod missing;
 mod open;
 mod repair;
+mod rewrite;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use crate::tombstone::Active;
 
 pub use accept::{AcceptError, accept};
 pub use missing::Missing;
+pub use rewrite::{FindNames, RewriteError};
 
 /// Bytes of memory for metadata and sidecars of open files.
 const OPEN_BYTES: usize = 64 << 20;
@@ -222,11 +224,13 @@ impl Archive {
 fn tidy(manifest: &mut Manifest) {
     for entry in manifest.policies.values_mut() {
         let tombstones = &entry.tombstones;
-        entry.files.retain(|file| !tombstones.iter().any(|tombstone| tombstone.covers(file)));
+        entry
+            .files
+            .retain(|file| !tombstones.iter().any(|tombstone| file.is_covered_by(tombstone)));
         let files = &entry.files;
         let is_left = |number: u64| files.iter().any(|file| file.number == number);
         entry.damaged.retain(|damaged| !damaged.in_place || is_left(damaged.info.number));
-        entry.tombstones.retain(|tombstone| files.iter().any(|file| tombstone.hits(file)));
+        entry.tombstones.retain(|tombstone| files.iter().any(|file| file.is_hit_by(tombstone)));
     }
 }
 

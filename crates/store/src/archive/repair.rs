@@ -3,17 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
-use crate::archive::{Archive, policy_dir};
-use crate::compaction::CompactionError;
+use crate::archive::{Archive, FindNames, RewriteError, policy_dir};
 use crate::file::lost::{Diagnosis, Lost, diagnose};
-use crate::file::{FileError, FileInfo, Loss, Nameless, Names, rebuild_sidecar};
+use crate::file::{FileError, FileInfo, Loss, Nameless, rebuild_sidecar};
 use crate::manifest::{DamagedFile, Manifest, ManifestError};
 use crate::tombstone::Active;
-
-/// Finds the dictionary of a policy.
-type FindNames<'a> = &'a dyn Fn(u64) -> Option<Arc<dyn Names>>;
 
 /// What was found of a file.
 struct Finding {
@@ -37,7 +33,7 @@ impl Archive {
     ///
     /// # Errors
     /// When the manifest or a sidecar can't be written; what is left to do is remembered.
-    pub fn repair(&self, names: FindNames<'_>) -> Result<usize, CompactionError> {
+    pub fn repair(&self, names: FindNames<'_>) -> Result<usize, RewriteError> {
         // Who waits here finds the work done.
         let _repairing = self.repairing.lock().unwrap_or_else(PoisonError::into_inner);
         let damage = self.open.take_damage();
@@ -158,7 +154,8 @@ impl Archive {
 }
 
 fn is_deleted(info: &FileInfo, run: &Nameless, tombstones: &[&Active]) -> bool {
-    let hits = tombstones.iter().filter(|of| of.tombstone.hits(info) && of.matches(&run.tags));
+    let hits =
+        tombstones.iter().filter(|of| info.is_hit_by(&of.tombstone) && of.matches(&run.tags));
     run.time.is_covered_by(hits.map(|hit| hit.tombstone.time).collect())
 }
 

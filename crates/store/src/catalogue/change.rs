@@ -4,7 +4,7 @@
 use wire::influxql::ast::{PolicySpec, Statement};
 
 use super::{Catalogue, Database, Policy};
-use crate::query::results::QueryError;
+use crate::refusal::QueryError;
 
 const HOUR_NS: i64 = 3_600_000_000_000;
 const DAY_NS: i64 = 24 * HOUR_NS;

@@ -8,6 +8,7 @@
 pub(crate) mod bytes;
 mod cache;
 mod checked;
+mod deleted;
 mod encoding;
 pub(crate) mod lost;
 pub mod merge;

@@ -54,7 +54,7 @@ impl StoredFile {
         };
         let hit = |time: TimeRange| {
             let hits = tombstones.iter().map(|active| &active.tombstone);
-            let mut hits = hits.filter(|tombstone| tombstone.hits(&self.info));
+            let mut hits = hits.filter(|tombstone| self.info.is_hit_by(tombstone));
             hits.any(|tombstone| !tombstone.time.intersect(time).is_empty())
         };
         let mut pieces = Vec::with_capacity(pages.len());

@@ -86,7 +86,8 @@ impl StoredFile {
     ) -> FileScan {
         let time = request.time.intersect(self.info.time);
         let tombstones = tombstones.iter().filter(|active| {
-            active.tombstone.hits(&self.info) && !active.tombstone.time.intersect(time).is_empty()
+            self.info.is_hit_by(&active.tombstone)
+                && !active.tombstone.time.intersect(time).is_empty()
         });
         FileScan {
             planner: Planner::new(series.clone(), time, request.descending),

@@ -8,7 +8,7 @@ mod rows;
 use jiff::tz::TimeZone;
 use wire::influxql::ast::{Expr, Op};
 
-use super::results::QueryError;
+use crate::refusal::QueryError;
 use crate::scan::TimeRange;
 
 pub use filter::{Filter, RowFilter, TagReading};

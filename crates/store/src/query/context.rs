@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use units::{Duration, Size};
 
 use super::registry::Registry;
-use super::results::QueryError;
 use crate::notices::Notices;
+use crate::refusal::QueryError;
 
 /// What one query may use; 0 is without a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

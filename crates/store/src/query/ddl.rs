@@ -3,8 +3,9 @@
 
 use wire::influxql::ast::{Expr, Selection, Statement};
 
-use super::results::{Message, QueryError};
+use super::results::Message;
 use crate::catalogue::Catalogue;
+use crate::refusal::QueryError;
 
 /// Whether a statement changes the store and so has to go through the journal.
 pub fn changes(statement: &Statement) -> bool {

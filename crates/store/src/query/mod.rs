@@ -35,11 +35,12 @@ use std::sync::Arc;
 
 use wire::influxql::ast::Statement;
 
+use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use context::Context;
 use encode::{Encoder, Pieces};
-use results::{Message, QueryError};
+use results::Message;
 
 /// What is said of a statement behind one that failed.
 pub const NOT_EXECUTED: &str = "not executed";

@@ -4,7 +4,7 @@
 use wire::influxql::ast::{Measurement, MeasurementName, Select, Source, Statement};
 
 use super::context::Context;
-use super::results::QueryError;
+use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
 
 /// A statement as InfluxDB shows it, when it speaks of it.

@@ -9,7 +9,7 @@
 use wire::influxql::ast::{Expr, Op, Selection, Statement};
 
 use super::condition::{Constants, is_time, looks_like_time, parse_time, reduce};
-use super::results::QueryError;
+use crate::refusal::QueryError;
 
 /// The first float past every time.
 const TIMES_END: f64 = 9_223_372_036_854_775_808.0;

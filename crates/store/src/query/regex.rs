@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ::regex::bytes::{Regex, RegexBuilder};
 
-use super::results::QueryError;
+use crate::refusal::QueryError;
 
 /// The largest compiled expression, bytes.
 const SIZE_MAX: usize = 10 << 20;

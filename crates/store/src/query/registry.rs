@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::context::Cancel;
-use super::results::QueryError;
+use crate::refusal::QueryError;
 
 /// A query that is running.
 #[derive(Clone, Debug)]

@@ -56,8 +56,3 @@ pub trait Sink: Send {
     /// Takes the zone that times are shown in (`tz()`), before the first rows.
     fn zone(&mut self, _zone: &jiff::tz::TimeZone) {}
 }
-
-/// Why a statement has no result; displays as InfluxDB words it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct QueryError(pub String);

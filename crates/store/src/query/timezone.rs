@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::results::QueryError;
+use crate::refusal::QueryError;
 
 /// A time zone by its IANA name, from the database that is built in.
 #[derive(Clone, Debug, PartialEq, Eq)]

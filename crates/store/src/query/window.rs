@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::results::QueryError;
 use super::timezone::Zone;
+use crate::refusal::QueryError;
 use crate::scan::TimeRange;
 
 /// The earliest time of a query (`influxql.MinTime`).

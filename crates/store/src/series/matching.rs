@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Series;
 use super::index::{Pair, SeriesIndex};
 use super::interner::{Interner, Symbol};
-use crate::scan::TagPredicate;
+use crate::predicate::TagPredicate;
 
 /// One in so many series is few enough to be sorted for itself.
 const FEW: usize = 16;

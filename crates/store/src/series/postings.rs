@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use super::index::{MeasurementSeries, Pair, SeriesIndex};
 use super::interner::Symbol;
 use super::matching::value_of;
-use crate::scan::TagPredicate;
+use crate::predicate::TagPredicate;
 
 /// With fewer series they are walked.
 const SERIES_MIN: usize = 1024;

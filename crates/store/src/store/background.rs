@@ -8,10 +8,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::Store;
 use super::troubles::Work;
+use crate::archive::RewriteError;
 use crate::compaction;
 use crate::file::Names;
 use crate::partition::Partitions;
-use crate::scan::TagPredicate;
+use crate::predicate::TagPredicate;
 
 /// How often the thread looks whether there is something to do.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -182,7 +183,7 @@ impl Store {
     ///
     /// # Errors
     /// When a file can't be read or written; the store is as it was then.
-    pub fn compact(&self) -> Result<(), compaction::CompactionError> {
+    pub fn compact(&self) -> Result<(), RewriteError> {
         let names = |policy: u64| self.names_of(policy);
         while let Some(job) = compaction::next(&self.archive, &names, true) {
             job.run()?;
@@ -200,7 +201,7 @@ impl Store {
     ///
     /// # Errors
     /// When what was found can't be written down.
-    pub fn look_after_damage(&self) -> Result<(), compaction::CompactionError> {
+    pub fn look_after_damage(&self) -> Result<(), RewriteError> {
         let outcome = self.archive.repair(&|policy| self.names_of(policy)).map(drop);
         self.take_version();
         outcome

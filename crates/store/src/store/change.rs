@@ -7,7 +7,7 @@ use wire::influxql::ast::Statement;
 
 use super::Store;
 use crate::catalogue::Catalogue;
-use crate::query::results::QueryError;
+use crate::refusal::QueryError;
 
 impl Store {
     /// Runs a statement that ends at `end` in the journal: those that create, alter or drop

@@ -89,7 +89,7 @@ fn read_files(
     for file in files.files.values().flatten() {
         let is_left = |tags: &Tags, time: TimeRange| {
             let hits = files.tombstones.iter();
-            let hits = hits.filter(|of| of.tombstone.hits(&file.info) && of.matches(tags));
+            let hits = hits.filter(|of| file.info.is_hit_by(&of.tombstone) && of.matches(tags));
             !time.is_covered_by(hits.map(|hit| hit.tombstone.time).collect())
         };
         let numbers = file.series().unwrap_or_default().into_iter().map(|(id, _)| id);

@@ -69,7 +69,7 @@ impl TestStore {
             descending: false,
         };
         let mut all = Vec::new();
-        for series in view.series("m", &crate::scan::TagPredicate::All) {
+        for series in view.series("m", &crate::predicate::TagPredicate::All) {
             for chunk in view.scan(&[series.id], &request) {
                 let chunk = chunk.unwrap();
                 let column = chunk.columns[0].as_ref().unwrap();

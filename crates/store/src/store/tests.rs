@@ -1,4 +1,4 @@
-use crate::scan::TagPredicate;
+use crate::predicate::TagPredicate;
 use crate::testing::TestStore;
 
 fn of(host: &str, time: i64, value: f64) -> (String, i64, f64) {

@@ -1,7 +1,8 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 
-use crate::scan::{Chunk, ScanRequest, TagPredicate, TimeRange};
+use crate::predicate::TagPredicate;
+use crate::scan::{Chunk, ScanRequest, TimeRange};
 use crate::schema::FieldType;
 use crate::testing::TestStore;
 use crate::view::PolicyView;

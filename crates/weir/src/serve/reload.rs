@@ -1,7 +1,7 @@
 //! SIGHUP and the console's RELOAD: what can change while connections are open, and what can't.
 
 use super::fronts::Fronts;
-use crate::cli::ConfigFile;
+use crate::config::ConfigFile;
 use crate::config::{self, Settings};
 
 /// Reads the configuration again and puts into effect what can be; `running` is what is in force,

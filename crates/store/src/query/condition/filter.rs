@@ -7,9 +7,9 @@ use wire::influxql::ast::{Cast, Expr, Op};
 
 use super::super::functions::math::Math;
 use super::super::regex;
-use super::super::results::QueryError;
 use super::rows::{Row, RowFilter as Rows, Tree};
-use crate::scan::TagPredicate;
+use crate::predicate::TagPredicate;
+use crate::refusal::QueryError;
 use crate::schema::FieldType;
 use crate::series::Series;
 

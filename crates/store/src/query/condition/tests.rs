@@ -4,7 +4,7 @@ use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray,
 use wire::influxql::ast::{Expr, Op, Regex};
 
 use super::*;
-use crate::scan::TagPredicate;
+use crate::predicate::TagPredicate;
 use crate::series::{Series, SeriesId};
 
 fn name(text: &str) -> Expr {

@@ -2,9 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use super::super::results::{Message, QueryError, Rows, Sink, Value};
+use super::super::results::{Message, Rows, Sink, Value};
 use super::text::{self, Epoch, Times};
 use super::{Encoder, Pieces, Piecewise, json};
+use crate::refusal::QueryError;
 
 /// One document for each chunk.
 pub(super) struct Chunked {

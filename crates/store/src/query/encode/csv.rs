@@ -3,9 +3,10 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::super::results::{Message, QueryError, Rows, Sink, Value};
+use super::super::results::{Message, Rows, Sink, Value};
 use super::text::{self, Epoch};
 use super::{Encoder, HELD_BYTES, PIECE_BYTES, Pieces, Piecewise};
+use crate::refusal::QueryError;
 
 /// A field, in quotes where Go's `encoding/csv` puts it in quotes.
 pub(super) fn field(out: &mut Vec<u8>, text: &str) {

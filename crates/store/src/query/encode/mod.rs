@@ -10,7 +10,8 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
-use super::results::{Message, QueryError, Sink};
+use super::results::{Message, Sink};
+use crate::refusal::QueryError;
 
 pub use text::Epoch;
 

@@ -13,7 +13,8 @@ use wire::influxql::ast::{Expr, Op};
 
 use super::functions::Math;
 use super::regex;
-use super::results::{QueryError, Value};
+use super::results::Value;
+use crate::refusal::QueryError;
 pub use scalar::{cast, operate};
 pub use vector::cast_array;
 

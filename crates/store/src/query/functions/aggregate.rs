@@ -10,7 +10,8 @@ use super::element::Text;
 use super::pick::{Pick, Rule};
 use super::reduce::{Count, CountDistinct, Mean, Spread, State, Sum};
 use super::unsupported;
-use crate::query::results::{QueryError, Value};
+use crate::query::results::Value;
+use crate::refusal::QueryError;
 use crate::schema::FieldType;
 
 /// Which aggregate or selector.

@@ -4,7 +4,7 @@ use wire::influxql::ast::Expr;
 
 use super::aggregate::Kind;
 use super::transform::TransformKind;
-use crate::query::results::QueryError;
+use crate::refusal::QueryError;
 
 /// Where a call stands: what decides whether it is allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,8 +2,9 @@
 
 use super::element::Number;
 use super::unsupported;
-use crate::query::results::{QueryError, Value};
+use crate::query::results::Value;
 use crate::query::window::{MIN_TIME, Windows};
+use crate::refusal::QueryError;
 use crate::schema::FieldType;
 
 /// The area under way. Where a window ends between two points, the value there is taken from the

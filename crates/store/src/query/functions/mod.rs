@@ -29,7 +29,7 @@ pub use integral::Integral;
 pub use math::Math;
 pub use transform::{Stream, Transform, TransformKind};
 
-use super::results::QueryError;
+use crate::refusal::QueryError;
 use crate::schema::FieldType;
 
 /// InfluxDB's words for a function that has no such argument type, which name the type of its

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use super::element::Number;
 use super::unsupported;
-use crate::query::results::{QueryError, Value};
+use crate::query::results::Value;
+use crate::refusal::QueryError;
 use crate::schema::FieldType;
 
 /// Which transformation.

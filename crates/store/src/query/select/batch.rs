@@ -10,7 +10,8 @@ use crate::query::condition::RowFilter;
 use crate::query::context::Context;
 use crate::query::expr::cast_array;
 use crate::query::functions::Column;
-use crate::query::results::{QueryError, Value};
+use crate::query::results::Value;
+use crate::refusal::QueryError;
 use crate::scan::{Chunk, ScanRequest, TimeRange};
 use crate::series::Series;
 

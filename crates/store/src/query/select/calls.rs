@@ -7,7 +7,7 @@ use super::expressions::{is_math, ranking_columns};
 use crate::query::functions::aggregate::Kind;
 use crate::query::functions::call::{Call, Setting};
 use crate::query::functions::text;
-use crate::query::results::QueryError;
+use crate::refusal::QueryError;
 
 impl Compiler {
     /// Checks a call that is not a math function.

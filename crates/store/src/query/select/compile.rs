@@ -7,9 +7,10 @@ use super::dimensions;
 use super::expressions::{is_literal, is_math};
 use crate::query::condition::{self, Constants, reduce};
 use crate::query::functions::math::Math;
-use crate::query::results::{QueryError, Value};
+use crate::query::results::Value;
 use crate::query::timezone::Zone;
 use crate::query::window::{MAX_TIME, MIN_TIME};
+use crate::refusal::QueryError;
 use crate::scan::TimeRange;
 
 /// The windows of `GROUP BY time()`.

@@ -4,7 +4,7 @@ use wire::influxql::ast::{Dimension, Expr, TimeOffset};
 
 use super::compile::error;
 use crate::query::condition::{Constants, looks_like_time, reduce};
-use crate::query::results::QueryError;
+use crate::refusal::QueryError;
 
 /// Days from the year 1, from which Go counts, to 1970.
 const DAYS_TO_1970: i128 = 719_162;

@@ -8,7 +8,8 @@ use super::feeds::Key;
 use super::frame::Frame;
 use super::merged::{Row, Rows};
 use crate::query::context::Context;
-use crate::query::results::{self, QueryError, Sink, Value};
+use crate::query::results::{self, Sink, Value};
+use crate::refusal::QueryError;
 
 /// Rows of a piece at most.
 const PIECE_ROWS: usize = 10_000;

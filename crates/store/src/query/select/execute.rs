@@ -18,7 +18,8 @@ use super::sequential::sequential_of;
 use super::slots::{Kept, Slots, Windowed};
 use super::timeline::Timeline;
 use crate::query::context::{Cancel, Context};
-use crate::query::results::{QueryError, Value};
+use crate::query::results::Value;
+use crate::refusal::QueryError;
 use crate::scan::TimeRange;
 
 /// Groups that are computed at once.

@@ -7,8 +7,8 @@ use super::compile::Interval;
 use super::expressions::{is_math, ranking_tags, walk};
 use super::prepare::Prepared;
 use crate::query::context::Context;
-use crate::query::results::QueryError;
 use crate::query::window::{MAX_TIME, Windows};
+use crate::refusal::QueryError;
 use crate::scan::TimeRange;
 
 /// A statement with what surrounds it (`IteratorOptions` in InfluxDB's `query/iterator.go`).

@@ -13,7 +13,8 @@ use super::frame::Frame;
 use super::merged;
 use super::prepare::place;
 use crate::query::context::{Context, Target};
-use crate::query::results::{QueryError, Rows, Sink, Value};
+use crate::query::results::{Rows, Sink, Value};
+use crate::refusal::QueryError;
 
 /// Points of one write.
 const BATCH_POINTS: usize = 10_000;

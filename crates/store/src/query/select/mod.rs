@@ -39,7 +39,8 @@ use wire::influxql::ast::{MeasurementName, Select};
 
 use super::context::Context;
 use super::drive;
-use super::results::{QueryError, Sink};
+use super::results::Sink;
+use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
 use emit::Emitter;
 use frame::Frame;

@@ -10,7 +10,7 @@ use crate::query::fill::Filling;
 use crate::query::functions::aggregate::{Aggregate, Kind};
 use crate::query::functions::call::{Call, Setting};
 use crate::query::functions::transform::Transform;
-use crate::query::results::QueryError;
+use crate::refusal::QueryError;
 use crate::scan::TimeRange;
 use crate::schema::FieldType;
 

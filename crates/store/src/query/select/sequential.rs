@@ -11,7 +11,8 @@ use super::points::Point;
 use crate::query::context::Context;
 use crate::query::functions::aggregate::{Aggregate, Kind};
 use crate::query::functions::integral::Integral;
-use crate::query::results::{QueryError, Value};
+use crate::query::results::Value;
+use crate::refusal::QueryError;
 
 /// The points of the calls that take one point after the other.
 pub(super) fn sequential_of(

@@ -11,7 +11,8 @@ use crate::outline::{Bounds, Piece};
 use crate::query::condition::RowFilter;
 use crate::query::context::Context;
 use crate::query::functions::aggregate::{Aggregate, Kind};
-use crate::query::results::{QueryError, Value};
+use crate::query::results::Value;
+use crate::refusal::QueryError;
 use crate::scan::TimeRange;
 
 /// More series than this are read as one.

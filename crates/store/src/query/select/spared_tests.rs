@@ -8,7 +8,8 @@ use wire::influxql::{Params, parse};
 
 use super::run;
 use crate::query::context::{Cancel, Context, Limits};
-use crate::query::results::{Message, QueryError, Rows, Sink};
+use crate::query::results::{Message, Rows, Sink};
+use crate::refusal::QueryError;
 use crate::store::testing::TestStore;
 
 #[derive(Default)]

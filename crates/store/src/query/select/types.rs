@@ -4,7 +4,7 @@ use wire::influxql::ast::{Cast, Expr, Op};
 
 use super::expressions::is_literal;
 use crate::query::functions::text;
-use crate::query::results::QueryError;
+use crate::refusal::QueryError;
 use crate::schema::FieldType;
 
 /// A type; `None` where it is not known.

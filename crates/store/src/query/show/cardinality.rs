@@ -9,13 +9,14 @@ use super::super::condition::{Filter, TagReading, split};
 use super::super::context::Context;
 use super::super::ddl::has_time;
 use super::super::regex;
-use super::super::results::{QueryError, Rows, Sink, Value};
+use super::super::results::{Rows, Sink, Value};
 use super::super::select::dimensions;
 use super::present::Present;
 use super::schema::{Schema, Tags};
 use super::tags::Keys;
 use super::{columns, database, give, places, table};
-use crate::scan::TagPredicate;
+use crate::predicate::TagPredicate;
+use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
 use crate::view::PolicyView;
 

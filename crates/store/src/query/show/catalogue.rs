@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use super::super::context::Context;
 use super::super::registry::{go_duration, rough};
-use super::super::results::{QueryError, Rows, Sink, Value};
+use super::super::results::{Rows, Sink, Value};
 use super::{columns, give, table, text};
+use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
 
 /// The columns of `SHOW SHARDS`.

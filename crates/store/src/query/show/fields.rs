@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::influxql::ast::ShowClauses;
 
 use super::super::context::Context;
-use super::super::results::{QueryError, Sink, Value};
+use super::super::results::{Sink, Value};
 use super::{columns, give_in_parts, limited, places, table, text};
+use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
 
 pub(super) async fn show(

@@ -17,7 +17,8 @@ use wire::influxql::ast::{Show, ShowClauses};
 
 use super::context::Context;
 use super::encode::Pieces;
-use super::results::{QueryError, Rows, Sink, Value};
+use super::results::{Rows, Sink, Value};
+use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
 pub use cardinality::Figures;
 

@@ -10,10 +10,11 @@ use super::super::condition::{Constants, reduce};
 use super::super::context::Context;
 use super::super::ddl::has_time;
 use super::super::regex;
-use super::super::results::{QueryError, Sink};
+use super::super::results::Sink;
 use super::schema::Schema;
 use super::{columns, give_in_parts, limited, table, text};
-use crate::scan::TagPredicate;
+use crate::predicate::TagPredicate;
+use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
 
 /// A measurement by name or regular expression.

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::super::condition::{Filter, RowFilter, TagReading, TimeBounds};
-use super::super::results::QueryError;
-use crate::scan::{TagPredicate, TimeRange};
+use crate::predicate::TagPredicate;
+use crate::refusal::QueryError;
+use crate::scan::TimeRange;
 use crate::series::Series;
 use crate::snapshot::{NameError, Snapshot};
 use crate::view::PolicyView;

@@ -8,9 +8,10 @@ use wire::influxql::ast::{Expr, Op, ShowClauses};
 
 use super::super::condition::{Filter, RowFilter, TagReading, split};
 use super::super::context::Context;
-use super::super::results::{QueryError, Rows, Sink, Value};
+use super::super::results::{Rows, Sink, Value};
 use super::schema::{Schema, Tags};
 use super::{BYTES_AT_ONCE, Listed, ROWS_AT_ONCE, columns, places, table};
+use crate::refusal::QueryError;
 use crate::scan::{ScanError, ScanRequest, TimeRange};
 use crate::snapshot::Snapshot;
 use crate::view::PolicyView;

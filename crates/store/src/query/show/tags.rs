@@ -7,10 +7,11 @@ use wire::influxql::ast::{Expr, KeyMatch, ShowClauses};
 use super::super::condition::{Filter, TagReading, split};
 use super::super::context::Context;
 use super::super::regex;
-use super::super::results::{QueryError, Sink, Value};
+use super::super::results::{Sink, Value};
 use super::present::Present;
 use super::schema::Schema;
 use super::{Listed, columns, give_in_parts, limited, names, table, text, value_bytes};
+use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
 
 /// A measurement, and which of its series; `None` is all.
@@ -52,7 +53,7 @@ fn values_of(
     filter: Option<&Filter>,
 ) -> BTreeMap<String, BTreeSet<String>> {
     let by_index = filter.is_none_or(Filter::is_of_tags);
-    let all = crate::scan::TagPredicate::All;
+    let all = crate::predicate::TagPredicate::All;
     let predicate = filter.map_or(&all, |filter| &filter.tags);
     let mut of: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
     if by_index {

@@ -1,0 +1,126 @@
+//! Waiting for an acknowledgement, and the one task a worker that wakes those who do.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::core::Core;
+use crate::error::AckError;
+use crate::inlet::Inlet;
+use crate::threads::lock;
+use crate::waiters::{PERIODS, overdue};
+
+/// Waits for the acknowledgement of one record.
+pub(crate) async fn wait(
+    core: &Arc<Core>,
+    inlet: &Arc<Inlet>,
+    number: u64,
+) -> Result<(), AckError> {
+    let _left = Left { inlet, number };
+    let mut since = None;
+    poll_fn(|context| poll(core, inlet, number, &mut since, context)).await
+}
+
+/// Looks whether a record is acknowledged, and leaves the waker where it is not; `since` is the
+/// period in which this was first asked, kept for the next time.
+pub(crate) fn poll(
+    core: &Arc<Core>,
+    inlet: &Arc<Inlet>,
+    number: u64,
+    since: &mut Option<u64>,
+    context: &Context<'_>,
+) -> Poll<Result<(), AckError>> {
+    if inlet.acknowledged() >= number {
+        return Poll::Ready(Ok(()));
+    }
+    let mut waiters = lock(&inlet.waiters);
+    if since.is_some_and(|since| overdue(since, waiters.period())) {
+        core.metrics.ack_timeouts.inc();
+        return Poll::Ready(Err(AckError::Timeout));
+    }
+    let registered = waiters.register(number, *since, context.waker());
+    since.get_or_insert(registered);
+    if std::mem::take(&mut waiters.idle) {
+        inlet.pump.notify_one();
+    }
+    drop(waiters);
+    // Looked at again after registering: the journal thread may have come in between.
+    if inlet.acknowledged() >= number {
+        return Poll::Ready(Ok(()));
+    }
+    if let Some(refusal) = core.gate.refusal() {
+        return Poll::Ready(Err(refusal));
+    }
+    if core.is_stopped() {
+        return Poll::Ready(Err(AckError::Closed));
+    }
+    if !inlet.pumping.swap(true, Ordering::AcqRel) {
+        tokio::spawn(pump(core.clone(), inlet.clone()));
+    }
+    Poll::Pending
+}
+
+/// Takes the waiter out of the queue when its future is dropped, done or not.
+struct Left<'a> {
+    inlet: &'a Inlet,
+    number: u64,
+}
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        if self.inlet.acknowledged() < self.number {
+            lock(&self.inlet.waiters).leave(self.number);
+        }
+    }
+}
+
+/// Lets the next waiter start the pump again, should its runtime be shut down.
+struct Pumping(Arc<Inlet>);
+
+impl Drop for Pumping {
+    fn drop(&mut self) {
+        self.0.pumping.store(false, Ordering::Release);
+    }
+}
+
+/// Wakes waiters when the journal thread says so, and those whose time is up. A task of its own
+/// on the worker's runtime: the journal thread then wakes one task a group, and no connection
+/// that is not polled can hold up the others.
+async fn pump(core: Arc<Core>, inlet: Arc<Inlet>) {
+    let pumping = Pumping(inlet);
+    let inlet = &pumping.0;
+    let period = core.settings.ack_timeout.get() / PERIODS as u32;
+    let mut tick = tokio::time::interval(period.max(Duration::from_millis(1)));
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut ready = Vec::new();
+    let mut idle = false;
+    loop {
+        let ticked = tokio::select! {
+            biased;
+            () = inlet.pump.notified() => false,
+            _ = tick.tick(), if !idle => true,
+        };
+        let mut waiters = lock(&inlet.waiters);
+        waiters.take_up_to(inlet.acknowledged(), &mut ready);
+        if ticked {
+            waiters.tick(&mut ready);
+        }
+        // No timer runs when a whole period has passed without anyone waiting; the next one to
+        // come then wakes the pump.
+        idle = waiters.is_empty() && (ticked || idle);
+        waiters.idle = idle;
+        let over = core.is_stopped() || core.gate.poisoned().is_some();
+        if over || core.gate.refusal().is_some() {
+            waiters.take_up_to(u64::MAX, &mut ready);
+        }
+        drop(waiters);
+        for waker in ready.drain(..) {
+            waker.wake();
+        }
+        if over || inlet.abandoned.load(Ordering::Acquire) {
+            return;
+        }
+    }
+}

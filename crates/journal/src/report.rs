@@ -1,0 +1,156 @@
+//! What is read off a journal when somebody asks: its state, and the metrics that nobody counts.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use watch::metrics::{Encoder, Registry};
+
+use crate::core::Core;
+use crate::gate::Room;
+use crate::status::Status;
+use crate::threads::{lock, now_ns};
+
+/// The state of the whole journal.
+pub(crate) fn status(core: &Core) -> Status {
+    let files = core.shelf.files();
+    let (bytes_used, segments) = (files.bytes(core.segment_len()), files.count());
+    drop(files);
+    let rates = *lock(&core.rates);
+    let ledger = lock(&core.ledger);
+    let waiting = ledger.cursors.values().map(|c| ledger.counts - c.account.counts);
+    let held = waiting.map(|counts| counts.bytes).max().unwrap_or(0);
+    let bytes_max = core.settings.max_size.bytes();
+    // One segment is being written and one is ready before any is full of backlog.
+    let free = bytes_max.saturating_sub(held + 2 * core.segment_len());
+    let until_full = (rates.growth >= 1.0)
+        .then(|| Duration::try_from_secs_f64(free as f64 / rates.growth).ok())
+        .flatten();
+    let room = core.gate.room();
+    Status {
+        ack: core.settings.ack,
+        when_full: core.settings.when_full,
+        poisoned: core.gate.poisoned().map(str::to_owned),
+        full: room == Room::Full,
+        disk_full: room == Room::DiskFull,
+        bytes_used,
+        bytes_max,
+        segments,
+        pending_bytes: core.gate.pending(),
+        tail_bytes: ledger.tail.bytes() as u64,
+        written_end: ledger.released_end,
+        synced_end: ledger.synced_end,
+        released_end: ledger.released_end,
+        accepted: ledger.counts,
+        appended_bytes_per_second: rates.appended,
+        bytes_per_second: rates.growth,
+        until_full,
+        damage: ledger.damage.clone(),
+    }
+}
+
+/// Adds what is read off the journal whenever metrics are asked for.
+pub(crate) fn register(registry: &Registry, core: Weak<Core>) {
+    registry.collect(move |encoder| {
+        if let Some(core) = core.upgrade() {
+            journal(&core, encoder);
+            cursors(&core, encoder);
+        }
+    });
+}
+
+fn journal(core: &Core, encoder: &mut Encoder) {
+    let status = status(core);
+    let gauges: [(&str, &str, u64); 9] = [
+        ("weir_journal_size_bytes", "Bytes of all segment files.", status.bytes_used),
+        ("weir_journal_size_max_bytes", "The configured max-size.", status.bytes_max),
+        ("weir_journal_segments", "Segment files.", status.segments),
+        (
+            "weir_journal_pending_bytes",
+            "Bytes waiting to be written as the next group.",
+            status.pending_bytes,
+        ),
+        (
+            "weir_journal_tail_bytes",
+            "Memory of groups kept for backends that keep up.",
+            status.tail_bytes,
+        ),
+        (
+            "weir_journal_poisoned",
+            "1 once a sync has failed and nothing is acknowledged any more.",
+            u64::from(status.poisoned.is_some()),
+        ),
+        (
+            "weir_journal_full",
+            "1 while writes are refused because of max-size.",
+            u64::from(status.full),
+        ),
+        (
+            "weir_journal_disk_full",
+            "1 while writes are refused because the disk is full.",
+            u64::from(status.disk_full),
+        ),
+        (
+            "weir_journal_unsynced_bytes",
+            "How far the synced end is behind the written end.",
+            status.written_end.since(status.synced_end),
+        ),
+    ];
+    for (name, help, value) in gauges {
+        encoder.gauge(name, help, &[], value);
+    }
+}
+
+fn cursors(core: &Core, encoder: &mut Encoder) {
+    let now = now_ns();
+    let ledger = lock(&core.ledger);
+    for (name, cursor) in &ledger.cursors {
+        let status = ledger.status(name, cursor, now);
+        let fates = [
+            ("delivered", status.delivered),
+            ("dead-lettered", status.dead_lettered),
+            ("dropped", status.dropped),
+            ("dropped-oldest", status.dropped_oldest),
+            ("dropped-damaged", status.dropped_damaged),
+        ];
+        for (fate, items) in fates {
+            encoder.counter(
+                "weir_journal_cursor_items_total",
+                "Items a cursor is done with, by what became of them.",
+                &[("cursor", name), ("fate", fate)],
+                items,
+            );
+        }
+        let labels = [("cursor", name.as_str())];
+        encoder.counter(
+            "weir_journal_cursor_accepted_total",
+            "Items since the cursor was made: the sum of all fates and of those waiting.",
+            &labels,
+            status.accepted,
+        );
+        encoder.counter(
+            "weir_journal_cursor_dropped_controls_total",
+            "Control records, such as statements, given up or lost.",
+            &labels,
+            status.dropped_controls,
+        );
+        let waiting = status.waiting;
+        encoder.gauge(
+            "weir_journal_cursor_waiting",
+            "Items released and not done with.",
+            &labels,
+            waiting.items,
+        );
+        encoder.gauge(
+            "weir_journal_cursor_waiting_bytes",
+            "Bytes of records released and not done with.",
+            &labels,
+            waiting.bytes,
+        );
+        encoder.gauge(
+            "weir_journal_cursor_age_seconds",
+            "Age of the oldest waiting record.",
+            &labels,
+            waiting.oldest_age.unwrap_or_default().as_secs_f64(),
+        );
+    }
+}
