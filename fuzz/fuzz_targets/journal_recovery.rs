@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use journal::{Ack, Chunk, ConsumeError, Consumer, Done, Journal, Settings, Start, inspect};
+use journal::{Ack, Chunk, ConsumeError, Consumer, Journal, Outcome, Settings, Start, inspect};
 use libfuzzer_sys::fuzz_target;
 use units::{Duration, Size};
 use watch::metrics::Registry;
@@ -137,7 +137,8 @@ fn read_all(journal: Journal) -> usize {
                 next = record.items + 1;
                 count += 1;
             }
-            consumer.commit(chunk.end(), Done { delivered: chunk.items(), ..Done::default() });
+            consumer
+                .commit(chunk.end(), Outcome { delivered: chunk.items(), ..Outcome::default() });
         }
         count
     })

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use journal::{Ack, Done, Journal, Settings, Start};
+use journal::{Ack, Journal, Outcome, Settings, Start};
 use tokio::task::LocalSet;
 use units::Size;
 use watch::metrics::Registry;
@@ -41,7 +41,7 @@ async fn run(dir: &Path, ack: Ack, waiters: u32, len: usize) -> Result<String, B
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             while let Ok(chunk) = consumer.next(4 << 20).await {
-                let done = Done { delivered: chunk.items(), ..Done::default() };
+                let done = Outcome { delivered: chunk.items(), ..Outcome::default() };
                 consumer.commit(chunk.end(), done);
             }
         });

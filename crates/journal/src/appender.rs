@@ -1,4 +1,4 @@
-//! Taking records in.
+//! A worker's way of putting records into the journal.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::position::{Counts, Position};
-use crate::record::{Found, Walk};
+use crate::record::{IntactRecord, Walk};
 
 /// Consecutive intact records of one group.
 #[derive(Debug, Clone)]
@@ -89,7 +89,7 @@ impl Span {
 }
 
 /// What one record adds to the counts.
-pub(crate) fn counts_of(found: &Found<'_>) -> Counts {
+pub(crate) fn counts_of(found: &IntactRecord<'_>) -> Counts {
     Counts {
         items: u64::from(found.head.items),
         controls: u64::from(found.head.control),

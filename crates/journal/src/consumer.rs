@@ -7,11 +7,11 @@ use tokio::sync::Notify;
 
 use crate::chunk::{Chunk, Span};
 use crate::core::Core;
-use crate::done::Done;
 use crate::error::ConsumeError;
 use crate::ledger::Cursor;
+use crate::outcome::Outcome;
 use crate::position::{Counts, Position};
-use crate::reader::{self, Item, Limit, Place};
+use crate::reader::{self, Item, Limit, ReadPosition};
 use crate::settled::{Pin, Settled, Step};
 use crate::status::{Backlog, CursorStatus};
 use crate::threads::{lock, now_ns};
@@ -35,7 +35,7 @@ pub struct Consumer {
     name: String,
     released: Arc<Notify>,
     /// Where the next chunk begins.
-    place: Place,
+    place: ReadPosition,
     /// What was handed out, or is known to be lost, and is not committed.
     outstanding: VecDeque<Item>,
     /// What comes before that, is done, and is not committed.
@@ -61,7 +61,7 @@ impl Consumer {
         }
     }
 
-    /// The cursor's name.
+    /// The name of its cursor.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -116,7 +116,8 @@ impl Consumer {
         let Some(last) = spans.as_ref().and_then(|spans| spans.last()) else {
             return Ok(Attempt::Disk(limit));
         };
-        self.place = Place { position: last.end(), group: group_at_end(last), counts: last.after };
+        self.place =
+            ReadPosition { position: last.end(), group: group_at_end(last), counts: last.after };
         let chunk = Chunk { spans: spans.unwrap_or_default() };
         self.outstanding.extend(chunk.spans.iter().cloned().map(Item::Span));
         Ok(Attempt::Ready(chunk))
@@ -124,7 +125,7 @@ impl Consumer {
 
     /// Whether `drop-oldest` has moved the cursor past a place: what was read there may be the
     /// leavings of a recycled segment. Reading then goes on at the cursor.
-    fn was_overtaken(&mut self, place: Place) -> Result<bool, ConsumeError> {
+    fn was_overtaken(&mut self, place: ReadPosition) -> Result<bool, ConsumeError> {
         let ledger = lock(&self.core.ledger);
         let Some(cursor) = ledger.cursors.get(&self.name) else {
             return Err(ConsumeError::Forgotten { name: self.name.clone() });
@@ -141,7 +142,7 @@ impl Consumer {
     /// Moves the cursor to `up_to`, the end of a record that was handed out: it and everything
     /// before it is done. Persisted within about a tenth of a second, never before it is synced.
     /// A place before the cursor changes nothing.
-    pub fn commit(&mut self, up_to: Position, done: Done) {
+    pub fn commit(&mut self, up_to: Position, done: Outcome) {
         let settled = self.settled.take(up_to);
         let passed = self.pass(up_to, done);
         if let Some(step) = join(settled, passed) {
@@ -153,7 +154,7 @@ impl Consumer {
     /// out, and lets go of its bytes. It counts as done in the account from now on, but the cursor
     /// stays until [`commit_settled`](Consumer::commit_settled), and after a restart all of it
     /// comes again.
-    pub fn settle(&mut self, up_to: Position, done: Done) {
+    pub fn settle(&mut self, up_to: Position, done: Outcome) {
         let Some(step) = self.pass(up_to, done) else {
             return;
         };
@@ -195,7 +196,7 @@ impl Consumer {
     }
 
     /// Takes what is handed out up to a place off the outstanding, as one step.
-    fn pass(&mut self, up_to: Position, done: Done) -> Option<Step> {
+    fn pass(&mut self, up_to: Position, done: Outcome) -> Option<Step> {
         let mut step: Option<Step> = None;
         let mut lost = Counts::default();
         while let Some(item) = self.outstanding.pop_front() {
@@ -234,9 +235,9 @@ impl Consumer {
         if matches!(self.outstanding.front(), Some(Item::Lost(_))) {
             let cursor = self.position();
             if self.settled.is_empty() && !self.is_pinned() {
-                self.commit(cursor, Done::default());
+                self.commit(cursor, Outcome::default());
             } else {
-                self.settle(cursor, Done::default());
+                self.settle(cursor, Outcome::default());
             }
         }
     }
@@ -265,7 +266,7 @@ impl Consumer {
     pub async fn commit_and_sync(
         &mut self,
         up_to: Position,
-        done: Done,
+        done: Outcome,
     ) -> Result<(), ConsumeError> {
         self.commit(up_to, done);
         let core = self.core.clone();
@@ -352,8 +353,8 @@ fn join(first: Option<Step>, next: Option<Step>) -> Option<Step> {
     }
 }
 
-fn place_of(cursor: &Cursor) -> Place {
-    Place {
+fn place_of(cursor: &Cursor) -> ReadPosition {
+    ReadPosition {
         position: cursor.account.position,
         group: cursor.account.group,
         counts: cursor.account.counts,
@@ -372,7 +373,7 @@ fn step_to(position: Position, group: Position, written_at: u64, counts: Counts)
         written_at,
         oldest: written_at,
         counts,
-        done: Done::default(),
+        done: Outcome::default(),
         lost: Counts::default(),
     }
 }

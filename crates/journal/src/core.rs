@@ -22,7 +22,7 @@ use crate::threads::{Bell, Flushes, lock};
 /// How much memory of groups that are done is kept to be used again.
 const POOL_BYTES_MAX: usize = 16 << 20;
 
-/// One journal.
+/// All that the threads and handles of one journal share.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub settings: Settings,

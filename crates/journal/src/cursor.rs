@@ -173,7 +173,7 @@ impl CursorFile {
 
 /// What a cursor file holds.
 #[derive(Debug)]
-pub(crate) enum Loaded {
+pub(crate) enum LoadedCursor {
     /// A cursor and its account.
     Whole(Box<CursorFile>, Account),
     /// Neither slot can be read; the name is as the file's name tells it.
@@ -181,7 +181,7 @@ pub(crate) enum Loaded {
 }
 
 /// Opens a cursor file.
-pub(crate) fn load(path: &Path, writable: bool) -> Result<Loaded, FileError> {
+pub(crate) fn load(path: &Path, writable: bool) -> Result<LoadedCursor, FileError> {
     let file = File::options()
         .read(true)
         .write(writable)
@@ -190,18 +190,18 @@ pub(crate) fn load(path: &Path, writable: bool) -> Result<Loaded, FileError> {
     let bytes = disk::read_at(&file, 0, 2 * SLOT_LEN).map_err(FileError::of("read", path))?;
     let slots = bytes.chunks(SLOT_LEN).filter_map(Account::decode);
     let Some((name, sequence, account)) = slots.max_by_key(|(_, sequence, _)| *sequence) else {
-        return Ok(Loaded::Damaged(name_of(path).unwrap_or_default()));
+        return Ok(LoadedCursor::Damaged(name_of(path).unwrap_or_default()));
     };
     let cursor = CursorFile { file, path: path.to_owned(), name, sequence };
-    Ok(Loaded::Whole(Box::new(cursor), account))
+    Ok(LoadedCursor::Whole(Box::new(cursor), account))
 }
 
-impl Loaded {
-    /// The cursor's name.
+impl LoadedCursor {
+    /// The name of the cursor.
     pub fn name(&self) -> &str {
         match self {
-            Loaded::Whole(file, _) => &file.name,
-            Loaded::Damaged(name) => name,
+            LoadedCursor::Whole(file, _) => &file.name,
+            LoadedCursor::Damaged(name) => name,
         }
     }
 }
@@ -253,7 +253,7 @@ mod tests {
 
     use disk::Disk;
 
-    use super::{Account, CursorFile, Loaded, SLOT_LEN, file_name, load, name_of};
+    use super::{Account, CursorFile, LoadedCursor, SLOT_LEN, file_name, load, name_of};
     use crate::position::Position;
 
     fn account(position: u64) -> Account {
@@ -284,13 +284,15 @@ mod tests {
         // Sequence 2 is in the first slot.
         file.file.write_all_at(b"torn", 100).unwrap();
         match load(&path, true).unwrap() {
-            Loaded::Whole(mut file, found) => {
+            LoadedCursor::Whole(mut file, found) => {
                 assert_eq!(found, account(1));
                 file.write(&disk, &account(3)).unwrap();
             }
-            Loaded::Damaged(_) => panic!("the other slot is whole"),
+            LoadedCursor::Damaged(_) => panic!("the other slot is whole"),
         }
-        assert!(matches!(load(&path, false).unwrap(), Loaded::Whole(_, a) if a == account(3)));
+        assert!(
+            matches!(load(&path, false).unwrap(), LoadedCursor::Whole(_, a) if a == account(3))
+        );
         file.file.write_all_at(&[0; 2 * SLOT_LEN], 0).unwrap();
         assert_eq!(load(&path, false).unwrap().name(), "a");
     }

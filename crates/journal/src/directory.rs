@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use disk::FileError;
 
-use crate::cursor::{self, Loaded};
+use crate::cursor::{self, LoadedCursor};
 use crate::error::OpenError;
 use crate::position::{Counts, Position};
 use crate::prepare::SPARE_SUFFIX;
@@ -26,7 +26,7 @@ pub(crate) struct Shelved {
 pub(crate) struct Directory {
     /// In the order of their positions.
     pub segments: Vec<Shelved>,
-    pub cursors: Vec<(PathBuf, Loaded)>,
+    pub cursors: Vec<(PathBuf, LoadedCursor)>,
     pub spares: Vec<PathBuf>,
     /// What was being made when a process was killed.
     pub leavings: Vec<PathBuf>,
@@ -102,7 +102,7 @@ impl Directory {
     pub fn evidence(&self) -> Evidence {
         let mut evidence = Evidence::default();
         for (_, loaded) in &self.cursors {
-            if let Loaded::Whole(_, account) = loaded {
+            if let LoadedCursor::Whole(_, account) = loaded {
                 evidence.synced_end = evidence.synced_end.max(account.position);
                 evidence.counts = evidence.counts.max(account.counts);
             }
@@ -165,8 +165,8 @@ impl Directory {
     fn missing_oldest(&self, end: Position) -> Option<Damage> {
         let oldest = self.segments.iter().find_map(|s| s.segment.first.get())?;
         let wanted = self.cursors.iter().filter_map(|(_, loaded)| match loaded {
-            Loaded::Whole(_, account) => Some((account.position, account.counts)),
-            Loaded::Damaged(_) => None,
+            LoadedCursor::Whole(_, account) => Some((account.position, account.counts)),
+            LoadedCursor::Damaged(_) => None,
         });
         let (position, counts) = wanted.min_by_key(|(position, _)| *position)?;
         let base = self.segments.first()?.segment.base;

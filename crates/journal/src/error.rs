@@ -18,13 +18,13 @@ pub enum OpenError {
          journal.dir"
     )]
     InUse {
-        /// The journal's directory.
+        /// The directory of the journal.
         dir: PathBuf,
     },
     /// A file is not this program's, or of a later format.
     #[error("{path} is not a journal file this version can read: {reason}")]
     Format {
-        /// The file.
+        /// The file that it is in.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
@@ -65,7 +65,7 @@ pub enum AppendError {
 /// Why a record that was taken has not been acknowledged. It may still be written and delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AckError {
-    /// Not within `ack-timeout`.
+    /// No acknowledgement within `ack-timeout`.
     #[error("the journal did not acknowledge in time; the write may still be delivered")]
     Timeout,
     /// The journal has reached `max-size` before the record's group could be written.
@@ -106,13 +106,13 @@ pub enum ConsumeError {
     /// The cursor was forgotten while it was in use.
     #[error("the journal has forgotten the cursor {name}")]
     Forgotten {
-        /// The cursor's name.
+        /// The name of the cursor.
         name: String,
     },
     /// The journal is poisoned, so the cursor is not persisted any more.
     #[error("the journal is poisoned by a failed sync; the cursor {name} is not persisted")]
     Poisoned {
-        /// The cursor's name.
+        /// The name of the cursor.
         name: String,
     },
 }
@@ -123,7 +123,7 @@ pub enum CursorError {
     /// A cursor is used by one consumer at a time.
     #[error("the journal's cursor {name} is in use")]
     InUse {
-        /// The cursor's name.
+        /// The name of the cursor.
         name: String,
     },
     /// There is none of this name.
@@ -140,7 +140,7 @@ pub enum CursorError {
         /// The name asked for.
         name: String,
     },
-    /// Too many cursors.
+    /// There are too many cursors.
     #[error("the journal has {max} cursors already; forget one", max = crate::cursor::CURSORS_MAX)]
     TooMany,
     /// The journal is poisoned by a failed sync.
@@ -149,7 +149,7 @@ pub enum CursorError {
     /// The directory is in use by a running process.
     #[error("the journal in {dir} is in use; stop that process first")]
     Running {
-        /// The journal's directory.
+        /// The directory of the journal.
         dir: PathBuf,
     },
     /// The file system refused.

@@ -30,7 +30,7 @@ pub(crate) const HEADER_LEN: usize = 88;
 /// The first four bytes of every group.
 pub(crate) const MAGIC: [u8; 4] = *b"\x9dWGr";
 
-/// A group's header.
+/// What stands before a group's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub len: u32,

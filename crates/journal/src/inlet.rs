@@ -18,7 +18,7 @@ pub(crate) type Placed = Arc<AtomicU64>;
 
 /// Records taken and not yet part of a group.
 #[derive(Debug, Default)]
-pub(crate) struct Open {
+pub(crate) struct OpenBuffer {
     pub bytes: Vec<u8>,
     pub records: u32,
     pub items: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Open {
 /// One worker's buffer and those who wait for their acknowledgement.
 #[derive(Debug, Default)]
 pub(crate) struct Inlet {
-    open: Mutex<Open>,
+    open: Mutex<OpenBuffer>,
     /// The number of the last record that is acknowledged.
     acknowledged: AtomicU64,
     pub waiters: Mutex<Waiters>,
@@ -50,7 +50,7 @@ pub(crate) struct Inlet {
 impl Inlet {
     /// The open buffer; held for the time of one copy by the worker, or one swap by the journal
     /// thread.
-    pub fn open(&self) -> MutexGuard<'_, Open> {
+    pub fn open(&self) -> MutexGuard<'_, OpenBuffer> {
         lock(&self.open)
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use disk::FileError;
 use serde::Serialize;
 
-use crate::cursor::Loaded;
+use crate::cursor::LoadedCursor;
 use crate::directory::{self, Directory, Shelved};
 use crate::error::{CursorError, OpenError};
 use crate::identity;
@@ -26,7 +26,7 @@ use crate::threads::now_ns;
 /// What is in a journal's directory; `Display` prints it for an operator.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// The directory.
+    /// The directory of the journal.
     pub dir: PathBuf,
     /// Whether every record was read, or only the headers.
     pub verified: bool,
@@ -41,10 +41,10 @@ pub struct Report {
     pub recovery: Recovery,
 }
 
-/// One segment file.
+/// What one segment file holds.
 #[derive(Debug, Clone, Serialize)]
 pub struct SegmentReport {
-    /// The file's name.
+    /// The name of the file.
     pub file: String,
     /// The length of the file in bytes.
     pub file_bytes: u64,
@@ -161,8 +161,8 @@ fn cursors(directory: Directory, findings: &Findings) -> Vec<CursorStatus> {
     let now = now_ns();
     let cursors = directory.cursors.into_iter();
     let known = cursors.filter_map(|(_, loaded)| match loaded {
-        Loaded::Whole(file, account) => Some((file, account)),
-        Loaded::Damaged(_) => None,
+        LoadedCursor::Whole(file, account) => Some((file, account)),
+        LoadedCursor::Damaged(_) => None,
     });
     known
         .map(|(file, account)| ledger.status(file.name(), &Cursor::new(account, false), now))

@@ -1,4 +1,4 @@
-//! The journal's metrics.
+//! The metrics that are counted as things happen.
 
 use watch::metrics::{Counter, Histogram, Registry};
 

@@ -17,7 +17,7 @@ use crate::cursor::{Account, CURSORS_MAX, CursorFile, NAME_MAX};
 use crate::error::{AckError, AppendAndWaitError, CursorError, OpenError};
 use crate::inlet::{Inlet, Placed};
 use crate::ledger::{Cursor, Ledger};
-use crate::open::{self, Opened};
+use crate::open::{self, OpenedJournal};
 use crate::position::Position;
 use crate::record::Label;
 use crate::recovery::Recovery;
@@ -84,7 +84,7 @@ impl Journal {
         registry: &Registry,
         floor: Position,
     ) -> Result<(Journal, Recovery), OpenError> {
-        let Opened { core, recovery, held } = open::open(settings, registry, disk, floor)?;
+        let OpenedJournal { core, recovery, held } = open::open(settings, registry, disk, floor)?;
         report::register(registry, Arc::downgrade(&core));
         let shared = Arc::new(Inlet::default());
         lock(&core.inlets).push(shared.clone());

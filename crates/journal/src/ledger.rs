@@ -227,7 +227,7 @@ impl Ledger {
 mod tests {
     use super::{Cursor, Step};
     use crate::cursor::Account;
-    use crate::done::Done;
+    use crate::outcome::Outcome;
     use crate::position::{Counts, Position};
 
     fn items(items: u64) -> Counts {
@@ -241,7 +241,7 @@ mod tests {
             written_at: 0,
             oldest: 0,
             counts: items(position),
-            done: Done { delivered, ..Done::default() },
+            done: Outcome { delivered, ..Outcome::default() },
             lost: Counts::default(),
         }
     }

@@ -30,7 +30,7 @@
 //   settings
 //   segment
 //   chunk, cursor, group, settled
-//   done, position, rates, record, threads, urgency, waiters
+//   outcome, position, rates, record, threads, urgency, waiters
 
 mod appender;
 mod chunk;
@@ -38,7 +38,6 @@ mod consumer;
 mod core;
 mod cursor;
 mod directory;
-mod done;
 mod error;
 mod gate;
 mod group;
@@ -50,6 +49,7 @@ mod journal;
 mod keeper;
 mod ledger;
 mod open;
+mod outcome;
 mod position;
 mod prepare;
 mod pump;
@@ -78,11 +78,11 @@ mod writer;
 pub use appender::{Appender, Ticket};
 pub use chunk::{Chunk, Record};
 pub use consumer::{Consumer, Start};
-pub use done::Done;
 pub use error::{AckError, AppendAndWaitError, AppendError, ConsumeError, CursorError, OpenError};
 pub use journal::{Journal, Mark, forget};
+pub use outcome::Outcome;
 pub use position::{Counts, Position};
-pub use recovery::{Cut, Recovery};
+pub use recovery::{Recovery, TornTail};
 pub use settings::{Ack, Settings, SettingsError, WhenFull};
 pub use settled::Pin;
 pub use status::{Backlog, CursorStatus, Damage, Status};

@@ -8,7 +8,7 @@ use disk::{Disk, FileError};
 use watch::metrics::Registry;
 
 use crate::core::Core;
-use crate::cursor::{Account, CursorFile, Loaded};
+use crate::cursor::{Account, CursorFile, LoadedCursor};
 use crate::directory::{self, Directory};
 use crate::error::OpenError;
 use crate::group::{self, Header};
@@ -24,7 +24,7 @@ use crate::shelf::{Files, Next, Shelf};
 use crate::tail::Tail;
 
 /// An opened journal, before its threads run.
-pub(crate) struct Opened {
+pub(crate) struct OpenedJournal {
     pub core: Arc<Core>,
     pub recovery: Recovery,
     /// Holds the directory for this process.
@@ -37,7 +37,7 @@ pub(crate) fn open(
     registry: &Registry,
     disk: Disk,
     floor: Position,
-) -> Result<Opened, OpenError> {
+) -> Result<OpenedJournal, OpenError> {
     settings.validate()?;
     let dir = settings.dir.clone();
     std::fs::create_dir_all(&dir).map_err(FileError::of("make", &dir))?;
@@ -71,7 +71,7 @@ pub(crate) fn open(
         Err(error) if error.is_full() => prepare::refuse(&core, &error),
         Err(error) => return Err(error.into()),
     }
-    Ok(Opened { core, recovery, held })
+    Ok(OpenedJournal { core, recovery, held })
 }
 
 /// The journal's salt: from its own file, or else from any segment, or a new one.
@@ -100,8 +100,8 @@ pub(crate) fn report(
         }
     }
     let lost_cursors = directory.cursors.iter().filter_map(|(_, loaded)| match loaded {
-        Loaded::Damaged(name) => Some(name.clone()),
-        Loaded::Whole(..) => None,
+        LoadedCursor::Damaged(name) => Some(name.clone()),
+        LoadedCursor::Whole(..) => None,
     });
     Ok(Recovery {
         segments: directory.segments.len() as u64,
@@ -202,8 +202,8 @@ fn cursors(
     for (path, loaded) in directory.cursors {
         let name = loaded.name().to_owned();
         let (file, account) = match loaded {
-            Loaded::Whole(file, account) => (*file, account),
-            Loaded::Damaged(_) => {
+            LoadedCursor::Whole(file, account) => (*file, account),
+            LoadedCursor::Damaged(_) => {
                 let account = oldest(shelf, ledger);
                 disk.remove(&path).map_err(FileError::of("remove", &path))?;
                 let file = CursorFile::create(disk, dir, &name, &account)?;

@@ -18,7 +18,7 @@ use crate::window::Window;
 const READ_MIN: usize = 64 << 10;
 const READ_MAX: usize = 8 << 20;
 
-/// What was read.
+/// Records that were read, or what was lost in their place.
 #[derive(Debug, Clone)]
 pub(crate) enum Item {
     Span(Span),
@@ -27,11 +27,11 @@ pub(crate) enum Item {
 
 /// Where reading goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ReadPosition {
     pub position: Position,
     /// Where the header of the group is that `position` is in; `position` itself between groups.
     pub group: Position,
-    /// What came before.
+    /// Of all records before it.
     pub counts: Counts,
 }
 
@@ -46,10 +46,10 @@ pub(crate) struct Limit {
 /// least one item, and where to go on.
 pub(crate) fn read(
     core: &Core,
-    place: Place,
+    place: ReadPosition,
     limit: Limit,
     bytes_max: usize,
-) -> Result<(Vec<Item>, Place), FileError> {
+) -> Result<(Vec<Item>, ReadPosition), FileError> {
     let mut reader = Reader { core, place, limit, left: bytes_max.max(1), items: Vec::new() };
     // A step that only passes over the end of a segment gives no item.
     while reader.items.is_empty() && reader.place.position < limit.end {
@@ -63,7 +63,7 @@ pub(crate) fn read(
 
 struct Reader<'a> {
     core: &'a Core,
-    place: Place,
+    place: ReadPosition,
     limit: Limit,
     left: usize,
     items: Vec<Item>,
@@ -73,7 +73,7 @@ struct Reader<'a> {
 enum Stop {
     /// The group is complete.
     GroupEnd,
-    /// Enough was read.
+    /// As much was read as was wanted.
     Enough,
     /// The next record is not whole in the buffer; it needs so many bytes.
     Cut(usize),
@@ -134,7 +134,7 @@ impl Reader<'_> {
             taken |= self.place.position > before;
             match stop {
                 Stop::GroupEnd => {
-                    self.place = Place {
+                    self.place = ReadPosition {
                         position: header.end(),
                         group: header.end(),
                         counts: header.after(),
@@ -165,7 +165,7 @@ impl Reader<'_> {
                 .header(segment, from, bytes, page)?
                 .is_some_and(|header| header.previous_end == end);
         if follows {
-            self.place = Place { position: page, group: page, ..self.place };
+            self.place = ReadPosition { position: page, group: page, ..self.place };
         }
         Ok(follows)
     }
@@ -280,8 +280,11 @@ impl Reader<'_> {
         let next = self.core.shelf.first_after(segment.map_or(from, |s| s.base));
         let next = next.filter(|first| first.position < self.limit.end);
         if let Some(first) = next.filter(|first| first.previous_end == from) {
-            self.place =
-                Place { position: first.position, group: first.position, counts: first.before };
+            self.place = ReadPosition {
+                position: first.position,
+                group: first.position,
+                counts: first.before,
+            };
             return Ok(());
         }
         if let Some(segment) = segment {
@@ -313,7 +316,7 @@ impl Reader<'_> {
             before: self.place.counts,
             after: after.max(self.place.counts),
         };
-        self.place = Place { position: to, group, counts: loss.after };
+        self.place = ReadPosition { position: to, group, counts: loss.after };
         self.items.push(Item::Lost(loss));
         if lock(&self.core.ledger).note_damage(&loss, &place) {
             self.core.metrics.damaged.inc();

@@ -17,7 +17,7 @@ pub(crate) const HEADER_LEN: usize = 16;
 
 const CONTROL: u8 = 1;
 
-/// A record's header.
+/// What stands before a record's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub len: u32,
@@ -99,7 +99,7 @@ pub(crate) fn head(salt: u32, bytes: &[u8]) -> Option<Head> {
 
 /// A record found whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Found<'a> {
+pub(crate) struct IntactRecord<'a> {
     /// Where it begins in the bytes.
     pub at: usize,
     pub head: Head,
@@ -107,11 +107,11 @@ pub(crate) struct Found<'a> {
 }
 
 /// The record at `at`, if it is there whole and undamaged.
-pub(crate) fn intact(salt: u32, bytes: &[u8], at: usize) -> Option<Found<'_>> {
+pub(crate) fn intact(salt: u32, bytes: &[u8], at: usize) -> Option<IntactRecord<'_>> {
     let rest = bytes.get(at..)?;
     let head = head(salt, rest)?;
     let payload = rest.get(HEADER_LEN..head.record_len())?;
-    head.matches(payload).then_some(Found { at, head, payload })
+    head.matches(payload).then_some(IntactRecord { at, head, payload })
 }
 
 /// Walks over records that are known to be intact, from memory or checked before; it only
@@ -129,9 +129,9 @@ impl<'a> Walk<'a> {
 }
 
 impl<'a> Iterator for Walk<'a> {
-    type Item = Found<'a>;
+    type Item = IntactRecord<'a>;
 
-    fn next(&mut self) -> Option<Found<'a>> {
+    fn next(&mut self) -> Option<IntactRecord<'a>> {
         let rest = self.bytes.get(self.at..)?;
         let header: &[u8; HEADER_LEN] = rest.first_chunk()?;
         let [l0, l1, l2, l3, kind, flags, _, _, i0, i1, i2, i3, s0, s1, s2, s3] = *header;
@@ -146,7 +146,7 @@ impl<'a> Iterator for Walk<'a> {
         let payload = rest.get(HEADER_LEN..head.record_len())?;
         let at = self.at;
         self.at += head.record_len();
-        Some(Found { at, head, payload })
+        Some(IntactRecord { at, head, payload })
     }
 }
 
@@ -166,9 +166,9 @@ impl<'a> Salvage<'a> {
 }
 
 impl<'a> Iterator for Salvage<'a> {
-    type Item = Found<'a>;
+    type Item = IntactRecord<'a>;
 
-    fn next(&mut self) -> Option<Found<'a>> {
+    fn next(&mut self) -> Option<IntactRecord<'a>> {
         while self.at + HEADER_LEN <= self.bytes.len() {
             if let Some(found) = intact(self.salt, self.bytes, self.at) {
                 self.at += found.head.record_len();

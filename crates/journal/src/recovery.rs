@@ -17,12 +17,12 @@ use crate::status::Damage;
 /// What opening the journal found. `Display` is one line, or several, for the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Segment files found.
+    /// How many segment files there are.
     pub segments: u64,
     /// The end of the intact records.
     pub end: Position,
     /// Where the torn tail was cut.
-    pub cut: Option<Cut>,
+    pub cut: Option<TornTail>,
     /// Damaged or missing places before the last synced end, as far as they were looked at: the
     /// segments before the newest are checked while they are delivered, or by `verify`.
     pub damage: Vec<Damage>,
@@ -30,9 +30,9 @@ pub struct Recovery {
     pub lost_cursors: Vec<String>,
 }
 
-/// A torn tail.
+/// An end that a crash has torn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cut {
+pub struct TornTail {
     /// Everything from here on was given up; nothing of it had been acknowledged as synced.
     pub at: Position,
     /// The file and the offset.
@@ -83,7 +83,7 @@ impl fmt::Display for Damage {
 pub(crate) struct Findings {
     pub end: Position,
     pub counts: Counts,
-    pub cut: Option<Cut>,
+    pub cut: Option<TornTail>,
     pub damage: Vec<Damage>,
 }
 
@@ -225,7 +225,7 @@ impl Search<'_> {
     }
 
     fn cut(&mut self, at: Position) {
-        self.findings.cut = Some(Cut { at, place: self.place(at), bytes: 0 });
+        self.findings.cut = Some(TornTail { at, place: self.place(at), bytes: 0 });
         if self.end.is_none() {
             self.end = Some((at, Counts::default()));
         }

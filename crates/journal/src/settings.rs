@@ -94,13 +94,13 @@ pub enum SettingsError {
     /// Segments below or above what the format can hold.
     #[error("journal.segment-size is {given}; write a size from {SEGMENT_MIN} to {SEGMENT_MAX}")]
     SegmentSize {
-        /// What was configured.
+        /// The size that is configured.
         given: Size,
     },
     /// Too few segments to have one written, one ready and one being read.
     #[error("journal.max-size is {given}; write at least three segments, {least}")]
     MaxSize {
-        /// What was configured.
+        /// The size that is configured.
         given: Size,
         /// The least that works with this segment size.
         least: Size,
@@ -108,7 +108,7 @@ pub enum SettingsError {
     /// A time of zero.
     #[error("journal.{key} must not be 0")]
     Zero {
-        /// The setting's key.
+        /// The key of the setting.
         key: &'static str,
     },
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-use crate::done::Done;
+use crate::outcome::Outcome;
 use crate::position::{Counts, Position};
 
 /// Steps nearer to one another than this many bytes become one, so that what is remembered of a
@@ -21,7 +21,7 @@ pub(crate) struct Step {
     /// When the first record after `position` was written, or somewhat earlier.
     pub oldest: u64,
     pub counts: Counts,
-    pub done: Done,
+    pub done: Outcome,
     /// What was lost by damage on the way.
     pub lost: Counts,
 }

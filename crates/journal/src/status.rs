@@ -58,7 +58,7 @@ fn in_seconds<S: Serializer>(span: &Option<Duration>, serializer: S) -> Result<S
 /// A place of the journal that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Damage {
-    /// Where it begins.
+    /// Where the damage begins.
     pub from: Position,
     /// Where the next intact record begins.
     pub to: Position,
@@ -86,7 +86,7 @@ pub struct Backlog {
 /// `accepted = delivered + dead_lettered + dropped + dropped_oldest + dropped_damaged + waiting`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct CursorStatus {
-    /// The consumer's name.
+    /// The name of the consumer.
     pub name: String,
     /// Everything before this place is done with.
     pub position: Position,

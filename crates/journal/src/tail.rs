@@ -15,7 +15,7 @@ pub(crate) struct Piece {
     pub bytes: Arc<Vec<u8>>,
 }
 
-/// A released group.
+/// A group that consumers may have.
 #[derive(Debug)]
 pub(crate) struct TailGroup {
     pub position: Position,

@@ -66,7 +66,7 @@ pub(crate) struct Flushes {
 }
 
 impl Flushes {
-    /// Runs one.
+    /// Counts a flush as begun, runs it, and counts it as done.
     pub fn run<R>(&self, flush: impl FnOnce() -> R) -> R {
         self.begun.fetch_add(1, Ordering::SeqCst);
         let result = flush();

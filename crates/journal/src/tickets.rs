@@ -10,11 +10,11 @@ use crate::error::AckError;
 /// all of them, and is woken once for all that are acknowledged together.
 #[derive(Debug)]
 pub struct Tickets<T> {
-    queue: VecDeque<Waiting<T>>,
+    queue: VecDeque<WaitingRecord<T>>,
 }
 
 #[derive(Debug)]
-struct Waiting<T> {
+struct WaitingRecord<T> {
     ticket: Ticket,
     /// The period since which it has waited, once that is known.
     since: Option<u64>,
@@ -22,7 +22,7 @@ struct Waiting<T> {
 }
 
 impl<T> Tickets<T> {
-    /// None yet.
+    /// A queue without records.
     pub fn new() -> Self {
         Self { queue: VecDeque::new() }
     }
@@ -34,7 +34,7 @@ impl<T> Tickets<T> {
 
     /// Adds a record, the newest of the appender.
     pub fn push(&mut self, ticket: Ticket, what: T) {
-        self.queue.push_back(Waiting { ticket, since: None, what });
+        self.queue.push_back(WaitingRecord { ticket, since: None, what });
     }
 
     /// What is known of the oldest record: that it is as safe as `ack` promises, or that it cannot

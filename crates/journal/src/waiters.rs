@@ -43,7 +43,7 @@ impl Waiters {
         since
     }
 
-    /// Whether nobody waits.
+    /// Whether nobody waits any more.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

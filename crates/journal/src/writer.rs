@@ -11,7 +11,7 @@ use disk::ZEROS;
 use crate::core::Core;
 use crate::gate::Room;
 use crate::group::{self, Header};
-use crate::inlet::{Inlet, Open};
+use crate::inlet::{Inlet, OpenBuffer};
 use crate::position::{Counts, Position};
 use crate::segment::{First, Segment};
 use crate::shelf::Next;
@@ -37,9 +37,9 @@ pub(crate) struct Writer {
 }
 
 /// What one worker had appended.
-struct Taken {
+struct InletGroup {
     inlet: Arc<Inlet>,
-    open: Open,
+    open: OpenBuffer,
 }
 
 /// Why a group was not written.
@@ -102,13 +102,14 @@ impl Writer {
 
     /// Swaps every worker's buffer for an empty one. All are locked at once, so that the group has
     /// everything that was appended before one moment.
-    fn take(&self) -> Vec<Taken> {
+    fn take(&self) -> Vec<InletGroup> {
         let inlets = lock(&self.core.inlets);
         let mut opens: Vec<_> = inlets.iter().map(|inlet| (inlet, inlet.open())).collect();
         let mut group = Vec::new();
         for (inlet, open) in opens.iter_mut().filter(|(_, open)| open.records > 0) {
-            let empty = Open { bytes: self.core.buffer(), last: open.last, ..Open::default() };
-            group.push(Taken {
+            let empty =
+                OpenBuffer { bytes: self.core.buffer(), last: open.last, ..OpenBuffer::default() };
+            group.push(InletGroup {
                 inlet: Arc::clone(inlet),
                 open: std::mem::replace(&mut **open, empty),
             });
@@ -117,7 +118,7 @@ impl Writer {
     }
 
     /// Gives how many records the group had.
-    fn commit(&mut self, group: Vec<Taken>) -> Result<u32, Failure> {
+    fn commit(&mut self, group: Vec<InletGroup>) -> Result<u32, Failure> {
         let len: usize = group.iter().map(|taken| taken.open.bytes.len()).sum();
         let needed = (group::HEADER_LEN + len) as u64;
         let segment = self.segment_with_room(needed)?;
@@ -140,7 +141,7 @@ impl Writer {
         Ok(header.records)
     }
 
-    fn header(&self, group: &[Taken], len: usize) -> Header {
+    fn header(&self, group: &[InletGroup], len: usize) -> Header {
         let synced_end = if self.core.is_durable() {
             self.synced_end
         } else {
@@ -159,7 +160,7 @@ impl Writer {
             items: 0,
             before: self.counts,
         };
-        for Taken { open, .. } in group {
+        for InletGroup { open, .. } in group {
             header.records += open.records;
             header.controls += open.controls;
             header.items += open.items;
@@ -170,7 +171,12 @@ impl Writer {
 
     /// Writes a group and zeros up to the end of its last page: whole pages are never read from
     /// the disk first, and recovery finds no leavings of a recycled segment right behind.
-    fn write(&self, segment: &Segment, header: &Header, group: &[Taken]) -> Result<(), Failure> {
+    fn write(
+        &self,
+        segment: &Segment,
+        header: &Header,
+        group: &[InletGroup],
+    ) -> Result<(), Failure> {
         let head = header.encode(self.core.salt);
         let padding = segment.next_page(header.end()).since(header.end());
         let mut parts: Vec<&[u8]> = Vec::with_capacity(group.len() + 2);
@@ -292,12 +298,12 @@ impl Writer {
     }
 
     /// Makes the group visible and wakes each worker once.
-    fn publish(&self, header: &Header, group: Vec<Taken>) {
+    fn publish(&self, header: &Header, group: Vec<InletGroup>) {
         self.count(header, &group);
         let mut pieces = Vec::with_capacity(group.len());
         let mut done = Vec::with_capacity(group.len());
         let (mut position, mut before) = (header.body(), header.before);
-        for Taken { inlet, mut open } in group {
+        for InletGroup { inlet, mut open } in group {
             for (offset, placed) in open.placing.drain(..) {
                 let at = position.after(offset as u64);
                 placed.store(at.0, std::sync::atomic::Ordering::Release);
@@ -343,7 +349,7 @@ impl Writer {
         fitting
     }
 
-    fn count(&self, header: &Header, group: &[Taken]) {
+    fn count(&self, header: &Header, group: &[InletGroup]) {
         let metrics = &self.core.metrics;
         metrics.groups.inc();
         metrics.records.add(u64::from(header.records));

@@ -78,11 +78,11 @@ impl Settings {
 
 /// Where the answers come from. Each is called per question and must not wait.
 pub struct Sources {
-    /// The metrics.
+    /// All metrics of the process.
     pub registry: Registry,
     /// Whether writes are taken, else why not.
     pub ready: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
-    /// The whole state.
+    /// The state that `/status` shows.
     pub status: Box<dyn Fn() -> serde_json::Value + Send + Sync>,
 }
 

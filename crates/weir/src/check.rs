@@ -10,7 +10,7 @@ use influx::settings::BackendTable;
 use journal::{Ack, WhenFull};
 
 use crate::config::ConfigFile;
-use crate::config::{self, Loaded, Settings};
+use crate::config::{self, LoadedConfig, Settings};
 use crate::exit::{self, BAD_NEWS, DONE, Failure};
 
 /// Reads the configuration and prints the plan and the warnings.
@@ -48,7 +48,7 @@ fn from_nutcracker(file: &Path) -> Result<String, Failure> {
     Ok(::redis::migrate::toml(file, &pools))
 }
 
-fn render(loaded: &Loaded) -> io::Result<String> {
+fn render(loaded: &LoadedConfig) -> io::Result<String> {
     let file = loaded.file.as_deref().unwrap_or(Path::new("The default")).display();
     let mut text = Vec::new();
     writeln!(text, "{file} can be used. `weir serve` would")?;

@@ -31,7 +31,7 @@ Exit codes:
 #[command(name = "weir", version)]
 #[command(after_help = EXIT_CODES, max_term_width = 100)]
 pub struct Weir {
-    /// What to do.
+    /// The command that is run.
     #[command(subcommand)]
     command: Command,
 }
@@ -149,7 +149,7 @@ Examples:
   weir completions zsh  > /usr/share/zsh/site-functions/_weir
   weir completions fish > ~/.config/fish/completions/weir.fish")]
     Completions {
-        /// Which shell
+        /// The shell to complete commands in
         shell: Shell,
     },
 }

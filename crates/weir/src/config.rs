@@ -136,10 +136,10 @@ impl Settings {
 
 /// A configuration that can be used.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The file it came from; `None` when there was none and the defaults hold.
     pub file: Option<PathBuf>,
-    /// What it says.
+    /// What the file says.
     pub settings: Settings,
     /// What is allowed and still worth a word, each naming its remedy.
     pub warnings: Vec<String>,
@@ -165,16 +165,16 @@ impl From<String> for Problem {
 pub enum ConfigError {
     /// The file can't be read.
     Unreadable {
-        /// The file.
+        /// The file that was named or found.
         file: PathBuf,
-        /// The system's answer.
+        /// What the system answered.
         source: std::io::Error,
     },
     /// The file says something that can't be done.
     Wrong {
         /// The file; `None` when there was none.
         file: Option<PathBuf>,
-        /// Everything found wrong.
+        /// Everything that is wrong.
         problems: Vec<Problem>,
     },
 }
@@ -222,7 +222,7 @@ impl fmt::Display for ConfigError {
 ///
 /// # Errors
 /// The file can't be read, or says something that can't be done; everything found is named.
-pub fn load(wanted: &ConfigFile) -> Result<Loaded, ConfigError> {
+pub fn load(wanted: &ConfigFile) -> Result<LoadedConfig, ConfigError> {
     let file = place(wanted);
     let wrong = |problems| ConfigError::Wrong { file: file.clone(), problems };
     let text = match &file {
@@ -237,7 +237,7 @@ pub fn load(wanted: &ConfigFile) -> Result<Loaded, ConfigError> {
     if let Some(path) = &file {
         found.warnings.extend(validate::readable_by_others(path, &settings));
     }
-    Ok(Loaded { file, settings, warnings: found.warnings })
+    Ok(LoadedConfig { file, settings, warnings: found.warnings })
 }
 
 /// Reads the configuration as [`load`] does, without asking whether a gateway could run with it:

@@ -20,11 +20,11 @@ use crate::exit::{BAD_NEWS, DONE, Failure};
 pub enum Command {
     /// How many there are of each backend, and since when
     List {
-        /// Print JSON
+        /// Print them as JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        place: Place,
+        place: LettersPlace,
     },
     /// Show a backend's dead letters: each point's id, the backend's words, and the line
     #[command(after_help = "\
@@ -32,7 +32,7 @@ Examples:
   weir dead-letters show a
   weir dead-letters show a --json | jq -r .reason | sort | uniq -c")]
     Show {
-        /// The backend's name
+        /// The name of the backend
         backend: String,
         /// Print each as a line of JSON
         #[arg(long)]
@@ -41,7 +41,7 @@ Examples:
         #[arg(long, value_name = "COUNT")]
         limit: Option<usize>,
         #[command(flatten)]
-        place: Place,
+        place: LettersPlace,
     },
     /// Send them to their backend again; what it takes is removed, what it refuses stays
     #[command(after_help = "\
@@ -54,7 +54,7 @@ Examples:
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Give them up
+    /// Remove them for good
     #[command(after_help = "\
 Examples:
   weir dead-letters drop a 40960:0
@@ -63,13 +63,13 @@ Examples:
         #[command(flatten)]
         which: Which,
         #[command(flatten)]
-        place: Place,
+        place: LettersPlace,
     },
 }
 
 /// Where the dead letters are.
 #[derive(Debug, Args)]
-pub struct Place {
+pub struct LettersPlace {
     /// The journal's directory; without it the configuration says
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -81,11 +81,11 @@ pub struct Place {
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("letters").args(["ids", "all"]).required(true)))]
 pub struct Which {
-    /// The backend's name
+    /// The name of the backend
     backend: String,
     /// The ids, as `weir dead-letters show` prints them
     ids: Vec<Id>,
-    /// All of them
+    /// All letters of the backend
     #[arg(long)]
     all: bool,
 }
@@ -99,7 +99,7 @@ impl Which {
     }
 }
 
-impl Place {
+impl LettersPlace {
     fn dir(&self) -> Result<PathBuf, Failure> {
         let mut settings = match &self.dir {
             Some(_) => Settings::default(),

@@ -25,7 +25,7 @@ const WRITE_BYTES: usize = 256 << 10;
 /// What to export, and where to.
 #[derive(Debug, Args)]
 pub struct Command {
-    /// The database
+    /// The name of the database
     #[arg(long, short, value_name = "NAME")]
     db: String,
     /// One retention policy instead of all
@@ -43,7 +43,7 @@ pub struct Command {
     /// The file; - is standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// Compress with gzip
+    /// Compress the output with gzip
     #[arg(long)]
     gzip: bool,
     #[command(flatten)]
@@ -159,7 +159,7 @@ impl Command {
 
 /// How an export went.
 struct Exported {
-    /// Points.
+    /// How many points were written.
     written: u64,
     /// Whether the server warned of none that are missing.
     is_whole: bool,

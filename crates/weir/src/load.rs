@@ -158,7 +158,7 @@ pub struct Command {
     url: Url,
     /// What is sent, where the URL does not say it
     #[arg(long, value_name = "NAME")]
-    workload: Option<Named>,
+    workload: Option<NamedWorkload>,
     /// Makes what is missing before the load: the database, and tables of scripts that are built in
     #[arg(long)]
     prepare: bool,
@@ -178,7 +178,7 @@ pub struct Command {
     #[arg(conflicts_with_all = ["closed", "rate", "ramp_to", "steps", "duration"])]
     find_limit: Option<Gate>,
     #[command(flatten)]
-    place: results::Place,
+    place: results::ResultsPlace,
     /// What the run must reach, as 'p99<20ms', 'service p50<1ms', 'errors<0.1%', 'rate>1900' or
     /// 'p99<50ms in any 10s'; a miss is exit code 3. May be given several times
     #[arg(long, value_name = "DEMAND")]
@@ -219,12 +219,12 @@ fn round_trip(text: &str) -> Result<std::time::Duration, String> {
 
 /// A workload that no scheme means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Named {
+enum NamedWorkload {
     /// Line protocol to InfluxDB
     InfluxWrite,
 }
 
-/// What is sent.
+/// What a load sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Http,
@@ -311,10 +311,10 @@ impl Command {
     fn check(&self) -> Result<Kind, Failure> {
         let kind = match (self.workload, self.url.scheme()) {
             (None, Scheme::Http) => Kind::Http,
-            (Some(Named::InfluxWrite), Scheme::Http) => Kind::InfluxWrite,
+            (Some(NamedWorkload::InfluxWrite), Scheme::Http) => Kind::InfluxWrite,
             (None, Scheme::Postgres) => Kind::Postgres,
             (None, Scheme::Redis) => Kind::Redis,
-            (Some(Named::InfluxWrite), Scheme::Postgres | Scheme::Redis) => {
+            (Some(NamedWorkload::InfluxWrite), Scheme::Postgres | Scheme::Redis) => {
                 return Err(Failure::other("influx-write goes to http:// or https://"));
             }
         };
@@ -356,7 +356,7 @@ impl Command {
 
     /// Whether points are written to InfluxDB.
     fn is_influx_write(&self) -> bool {
-        matches!(self.workload, Some(Named::InfluxWrite))
+        matches!(self.workload, Some(NamedWorkload::InfluxWrite))
     }
 
     /// The same load at another rate, as far as it may be shown.

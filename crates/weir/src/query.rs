@@ -20,7 +20,7 @@ const CHUNK_ROWS: &str = "5000";
 pub struct Command {
     /// The query; - reads it from standard input
     query: String,
-    /// The database
+    /// The name of the database
     #[arg(long, short, value_name = "NAME", default_value = "", hide_default_value = true)]
     db: String,
     /// The retention policy; without it the database's default

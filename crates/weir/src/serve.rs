@@ -18,7 +18,7 @@ use watch::watchdog::Watchdog;
 
 use crate::admin;
 use crate::config::ConfigFile;
-use crate::config::{self, Loaded, Settings};
+use crate::config::{self, LoadedConfig, Settings};
 use crate::exit::{DONE, FAILED, Failure};
 use signals::{Signal, Signals};
 use state::State;
@@ -46,7 +46,7 @@ pub fn run(wanted: &ConfigFile) -> Result<u8, Failure> {
 
 async fn live(
     wanted: &ConfigFile,
-    loaded: Loaded,
+    loaded: LoadedConfig,
     log: &watch::log::Handle,
 ) -> Result<u8, Failure> {
     let settings = announce(loaded);
@@ -116,8 +116,8 @@ async fn live(
 }
 
 /// Says what is about to run, and what about the configuration is worth a word.
-fn announce(loaded: Loaded) -> Settings {
-    let Loaded { file, settings, warnings } = loaded;
+fn announce(loaded: LoadedConfig) -> Settings {
+    let LoadedConfig { file, settings, warnings } = loaded;
     let config = file.as_deref().unwrap_or("none".as_ref()).display().to_string();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),

@@ -19,13 +19,13 @@ pub enum Command {
 Examples:
   weir store inspect
   weir store inspect /var/lib/weir/store")]
-    Inspect(Place),
+    Inspect(ShownStore),
     /// As inspect, and check every byte against its checksum; exit code 3 where one is damaged
     #[command(after_help = "\
 Examples:
   weir store verify
   weir store verify /var/lib/weir/store --json | jq '.databases[].policies[].files[].fault'")]
-    Verify(Place),
+    Verify(ShownStore),
     /// Accept that what damaged files have lost is missing: answers, status and metrics no longer
     /// say so
     #[command(after_help = "\
@@ -39,7 +39,7 @@ Examples:
     Accept(Directory),
 }
 
-/// Which store.
+/// Where a store is.
 #[derive(Debug, Args)]
 pub struct Directory {
     /// The store's directory; without it store.dir in the configuration
@@ -57,12 +57,12 @@ impl Directory {
     }
 }
 
-/// Which store.
+/// Which store, and how it is shown.
 #[derive(Debug, Args)]
-pub struct Place {
+pub struct ShownStore {
     #[command(flatten)]
     store: Directory,
-    /// Print JSON
+    /// Print it as JSON
     #[arg(long)]
     json: bool,
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use flow::drain::Drain;
 use flow::rate::RateLimit;
-use journal::{ConsumeError, Done};
+use journal::{ConsumeError, Outcome};
 
 use super::batch::Window;
 use super::dead_letters::DeadLetters;
@@ -82,7 +82,7 @@ impl Task {
         if let Some(end) = window.end() {
             self.settled();
             let done =
-                Done { delivered: settled.delivered, dead_lettered: settled.dead, dropped: 0 };
+                Outcome { delivered: settled.delivered, dead_lettered: settled.dead, dropped: 0 };
             self.intake.consumer().commit(end, done);
             if settled.dead > 0 {
                 self.letters.lock().unwrap_or_else(PoisonError::into_inner).committed(end.0);
@@ -106,7 +106,7 @@ impl Task {
         let name = self.sender.backend.name();
         self.sender.catalogue.executed(name, statement.position);
         self.backends.statement_ran(statement.id, name, &ran);
-        let committed = self.intake.consumer().commit_and_sync(statement.end, Done::default());
+        let committed = self.intake.consumer().commit_and_sync(statement.end, Outcome::default());
         if let Err(error) = committed.await {
             // Then it runs again after the next start, as does all that follows it.
             tracing::warn!(backend = name, %error, "cursor is not kept after a statement");

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use journal::{Done, Position};
+use journal::{Outcome, Position};
 use serde_json::json;
 
 use super::feed::Feed;
@@ -13,7 +13,7 @@ use crate::record::{Points, Record, Statement};
 
 impl Feed {
     /// Applies a record; `None` when the delivery is to end before.
-    pub(super) fn record(&mut self, record: &journal::Record<'_>) -> Option<Done> {
+    pub(super) fn record(&mut self, record: &journal::Record<'_>) -> Option<Outcome> {
         if record.end.0 <= self.skip_to {
             return Some(self.in_files(record));
         }
@@ -21,31 +21,31 @@ impl Feed {
             Ok(Record::Points(points)) => self.points(record, &points),
             Ok(Record::Statement(statement)) => {
                 self.statement(record, &statement);
-                Some(Done::default())
+                Some(Outcome::default())
             }
             Err(error) => {
                 self.instruments.unreadable.inc();
                 let position = record.position.0;
                 tracing::error!(position, %error, "journal record is left out");
-                Some(Done { dropped: record.items.into(), ..Done::default() })
+                Some(Outcome { dropped: record.items.into(), ..Outcome::default() })
             }
         }
     }
 
     /// What became of a record whose points are in files already.
-    fn in_files(&self, record: &journal::Record<'_>) -> Done {
+    fn in_files(&self, record: &journal::Record<'_>) -> Outcome {
         let dead_lettered = self.letters.of(record.position.0);
         let delivered = u64::from(record.items).saturating_sub(dead_lettered);
-        Done { delivered, dead_lettered, dropped: 0 }
+        Outcome { delivered, dead_lettered, dropped: 0 }
     }
 
-    fn points(&mut self, record: &journal::Record<'_>, points: &Points<'_>) -> Option<Done> {
+    fn points(&mut self, record: &journal::Record<'_>, points: &Points<'_>) -> Option<Outcome> {
         let ids = match points.ids {
             Some(ids) => Some(ids),
             None => self.resolve(record, points),
         };
         let Some(ids) = ids else {
-            return Some(Done { dropped: record.items.into(), ..Done::default() });
+            return Some(Outcome { dropped: record.items.into(), ..Outcome::default() });
         };
         let mut dead = Vec::new();
         let mut seen = Seen::default();
@@ -60,7 +60,7 @@ impl Feed {
             return None;
         }
         let dropped = applied.dropped.saturating_sub(dead_lettered);
-        Some(Done { delivered: applied.points, dead_lettered, dropped })
+        Some(Outcome { delivered: applied.points, dead_lettered, dropped })
     }
 
     /// The ids of a record that was written before there was a store; the names are made where

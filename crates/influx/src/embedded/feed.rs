@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use flow::drain::Drain;
-use journal::{Chunk, ConsumeError, Consumer, Done, Journal, Position};
+use journal::{Chunk, ConsumeError, Consumer, Journal, Outcome, Position};
 use store::Store;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -187,7 +187,7 @@ impl Feed {
         let age = age_of(oldest);
         self.embedded.standing.set_oldest(oldest);
         self.instruments.queue_age.observe(age);
-        let mut done = Done::default();
+        let mut done = Outcome::default();
         for record in chunk.records() {
             let Some(more) = self.record(&record) else { return false };
             done = done + more;

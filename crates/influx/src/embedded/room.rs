@@ -85,7 +85,7 @@ impl Embedded {
 mod tests {
     use std::sync::Arc;
 
-    use journal::{Done, Journal, Position, Start};
+    use journal::{Journal, Outcome, Position, Start};
     use watch::metrics::Registry;
 
     use super::{Behind, Embedded};
@@ -117,7 +117,7 @@ mod tests {
         while end < journal.acknowledged_end().await.unwrap() {
             end = consumer.next(1 << 20).await.unwrap().end();
         }
-        consumer.settle(end, Done { delivered: 3, ..Done::default() });
+        consumer.settle(end, Outcome { delivered: 3, ..Outcome::default() });
         assert!(!embedded.has_room(), "applied is not yet in files");
         consumer.commit_settled(end);
         assert_eq!(embedded.room().await, Ok(()));

@@ -2,7 +2,7 @@
 
 use super::{Rig, append, assert_accounted, delivered, drain, next, number, numbers, put};
 use super::{put_all, receive, status, until};
-use crate::{AppendError, CursorError, Done, Start};
+use crate::{AppendError, CursorError, Outcome, Start};
 
 #[tokio::test]
 async fn what_is_appended_is_received_in_order_from_memory() {
@@ -160,7 +160,7 @@ async fn controls_are_counted_apart_and_every_fate_is_kept() {
         );
         up_to = record.end;
     }
-    let done = Done { delivered: 6, dead_lettered: 3, dropped: 1 };
+    let done = Outcome { delivered: 6, dead_lettered: 3, dropped: 1 };
     consumer.commit_and_sync(up_to, done).await.unwrap();
     drop(consumer);
     journal.close().await;

@@ -249,7 +249,7 @@ async fn a_recycled_segment_gives_nothing_of_its_earlier_life() {
         drain(&journal, &mut consumer).await;
     }
     let persisted = consumer.position();
-    consumer.commit_and_sync(persisted, crate::Done::default()).await.unwrap();
+    consumer.commit_and_sync(persisted, crate::Outcome::default()).await.unwrap();
     drop(consumer);
     journal.close().await;
     drop(journal);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Rig, assert_accounted, put, put_all};
 use crate::inspect::verify;
-use crate::{Done, Start};
+use crate::{Outcome, Start};
 
 fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/version-1")
@@ -53,7 +53,7 @@ async fn write_the_fixture() {
             break;
         }
     }
-    let done = Done { delivered: 5, dead_lettered: 3, dropped: 2 };
+    let done = Outcome { delivered: 5, dead_lettered: 3, dropped: 2 };
     consumer.commit_and_sync(up_to, done).await.unwrap();
     put_all(&journal, 10..60).await;
     let control = journal.append_from_anywhere(2, 0, true, &[b"CREATE"]);

@@ -17,8 +17,8 @@ use units::Size;
 use watch::metrics::Registry;
 
 use crate::{
-    AppendAndWaitError, Appender, Chunk, Consumer, CursorStatus, Done, Journal, Position, Recovery,
-    Settings, Ticket,
+    AppendAndWaitError, Appender, Chunk, Consumer, CursorStatus, Journal, Outcome, Position,
+    Recovery, Settings, Ticket,
 };
 use disk::{Disk, Faults};
 
@@ -159,8 +159,8 @@ pub(crate) fn status(journal: &Journal, name: &str) -> CursorStatus {
     cursors.pop().expect("a cursor of this name")
 }
 
-pub(crate) fn delivered(items: u64) -> Done {
-    Done { delivered: items, ..Done::default() }
+pub(crate) fn delivered(items: u64) -> Outcome {
+    Outcome { delivered: items, ..Outcome::default() }
 }
 
 /// Waits for a condition.

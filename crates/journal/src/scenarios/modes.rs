@@ -8,7 +8,7 @@ use units::Size;
 
 use super::{Rig, append, drain, next, number, numbers, payload, put, receive, until};
 use crate::inspect::verify;
-use crate::reader::{self, Item, Limit, Place};
+use crate::reader::{self, Item, Limit, ReadPosition};
 use crate::threads::lock;
 use crate::{Ack, AckError, AppendError, Counts, Position, Start, group, segment};
 
@@ -86,7 +86,7 @@ async fn no_group_begins_in_a_page_that_a_flush_may_hold() {
     // Some of what is read at once ends within the header that begins a page.
     let core = journal.core();
     let start =
-        Place { position: Position::ZERO, group: Position::ZERO, counts: Counts::default() };
+        ReadPosition { position: Position::ZERO, group: Position::ZERO, counts: Counts::default() };
     let ledger = lock(&core.ledger);
     let limit = Limit { end: ledger.released_end, counts: ledger.counts };
     drop(ledger);

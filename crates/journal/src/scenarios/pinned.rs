@@ -1,7 +1,7 @@
 //! A consumer that keeps its own cursor elsewhere and moves the journal's only now and then.
 
 use super::{Rig, append, assert_accounted, drain, next, number, put, put_all, status, until};
-use crate::{AppendError, Consumer, Done, Position, Start, WhenFull};
+use crate::{AppendError, Consumer, Outcome, Position, Start, WhenFull};
 use units::Size;
 
 /// Receives and settles until `count` records have come; gives the ends of all.
@@ -12,7 +12,7 @@ async fn settle(consumer: &mut Consumer, count: usize) -> Vec<Position> {
         ends.extend(chunk.records().map(|record| record.end));
         let dropped = u64::from(chunk.items() > 1);
         let delivered = chunk.items() - dropped;
-        consumer.settle(chunk.end(), Done { delivered, dropped, dead_lettered: 0 });
+        consumer.settle(chunk.end(), Outcome { delivered, dropped, dead_lettered: 0 });
         assert_accounted(&consumer.status());
     }
     ends

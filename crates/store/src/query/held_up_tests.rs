@@ -84,7 +84,7 @@ fn answered(
     let cancel = context.cancel.clone();
     let of_store = Arc::clone(&store.store);
     let query = async move {
-        let refused = || Err(super::results::QueryError("no".to_owned()));
+        let refused = || Err(crate::refusal::QueryError("no".to_owned()));
         super::answer(&of_store, &statements, &context, &mut *encoder, &mut |_| refused()).await;
     };
     let mut query: std::pin::Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(query);

@@ -6,7 +6,7 @@ use postgres::settings::{AuthRule, BackendSettings, From, Method, Role};
 /// How many names are listed before the rest is counted.
 const NAMES_MAX: usize = 8;
 
-/// Where clients connect.
+/// The addresses that clients connect to.
 pub fn listeners(settings: &Settings) -> Vec<String> {
     let tls = match &settings.tls {
         Some(tls) if tls.required => ", with TLS only",
@@ -123,7 +123,7 @@ pub fn pools(settings: &Settings) -> Vec<String> {
     vec![line, shared]
 }
 
-/// The servers.
+/// The servers, each with its role.
 pub fn backends(settings: &Settings) -> Vec<String> {
     let described = settings.backend.iter().map(|backend| {
         let role = match backend.role {

@@ -94,7 +94,7 @@ pub fn placement(settings: &Settings) -> Vec<String> {
     facts
 }
 
-/// The servers.
+/// The servers of the pool.
 pub fn backends(settings: &Settings) -> Vec<String> {
     let described = settings.backend.iter().map(|of| {
         let user = match (&of.user, of.has_password()) {

@@ -18,27 +18,27 @@ const LISTED_MAX: usize = 40;
 /// Every key of `document` that `schema` does not know. `text` is what `document` was parsed from.
 pub fn keys(document: &DeTable<'_>, schema: &Value, text: &str) -> Vec<Problem> {
     let mut walk = Walk { root: schema, text, problems: Vec::new() };
-    walk.table(document, schema, &Place::default());
+    walk.table(document, schema, &TablePath::default());
     walk.problems.sort_by_key(|problem| problem.line);
     walk.problems
 }
 
 /// Where in the document a table is, as the operator wrote it.
 #[derive(Clone, Default)]
-struct Place {
+struct TablePath {
     path: String,
     /// The number of the element, from one, where the table is one of an array.
     element: Option<usize>,
 }
 
-impl Place {
+impl TablePath {
     fn below(&self, key: &str, element: Option<usize>) -> Self {
         let dot = if self.path.is_empty() { "" } else { "." };
         Self { path: format!("{}{dot}{key}", self.path), element }
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for TablePath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.element {
             _ if self.path.is_empty() => write!(f, "the top of the file"),
@@ -55,7 +55,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn table(&mut self, table: &DeTable<'_>, schema: &'a Value, place: &Place) {
+    fn table(&mut self, table: &DeTable<'_>, schema: &'a Value, place: &TablePath) {
         let Some(known) = self.properties(schema) else {
             return;
         };
@@ -71,7 +71,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn value(&mut self, value: &Spanned<DeValue<'_>>, schema: &'a Value, key: &str, above: &Place) {
+    fn value(
+        &mut self,
+        value: &Spanned<DeValue<'_>>,
+        schema: &'a Value,
+        key: &str,
+        above: &TablePath,
+    ) {
         match value.get_ref() {
             DeValue::Table(table) => self.table(table, schema, &above.below(key, None)),
             DeValue::Array(elements) => {
@@ -112,7 +118,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn unknown(key: &str, place: &Place, known: &Map<String, Value>) -> String {
+fn unknown(key: &str, place: &TablePath, known: &Map<String, Value>) -> String {
     // The first finds beginnings and forgotten letters (`cert`), the second swapped ones (`ulr`).
     let likeness = |candidate: &str| {
         strsim::jaro_winkler(key, candidate)

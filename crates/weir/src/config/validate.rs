@@ -18,14 +18,14 @@ const SILENCE_MIN: Duration = Duration::from_secs(1);
 
 /// What was found: problems keep Weir from starting, warnings don't.
 #[derive(Debug, Default)]
-pub struct Found {
-    /// What can't work.
+pub struct Findings {
+    /// What keeps Weir from starting.
     pub problems: Vec<Problem>,
     /// What works and is still worth a word.
     pub warnings: Vec<String>,
 }
 
-impl Found {
+impl Findings {
     fn wrong(&mut self, what: impl ToString) {
         self.problems.push(what.to_string().into());
     }
@@ -36,8 +36,8 @@ impl Found {
 }
 
 /// Everything wrong or doubtful about `settings`.
-pub fn validate(settings: &Settings) -> Found {
-    let mut found = Found::default();
+pub fn validate(settings: &Settings) -> Findings {
+    let mut found = Findings::default();
     for checked in [
         settings.journal.validate().map_err(|error| error.to_string()),
         settings.influx.validate().map_err(|error| error.to_string()),
@@ -73,7 +73,7 @@ pub fn validate(settings: &Settings) -> Found {
     found
 }
 
-fn backends(settings: &Settings, found: &mut Found) {
+fn backends(settings: &Settings, found: &mut Findings) {
     let backends = &settings.influx.backend;
     if backends.iter().filter(|backend| backend.embedded).count() > 1 {
         found.wrong("more than one [[influx.backend]] is embedded; there is one [store]");
@@ -113,7 +113,7 @@ fn backends(settings: &Settings, found: &mut Found) {
 
 /// Points that were kept within Weir are not to be out of sight without a word. A file that names
 /// their store is about them; one that does not may only run beside them.
-fn store(settings: &Settings, found: &mut Found) {
+fn store(settings: &Settings, found: &mut Findings) {
     let dir = &settings.store.dir;
     if !settings.has_store() && !store::Store::is_empty_dir(dir) {
         let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
@@ -142,7 +142,7 @@ fn store(settings: &Settings, found: &mut Found) {
 }
 
 /// No two sockets can have one port. Port 0 is any free one.
-fn addresses(settings: &Settings, found: &mut Found) {
+fn addresses(settings: &Settings, found: &mut Findings) {
     let mut taken = BTreeMap::new();
     let admin = settings.admin.address().ok().flatten().map(|address| ("admin.listen", address));
     let influx = settings.has_influx().then_some(&settings.influx);
@@ -166,7 +166,7 @@ fn addresses(settings: &Settings, found: &mut Found) {
 }
 
 /// Files that are named must be there now, not when the first connection needs them.
-fn files(settings: &Settings, found: &mut Found) {
+fn files(settings: &Settings, found: &mut Findings) {
     let mut named = Vec::new();
     let influx = &settings.influx;
     if let Some(tls) = &influx.tls {
@@ -203,7 +203,7 @@ fn files(settings: &Settings, found: &mut Found) {
 }
 
 /// Whether certificates are such, and fit their keys.
-fn certificates(settings: &Settings, found: &mut Found) {
+fn certificates(settings: &Settings, found: &mut Findings) {
     if let Some(tls) = &settings.influx.tls
         && let Err(error) = flow::tls::ServerTls::new(tls, &[])
     {
@@ -225,7 +225,7 @@ fn certificates(settings: &Settings, found: &mut Found) {
 }
 
 /// What strangers could read or do.
-fn exposure(settings: &Settings, found: &mut Found) {
+fn exposure(settings: &Settings, found: &mut Findings) {
     if let Some(postgres) = &settings.postgres {
         postgres.warnings().into_iter().for_each(|word| found.doubtful(word));
         postgres::room(postgres, settings.worker_count(), found);
@@ -246,7 +246,7 @@ fn exposure(settings: &Settings, found: &mut Found) {
     }
 }
 
-fn influx_exposure(settings: &Settings, found: &mut Found) {
+fn influx_exposure(settings: &Settings, found: &mut Findings) {
     let influx = &settings.influx;
     let http = influx.listen.iter().filter(|address| !address.ip().is_loopback());
     let udp = influx.udp.iter().filter(|udp| !udp.listen.ip().is_loopback());

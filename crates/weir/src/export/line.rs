@@ -23,7 +23,7 @@ impl Lines {
         Self { measurement, types, line: String::new(), written: 0 }
     }
 
-    /// Points so far.
+    /// How many points were written.
     pub fn written(&self) -> u64 {
         self.written
     }

@@ -15,10 +15,10 @@ const BYTES_MAX: usize = 1 << 20;
 const LINE_BYTES_MAX: usize = 4 << 20;
 const READ_BYTES: usize = 256 << 10;
 
-/// Where points go.
+/// The database and policy that points go to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Target {
-    /// The database.
+    /// The name of the database.
     pub db: String,
     /// The retention policy; empty is the default.
     pub rp: String,
@@ -27,22 +27,22 @@ pub struct Target {
 /// Points of one write.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Points {
-    /// Where they go.
+    /// Where the points go.
     pub target: Target,
     /// The number in the file of the first line, from 1.
     pub first: u64,
-    /// How many lines.
+    /// The number of its lines.
     pub lines: u64,
-    /// The lines.
+    /// The bytes of the lines.
     pub body: Bytes,
 }
 
-/// Something to send.
+/// What is sent in one request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece {
     /// A statement of the part `# DDL`.
     Statement(String),
-    /// Points.
+    /// Points of one target.
     Points(Points),
 }
 

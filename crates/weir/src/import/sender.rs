@@ -19,7 +19,7 @@ const SHOWN_MAX: u64 = 10;
 /// Characters of a refusal.
 const SHOWN_CHARS_MAX: usize = 300;
 
-/// Sends.
+/// Sends pieces, several at a time.
 pub struct Sender {
     client: Arc<Client>,
     precision: Arc<str>,

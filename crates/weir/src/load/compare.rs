@@ -14,7 +14,7 @@ use meter::directory::{RUN, replace};
 use meter::report;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::results::Place;
+use super::results::ResultsPlace;
 use super::signals::hear_signals;
 use crate::exit::{BAD_NEWS, DONE, Failure, INVALID};
 
@@ -34,7 +34,7 @@ pub struct Command {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(PAIRS_MAX)))]
     pairs: u32,
     #[command(flatten)]
-    place: Place,
+    place: ResultsPlace,
     /// Options of `weir load` for both, behind --, as -- --rate 500 --duration 5s
     #[arg(last = true, value_name = "OPTIONS")]
     options: Vec<String>,

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::exit::Failure;
 pub use steps::{KEY, KEYS, StepTable, parse};
 
-/// What requests are.
+/// What the requests look like.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "HTTP")]
 pub struct RequestOptions {

@@ -29,7 +29,7 @@ pub struct WriteOptions {
     /// The share of points whose time is before all that have come, as 0.1; without it 0
     #[arg(long, value_name = "SHARE")]
     out_of_order: Option<f64>,
-    /// Requests are compressed
+    /// Compress requests with gzip
     #[arg(long)]
     gzip: bool,
 }

@@ -15,7 +15,7 @@ use meter::verify::{Counts, VerifyError, of_postgres, of_redis};
 use serde_json::{Value, json};
 
 use super::postgres::login;
-use super::run::Named;
+use super::run::NamedLoad;
 use crate::exit::Failure;
 
 /// What the document is; another one has another number.
@@ -56,7 +56,7 @@ impl Ledger {
     }
 
     /// Writes what the bits are of, with what servers have counted so far.
-    pub fn begin(self, named: &[Named<'_>], kept: Vec<Value>) -> Result<Begun, Failure> {
+    pub fn begin(self, named: &[NamedLoad<'_>], kept: Vec<Value>) -> Result<Begun, Failure> {
         let bits = self.directory.join(LEDGER_BITS);
         fs::create_dir_all(&bits).map_err(|error| {
             Failure::other(format!("can't keep a ledger in {}: {error}", bits.display()))
@@ -87,7 +87,7 @@ impl Begun {
     }
 
     /// Adds what servers have counted when the run is over; says what to do with it.
-    pub fn end(mut self, named: &[Named<'_>]) -> String {
+    pub fn end(mut self, named: &[NamedLoad<'_>]) -> String {
         if let Some(loads) = self.document["loads"].as_array_mut() {
             if loads.iter().any(|load| load["kept"]["postgres"].is_object()) {
                 // The run is over, and nothing tells when a server has told what it counts.

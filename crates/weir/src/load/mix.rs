@@ -12,7 +12,7 @@ use super::{Command, LOAD as ALONE};
 
 /// The tables of loads, and that of thresholds.
 pub const LOAD: &str = "load";
-/// See [`LOAD`].
+/// The table of thresholds.
 pub const VERDICT: &str = "verdict";
 /// What a load of several has besides its options.
 const NAME: &str = "name";

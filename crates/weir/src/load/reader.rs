@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Write};
 pub struct Reader<'a>(&'a mut dyn Write);
 
 impl<'a> Reader<'a> {
-    /// Of that output.
+    /// Takes what is written to `out`.
     pub fn new(out: &'a mut dyn Write) -> Self {
         Self(out)
     }
@@ -35,9 +35,9 @@ mod tests {
 
     use super::Reader;
 
-    struct Broken(ErrorKind);
+    struct FailingOutput(ErrorKind);
 
-    impl Write for Broken {
+    impl Write for FailingOutput {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
             Err(self.0.into())
         }
@@ -49,10 +49,10 @@ mod tests {
 
     #[test]
     fn a_reader_that_is_gone_is_no_error_and_a_full_disk_is() {
-        let mut gone = Broken(ErrorKind::BrokenPipe);
+        let mut gone = FailingOutput(ErrorKind::BrokenPipe);
         let mut out = Reader::new(&mut gone);
         assert!(out.write_all(b"VALID").is_ok() && out.flush().is_ok());
-        let mut full = Broken(ErrorKind::StorageFull);
+        let mut full = FailingOutput(ErrorKind::StorageFull);
         assert!(Reader::new(&mut full).write_all(b"VALID").is_err());
     }
 }

@@ -12,7 +12,7 @@ use meter::schedule::Segment;
 use meter::summary::Summary;
 use serde_json::{Value, json};
 
-use super::run::{Named, urls};
+use super::run::{NamedLoad, urls};
 use super::{Command, mix};
 use crate::exit::Failure;
 
@@ -33,13 +33,13 @@ const OPEN_HEADERS: [&str; 7] = [
 
 /// Where results are kept.
 #[derive(Debug, Args)]
-pub struct Place {
+pub struct ResultsPlace {
     /// The directory for the results, a new or empty one [default: weir-load/DATE-TIME, in UTC]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-impl Place {
+impl ResultsPlace {
     /// The directory for what is run now.
     pub fn path(&self) -> PathBuf {
         if let Some(path) = &self.out {
@@ -68,7 +68,7 @@ pub struct Results {
 impl Results {
     /// Makes the directory, before anything is sent.
     pub fn create(
-        named: &[Named<'_>],
+        named: &[NamedLoad<'_>],
         path: PathBuf,
         operations: &[String],
         duration: Duration,
@@ -85,7 +85,7 @@ impl Results {
         Ok(Self { path, directory, torn: false })
     }
 
-    /// Keeps a window.
+    /// Writes a window that has ended.
     pub fn window(&mut self, ended: &FinishedWindow) {
         if let Err(error) = self.directory.window(ended) {
             self.torn = true;
@@ -135,7 +135,7 @@ fn date_time(now: SystemTime) -> String {
 }
 
 /// All loads as they are run, without what is secret.
-fn describe_all(named: &[Named<'_>]) -> Value {
+fn describe_all(named: &[NamedLoad<'_>]) -> Value {
     if let [(_, alone)] = named {
         return describe(alone);
     }
@@ -148,7 +148,7 @@ fn describe_all(named: &[Named<'_>]) -> Value {
 }
 
 /// The same as a run file. What may be secret is left out, and named.
-fn run_file(named: &[Named<'_>]) -> String {
+fn run_file(named: &[NamedLoad<'_>]) -> String {
     let mut out = String::from(
         "# The load as it was run, for `weir load run`: without passwords, and without the values\n\
          # of headers, bodies and steps that may be secret.\n",

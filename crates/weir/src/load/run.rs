@@ -16,11 +16,11 @@ use super::view::View;
 use crate::exit::{BAD_NEWS, DONE, Failure, INVALID};
 
 /// A load with its name.
-pub type Named<'a> = (String, &'a Command);
+pub type NamedLoad<'a> = (String, &'a Command);
 
 /// Runs loads. Everything is checked before the first byte is sent; what is of the whole run, the
 /// first one says.
-pub fn run(named: &[Named<'_>], out: &mut dyn Write) -> Result<u8, Failure> {
+pub fn run(named: &[NamedLoad<'_>], out: &mut dyn Write) -> Result<u8, Failure> {
     let Some((_, first)) = named.first() else { return Ok(DONE) };
     let stop = Stop::default();
     let path = first.place.path();
@@ -103,7 +103,7 @@ fn on(gates: &[Gate], operations: &[String]) -> Result<Vec<Gate>, Failure> {
 }
 
 /// Where all loads go.
-pub fn urls(named: &[Named<'_>]) -> String {
+pub fn urls(named: &[NamedLoad<'_>]) -> String {
     let urls: Vec<_> = named.iter().map(|(_, command)| command.url.without_secrets()).collect();
     urls.join(", ")
 }

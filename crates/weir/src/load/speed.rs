@@ -10,7 +10,7 @@ use crate::exit::Failure;
 /// When requests are sent.
 #[derive(Debug, Args)]
 pub struct Speed {
-    /// Requests a second
+    /// How many requests a second
     #[arg(long, value_name = "N", default_value_t = 100.0)]
     #[arg(conflicts_with_all = ["closed", "steps"])]
     pub rate: f64,

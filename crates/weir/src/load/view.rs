@@ -20,7 +20,7 @@ use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 use watch::words::count;
 
-use picture::{About, Seen};
+use picture::{About, Progress};
 
 /// How often it is drawn anew.
 const REDRAW: Duration = Duration::from_millis(250);
@@ -29,16 +29,16 @@ const WAITING_MAX: usize = 16;
 
 /// A window, as far as it is shown.
 #[derive(Debug, Clone, Copy)]
-pub struct Shown {
+pub struct ShownWindow {
     row: Row,
     /// Errors by owner, in the order of [`Owner::ALL`].
     errors: [u64; Owner::ALL.len()],
 }
 
-/// Who looks on.
+/// Who watches a run.
 pub enum View {
     /// Somebody at a terminal.
-    Picture(Option<SyncSender<Shown>>, Option<JoinHandle<()>>),
+    Picture(Option<SyncSender<ShownWindow>>, Option<JoinHandle<()>>),
     /// A file, or another program.
     Lines,
 }
@@ -68,9 +68,9 @@ impl View {
         }
     }
 
-    /// Shows a window.
+    /// Shows a window that has ended.
     pub fn window(&mut self, ended: &FinishedWindow) {
-        let shown = Shown { row: ended.row, errors: Owner::counts(&ended.results) };
+        let shown = ShownWindow { row: ended.row, errors: Owner::counts(&ended.results) };
         match self {
             Self::Picture(Some(say), _) => drop(say.try_send(shown)),
             Self::Picture(None, _) => {}
@@ -90,8 +90,8 @@ impl Drop for View {
 }
 
 /// A second in a line.
-fn line(shown: &Shown) -> String {
-    let Shown { row, errors } = shown;
+fn line(shown: &ShownWindow) -> String {
+    let ShownWindow { row, errors } = shown;
     let mut text = format!(
         "{:>5} s  due {:>8}  sent {:>8}  ended {:>8}  p50 {:>8.2?}  p99 {:>8.2?}  max {:>8.2?}  \
          busy {:>3.0} %",
@@ -134,7 +134,7 @@ impl Screen {
     }
 
     /// Draws; anew from nothing where the size has changed or somebody else has written.
-    fn draw(&mut self, seen: &Seen, is_spoilt: bool) -> io::Result<()> {
+    fn draw(&mut self, seen: &Progress, is_spoilt: bool) -> io::Result<()> {
         let size = terminal::size()?;
         if is_spoilt || size != self.size {
             execute!(io::stderr(), Clear(ClearType::All))?;
@@ -158,11 +158,11 @@ impl Drop for Screen {
 /// Draws until nobody says anything more.
 fn look_on(
     mut screen: Screen,
-    heard: &Receiver<Shown>,
+    heard: &Receiver<ShownWindow>,
     about: About,
     stop: &Stop,
 ) -> io::Result<()> {
-    let (mut seen, mut is_spoilt) = (Seen::new(about), false);
+    let (mut seen, mut is_spoilt) = (Progress::new(about), false);
     loop {
         screen.draw(&seen, is_spoilt)?;
         match heard.recv_timeout(REDRAW) {
@@ -182,7 +182,7 @@ mod tests {
 
     use meter::engine::Row;
 
-    use super::{Shown, line};
+    use super::{ShownWindow, line};
 
     #[test]
     fn a_second_in_a_line_names_who_made_its_errors() {
@@ -190,13 +190,13 @@ mod tests {
         let row = Row { number: 4, offered: 2000, sent: 1999, ended: 1998, ..Row::default() };
         let row = Row { late: 7, p50, p99, max, busy, ..row };
         assert_eq!(
-            line(&Shown { row, errors: [0, 3, 0, 2] }),
+            line(&ShownWindow { row, errors: [0, 3, 0, 2] }),
             "    5 s  due    2,000  sent    1,999  ended    1,998  p50   1.00ms  p99   2.00ms  \
              max   3.00ms  busy  12 %  late 7  errors of the network 3  \
              failed checks 2"
         );
         let row = Row { injectors: [false, true, true], ..row };
-        let said = line(&Shown { row, errors: [0; 4] });
+        let said = line(&ShownWindow { row, errors: [0; 4] });
         let end = "busy  12 %  p99 is the injector's  max is the injector's  late 7";
         assert!(said.ends_with(end), "{said}");
     }

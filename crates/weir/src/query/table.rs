@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::remote::Series;
 
-/// Blanks between columns.
+/// How many blanks stand between columns.
 const GAP: usize = 2;
 /// What a column keeps when there is little room.
 const COLUMN_CHARS_MIN: usize = 4;
@@ -22,7 +22,7 @@ pub struct Tables<'a> {
 /// The table last written.
 struct Shape {
     statement: u64,
-    /// Without its rows.
+    /// The table without its rows.
     series: Series,
     columns: Vec<Column>,
 }

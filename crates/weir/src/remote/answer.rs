@@ -1,4 +1,4 @@
-//! What `/query` answers.
+//! Answers of `/query` as JSON.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -19,27 +19,27 @@ pub struct Statement {
     /// Its place in the query, from 0.
     #[serde(default)]
     pub statement_id: u64,
-    /// Tables.
+    /// The tables of its result.
     #[serde(default)]
     pub series: Vec<Series>,
-    /// Warnings.
+    /// Warnings that came with it.
     #[serde(default)]
     pub messages: Vec<Message>,
-    /// Why it failed.
+    /// Why the statement failed.
     pub error: Option<String>,
 }
 
-/// A warning.
+/// A message beside a result.
 #[derive(Debug, Deserialize)]
 pub struct Message {
-    /// `warning` or `info`.
+    /// How serious: `warning` or `info`.
     #[serde(default)]
     pub level: String,
-    /// In words.
+    /// The message in words.
     pub text: String,
 }
 
-/// A table.
+/// A table of a result.
 #[derive(Debug, Default, Clone, PartialEq, Deserialize)]
 pub struct Series {
     /// The measurement, as a rule.
@@ -51,7 +51,7 @@ pub struct Series {
     /// Names of the columns.
     #[serde(default)]
     pub columns: Vec<String>,
-    /// Rows.
+    /// Rows, each as long as `columns`.
     #[serde(default)]
     pub values: Vec<Vec<Value>>,
     /// Whether more rows of it follow in the next piece.

@@ -32,8 +32,8 @@ pub struct Client {
 }
 
 /// What became of a write.
-pub struct Written {
-    /// The status.
+pub struct WriteAnswer {
+    /// The status of the response.
     pub status: StatusCode,
     /// How long the server asks to wait.
     pub retry_after: Option<Duration>,
@@ -134,7 +134,7 @@ impl Client {
     ///
     /// # Errors
     /// In words, when there was no answer.
-    pub async fn write(&self, pairs: &[(&str, &str)], body: Bytes) -> Result<Written, Failure> {
+    pub async fn write(&self, pairs: &[(&str, &str)], body: Bytes) -> Result<WriteAnswer, Failure> {
         let target = format!("/write?{}", encoded(pairs));
         let sent = self.post(&target, "text/plain; charset=utf-8", "*/*", body);
         let Ok(response) = tokio::time::timeout(WRITE_TIMEOUT, sent).await else {
@@ -152,7 +152,7 @@ impl Client {
         } else {
             words(status, response.into_body()).await
         };
-        Ok(Written { status, retry_after, error })
+        Ok(WriteAnswer { status, retry_after, error })
     }
 }
 

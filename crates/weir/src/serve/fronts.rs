@@ -24,7 +24,7 @@ pub fn open(settings: &Settings, registry: &Registry) -> Result<Fronts, Failure>
     let mut fronts = Fronts::default();
     if settings.has_influx() {
         let (gateway, journal) = open_influx(settings, registry)?;
-        fronts.add(Arc::new(Kept(journal)), |_| None);
+        fronts.add(Arc::new(JournalFront(journal)), |_| None);
         fronts.add(gateway, |wanted| Some(wanted.influx.clone()));
     }
     if let Some(postgres) = settings.postgres.clone() {
@@ -61,9 +61,9 @@ fn open_redis(
 }
 
 /// The journal. It serves nobody, and is closed once the gateway that stands on it has stopped.
-struct Kept(Journal);
+struct JournalFront(Journal);
 
-impl Front for Kept {
+impl Front for JournalFront {
     const NAME: &'static str = "journal";
     type Settings = Infallible;
     type Error = Infallible;

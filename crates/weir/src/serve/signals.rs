@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-/// What was asked.
+/// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// SIGHUP: read the configuration again.

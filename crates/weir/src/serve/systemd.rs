@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// Writes are taken.
+/// Says that writes are taken.
 pub fn ready() {
     tell(&[NotifyState::Ready]);
 }

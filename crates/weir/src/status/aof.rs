@@ -83,9 +83,9 @@ mod tests {
 
     use redis::replica::state::{Followed, Lasts};
 
-    struct Shown(Vec<Followed>);
+    struct ShownStatus(Vec<Followed>);
 
-    impl fmt::Display for Shown {
+    impl fmt::Display for ShownStatus {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             super::write(&self.0, f)
         }
@@ -110,13 +110,13 @@ mod tests {
             }),
             ..Followed::default()
         };
-        let shown = Shown(vec![followed]).to_string();
+        let shown = ShownStatus(vec![followed]).to_string();
         let of_master = ["at 1.0 MiB/s", "lasts any time", "backlog 12s", "too small"];
         let of_files = ["cache", "stopped", "1,234,567", "2.0 KiB", "2s", "Input/output error"];
         let of_safety = ["unverified: 3.0 KiB", "2 of its generations are pinned"];
         for words in of_master.iter().chain(&of_files).chain(&of_safety) {
             assert!(shown.contains(words), "{words}: {shown}");
         }
-        assert_eq!(Shown(Vec::new()).to_string(), "");
+        assert_eq!(ShownStatus(Vec::new()).to_string(), "");
     }
 }

@@ -37,9 +37,9 @@ mod tests {
     use redis::guard::shown::{Host, Server, Status};
     use redis::settings::Mode;
 
-    struct Shown(Status);
+    struct ShownStatus(Status);
 
-    impl fmt::Display for Shown {
+    impl fmt::Display for ShownStatus {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             super::write(&self.0, f)
         }
@@ -50,15 +50,15 @@ mod tests {
         let server = Server { name: "a".into(), ..Server::default() };
         let host = Host { host: "rack-1".into(), servers: vec![server], key: None };
         let mut status = Status { mode: Mode::Watch, hosts: vec![host] };
-        assert_eq!(Shown(status.clone()).to_string(), "");
+        assert_eq!(ShownStatus(status.clone()).to_string(), "");
         let words = "its last fork took 340ms".to_owned();
         status.hosts[0].servers[0].findings.push(Finding { about: About::SlowFork, words });
-        let shown = Shown(status.clone()).to_string();
+        let shown = ShownStatus(status.clone()).to_string();
         assert!(shown.contains("  a: slow-fork: its last fork took 340ms"), "{shown}");
         status.mode = Mode::Act;
         status.hosts[0].key = Some("held".into());
         status.hosts[0].servers[0].told = Some("rewrite".into());
-        let shown = Shown(status).to_string();
+        let shown = ShownStatus(status).to_string();
         assert!(shown.contains("key of host rack-1: held"), "{shown}");
         assert!(shown.contains("a: told last: rewrite"), "{shown}");
     }

@@ -10,10 +10,10 @@ use super::{latencies, table};
 /// How many databases and users are shown; `--json` has the rest.
 const POOLS_MAX: usize = 20;
 
-/// Shows a status.
-pub struct Shown<'s>(pub &'s Status);
+/// The status of the PostgreSQL gateway, for a terminal.
+pub struct PostgresView<'s>(pub &'s Status);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for PostgresView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let status = self.0;
         let share = |part: u64| {
@@ -87,7 +87,7 @@ mod tests {
     use postgres::status::{Backend, Pool, Status};
     use watch::latencies::Latency;
 
-    use super::Shown;
+    use super::PostgresView;
 
     #[test]
     fn servers_and_pools_are_seen_with_who_waits() {
@@ -132,8 +132,8 @@ mod tests {
             paused: false,
         };
         let golden = include_str!("../../tests/golden/postgres-status.txt");
-        assert_eq!(Shown(&status).to_string(), golden);
+        assert_eq!(PostgresView(&status).to_string(), golden);
         let paused = Status { paused: true, ..Status::default() };
-        assert!(Shown(&paused).to_string().contains("PAUSED"));
+        assert!(PostgresView(&paused).to_string().contains("PAUSED"));
     }
 }

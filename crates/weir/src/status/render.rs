@@ -6,7 +6,7 @@ use redis::replica::state::Followed;
 use serde::{Deserialize, Serialize};
 use watch::words::{bytes, count, seconds};
 
-use super::postgres::Shown;
+use super::postgres::PostgresView;
 use super::{aof, guard, latencies, table};
 
 /// How much of a backend's words is shown; `--json` has the rest.
@@ -19,20 +19,20 @@ const FULL_IN_MAX: f64 = 365.0 * 86_400.0;
 pub struct Process {
     /// The version of Weir.
     pub version: String,
-    /// The process id.
+    /// The id of the process.
     pub pid: u32,
     /// Seconds since it started.
     pub uptime_seconds: f64,
-    /// Worker threads.
+    /// How many worker threads.
     pub workers: usize,
 }
 
 /// Whether writes are taken.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ready {
-    /// Whether they are.
+    /// Whether writes are taken.
     pub yes: bool,
-    /// Why not.
+    /// Why they are not.
     pub reason: Option<String>,
 }
 
@@ -103,11 +103,11 @@ struct Cursor {
     dropped: u64,
     dropped_oldest: u64,
     dropped_damaged: u64,
-    waiting: Waiting,
+    waiting: WaitingItems,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Waiting {
+struct WaitingItems {
     items: u64,
     bytes: u64,
     oldest_age_seconds: Option<f64>,
@@ -135,7 +135,7 @@ impl fmt::Display for Status {
             influx.fmt(f)?;
         }
         if let Some(status) = &self.postgres {
-            Shown(status).fmt(f)?;
+            PostgresView(status).fmt(f)?;
         }
         if let Some(status) = &self.redis {
             redis_shown(status, f)?;

@@ -17,7 +17,7 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 pub struct Running {
     child: Child,
     log: Receiver<String>,
-    /// Where clients go.
+    /// The address that clients connect to.
     pub http: String,
     /// Where an operator asks.
     pub admin: String,
@@ -83,7 +83,7 @@ impl Running {
         }
     }
 
-    /// Sends a signal.
+    /// Sends a signal to the process.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }

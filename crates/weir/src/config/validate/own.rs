@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use flow::dial::Address;
 
-use super::{Found, redis as keys};
+use super::{Findings, redis as keys};
 use crate::config::Settings;
 
 /// Where it is listened on, each with the key that says so.
@@ -19,7 +19,7 @@ struct Listeners {
 }
 
 /// Names each server that is an address of this Weir, by whatever name.
-pub fn servers(settings: &Settings, found: &mut Found) {
+pub fn servers(settings: &Settings, found: &mut Findings) {
     let listeners = Listeners::of(settings);
     let mut names = Names::default();
     for (server, address) in all(settings) {
@@ -160,7 +160,7 @@ mod tests {
 
     /// What is said of the servers of a configuration.
     fn said(text: &str) -> Vec<String> {
-        let mut found = Found::default();
+        let mut found = Findings::default();
         servers(&parse(text).unwrap(), &mut found);
         found.problems.into_iter().map(|problem| problem.what).collect()
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use postgres::Settings;
 
-use super::Found;
+use super::Findings;
 
 /// Every file that must be there now, with the key that names it.
 pub fn files(settings: &Settings) -> Vec<(String, &PathBuf)> {
@@ -37,7 +37,7 @@ pub fn files(settings: &Settings) -> Vec<(String, &PathBuf)> {
 }
 
 /// Whether certificates are such, and fit their keys.
-pub fn certificates(settings: &Settings, found: &mut Found) {
+pub fn certificates(settings: &Settings, found: &mut Findings) {
     for backend in &settings.backend {
         if let Some(authorities) = &backend.ca
             && let Err(error) = flow::tls::client_config(Some(authorities), false)
@@ -68,7 +68,7 @@ pub fn holds_secrets(settings: &Settings) -> bool {
 }
 
 /// Whether every worker can have a lane and a lease.
-pub fn room(settings: &Settings, workers: usize, found: &mut Found) {
+pub fn room(settings: &Settings, workers: usize, found: &mut Findings) {
     let size = settings.pool.size;
     if size < 2 * workers {
         found.doubtful(format!(

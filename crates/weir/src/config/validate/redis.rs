@@ -8,7 +8,7 @@ use redis::settings::{MAIN, MasterSettings, PortSettings, SentinelSettings, Sett
 
 use units::secret::Secret;
 
-use super::Found;
+use super::Findings;
 
 /// Every file that must be there now, with the key that names it.
 pub fn files(settings: &Settings) -> Vec<(String, &PathBuf)> {
@@ -52,7 +52,7 @@ fn masters(settings: &Settings) -> &[MasterSettings] {
 }
 
 /// Whether certificates are such, and fit their keys.
-pub fn certificates(settings: &Settings, found: &mut Found) {
+pub fn certificates(settings: &Settings, found: &mut Findings) {
     if let Some(tls) = &settings.tls
         && let Err(error) = ServerTls::new(&tls.pair(), &[])
     {
@@ -108,7 +108,7 @@ pub fn servers(settings: &Settings) -> Vec<(String, String)> {
 }
 
 /// What strangers could read or do.
-pub fn exposure(settings: &Settings, found: &mut Found) {
+pub fn exposure(settings: &Settings, found: &mut Findings) {
     settings.pools().iter().for_each(|(_, pool)| pool_exposure(pool, found));
     if let Some(aof) = &settings.aof
         && aof.port != PortSettings::default()
@@ -120,7 +120,7 @@ pub fn exposure(settings: &Settings, found: &mut Found) {
     }
 }
 
-fn pool_exposure(settings: &Settings, found: &mut Found) {
+fn pool_exposure(settings: &Settings, found: &mut Findings) {
     for address in settings.listen.iter().filter(|address| !address.ip().is_loopback()) {
         if settings.user.is_empty() {
             found.doubtful(format!(

@@ -12,7 +12,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, LineGauge, Paragraph};
 use watch::words::count;
 
-use super::Shown;
+use super::ShownWindow;
 
 /// Seconds of the lines.
 const SECONDS_MAX: usize = 600;
@@ -28,9 +28,9 @@ pub struct About {
 }
 
 /// What has been seen so far.
-pub struct Seen {
+pub struct Progress {
     about: About,
-    rows: VecDeque<Shown>,
+    rows: VecDeque<ShownWindow>,
     /// When the last window came.
     at: Instant,
     errors: [u64; Owner::ALL.len()],
@@ -41,13 +41,13 @@ pub struct Seen {
     pub is_stopping: bool,
 }
 
-impl Seen {
+impl Progress {
     pub fn new(about: About) -> Self {
         let (rows, at, errors) = (VecDeque::new(), Instant::now(), Default::default());
         Self { about, rows, at, errors, offered: 0, sent: 0, late: 0, is_stopping: false }
     }
 
-    pub fn add(&mut self, shown: &Shown) {
+    pub fn add(&mut self, shown: &ShownWindow) {
         if self.rows.len() == SECONDS_MAX {
             self.rows.pop_front();
         }
@@ -81,7 +81,7 @@ impl Seen {
 
 const STOPPING: &str = "stopping: waiting for answers; Ctrl-C again does not wait";
 
-pub fn draw(frame: &mut Frame<'_>, seen: &Seen) {
+pub fn draw(frame: &mut Frame<'_>, seen: &Progress) {
     let area = frame.area();
     let rows = Layout::vertical([
         Constraint::Length(1),
@@ -115,7 +115,7 @@ fn figure(name: &str, number: String, style: Style) -> Line<'static> {
     Line::from_iter([Span::raw(format!("{name:<9}")), Span::styled(format!("{number:>9}"), style)])
 }
 
-fn rates(seen: &Seen) -> Vec<Line<'static>> {
+fn rates(seen: &Progress) -> Vec<Line<'static>> {
     let last = seen.rows.back().map(|shown| shown.row).unwrap_or_default();
     // Nothing is due in a closed loop.
     let offered = if seen.about.is_closed { "-".to_owned() } else { count(last.offered) };
@@ -128,7 +128,7 @@ fn rates(seen: &Seen) -> Vec<Line<'static>> {
     ]
 }
 
-fn errors(seen: &Seen) -> Vec<Line<'static>> {
+fn errors(seen: &Progress) -> Vec<Line<'static>> {
     let lines = Owner::ALL.iter().zip(seen.errors).map(|(owner, errors)| {
         let style = if errors > 0 { Color::Red.into() } else { Style::new() };
         figure(&owner.to_string(), count(errors), style)
@@ -136,7 +136,7 @@ fn errors(seen: &Seen) -> Vec<Line<'static>> {
     lines.collect()
 }
 
-fn injector(seen: &Seen) -> Vec<Line<'static>> {
+fn injector(seen: &Progress) -> Vec<Line<'static>> {
     let last = seen.rows.back().map(|shown| shown.row).unwrap_or_default();
     let busy = last.busy.as_secs_f64() * 100.0;
     let paused = last.paused.as_secs_f64() * 1000.0;
@@ -153,8 +153,8 @@ fn injector(seen: &Seen) -> Vec<Line<'static>> {
 }
 
 /// Latency over time, by powers of ten: the p50 would else be a line on the ground.
-fn latency(frame: &mut Frame<'_>, area: Rect, seen: &Seen) {
-    let points = |of: fn(&Shown) -> Duration| -> Vec<(f64, f64)> {
+fn latency(frame: &mut Frame<'_>, area: Rect, seen: &Progress) {
+    let points = |of: fn(&ShownWindow) -> Duration| -> Vec<(f64, f64)> {
         let ended = seen.rows.iter().filter(|shown| shown.row.ended > 0);
         ended.map(|shown| (shown.row.number as f64 + 1.0, power(of(shown)))).collect()
     };
@@ -213,15 +213,15 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
-    use super::{About, SECONDS_MAX, Seen, Shown, draw};
+    use super::{About, Progress, SECONDS_MAX, ShownWindow, draw};
 
-    fn seen(windows: u64) -> Seen {
+    fn seen(windows: u64) -> Progress {
         let about = About {
             url: "http://127.0.0.1:8086/ping".to_owned(),
             duration: Duration::from_secs(3600),
             is_closed: false,
         };
-        let mut seen = Seen::new(about);
+        let mut seen = Progress::new(about);
         for number in 0..windows {
             let [p50, p99, max, busy] = [1, 5, 40, 250].map(Duration::from_millis);
             let row = Row {
@@ -238,12 +238,12 @@ mod tests {
                 paused: Duration::from_millis(33),
                 injectors: [false, false, true],
             };
-            seen.add(&Shown { row, errors: [0, 1, 1, 0] });
+            seen.add(&ShownWindow { row, errors: [0, 1, 1, 0] });
         }
         seen
     }
 
-    fn screen(seen: &Seen, width: u16, height: u16) -> String {
+    fn screen(seen: &Progress, width: u16, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, seen)).unwrap();
         terminal.backend().to_string()

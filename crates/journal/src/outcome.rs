@@ -6,20 +6,20 @@
 /// number: what is missing is counted as dropped, what is too much (because `drop-oldest` had
 /// given the records up meanwhile) is taken off `delivered` first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Done {
+pub struct Outcome {
     /// Accepted by the consumer's other side.
     pub delivered: u64,
     /// Put into the dead letters, and synced there.
     pub dead_lettered: u64,
-    /// Given up.
+    /// Given up by the consumer.
     pub dropped: u64,
 }
 
-impl std::ops::Add for Done {
-    type Output = Done;
+impl std::ops::Add for Outcome {
+    type Output = Outcome;
 
-    fn add(self, other: Done) -> Done {
-        Done {
+    fn add(self, other: Outcome) -> Outcome {
+        Outcome {
             delivered: self.delivered.saturating_add(other.delivered),
             dead_lettered: self.dead_lettered.saturating_add(other.dead_lettered),
             dropped: self.dropped.saturating_add(other.dropped),
