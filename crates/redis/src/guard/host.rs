@@ -320,8 +320,9 @@ impl Host {
             return held;
         };
         let Some(first) = self.servers.first_mut() else { return held };
-        if !self.key.is_still_own(&mut first.asked).await {
-            return Held::Unknown("it is not this Weir's any more".to_owned());
+        let held = self.key.confirm(&mut first.asked).await;
+        if held != Held::Own {
+            return held;
         }
         if matches!(act, Act::Rewrite | Act::Save) {
             // Somebody takes a base of a server of this host.

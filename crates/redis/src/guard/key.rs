@@ -125,17 +125,23 @@ impl Key {
         self.read(asked, &prolong).await
     }
 
-    /// Reads it again right before something is done: it must be this Weir's for a while yet.
-    pub async fn is_still_own(&mut self, first: &mut Asked) -> bool {
+    /// Reads again whose it is, right before something is done: it must be this Weir's for a while
+    /// yet.
+    pub async fn confirm(&mut self, first: &mut Asked) -> Held {
         let soon = Instant::now() + self.expiry / 3;
         if self.until.is_none_or(|until| until < soon) {
-            return false;
+            return Held::Unknown("it expires before anything could be done".to_owned());
         }
         let mut elsewhere = self.elsewhere.take();
-        let ping: [&str; 1] = ["PING"];
-        let said = self.read(elsewhere.as_mut().unwrap_or(first), &ping).await;
+        let look = ["GET", &self.name];
+        let said = self.read(elsewhere.as_mut().unwrap_or(first), &look).await;
         self.elsewhere = elsewhere;
-        matches!(said, Said::Held(Held::Own))
+        match said {
+            Said::Held(held) => held,
+            Said::Elsewhere(_) | Said::ReadOnly => {
+                Held::Unknown("it is not where it was any more".to_owned())
+            }
+        }
     }
 
     /// Sends a command, and then reads whose it is.

@@ -39,6 +39,9 @@ pub enum DirectoryError {
     /// There is no base that came with too few keys.
     #[error("{0}: nothing waits to be accepted")]
     NothingAwaited(PathBuf),
+    /// There are no files of a master, nor below.
+    #[error("{0} has no append-only file: name a master's directory, below redis.aof.dir")]
+    NoFiles(PathBuf),
     /// A base is of no use.
     #[error("it is of an offset before the current base's")]
     TooOld,

@@ -143,10 +143,10 @@ impl Link {
                 _ = stop.wait_for(|stop| *stop) => return,
             };
             inbox.push(Order::BaseLost);
+            self.state.link_lost();
             if inbox.is_closed() {
                 return;
             }
-            self.state.link("connecting");
             if self.state.trouble(Some(error.to_string())) {
                 tracing::warn!(master = self.name(), "{error}");
             }

@@ -94,6 +94,9 @@ pub fn restore(
         Some(name) => vec![name.to_owned()],
         None => manifests(&dir)?,
     };
+    if all.is_empty() {
+        return Err(DirectoryError::NoFiles(dir).into());
+    }
     for name in &all {
         let manifest = read_manifest(&dir.join(name))?.unwrap_or_default();
         let found = sources(&dir, name, &manifest, until)?;

@@ -81,14 +81,23 @@ impl Scrubber {
     /// Reads until the inbox is closed, or something is damaged.
     pub fn run(&mut self, inbox: &Inbox) {
         while !inbox.is_closed() {
-            if let Some(Damage { name, why }) = self.look(inbox) {
+            let damage = self.look(inbox);
+            // A generation that another is to take the place of.
+            let left = self.unfit.or_else(|| damage.as_ref().and_then(|_| self.number()));
+            if let Some(Damage { name, why }) = damage {
                 inbox.push(Order::Damaged(name, why));
             }
             let (looked, wait) = (Instant::now(), self.every.min(LOOK_EVERY));
-            while looked.elapsed() < wait && !inbox.is_closed() {
+            let is_there = |this: &Self| left.is_none() || this.number() == left;
+            while looked.elapsed() < wait && !inbox.is_closed() && is_there(self) {
                 sleep(STEP);
             }
         }
+    }
+
+    /// The number of the generation that is there.
+    fn number(&self) -> Option<u64> {
+        self.manifest().ok().flatten().map(|manifest| manifest.number())
     }
 
     fn manifest(&self) -> Result<Option<Manifest>, DirectoryError> {

@@ -302,6 +302,14 @@ impl State {
         self.words().link = link;
     }
 
+    /// The link has ended, and is opened again unless all has stopped.
+    pub fn link_lost(&self) {
+        let mut words = self.words();
+        if words.link != "stopped" {
+            words.link = "connecting";
+        }
+    }
+
     /// Something is wrong, or nothing is any more; says whether that is new.
     pub fn trouble(&self, trouble: Option<String>) -> bool {
         let mut words = self.words();

@@ -55,8 +55,7 @@ pub fn verify(dir: &Path) -> Result<Report, DirectoryError> {
     let dir: PathBuf = if below.is_dir() { below } else { dir.to_owned() };
     let names = manifests(&dir)?;
     if names.is_empty() {
-        let none = io::Error::from(io::ErrorKind::NotFound);
-        return Err(FileError::of("find a manifest in", &dir)(none).into());
+        return Err(DirectoryError::NoFiles(dir));
     }
     let mut report = Report::default();
     for name in names {

@@ -414,6 +414,7 @@ impl Writer {
         let now = self.state.count_of(increment.position().0);
         if was_doubted && keys::is_accepted(of_master) {
             let count = now.or(increment.keys().map(Keys::count)).unwrap_or(0);
+            tracing::info!(master = %of_master.display(), keys = count, "accepted as it is now");
             increment.recount(Keys::Accepted(count));
         } else if let Some(now) = now {
             let percent = self.limits.accept_percent;

@@ -29,7 +29,8 @@ fn pool_listeners(settings: &Settings) -> Vec<String> {
 pub fn followed(settings: &Settings) -> Vec<String> {
     let Some(aof) = &settings.aof else { return Vec::new() };
     let described = aof.master.iter().map(|of| {
-        let dir = std::path::absolute(aof.dir.join(&of.name)).unwrap_or_else(|_| aof.dir.clone());
+        let name = if of.cluster.is_empty() { of.name.clone() } else { format!("{}-ID", of.name) };
+        let dir = std::path::absolute(aof.dir.join(name)).unwrap_or_else(|_| aof.dir.clone());
         let user = of.user.as_ref().map_or_else(String::new, |user| format!(", as {user}"));
         let at = of.whereabouts();
         format!("{} at {at}{user}, with its append-only file in {}", of.name, dir.display())
@@ -74,6 +75,9 @@ pub fn users(settings: &Settings) -> Vec<String> {
 
 /// How keys find their server.
 pub fn placement(settings: &Settings) -> Vec<String> {
+    if settings.is_cluster() {
+        return vec!["keys on the nodes of a Redis Cluster by its slots".to_owned()];
+    }
     if settings.backend.len() < 2 {
         return vec!["every key on the one Redis server".to_owned()];
     }

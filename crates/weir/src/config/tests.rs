@@ -185,6 +185,31 @@ fn what_strangers_could_do_is_a_warning() {
 }
 
 #[test]
+fn what_does_not_do_what_it_seems_to_is_a_warning() {
+    let user = |at: &str, name: &str| {
+        format!("[[redis.{at}]]\nname = \"{name}\"\npassword = \"secret\"\n")
+    };
+    let backend =
+        |at: &str| format!("[[redis.{at}]]\nname = \"a\"\nurl = \"redis://127.0.0.1:6379\"\n");
+    let pool = "[[redis.pool]]\nname = \"p\"\nlisten = \"127.0.0.1:1\"\n";
+    let of_pool = [pool, &user("pool.user", "shop"), &backend("pool.backend")].concat();
+    let heard = said(&(user("user", "ops") + &of_pool));
+    assert!(heard.contains("redis.user \"ops\" may log in to no pool"), "{heard}");
+    let plain = [pool, &backend("pool.backend"), &user("user", "ops")].concat();
+    assert!(!said(&plain).contains("may log in"), "{}", said(&plain));
+    let ejects = "[redis]\neject = { failures = 3, retry = \"30s\" }\n".to_owned();
+    let aof = "[redis.aof]\ndir = \"aof\"\n[[redis.aof.master]]\nname = \"m\"\n";
+    let follows = |port: u16| format!("{aof}url = \"redis://127.0.0.1:{port}\"\n");
+    let heard = said(&(ejects.clone() + &backend("backend") + &follows(6379)));
+    assert!(
+        heard.contains("is followed as redis.aof.master \"m\" and its pool has eject"),
+        "{heard}"
+    );
+    let heard = said(&(ejects + &backend("backend") + &follows(6380)));
+    assert!(!heard.contains("is followed as"), "{heard}");
+}
+
+#[test]
 fn the_packaged_configuration_can_be_used() {
     assert_eq!(said(include_str!("../../../../packaging/weir.toml")), "");
 }

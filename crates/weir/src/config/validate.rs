@@ -232,6 +232,7 @@ fn exposure(settings: &Settings, found: &mut Findings) {
     }
     if let Some(redis) = &settings.redis {
         redis::exposure(redis, found);
+        redis::misleading(redis, found);
     }
     if let Ok(Some(address)) = settings.admin.address()
         && !address.ip().is_loopback()

@@ -88,6 +88,7 @@ fn a_full_disk_confirms_nothing_and_costs_no_generation() {
     assert_eq!(client.line("WAIT 1 300"), ":0");
     let is_said = || scene.status()["trouble"].as_str().is_some_and(|of| of.contains("No space"));
     wait::until("it is said", wait::LONG, is_said);
+    wait::until("it follows no more", wait::LONG, || scene.status()["link"] == "connecting");
     // A new base finds no room either.
     assert_eq!(client.line("DEBUG CHANGE-REPL-ID"), "+OK");
     client.line("CLIENT KILL TYPE replica");
@@ -161,7 +162,7 @@ fn each_question_of_a_master_is_answered_though_the_disk_stands_still() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
     let lines = "ask-every = \"1h\"";
-    let scene = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let scene = scope.spawn(|| Scene::with_faults(&url, lines));
         let mut link = join(&listener);
         let mut heard = String::new();
@@ -175,7 +176,6 @@ fn each_question_of_a_master_is_answered_though_the_disk_stands_still() {
             assert!(acknowledged(&mut link, &mut heard) >= 7);
             assert!(Instant::now() < deadline, "they are answered at once");
         }
-        scene
     });
 }
 

@@ -120,6 +120,32 @@ pub fn exposure(settings: &Settings, found: &mut Findings) {
     }
 }
 
+/// What does not do what it seems to.
+pub fn misleading(settings: &Settings, found: &mut Findings) {
+    let pools = settings.pools();
+    let may_log_in =
+        |name: &str| pools.iter().any(|(_, pool)| pool.user.iter().any(|user| user.name == name));
+    for user in settings.user.iter().filter(|user| !may_log_in(&user.name)) {
+        found.doubtful(format!(
+            "redis.user {:?} may log in to no pool: a pool that has [[redis.pool.user]] lets in \
+             nobody else. Write it there",
+            user.name
+        ));
+    }
+    for backend in pools.iter().filter(|(_, of)| of.eject.is_some()).flat_map(|(_, of)| &of.backend)
+    {
+        let at = backend.whereabouts();
+        if let Some(master) = masters(settings).iter().find(|of| of.whereabouts() == at) {
+            found.doubtful(format!(
+                "redis.backend {:?} is followed as redis.aof.master {:?} and its pool has eject: \
+                 what another server takes while it is away is not found once it is back. \
+                 Eject servers of caches only",
+                backend.name, master.name
+            ));
+        }
+    }
+}
+
 fn pool_exposure(settings: &Settings, found: &mut Findings) {
     for address in settings.listen.iter().filter(|address| !address.ip().is_loopback()) {
         if settings.user.is_empty() {
