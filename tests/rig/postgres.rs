@@ -54,6 +54,7 @@ pub struct Cluster {
     dir: TempDir,
     sockets: TempDir,
     certificate: Option<Certificate>,
+    idle: sql::IdleClient,
     /// Where it listens; the same after a restart.
     pub address: SocketAddr,
 }
@@ -94,6 +95,7 @@ impl Cluster {
             dir: account::directory(),
             sockets: account::short_directory(),
             certificate: None,
+            idle: sql::IdleClient::default(),
             address: places::free_address(),
         }
     }

@@ -1,5 +1,7 @@
 //! Sends SQL to a cluster.
 
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pg::{Client, Config, NoTls, SimpleQueryMessage};
@@ -16,6 +18,40 @@ pub type SqlError = pg::Error;
 
 /// How long a server may take to take a connection.
 const CONNECT: Duration = Duration::from_secs(10);
+
+/// A connection of the superuser's with nothing of a session left on it, if there is one.
+#[derive(Default)]
+pub(super) struct IdleClient(Mutex<Option<Client>>);
+
+impl IdleClient {
+    fn take(&self) -> Option<Client> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The one that is kept, unless it was ended since.
+    fn take_valid(&self) -> Option<Client> {
+        let mut client = self.take()?;
+        client.is_valid(CONNECT).is_ok().then_some(client)
+    }
+
+    fn keep(&self, client: Client) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
+    }
+}
+
+impl fmt::Debug for IdleClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IdleClient")
+    }
+}
+
+impl Drop for IdleClient {
+    fn drop(&mut self) {
+        // On a thread of its own, as it was made.
+        let client = self.take();
+        std::thread::scope(|scope| drop(scope.spawn(move || drop(client))));
+    }
+}
 
 impl Cluster {
     /// A connection as the superuser to the database `postgres`, by the Unix socket.
@@ -64,7 +100,19 @@ impl Cluster {
     /// The server can't be reached, or refuses.
     pub fn try_sql(&self, sql: &str) -> Result<Rows, SqlError> {
         // On a thread of its own, since the client blocks, which a test's async runtime forbids.
-        let asked = || rows(&mut self.connect()?, sql);
+        let asked = || {
+            let mut client = match self.idle.take_valid() {
+                Some(client) => client,
+                None => self.connect()?,
+            };
+            let rows = rows(&mut client, sql);
+            // For the next time: to fork a process each time a condition is looked at would cost
+            // more than the tests themselves.
+            if client.batch_execute("DISCARD ALL").is_ok() {
+                self.idle.keep(client);
+            }
+            rows
+        };
         std::thread::scope(|scope| scope.spawn(asked).join()).expect("the client does not panic")
     }
 

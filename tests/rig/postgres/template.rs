@@ -44,7 +44,7 @@ fn template() -> &'static Path {
         let version: String = version.chars().filter(char::is_ascii_alphanumeric).collect();
         let dir = account::directory();
         let above = dir.path().parent().expect("a directory lies in another").to_owned();
-        let template = above.join(format!("rig-template-{version}"));
+        let template = above.join(format!("rig-template-{version}-1"));
         if !template.exists() {
             let made = dir.path().join("data");
             initialise(&made);
@@ -64,7 +64,8 @@ fn initialise(data: &Path) {
     account::give(&password);
     let mut command = Command::new(program("initdb"));
     command.args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C"]);
-    command.args(["--username", SUPERUSER, "--pgdata"]).arg(data);
+    // Of 16 MB by default, which each copy would have to write.
+    command.arg("--wal-segsize=1").args(["--username", SUPERUSER, "--pgdata"]).arg(data);
     command.arg("--pwfile").arg(&password);
     account::run(&mut command);
 }
