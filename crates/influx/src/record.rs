@@ -42,7 +42,7 @@ pub enum RecordError {
 /// Points of one database and policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Points<'a> {
-    /// The database.
+    /// The database that the points go to.
     pub db: &'a str,
     /// The retention policy; empty is the backend's default.
     pub rp: &'a str,
@@ -70,7 +70,7 @@ pub struct Statement<'a> {
 /// A record as the journal gives it back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// Points to write.
+    /// Points to write to one database.
     Points(Points<'a>),
     /// A statement to run.
     Statement(Statement<'a>),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The header.
+/// The header that names the Weirs a request has come through.
 pub const VIA: HeaderName = HeaderName::from_static("x-weir-via");
 /// How long a Weir that has sent something counts as one that sends here.
 const REMEMBERED: Duration = Duration::from_secs(600);

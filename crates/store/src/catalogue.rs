@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A retention policy.
+/// A retention policy of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// The journal position of the statement that made it; never used again for another one.
     pub id: u64,
-    /// Its name.
+    /// Its name, unique in its database.
     pub name: String,
     /// Nanoseconds that points are kept; 0 is for ever.
     pub duration_ns: i64,
@@ -23,7 +23,7 @@ pub struct Policy {
     pub default: bool,
 }
 
-/// A database.
+/// A database with its retention policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Database {
     /// The journal position of the statement that made it; never used again for another one.
@@ -32,10 +32,10 @@ pub struct Database {
     pub policies: Vec<Policy>,
 }
 
-/// All databases.
+/// All databases of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Catalogue {
-    /// By name.
+    /// Each database by its name.
     pub databases: BTreeMap<String, Database>,
 }
 
@@ -44,9 +44,9 @@ pub struct Catalogue {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Ids {
-    /// The database's id.
+    /// The id of the database: [`Database::id`].
     pub db: u64,
-    /// The policy's id.
+    /// The id of the policy: [`Policy::id`].
     pub policy: u64,
 }
 

@@ -81,7 +81,7 @@ struct Measurement {
 struct Shape {
     /// One after the other.
     names: Vec<u8>,
-    /// Where each ends.
+    /// Where each name ends in `names`, and the field's type.
     fields: Vec<(usize, FieldType)>,
 }
 
@@ -120,7 +120,7 @@ impl Checker {
         new
     }
 
-    /// As [`Store::stands`].
+    /// Whether points may still be appended; see [`Store::stands`].
     pub fn stands(&self, basis: &Basis) -> bool {
         self.store.stands(basis)
     }
@@ -211,7 +211,7 @@ impl Store {
     }
 }
 
-/// See [`Store::hold_promises`].
+/// Keeps promises in force; see [`Store::hold_promises`].
 #[derive(Debug)]
 #[must_use = "promises are held until it goes"]
 pub struct PromiseHold<'a> {

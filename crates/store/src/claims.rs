@@ -42,7 +42,7 @@ pub(crate) struct Claims {
 /// What a settling has to see to.
 #[derive(Debug, Default)]
 struct Unsettled {
-    /// Those with promises.
+    /// The measurements that have promises.
     measurements: Vec<Arc<MeasurementClaims>>,
     /// How many [`Hold`]s there are, by their number.
     holds: BTreeMap<u64, usize>,
@@ -83,7 +83,7 @@ pub(crate) struct Claim {
 /// What the types of some fields are to those of their measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
-    /// All are stored.
+    /// All types are stored.
     Stored,
     /// All are stored or promised to the write.
     Promised,

@@ -35,7 +35,7 @@ pub struct Job {
     archive: Arc<Archive>,
     policy: u64,
     version: Arc<Version>,
-    /// The oldest first.
+    /// The files, the oldest first.
     inputs: Vec<Arc<StoredFile>>,
     names: Arc<dyn Names>,
 }
@@ -49,12 +49,12 @@ impl std::fmt::Debug for Job {
 
 /// What a job did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Done {
-    /// Files joined.
+pub struct CompactionReport {
+    /// How many files were joined.
     pub files: usize,
-    /// Their points.
+    /// The points of the files joined.
     pub rows_before: u64,
-    /// Those left.
+    /// The points of the result.
     pub rows_after: u64,
     /// Bytes of the files joined.
     pub bytes_before: u64,
@@ -148,7 +148,7 @@ fn tier(bytes: u64) -> u32 {
 }
 
 impl Job {
-    /// Bytes it reads.
+    /// Bytes of the files that are joined.
     pub fn bytes(&self) -> u64 {
         self.inputs.iter().map(|file| file.info.bytes).sum()
     }
@@ -157,7 +157,7 @@ impl Job {
     ///
     /// # Errors
     /// When a file can't be read or written; the store is as it was then.
-    pub fn run(self) -> Result<Done, RewriteError> {
+    pub fn run(self) -> Result<CompactionReport, RewriteError> {
         let output = self.write()?;
         let inputs: HashSet<u64> = self.inputs.iter().map(|file| file.info.number).collect();
         let mut is_stale = false;
@@ -180,9 +180,9 @@ impl Job {
         }
         switched?;
         if is_stale {
-            return Ok(Done::default());
+            return Ok(CompactionReport::default());
         }
-        Ok(Done {
+        Ok(CompactionReport {
             files: self.inputs.len(),
             rows_before: self.inputs.iter().map(|file| file.info.rows).sum(),
             rows_after: output.as_ref().map_or(0, |file| file.rows),

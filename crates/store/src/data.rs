@@ -17,11 +17,11 @@ use crate::tombstone::Active;
 pub(crate) struct State {
     pub(crate) catalogue: Arc<Catalogue>,
     pub(crate) policies: Arc<HashMap<u64, Arc<PolicyData>>>,
-    /// The files.
+    /// The files on the disk.
     pub(crate) version: Arc<Version>,
 }
 
-/// One retention policy.
+/// One retention policy in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct PolicyData {
     pub(crate) ids: Ids,
@@ -35,7 +35,7 @@ pub(crate) struct PolicyData {
     pub(crate) tombstones: Arc<Vec<Active>>,
 }
 
-/// One measurement.
+/// One measurement of a policy in memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MeasurementData {
     pub(crate) fields: Arc<FieldSet>,

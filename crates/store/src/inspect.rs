@@ -20,7 +20,7 @@ use crate::{manifest, series_log};
 /// What is in a store's directory; `Display` prints it for an operator.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The directory.
+    /// The directory that was looked at.
     pub dir: PathBuf,
     /// The format version of the manifest.
     pub format: u32,
@@ -32,19 +32,19 @@ pub struct Report {
     pub databases: Vec<DatabaseReport>,
 }
 
-/// One database.
+/// One database of the store.
 #[derive(Clone, Debug, Serialize)]
 pub struct DatabaseReport {
-    /// Its name.
+    /// The name of the database.
     pub name: String,
     /// Its retention policies, the oldest first.
     pub policies: Vec<PolicyReport>,
 }
 
-/// One retention policy.
+/// One retention policy of a database.
 #[derive(Clone, Debug, Serialize)]
 pub struct PolicyReport {
-    /// Its name.
+    /// The name of the policy.
     pub name: String,
     /// Its number, of which its directory has its name.
     pub id: u64,
@@ -58,7 +58,7 @@ pub struct PolicyReport {
     pub tombstones: Vec<Tombstone>,
 }
 
-/// One file.
+/// One file of a retention policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct FileReport {
     /// What the manifest says.

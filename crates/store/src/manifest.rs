@@ -49,7 +49,7 @@ pub struct PolicyEntry {
     pub schema: Schema,
     /// How much of the series log counts.
     pub series: SeriesMark,
-    /// The files.
+    /// The files that hold the policy's points.
     pub files: Vec<FileInfo>,
     /// What was deleted, as far as there are older files.
     pub tombstones: Vec<Tombstone>,
@@ -142,7 +142,7 @@ pub enum ManifestError {
     Io {
         /// What was being done.
         what: &'static str,
-        /// To which file.
+        /// The file it was done to.
         path: PathBuf,
         /// What the file system says.
         source: std::io::Error,
@@ -153,7 +153,7 @@ pub enum ManifestError {
          directory away to begin with an empty store", path.display()
     )]
     Damaged {
-        /// The manifest.
+        /// The path of the manifest.
         path: PathBuf,
         /// What is wrong with it.
         what: String,
@@ -161,7 +161,7 @@ pub enum ManifestError {
     /// A later program wrote it.
     #[error("{} has format {found}; this program reads format {FORMAT}", path.display())]
     Format {
-        /// The manifest.
+        /// The path of the manifest.
         path: PathBuf,
         /// The version in it.
         found: u32,
@@ -169,19 +169,19 @@ pub enum ManifestError {
     /// There are files but no manifest.
     #[error("{} holds files of a store but no manifest; nothing was changed", dir.display())]
     Missing {
-        /// The store's directory.
+        /// The directory of the store.
         dir: PathBuf,
     },
-    /// There is nothing.
+    /// The directory has no manifest and no files.
     #[error("{} holds no store", dir.display())]
     None {
-        /// The directory.
+        /// The directory that was looked at.
         dir: PathBuf,
     },
     /// Another process has the store.
     #[error("{} is in use by another process", dir.display())]
     InUse {
-        /// The store's directory.
+        /// The directory of the store.
         dir: PathBuf,
     },
     /// An earlier change ended in the middle: which of two manifests the disk has is not known.

@@ -5,11 +5,11 @@ use crate::scan::TimeRange;
 /// Two values of one type that no value is outside of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bounds {
-    /// Of floats.
+    /// The lower and upper bound of floats.
     Float(f64, f64),
-    /// Of integers.
+    /// The lower and upper bound of integers.
     Integer(i64, i64),
-    /// Of unsigned integers.
+    /// The lower and upper bound of unsigned integers.
     Unsigned(u64, u64),
 }
 

@@ -1,4 +1,4 @@
-//! Where partitions begin.
+//! Where the partitions of a policy begin.
 
 /// Days from the first of January of the year 1, where Go's clock begins, to 1970.
 const DAYS_TO_1970: i128 = 719_162;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// A condition on the tags of a series. An absent tag equals the empty string.
 #[derive(Clone, Debug)]
 pub enum TagPredicate {
-    /// Every series.
+    /// Every series matches it.
     All,
     /// `key = 'value'`.
     Equal(String, String),
@@ -15,8 +15,8 @@ pub enum TagPredicate {
     Match(String, Arc<regex::bytes::Regex>),
     /// `key !~ /regex/`.
     NotMatch(String, Arc<regex::bytes::Regex>),
-    /// Both.
+    /// Both conditions must hold.
     And(Box<TagPredicate>, Box<TagPredicate>),
-    /// Either.
+    /// Either condition must hold.
     Or(Box<TagPredicate>, Box<TagPredicate>),
 }

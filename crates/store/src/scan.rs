@@ -9,14 +9,14 @@ use crate::series::SeriesId;
 /// A span of time in nanoseconds since 1970, both ends inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TimeRange {
-    /// The first nanosecond.
+    /// The first nanosecond that is inside.
     pub min: i64,
-    /// The last nanosecond.
+    /// The last nanosecond that is inside.
     pub max: i64,
 }
 
 impl TimeRange {
-    /// All times.
+    /// All times that a point can have.
     pub const ALL: Self = Self { min: i64::MIN, max: i64::MAX };
 
     /// Whether nothing is inside.
@@ -57,7 +57,7 @@ impl TimeRange {
 /// What a scan reads of the series it is given.
 #[derive(Clone, Debug)]
 pub struct ScanRequest {
-    /// The measurement.
+    /// The measurement of the series.
     pub measurement: String,
     /// Only points of these times.
     pub time: TimeRange,
@@ -71,7 +71,7 @@ pub struct ScanRequest {
 /// Points of one series, sorted by time, one for each time.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    /// Which series.
+    /// The series that the points are of.
     pub series: SeriesId,
     /// The times; never empty.
     pub times: ScalarBuffer<i64>,
@@ -86,9 +86,9 @@ pub enum ScanError {
     /// A file cannot be read.
     #[error("store file {file}: {what}")]
     File {
-        /// Its name.
+        /// The file's name in its directory.
         file: String,
-        /// What is wrong.
+        /// What is wrong with the file.
         what: String,
     },
 }

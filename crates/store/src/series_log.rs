@@ -36,7 +36,7 @@ pub struct SeriesMark {
 pub struct LoggedSeries {
     /// Its number in its policy.
     pub id: SeriesId,
-    /// Its measurement.
+    /// The measurement that it is of.
     pub measurement: Arc<str>,
     /// Its tags, sorted by key.
     pub tags: Tags,

@@ -58,13 +58,13 @@ pub enum SettingsError {
     /// Too little to gather anything.
     #[error("store.memory is {given}; write at least {MEMORY_MIN}")]
     Memory {
-        /// What was configured.
+        /// The size that was configured.
         given: Size,
     },
     /// Too little to gather anything.
     #[error("store.journal-ahead is {given}; write at least {MEMORY_MIN}")]
     JournalAhead {
-        /// What was configured.
+        /// The size that was configured.
         given: Size,
     },
     /// A time of zero.

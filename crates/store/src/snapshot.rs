@@ -10,7 +10,7 @@ use crate::view::PolicyView;
 /// A name that is not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// No such database.
+    /// There is no such database.
     #[error("database not found: {0}")]
     Database(String),
     /// No such retention policy.

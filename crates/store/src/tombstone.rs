@@ -16,7 +16,7 @@ pub struct Tombstone {
     pub measurement: Option<String>,
     /// Of series with such tags.
     pub matching: Condition,
-    /// At these times.
+    /// Only points of these times.
     pub time: TimeRange,
 }
 
@@ -24,7 +24,7 @@ pub struct Tombstone {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Condition {
-    /// Every series.
+    /// Every series matches it.
     All,
     /// `key = 'value'`.
     Equal(String, String),
@@ -34,9 +34,9 @@ pub enum Condition {
     Match(String, String),
     /// `key !~ /regex/`.
     NotMatch(String, String),
-    /// Both.
+    /// Both conditions must hold.
     And(Box<Condition>, Box<Condition>),
-    /// Either.
+    /// Either condition must hold.
     Or(Box<Condition>, Box<Condition>),
 }
 

@@ -59,7 +59,7 @@ impl PolicyView {
         self.data.measurements.get(self.number(measurement)? as usize)
     }
 
-    /// Its measurements, sorted.
+    /// The names of its measurements, sorted.
     pub fn measurements(&self) -> Vec<String> {
         let known = self.data.measurements.len();
         let index = self.index();

@@ -19,12 +19,12 @@ use journal::{CursorStatus, Journal};
 use tokio::task::JoinHandle;
 use watch::metrics::Registry;
 
-pub use self::state::{Phase, Standing};
-use self::statements::Waiting;
+pub use self::state::{DeliveryState, Phase};
+use self::statements::StatementWaiters;
 pub use self::statements::{Ran, StatementTicket};
 pub use self::status::BackendStatus;
 pub(crate) use self::status::status_of;
-use crate::client::{Broken, Client, ClientError};
+use crate::client::{Client, ClientError, TransportError};
 use crate::settings::{BackendKind, BackendSettings, ServerSettings};
 
 /// A backend whose oldest waiting point is younger than this counts as caught up.
@@ -35,7 +35,7 @@ const EVERYWHERE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a request under way may still take when deliveries end.
 pub const STOP_GRACE: Duration = Duration::from_secs(3);
 
-/// One backend.
+/// A backend that is reached over HTTP.
 #[derive(Debug)]
 pub struct Backend {
     settings: ServerSettings,
@@ -45,7 +45,7 @@ pub struct Backend {
     /// For queries of clients and everything else that workers ask.
     queries: Arc<Client>,
     breaker: Breaker,
-    standing: Standing,
+    standing: DeliveryState,
 }
 
 /// A breaker as operators see it.
@@ -77,16 +77,16 @@ impl Backend {
             delivery: Arc::new(Client::new(settings)?),
             queries: Arc::new(Client::new(settings)?),
             breaker: breaker(&settings.delivery.name, registry),
-            standing: Standing::new(&settings.delivery.name, registry),
+            standing: DeliveryState::new(&settings.delivery.name, registry),
         })
     }
 
-    /// The backend's name.
+    /// The backend's name in the configuration.
     pub fn name(&self) -> &str {
         &self.settings.delivery.name
     }
 
-    /// Its settings.
+    /// The backend's part of the configuration.
     pub fn settings(&self) -> &ServerSettings {
         &self.settings
     }
@@ -101,13 +101,13 @@ impl Backend {
         &self.queries
     }
 
-    /// Whether it answers.
+    /// Whether the backend answers, or is left alone for a while.
     pub fn breaker(&self) -> &Breaker {
         &self.breaker
     }
 
     /// What its delivery is doing.
-    pub fn standing(&self) -> &Standing {
+    pub fn standing(&self) -> &DeliveryState {
         &self.standing
     }
 
@@ -124,7 +124,7 @@ impl Backend {
         &self,
         form: (HeaderMap, Bytes),
         headers: &HeaderMap,
-    ) -> Result<Response<Incoming>, Broken> {
+    ) -> Result<Response<Incoming>, TransportError> {
         let answer = self.queries.query(form, headers).await;
         match &answer {
             Ok(_) => self.answered(),
@@ -189,14 +189,14 @@ pub enum EverywhereError {
         "the statement may not have run on backend {backend}: {error}; run it again when it answers"
     )]
     Broken {
-        /// The backend.
+        /// The backend's name in the configuration.
         backend: String,
-        /// What happened.
-        error: Broken,
+        /// Why there was no answer.
+        error: TransportError,
     },
 }
 
-/// All backends.
+/// All backends, with their deliveries.
 #[derive(Debug)]
 pub struct Backends {
     /// All but the embedded one.
@@ -204,10 +204,10 @@ pub struct Backends {
     /// Those of all, in the configuration's order.
     settings: Vec<BackendSettings>,
     journal: Journal,
-    waiting: Arc<Waiting>,
+    waiting: Arc<StatementWaiters>,
     /// Whose turn it is among equal candidates.
     turn: AtomicUsize,
-    /// Ends the deliveries.
+    /// Tells the deliveries to end.
     pub(crate) drain: Drain,
     pub(crate) tasks: Mutex<Vec<JoinHandle<()>>>,
 }

@@ -44,7 +44,7 @@ struct Words {
 
 /// Where a delivery stands. Written by its task alone.
 #[derive(Debug)]
-pub struct Standing {
+pub struct DeliveryState {
     backend: String,
     phase: AtomicU8,
     /// When the oldest point was accepted that is on its way, in nanoseconds since 1970; 0 for
@@ -55,7 +55,7 @@ pub struct Standing {
     failures: Counter,
 }
 
-impl Standing {
+impl DeliveryState {
     pub(crate) fn new(backend: &str, registry: &Registry) -> Self {
         let labels = [("backend", backend)];
         Self {

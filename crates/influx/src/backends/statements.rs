@@ -21,15 +21,16 @@ pub enum Ran {
     Skipped,
 }
 
-type Told = (String, Ran);
+/// A backend's name, and what came of the statement there.
+type BackendOutcome = (String, Ran);
 
 /// Who waits for which statement.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
-    tickets: Mutex<HashMap<u64, mpsc::Sender<Told>>>,
+pub(super) struct StatementWaiters {
+    tickets: Mutex<HashMap<u64, mpsc::Sender<BackendOutcome>>>,
 }
 
-impl Waiting {
+impl StatementWaiters {
     pub(super) fn tell(&self, id: u64, backend: &str, ran: &Ran) {
         let tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ticket) = tickets.get(&id) {
@@ -67,13 +68,13 @@ impl StatementReport {
 #[derive(Debug)]
 pub struct StatementTicket {
     id: u64,
-    waiting: Arc<Waiting>,
-    told: mpsc::Receiver<Told>,
+    waiting: Arc<StatementWaiters>,
+    told: mpsc::Receiver<BackendOutcome>,
     backends: Vec<String>,
 }
 
 impl StatementTicket {
-    pub(super) fn new(waiting: &Arc<Waiting>, backends: Vec<String>) -> Self {
+    pub(super) fn new(waiting: &Arc<StatementWaiters>, backends: Vec<String>) -> Self {
         // Each backend runs a statement once between two starts.
         let (tell, told) = mpsc::channel(backends.len().max(1));
         let mut tickets = waiting.tickets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +107,7 @@ impl StatementTicket {
     ) -> StatementReport {
         let begun = Instant::now();
         let mut following = std::mem::take(&mut self.backends);
-        let mut ran: Vec<Told> = Vec::with_capacity(following.len());
+        let mut ran: Vec<BackendOutcome> = Vec::with_capacity(following.len());
         while !following.is_empty() {
             let patiently = patient.is_some_and(|name| following.iter().any(|f| f == name));
             let end = begun + if patiently { patience } else { limit };

@@ -6,13 +6,13 @@ use flow::health;
 use journal::CursorStatus;
 use serde::Serialize;
 
-use super::{Phase, Standing};
+use super::{DeliveryState, Phase};
 use crate::settings::DeliverySettings;
 
 /// A backend as `weir status` shows it.
 #[derive(Debug, Clone, Serialize)]
 pub struct BackendStatus {
-    /// The backend's name.
+    /// The backend's name in the configuration.
     pub name: String,
     /// Its address, without credentials; empty for the embedded store.
     pub url: String,
@@ -55,7 +55,7 @@ impl BackendStatus {
 pub fn status_of(
     settings: &DeliverySettings,
     (kind, url): (&'static str, &str),
-    standing: &Standing,
+    standing: &DeliveryState,
     cursors: &[CursorStatus],
     failure: impl FnOnce() -> Option<(String, SystemTime)>,
 ) -> BackendStatus {

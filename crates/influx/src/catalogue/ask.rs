@@ -9,7 +9,7 @@ use serde_json::Value;
 use wire::influxql::quote_identifier;
 
 use super::listing::{database_names, policies};
-use super::{Asked, Catalogue, Listing, REFRESH_INTERVAL, file};
+use super::{Catalogue, Listing, ListingSource, REFRESH_INTERVAL, file};
 use crate::client::Client;
 
 /// How many `SHOW RETENTION POLICIES` go into one request.
@@ -44,7 +44,7 @@ impl Catalogue {
         }
     }
 
-    async fn refresh_from(&self, asked: &Asked, timeout: Duration) {
+    async fn refresh_from(&self, asked: &ListingSource, timeout: Duration) {
         let executed = self.lock().views.get(&asked.name).map(|view| view.executed);
         let Some(executed) = executed else { return };
         let listing = tokio::time::timeout(timeout, listing(&asked.client, timeout)).await;

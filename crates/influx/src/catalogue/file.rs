@@ -19,7 +19,7 @@ pub struct CatalogueError {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct CatalogueFile {
     version: u32,
     backends: BTreeMap<String, Listing>,
 }
@@ -33,7 +33,7 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Listing>, CatalogueEr
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(source) => return Err(CatalogueError { doing: "read", path: path.into(), source }),
     };
-    match serde_json::from_slice::<Kept>(&bytes) {
+    match serde_json::from_slice::<CatalogueFile>(&bytes) {
         Ok(kept) if kept.version == VERSION => Ok(kept.backends),
         _ => {
             tracing::warn!(path = %path.display(), "catalogue cannot be read; asking the backends");
@@ -44,7 +44,7 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Listing>, CatalogueEr
 
 /// The file's text for these listings.
 pub(super) fn text(backends: BTreeMap<String, Listing>) -> String {
-    serde_json::to_string(&Kept { version: VERSION, backends }).unwrap_or_default()
+    serde_json::to_string(&CatalogueFile { version: VERSION, backends }).unwrap_or_default()
 }
 
 /// Replaces the file as a whole, so that a crash leaves the former one. Blocks on the disk.

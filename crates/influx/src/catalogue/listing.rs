@@ -37,7 +37,7 @@ pub struct Policies {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Listing {
-    /// Each database's policies.
+    /// The retention policies of each database.
     pub databases: BTreeMap<String, Policies>,
 }
 

@@ -97,7 +97,7 @@ impl Snapshot {
 
 /// A backend that can be asked.
 #[derive(Debug)]
-struct Asked {
+struct ListingSource {
     name: String,
     client: Arc<Client>,
 }
@@ -121,7 +121,7 @@ struct Inner {
 pub struct Catalogue {
     snapshot: ArcSwap<Snapshot>,
     inner: Mutex<Inner>,
-    asked: Vec<Asked>,
+    asked: Vec<ListingSource>,
     path: PathBuf,
     /// When all backends were last asked; the lock is held while they are.
     refreshed: tokio::sync::Mutex<Option<Instant>>,
@@ -145,7 +145,7 @@ impl Catalogue {
         for (name, client) in clients {
             let listing = kept.remove(&name);
             inner.views.insert(name.clone(), View { listing, executed: Position::ZERO });
-            asked.push(Asked { name, client });
+            asked.push(ListingSource { name, client });
         }
         let catalogue = Self {
             snapshot: ArcSwap::from_pointee(inner.snapshot()),
@@ -172,7 +172,7 @@ impl Catalogue {
         self.snapshot.load()
     }
 
-    /// See [`Snapshot::lookup`].
+    /// Looks the names up in the catalogue as it is now; see [`Snapshot::lookup`].
     pub fn lookup(&self, db: &str, rp: &str) -> Lookup {
         self.snapshot().lookup(db, rp)
     }

@@ -23,11 +23,11 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 /// The parts of an HTTP answer that can carry meaning.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reply<'a> {
-    /// The status code.
+    /// The HTTP status code.
     pub status: u16,
-    /// The `X-Influxdb-Error` header.
+    /// InfluxDB's error text, in `X-Influxdb-Error`.
     pub error_header: Option<&'a str>,
-    /// The `Retry-After` header.
+    /// The pause that is asked for, in `Retry-After`.
     pub retry_after: Option<&'a str>,
     /// The body, at most [`ANSWER_BYTES_MAX`] of it.
     pub body: &'a [u8],
@@ -36,11 +36,11 @@ pub struct Reply<'a> {
 /// What has to exist before a batch can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// The database (1.x).
+    /// A database of the 1.x API.
     Database,
     /// The retention policy (1.x).
     Policy,
-    /// The bucket (2.x).
+    /// A bucket of the 2.x API.
     Bucket,
     /// The mapping of a database to a bucket on the 1.x path of a 2.x server; Weir cannot create
     /// it.
@@ -50,7 +50,7 @@ pub enum Missing {
 /// A refusal for reasons that lie in the points.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refusal {
-    /// The backend's words.
+    /// Why, in the backend's words.
     pub words: String,
     /// How many points were dropped, where the backend says so. The others may or may not be
     /// stored.
@@ -62,7 +62,7 @@ pub struct Refusal {
 /// The meaning of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// Everything is stored.
+    /// All points are stored.
     Delivered,
     /// At least one point can never be stored.
     Refused(Refusal),

@@ -36,9 +36,9 @@ pub enum ClientError {
     /// A password or token file cannot be read.
     #[error("influx.backend {backend:?}: cannot read {path}: {source}")]
     SecretFile {
-        /// The backend's name.
+        /// The backend's name in the configuration.
         backend: String,
-        /// The file.
+        /// The file that the configuration names.
         path: String,
         /// What the operating system answered.
         source: std::io::Error,
@@ -46,13 +46,13 @@ pub enum ClientError {
     /// A user, password or token cannot be put into a header.
     #[error("influx.backend {backend:?}: user, password or token holds a control character")]
     Header {
-        /// The backend's name.
+        /// The backend's name in the configuration.
         backend: String,
     },
     /// The certificate authorities cannot be used.
     #[error("influx.backend {backend:?}: {source}")]
     Tls {
-        /// The backend's name.
+        /// The backend's name in the configuration.
         backend: String,
         /// What is wrong with them.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -61,7 +61,7 @@ pub enum ClientError {
 
 /// Why there was no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
+pub enum TransportError {
     /// Nobody took the connection: nothing was sent.
     #[error("cannot connect: {0}")]
     Connect(String),
@@ -76,9 +76,9 @@ pub enum Broken {
 /// A backend's answer, read whole.
 #[derive(Debug, Clone)]
 pub struct Whole {
-    /// The status code.
+    /// The HTTP status code.
     pub status: u16,
-    /// The headers.
+    /// The headers of the answer.
     pub headers: HeaderMap,
     /// The body, or as much of it as was asked for.
     pub body: Bytes,
@@ -171,7 +171,7 @@ impl Client {
     ///
     /// # Errors
     /// When there was no answer.
-    pub async fn write(&self, db: &str, rp: &str, lines: Bytes) -> Result<Answer, Broken> {
+    pub async fn write(&self, db: &str, rp: &str, lines: Bytes) -> Result<Answer, TransportError> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         let body = if self.settings.gzip {
@@ -207,7 +207,11 @@ impl Client {
     ///
     /// # Errors
     /// When there was no answer within `timeout`.
-    pub async fn ask(&self, form: &[(&str, &str)], timeout: Duration) -> Result<Whole, Broken> {
+    pub async fn ask(
+        &self,
+        form: &[(&str, &str)],
+        timeout: Duration,
+    ) -> Result<Whole, TransportError> {
         let (headers, body) = form_body(form.iter().copied());
         let uri = format!("{}/query", self.base);
         self.call(Method::POST, &uri, headers, body, timeout, STATEMENT_ANSWER_MAX).await
@@ -222,7 +226,7 @@ impl Client {
         &self,
         (mut headers, body): (HeaderMap, Bytes),
         extra: &HeaderMap,
-    ) -> Result<Response<Incoming>, Broken> {
+    ) -> Result<Response<Incoming>, TransportError> {
         for name in [header::ACCEPT, header::ACCEPT_ENCODING, header::USER_AGENT] {
             if let Some(value) = extra.get(&name) {
                 headers.insert(name, value.clone());
@@ -236,14 +240,14 @@ impl Client {
     ///
     /// # Errors
     /// When there was no answer, or one that says the backend is not well.
-    pub async fn ping(&self) -> Result<(), Broken> {
+    pub async fn ping(&self) -> Result<(), TransportError> {
         let timeout = CONNECT_TIMEOUT.min(self.settings.timeout);
         let uri = format!("{}/ping", self.base);
         let empty = Bytes::new();
         let whole = self.call(Method::GET, &uri, HeaderMap::new(), empty, timeout, 4096).await?;
         match whole.status {
             200..=499 => Ok(()),
-            status => Err(Broken::Lost(format!("/ping answers {status}"))),
+            status => Err(TransportError::Lost(format!("/ping answers {status}"))),
         }
     }
 
@@ -251,7 +255,7 @@ impl Client {
     ///
     /// # Errors
     /// When there was no answer; otherwise the answer tells whether it worked.
-    pub async fn create_bucket(&self, name: &str) -> Result<Whole, Broken> {
+    pub async fn create_bucket(&self, name: &str) -> Result<Whole, TransportError> {
         let timeout = self.settings.timeout;
         let org = form_urlencoded::Serializer::new(String::new())
             .append_pair("org", &self.settings.org)
@@ -281,7 +285,7 @@ impl Client {
         body: Bytes,
         timeout: Duration,
         answer_max: usize,
-    ) -> Result<Whole, Broken> {
+    ) -> Result<Whole, TransportError> {
         let whole = async {
             let response = self.send(method, uri, headers, body).await?;
             let (head, body) = response.into_parts();
@@ -289,7 +293,7 @@ impl Client {
             Ok(Whole { status: head.status.as_u16(), headers: head.headers, body })
         };
         let whole = tokio::time::timeout(timeout, whole).await;
-        whole.unwrap_or(Err(Broken::Timeout(timeout)))
+        whole.unwrap_or(Err(TransportError::Timeout(timeout)))
     }
 
     async fn send(
@@ -298,8 +302,9 @@ impl Client {
         uri: &str,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Incoming>, Broken> {
-        let uri: Uri = uri.parse().map_err(|error| Broken::Connect(format!("{uri}: {error}")))?;
+    ) -> Result<Response<Incoming>, TransportError> {
+        let uri: Uri =
+            uri.parse().map_err(|error| TransportError::Connect(format!("{uri}: {error}")))?;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = uri;
@@ -346,10 +351,10 @@ pub fn form_body<'a>(form: impl Iterator<Item = (&'a str, &'a str)>) -> (HeaderM
 }
 
 /// Reads at most `max` bytes of a body; what is longer is cut, and its connection not used again.
-async fn read(mut body: Incoming, max: usize) -> Result<Bytes, Broken> {
+async fn read(mut body: Incoming, max: usize) -> Result<Bytes, TransportError> {
     let mut read = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Broken::Lost(chain(&error)))?;
+        let frame = frame.map_err(|error| TransportError::Lost(chain(&error)))?;
         let Ok(part) = frame.into_data() else { continue };
         let room = max - read.len();
         read.extend_from_slice(&part[..part.len().min(room)]);
@@ -361,21 +366,25 @@ async fn read(mut body: Incoming, max: usize) -> Result<Bytes, Broken> {
 }
 
 /// Level 1: the link is the bottleneck where compression is wanted at all.
-async fn gzip(lines: Bytes) -> Result<Bytes, Broken> {
+async fn gzip(lines: Bytes) -> Result<Bytes, TransportError> {
     let compress = move || {
         use std::io::Write as _;
         let out = Vec::with_capacity(lines.len() / 4);
         let mut encoder = flate2::write::GzEncoder::new(out, flate2::Compression::fast());
         encoder.write_all(&lines).and_then(|()| encoder.finish())
     };
-    let lost = |error: String| Broken::Lost(format!("compressing failed: {error}"));
+    let lost = |error: String| TransportError::Lost(format!("compressing failed: {error}"));
     let written = tokio::task::spawn_blocking(compress).await;
     let written = written.map_err(|error| lost(error.to_string()))?;
     written.map(Bytes::from).map_err(|error| lost(error.to_string()))
 }
 
-fn broken(error: &legacy::Error) -> Broken {
-    if error.is_connect() { Broken::Connect(chain(error)) } else { Broken::Lost(chain(error)) }
+fn broken(error: &legacy::Error) -> TransportError {
+    if error.is_connect() {
+        TransportError::Connect(chain(error))
+    } else {
+        TransportError::Lost(chain(error))
+    }
 }
 
 /// The innermost cause: `hyper`'s outer errors only say that sending failed.

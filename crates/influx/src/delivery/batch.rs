@@ -17,9 +17,9 @@ const BUFFER_KEPT_MAX: usize = 1 << 20;
 /// How much may go out in one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Points.
+    /// How many points at most.
     pub points: u64,
-    /// Bytes before compression.
+    /// Bytes of lines at most, before compression.
     pub bytes: usize,
 }
 
@@ -34,7 +34,7 @@ struct Mark {
 /// Points of one database and policy, in the journal's order.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// The database.
+    /// The database that the points go to.
     pub db: String,
     /// The retention policy; empty is the backend's default.
     pub rp: String,
@@ -46,7 +46,7 @@ pub struct Batch {
 /// Part of a batch that goes out in one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// The lines.
+    /// The points as line protocol.
     pub body: Bytes,
     /// How many points they are.
     pub points: u64,
@@ -107,7 +107,7 @@ impl Window {
         self.end.is_none()
     }
 
-    /// Points taken.
+    /// How many points were taken.
     pub fn points(&self) -> u64 {
         self.points
     }

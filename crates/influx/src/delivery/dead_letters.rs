@@ -33,7 +33,7 @@ pub enum LetterError {
     /// Some letters had no room: the file would become larger than `dead-letters-max`.
     #[error("{path} is full: {max} bytes; replay or drop its letters, or raise dead-letters-max")]
     Full {
-        /// The file.
+        /// The backend's file of dead letters.
         path: PathBuf,
         /// The limit in bytes.
         max: u64,
@@ -46,9 +46,9 @@ pub enum LetterError {
 /// Which letters of a backend are meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
-    /// All of them.
+    /// All letters of the backend.
     All,
-    /// These.
+    /// The letters that have these ids.
     These(HashSet<Id>),
 }
 
@@ -65,7 +65,7 @@ impl Selection {
 /// One backend's dead letters at a glance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// The backend's name.
+    /// The backend's name in the configuration.
     pub backend: String,
     /// Letters, each one point.
     pub letters: u64,

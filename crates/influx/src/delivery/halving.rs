@@ -35,11 +35,11 @@ pub enum Step<'a> {
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// A 2xx.
+    /// Every point is stored (a 2xx).
     Accepted,
     /// At least one point can never be stored.
     Refused {
-        /// The backend's words.
+        /// Why, in the backend's words.
         words: String,
         /// Whether it dropped every point of the part.
         all: bool,
@@ -61,12 +61,12 @@ pub enum Outcome {
 pub struct Poison {
     /// Its index in the batch.
     pub point: u32,
-    /// The backend's words.
+    /// Why, in the backend's words.
     pub words: String,
 }
 
 #[derive(Debug)]
-struct Part {
+struct BatchPart {
     points: Vec<u32>,
     /// Failures in a row; for a single point, since its last canary.
     failures: u8,
@@ -82,7 +82,7 @@ struct Part {
     sent: bool,
 }
 
-impl Part {
+impl BatchPart {
     fn of(points: Vec<u32>, guessed: bool) -> Self {
         Self { points, failures: 0, rounds: 0, canary: None, whole: None, guessed, sent: false }
     }
@@ -92,15 +92,18 @@ impl Part {
 #[derive(Debug)]
 pub struct Halving {
     /// What is still to be settled; the last part goes first.
-    parts: Vec<Part>,
+    parts: Vec<BatchPart>,
     delivered: u64,
 }
 
 impl Halving {
     /// A batch of `points` points, none of them settled.
     pub fn new(points: u32) -> Self {
-        let parts =
-            if points == 0 { Vec::new() } else { vec![Part::of((0..points).collect(), false)] };
+        let parts = if points == 0 {
+            Vec::new()
+        } else {
+            vec![BatchPart::of((0..points).collect(), false)]
+        };
         Self { parts, delivered: 0 }
     }
 
@@ -146,7 +149,7 @@ impl Halving {
         Vec::new()
     }
 
-    fn accepted(&mut self, part: Part) {
+    fn accepted(&mut self, part: BatchPart) {
         let Some(whole) = part.whole else {
             self.delivered += part.points.len() as u64;
             return;
@@ -157,10 +160,10 @@ impl Halving {
     /// Puts everything a probe was taken from back in its order.
     fn guessed_wrong(&mut self, whole: Vec<u32>) {
         self.parts.pop();
-        self.split(Part::of(whole, true));
+        self.split(BatchPart::of(whole, true));
     }
 
-    fn refused(&mut self, part: Part, suspects: &[u32]) {
+    fn refused(&mut self, part: BatchPart, suspects: &[u32]) {
         if let Some(whole) = part.whole {
             return self.guessed_wrong(whole);
         }
@@ -169,11 +172,11 @@ impl Halving {
         if part.guessed || probe.is_empty() || rest.is_empty() {
             return self.split(part);
         }
-        self.parts.push(Part::of(rest, false));
-        self.parts.push(Part { whole: Some(part.points), ..Part::of(probe, true) });
+        self.parts.push(BatchPart::of(rest, false));
+        self.parts.push(BatchPart { whole: Some(part.points), ..BatchPart::of(probe, true) });
     }
 
-    fn split(&mut self, mut part: Part) {
+    fn split(&mut self, mut part: BatchPart) {
         if let Some(whole) = part.whole.take() {
             return self.guessed_wrong(whole);
         }
@@ -181,13 +184,13 @@ impl Halving {
         let second = part.points.split_off(part.points.len() / 2);
         for points in [second, part.points] {
             if !points.is_empty() {
-                self.parts.push(Part { failures, ..Part::of(points, part.guessed) });
+                self.parts.push(BatchPart { failures, ..BatchPart::of(points, part.guessed) });
             }
         }
     }
 
     /// `words` where the points may be to blame.
-    fn failed(&mut self, mut part: Part, words: Option<String>) {
+    fn failed(&mut self, mut part: BatchPart, words: Option<String>) {
         part.failures = part.failures.saturating_add(1);
         part.sent = true;
         if part.points.len() == 1 {
@@ -201,7 +204,12 @@ impl Halving {
         }
     }
 
-    fn settle_canary(&mut self, mut part: Part, outcome: &Outcome, words: String) -> Vec<Poison> {
+    fn settle_canary(
+        &mut self,
+        mut part: BatchPart,
+        outcome: &Outcome,
+        words: String,
+    ) -> Vec<Poison> {
         part.canary = None;
         match outcome {
             Outcome::Accepted => part.rounds = part.rounds.saturating_add(1),

@@ -2,7 +2,7 @@
 
 use watch::metrics::{Counter, Histogram, Registry};
 
-use crate::client::Broken;
+use crate::client::TransportError;
 use crate::client::answer::Answer;
 
 /// The instruments of one backend.
@@ -18,7 +18,7 @@ pub struct Instruments {
     pub bytes_sent: Counter,
     /// Points found to be poison.
     pub dead_letters: Counter,
-    /// Statements executed.
+    /// Statements that the backend executed.
     pub statements: Counter,
     /// Statements a backend refused or never executed.
     pub statements_failed: Counter,
@@ -94,7 +94,7 @@ impl Instruments {
     }
 
     /// Counts what came of a request.
-    pub fn count(&self, answer: &Result<Answer, Broken>) {
+    pub fn count(&self, answer: &Result<Answer, TransportError>) {
         let place = match answer {
             Ok(Answer::Delivered) => 0,
             Ok(Answer::Refused(_)) => 1,
@@ -105,9 +105,9 @@ impl Instruments {
             Ok(Answer::Overloaded(_)) => 6,
             Ok(Answer::Failed(_)) => 7,
             Ok(Answer::Misdirected(_)) => 8,
-            Err(Broken::Connect(_)) => 9,
-            Err(Broken::Timeout(_)) => 10,
-            Err(Broken::Lost(_)) => 11,
+            Err(TransportError::Connect(_)) => 9,
+            Err(TransportError::Timeout(_)) => 10,
+            Err(TransportError::Lost(_)) => 11,
         };
         self.answers[place].inc();
     }

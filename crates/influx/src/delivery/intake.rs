@@ -44,7 +44,7 @@ pub struct OwnedStatement {
     pub rp: String,
     /// The bound parameters the client gave, as JSON.
     pub params: String,
-    /// The statement.
+    /// The statement's text in InfluxQL.
     pub text: String,
 }
 
@@ -150,7 +150,7 @@ impl Intake {
         same: impl Fn(&str, &str) -> bool,
         patience: Duration,
         wanted: impl Fn(&[u8]) -> bool,
-    ) -> Option<Found> {
+    ) -> Option<CanaryPoint> {
         let same = |points: &Points<'_>| same(points.db, points.rp);
         if let Some(found) = self.search(same, &wanted) {
             return Some(found);
@@ -169,7 +169,7 @@ impl Intake {
         &self,
         of: impl Fn(&Points<'_>) -> bool,
         wanted: impl Fn(&[u8]) -> bool,
-    ) -> Option<Found> {
+    ) -> Option<CanaryPoint> {
         let mut taken = self.taken;
         for chunk in &self.chunks {
             for record in chunk.records().skip(std::mem::take(&mut taken)) {
@@ -181,7 +181,7 @@ impl Intake {
                     && let Some(line) = lines.find(|line| wanted(line))
                 {
                     let (db, rp) = (points.db.to_owned(), points.rp.to_owned());
-                    return Some(Found { db, rp, line: Bytes::copy_from_slice(line) });
+                    return Some(CanaryPoint { db, rp, line: Bytes::copy_from_slice(line) });
                 }
             }
         }
@@ -189,14 +189,14 @@ impl Intake {
     }
 }
 
-/// A point found ahead of its turn.
+/// A point found ahead of its turn, to be sent as a canary.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// The database.
+pub struct CanaryPoint {
+    /// The database that the point goes to.
     pub db: String,
-    /// The retention policy.
+    /// The retention policy; empty is the backend's default.
     pub rp: String,
-    /// The point.
+    /// The point as line protocol.
     pub line: Bytes,
 }
 

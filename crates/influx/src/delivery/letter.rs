@@ -44,7 +44,7 @@ pub struct IdError {
 
 /// A point with what the backend said about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "Written", try_from = "Written")]
+#[serde(into = "LetterLine", try_from = "LetterLine")]
 pub struct Letter {
     /// Which point it is.
     pub id: Id,
@@ -62,7 +62,7 @@ pub struct Letter {
 
 /// A letter as its line in the file.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct LetterLine {
     position: u64,
     index: u32,
     time_ns: u64,
@@ -77,7 +77,7 @@ struct Written {
     line_base64: Option<String>,
 }
 
-impl From<Letter> for Written {
+impl From<Letter> for LetterLine {
     fn from(letter: Letter) -> Self {
         let (line, line_base64) = match String::from_utf8(letter.line) {
             Ok(line) => (Some(line), None),
@@ -89,18 +89,18 @@ impl From<Letter> for Written {
     }
 }
 
-impl TryFrom<Written> for Letter {
+impl TryFrom<LetterLine> for Letter {
     type Error = &'static str;
 
-    fn try_from(written: Written) -> Result<Self, &'static str> {
+    fn try_from(written: LetterLine) -> Result<Self, &'static str> {
         let line = match (written.line, written.line_base64) {
             (Some(line), _) => line.into_bytes(),
             (None, Some(text)) => BASE64.decode(text).map_err(|_| "line_base64 is not base64")?,
             (None, None) => return Err("neither line nor line_base64"),
         };
         let id = Id { position: written.position, index: written.index };
-        let Written { time_ns, db, rp, reason, .. } =
-            Written { line: None, line_base64: None, ..written };
+        let LetterLine { time_ns, db, rp, reason, .. } =
+            LetterLine { line: None, line_base64: None, ..written };
         Ok(Self { id, time_ns, db, rp, reason, line })
     }
 }

@@ -28,7 +28,7 @@ pub enum StartError {
     /// A backend's cursor cannot be opened.
     #[error("influx.backend {backend:?}: {source}")]
     Cursor {
-        /// The backend's name.
+        /// The backend's name in the configuration.
         backend: String,
         /// What the journal says.
         source: CursorError,
@@ -36,7 +36,7 @@ pub enum StartError {
     /// A backend's dead letters cannot be opened.
     #[error("influx.backend {backend:?}: {source}")]
     Letters {
-        /// The backend's name.
+        /// The backend's name in the configuration.
         backend: String,
         /// What is wrong with them.
         source: LetterError,

@@ -10,7 +10,7 @@ use super::dead_letters::{self, LetterError, Selection};
 use super::halving::{Halving, Outcome, Step};
 use super::letter::{Id, Letter};
 use crate::client::answer::Answer;
-use crate::client::{Broken, Client, ClientError};
+use crate::client::{Client, ClientError, TransportError};
 use crate::settings::ServerSettings;
 
 /// What came of a replay.
@@ -34,21 +34,21 @@ pub enum ReplayError {
     /// The backend did not answer.
     #[error("backend {backend}: {source}; {done} letters were delivered before that")]
     Broken {
-        /// The backend's name.
+        /// The backend's name in the configuration.
         backend: String,
-        /// What happened.
-        source: Broken,
-        /// Letters delivered.
+        /// Why there was no answer.
+        source: TransportError,
+        /// Letters delivered before it failed.
         done: usize,
     },
     /// The backend did not take the letters, for a reason that lies in itself.
     #[error("backend {backend}: {words}; {done} letters were delivered before that")]
     Answer {
-        /// The backend's name.
+        /// The backend's name in the configuration.
         backend: String,
-        /// Its words.
+        /// Why not, in the backend's words.
         words: String,
-        /// Letters delivered.
+        /// Letters delivered before it failed.
         done: usize,
     },
 }

@@ -14,7 +14,7 @@ use super::sizing::Sizing;
 use crate::backends::Backend;
 use crate::catalogue::Catalogue;
 use crate::client::answer::{Answer, Missing, Refusal};
-use crate::client::{Broken, Client};
+use crate::client::{Client, TransportError};
 use crate::settings::BackendKind;
 
 /// The delivery is to end; what is not settled stays in the journal.
@@ -45,7 +45,7 @@ impl Default for Pace {
 /// What an answer says about the points of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// All are stored.
+    /// All points are stored.
     Accepted,
     /// At least one never can be.
     Refused(Refusal),
@@ -115,7 +115,7 @@ impl Sender {
     /// What the answer says about the points; `None` when they are to be sent again as they are.
     async fn judge(
         &mut self,
-        answer: Result<Answer, Broken>,
+        answer: Result<Answer, TransportError>,
         db: &str,
         rp: &str,
         points: u64,
@@ -146,7 +146,7 @@ impl Sender {
                 self.retry_after(&words, None).await?;
                 return Ok(Some(Verdict::Failed(words)));
             }
-            Err(error @ (Broken::Timeout(_) | Broken::Lost(_))) => {
+            Err(error @ (TransportError::Timeout(_) | TransportError::Lost(_))) => {
                 // A server that refuses a large body early may reset the connection before its
                 // answer is read, so that this can be a 413 as well.
                 self.sizing.too_much(points, bytes);
@@ -154,7 +154,7 @@ impl Sender {
                 self.retry_after(&words, None).await?;
                 return Ok(Some(Verdict::Failed(words)));
             }
-            Err(Broken::Connect(words)) => {
+            Err(TransportError::Connect(words)) => {
                 self.retry_after(&format!("cannot connect: {words}"), None).await?;
             }
             Ok(Answer::Busy(words, after)) => self.retry_after(&words, after).await?,
@@ -246,7 +246,7 @@ impl Sender {
 
     /// Runs the statements that make a database as the other backends have it; gives why it
     /// failed.
-    async fn create(&self, db: &str, rp: &str) -> Result<Option<String>, Broken> {
+    async fn create(&self, db: &str, rp: &str) -> Result<Option<String>, TransportError> {
         let statements = self.catalogue.snapshot().creation(db, rp);
         let timeout = self.backend.settings().statement_timeout;
         let mut failed = None;
@@ -265,7 +265,7 @@ impl Sender {
         Ok(failed)
     }
 
-    async fn create_bucket(&self, db: &str, rp: &str) -> Result<Option<String>, Broken> {
+    async fn create_bucket(&self, db: &str, rp: &str) -> Result<Option<String>, TransportError> {
         let name = if rp.is_empty() { db.to_owned() } else { format!("{db}/{rp}") };
         let said = self.client().create_bucket(&name).await?;
         Ok(match said.classify() {

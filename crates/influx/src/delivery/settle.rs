@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use super::batch::{Batch, Piece, Point};
 use super::dead_letters::{DeadLetters, LetterError};
 use super::halving::{Halving, Outcome, Poison, Step};
-use super::intake::{Found, Intake};
+use super::intake::{CanaryPoint, Intake};
 use super::letter::{Id, Letter};
 use super::sender::{Interrupted, Sender, Verdict};
 use super::suspects::suspects;
@@ -42,7 +42,7 @@ pub struct Beside {
 #[derive(Debug, Default)]
 struct Canaries {
     beside: Option<u32>,
-    found: Vec<Found>,
+    found: Vec<CanaryPoint>,
     /// The one in use; it stays while it is accepted.
     next: usize,
 }
@@ -220,7 +220,7 @@ impl Trouble<'_> {
         if count == 0 {
             return Ok(Outcome::NoCanary);
         }
-        let Found { db, rp, line } = self.canaries.found[self.canaries.next % count].clone();
+        let CanaryPoint { db, rp, line } = self.canaries.found[self.canaries.next % count].clone();
         let verdict = sender.send(&db, &rp, &line, 1).await?;
         if verdict != Verdict::Accepted {
             self.canaries.next += 1;
@@ -236,11 +236,16 @@ impl Trouble<'_> {
     /// Points of other series. Those behind `beside` are sent again in their turn, so that sending
     /// one before it does no harm; of those before it only the one accepted last, which nothing
     /// has overwritten since.
-    async fn find_canaries(&self, beside: u32, sender: &Sender, intake: &mut Intake) -> Vec<Found> {
+    async fn find_canaries(
+        &self,
+        beside: u32,
+        sender: &Sender,
+        intake: &mut Intake,
+    ) -> Vec<CanaryPoint> {
         let failing = wire::line::series(self.line(beside));
         let other = |line: &&[u8]| wire::line::series(line) != failing;
         let (db, rp) = (&self.batch.db, &self.batch.rp);
-        let here = |line: &[u8]| Found {
+        let here = |line: &[u8]| CanaryPoint {
             db: db.clone(),
             rp: rp.clone(),
             line: Bytes::copy_from_slice(line),
@@ -248,7 +253,8 @@ impl Trouble<'_> {
         let behind = self.points.iter().skip(beside as usize + 1);
         let behind = behind.map(|point| &self.piece.body[point.range()]);
         let behind = behind.chain(wire::line::points(&self.around.behind));
-        let mut found: Vec<Found> = behind.filter(other).take(CANARIES_MAX).map(here).collect();
+        let mut found: Vec<CanaryPoint> =
+            behind.filter(other).take(CANARIES_MAX).map(here).collect();
         found.extend(wire::line::points(&self.around.accepted).filter(other).last().map(here));
         if found.is_empty() {
             // What was written before the names were known has none for the default policy.

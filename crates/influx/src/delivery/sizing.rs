@@ -16,7 +16,7 @@ pub struct Sizing {
 }
 
 impl Sizing {
-    /// Batches as configured.
+    /// Begins with batches as large as configured.
     pub fn new(configured: Limits) -> Self {
         Self { configured, ceiling: configured.bytes, now: configured }
     }

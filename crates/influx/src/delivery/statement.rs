@@ -4,7 +4,7 @@ use super::intake::OwnedStatement;
 use super::sender::{Interrupted, Sender};
 use crate::backends::Ran;
 use crate::client::answer::{error_in, shortened};
-use crate::client::{Broken, Whole};
+use crate::client::{TransportError, Whole};
 
 /// Failures of the backend's own after which a statement counts as failed: else one that makes the
 /// server fail would hold back all points behind it for ever.
@@ -37,23 +37,23 @@ pub async fn run(sender: &mut Sender, statement: &OwnedStatement) -> Result<Ran,
         }
         let words = match sender.client().ask(&form, timeout).await {
             Ok(said) => match judge(said) {
-                Said::Final(ran) => {
+                StatementVerdict::Final(ran) => {
                     sender.at_ease();
                     sender.backend.answered();
                     note(sender, statement, &ran);
                     return Ok(ran);
                 }
-                Said::Denied(words) => {
+                StatementVerdict::Denied(words) => {
                     sender.denied(&words).await?;
                     continue;
                 }
-                Said::Busy(words) => {
+                StatementVerdict::Busy(words) => {
                     sender.retry_after(&words, None).await?;
                     continue;
                 }
-                Said::Failed(words) => words,
+                StatementVerdict::Failed(words) => words,
             },
-            Err(Broken::Connect(words)) => {
+            Err(TransportError::Connect(words)) => {
                 sender.backend.breaker().failure(&words);
                 sender.retry_after(&format!("cannot connect: {words}"), None).await?;
                 continue;
@@ -71,27 +71,27 @@ pub async fn run(sender: &mut Sender, statement: &OwnedStatement) -> Result<Ran,
     }
 }
 
-enum Said {
+enum StatementVerdict {
     Final(Ran),
     Denied(String),
     Busy(String),
     Failed(String),
 }
 
-fn judge(said: Whole) -> Said {
+fn judge(said: Whole) -> StatementVerdict {
     let words = |said: &Whole| {
         let text = said.refused().unwrap_or_else(|| format!("status {}", said.status));
         shortened(text)
     };
     match said.status {
-        200..=299 => Said::Final(Ran::Answered(said.body)),
-        401 | 403 => Said::Denied(words(&said)),
+        200..=299 => StatementVerdict::Final(Ran::Answered(said.body)),
+        401 | 403 => StatementVerdict::Denied(words(&said)),
         // 508: it comes back here (`via`), which is mended in the configuration.
-        408 | 425 | 429 | 503 | 508 => Said::Busy(words(&said)),
-        500..=599 => Said::Failed(words(&said)),
+        408 | 425 | 429 | 503 | 508 => StatementVerdict::Busy(words(&said)),
+        500..=599 => StatementVerdict::Failed(words(&said)),
         // A 400 is InfluxDB's for what it cannot parse; anything else cannot be cured by trying
         // again.
-        _ => Said::Final(Ran::Failed(words(&said))),
+        _ => StatementVerdict::Final(Ran::Failed(words(&said))),
     }
 }
 

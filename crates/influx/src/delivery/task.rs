@@ -18,7 +18,7 @@ use crate::backends::Backends;
 /// A backlog older than this is being caught up with, and held to `catch-up-rate`.
 const CATCHING_UP: Duration = Duration::from_secs(2);
 
-/// One backend's delivery.
+/// The delivery to one backend.
 pub(crate) struct Task {
     pub(super) sender: Sender,
     pub(super) intake: Intake,

@@ -48,7 +48,7 @@ impl Feed {
             return Some(Outcome { dropped: record.items.into(), ..Outcome::default() });
         };
         let mut dead = Vec::new();
-        let mut seen = Seen::default();
+        let mut seen = PointIndex::default();
         let mut refused = |line: &[u8], why: &str| {
             let index = seen.index(points.lines, line);
             dead.push(letter(record.position, index, points, line, why));
@@ -166,12 +166,12 @@ impl Feed {
 
 /// Which point of a record a line is: they are refused in their order.
 #[derive(Default)]
-struct Seen {
+struct PointIndex {
     offset: usize,
     index: u32,
 }
 
-impl Seen {
+impl PointIndex {
     fn index(&mut self, lines: &[u8], line: &[u8]) -> u32 {
         let offset = (line.as_ptr() as usize).wrapping_sub(lines.as_ptr() as usize);
         let before = lines.get(self.offset..offset).unwrap_or_default();

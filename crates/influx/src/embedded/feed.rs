@@ -14,7 +14,7 @@ use watch::metrics::Registry;
 
 use super::settling::{Settled, Settling};
 use super::{Embedded, Queries};
-use crate::backends::{Backends, Standing};
+use crate::backends::{Backends, DeliveryState};
 use crate::catalogue::Catalogue;
 use crate::delivery::dead_letters::DeadLetters;
 use crate::delivery::instruments::Instruments;
@@ -54,7 +54,7 @@ pub(crate) struct Feed {
     settling: Settling,
 }
 
-/// What comes next.
+/// What the feed's thread is woken by.
 enum Event {
     Chunk(Result<Chunk, ConsumeError>),
     FlushWanted,
@@ -75,7 +75,7 @@ impl Embedded {
         Arc::new(Self {
             settings: settings.clone(),
             store: Arc::clone(store),
-            standing: Standing::new(&settings.name, registry),
+            standing: DeliveryState::new(&settings.name, registry),
             pin: consumer.pin(),
             ahead_max: store.settings().journal_ahead.bytes(),
             reached: tokio::sync::watch::Sender::new(start),

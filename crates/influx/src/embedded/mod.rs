@@ -24,7 +24,7 @@ pub use self::room::Behind;
 use self::settling::Settled;
 pub use self::settling::Unsettled;
 pub use self::turns::{Arrival, Network, Turn, Turns};
-use crate::backends::{BackendStatus, Standing, status_of};
+use crate::backends::{BackendStatus, DeliveryState, status_of};
 use crate::catalogue::{Listing, Policies, Policy};
 use crate::settings::DeliverySettings;
 
@@ -36,7 +36,7 @@ const REACH_WAIT: Duration = Duration::from_secs(30);
 pub struct Embedded {
     settings: DeliverySettings,
     store: Arc<Store>,
-    standing: Standing,
+    standing: DeliveryState,
     pin: Arc<Pin>,
     /// Bytes of records that may be in the journal and not yet in the store's files.
     ahead_max: u64,
@@ -57,12 +57,12 @@ pub struct Embedded {
 pub struct Starting;
 
 impl Embedded {
-    /// The backend's name.
+    /// The backend's name in the configuration.
     pub fn name(&self) -> &str {
         &self.settings.name
     }
 
-    /// The store.
+    /// The store within this process.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
@@ -95,7 +95,7 @@ impl Embedded {
         if *reached.borrow_and_update() >= end.0 {
             return Ok(());
         }
-        let _waiting = Waiting::new(self);
+        let _waiting = WaiterGuard::new(self);
         let wait = reached.wait_for(|reached| *reached >= end.0);
         match tokio::time::timeout(REACH_WAIT, wait).await {
             Ok(Ok(_)) => Ok(()),
@@ -127,9 +127,9 @@ impl Embedded {
 }
 
 /// Counts as waiting for as long as it lives.
-struct Waiting<'a>(&'a Embedded);
+struct WaiterGuard<'a>(&'a Embedded);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaiterGuard<'a> {
     fn new(embedded: &'a Embedded) -> Self {
         embedded.waiting.fetch_add(1, Ordering::AcqRel);
         embedded.hurry.notify_one();
@@ -137,7 +137,7 @@ impl<'a> Waiting<'a> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::AcqRel);
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use journal::{Journal, Mark, Position};
 
-use super::{Embedded, Waiting};
+use super::{Embedded, WaiterGuard};
 
 /// How often promises are looked through that nobody asks about.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -102,7 +102,7 @@ impl Settling {
         }
     }
 
-    /// Ends all waiting.
+    /// Lets everyone who waits for a settling fail: there will be none any more.
     pub(super) fn end(&self, embedded: &Embedded) {
         embedded.settled.line.send_replace(ENDED);
     }
@@ -120,13 +120,13 @@ impl Settling {
 /// Counts as one who wants a settling for as long as it lives.
 struct Asking<'a> {
     settled: &'a Settled,
-    _hurry: Waiting<'a>,
+    _hurry: WaiterGuard<'a>,
 }
 
 impl<'a> Asking<'a> {
     fn new(embedded: &'a Embedded) -> Self {
         embedded.settled.waiting.fetch_add(1, Ordering::AcqRel);
-        Self { settled: &embedded.settled, _hurry: Waiting::new(embedded) }
+        Self { settled: &embedded.settled, _hurry: WaiterGuard::new(embedded) }
     }
 }
 

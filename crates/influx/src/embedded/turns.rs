@@ -44,11 +44,11 @@ struct Queue {
     /// Turns of each network that has any.
     taken: HashMap<Network, usize>,
     /// Who waits, in the order of arrival.
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, TurnWaiter>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct TurnWaiter {
     from: Network,
     turn: oneshot::Sender<Turn>,
 }
@@ -62,7 +62,7 @@ pub struct Turn {
 }
 
 impl Turns {
-    /// So many turns.
+    /// Gives out at most `count` turns at once.
     pub fn new(count: usize) -> Arc<Self> {
         Arc::new(Self(Mutex::new(Queue {
             free: count,
@@ -88,7 +88,7 @@ impl Turns {
         let Arrival { place, from } = arrival;
         loop {
             let (turn, granted) = oneshot::channel();
-            self.lock().waiting.insert(place, Waiting { from, turn });
+            self.lock().waiting.insert(place, TurnWaiter { from, turn });
             let _leaving = Leaving { turns: self, place };
             self.grant();
             if let Ok(turn) = granted.await {
@@ -102,7 +102,7 @@ impl Turns {
         let queue = self.lock();
         let taken = |from: &Network| queue.taken.get(from).copied().unwrap_or_default();
         let own = taken(&arrival.from);
-        let another = |waiting: &Waiting| taken(&waiting.from) + 1 < own;
+        let another = |waiting: &TurnWaiter| taken(&waiting.from) + 1 < own;
         queue.waiting.values().any(another)
     }
 
@@ -111,7 +111,7 @@ impl Turns {
         let mut granted = Vec::new();
         let mut queue = self.lock();
         while queue.free > 0 {
-            let Some(Waiting { from, turn }) = queue.pop() else { break };
+            let Some(TurnWaiter { from, turn }) = queue.pop() else { break };
             queue.free -= 1;
             *queue.taken.entry(from).or_default() += 1;
             granted.push((from, turn));
@@ -126,8 +126,9 @@ impl Turns {
 
 impl Queue {
     /// Takes out who is next.
-    fn pop(&mut self) -> Option<Waiting> {
-        let taken = |waiting: &Waiting| self.taken.get(&waiting.from).copied().unwrap_or_default();
+    fn pop(&mut self) -> Option<TurnWaiter> {
+        let taken =
+            |waiting: &TurnWaiter| self.taken.get(&waiting.from).copied().unwrap_or_default();
         let next = self.waiting.iter().min_by_key(|(place, waiting)| (taken(waiting), **place));
         let place = *next?.0;
         self.waiting.remove(&place)

@@ -28,7 +28,7 @@ pub struct BrokenOff;
 /// The body of an answer.
 #[derive(Debug, Default)]
 pub enum Content {
-    /// Nothing.
+    /// There is no body.
     #[default]
     Empty,
     /// All of it at once.
@@ -136,7 +136,7 @@ pub fn in_form_of(mut error: Answer, format: Format) -> Answer {
 /// InfluxDB's words, where it refused.
 pub const ERROR: HeaderName = HeaderName::from_static("x-influxdb-error");
 
-/// A JSON answer.
+/// An answer whose body is JSON.
 pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Content::Full(body.into()));
     *answer.status_mut() = status;
@@ -144,7 +144,7 @@ pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     answer
 }
 
-/// A plain-text answer.
+/// An answer whose body is plain text.
 pub fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     let mut answer = json(status, body);
     answer

@@ -111,7 +111,7 @@ impl Request<'_> {
         let gate = Gate::new(Arc::clone(&unsent), Arc::clone(&queries.turns), arrival);
         context.flow = Some(Arc::clone(&gate) as _);
         let (cancel, notices) = (context.cancel.clone(), context.notices.clone());
-        let asked = Asked {
+        let asked = StoreQuery {
             gateway: Arc::clone(gateway),
             store: Arc::clone(embedded.store()),
             texts,
@@ -120,7 +120,7 @@ impl Request<'_> {
             context,
             control: gateway.control.clone(),
         };
-        let gzip = gzip::Wanted::by(&self.head.headers);
+        let gzip = gzip::GzipNegotiation::by(&self.head.headers);
         let mut out = unsent::out(pieces.clone(), Arc::clone(&unsent));
         if let Some(gzip) = &gzip {
             out = gzip.compress(out, format.chunk_size.is_some());
@@ -215,7 +215,7 @@ fn read_params(text: &str) -> Result<Params, Answer> {
 }
 
 /// A query on its way to its thread.
-struct Asked {
+struct StoreQuery {
     gateway: Arc<Gateway>,
     store: Arc<store::Store>,
     statements: Vec<Statement>,
@@ -226,7 +226,7 @@ struct Asked {
     control: Handle,
 }
 
-impl Asked {
+impl StoreQuery {
     async fn run(self, format: Format, out: encode::Out) {
         let mut encoder = encode::new(format, out);
         let mut change = |statement: &Statement| self.change(statement);

@@ -24,7 +24,7 @@ const CREDENTIAL_BYTES_MAX: usize = 4096;
 /// One user of the file.
 #[derive(Debug)]
 pub struct User {
-    /// Its name.
+    /// The name that the client sends.
     pub name: String,
     /// May run every statement.
     pub admin: bool,

@@ -24,7 +24,7 @@ const COMPRESSED_AT_ONCE_MAX: usize = 64 << 10;
 pub struct Limits {
     /// Bytes on the wire.
     pub body_max: usize,
-    /// Bytes after decompression.
+    /// Bytes of the body after decompression.
     pub decompressed_max: usize,
 }
 

@@ -21,7 +21,7 @@ pub enum Credentials<'a> {
 /// Where a request comes from, and which database it names.
 #[derive(Debug, Clone, Copy)]
 pub struct Asker<'a> {
-    /// The client's address.
+    /// The address that the client connects from.
     pub peer: IpAddr,
     /// Empty where it names none.
     pub database: &'a str,

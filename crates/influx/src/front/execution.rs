@@ -68,9 +68,9 @@ pub struct Reader {
     pub parking: Arc<Parking>,
     /// How much there may be.
     pub bounds: Bounds,
-    /// Where it is.
+    /// The network that the client connects from.
     pub from: Network,
-    /// Closes its connection.
+    /// Notified when the client's connection is to be closed.
     pub hang_up: Arc<Notify>,
 }
 
@@ -108,14 +108,14 @@ impl Reader {
 pub struct Execution {
     /// Makes the answer; pending where the gate holds it up.
     pub query: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Holds it up.
+    /// Holds the query up while its client does not read, or another's turn has come.
     pub gate: Arc<Gate>,
-    /// Ends it.
+    /// Ends the query before its time.
     pub cancel: Cancel,
     /// Who waits for it.
     pub reader: Reader,
     /// Its place in the list of queries.
-    pub place: Option<registry::Place>,
+    pub place: Option<registry::QueryRegistration>,
     /// Keeps the answer from ending before it is known to be complete.
     pub pieces: mpsc::UnboundedSender<Bytes>,
     /// Where it waits, and finds its threads.
@@ -125,7 +125,7 @@ pub struct Execution {
 /// How far a query came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reached {
-    /// Its end.
+    /// The end of the query.
     End,
     /// What its client has not read.
     Unread,

@@ -115,11 +115,11 @@ pub struct Gateway {
 /// What `weir status` shows of the gateway.
 #[derive(Debug, Serialize)]
 struct Status {
-    /// Each backend.
+    /// Each backend with its delivery.
     backends: Vec<BackendStatus>,
     /// Points acknowledged since the start.
     points_accepted: u64,
-    /// Connections open now.
+    /// Client connections that are open now.
     connections: usize,
 }
 

@@ -102,9 +102,9 @@ fn folded(whole: &[u8]) -> Option<Bytes> {
 /// That a client takes gzip, and whether its answer has become that, which is known once the first
 /// of it is handed out.
 #[derive(Clone, Default)]
-pub struct Wanted(Arc<AtomicBool>);
+pub struct GzipNegotiation(Arc<AtomicBool>);
 
-impl Wanted {
+impl GzipNegotiation {
     /// `None` where the request does not ask for it.
     pub fn by(headers: &HeaderMap) -> Option<Self> {
         accepts_gzip(headers).then(Self::default)
@@ -132,7 +132,7 @@ struct Gzip {
     small: Option<Vec<u8>>,
     encoder: GzEncoder<Vec<u8>>,
     each: bool,
-    wanted: Wanted,
+    wanted: GzipNegotiation,
 }
 
 impl Gzip {
@@ -251,7 +251,7 @@ mod tests {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
             };
-            let wanted = Wanted::default();
+            let wanted = GzipNegotiation::default();
             let mut out = wanted.compress(Box::new(out), each);
             let mut so_far = Vec::new();
             for n in 0..200 {
@@ -278,7 +278,7 @@ mod tests {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         };
-        let wanted = Wanted::default();
+        let wanted = GzipNegotiation::default();
         let mut out = wanted.compress(Box::new(out), false);
         assert!(out(Bytes::from_static(b"{\"results\":")).is_continue());
         assert!(out(Bytes::from_static(b"[]}\n")).is_continue());

@@ -36,7 +36,7 @@ pub struct Metrics {
 pub struct Refused {
     /// The journal's memory bound.
     pub busy: Counter,
-    /// The journal's `max-size`.
+    /// The journal has reached its `max-size`.
     pub full: Counter,
     /// No room on the disk.
     pub disk_full: Counter,
@@ -78,7 +78,7 @@ impl Refused {
 
 /// What became of datagrams.
 pub struct Datagrams {
-    /// In the journal.
+    /// Datagrams whose points are in the journal.
     pub taken: Counter,
     /// Dropped whole for a bad line.
     pub bad: Counter,
@@ -162,7 +162,7 @@ impl Metrics {
         });
     }
 
-    /// Counts an answer.
+    /// Counts an answer by its status code.
     pub fn answered(&self, status: StatusCode) {
         let last = STATUSES.len() - 1;
         let at = STATUSES.iter().position(|&s| s == status.as_u16()).unwrap_or(last);

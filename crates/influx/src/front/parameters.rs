@@ -17,7 +17,7 @@ pub struct WriteParameters<'a> {
     pub precision: Cow<'a, str>,
     /// `consistency`.
     pub consistency: Cow<'a, str>,
-    /// `u` and `p`.
+    /// `u`, the user's name.
     pub user: Cow<'a, str>,
     /// `p`.
     pub password: Cow<'a, str>,
@@ -57,7 +57,7 @@ impl Parameters {
         self.0.extend(form_urlencoded::parse(text).into_owned());
     }
 
-    /// Adds one pair.
+    /// Adds a name and its value.
     pub fn push(&mut self, name: &str, value: String) {
         self.0.push((name.to_owned(), value));
     }

@@ -24,9 +24,9 @@ pub struct Bounds {
 /// What one answer that is not read holds.
 #[derive(Clone, Debug)]
 pub struct Parked {
-    /// Its client.
+    /// The network that the client connects from.
     pub from: Network,
-    /// Closes its connection.
+    /// Notified when the client's connection is to be closed.
     pub hang_up: Arc<Notify>,
     /// Bytes of memory that it takes until it is sent.
     pub answer_bytes: usize,

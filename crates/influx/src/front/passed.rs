@@ -17,7 +17,7 @@ const UNWATCHED_BYTES: usize = 64 << 10;
 
 /// The body of a backend's answer, and the client that reads it.
 pub struct Passed {
-    /// The body.
+    /// The body as the backend sends it.
     pub body: Incoming,
     reader: Reader,
     control: Handle,

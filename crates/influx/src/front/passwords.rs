@@ -28,7 +28,7 @@ pub struct Check {
     pub digest: [u8; 32],
     /// What the password is checked against (PHC string format).
     pub hash: Arc<str>,
-    /// The password.
+    /// The password that the client sent.
     pub password: String,
 }
 
@@ -37,10 +37,10 @@ type Key = ([u8; 32], Arc<str>);
 
 /// The threads, and what waits for them. Clones are the same.
 #[derive(Clone, Default)]
-pub struct Passwords(Arc<Shared>);
+pub struct Passwords(Arc<PasswordPool>);
 
 #[derive(Default)]
-struct Shared {
+struct PasswordPool {
     queue: Mutex<Queue>,
     more: Condvar,
 }
@@ -105,7 +105,7 @@ impl Passwords {
     }
 }
 
-impl Shared {
+impl PasswordPool {
     /// A thread's work. It is not the worker's that has started it, which asks for short slices.
     fn run(&self) {
         sched::set_slice(sched::Slice::Usual);

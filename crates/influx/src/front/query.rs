@@ -131,14 +131,14 @@ async fn multipart(
 
 /// What a request's text says. There may be millions of statements, so that nothing is done with
 /// each of them on the worker.
-struct Said {
+struct ParsedQuery {
     /// Where each statement is in the text, and what it does.
     written: Vec<(Range<usize>, Kind)>,
     /// The statements for the store, where it is to answer.
     asked: Option<(Vec<String>, Vec<ast::Statement>)>,
 }
 
-impl Said {
+impl ParsedQuery {
     /// Reads the text, and looks whether the user may do what it says.
     fn of(parameters: &Parameters, user: Option<&User>, embedded: bool) -> Result<Self, Answer> {
         let (q, params) = (parameters.get("q").trim(), parameters.get("params"));
@@ -237,14 +237,15 @@ impl Request<'_> {
     }
 
     /// What the text says, read elsewhere where it is long.
-    async fn said(&self, user: Option<Arc<User>>, embedded: bool) -> Result<Said, Answer> {
+    async fn said(&self, user: Option<Arc<User>>, embedded: bool) -> Result<ParsedQuery, Answer> {
         let bytes = self.parameters.get("q").len() + self.parameters.get("params").len();
         if bytes <= TEXT_AT_ONCE_MAX {
             let _stage = self.front.worker.pulse.enter_sized(&PARSE, bytes);
-            return Said::of(self.parameters, user.as_deref(), embedded);
+            return ParsedQuery::of(self.parameters, user.as_deref(), embedded);
         }
         let parameters = Arc::clone(self.parameters);
-        let read = move || Said::of(&parameters, user.as_deref(), embedded).map_err(Refusal::from);
+        let read =
+            move || ParsedQuery::of(&parameters, user.as_deref(), embedded).map_err(Refusal::from);
         Ok(self.front.gateway.aside.run(read).await??)
     }
 

@@ -11,9 +11,9 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 
 /// The id of a request.
 pub enum RequestId {
-    /// Made here.
+    /// Made here, since the client sent none.
     Made([u8; 36]),
-    /// The client's own.
+    /// Sent by the client, and answered as it is.
     Given(HeaderValue),
 }
 

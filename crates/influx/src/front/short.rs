@@ -141,7 +141,7 @@ pub async fn serve(
     let Some(short) = short.filter(|short| !short.ended.get() && stream.can_be_bare()) else {
         return Some(stream);
     };
-    let place = Place::take(short, stream.into_bare().ok()?, Rc::clone(connection))?;
+    let place = Membership::take(short, stream.into_bare().ok()?, Rc::clone(connection))?;
     let left = poll_fn(|cx| place.poll(cx, draining.as_mut())).await;
     let Member { bare, held, .. } = place.leave()?;
     match left {
@@ -165,12 +165,12 @@ pub async fn serve(
 }
 
 /// A member's place, given back when this goes.
-struct Place<'a> {
+struct Membership<'a> {
     short: &'a Short,
     key: usize,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Membership<'a> {
     /// Makes a connection a member; `None` where the system does not let it be.
     fn take(short: &'a Short, bare: Bare, connection: Rc<Connection>) -> Option<Self> {
         let mut members = short.members.borrow_mut();
@@ -224,7 +224,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Membership<'_> {
     fn drop(&mut self) {
         let gone = self.short.members.borrow_mut().try_remove(self.key);
         drop(gone);

@@ -5,9 +5,9 @@ use watch::watchdog::Stage;
 
 use crate::admission::APPEND;
 
-/// Decompressing a body.
+/// While a body is being decompressed.
 pub static DECOMPRESS: Stage = Stage::new("decompress");
-/// Sending answers.
+/// While answers are being sent.
 pub static ANSWER: Stage = Stage::new("answer");
 
 /// Those that other front ends have not got.

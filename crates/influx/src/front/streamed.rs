@@ -38,7 +38,7 @@ pub struct Client {
 
 /// What a query's thread gave.
 pub enum Made {
-    /// All of it.
+    /// The whole answer at once.
     Whole(Bytes),
     /// The first of it, and the rest to come.
     Streamed(Streamed),

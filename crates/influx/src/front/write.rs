@@ -40,7 +40,7 @@ impl Api {
     }
 }
 
-/// Answers a write.
+/// Answers a write once the journal has its points.
 pub async fn serve(
     front: &Front,
     connection: &Connection,

@@ -148,7 +148,7 @@ impl Default for UdpSettings {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct UserSettings {
-    /// The name.
+    /// The name that the client sends.
     pub name: String,
     /// The password's argon2 hash, as `weir hash-password` prints it.
     #[serde(skip_serializing)]
@@ -183,7 +183,7 @@ fn all() -> Vec<String> {
 #[derive(Debug, thiserror::Error)]
 #[error("influx.{at}: {what}")]
 pub struct SettingsError {
-    /// The key.
+    /// The key that is wrong, without `influx.`.
     pub at: String,
     /// What is wrong and what to write instead.
     pub what: String,

@@ -23,10 +23,10 @@ pub enum AcceptError {
     /// The manifest can't be read, or the request not be written.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// Nothing is missing.
+    /// The store has nothing missing.
     #[error("nothing is missing from {}, or all of it is accepted already", dir.display())]
     Nothing {
-        /// The store's directory.
+        /// The directory of the store.
         dir: PathBuf,
     },
 }

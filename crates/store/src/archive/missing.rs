@@ -12,7 +12,7 @@ use crate::scan::TimeRange;
 pub struct Missing {
     /// The number of the file.
     pub file: u64,
-    /// Of this measurement.
+    /// The measurement that the points are of.
     pub measurement: String,
     /// None of them is outside of these times.
     pub time: TimeRange,

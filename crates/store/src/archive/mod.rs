@@ -64,7 +64,7 @@ pub struct Version {
 pub struct PolicyVersion {
     /// By measurement; those of a measurement in the order of their positions, the oldest first.
     pub files: BTreeMap<String, Vec<Arc<StoredFile>>>,
-    /// What was deleted.
+    /// What was deleted but may still be in the files.
     pub tombstones: Arc<[Active]>,
     /// What can't be read and is missing from answers, for who asks; not what an operator has
     /// accepted.

@@ -12,7 +12,7 @@ use crate::archive::{Archive, Version};
 use crate::catalogue::Ids;
 use crate::compaction;
 use crate::file::merge::{Merge, Source};
-use crate::file::tests::{FIELDS, Known, Model, expected, rows, series, sorted, spec};
+use crate::file::tests::{FIELDS, Model, TestNames, expected, rows, series, sorted, spec};
 use crate::file::{FileInfo, Names, write};
 use crate::manifest::ManifestError;
 use crate::predicate::TagPredicate;
@@ -24,7 +24,7 @@ use crate::tombstone::{Condition, Tombstone};
 const POLICY: u64 = 7;
 
 fn names(_: u64) -> Option<Arc<dyn Names>> {
-    Some(Arc::new(Known))
+    Some(Arc::new(TestNames))
 }
 
 fn points(from: i64, value: i32) -> Model {
@@ -52,7 +52,7 @@ fn read_all(version: &Version, leaves_out_lost: bool) -> Vec<(u32, i64, Vec<Stri
     let ids: Arc<[SeriesId]> = (0..10).map(|number| series(number).id).collect();
     let files = policy.files.values().flatten();
     let sources = files.map(|file| {
-        let names = Arc::new(Known);
+        let names = Arc::new(TestNames);
         let scan = file.scan(ids.clone(), request.clone(), &policy.tombstones, names);
         Box::new(scan.leaving_out_lost(leaves_out_lost)) as Source
     });

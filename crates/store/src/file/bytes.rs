@@ -1,6 +1,6 @@
 //! Numbers as bytes: varints, zigzag differences. Reading never panics, whatever the bytes are.
 
-/// Writes numbers.
+/// Writes numbers and texts to a buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder(Vec<u8>);
 
@@ -20,7 +20,7 @@ impl Encoder {
         self.number(((difference << 1) ^ (difference >> 63)) as u64);
     }
 
-    /// Four bytes.
+    /// A word as four bytes, little-endian.
     pub fn fixed(&mut self, word: u32) {
         self.0.extend_from_slice(&word.to_le_bytes());
     }
@@ -36,13 +36,13 @@ impl Encoder {
         self.0.len()
     }
 
-    /// The bytes.
+    /// The bytes that were written.
     pub fn finish(self) -> Vec<u8> {
         self.0
     }
 }
 
-/// Reads numbers.
+/// Reads what an [`Encoder`] wrote.
 #[derive(Debug)]
 pub(crate) struct Decoder<'a>(&'a [u8]);
 
@@ -52,7 +52,7 @@ impl<'a> Decoder<'a> {
         Self(bytes)
     }
 
-    /// What [`Encoder::number`] wrote.
+    /// A number that [`Encoder::number`] wrote; `None` where there is none.
     pub fn number(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -71,20 +71,20 @@ impl<'a> Decoder<'a> {
         self.number()?.try_into().ok()
     }
 
-    /// What [`Encoder::difference`] wrote.
+    /// The `to` that [`Encoder::difference`] was given with this `from`.
     pub fn difference(&mut self, from: i64) -> Option<i64> {
         let zigzag = self.number()?;
         Some(from.wrapping_add((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64)))
     }
 
-    /// What [`Encoder::fixed`] wrote.
+    /// A word that [`Encoder::fixed`] wrote.
     pub fn fixed(&mut self) -> Option<u32> {
         let (word, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(u32::from_le_bytes(*word))
     }
 
-    /// What [`Encoder::text`] wrote.
+    /// A text that [`Encoder::text`] wrote; `None` where it is cut short or not UTF-8.
     pub fn text(&mut self) -> Option<&'a str> {
         let len = usize::try_from(self.number()?).ok()?;
         let (text, rest) = self.0.split_at_checked(len)?;

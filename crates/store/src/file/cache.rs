@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::file::lost::Lost;
-use crate::file::open::Opened;
+use crate::file::open::OpenFile;
 use crate::scan::ScanError;
 
 /// Files open at once: each is a descriptor.
@@ -35,7 +35,7 @@ struct State {
 
 #[derive(Debug)]
 struct Entry {
-    file: Arc<Opened>,
+    file: Arc<OpenFile>,
     bytes: usize,
     used: u64,
 }
@@ -54,8 +54,8 @@ impl OpenFiles {
     pub(crate) fn get(
         &self,
         number: u64,
-        open: impl FnOnce() -> Result<Opened, ScanError>,
-    ) -> Result<Arc<Opened>, ScanError> {
+        open: impl FnOnce() -> Result<OpenFile, ScanError>,
+    ) -> Result<Arc<OpenFile>, ScanError> {
         let mut state = self.state();
         state.clock += 1;
         let clock = state.clock;

@@ -29,14 +29,14 @@ const COMPRESSION_HANDICAP: f64 = 1.1;
 
 /// A way to write a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Way {
+pub(crate) struct ColumnEncoding {
     dictionary: bool,
     /// Of values outside of the dictionary.
     encoding: Encoding,
     compression: Compression,
 }
 
-impl Way {
+impl ColumnEncoding {
     fn new(dictionary: bool, encoding: Encoding, compression: Compression) -> Self {
         Self { dictionary, encoding, compression }
     }
@@ -51,43 +51,43 @@ fn zstd() -> Compression {
 }
 
 /// The ways that may suit a type; the first is that of columns too short for a trial.
-fn ways(of: &DataType) -> Vec<Way> {
+fn ways(of: &DataType) -> Vec<ColumnEncoding> {
     let none = Compression::UNCOMPRESSED;
     match of {
         DataType::Timestamp(..) => vec![
-            Way::new(false, Encoding::DELTA_BINARY_PACKED, zstd()),
-            Way::new(false, Encoding::DELTA_BINARY_PACKED, none),
+            ColumnEncoding::new(false, Encoding::DELTA_BINARY_PACKED, zstd()),
+            ColumnEncoding::new(false, Encoding::DELTA_BINARY_PACKED, none),
         ],
         DataType::Int64 | DataType::UInt64 => vec![
-            Way::new(false, Encoding::DELTA_BINARY_PACKED, none),
-            Way::new(false, Encoding::DELTA_BINARY_PACKED, zstd()),
-            Way::new(true, Encoding::DELTA_BINARY_PACKED, none),
-            Way::new(true, Encoding::DELTA_BINARY_PACKED, zstd()),
-            Way::new(false, Encoding::PLAIN, none),
+            ColumnEncoding::new(false, Encoding::DELTA_BINARY_PACKED, none),
+            ColumnEncoding::new(false, Encoding::DELTA_BINARY_PACKED, zstd()),
+            ColumnEncoding::new(true, Encoding::DELTA_BINARY_PACKED, none),
+            ColumnEncoding::new(true, Encoding::DELTA_BINARY_PACKED, zstd()),
+            ColumnEncoding::new(false, Encoding::PLAIN, none),
         ],
         DataType::Float64 => vec![
-            Way::new(true, Encoding::BYTE_STREAM_SPLIT, zstd()),
-            Way::new(true, Encoding::PLAIN, none),
-            Way::new(false, Encoding::BYTE_STREAM_SPLIT, zstd()),
-            Way::new(false, Encoding::PLAIN, zstd()),
-            Way::new(false, Encoding::PLAIN, none),
+            ColumnEncoding::new(true, Encoding::BYTE_STREAM_SPLIT, zstd()),
+            ColumnEncoding::new(true, Encoding::PLAIN, none),
+            ColumnEncoding::new(false, Encoding::BYTE_STREAM_SPLIT, zstd()),
+            ColumnEncoding::new(false, Encoding::PLAIN, zstd()),
+            ColumnEncoding::new(false, Encoding::PLAIN, none),
         ],
-        DataType::Boolean => vec![Way::new(false, Encoding::RLE, none)],
+        DataType::Boolean => vec![ColumnEncoding::new(false, Encoding::RLE, none)],
         DataType::Utf8 => vec![
-            Way::new(true, Encoding::PLAIN, zstd()),
-            Way::new(false, Encoding::PLAIN, zstd()),
-            Way::new(false, Encoding::PLAIN, none),
+            ColumnEncoding::new(true, Encoding::PLAIN, zstd()),
+            ColumnEncoding::new(false, Encoding::PLAIN, zstd()),
+            ColumnEncoding::new(false, Encoding::PLAIN, none),
         ],
         // Tags: few values in long runs, or many that share their beginnings.
-        _ => vec![Way::new(true, Encoding::DELTA_BYTE_ARRAY, zstd())],
+        _ => vec![ColumnEncoding::new(true, Encoding::DELTA_BYTE_ARRAY, zstd())],
     }
 }
 
 /// The best way for a column that begins like this one.
-fn choose(column: &ArrayRef) -> Way {
+fn choose(column: &ArrayRef) -> ColumnEncoding {
     let ways = ways(column.data_type());
     let first = ways.first().copied();
-    let first = first.unwrap_or(Way::new(true, Encoding::PLAIN, zstd()));
+    let first = first.unwrap_or(ColumnEncoding::new(true, Encoding::PLAIN, zstd()));
     if ways.len() < 2 || column.len() - column.null_count() < TRIAL_ROWS {
         return first;
     }
@@ -114,7 +114,7 @@ fn sample(column: &ArrayRef) -> Option<ArrayRef> {
 }
 
 /// Bytes of the sample written this way.
-fn size(sample: &ArrayRef, way: Way) -> Option<usize> {
+fn size(sample: &ArrayRef, way: ColumnEncoding) -> Option<usize> {
     let field = Field::new("sample", sample.data_type().clone(), true);
     let schema = Arc::new(Schema::new(vec![field]));
     let batch = RecordBatch::try_new(schema.clone(), vec![sample.clone()]).ok()?;
@@ -129,7 +129,11 @@ fn size(sample: &ArrayRef, way: Way) -> Option<usize> {
     usize::try_from(size).ok()
 }
 
-fn with(builder: WriterPropertiesBuilder, path: &ColumnPath, way: Way) -> WriterPropertiesBuilder {
+fn with(
+    builder: WriterPropertiesBuilder,
+    path: &ColumnPath,
+    way: ColumnEncoding,
+) -> WriterPropertiesBuilder {
     builder
         .set_column_dictionary_enabled(path.clone(), way.dictionary)
         .set_column_encoding(path.clone(), way.encoding)

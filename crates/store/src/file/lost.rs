@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::file::checked;
-use crate::file::open::Opened;
+use crate::file::open::OpenFile;
 use crate::file::plan::{Group, Piece};
 use crate::file::sidecar::{Page, Sidecar};
 use crate::file::{FileError, FileInfo};
@@ -25,7 +25,7 @@ const FIELDS_NAMED_MAX: usize = 16;
 pub(crate) enum Lost {
     /// It was found damaged before the start; what is lost was not looked for yet.
     Unknown,
-    /// Everything.
+    /// None of it can be read.
     All,
     /// Some rows of some columns.
     Parts(Arc<Parts>),
@@ -90,7 +90,7 @@ pub(crate) fn diagnose(dir: &Path, info: &FileInfo) -> Result<Diagnosis, FileErr
             Err(error) => return Err(FileError::encode(&path)(error)),
         }
     }
-    let opened = match Opened::new(file, Arc::new(sidecar), &path) {
+    let opened = match OpenFile::new(file, Arc::new(sidecar), &path) {
         Ok(opened) => opened,
         Err(error) if error.is_damage() => return Ok(all(error.to_string())),
         Err(error) => return Err(error),
@@ -176,7 +176,7 @@ struct Stored {
     rows: Range<u32>,
 }
 
-impl Opened {
+impl OpenFile {
     /// The rows and columns that are on some pages.
     fn parts_of(&self, wrong: &[(Page, String)]) -> Parts {
         let mut stored = self.stored();

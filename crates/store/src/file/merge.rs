@@ -12,7 +12,7 @@ use crate::scan::{Chunk, ScanError, TimeRange};
 pub struct Ranked {
     /// The series' index in the list that is scanned.
     pub rank: u32,
-    /// Its points.
+    /// The points of that series.
     pub chunk: Chunk,
 }
 

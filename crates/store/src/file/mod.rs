@@ -65,7 +65,7 @@ pub trait Names: Send + Sync {
 pub struct FileInfo {
     /// Its number, never used again in this store; its name on the disk is made of it.
     pub number: u64,
-    /// The measurement.
+    /// The measurement that its points are of.
     pub measurement: String,
     /// The times of the partition it belongs to.
     pub partition: TimeRange,
@@ -73,7 +73,7 @@ pub struct FileInfo {
     pub positions: (u64, u64),
     /// Tombstones at positions up to this one have been applied in it.
     pub cleaned: u64,
-    /// Its points.
+    /// How many points it has.
     pub rows: u64,
     /// The times of its first and last point.
     pub time: TimeRange,
@@ -110,7 +110,7 @@ pub enum FileError {
     Io {
         /// What was being done.
         what: &'static str,
-        /// To which file.
+        /// The file it was done to.
         path: PathBuf,
         /// What the file system says.
         source: std::io::Error,
@@ -118,7 +118,7 @@ pub enum FileError {
     /// The columns can't be written as Parquet.
     #[error("can't write {}: {source}", path.display())]
     Encode {
-        /// Which file.
+        /// The file that was being written.
         path: PathBuf,
         /// What the encoder says.
         source: ParquetError,
@@ -126,7 +126,7 @@ pub enum FileError {
     /// The file is not what was written.
     #[error("{} is damaged: {what}", path.display())]
     Damaged {
-        /// Which file.
+        /// The file that is damaged.
         path: PathBuf,
         /// What is wrong with it.
         what: String,

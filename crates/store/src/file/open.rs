@@ -43,7 +43,7 @@ impl std::fmt::Debug for StoredFile {
 /// A file as a scan reads it.
 #[derive(Clone, Debug)]
 pub(crate) struct Readable {
-    pub opened: Arc<Opened>,
+    pub opened: Arc<OpenFile>,
     /// What of it can't be read.
     pub lost: Option<Arc<Parts>>,
 }
@@ -53,7 +53,7 @@ pub(crate) struct Readable {
 pub enum Verified {
     /// Every checksum is right.
     Whole,
-    /// The first fault.
+    /// The first fault that was found.
     Damaged(String),
 }
 
@@ -140,9 +140,9 @@ impl StoredFile {
     }
 
     /// The file, open; from the cache where it is there.
-    pub(crate) fn opened(&self) -> Result<Arc<Opened>, ScanError> {
+    pub(crate) fn opened(&self) -> Result<Arc<OpenFile>, ScanError> {
         self.open.get(self.info.number, || {
-            Opened::open(&self.path(), &self.info).map_err(|error| match error.is_damage() {
+            OpenFile::open(&self.path(), &self.info).map_err(|error| match error.is_damage() {
                 true => self.broken(error.to_string()),
                 // As where there are too many open files: the next one may open it.
                 false => ScanError::File { file: self.info.name(), what: error.to_string() },
@@ -183,14 +183,14 @@ impl Drop for StoredFile {
 
 /// A file that is open: its metadata and sidecar.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenFile {
     input: Checked,
     metadata: ArrowReaderMetadata,
     /// The first row of each row group, and at the end the number of rows.
     pub group_starts: Vec<u32>,
 }
 
-impl Opened {
+impl OpenFile {
     fn open(path: &Path, info: &FileInfo) -> Result<Self, FileError> {
         let file = File::open(path).map_err(FileError::of("open", path))?;
         let sidecar = Sidecar::of(path, info)?;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 
-use crate::file::open::{Opened, Readable, StoredFile};
+use crate::file::open::{OpenFile, Readable, StoredFile};
 use crate::file::sidecar::{Run, Sidecar};
 use crate::file::times::MARK_ROWS;
 use crate::outline::{Bounds, Piece};
@@ -121,7 +121,7 @@ fn known(pages: &[Page], rows: Range<u32>) -> Piece {
     Piece { time: TimeRange::ALL, count, bounds }
 }
 
-impl Opened {
+impl OpenFile {
     /// What is known of the pages of a column that have some of the rows. `None` where the column
     /// is of another type, or nothing is known.
     fn pages(&self, column: usize, of: FieldType, rows: Range<u32>) -> Option<Vec<Page>> {

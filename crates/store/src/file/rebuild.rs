@@ -36,7 +36,7 @@ pub struct Nameless {
     pub tags: Tags,
     /// The times of its first and last point.
     pub time: TimeRange,
-    /// Its points.
+    /// How many points it has.
     pub rows: u32,
 }
 

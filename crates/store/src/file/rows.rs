@@ -14,7 +14,7 @@ pub(crate) fn within(chunk: Chunk, range: TimeRange) -> Chunk {
     if from == 0 && to == chunk.times.len() { chunk } else { slice(&chunk, from, to - from) }
 }
 
-/// Some neighbouring rows.
+/// The `len` rows of a chunk that begin at row `from`.
 pub(crate) fn slice(chunk: &Chunk, from: usize, len: usize) -> Chunk {
     let columns = chunk.columns.iter();
     Chunk {

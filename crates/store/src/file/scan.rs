@@ -11,7 +11,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
 use crate::file::lost::Parts;
 use crate::file::merge::Ranked;
-use crate::file::open::{Opened, Readable, StoredFile};
+use crate::file::open::{OpenFile, Readable, StoredFile};
 use crate::file::plan::{Group, Piece, Planner};
 use crate::file::rows;
 use crate::file::{Names, Tags};
@@ -35,7 +35,7 @@ pub struct FileScan {
     tombstones: Vec<Active>,
     names: Arc<dyn Names>,
     layout: Option<Layout>,
-    reading: Option<Reading>,
+    reading: Option<GroupReader>,
     /// What can be read of a group that is damaged.
     spared: VecDeque<Group>,
     /// Whether the answer says what is lost, so that it is left out.
@@ -51,7 +51,7 @@ impl std::fmt::Debug for FileScan {
 
 /// The open file, and where in it the fields are that are asked for.
 struct Layout {
-    opened: Arc<Opened>,
+    opened: Arc<OpenFile>,
     lost: Option<Arc<Parts>>,
     /// The file's columns to read.
     columns: Vec<usize>,
@@ -62,7 +62,7 @@ struct Layout {
 }
 
 /// A group being read.
-struct Reading {
+struct GroupReader {
     pieces: VecDeque<Piece>,
     /// `None` where only times are asked for and they are known.
     reader: Option<ParquetRecordBatchReader>,
@@ -175,7 +175,7 @@ impl FileScan {
         self.spared.pop_front()
     }
 
-    fn begin(&self, layout: &Layout, group: Group) -> Result<Reading, ScanError> {
+    fn begin(&self, layout: &Layout, group: Group) -> Result<GroupReader, ScanError> {
         let has_times = !group.pieces.iter().all(|piece| piece.is_known);
         let (mut columns, fields) = layout.readable(&group);
         if has_times {
@@ -190,11 +190,15 @@ impl FileScan {
             let reader = opened.reader(&columns, groups, rows, batch_rows);
             Some(reader.map_err(|error| self.file.failed(&error))?)
         };
-        Ok(Reading { pieces: group.pieces, reader, batch: None, done: 0, has_times, fields })
+        Ok(GroupReader { pieces: group.pieces, reader, batch: None, done: 0, has_times, fields })
     }
 
     /// The next chunk of the group. `None` where nothing is left of it, or at the end.
-    fn read(&self, layout: &Layout, reading: &mut Reading) -> Result<Option<Ranked>, ScanError> {
+    fn read(
+        &self,
+        layout: &Layout,
+        reading: &mut GroupReader,
+    ) -> Result<Option<Ranked>, ScanError> {
         self.fill(reading)?;
         let Some(mut piece) = reading.pieces.pop_front() else {
             return Ok(None);
@@ -220,7 +224,7 @@ impl FileScan {
     }
 
     /// Reads the next batch where the last one is done.
-    fn fill(&self, reading: &mut Reading) -> Result<(), ScanError> {
+    fn fill(&self, reading: &mut GroupReader) -> Result<(), ScanError> {
         let Some(reader) = &mut reading.reader else {
             return Ok(());
         };
@@ -253,7 +257,7 @@ impl FileScan {
         layout: &Layout,
         piece: &Piece,
         batch: Option<&RecordBatch>,
-        reading: &Reading,
+        reading: &GroupReader,
     ) -> Option<Ranked> {
         let has_times = reading.has_times;
         let series = *self.series.get(piece.rank as usize)?;

@@ -194,7 +194,7 @@ impl Sidecar {
             + self.pages.len() * size_of::<Page>()
     }
 
-    /// The file's bytes.
+    /// The bytes of the sidecar's file.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Encoder::default();
         body.number(u64::from(self.rows));

@@ -20,7 +20,7 @@ const LINES_FREE: usize = 8;
 pub(crate) struct Line {
     /// The first row, counted within the run.
     pub start: u32,
-    /// Its time.
+    /// The time of that row.
     pub first: i64,
     /// Nanoseconds from each row to the next.
     pub step: i64,
@@ -36,7 +36,7 @@ impl Line {
 /// What is known of the times of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// All of them.
+    /// The times of all rows.
     Lines(Box<[Line]>),
     /// Those of rows 0, [`MARK_ROWS`], 2 x [`MARK_ROWS`] and so on.
     Marks(Box<[i64]>),

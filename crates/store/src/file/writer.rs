@@ -1,4 +1,4 @@
-//! Writing one file.
+//! Writing one Parquet file with its sidecar.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -30,15 +30,15 @@ const BATCH_BYTES: usize = 8 << 20;
 /// What a new file is to be.
 #[derive(Clone, Debug)]
 pub struct FileSpec {
-    /// See [`FileInfo::number`].
+    /// The file's number, as [`FileInfo::number`] has it.
     pub number: u64,
-    /// The measurement.
+    /// The measurement that its points are of.
     pub measurement: String,
     /// The times of the partition.
     pub partition: TimeRange,
-    /// See [`FileInfo::positions`].
+    /// Where its points are in the journal: [`FileInfo::positions`].
     pub positions: (u64, u64),
-    /// See [`FileInfo::cleaned`].
+    /// Which tombstones are applied in it: [`FileInfo::cleaned`].
     pub cleaned: u64,
     /// All keys of the series' tags, sorted.
     pub tag_keys: Vec<String>,
@@ -141,12 +141,12 @@ pub struct FileWriter {
     sidecar: Sidecar,
     run: Option<(SeriesId, i64, ShapeBuilder)>,
     time: TimeRange,
-    waiting: Waiting,
+    waiting: BufferedRows,
 }
 
 /// Rows not yet handed to the encoder.
 #[derive(Default)]
-struct Waiting {
+struct BufferedRows {
     times: Vec<i64>,
     runs: Vec<(Tags, usize)>,
     /// Pieces of each field.
@@ -170,7 +170,8 @@ impl FileWriter {
         let new = new_path(&path);
         let file = disk.create(&new).map_err(FileError::of("make", &new))?;
         let schema = schema(&spec);
-        let waiting = Waiting { fields: vec![Vec::new(); spec.fields.len()], ..Waiting::default() };
+        let waiting =
+            BufferedRows { fields: vec![Vec::new(); spec.fields.len()], ..BufferedRows::default() };
         Ok(Self {
             disk: disk.clone(),
             spec,
@@ -222,8 +223,10 @@ impl FileWriter {
     }
 
     fn encode_waiting(&mut self) -> Result<(), FileError> {
-        let fresh =
-            Waiting { fields: vec![Vec::new(); self.spec.fields.len()], ..Waiting::default() };
+        let fresh = BufferedRows {
+            fields: vec![Vec::new(); self.spec.fields.len()],
+            ..BufferedRows::default()
+        };
         let waiting = std::mem::replace(&mut self.waiting, fresh);
         let columns = waiting.fields.into_iter().map(|pieces| {
             let pieces: Vec<&dyn Array> = pieces.iter().map(|piece| &**piece).collect();

@@ -12,7 +12,7 @@ use crate::scan::Chunk;
 use crate::series::SeriesId;
 
 /// Rows of one series in a block: of their times some may be there twice.
-pub(super) struct Part<'a> {
+pub(super) struct BlockRows<'a> {
     pub(super) block: &'a Sealed,
     pub(super) places: Range<u32>,
     pub(super) repeats: bool,
@@ -23,10 +23,10 @@ type Row = (i64, u32, u32);
 
 /// Merges parts of one series, the oldest first: of each time one point, whose fields have the
 /// newest value that is not null. `None` when there are no points.
-pub(super) fn merge(series: u32, parts: &[Part<'_>], fields: &[Option<u32>]) -> Option<Chunk> {
+pub(super) fn merge(series: u32, parts: &[BlockRows<'_>], fields: &[Option<u32>]) -> Option<Chunk> {
     match parts {
         [] => return None,
-        [Part { block, places, repeats: false }] => {
+        [BlockRows { block, places, repeats: false }] => {
             return (!places.is_empty()).then(|| block.chunk(series, places.clone(), fields));
         }
         _ => {}
@@ -58,7 +58,7 @@ pub(super) fn merge(series: u32, parts: &[Part<'_>], fields: &[Option<u32>]) -> 
 
 /// One column of the merged chunk; without `starts` each time is there once.
 fn newest(
-    parts: &[Part<'_>],
+    parts: &[BlockRows<'_>],
     field: Option<u32>,
     rows: &[Row],
     starts: &[usize],

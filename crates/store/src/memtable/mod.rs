@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 pub(crate) use block::Block;
 pub(crate) use sealed::{Run, Sealed};
-pub(crate) use source::{MemorySource, Ranks, Wanted};
+pub(crate) use source::{MemorySource, MemtableRequest, Ranks};
 
 use crate::scan::TimeRange;
 

@@ -44,7 +44,7 @@ pub(crate) struct Run {
 struct Order {
     /// The rows in this order; `None` when they came in it.
     rows: Option<Vec<u32>>,
-    /// By series.
+    /// The rows of each series, sorted by series.
     runs: Vec<Run>,
 }
 

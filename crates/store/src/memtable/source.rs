@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, BooleanArray};
 use arrow_select::filter::filter;
 
-use super::merge::{JOINED_ROWS, Part, joined, merge, reversed};
+use super::merge::{BlockRows, JOINED_ROWS, joined, merge, reversed};
 use super::{Memtable, Run, Sealed};
 use crate::file::merge::Ranked;
 use crate::scan::{Chunk, ScanError, TimeRange};
@@ -22,7 +22,7 @@ const SHARE_MIN: usize = 64;
 /// The place of each series in the list that is scanned.
 #[derive(Debug)]
 pub(crate) enum Ranks {
-    /// The list.
+    /// The numbers of the series, each looked up in each block.
     Few(Vec<u32>),
     /// The place by the series' number; `u32::MAX` for those that are not in the list.
     Many(Vec<u32>),
@@ -44,7 +44,7 @@ impl Ranks {
 
 /// What is read of memtables.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct MemtableRequest {
     pub(crate) time: TimeRange,
     /// The numbers of the fields; `None` for a name that is not a field.
     pub(crate) fields: Vec<Option<u32>>,
@@ -60,7 +60,7 @@ pub(crate) struct MemorySource {
     runs: Vec<(u32, u32, Run)>,
     /// The next of `runs`.
     at: usize,
-    wanted: Wanted,
+    wanted: MemtableRequest,
     /// The series at hand.
     lane: Option<Lane>,
     ready: VecDeque<Ranked>,
@@ -81,7 +81,7 @@ struct Lane {
 
 impl MemorySource {
     /// Prepares the scan of memtables, given with the older ones of the same times first.
-    pub(crate) fn new(tables: &[Arc<Memtable>], ranks: &Ranks, wanted: Wanted) -> Self {
+    pub(crate) fn new(tables: &[Arc<Memtable>], ranks: &Ranks, wanted: MemtableRequest) -> Self {
         let blocks: Vec<Arc<Sealed>> = tables
             .iter()
             .flat_map(|table| table.blocks().cloned())
@@ -220,7 +220,7 @@ impl Lane {
                 std::mem::replace(&mut left.start, to)..to
             };
             if !places.is_empty() {
-                parts.push(Part { block, places, repeats: run.repeats });
+                parts.push(BlockRows { block, places, repeats: run.repeats });
             }
         }
         self.pending.retain(|(_, _, left)| !left.is_empty());

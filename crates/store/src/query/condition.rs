@@ -35,7 +35,7 @@ impl TimeBounds {
         TimeRange { min: self.min.unwrap_or(TIME_MIN), max: self.max.unwrap_or(TIME_MAX) }
     }
 
-    /// What both allow.
+    /// The times that both bounds allow.
     pub fn intersect(self, other: Self) -> Self {
         let both = |a: Option<i64>, b: Option<i64>, of: fn(i64, i64) -> i64| match (a, b) {
             (Some(a), Some(b)) => Some(of(a, b)),

@@ -250,7 +250,7 @@ impl Cancel {
         self.0.memory.load(Ordering::Relaxed)
     }
 
-    /// Gives memory back.
+    /// Gives back memory that was reserved or counted.
     pub fn release(&self, bytes: usize) {
         let less = |held: u64| Some(held.saturating_sub(bytes as u64));
         let _ = self.0.memory.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);

@@ -19,7 +19,7 @@ const NOW: i64 = 1_600_000_000_000_000_000;
 const ANSWERS: &str = include_str!("../../fixtures/deletions.jsonl");
 /// Rounds that must be there at least.
 const ROUNDS_MIN: usize = 800;
-/// Differences shown.
+/// How many differences a failure shows.
 const SHOWN_MAX: usize = 20;
 
 /// A database of its own in the store.

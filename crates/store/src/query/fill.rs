@@ -12,7 +12,7 @@ use crate::schema::FieldType;
 /// What a column is filled with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Filling {
-    /// `fill()`, as written.
+    /// The option of `fill()`, as written.
     pub fill: Fill,
     /// Whether the column is `count()`: nothing is 0 there, not null.
     pub count: bool,

@@ -12,13 +12,13 @@ use crate::refusal::QueryError;
 pub struct Running {
     /// Its number; never used again by this process.
     pub id: u64,
-    /// Its text.
+    /// The query as the client wrote it.
     pub text: String,
     /// The database of its request.
     pub db: String,
-    /// When it began.
+    /// When the query began.
     pub since: Instant,
-    /// Ends it.
+    /// Ends the query before its time.
     pub cancel: Cancel,
 }
 
@@ -36,19 +36,19 @@ struct Queries {
 
 /// Holds a query's place in the registry for as long as it lives.
 #[derive(Debug)]
-pub struct Place {
+pub struct QueryRegistration {
     id: u64,
     registry: Arc<Registry>,
 }
 
-impl Place {
-    /// The query's number.
+impl QueryRegistration {
+    /// The number that `SHOW QUERIES` shows.
     pub fn id(&self) -> u64 {
         self.id
     }
 }
 
-impl Drop for Place {
+impl Drop for QueryRegistration {
     fn drop(&mut self) {
         self.registry.lock().running.remove(&self.id);
     }
@@ -69,7 +69,7 @@ impl Registry {
         db: &str,
         cancel: &Cancel,
         max: u64,
-    ) -> Result<Place, QueryError> {
+    ) -> Result<QueryRegistration, QueryError> {
         let mut queries = self.lock();
         let running = queries.running.len() as u64;
         if max > 0 && running >= max {
@@ -81,7 +81,7 @@ impl Registry {
         let (text, db) = (text.to_owned(), db.to_owned());
         let query = Running { id, text, db, since: Instant::now(), cancel: cancel.clone() };
         queries.running.insert(id, query);
-        Ok(Place { id, registry: Arc::clone(self) })
+        Ok(QueryRegistration { id, registry: Arc::clone(self) })
     }
 
     /// The running queries, the oldest first.

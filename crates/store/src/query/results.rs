@@ -6,17 +6,17 @@ use std::sync::Arc;
 /// One value of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// No value.
+    /// There is no value.
     Null,
-    /// A float.
+    /// A 64-bit floating-point number.
     Float(f64),
-    /// An integer.
+    /// A signed 64-bit integer.
     Integer(i64),
-    /// An unsigned integer.
+    /// An unsigned 64-bit integer.
     Unsigned(u64),
-    /// A string.
+    /// A string or a tag's value.
     String(Arc<str>),
-    /// A boolean.
+    /// A boolean, `true` or `false`.
     Boolean(bool),
     /// A time, nanoseconds since 1970; shown as RFC 3339 or in the epoch asked for.
     Time(i64),
@@ -29,7 +29,7 @@ pub struct Rows {
     pub name: String,
     /// The tags grouped by.
     pub tags: Vec<(String, String)>,
-    /// The columns' names.
+    /// The names of the columns, in their order.
     pub columns: Arc<[String]>,
     /// The rows, each as long as `columns`.
     pub values: Vec<Vec<Value>>,
@@ -40,16 +40,16 @@ pub struct Rows {
 /// A message beside a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// `warning` or `info`.
+    /// Either `warning` or `info`.
     pub level: &'static str,
-    /// The text.
+    /// The text that the client reads.
     pub text: String,
 }
 
 /// Where the results of one statement go, as they come. `Break` is the end: the client has gone,
 /// or a limit is reached.
 pub trait Sink: Send {
-    /// Takes rows.
+    /// Takes rows of one series.
     fn rows(&mut self, rows: Rows) -> ControlFlow<()>;
     /// Takes a message, before the first rows.
     fn message(&mut self, message: Message);

@@ -14,7 +14,7 @@ pub const MAX_TIME: i64 = i64::MAX - 1;
 /// A window: nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The first nanosecond.
+    /// The first nanosecond inside it.
     pub start: i64,
     /// The first nanosecond behind it.
     pub end: i64,
@@ -137,7 +137,7 @@ impl Windows {
     }
 }
 
-/// See [`Windows::runs`].
+/// Runs of rows of one window: [`Windows::runs`].
 #[derive(Clone, Debug)]
 pub struct Runs<'a> {
     windows: &'a Windows,
@@ -170,7 +170,7 @@ impl Iterator for Runs<'_> {
     }
 }
 
-/// See [`Windows::starts`].
+/// The starts of windows in a range: [`Windows::starts`].
 #[derive(Clone, Debug)]
 pub struct Starts<'a> {
     windows: &'a Windows,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::interner::{Interner, Symbol};
-use super::known::Known;
+use super::known::SeriesRef;
 use super::postings::Postings;
 use super::{Series, SeriesId};
 
@@ -29,7 +29,7 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct MeasurementSeries {
     pub(super) name: Arc<str>,
-    /// Ascending.
+    /// The numbers of its series, ascending.
     pub(super) ids: Vec<u32>,
     /// How many series have a tag of this key.
     pub(super) keys: BTreeMap<Symbol, u32>,
@@ -74,7 +74,11 @@ impl SeriesIndex {
     }
 
     /// A series by measurement and tags (sorted by key), made when it is new.
-    pub(crate) fn add(&mut self, measurement: &str, tags: &[(&str, &str)]) -> Result<Known, Full> {
+    pub(crate) fn add(
+        &mut self,
+        measurement: &str,
+        tags: &[(&str, &str)],
+    ) -> Result<SeriesRef, Full> {
         let measurement = self.measurement_or_new(measurement)?;
         let pairs: Vec<Pair> =
             tags.iter().map(|(k, v)| (self.strings.add(k), self.strings.add(v))).collect();
@@ -84,7 +88,7 @@ impl SeriesIndex {
             entry.measurement == measurement && self.pairs_of(id) == pairs
         };
         if let Some(&series) = self.table.find(hash, same) {
-            return Ok(Known { series, measurement });
+            return Ok(SeriesRef { series, measurement });
         }
         let series = u32::try_from(self.entries.len()).map_err(|_| Full)?;
         let start = u32::try_from(self.pairs.len()).map_err(|_| Full)?;
@@ -98,7 +102,7 @@ impl SeriesIndex {
         for (key, _) in pairs {
             *of.keys.entry(key).or_default() += 1;
         }
-        Ok(Known { series, measurement })
+        Ok(SeriesRef { series, measurement })
     }
 
     /// Takes a series of the log; one without a measurement is one that was dropped.
@@ -131,7 +135,7 @@ impl SeriesIndex {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Undoes [`take_dropped`](Self::take_dropped).
+    /// Undoes [`take_dropped`](Self::take_dropped), for a flush that failed.
     pub(crate) fn put_back_dropped(&mut self, dropped: Vec<u32>) {
         self.dropped.extend(dropped);
     }

@@ -6,8 +6,8 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 /// A series as the applier needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
-    /// The series.
+pub(crate) struct SeriesRef {
+    /// The number of the series in its policy.
     pub(crate) series: u32,
     /// The number of its measurement.
     pub(crate) measurement: u32,
@@ -31,7 +31,7 @@ impl Spelling {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     spelling: Spelling,
-    known: Known,
+    known: SeriesRef,
 }
 
 /// What the ways in which clients write series stand for. The bytes are not kept: 96 bits of keyed
@@ -58,18 +58,18 @@ impl KnownSeries {
     }
 
     #[inline]
-    pub(crate) fn find(&self, spelling: Spelling) -> Option<Known> {
+    pub(crate) fn find(&self, spelling: Spelling) -> Option<SeriesRef> {
         let entry = self.table.find(spelling.place(), |entry| entry.spelling == spelling)?;
         Some(entry.known)
     }
 
     /// Notes what a spelling, not yet known, stands for.
-    pub(crate) fn add(&mut self, spelling: Spelling, known: Known) {
+    pub(crate) fn add(&mut self, spelling: Spelling, known: SeriesRef) {
         let entry = Entry { spelling, known };
         self.table.insert_unique(spelling.place(), entry, |entry| entry.spelling.place());
     }
 
-    /// Forgets all spellings.
+    /// Forgets all spellings, when there are too many of them.
     pub(crate) fn clear(&mut self) {
         self.table.clear();
     }

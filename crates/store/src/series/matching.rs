@@ -26,14 +26,14 @@ enum Matcher<'a> {
         regex: &'a regex::bytes::Regex,
         absent: bool,
         negated: bool,
-        seen: Seen,
+        seen: RegexCache,
     },
     And(Box<Matcher<'a>>, Box<Matcher<'a>>),
     Or(Box<Matcher<'a>>, Box<Matcher<'a>>),
 }
 
 /// What a regular expression said of each value so far.
-type Seen = HashMap<Symbol, bool>;
+type RegexCache = HashMap<Symbol, bool>;
 
 impl<'a> Matcher<'a> {
     fn new(strings: &Interner, of: &'a TagPredicate) -> Self {
@@ -64,7 +64,7 @@ impl<'a> Matcher<'a> {
         let absent = regex.is_match(b"");
         match strings.find(key) {
             None => Self::Always(absent != negated),
-            Some(key) => Self::Regex { key, regex, absent, negated, seen: Seen::new() },
+            Some(key) => Self::Regex { key, regex, absent, negated, seen: RegexCache::new() },
         }
     }
 
@@ -126,7 +126,7 @@ impl SeriesIndex {
         ids
     }
 
-    /// How many match.
+    /// How many series match it.
     pub(crate) fn count(&self, measurement: u32, bound: u32, of: &TagPredicate) -> usize {
         let mut count = 0;
         self.each(measurement, bound, of, |_, _| count += 1);

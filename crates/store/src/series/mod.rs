@@ -9,7 +9,7 @@ mod postings;
 use std::sync::Arc;
 
 pub(crate) use index::SeriesIndex;
-pub(crate) use known::{Known, KnownSeries};
+pub(crate) use known::{KnownSeries, SeriesRef};
 
 /// A series within its policy; never used again for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -13,7 +13,7 @@ use crate::claims::Claims;
 use crate::data::{MeasurementData, PolicyData};
 use crate::partition::Partitions;
 use crate::schema::{FieldSet, FieldType, conflict};
-use crate::series::{Known, KnownSeries};
+use crate::series::{KnownSeries, SeriesRef};
 
 /// What became of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -195,7 +195,7 @@ fn push(
 
 /// A series that is not known by this spelling: found by its tags, or made.
 #[cold]
-fn resolve(policy: &mut PolicyData, series: &[u8]) -> Result<Known, Cow<'static, str>> {
+fn resolve(policy: &mut PolicyData, series: &[u8]) -> Result<SeriesRef, Cow<'static, str>> {
     let text = |bytes: Cow<'_, [u8]>| String::from_utf8_lossy(&bytes).into_owned();
     let measurement = text(wire::line::unescape_name(wire::line::measurement(series)));
     let mut tags: Vec<(String, String)> = wire::line::tag_pairs(series)

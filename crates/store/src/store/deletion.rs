@@ -23,7 +23,7 @@ use crate::tombstone::{Active, Tombstone};
 struct Deletion {
     policy: u64,
     number: u32,
-    /// The series, ascending.
+    /// The numbers of the series, ascending.
     ids: Vec<u32>,
     tombstone: Tombstone,
 }
@@ -115,7 +115,7 @@ fn edit(policy: &mut PolicyData, number: u32, ids: &[u32], time: TimeRange) {
     }
 }
 
-/// Which measurements.
+/// The measurements that a statement deletes from.
 enum Which {
     All,
     Names(Vec<String>),

@@ -15,7 +15,7 @@ use crate::catalogue::{Catalogue, Ids};
 use crate::data::{MeasurementData, PolicyData, State};
 use crate::file::{FileError, FileInfo, FileSpec, FileWriter, Tags};
 use crate::manifest::{Manifest, ManifestError, Schema};
-use crate::memtable::{MemorySource, Memtable, Ranks, Wanted};
+use crate::memtable::{MemorySource, Memtable, MemtableRequest, Ranks};
 use crate::partition::Partitions;
 use crate::scan::{ScanError, TimeRange};
 use crate::series::{Series, SeriesId};
@@ -64,7 +64,7 @@ struct Frozen {
 
 /// What a flush adds to a policy.
 #[derive(Debug)]
-struct Written {
+struct PolicyFlush {
     ids: Ids,
     files: Vec<FileInfo>,
     series: SeriesMark,
@@ -175,11 +175,11 @@ impl Store {
     fn write_policies(
         &self,
         frozen: &Frozen,
-        written: &mut Vec<Written>,
+        written: &mut Vec<PolicyFlush>,
     ) -> Result<(), FlushError> {
         let version = self.archive.version();
         for policy in frozen.state.policies.values() {
-            written.push(Written {
+            written.push(PolicyFlush {
                 ids: policy.ids,
                 files: Vec::new(),
                 series: SeriesMark::default(),
@@ -198,7 +198,7 @@ impl Store {
         &self,
         policy: &PolicyData,
         positions: (u64, u64),
-        new: &mut Written,
+        new: &mut PolicyFlush,
     ) -> Result<(), FlushError> {
         let partitions = Partitions::new(policy.partition_ns);
         for (measurement, number) in policy.measurements.iter().zip(0..) {
@@ -248,7 +248,7 @@ impl Store {
         };
         let dir = self.archive.policy_dir(policy.ids.policy)?;
         let mut writer = FileWriter::create(self.archive.disk(), &dir, spec)?;
-        let wanted = Wanted {
+        let wanted = MemtableRequest {
             time: TimeRange::ALL,
             fields: fields.iter().map(|(field, _, _)| Some(*field)).collect(),
             descending: false,
@@ -270,7 +270,7 @@ impl Store {
     }
 
     /// Appends the series that are new or were dropped to the log of the policy.
-    fn log_series(&self, policy: &PolicyData, new: &mut Written) -> Result<(), FlushError> {
+    fn log_series(&self, policy: &PolicyData, new: &mut PolicyFlush) -> Result<(), FlushError> {
         let logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         let Reach { bound: from, mark } =
             logged.get(&policy.ids.policy).copied().unwrap_or_default();
@@ -297,7 +297,7 @@ impl Store {
         Ok(())
     }
 
-    fn note_logged(&self, written: &[Written]) {
+    fn note_logged(&self, written: &[PolicyFlush]) {
         let state = self.lock();
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         for of in written {
@@ -344,7 +344,7 @@ impl State {
 }
 
 /// Series that were dropped are to be logged by the next flush.
-fn put_back_dropped(frozen: &Frozen, written: &mut [Written]) {
+fn put_back_dropped(frozen: &Frozen, written: &mut [PolicyFlush]) {
     for of in written {
         if let Some(policy) = frozen.state.policies.get(&of.ids.policy) {
             let mut index = policy.index.write().unwrap_or_else(PoisonError::into_inner);
@@ -394,7 +394,7 @@ fn switch(
     manifest: &mut Manifest,
     position: u64,
     catalogue: &Catalogue,
-    written: &[Written],
+    written: &[PolicyFlush],
     tombstones: &[(u64, Tombstone)],
 ) {
     manifest.position = position;

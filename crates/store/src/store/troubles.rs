@@ -73,7 +73,7 @@ impl Troubles {
         words.next()
     }
 
-    /// Among the metrics.
+    /// Adds what fails to the metrics.
     pub(super) fn show(&self, encoder: &mut Encoder) {
         for work in ALL {
             let labels = [("work", work.name())];

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::PolicyView;
 use crate::file::merge::{Merge, Ranked, Source};
 use crate::file::{Names, StoredFile};
-use crate::memtable::{MemorySource, Memtable, Ranks, Wanted};
+use crate::memtable::{MemorySource, Memtable, MemtableRequest, Ranks};
 use crate::scan::{Chunk, ScanError, ScanRequest, TimeRange};
 use crate::series::SeriesId;
 use crate::tombstone::Active;
@@ -21,15 +21,15 @@ pub struct Scan {
     rank: u32,
     /// The span it is at.
     at: usize,
-    of: Arc<Reading>,
+    of: Arc<ScanContext>,
 }
 
 /// What all spans of a scan have in common.
-struct Reading {
+struct ScanContext {
     series: Arc<[SeriesId]>,
     ranks: Ranks,
     request: Arc<ScanRequest>,
-    wanted: Wanted,
+    wanted: MemtableRequest,
     tombstones: Vec<Active>,
     names: Arc<dyn Names>,
 }
@@ -49,7 +49,7 @@ impl std::fmt::Debug for Scan {
     }
 }
 
-enum Part<'a> {
+enum SpanSource<'a> {
     File(&'a Arc<StoredFile>),
     Table(&'a Arc<Memtable>),
 }
@@ -58,13 +58,13 @@ impl Scan {
     pub(super) fn new(view: &PolicyView, series: &[SeriesId], request: &ScanRequest) -> Self {
         let measurement = view.measurement(&request.measurement);
         let number = |name: &String| measurement.and_then(|of| of.fields.find(name)).map(|f| f.0);
-        let wanted = Wanted {
+        let wanted = MemtableRequest {
             time: request.time,
             fields: request.fields.iter().map(number).collect(),
             descending: request.descending,
         };
         let tombstones = view.tombstones(&request.measurement);
-        let of = Reading {
+        let of = ScanContext {
             series: series.into(),
             ranks: Ranks::new(series),
             request: Arc::new(request.clone()),
@@ -82,16 +82,17 @@ impl Scan {
 
 /// Cuts what has points within a range into spans, in the order of time.
 fn spans(view: &PolicyView, measurement: &str, time: TimeRange) -> Vec<Span> {
-    let files = view.files(measurement, time).map(|file| (file.info.time, Part::File(file)));
-    let tables = view.memtables(measurement, time).map(|(extent, of)| (extent, Part::Table(of)));
+    let files = view.files(measurement, time).map(|file| (file.info.time, SpanSource::File(file)));
+    let tables =
+        view.memtables(measurement, time).map(|(extent, of)| (extent, SpanSource::Table(of)));
     // The order of age, which the sort by time must not lose.
-    let mut parts: Vec<(TimeRange, usize, Part<'_>)> = files
+    let mut parts: Vec<(TimeRange, usize, SpanSource<'_>)> = files
         .chain(tables)
         .enumerate()
         .map(|(age, (extent, part))| (extent.intersect(time), age, part))
         .collect();
     parts.sort_by_key(|(extent, age, _)| (extent.min, *age));
-    let mut groups: Vec<(i64, Vec<(usize, Part<'_>)>)> = Vec::new();
+    let mut groups: Vec<(i64, Vec<(usize, SpanSource<'_>)>)> = Vec::new();
     for (extent, age, part) in parts {
         match groups.last_mut() {
             Some((end, group)) if extent.min <= *end => {
@@ -106,8 +107,8 @@ fn spans(view: &PolicyView, measurement: &str, time: TimeRange) -> Vec<Span> {
         let mut span = Span::default();
         for (_, part) in group {
             match part {
-                Part::File(file) => span.files.push((Arc::clone(file), view.is_said(file))),
-                Part::Table(table) => span.tables.push(Arc::clone(table)),
+                SpanSource::File(file) => span.files.push((Arc::clone(file), view.is_said(file))),
+                SpanSource::Table(table) => span.tables.push(Arc::clone(table)),
             }
         }
         span
@@ -116,7 +117,7 @@ fn spans(view: &PolicyView, measurement: &str, time: TimeRange) -> Vec<Span> {
 }
 
 impl Span {
-    fn source(&mut self, of: &Arc<Reading>) -> &mut Peekable<Source> {
+    fn source(&mut self, of: &Arc<ScanContext>) -> &mut Peekable<Source> {
         let Self { files, tables, open } = self;
         open.get_or_insert_with(|| {
             let mut sources: Vec<(TimeRange, Source)> = Vec::new();

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 /// A request as the server saw it.
 #[derive(Debug, Clone, Default)]
-pub struct Seen {
+pub struct RecordedRequest {
     pub path: String,
     /// Of the query string, and of the form in a body.
     pub parameters: HashMap<String, String>,
@@ -17,7 +17,7 @@ pub struct Seen {
     pub body: Vec<u8>,
 }
 
-impl Seen {
+impl RecordedRequest {
     pub fn parameter(&self, name: &str) -> &str {
         self.parameters.get(name).map_or("", String::as_str)
     }
@@ -48,12 +48,12 @@ pub fn refuse(status: u16, error: &str) -> Act {
     Act::Answer(status, format!("{{\"error\":{}}}\n", serde_json::to_string(error).unwrap()))
 }
 
-type Behaviour = Box<dyn FnMut(&Seen) -> Act + Send>;
+type Behaviour = Box<dyn FnMut(&RecordedRequest) -> Act + Send>;
 
 /// The server; it ends with this.
 pub struct Fake {
     pub url: String,
-    pub seen: Arc<Mutex<Vec<Seen>>>,
+    pub seen: Arc<Mutex<Vec<RecordedRequest>>>,
     behaviour: Arc<Mutex<Behaviour>>,
     task: JoinHandle<()>,
 }
@@ -65,10 +65,10 @@ impl Drop for Fake {
 }
 
 impl Fake {
-    pub async fn start(behaviour: impl FnMut(&Seen) -> Act + Send + 'static) -> Self {
+    pub async fn start(behaviour: impl FnMut(&RecordedRequest) -> Act + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let seen = Arc::<Mutex<Vec<Seen>>>::default();
+        let seen = Arc::<Mutex<Vec<RecordedRequest>>>::default();
         let behaviour: Arc<Mutex<Behaviour>> = Arc::new(Mutex::new(Box::new(behaviour)));
         let (see, behave) = (Arc::clone(&seen), Arc::clone(&behaviour));
         let task = tokio::spawn(async move {
@@ -80,19 +80,19 @@ impl Fake {
     }
 
     /// Behaves otherwise from now on.
-    pub fn behave(&self, behaviour: impl FnMut(&Seen) -> Act + Send + 'static) {
+    pub fn behave(&self, behaviour: impl FnMut(&RecordedRequest) -> Act + Send + 'static) {
         *self.behaviour.lock().unwrap() = Box::new(behaviour);
     }
 
     /// What was written and answered by the behaviour, request by request.
-    pub fn writes(&self) -> Vec<Seen> {
+    pub fn writes(&self) -> Vec<RecordedRequest> {
         self.seen.lock().unwrap().iter().filter(|seen| seen.is_write()).cloned().collect()
     }
 }
 
 async fn serve(
     mut stream: TcpStream,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<RecordedRequest>>>,
     behaviour: Arc<Mutex<Behaviour>>,
 ) {
     let mut buffer = Vec::new();
@@ -124,7 +124,7 @@ async fn serve(
     }
 }
 
-async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Seen> {
+async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<RecordedRequest> {
     let head_end = loop {
         if let Some(at) = memchr::memmem::find(buffer, b"\r\n\r\n") {
             break at + 4;
@@ -150,7 +150,7 @@ async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Seen> {
     if headers.get("content-type").is_some_and(|kind| kind.contains("form")) {
         parameters.extend(form_urlencoded::parse(&body).into_owned());
     }
-    Some(Seen { path: path.to_owned(), parameters, headers, body })
+    Some(RecordedRequest { path: path.to_owned(), parameters, headers, body })
 }
 
 async fn more(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<()> {

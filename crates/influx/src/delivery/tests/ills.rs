@@ -3,14 +3,18 @@
 
 use std::time::{Duration, Instant};
 
-use super::fake::{Act, Fake, Seen, ok, refuse};
+use super::fake::{Act, Fake, RecordedRequest, ok, refuse};
 use super::rig::{Rig, Store, backend, hanging_backend, lines};
 use crate::backends::Phase;
 use crate::settings::BackendTable;
 use units::Size;
 
 /// Writes while the server is ill, sees that it is said, heals it and sees that all arrives.
-async fn survives(phase: Phase, words: &str, ill: impl FnMut(&Seen) -> Act + Send + 'static) {
+async fn survives(
+    phase: Phase,
+    words: &str,
+    ill: impl FnMut(&RecordedRequest) -> Act + Send + 'static,
+) {
     let fake = Fake::start(ill).await;
     let rig = Rig::start(&[hanging_backend("a", &fake)]).await;
     for from in (0..200).step_by(20) {

@@ -2,11 +2,11 @@
 
 use std::io::Read as _;
 
-use super::fake::{Act, Fake, Seen, ok};
+use super::fake::{Act, Fake, RecordedRequest, ok};
 use super::rig::{Rig, backend, lines};
 use crate::settings::{BackendKind, BackendTable, Secret};
 
-async fn first_write(settings: BackendTable, fake: &Fake, rp: &str) -> Seen {
+async fn first_write(settings: BackendTable, fake: &Fake, rp: &str) -> RecordedRequest {
     let rig = Rig::start(&[settings]).await;
     rig.write("d b", rp, &lines(0, 3)).await;
     rig.settled("a").await;

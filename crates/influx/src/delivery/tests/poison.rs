@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::fake::{Act, Fake, Seen, ok, refuse};
+use super::fake::{Act, Fake, RecordedRequest, ok, refuse};
 use super::rig::{Rig, Store, backend, hanging_backend, lines, number};
 use crate::backends::Phase;
 use crate::catalogue::Listing;
@@ -16,7 +16,7 @@ use wire::influxql::Change;
 fn conflict_at(
     store: &Store,
     is_bad: impl Fn(u32) -> bool + Send + 'static,
-) -> impl FnMut(&Seen) -> Act + Send + 'static {
+) -> impl FnMut(&RecordedRequest) -> Act + Send + 'static {
     let store = store.clone();
     move |seen| {
         if !seen.is_write() {
@@ -39,7 +39,7 @@ fn failing_at(
     store: &Store,
     points: &[u32],
     act: impl Fn() -> Act + Send + 'static,
-) -> impl FnMut(&Seen) -> Act + Send + 'static {
+) -> impl FnMut(&RecordedRequest) -> Act + Send + 'static {
     let (store, points) = (store.clone(), points.to_vec());
     move |seen| {
         if seen.is_write() && seen.lines().iter().any(|line| points.contains(&number(line))) {

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use units::{Duration as Span, Size};
 use watch::metrics::Registry;
 
-use super::fake::{Act, Fake, Seen, ok};
+use super::fake::{Act, Fake, RecordedRequest, ok};
 use crate::assembly::{Deliveries, Parts};
 use crate::backends::{BackendStatus, Backends};
 use crate::catalogue::Catalogue;
@@ -165,7 +165,7 @@ impl Store {
     }
 
     /// A server that stores everything.
-    pub fn all(&self) -> impl FnMut(&Seen) -> Act + Send + 'static {
+    pub fn all(&self) -> impl FnMut(&RecordedRequest) -> Act + Send + 'static {
         let store = self.clone();
         move |seen| {
             if seen.is_write() {

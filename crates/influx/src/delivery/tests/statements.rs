@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::fake::{Act, Fake, Seen, ok, refuse};
+use super::fake::{Act, Fake, RecordedRequest, ok, refuse};
 use super::rig::{LONG, Rig, Store, backend, lines};
 use crate::backends::{Phase, Ran};
 use crate::catalogue::Lookup;
@@ -91,7 +91,7 @@ async fn a_statement_that_always_makes_the_server_fail_is_given_up() {
 }
 
 /// An InfluxDB that knows only what was created on it.
-fn creating(store: &Store) -> impl FnMut(&Seen) -> Act + Send + 'static {
+fn creating(store: &Store) -> impl FnMut(&RecordedRequest) -> Act + Send + 'static {
     let (store, known) = (store.clone(), Arc::new(Mutex::new(HashSet::<String>::new())));
     move |seen| {
         let mut known = known.lock().unwrap();

@@ -14,7 +14,7 @@ use super::super::write::Api;
 const HEADERS_MAX: usize = 32;
 
 /// What the bytes of a connection are, as far as they have come.
-pub enum Cut<'a> {
+pub enum RequestFraming<'a> {
     /// Nothing that a request begins with.
     Nothing,
     /// One request and nothing behind it but empty lines.
@@ -27,9 +27,9 @@ pub enum Cut<'a> {
 
 /// A request of the plainest form.
 pub struct Plain<'a> {
-    /// The endpoint.
+    /// The endpoint that the path names.
     pub api: Api,
-    /// Behind the path.
+    /// The query string, without its `?`.
     pub query: &'a str,
     /// Those that matter to a write.
     pub headers: HeaderMap,
@@ -38,30 +38,32 @@ pub struct Plain<'a> {
 }
 
 /// What `bytes` are, for a head and a body that may have so many bytes.
-pub fn cut(bytes: &[u8], head_max: usize, body_max: usize) -> Cut<'_> {
+pub fn cut(bytes: &[u8], head_max: usize, body_max: usize) -> RequestFraming<'_> {
     if is_blank(bytes) {
-        return Cut::Nothing;
+        return RequestFraming::Nothing;
     }
     let mut fields = [const { MaybeUninit::uninit() }; HEADERS_MAX];
     let mut head = httparse::Request::new(&mut []);
     let head_len = match head.parse_with_uninit_headers(bytes, &mut fields) {
         Ok(httparse::Status::Complete(len)) if len <= head_max => len,
         Ok(httparse::Status::Partial) if bytes.len() < head_max => {
-            return Cut::Part { head: false };
+            return RequestFraming::Part { head: false };
         }
-        _ => return Cut::Other,
+        _ => return RequestFraming::Other,
     };
     match Plain::of(&head, &bytes[head_len..]) {
         Some((plain, length))
             if length <= body_max && head_len.saturating_add(length) <= scratch::SIZE =>
         {
             match plain.body.split_at_checked(length) {
-                None => Cut::Part { head: true },
-                Some((body, behind)) if is_blank(behind) => Cut::Whole(Plain { body, ..plain }),
-                Some(_) => Cut::Other,
+                None => RequestFraming::Part { head: true },
+                Some((body, behind)) if is_blank(behind) => {
+                    RequestFraming::Whole(Plain { body, ..plain })
+                }
+                Some(_) => RequestFraming::Other,
             }
         }
-        _ => Cut::Other,
+        _ => RequestFraming::Other,
     }
 }
 
@@ -115,7 +117,7 @@ fn is_plain(byte: u8) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Api, Cut, cut};
+    use super::{Api, RequestFraming, cut};
 
     const HEAD_MAX: usize = 16 << 10;
     const BODY_MAX: usize = 1 << 20;
@@ -129,11 +131,11 @@ mod tests {
     /// In a word, what bytes are taken for.
     fn kind(bytes: &[u8]) -> &'static str {
         match cut(bytes, HEAD_MAX, BODY_MAX) {
-            Cut::Nothing => "nothing",
-            Cut::Whole(_) => "whole",
-            Cut::Part { head: false } => "part of a head",
-            Cut::Part { head: true } => "part of a body",
-            Cut::Other => "other",
+            RequestFraming::Nothing => "nothing",
+            RequestFraming::Whole(_) => "whole",
+            RequestFraming::Part { head: false } => "part of a head",
+            RequestFraming::Part { head: true } => "part of a body",
+            RequestFraming::Other => "other",
         }
     }
 
@@ -141,7 +143,7 @@ mod tests {
     fn a_plain_write_is_cut_into_what_matters() {
         let extra = "Connection: keep-alive\r\nAUTHORIZATION: Token a:b\r\nX-Thing: 1\r\n";
         let bytes = write(extra, "cpu v=1\n");
-        let Cut::Whole(plain) = cut(&bytes, HEAD_MAX, BODY_MAX) else {
+        let RequestFraming::Whole(plain) = cut(&bytes, HEAD_MAX, BODY_MAX) else {
             panic!("not taken");
         };
         assert_eq!((plain.api, plain.query), (Api::V1, "db=a&precision=ms"));
@@ -170,7 +172,7 @@ mod tests {
         for blank in ["\n", "\r\n", "\r\n\r\n"] {
             assert_eq!(kind(blank.as_bytes()), "nothing");
             let bytes = [blank.as_bytes(), &write("", "cpu v=1\n"), blank.as_bytes()].concat();
-            let Cut::Whole(plain) = cut(&bytes, HEAD_MAX, BODY_MAX) else {
+            let RequestFraming::Whole(plain) = cut(&bytes, HEAD_MAX, BODY_MAX) else {
                 panic!("not taken: {blank:?}");
             };
             assert_eq!(plain.body, b"cpu v=1\n");
@@ -241,7 +243,7 @@ mod tests {
             let mut bytes = write("Accept: */*\r\n", &body);
             let at = at.min(bytes.len());
             bytes.splice(at..(at + piece.len()).min(bytes.len()), piece);
-            if let Cut::Whole(plain) = cut(&bytes, HEAD_MAX, BODY_MAX) {
+            if let RequestFraming::Whole(plain) = cut(&bytes, HEAD_MAX, BODY_MAX) {
                 let (body, whole) = (plain.body.as_ptr_range(), bytes.as_ptr_range());
                 prop_assert!(whole.start < body.start && body.end <= whole.end);
                 prop_assert!(plain.query.len() + plain.body.len() < bytes.len());

@@ -22,7 +22,7 @@ use super::super::body;
 use super::super::request_id::RequestId;
 use super::super::stages::ANSWER;
 use super::super::write::{AdmittedWrite, Write};
-use super::cut::{Cut, Plain, cut};
+use super::cut::{Plain, RequestFraming, cut};
 use super::{Left, Member, Short};
 
 /// How many connections may be served before the worker's other tasks have their turn.
@@ -45,7 +45,7 @@ const OUT_KEPT_MAX: usize = 256 << 10;
 
 /// What came of reading.
 enum Turn {
-    /// Nothing has.
+    /// Nothing has come yet.
     Nothing,
     /// Not all of it has come.
     More,
@@ -57,7 +57,7 @@ enum Turn {
 
 /// A write whose points the journal has.
 struct Pending {
-    /// Whose it is.
+    /// The connection's key among the members.
     key: usize,
     write: AdmittedWrite,
     id: RequestId,
@@ -72,7 +72,7 @@ pub async fn run(front: Rc<Front>) {
         front: &front,
         short,
         ready: Vec::new(),
-        reading: Reading::begin(Instant::now()),
+        reading: ReadBudget::begin(Instant::now()),
         pending: Tickets::new(),
         settled: Vec::new(),
         sends: Sends::new(),
@@ -93,7 +93,7 @@ struct Turns<'a> {
     /// What may be read now.
     ready: Vec<Ready>,
     /// How long has been read in this turn of the task.
-    reading: Reading,
+    reading: ReadBudget,
     pending: Tickets<Pending>,
     /// What is to be answered now.
     settled: Vec<(Pending, Result<(), AckError>)>,
@@ -106,14 +106,14 @@ struct Turns<'a> {
 }
 
 /// How long a turn of the task has read.
-struct Reading {
+struct ReadBudget {
     begun: Instant,
     /// Requests since it was looked at the clock; a compressed one counts for all.
     requests: Cell<usize>,
     over: Cell<bool>,
 }
 
-impl Reading {
+impl ReadBudget {
     fn begin(now: Instant) -> Self {
         Self { begun: now, requests: Cell::new(0), over: Cell::new(false) }
     }
@@ -136,7 +136,7 @@ impl Reading {
 
 /// An answer among those that are to be sent.
 struct Reply {
-    /// Whose it is.
+    /// The connection's key among the members.
     key: usize,
     /// Where it is in what is to be sent.
     bytes: Range<usize>,
@@ -149,7 +149,7 @@ impl Turns<'_> {
         let (front, short) = (self.front, self.short);
         let (mut served, mut looks) = (0, 0);
         let mut now = Instant::now();
-        self.reading = Reading::begin(now);
+        self.reading = ReadBudget::begin(now);
         loop {
             let admission = &front.admission;
             while let Poll::Ready(Some(one)) = admission.poll_acknowledged(&mut self.pending, cx) {
@@ -289,20 +289,20 @@ impl Turns<'_> {
         let (progress, connection) = (member.bare.progress(), &member.connection);
         let live = self.front.gateway.live();
         match cut(bytes, live.settings.max_header_size.len(), live.limits.body_max) {
-            Cut::Other => Turn::Other,
-            Cut::Nothing => {
+            RequestFraming::Other => Turn::Other,
+            RequestFraming::Nothing => {
                 progress.idle();
                 Turn::Nothing
             }
-            Cut::Part { head: false } if again => Turn::Other,
-            Cut::Part { head } => {
+            RequestFraming::Part { head: false } if again => Turn::Other,
+            RequestFraming::Part { head } => {
                 // Once, since the time of a body counts from there.
                 if head && progress.phase() != Phase::Body {
                     progress.body();
                 }
                 Turn::More
             }
-            Cut::Whole(request) => {
+            RequestFraming::Whole(request) => {
                 let Plain { api, query, headers, body } = &request;
                 let write = Write::new(self.front, connection, *api, query, headers);
                 let admitted = write.admit_now(body);

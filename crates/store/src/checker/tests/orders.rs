@@ -8,7 +8,7 @@ use crate::testing::TestStore;
 
 const WRITERS: usize = 3;
 
-/// What happens next.
+/// What may happen at each step.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// A writer checks a point of the field and type.

@@ -57,7 +57,7 @@ proptest! {
         let files = shifted.iter().zip(0..).map(|(model, at)| store(dir.path(), at, model));
         let files: Vec<_> = files.collect();
         let sources = || files.iter().map(|file| {
-            let scan = file.scan(ids.clone(), request.clone(), &[], Arc::new(Known));
+            let scan = file.scan(ids.clone(), request.clone(), &[], Arc::new(TestNames));
             (file.info.time, Box::new(scan) as Source)
         });
         let expected = expected(&newest(&shifted), &wanted, TimeRange::ALL, &fields, descending);

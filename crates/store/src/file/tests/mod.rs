@@ -45,9 +45,9 @@ pub(crate) fn series(number: u32) -> Series {
     Series { id: SeriesId(number ^ 0x15), tags: tags.into() }
 }
 
-pub(crate) struct Known;
+pub(crate) struct TestNames;
 
-impl Names for Known {
+impl Names for TestNames {
     fn tags(&self, id: SeriesId) -> Option<Tags> {
         Some(series(id.0 ^ 0x15).tags)
     }

@@ -15,7 +15,7 @@ fn read(
     let request =
         ScanRequest { measurement: "m".into(), time, fields: fields.to_vec(), descending };
     let ids: Arc<[SeriesId]> = wanted.iter().map(|number| series(*number).id).collect();
-    let scan = file.scan(ids, Arc::new(request), &[], Arc::new(Known));
+    let scan = file.scan(ids, Arc::new(request), &[], Arc::new(TestNames));
     let chunks: Vec<Chunk> = scan.map(|ranked| ranked.unwrap().chunk).collect();
     rows(&chunks, fields)
 }
@@ -76,7 +76,7 @@ fn series_and_columns_are_known_from_the_file() {
     let named = file.named_series().unwrap();
     let ids = named.iter().map(|(id, time, _)| (*id, *time));
     assert!(ids.eq(series.iter().copied()));
-    assert!(named.iter().all(|(id, _, tags)| Known.tags(*id).as_ref() == Some(tags)));
+    assert!(named.iter().all(|(id, _, tags)| TestNames.tags(*id).as_ref() == Some(tags)));
     assert_eq!(file.verify(), crate::file::Verified::Whole);
 }
 

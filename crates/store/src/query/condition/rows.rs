@@ -19,9 +19,9 @@ use crate::series::Series;
 /// What is left of a condition for the rows of one series.
 #[derive(Clone, Debug)]
 pub enum RowFilter {
-    /// Every row matches.
+    /// Every row of the series matches.
     All,
-    /// None does.
+    /// No row of the series matches.
     None,
     /// Those for which [`RowFilter::keep`] says so.
     Some(Arc<Tree>),
@@ -44,28 +44,28 @@ impl RowFilter {
 /// A condition on rows.
 #[derive(Clone, Debug)]
 pub enum Tree {
-    /// One comparison.
+    /// A comparison of two values.
     Row(Row),
-    /// Both.
+    /// Both conditions must hold.
     And(Arc<Tree>, Arc<Tree>),
-    /// Either.
+    /// Either condition must hold.
     Or(Arc<Tree>, Arc<Tree>),
 }
 
 /// What is calculated for each row.
 #[derive(Clone, Debug)]
 pub enum Row {
-    /// No value.
+    /// Null, as of an absent tag.
     Null,
-    /// A constant.
+    /// A constant, a float.
     Float(f64),
-    /// A constant.
+    /// A constant, an integer.
     Integer(i64),
-    /// A constant.
+    /// A constant, an unsigned integer.
     Unsigned(u64),
-    /// A constant.
+    /// A constant, a boolean.
     Boolean(bool),
-    /// A constant.
+    /// A constant, or the value of a tag.
     String(Arc<str>),
     /// The right side of `=~`.
     Regex(Arc<Regex>),
@@ -73,9 +73,9 @@ pub enum Row {
     Tag(String),
     /// A field, by its place among the columns, and the type that it is cast to.
     Column(usize, Option<FieldType>),
-    /// An operation.
+    /// An operation on two values.
     Binary(Op, Box<Row>, Box<Row>),
-    /// A mathematical function.
+    /// A mathematical function with its arguments.
     Call(Math, Vec<Row>),
 }
 

@@ -100,7 +100,7 @@ pub(super) fn result_head(out: &mut Vec<u8>, statement: usize) {
     text::unsigned(out, statement as u64);
 }
 
-/// One document.
+/// Writes all results into one document.
 pub(super) struct Json {
     epoch: Option<Epoch>,
     times: Times,

@@ -49,7 +49,7 @@ impl Format {
         matches!(accept, "application/csv" | "text/csv")
     }
 
-    /// The answer's `Content-Type`.
+    /// The `Content-Type` of the answer.
     pub fn content_type(self) -> &'static str {
         if self.csv { "text/csv" } else { "application/json" }
     }

@@ -54,7 +54,7 @@ impl Epoch {
     }
 }
 
-/// An integer.
+/// Appends an integer in decimal digits.
 pub fn integer(out: &mut Vec<u8>, value: i64) {
     if value < 0 {
         out.push(b'-');
@@ -62,7 +62,7 @@ pub fn integer(out: &mut Vec<u8>, value: i64) {
     unsigned(out, value.unsigned_abs());
 }
 
-/// An unsigned integer.
+/// Appends an unsigned integer in decimal digits.
 pub fn unsigned(out: &mut Vec<u8>, mut value: u64) {
     let mut digits = [0_u8; 20];
     let mut at = digits.len();

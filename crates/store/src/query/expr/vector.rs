@@ -108,7 +108,7 @@ fn value(input: &Input, at: usize) -> Value {
     }
 }
 
-/// The slow way.
+/// Computes one row after the other, where no kernel takes whole columns.
 fn by_row(inputs: &[Input], len: usize, of: impl Fn(&[Value]) -> Value) -> Input {
     let mut row: Vec<_> = inputs.iter().map(|input| value(input, 0)).collect();
     if !inputs.iter().any(|input| matches!(input, Input::Array(_))) {

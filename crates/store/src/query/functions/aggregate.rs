@@ -133,7 +133,7 @@ impl Aggregate {
         }
     }
 
-    /// Which function.
+    /// Which function it computes.
     pub fn kind(&self) -> Kind {
         self.kind
     }

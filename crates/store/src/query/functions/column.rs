@@ -12,18 +12,18 @@ use arrow_schema::DataType;
 use crate::query::results::Value;
 use crate::schema::FieldType;
 
-/// A column, borrowed.
+/// A column of a chunk, borrowed.
 #[derive(Clone, Copy, Debug)]
 pub enum Column<'a> {
     /// Floats, and which are valid.
     Float(&'a [f64], Option<&'a NullBuffer>),
-    /// Integers.
+    /// Integers, and which are valid.
     Integer(&'a [i64], Option<&'a NullBuffer>),
-    /// Unsigned integers.
+    /// Unsigned integers, and which are valid.
     Unsigned(&'a [u64], Option<&'a NullBuffer>),
-    /// Strings.
+    /// Strings; the array knows which are valid.
     String(&'a StringArray),
-    /// Booleans.
+    /// Booleans; the array knows which are valid.
     Boolean(&'a BooleanArray),
 }
 
@@ -50,7 +50,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// How many rows.
+    /// How many rows it has.
     pub fn len(&self) -> usize {
         match self {
             Self::Float(values, _) => values.len(),
@@ -66,7 +66,7 @@ impl<'a> Column<'a> {
         self.len() == 0
     }
 
-    /// Its type.
+    /// The type of its values.
     pub fn kind(&self) -> FieldType {
         match self {
             Self::Float(..) => FieldType::Float,

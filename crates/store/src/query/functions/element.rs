@@ -23,13 +23,13 @@ pub trait Element: Clone + Debug + Send + Sync + 'static {
 
     /// Calls `take` with each valid row's number and value.
     fn each<'a>(column: &Column<'a>, rows: Range<usize>, take: impl FnMut(usize, Self::Ref<'a>));
-    /// Keeps it.
+    /// The value, to be kept by an accumulator.
     fn own(value: Self::Ref<'_>) -> Self;
     /// As a column gives it.
     fn lend(&self) -> Self::Ref<'_>;
     /// Which of two is less; NaN is neither.
     fn compare(a: Self::Ref<'_>, b: Self::Ref<'_>) -> Option<Ordering>;
-    /// As a result.
+    /// The value as a result.
     fn value(&self) -> Value;
     /// For a set of values.
     fn key(value: Self::Ref<'_>) -> Self::Key;
@@ -52,11 +52,11 @@ pub trait Element: Clone + Debug + Send + Sync + 'static {
 pub trait Number: Element + Copy + PartialOrd {
     /// The values of a column of this type.
     fn slice<'a>(column: &Column<'a>) -> Option<&'a [Self]>;
-    /// Another number, cast.
+    /// A number of another type, cast to this one.
     fn cast(value: &Value) -> Option<Self>;
-    /// As a float.
+    /// The number as a float.
     fn float(self) -> f64;
-    /// Zero.
+    /// Zero, where sums begin.
     fn zero() -> Self;
     /// The sum; whole numbers wrap.
     fn plus(self, other: Self) -> Self;

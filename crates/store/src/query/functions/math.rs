@@ -3,7 +3,7 @@
 use super::element::Number;
 use crate::query::results::Value;
 
-/// Which function.
+/// A mathematical function of InfluxQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each says what it is")]
 pub enum Math {

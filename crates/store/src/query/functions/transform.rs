@@ -8,17 +8,17 @@ use crate::query::results::Value;
 use crate::refusal::QueryError;
 use crate::schema::FieldType;
 
-/// Which transformation.
+/// A transformation with its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransformKind {
-    /// `derivative`, `non_negative_derivative`.
+    /// `derivative()`, or `non_negative_derivative()` where `non_negative`.
     Derivative {
         /// Nanoseconds of the unit, where said.
         unit_ns: Option<i64>,
         /// Whether negative results are left out.
         non_negative: bool,
     },
-    /// `difference`, `non_negative_difference`.
+    /// `difference()`, or `non_negative_difference()` where `non_negative`.
     Difference {
         /// Whether negative results are left out.
         non_negative: bool,
@@ -96,7 +96,7 @@ impl Transform {
         Ok(Self { kind, input, unit_ns: unit_ns.max(1), descending })
     }
 
-    /// Which transformation.
+    /// Which transformation it computes.
     pub fn kind(&self) -> TransformKind {
         self.kind
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, BooleanArray, StringArray};
 use arrow_buffer::ScalarBuffer;
 
-use super::feeds::{Bound, Feed, Held, Origin, Table};
+use super::feeds::{Bound, Feed, Origin, SubqueryRows, Table};
 use crate::query::condition::RowFilter;
 use crate::query::context::Context;
 use crate::query::expr::cast_array;
@@ -24,7 +24,7 @@ pub(super) enum Cells {
     Text(Arc<str>),
     /// The same tag in each row, which functions do not see.
     Tag(Arc<str>),
-    /// Nothing.
+    /// No value in any row.
     Null,
 }
 
@@ -44,7 +44,7 @@ impl Cells {
 /// Some rows of one series.
 #[derive(Clone, Debug)]
 pub(super) struct Batch {
-    /// Their times.
+    /// The time of each row.
     pub(super) times: ScalarBuffer<i64>,
     /// The columns of the statement.
     pub(super) columns: Vec<Cells>,
@@ -134,13 +134,13 @@ impl Batch {
         }
     }
 
-    /// The row's values.
+    /// The values of one row.
     pub(super) fn row(&self, row: usize) -> Vec<Value> {
         self.columns.iter().map(|cells| cells.value(row)).collect()
     }
 }
 
-impl Held {
+impl SubqueryRows {
     /// The batches of what is held, in the order asked for.
     pub(super) fn batches<'a>(
         &'a self,

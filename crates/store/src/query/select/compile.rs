@@ -30,7 +30,7 @@ pub(super) struct Compiled {
     pub(super) select: Select,
     /// The times asked for.
     pub(super) time: TimeRange,
-    /// The windows.
+    /// The windows of `GROUP BY time()`.
     pub(super) interval: Interval,
     /// The column name of the time.
     pub(super) time_name: String,

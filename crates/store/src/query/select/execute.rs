@@ -10,12 +10,12 @@ use wire::influxql::ast::Fill;
 
 use super::feeds::{Feed, Feeds, Key, Origin};
 use super::frame::Frame;
-use super::merged::{Reading, Row, Rows, Shared, merged};
+use super::merged::{MergeOptions, Row, Rows, SharedScan, merged};
 use super::plan::{Base, CallPlan, Plan};
 use super::points::{Following, Point, Points};
 use super::rows::{Scanner, limited};
 use super::sequential::sequential_of;
-use super::slots::{Kept, Slots, Windowed};
+use super::slots::{AuxiliaryRows, Slots, Windowed};
 use super::timeline::Timeline;
 use crate::query::context::{Cancel, Context};
 use crate::query::results::Value;
@@ -71,7 +71,7 @@ async fn raw(
         return Ok(());
     }
     let feeds = Feeds::find(frame, &plan.columns, frame.range, context)?;
-    let reading = Reading {
+    let reading = MergeOptions {
         tables: &feeds.tables,
         range: frame.range,
         descending: frame.descending(),
@@ -87,8 +87,8 @@ async fn raw(
     let select = &frame.of.select;
     // With a limit each series is left before its end, which one scan would read all the same.
     let whole = groups.len() > 1 && select.limit == 0;
-    let shared = if whole { Shared::of(&groups, &reading) } else { None };
-    let reading = Reading { shared: shared.as_ref(), ..reading };
+    let shared = if whole { SharedScan::of(&groups, &reading) } else { None };
+    let reading = MergeOptions { shared: shared.as_ref(), ..reading };
     for (key, feeds) in groups {
         let order = feeds.iter().map(|feed| feed.order).min().unwrap_or_default();
         let rows = limited(merged(feeds, reading), select.limit, select.offset);
@@ -103,9 +103,9 @@ async fn raw(
 
 /// The calls that read the same times.
 pub(super) struct Pass {
-    /// The times.
+    /// The times that all of them read.
     pub(super) range: TimeRange,
-    /// What is read.
+    /// The series and sub-queries that are read.
     pub(super) feeds: Feeds,
     /// Calls that work on windows.
     pub(super) windowed: Windowed,
@@ -240,7 +240,7 @@ impl<'a> Answering<'a> {
     fn groups(
         self,
         jobs: Vec<Job<'a>>,
-        kept: &[Kept],
+        kept: &[AuxiliaryRows],
     ) -> Result<(Vec<(&'a Key, Rows<'a>)>, usize), QueryError> {
         let mut answer: Vec<(&Key, Rows<'_>)> = Vec::with_capacity(jobs.len());
         let pool = self.context.pool.as_ref().filter(|_| jobs.len() > 1);
@@ -277,7 +277,7 @@ impl<'a> Answering<'a> {
         self,
         key: &Key,
         timelines: Vec<Timeline>,
-        kept: &[Kept],
+        kept: &[AuxiliaryRows],
     ) -> Result<Vec<Points<'a>>, QueryError> {
         let Self { frame, plan, passes, context, .. } = self;
         let mut bases: Vec<Vec<Point>> = vec![Vec::new(); self.calls.len()];

@@ -29,16 +29,16 @@ pub(super) enum Bound {
     Tag(String),
     /// A tag by which a sub-query groups, empty where it is absent.
     Dimension(String),
-    /// Nowhere.
+    /// Nowhere: null in each row.
     Null,
 }
 
 /// A measurement that is read.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
-    /// The data.
+    /// The data of its policy.
     pub(super) view: PolicyView,
-    /// The measurement.
+    /// The name of the measurement.
     pub(super) name: Arc<str>,
     /// The fields to be scanned: those of the statement, then those of its condition.
     pub(super) fields: Vec<String>,
@@ -50,10 +50,10 @@ pub(super) struct Table {
 
 /// The rows of one group of a sub-query.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct SubqueryRows {
     /// Its tags, in the form of a series.
     pub(super) series: Series,
-    /// Its rows.
+    /// The rows of the group.
     pub(super) chunks: Vec<Chunk>,
     /// Which sub-query of the statement it is of.
     pub(super) source: usize,
@@ -71,7 +71,7 @@ pub(super) enum Origin {
     /// A series of the table at this place.
     Series(usize, Series),
     /// Rows that are there already.
-    Held(Arc<Held>),
+    Held(Arc<SubqueryRows>),
 }
 
 /// One source of points.
@@ -88,7 +88,7 @@ pub(super) struct Feed {
 /// A measurement with the values of the tags that are grouped by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
-    /// The measurement.
+    /// The name of the measurement.
     pub(super) name: Arc<str>,
     /// The values, empty for tags that are absent.
     pub(super) values: Box<[Arc<str>]>,
@@ -97,7 +97,7 @@ pub(super) struct Key {
 /// All that a statement reads.
 #[derive(Debug, Default)]
 pub(super) struct Feeds {
-    /// The measurements.
+    /// The measurements that are read.
     pub(super) tables: Vec<Table>,
     /// The sources of each group, those of one table in the order of its series.
     pub(super) groups: BTreeMap<Key, Vec<Feed>>,
@@ -224,7 +224,7 @@ impl Feeds {
             filter.fields.iter().filter_map(at).map(|(_, at)| *at).collect();
 
         let windows = inner.is_windowed().then(|| Arc::new(inner.windows(inner.range)));
-        let mut groups: Vec<(usize, Key, Held, RowFilter)> = Vec::new();
+        let mut groups: Vec<(usize, Key, SubqueryRows, RowFilter)> = Vec::new();
         let held = inner::collect(inner, context, &mut |name, order, series, chunks| {
             let rows = filter.series(&series);
             if matches!(rows, RowFilter::None) || !matches(&filter.tags, &series) {
@@ -233,7 +233,7 @@ impl Feeds {
             let key = Key { name, values: values(&series, &frame.tags) };
             let (bound, conditions) = (Arc::clone(&bound), Arc::clone(&conditions));
             let windows = windows.clone();
-            let held = Held { series, chunks, source, windows, bound, conditions };
+            let held = SubqueryRows { series, chunks, source, windows, bound, conditions };
             groups.push((order, key, held, rows));
             Ok(())
         })?;

@@ -5,7 +5,7 @@ use wire::influxql::ast::{Expr, Fill, Select};
 
 use super::compile::Interval;
 use super::expressions::{is_math, ranking_tags, walk};
-use super::prepare::Prepared;
+use super::prepare::PreparedSelect;
 use crate::query::context::Context;
 use crate::query::window::{MAX_TIME, Windows};
 use crate::refusal::QueryError;
@@ -14,11 +14,11 @@ use crate::scan::TimeRange;
 /// A statement with what surrounds it (`IteratorOptions` in InfluxDB's `query/iterator.go`).
 #[derive(Clone, Debug)]
 pub(super) struct Frame<'a> {
-    /// The statement.
-    pub(super) of: &'a Prepared,
-    /// Its times.
+    /// The statement that is executed.
+    pub(super) of: &'a PreparedSelect,
+    /// The times that it reads.
     pub(super) range: TimeRange,
-    /// Its windows.
+    /// The windows of its `GROUP BY time()`.
     pub(super) interval: Interval,
     /// The tags by which the answer is grouped, sorted.
     pub(super) outer_tags: Vec<String>,
@@ -37,7 +37,7 @@ impl<'a> Frame<'a> {
     ///
     /// # Errors
     /// When it has more windows than it may.
-    pub(super) fn outermost(of: &'a Prepared, context: &Context) -> Result<Self, QueryError> {
+    pub(super) fn outermost(of: &'a PreparedSelect, context: &Context) -> Result<Self, QueryError> {
         let tags = sorted(of.dimensions.clone());
         let fill = match of.select.fill {
             // Nulls are not written.
@@ -59,7 +59,7 @@ impl<'a> Frame<'a> {
     }
 
     /// A sub-query, of which the one around it wants some times.
-    pub(super) fn inner(&self, of: &'a Prepared, range: TimeRange, now_ns: i64) -> Self {
+    pub(super) fn inner(&self, of: &'a PreparedSelect, range: TimeRange, now_ns: i64) -> Self {
         let mut range = of.time.intersect(range);
         let own = of
             .select

@@ -10,7 +10,7 @@ use super::expressions::{field_name, ranking_columns};
 use super::feeds::Key;
 use super::frame::Frame;
 use super::merged::Rows;
-use super::prepare::Prepared;
+use super::prepare::PreparedSelect;
 use super::types::Types;
 use crate::query::context::{Context, Reserved};
 use crate::query::drive;
@@ -31,7 +31,7 @@ pub(super) type EachGroup<'a> =
 
 /// The names by which the columns of a sub-query are known outside, and their places; of columns
 /// of one name the first.
-pub(super) fn column_places(of: &Prepared) -> Vec<(String, usize)> {
+pub(super) fn column_places(of: &PreparedSelect) -> Vec<(String, usize)> {
     let mut places = Vec::new();
     let mut at = 0;
     for field in &of.select.fields {
@@ -48,7 +48,7 @@ pub(super) fn column_places(of: &Prepared) -> Vec<(String, usize)> {
 }
 
 /// The types of the columns of a sub-query.
-fn kinds(of: &Prepared) -> Vec<Option<FieldType>> {
+fn kinds(of: &PreparedSelect) -> Vec<Option<FieldType>> {
     let types = Types { of_name: &|_| Ok(None) };
     let kind = |expr: &Expr| match types.of(expr).ok().flatten()? {
         Cast::Float => Some(FieldType::Float),

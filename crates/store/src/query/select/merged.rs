@@ -27,10 +27,10 @@ pub(super) type Rows<'a> = Box<dyn Iterator<Item = Result<Row, QueryError>> + Se
 
 /// What is read: feeds of one group, and how.
 #[derive(Clone, Copy)]
-pub(super) struct Reading<'a> {
-    /// The measurements.
+pub(super) struct MergeOptions<'a> {
+    /// The measurements that the feeds are of.
     pub(super) tables: &'a [Table],
-    /// The times.
+    /// The times that are read.
     pub(super) range: TimeRange,
     /// Whether the newest comes first.
     pub(super) descending: bool,
@@ -39,17 +39,17 @@ pub(super) struct Reading<'a> {
     /// The column that must have a value, if it is one.
     pub(super) driver: Option<usize>,
     /// One scan of all series of a table, where each is read after the other.
-    pub(super) shared: Option<&'a Shared>,
-    /// The query.
+    pub(super) shared: Option<&'a SharedScan>,
+    /// The context of the query that reads.
     pub(super) context: &'a Context,
 }
 
 /// A scan of series in the order in which they are read.
-pub(super) struct Shared(Mutex<Peekable<Scan>>);
+pub(super) struct SharedScan(Mutex<Peekable<Scan>>);
 
-impl Shared {
+impl SharedScan {
     /// Begins a scan of the one series of each group; `None` where that is not what they have.
-    pub(super) fn of(groups: &[(&Key, &Vec<Feed>)], reading: &Reading<'_>) -> Option<Self> {
+    pub(super) fn of(groups: &[(&Key, &Vec<Feed>)], reading: &MergeOptions<'_>) -> Option<Self> {
         let mut tables = groups.iter().map(|(_, feeds)| match feeds.as_slice() {
             [Feed { origin: Origin::Series(table, series), .. }] => Some((*table, series.id)),
             _ => None,
@@ -75,7 +75,7 @@ impl Shared {
 }
 
 /// The rows of some feeds by time; those of measurements have a value in one column at least.
-pub(super) fn merged<'a>(feeds: &'a [Feed], reading: Reading<'a>) -> Rows<'a> {
+pub(super) fn merged<'a>(feeds: &'a [Feed], reading: MergeOptions<'a>) -> Rows<'a> {
     let mut feeds: Vec<&Feed> = feeds.iter().collect();
     if reading.descending {
         feeds.reverse();
@@ -102,14 +102,14 @@ pub(super) fn merged<'a>(feeds: &'a [Feed], reading: Reading<'a>) -> Rows<'a> {
 }
 
 /// The rows of the feeds of one source of the statement.
-fn of_source<'a>(feeds: Vec<&'a Feed>, reading: Reading<'a>) -> Rows<'a> {
+fn of_source<'a>(feeds: Vec<&'a Feed>, reading: MergeOptions<'a>) -> Rows<'a> {
     if let [one] = feeds.as_slice() {
         return Box::new(Source::open(one, reading));
     }
     match feeds.first().map(|feed| &feed.origin) {
         Some(Origin::Held(held)) => {
             // What stands beside was compared within the sub-query, if at all.
-            let reading = Reading { beside: &[], ..reading };
+            let reading = MergeOptions { beside: &[], ..reading };
             let windows = held.windows.as_deref();
             Box::new(SideBySide::new(open(&feeds, reading), reading, windows))
         }
@@ -123,7 +123,7 @@ fn of_source<'a>(feeds: Vec<&'a Feed>, reading: Reading<'a>) -> Rows<'a> {
                 spans.reverse();
             }
             Box::new(spans.into_iter().flat_map(move |range| -> Rows<'a> {
-                let reading = Reading { range, ..reading };
+                let reading = MergeOptions { range, ..reading };
                 if feeds.len() > SIDE_BY_SIDE {
                     return Box::new(Sliced::new(feeds.clone(), reading));
                 }
@@ -134,7 +134,7 @@ fn of_source<'a>(feeds: Vec<&'a Feed>, reading: Reading<'a>) -> Rows<'a> {
     }
 }
 
-fn open<'a>(feeds: &[&'a Feed], reading: Reading<'a>) -> Vec<Rows<'a>> {
+fn open<'a>(feeds: &[&'a Feed], reading: MergeOptions<'a>) -> Vec<Rows<'a>> {
     let open = |feed: &&'a Feed| -> Rows<'a> { Box::new(Source::open(feed, reading)) };
     feeds.iter().map(open).collect()
 }
@@ -143,7 +143,7 @@ fn open<'a>(feeds: &[&'a Feed], reading: Reading<'a>) -> Vec<Rows<'a>> {
 struct Source<'a> {
     feed: &'a Feed,
     bound: &'a [Bound],
-    reading: Reading<'a>,
+    reading: MergeOptions<'a>,
     scan: Option<Scan>,
     held: usize,
     batch: Option<Batch>,
@@ -153,7 +153,7 @@ struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn open(feed: &'a Feed, reading: Reading<'a>) -> Self {
+    fn open(feed: &'a Feed, reading: MergeOptions<'a>) -> Self {
         let mut source =
             Self { feed, bound: &[], reading, scan: None, held: 0, batch: None, bytes: 0, at: 0 };
         match &feed.origin {
@@ -255,7 +255,7 @@ impl Iterator for Source<'_> {
 
 /// Which of two rows comes first. Of rows of one time, InfluxDB compares what is selected as long
 /// as it is text.
-fn precedes(a: &Row, b: &Row, reading: &Reading<'_>) -> bool {
+fn precedes(a: &Row, b: &Row, reading: &MergeOptions<'_>) -> bool {
     if a.0 != b.0 {
         return (a.0 < b.0) != reading.descending;
     }
@@ -272,13 +272,13 @@ fn precedes(a: &Row, b: &Row, reading: &Reading<'_>) -> bool {
 }
 
 /// A source with its next row, and its place.
-type Waiting<'a> = (Row, usize, Rows<'a>);
+type HeapEntry<'a> = (Row, usize, Rows<'a>);
 
 /// Sources that are all open.
 struct SideBySide<'a> {
-    heap: Option<Heap<Waiting<'a>>>,
+    heap: Option<Heap<HeapEntry<'a>>>,
     sources: Vec<Rows<'a>>,
-    reading: Reading<'a>,
+    reading: MergeOptions<'a>,
     windows: Option<&'a Windows>,
     failed: Option<QueryError>,
 }
@@ -286,7 +286,11 @@ struct SideBySide<'a> {
 impl<'a> SideBySide<'a> {
     /// Rows that were made in windows come window by window, in each those of the first source
     /// first.
-    fn new(sources: Vec<Rows<'a>>, reading: Reading<'a>, windows: Option<&'a Windows>) -> Self {
+    fn new(
+        sources: Vec<Rows<'a>>,
+        reading: MergeOptions<'a>,
+        windows: Option<&'a Windows>,
+    ) -> Self {
         Self { heap: None, sources, reading, windows, failed: None }
     }
 
@@ -295,7 +299,7 @@ impl<'a> SideBySide<'a> {
             return Err(error);
         }
         let (reading, windows) = (self.reading, self.windows);
-        let before = |a: &Waiting<'_>, b: &Waiting<'_>| match windows {
+        let before = |a: &HeapEntry<'_>, b: &HeapEntry<'_>| match windows {
             None => precedes(&a.0, &b.0, &reading),
             Some(windows) => {
                 let (x, y) = (windows.of(a.0.0).start, windows.of(b.0.0).start);
@@ -336,11 +340,11 @@ struct Sliced<'a> {
     spans: std::vec::IntoIter<TimeRange>,
     rows: std::vec::IntoIter<Row>,
     held: usize,
-    reading: Reading<'a>,
+    reading: MergeOptions<'a>,
 }
 
 impl<'a> Sliced<'a> {
-    fn new(mut feeds: Vec<&'a Feed>, reading: Reading<'a>) -> Self {
+    fn new(mut feeds: Vec<&'a Feed>, reading: MergeOptions<'a>) -> Self {
         feeds.sort_by_key(|feed| feed.order);
         let table = feeds.iter().find_map(|feed| match feed.origin {
             Origin::Series(table, _) => reading.tables.get(table),
@@ -364,7 +368,7 @@ impl<'a> Sliced<'a> {
     }
 
     fn refill(&mut self, span: TimeRange) -> Result<(), QueryError> {
-        let Reading { tables, context, driver, .. } = self.reading;
+        let MergeOptions { tables, context, driver, .. } = self.reading;
         context.cancel.release(std::mem::take(&mut self.held));
         let (mut rows, mut bytes) = (Vec::new(), 0);
         super::batch::read(tables, &self.feeds, span, context, &mut |_, feed, batch| {

@@ -17,7 +17,7 @@ use crate::schema::FieldType;
 /// A tag or field that is read.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Column {
-    /// Its name.
+    /// The name of the tag or field.
     pub(super) name: String,
     /// Its type, [`Cast::Tag`] for tags.
     pub(super) of: Type,
@@ -44,11 +44,11 @@ pub(super) enum Base {
     Aggregate(Aggregate),
     /// The best point for each combination of some tags, and of these the best.
     Ranking {
-        /// `max()` or `min()`.
+        /// `max()` or `min()`, which picks a point for each combination.
         pick: Aggregate,
-        /// `top()` or `bottom()`.
+        /// `top()` or `bottom()`, which picks among these.
         rank: Aggregate,
-        /// The tags.
+        /// The tags whose values are combined.
         tags: Vec<String>,
         /// Whether the tags' values follow what stands beside a point, since they are written.
         keeps_tags: bool,
@@ -77,7 +77,7 @@ pub(super) enum Step {
     Transform(Transform),
 }
 
-/// A call.
+/// A call of a function on a column.
 #[derive(Clone, Debug)]
 pub(super) struct CallPlan {
     /// The place of the column it reads.
@@ -104,7 +104,7 @@ pub(super) enum Output {
 /// A statement in steps.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
-    /// What is read.
+    /// The tags and fields that are read.
     pub(super) columns: Vec<Column>,
     /// The calls; `None` are those of a column that is nowhere.
     pub(super) calls: Vec<Option<CallPlan>>,

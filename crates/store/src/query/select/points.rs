@@ -14,7 +14,7 @@ const WINDOWS_PER_CHECK: u32 = 4096;
 /// A point of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Point {
-    /// Nanoseconds since 1970.
+    /// In nanoseconds since 1970.
     pub(super) time: i64,
     /// The value; null where there is none.
     pub(super) value: Value,
@@ -28,9 +28,9 @@ pub(super) type Points<'a> = Box<dyn Iterator<Item = Point> + Send + 'a>;
 /// A call with the windows of its times.
 #[derive(Clone, Debug)]
 pub(super) struct Following {
-    /// The call.
+    /// The call that makes the points.
     pub(super) call: CallPlan,
-    /// Its windows.
+    /// The windows of the call's times.
     pub(super) windows: Windows,
     /// Whether columns are selected beside it.
     pub(super) beside: bool,

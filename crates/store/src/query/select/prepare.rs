@@ -21,16 +21,16 @@ use crate::view::PolicyView;
 
 /// A statement that can be executed.
 #[derive(Clone, Debug)]
-pub(super) struct Prepared {
+pub(super) struct PreparedSelect {
     /// The statement: no wildcards any more, all references with their types.
     pub(super) select: Select,
     /// The times asked for.
     pub(super) time: TimeRange,
-    /// The windows.
+    /// The windows of `GROUP BY time()`.
     pub(super) interval: Interval,
     /// The time zone, where one is set.
     pub(super) zone: Option<Zone>,
-    /// What it reads.
+    /// The measurements and sub-queries of `FROM`.
     pub(super) sources: Vec<Input>,
     /// The tags of `GROUP BY`, as written.
     pub(super) dimensions: Vec<String>,
@@ -38,18 +38,18 @@ pub(super) struct Prepared {
     pub(super) columns: Vec<String>,
 }
 
-/// One of `FROM`.
+/// One source of `FROM`.
 #[derive(Clone, Debug)]
 pub(super) enum Input {
     /// Measurements of a policy.
     Measurements {
-        /// The data.
+        /// The data of the policy.
         view: PolicyView,
-        /// Which measurements, sorted.
+        /// The measurements' names, sorted.
         names: Vec<String>,
     },
-    /// A sub-query.
-    Subquery(Box<Prepared>),
+    /// A sub-query, prepared as well.
+    Subquery(Box<PreparedSelect>),
 }
 
 /// Resolves a compiled statement.
@@ -60,7 +60,7 @@ pub(super) fn prepare(
     snapshot: &Snapshot,
     compiled: &Compiled,
     context: &Context,
-) -> Result<Prepared, QueryError> {
+) -> Result<PreparedSelect, QueryError> {
     let pairs = compiled.select.sources.iter().zip(&compiled.subqueries);
     let sources = pairs.map(|(source, inner)| match (source, inner) {
         (Source::Measurement(one), _) => resolve(snapshot, one, context),
@@ -85,7 +85,7 @@ pub(super) fn prepare(
         Dimension::Tag(name) => Some(name.clone()),
         _ => None,
     });
-    Ok(Prepared {
+    Ok(PreparedSelect {
         dimensions: dimensions.collect(),
         columns: column_names(&select, Some(&compiled.time_name)),
         select,
@@ -164,7 +164,7 @@ fn type_in(name: &str, view: &PolicyView, measurement: &str) -> Type {
 }
 
 /// The expression behind a column of a sub-query.
-fn find_field<'a>(inner: &'a Prepared, name: &str) -> Option<&'a Expr> {
+fn find_field<'a>(inner: &'a PreparedSelect, name: &str) -> Option<&'a Expr> {
     inner.select.fields.iter().find_map(|field| {
         if field_name(field) == name {
             return Some(&field.expr);

@@ -27,7 +27,7 @@ pub(super) struct Scanner {
 }
 
 impl Scanner {
-    /// For a group.
+    /// A scanner for the rows of one group.
     pub(super) fn new(plan: &Plan, fill: Fill) -> Self {
         let number = match fill {
             Fill::Integer(number) => Value::Integer(number),

@@ -5,7 +5,7 @@ use wire::influxql::ast::Cast;
 use super::execute::Pass;
 use super::feeds::{Feed, Key, Origin};
 use super::frame::Frame;
-use super::merged::{Reading, Row, Rows, merged};
+use super::merged::{MergeOptions, Row, Rows, merged};
 use super::plan::{Base, CallPlan, Plan};
 use super::points::Point;
 use crate::query::context::Context;
@@ -25,7 +25,7 @@ pub(super) fn sequential_of(
     let Some(feeds) = pass.feeds.groups.get(key).filter(|_| !pass.sequential.is_empty()) else {
         return Ok(Vec::new());
     };
-    let reading = Reading {
+    let reading = MergeOptions {
         tables: &pass.feeds.tables,
         range: pass.range,
         descending: frame.descending(),
@@ -42,7 +42,7 @@ pub(super) fn sequential_of(
         if of_series && column.is_some_and(|column| column.of == Some(Cast::Tag)) {
             continue;
         }
-        let reading = Reading { driver: Some(call.column), ..reading };
+        let reading = MergeOptions { driver: Some(call.column), ..reading };
         let points = match &call.base {
             Base::Edge(aggregate) => edge(plan, call, aggregate, feeds, reading)?,
             _ => one_after_another(frame, call, merged(feeds, reading))?,
@@ -58,14 +58,14 @@ fn edge(
     call: &CallPlan,
     aggregate: &Aggregate,
     feeds: &[Feed],
-    reading: Reading<'_>,
+    reading: MergeOptions<'_>,
 ) -> Result<Vec<Point>, QueryError> {
     let last = aggregate.kind() == Kind::Last;
     let of_series = feeds.iter().all(|feed| matches!(feed.origin, Origin::Series(..)));
     let mut held = aggregate.start();
     let mut chosen: Option<Point> = None;
     let mut rows_seen = 0;
-    for row in merged(feeds, Reading { descending: last, ..reading }) {
+    for row in merged(feeds, MergeOptions { descending: last, ..reading }) {
         let (time, values) = row?;
         let Some(value) = values.get(call.column) else { continue };
         rows_seen += 1;

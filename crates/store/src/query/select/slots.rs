@@ -19,7 +19,7 @@ const SLOT_BYTES: usize = 160;
 /// Which values of columns beside a selector must be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
-    /// None are selected.
+    /// No columns are selected beside it.
     None,
     /// Those of the point that a window holds.
     One,
@@ -33,7 +33,7 @@ pub(super) struct Windowed {
     calls: Vec<(usize, CallPlan)>,
     columns: Vec<usize>,
     beside: Beside,
-    /// The windows.
+    /// The windows of all calls.
     pub(super) windows: Windows,
 }
 
@@ -46,11 +46,11 @@ pub(super) struct Slots {
     task: usize,
 }
 
-/// What stands beside the points of all windows.
+/// What stands beside the points of all windows: InfluxDB's auxiliary fields.
 #[derive(Debug, Default)]
-pub(super) struct Kept(Vec<Vec<Arc<[Value]>>>);
+pub(super) struct AuxiliaryRows(Vec<Vec<Arc<[Value]>>>);
 
-impl Kept {
+impl AuxiliaryRows {
     fn row(&self, token: u64) -> Option<Arc<[Value]>> {
         let task = usize::try_from(token >> 40).ok()?;
         let row = usize::try_from(token & ((1 << 40) - 1)).ok()?;
@@ -230,7 +230,7 @@ impl Windowed {
     pub(super) fn finish(
         &self,
         timeline: Timeline,
-        kept: &Kept,
+        kept: &AuxiliaryRows,
         descending: bool,
     ) -> Vec<(usize, Vec<Point>)> {
         let mut windows = timeline.into_slots();
@@ -336,8 +336,8 @@ impl Slots {
     }
 
     /// Takes out what stands beside the points.
-    pub(super) fn take_kept(&mut self) -> Kept {
-        Kept(std::mem::take(&mut self.rows))
+    pub(super) fn take_kept(&mut self) -> AuxiliaryRows {
+        AuxiliaryRows(std::mem::take(&mut self.rows))
     }
 
     /// Takes over what the next tasks have found, in their order.

@@ -19,7 +19,7 @@ use crate::scan::TimeRange;
 const FEEDS_MAX: usize = 64;
 
 /// A piece of a feed.
-struct Part<'a> {
+struct OutlinePart<'a> {
     feed: &'a (usize, &'a Feed),
     piece: Piece,
     is_read: bool,
@@ -27,7 +27,7 @@ struct Part<'a> {
 
 /// One of the calls that work on the same column.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct ColumnCall {
     /// Its place among the calls of the pass.
     at: usize,
     kind: Kind,
@@ -41,15 +41,15 @@ pub(super) fn windows(
     context: &Context,
 ) -> Result<Option<(Slots, usize)>, QueryError> {
     let Some((table, field, aggregate)) = suitable(pass, feeds) else { return Ok(None) };
-    let calls: Vec<Wanted> =
-        pass.windowed.aggregates().map(|(at, of)| Wanted { at, kind: of.kind() }).collect();
-    let mut parts: Vec<Part<'_>> = Vec::new();
+    let calls: Vec<ColumnCall> =
+        pass.windowed.aggregates().map(|(at, of)| ColumnCall { at, kind: of.kind() }).collect();
+    let mut parts: Vec<OutlinePart<'_>> = Vec::new();
     for feed in feeds {
         let Some(series) = feed.1.series() else { return Ok(None) };
         let outline =
             table.view.outline(&table.name, series.id, (field, aggregate.input()), pass.range);
         let outline = outline.map_err(|error| QueryError(error.to_string()))?;
-        parts.extend(outline.into_iter().map(|piece| Part { feed, piece, is_read: false }));
+        parts.extend(outline.into_iter().map(|piece| OutlinePart { feed, piece, is_read: false }));
     }
     for part in &mut parts {
         part.is_read = !calls.iter().all(|call| match call.kind {
@@ -124,7 +124,7 @@ fn groups(feeds: &[(usize, &Feed)]) -> Vec<usize> {
 
 /// Neighbouring pieces are read at once.
 fn reads<'a, 'b: 'a>(
-    parts: impl Iterator<Item = &'a Part<'b>>,
+    parts: impl Iterator<Item = &'a OutlinePart<'b>>,
 ) -> Vec<(&'b (usize, &'b Feed), TimeRange)> {
     let mut reads: Vec<(&(usize, &Feed), TimeRange)> = Vec::new();
     for part in parts {
@@ -144,9 +144,9 @@ fn reads<'a, 'b: 'a>(
 /// Reads the pieces of a group in which there may be a point that is chosen, the best first.
 fn search<'a>(
     pass: &Pass,
-    call: &Wanted,
+    call: &ColumnCall,
     group: usize,
-    parts: &mut [Part<'a>],
+    parts: &mut [OutlinePart<'a>],
     slots: &mut Slots,
     context: &Context,
 ) -> Result<usize, QueryError> {

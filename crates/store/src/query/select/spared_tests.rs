@@ -13,9 +13,9 @@ use crate::refusal::QueryError;
 use crate::store::testing::TestStore;
 
 #[derive(Default)]
-struct Taken(Vec<String>);
+struct CollectedRows(Vec<String>);
 
-impl Sink for Taken {
+impl Sink for CollectedRows {
     fn rows(&mut self, rows: Rows) -> ControlFlow<()> {
         self.0.push(format!("{:?} {:?}", rows.tags, rows.values));
         ControlFlow::Continue(())
@@ -30,7 +30,7 @@ fn ask(store: &TestStore, query: &str, points: u64) -> Result<Vec<String>, Query
     let mut context = Context::new("db", 1 << 60);
     context.limits = Limits { max_select_point: points, ..Limits::default() };
     context.cancel = Cancel::new(&context.limits);
-    let mut taken = Taken::default();
+    let mut taken = CollectedRows::default();
     for statement in &statements {
         let Statement::Select(select) = statement else { panic!("{query}") };
         run(&store.snapshot(), select, &context, &mut taken)?;

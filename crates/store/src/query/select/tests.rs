@@ -12,7 +12,7 @@ use crate::store::testing::TestStore;
 
 /// Takes rows and shows them as InfluxDB's JSON does.
 #[derive(Default)]
-struct Taken(Vec<serde_json::Value>);
+struct CollectedSeries(Vec<serde_json::Value>);
 
 fn json(value: &Value) -> serde_json::Value {
     match value {
@@ -25,7 +25,7 @@ fn json(value: &Value) -> serde_json::Value {
     }
 }
 
-impl Sink for Taken {
+impl Sink for CollectedSeries {
     fn rows(&mut self, rows: Rows) -> ControlFlow<()> {
         let values: Vec<serde_json::Value> =
             rows.values.iter().map(|row| row.iter().map(json).collect()).collect();
@@ -52,7 +52,7 @@ fn ask(store: &TestStore, text: &str, pool: bool) -> serde_json::Value {
             return serde_json::json!({ "error": error.to_string() });
         }
     };
-    let mut taken = Taken::default();
+    let mut taken = CollectedSeries::default();
     let mut context = Context::new("db", now());
     if pool {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
@@ -125,8 +125,8 @@ fn queries_are_answered_as_influxdb_answers_them() {
 
 #[test]
 fn what_is_selected_into_is_written_as_points() {
-    struct Written(std::sync::Mutex<String>);
-    impl crate::query::context::Target for Written {
+    struct RecordingTarget(std::sync::Mutex<String>);
+    impl crate::query::context::Target for RecordingTarget {
         fn write(&self, db: &str, rp: &str, lines: Vec<u8>) -> Result<(), String> {
             let lines = String::from_utf8(lines).unwrap();
             self.0.lock().unwrap().push_str(&format!("{db}.{rp}\n{lines}"));
@@ -134,14 +134,14 @@ fn what_is_selected_into_is_written_as_points() {
         }
     }
     let store = TestStore::with(POINTS);
-    let into = std::sync::Arc::new(Written(std::sync::Mutex::default()));
+    let into = std::sync::Arc::new(RecordingTarget(std::sync::Mutex::default()));
     let mut context = Context::new("db", now());
     context.into = Some(std::sync::Arc::clone(&into) as _);
     let text = "select mean(usage), last(note) into \"other\".\"p\".:measurement from cpu \
                 where time >= 0 and time < 2m group by time(1m), host";
     let statements = parse(text, &Params::default()).unwrap();
     let Statement::Select(select) = &statements[0] else { panic!("{statements:?}") };
-    let mut taken = Taken::default();
+    let mut taken = CollectedSeries::default();
     let error = run(&store.snapshot(), select, &context, &mut taken).unwrap_err();
     assert_eq!(error.0, "database not found: other");
 
@@ -165,7 +165,8 @@ fn limits_are_kept() {
         context.limits = limits;
         let statements = parse(text, &Params::default()).unwrap();
         let Statement::Select(select) = &statements[0] else { panic!("{statements:?}") };
-        run(&store.snapshot(), select, &context, &mut Taken::default()).map_err(|error| error.0)
+        run(&store.snapshot(), select, &context, &mut CollectedSeries::default())
+            .map_err(|error| error.0)
     };
     let series = Limits { max_select_series: 2, ..Limits::default() };
     let text = asked("select usage from cpu", series).unwrap_err();

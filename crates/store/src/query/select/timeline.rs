@@ -7,19 +7,19 @@ use crate::query::functions::aggregate::Accumulator;
 use crate::query::results::Value;
 
 /// A point that is held, with what stands beside it.
-type Held = (Accumulator, Option<Arc<[Value]>>);
+type RankedPoint = (Accumulator, Option<Arc<[Value]>>);
 
 /// What the calls have seen of one window.
 #[derive(Debug)]
 pub(super) struct Slot {
     /// The first call, mostly the only one.
     pub(super) first: Option<Accumulator>,
-    /// The other calls.
+    /// The other calls, in their order.
     pub(super) others: Vec<Accumulator>,
     /// What stands beside the point that is held.
     pub(super) chosen: Option<Arc<[Value]>>,
     /// The points held for each combination of some tags.
-    pub(super) ranked: BTreeMap<Box<[Arc<str>]>, Held>,
+    pub(super) ranked: BTreeMap<Box<[Arc<str>]>, RankedPoint>,
 }
 
 impl Slot {
@@ -55,7 +55,7 @@ impl Timeline {
         self.0.len()
     }
 
-    /// The earliest window.
+    /// The slot of the earliest window.
     pub(super) fn first(&self) -> Option<&Slot> {
         self.0.first().map(|(_, slot)| slot)
     }

@@ -20,15 +20,15 @@ use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
 use crate::view::PolicyView;
 
-/// A statement.
-pub(super) struct Asked<'a> {
+/// A `SHOW ... CARDINALITY` statement with its clauses.
+pub(super) struct CardinalityQuery<'a> {
     pub(super) what: Cardinality,
     pub(super) exact: bool,
     pub(super) clauses: &'a ShowClauses,
     pub(super) dimensions: &'a [Dimension],
 }
 
-impl Asked<'_> {
+impl CardinalityQuery<'_> {
     /// Whether InfluxDB would answer an estimate for the whole database.
     pub(super) fn is_estimate(&self) -> bool {
         let ShowClauses { sources, condition, limit, offset, .. } = self.clauses;
@@ -54,7 +54,7 @@ impl Asked<'_> {
 
 pub(super) async fn show(
     snapshot: &Snapshot,
-    asked: &Asked<'_>,
+    asked: &CardinalityQuery<'_>,
     context: &Context,
     sink: &mut dyn Sink,
 ) -> Result<(), QueryError> {
@@ -88,7 +88,7 @@ pub(super) async fn show(
 /// How much there is of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figures {
-    /// Its measurements.
+    /// How many measurements it has.
     pub measurements: usize,
     /// Its series, those of each policy: to tell which are the same would take as long as there
     /// are series.
@@ -134,7 +134,7 @@ type Group = (String, Vec<(String, String)>);
 /// What there is of each group, once each.
 fn counted(
     snapshot: &Snapshot,
-    asked: &Asked<'_>,
+    asked: &CardinalityQuery<'_>,
     context: &Context,
 ) -> Result<BTreeMap<Group, BTreeSet<String>>, QueryError> {
     let rest = split(asked.clauses.condition.as_ref(), context.now_ns, None)?.rest;

@@ -52,7 +52,8 @@ pub async fn answer(
         Show::Series(clauses) => series::show(snapshot, clauses, context, sink).await,
         Show::FieldKeys(clauses) => fields::show(snapshot, clauses, context, sink).await,
         Show::Cardinality { what, exact, clauses, dimensions } => {
-            let asked = cardinality::Asked { what: *what, exact: *exact, clauses, dimensions };
+            let asked =
+                cardinality::CardinalityQuery { what: *what, exact: *exact, clauses, dimensions };
             cardinality::show(snapshot, &asked, context, sink).await
         }
         Show::Queries => catalogue::queries(context, sink),
@@ -72,7 +73,8 @@ pub fn pieces(what: &Show) -> Pieces {
     match what {
         Show::Series(_) | Show::FieldKeys(_) => Pieces::Cut,
         Show::Cardinality { exact, clauses, dimensions, what } => {
-            let asked = cardinality::Asked { what: *what, exact: *exact, clauses, dimensions };
+            let asked =
+                cardinality::CardinalityQuery { what: *what, exact: *exact, clauses, dimensions };
             if asked.is_estimate() { Pieces::Whole } else { Pieces::Cut }
         }
         Show::TagKeys(_) | Show::TagValues(_) => Pieces::Series,
@@ -92,18 +94,18 @@ fn database(said: Option<&str>, context: &Context) -> Result<String, QueryError>
 fn places(
     clauses: &ShowClauses,
     context: &Context,
-) -> Result<Vec<(String, Option<String>, names::Named)>, QueryError> {
+) -> Result<Vec<(String, Option<String>, names::NameMatcher)>, QueryError> {
     let rp = Some(context.rp.clone()).filter(|rp| !rp.is_empty());
     if clauses.sources.is_empty() {
         let db = database(clauses.db.as_deref(), context)?;
-        return Ok(vec![(db, rp, names::Named::All)]);
+        return Ok(vec![(db, rp, names::NameMatcher::All)]);
     }
     let mut places = Vec::with_capacity(clauses.sources.len());
     for measurement in names::measurements(&clauses.sources) {
         let said = measurement.db.as_deref().or(clauses.db.as_deref());
         let db = database(said, context)?;
         let rp = measurement.policy.clone().filter(|rp| !rp.is_empty()).or_else(|| rp.clone());
-        places.push((db, rp, names::Named::of(measurement)?));
+        places.push((db, rp, names::NameMatcher::of(measurement)?));
     }
     Ok(places)
 }

@@ -19,16 +19,16 @@ use crate::snapshot::Snapshot;
 
 /// A measurement by name or regular expression.
 #[derive(Clone, Debug)]
-pub(super) enum Named {
-    /// Any one.
+pub(super) enum NameMatcher {
+    /// Every name matches it.
     All,
-    /// That one.
+    /// Only this name matches it.
     Name(String),
-    /// Those that match.
+    /// Names that the regular expression matches.
     Regex(Arc<Regex>),
 }
 
-impl Named {
+impl NameMatcher {
     pub(super) fn of(measurement: &Measurement) -> Result<Self, QueryError> {
         Ok(match &measurement.name {
             MeasurementName::Name(name) => Self::Name(name.clone()),
@@ -55,11 +55,11 @@ pub(super) fn measurements(sources: &[Source]) -> impl Iterator<Item = &Measurem
 }
 
 /// Which of the measurements a `FROM` names; all where there is none.
-pub(super) fn named(sources: &[Source]) -> Result<Vec<Named>, QueryError> {
+pub(super) fn named(sources: &[Source]) -> Result<Vec<NameMatcher>, QueryError> {
     if sources.is_empty() {
-        return Ok(vec![Named::All]);
+        return Ok(vec![NameMatcher::All]);
     }
-    measurements(sources).map(Named::of).collect()
+    measurements(sources).map(NameMatcher::of).collect()
 }
 
 pub(super) async fn show(
@@ -108,8 +108,8 @@ pub(super) fn matching(schema: &Schema, condition: &Expr) -> Result<BTreeSet<Str
                 return error(format!("left side of '{op}' must be a tag key"));
             };
             let value = match &**right {
-                Expr::Regex(pattern) if regex => Named::Regex(regex::compile(&pattern.0)?),
-                Expr::String(value) if !regex => Named::Name(value.clone()),
+                Expr::Regex(pattern) if regex => NameMatcher::Regex(regex::compile(&pattern.0)?),
+                Expr::String(value) if !regex => NameMatcher::Name(value.clone()),
                 _ if regex => {
                     return error(format!("right side of '{op}' must be a regular expression"));
                 }
@@ -125,7 +125,7 @@ pub(super) fn matching(schema: &Schema, condition: &Expr) -> Result<BTreeSet<Str
     }
 }
 
-fn by_comparison(schema: &Schema, key: &str, equal: bool, value: &Named) -> BTreeSet<String> {
+fn by_comparison(schema: &Schema, key: &str, equal: bool, value: &NameMatcher) -> BTreeSet<String> {
     let mut names = schema.measurements();
     if key == "_name" {
         names.retain(|name| value.is(name) == equal);

@@ -15,14 +15,14 @@ use crate::view::PolicyView;
 const ZERO_TIME_S: i128 = 62_135_596_800;
 
 /// A policy, and the span of its partitions.
-struct Part {
+struct PolicySchema {
     view: PolicyView,
     partition_ns: i64,
 }
 
 /// The schema of a database, or of one of its policies.
 pub(super) struct Schema {
-    parts: Vec<Part>,
+    parts: Vec<PolicySchema>,
 }
 
 /// The tags of a series.
@@ -34,7 +34,7 @@ impl Schema {
         let mut parts = Vec::new();
         for policy in snapshot.policies(db)? {
             let view = snapshot.policy(db, Some(&policy.name))?;
-            parts.push(Part { view, partition_ns: policy.partition_ns });
+            parts.push(PolicySchema { view, partition_ns: policy.partition_ns });
         }
         Ok(Self { parts })
     }
@@ -46,7 +46,7 @@ impl Schema {
         policy: Option<&str>,
     ) -> Result<Self, NameError> {
         let view = snapshot.policy(db, policy)?;
-        Ok(Self { parts: vec![Part { view, partition_ns: 0 }] })
+        Ok(Self { parts: vec![PolicySchema { view, partition_ns: 0 }] })
     }
 
     /// Only the policies with a partition that has points and reaches into these times. As in
@@ -125,7 +125,7 @@ impl Schema {
     }
 }
 
-impl Part {
+impl PolicySchema {
     /// A range, widened to the ends of partitions.
     fn whole_partitions(&self, range: TimeRange) -> TimeRange {
         let span = i128::from(self.partition_ns.max(1));

@@ -50,7 +50,7 @@ pub(super) async fn show(
     // With a time InfluxDB makes a `SELECT` of it.
     let reading = if timed { TagReading::Value } else { TagReading::Presence };
     let mut out = Out::new(clauses, context, sink);
-    let mut found: Vec<(Schema, super::names::Named)> = Vec::new();
+    let mut found: Vec<(Schema, super::names::NameMatcher)> = Vec::new();
     let mut names = BTreeSet::new();
     for (db, policy, named) in places {
         let error = |error: crate::snapshot::NameError| QueryError(error.to_string());

@@ -83,7 +83,7 @@ pub(super) async fn keys(
     let columns = columns(&["tagKey"]);
     let rest = split(clauses.condition.as_ref(), context.now_ns, None)?.rest;
     rest.as_ref().map_or(Ok(()), names::no_two_names)?;
-    let of_values = Part::of(names::apart(rest.as_ref()).1.as_ref(), "value")?;
+    let of_values = NameCondition::of(names::apart(rest.as_ref()).1.as_ref(), "value")?;
     let (schema, chosen) = chosen(snapshot, db, clauses, context)?;
     for (name, filter) in chosen {
         context.check()?;
@@ -122,8 +122,8 @@ pub(super) async fn values(
             names::named_left(rest)?;
         }
     }
-    let of_keys = Part::of(rest.as_ref(), "_tagKey")?;
-    let of_values = Part::of(names::apart(rest.as_ref()).1.as_ref(), "value")?;
+    let of_keys = NameCondition::of(rest.as_ref(), "_tagKey")?;
+    let of_values = NameCondition::of(names::apart(rest.as_ref()).1.as_ref(), "value")?;
     for (name, filter) in chosen {
         context.check()?;
         let mut keys = schema.tag_keys(&name);
@@ -148,12 +148,12 @@ pub(super) async fn values(
 
 /// What a condition says of one name alone: of `_tagKey`, which is the key of each tag, and of
 /// `value`, its value.
-struct Part {
+struct NameCondition {
     name: &'static str,
     condition: Option<Present>,
 }
 
-impl Part {
+impl NameCondition {
     fn of(condition: Option<&Expr>, name: &'static str) -> Result<Self, QueryError> {
         let part = condition.and_then(|whole| names::part(whole, name));
         Ok(Self { name, condition: part.as_ref().map(Present::new).transpose()? })
