@@ -209,7 +209,8 @@ pub struct MasterSettings {
     #[schemars(with = "units::list::OneOrMany<String>")]
     pub cluster: Vec<String>,
     /// The user that Weir logs in as; without one, the password alone is sent. It needs
-    /// `+psync +replconf +role`, and `+info +config|get` for what `weir status` says of it.
+    /// `+psync +replconf +role`, and `+info +config|get` for what `weir status` says of it; of a
+    /// Cluster also `+cluster|slots +cluster|info`.
     #[serde(default)]
     pub user: Option<String>,
     /// Its password.

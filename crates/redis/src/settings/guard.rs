@@ -26,8 +26,8 @@ pub enum Mode {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct GuardSettings {
     /// `watch` says what is wrong, with the number and the remedy, which needs
-    /// `+info +config|get`; `act` also acts, which needs `+config|set +config|rewrite +bgsave
-    /// +bgrewriteaof +multi +exec +set +get +pexpire` and the keys; `off` asks nothing.
+    /// `+info +config|get`; `act` also acts, which needs `+config|set +config|rewrite
+    /// +bgsave +bgrewriteaof +multi +exec +set +get +pexpire` and the keys; `off` asks nothing.
     pub mode: Mode,
     /// How often each server is asked.
     pub ask_every: Duration,
