@@ -16,7 +16,8 @@ SELECT 'setting', s.name, s.vartype, coalesce(CASE s.vartype
     ELSE concat_ws('|', s.boot_val, greatest(s.min_val::float8, s.boot_val::float8 / 2),
         least(s.max_val::float8, greatest(s.boot_val::float8 * 2, 1))) END, '')
 FROM pg_settings s
-WHERE s.context = 'user' AND s.name !~ 'timeout|^tcp_|temp_buffers|^exit_on_error|check_interval|preload'
+-- Left out, too: those of a library, which a server process has once it has loaded that.
+WHERE s.context = 'user' AND s.name !~ 'timeout|^tcp_|temp_buffers|^exit_on_error|check_interval|preload|[.]'
 UNION ALL
 -- Functions that anybody may call, that may leave something or depend on what is there, with their
 -- arguments. Left out: what tells of the server's own doings, and what waits.
