@@ -42,6 +42,8 @@ const STEPS: u64 = 8_000;
 const STEPS_OF_RACERS: u64 = 2_000;
 /// More of these are written down than anybody reads.
 const DIFFERENCES_MAX: usize = 20;
+/// What a client said last that is shown where it heard something else.
+const RECENT_MAX: usize = 12;
 
 /// Who knows the users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,9 +158,9 @@ fn unheard(lines: Vec<Words>, chance: &mut StdRng) -> Vec<Words> {
     }
 }
 
-fn told(seed: u64, step: u64, differences: &[Difference]) -> Vec<String> {
+fn told(place: &str, differences: &[Difference]) -> Vec<String> {
     let tell = |Difference { said, through, direct }: &Difference| {
-        format!("seed {seed}, step {step}: {said}:\n  Weir   {through:?}\n  direct {direct:?}")
+        format!("{place}: {said}:\n  Weir   {through:?}\n  direct {direct:?}")
     };
     let told: Vec<String> = differences.iter().map(tell).collect();
     // At once, for whoever ends a run that takes too long.
@@ -245,9 +247,10 @@ fn clients_take_turns(mut stand: TwinServers) {
                 say(&mut pairs[at], lines, &mut chance)
             }
         };
-        wrong.extend(told(seed, step, &differences));
+        let place = format!("seed {seed}, step {step}");
+        wrong.extend(told(&place, &differences));
         let at = chance.random_range(0..pairs.len());
-        wrong.extend(told(seed, step, &pairs[at].settle()));
+        wrong.extend(told(&place, &pairs[at].settle()));
         assert!(wrong.len() < DIFFERENCES_MAX, "{}", wrong.join("\n"));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -279,7 +282,7 @@ fn clients_race(stand: &TwinServers) {
         let mut pair = Pair::connect(stand.place(number));
         let mut root = root(&stand.beside);
         let mut wrong = Vec::new();
-        let mut step = 0;
+        let (mut step, mut recent) = (0, Vec::new());
         while length.goes_on(step) {
             step += 1;
             if chance.random_bool(0.003) {
@@ -288,15 +291,21 @@ fn clients_race(stand: &TwinServers) {
             let lines = piece(&pair, &stand.vocabulary, &mut chance);
             let own = |line| words::of_its_own(line, number, &mut root);
             let lines: Vec<Words> = lines.into_iter().filter_map(own).collect();
+            let place = format!("seed {seed}, client {number}, step {step}");
+            recent.truncate(RECENT_MAX);
+            recent.insert(0, format!("step {step}: {lines:?}"));
             if !lines.is_empty() {
-                wrong.extend(told(seed, step, &say(&mut pair, lines, &mut chance)));
+                wrong.extend(told(&place, &say(&mut pair, lines, &mut chance)));
             }
             if chance.random_bool(0.3) {
-                wrong.extend(told(seed, step, &pair.settle()));
+                wrong.extend(told(&place, &pair.settle()));
             }
             if wrong.len() >= DIFFERENCES_MAX {
                 break;
             }
+        }
+        if !wrong.is_empty() {
+            println!("client {number} said, the last first:\n{}", recent.join("\n"));
         }
         wrong
     };

@@ -105,7 +105,8 @@ fn a_disk_that_stands_still_stalls_no_client_and_confirms_nothing() {
     let scene = Scene::with_faults(&master.url(), "");
     let mut client = master.client();
     client.line("SET a 1");
-    scene.wait_caught_up(&master);
+    // The stream has come to the disk, so that no base waits for it.
+    assert_eq!(client.line("WAIT 1 60000"), ":1");
     let order = DiskOrder::give(&scene.dir(), HOLD_SYNCS);
     for n in 0..100 {
         assert_eq!(client.line(&format!("SET k{n} v")), "+OK");
