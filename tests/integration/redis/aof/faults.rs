@@ -104,9 +104,11 @@ fn a_disk_that_stands_still_stalls_no_client_and_confirms_nothing() {
     let master = master(&[]);
     let scene = Scene::with_faults(&master.url(), "");
     let mut client = master.client();
-    client.line("SET a 1");
-    // The stream has come to the disk, so that no base waits for it.
-    assert_eq!(client.line("WAIT 1 60000"), ":1");
+    // So that no base waits for the disk any more.
+    wait::until("the stream has come to the disk", wait::LONG, || {
+        client.line("SET a 1");
+        scene.status()["durable"].as_u64() > Some(0)
+    });
     let order = DiskOrder::give(&scene.dir(), HOLD_SYNCS);
     for n in 0..100 {
         assert_eq!(client.line(&format!("SET k{n} v")), "+OK");
