@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use jiff::Timestamp;
-use redis::replica::keys::{Keys, accept, doubted};
+use redis::replica::keys::{Keys, accept};
 use redis::replica::restore::{RestoreError, restore};
 use redis::replica::rewrite::ask;
 use redis::replica::scan::Until;
@@ -140,7 +140,7 @@ fn restored(
     }
     writeln!(out, "redis-server --dir {} --appendonly yes", to.display())?;
     let is_latest = generation.is_none() && at == Until::End;
-    if is_latest && doubted(dir).map_err(Failure::other)?.is_some() {
+    if is_latest && restored.is_doubted {
         note(
             "this is what the master came back with, which lacks keys that it had. What it had \
              before is in a generation called pinned.N.manifest: weir redis verify lists them; \

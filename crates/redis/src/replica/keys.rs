@@ -67,21 +67,14 @@ fn is_enough(now: u64, before: u64, percent: u64) -> bool {
     u128::from(now) * 100 >= u128::from(before) * u128::from(percent)
 }
 
-/// What the master of this directory had, where it has come back and is not believed.
-///
-/// # Errors
-/// The files can't be read.
-pub fn doubted(of_master: &Path) -> Result<Option<Keys>, DirectoryError> {
-    let place = last_of(&of_master.join(APPEND_DIR))?;
-    Ok(place.and_then(|place| place.keys).filter(|keys| keys.is_doubted()))
-}
-
 /// Has a running Weir, or the next that starts, believe the master of this directory.
 ///
 /// # Errors
 /// Nothing waits to be accepted, or the file system refuses.
 pub fn accept(of_master: &Path) -> Result<Keys, DirectoryError> {
-    let Some(keys) = doubted(of_master)? else {
+    let place = last_of(&of_master.join(APPEND_DIR))?;
+    let keys = place.and_then(|place| place.keys).filter(|keys| keys.is_doubted());
+    let Some(keys) = keys else {
         return Err(DirectoryError::NothingAwaited(of_master.to_owned()));
     };
     let path = of_master.join(ACCEPT);

@@ -8,6 +8,7 @@ use std::time::UNIX_EPOCH;
 use disk::{Disk, FileError};
 
 use super::directory::{APPEND_DIR, DirectoryError, manifests, read_manifest};
+use super::keys::Keys;
 use super::lines::Line;
 use super::manifest::{BaseSum, CURRENT, Manifest, Part};
 use super::rdb::Check;
@@ -66,6 +67,8 @@ pub struct Restored {
     pub time: Option<u64>,
     /// Bytes of a torn end, or of a server that has run with the files, which were left out.
     pub left_out: u64,
+    /// Whether its master had come back and was not believed: what it had before is pinned.
+    pub is_doubted: bool,
 }
 
 /// An increment, open, and how much of it is wanted.
@@ -209,12 +212,13 @@ fn copy(
     let sum = manifest.sum;
     copy_base(&disk, &dir.join(&base.name), &to.join(&base.name), (generation, sum))?;
     let begin = sources.first().map_or(0, |first| first.scanned.begin.offset);
-    let (mut end, mut time, mut left_out) = (begin, None, 0);
+    let (mut end, mut time, mut left_out, mut is_doubted) = (begin, None, 0, false);
     let mut increments = Vec::new();
     for source in sources {
         copy_increment(&disk, &source, &to.join(&source.part.name))?;
         let Scanned { cut, times, tail, .. } = &source.scanned;
-        end = cut.map_or(source.scanned.end, |cut| cut.place).offset;
+        let place = cut.map_or(source.scanned.end, |cut| cut.place);
+        (end, is_doubted) = (place.offset, place.keys.is_some_and(Keys::is_doubted));
         time = times.map(|(_, last)| last).or(time);
         if let (None, Tail::Torn(len) | Tail::Servers(len)) = (cut, tail) {
             left_out = *len;
@@ -228,7 +232,8 @@ fn copy(
     write(&disk, &file, &path, text.as_bytes(), 0)?;
     disk.sync(&file).map_err(FileError::of("sync", &path))?;
     disk.sync_dir(to).map_err(FileError::of("sync", to))?;
-    Ok(Restored { generation: generation.to_owned(), offsets: (begin, end), time, left_out })
+    let generation = generation.to_owned();
+    Ok(Restored { generation, offsets: (begin, end), time, left_out, is_doubted })
 }
 
 fn copy_base(

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use flow::tls::ServerTls;
 use redis::settings::{MAIN, MasterSettings, PortSettings, SentinelSettings, Settings};
-
 use units::secret::Secret;
 
 use super::Findings;
