@@ -1,12 +1,9 @@
 //! All three gateways in one process: what happens to the process happens to each of them.
 
-use std::net::SocketAddr;
-use std::process::Command;
-
 use pg::Client;
 use rig::fake::Fake;
 use rig::http::Request;
-use rig::postgres::{Cluster, program};
+use rig::postgres::{Cluster, psql};
 use rig::redis::{Redis, RedisClient};
 use rig::wait;
 use rig::weir::{Setup, Weir};
@@ -88,10 +85,12 @@ fn a_reload_is_for_all_gateways_or_for_none() {
 #[test]
 fn a_drain_lets_what_is_under_way_end_on_each_gateway() {
     let mut three = Three::start();
-    let (postgres, redis) = (three.weir.postgres, three.weir.redis);
+    let (at, redis) = (three.weir.postgres, three.weir.redis);
+    let (host, port) = (at.ip(), at.port());
+    let dsn = format!("host={host} port={port} user=postgres dbname=postgres");
     let (slow, blocked) = std::thread::scope(|scope| {
         // With libpq: a client in Rust tells of the goodbye where it comes with the last answer.
-        let slow = scope.spawn(move || psql(postgres, "SELECT 7 FROM pg_sleep(1)"));
+        let slow = scope.spawn(move || psql(&dsn, "SELECT 7 FROM pg_sleep(1)", &[]));
         let blocked = scope.spawn(move || RedisClient::connect(redis).line("BLPOP list 1"));
         wait::until("both are under way", wait::LONG, || {
             let sleeps = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
@@ -101,23 +100,12 @@ fn a_drain_lets_what_is_under_way_end_on_each_gateway() {
         three.weir.running().signal(rustix::process::Signal::TERM);
         (slow.join().expect("no panic"), blocked.join().expect("no panic"))
     });
-    assert_eq!(slow, "7");
+    assert_eq!(slow, Ok("7".to_owned()));
     // Who waits for others is told so, or has waited as long as it wanted to.
     assert!(["-ERR weir: it stops", "*-1"].contains(&&*blocked), "{blocked}");
     let ended = wait::value("it ends", wait::LONG, || three.weir.running().ended());
     assert!(ended.success(), "{ended}");
     assert!(!three.weir.log().contains("stands still"), "{}", three.weir.log());
-}
-
-/// What psql says of a statement.
-fn psql(at: SocketAddr, statement: &str) -> String {
-    let (host, port) = (at.ip(), at.port());
-    let dsn = format!("host={host} port={port} user=postgres dbname=postgres");
-    let mut command = Command::new(program("psql"));
-    let output = command.args(["-X", "-At", "-c", statement, &dsn]).output();
-    let output = output.expect("psql is there");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::tls::Certificate;
 use crate::{places, wait};
 
 pub use peers::{Bouncer, Optional, Peer, Pooling};
-pub use sql::{Rows, SqlError, rows};
+pub use sql::{Rows, SqlError, psql, rows};
 pub use start::{Auth, Setup};
 
 /// The superuser of each cluster.

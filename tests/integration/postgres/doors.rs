@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
 use std::time::Duration;
 
 use pg::NoTls;
-use rig::postgres::{Auth, Cluster, PASSWORD, SUPERUSER, Setup as ClusterSetup, program};
+use rig::postgres::{Auth, Cluster, PASSWORD, SUPERUSER, Setup as ClusterSetup, psql};
 use rig::tls::Certificate;
 use rig::wait;
 use rig::weir::{Setup, Weir};
@@ -156,11 +155,7 @@ fn heard(weir: &Weir, user: &str, database: &str) -> Result<(Question, String), 
 fn by_psql(weir: &Weir, user: &str, password: &str) -> Result<String, String> {
     let (host, port) = (weir.postgres.ip(), weir.postgres.port());
     let dsn = format!("host={host} port={port} user={user} dbname=postgres");
-    let mut command = Command::new(program("psql"));
-    command.args(["-X", "-At", "-c", "SELECT current_user", &dsn]).env("PGPASSWORD", password);
-    let output = command.output().expect("psql is there");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    psql(&dsn, "SELECT current_user", &[("PGPASSWORD", password.as_ref())])
 }
 
 #[test]

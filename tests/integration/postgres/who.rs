@@ -5,7 +5,7 @@ use std::process::Command;
 
 use pg::NoTls;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
-use rig::postgres::{Cluster, program};
+use rig::postgres::{Cluster, psql};
 use rig::weir::{Setup, Weir};
 
 use super::scene::{said, value};
@@ -63,11 +63,7 @@ fn by_certificate(
         let (pem, key) = (dir.join(format!("{name}.pem")), dir.join(format!("{name}.key")));
         dsn += &format!(" sslcert={} sslkey={}", pem.display(), key.display());
     }
-    let mut command = Command::new(program("psql"));
-    command.args(["-X", "-At", "-c", "SELECT current_user", &dsn]).env("HOME", dir);
-    let output = command.output().expect("psql is there");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    psql(&dsn, "SELECT current_user", &[("HOME", dir.as_os_str())])
 }
 
 #[test]

@@ -291,7 +291,8 @@ fn clients_race(stand: &TwinServers) {
             let lines = piece(&pair, &stand.vocabulary, &mut chance);
             let own = |line| words::of_its_own(line, number, &mut root);
             let lines: Vec<Words> = lines.into_iter().filter_map(own).collect();
-            let place = format!("seed {seed}, client {number}, step {step}");
+            let (place, before) =
+                (format!("seed {seed}, client {number}, step {step}"), wrong.len());
             recent.truncate(RECENT_MAX);
             recent.insert(0, format!("step {step}: {lines:?}"));
             if !lines.is_empty() {
@@ -300,12 +301,12 @@ fn clients_race(stand: &TwinServers) {
             if chance.random_bool(0.3) {
                 wrong.extend(told(&place, &pair.settle()));
             }
+            if before == 0 && !wrong.is_empty() {
+                println!("client {number} had said, the last first:\n{}", recent.join("\n"));
+            }
             if wrong.len() >= DIFFERENCES_MAX {
                 break;
             }
-        }
-        if !wrong.is_empty() {
-            println!("client {number} said, the last first:\n{}", recent.join("\n"));
         }
         wrong
     };

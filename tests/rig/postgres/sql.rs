@@ -1,6 +1,8 @@
 //! Sends SQL to a cluster.
 
+use std::ffi::OsStr;
 use std::fmt;
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -189,4 +191,19 @@ pub fn rows(client: &mut Client, sql: &str) -> Result<Rows, SqlError> {
         _ => None,
     });
     Ok(rows.collect())
+}
+
+/// What psql says of a statement, which asks by libpq: its rows, or in the place of them the error.
+///
+/// # Errors
+/// What it wrote to standard error.
+///
+/// # Panics
+/// When psql is missing.
+pub fn psql(dsn: &str, statement: &str, environment: &[(&str, &OsStr)]) -> Result<String, String> {
+    let mut command = Command::new(super::program("psql"));
+    command.args(["-X", "-At", "-c", statement, dsn]).envs(environment.iter().copied());
+    let output = command.output().expect("psql can be started");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
