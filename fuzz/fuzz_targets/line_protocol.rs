@@ -1,9 +1,11 @@
 //! Any body: what is normalised is normal, splits into as many records as were counted, and means
-//! the same behind another record as alone.
+//! the same behind another record as alone. Its marks are those of a walk over it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::line::{Options, Precision, StampTag, normalise, points, series};
+use wire::line::{
+    MarkKey, Marks, Options, Precision, StampTag, normalise, normalise_marked, points, series,
+};
 
 const BEFORE: &[u8] = b"m,a=b f=\"x\" 1\n";
 
@@ -27,6 +29,12 @@ fuzz_target!(|input: (u8, &[u8])| {
     for point in points(&records) {
         assert!(!series(point).is_empty() && series(point).len() < point.len());
     }
+
+    let key = MarkKey::default();
+    let (mut marked, mut marks) = (BEFORE.to_vec(), Marks::of(key.clone(), BEFORE));
+    assert_eq!(normalise_marked(body, &first, &mut marked, &mut marks), outcome);
+    assert_eq!(marked, records);
+    assert!(marks.iter().eq(Marks::of(key, &records).iter()));
 
     let mut twice = Vec::new();
     let same = normalise(&records, &Options { unsigned: true, ..again }, &mut twice);

@@ -2,18 +2,18 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 
-use wire::line::{Fields, Point};
+use hashbrown::HashSet;
+use wire::line::{Mark, Marks, Point};
 
 use crate::catalogue::Ids;
 use crate::claims::{Claim, Fit, Hold, MeasurementClaims};
 use crate::schema::{FieldType, conflict};
 use crate::store::Store;
 
-/// Checks the types of fields and the age of points, with a memory of its own of what is known:
-/// only fields that are new or come in another order take a lock.
+/// Checks the types of fields and the age of points by the marks of their lines, with a memory of
+/// its own of the forms that are right: only a line of a new form is read, and takes a lock.
 #[derive(Debug)]
 pub struct Checker {
     store: Arc<Store>,
@@ -55,8 +55,8 @@ pub enum Undecided {
     TooLong,
 }
 
-/// How many fields a check may look up, as it has to where a line has other ones than the line
-/// before: about 4 ms.
+/// How many fields a check may look up, as it has to where a line has a form that is not known:
+/// about 4 ms.
 pub const LOOKUPS_AT_ONCE_MAX: usize = 1 << 16;
 /// How many lookups a field takes whose type is to be promised.
 const LOOKUPS_A_PROMISE: usize = 8;
@@ -65,24 +65,18 @@ const LOOKUPS_A_PROMISE: usize = 8;
 struct Policy {
     /// By the measurement as it is written.
     measurements: HashMap<Box<[u8]>, Measurement>,
-    /// Those whose shape is promised, so that it counts for one write only.
-    promised: Vec<Box<[u8]>>,
+    /// Forms of lines whose types are right.
+    forms: HashSet<u64>,
+    /// The form of the last line, if it is one of these.
+    last: Option<u64>,
+    /// Forms whose types are promised, so that they count for one write only.
+    promised: Vec<u64>,
 }
 
 #[derive(Debug)]
 struct Measurement {
     name: String,
     claims: Arc<MeasurementClaims>,
-    shape: Shape,
-}
-
-/// The fields of the last line as they are written, whose types are known to be right.
-#[derive(Debug, Default)]
-struct Shape {
-    /// One after the other.
-    names: Vec<u8>,
-    /// Where each name ends in `names`, and the field's type.
-    fields: Vec<(usize, FieldType)>,
 }
 
 /// What is known while the points of one write go by.
@@ -106,6 +100,8 @@ enum Refusal {
 
 /// Measurements of a policy, as they are written, past which a worker forgets them all.
 const MEASUREMENTS_MAX: usize = 1 << 16;
+/// Forms of lines past which a worker forgets them all.
+const FORMS_MAX: usize = 1 << 17;
 
 impl Checker {
     /// A checker that remembers nothing yet.
@@ -125,8 +121,9 @@ impl Checker {
         self.store.stands(basis)
     }
 
-    /// Takes out of `lines` (normalised) the points that InfluxDB would refuse at `now_ns`, and
-    /// promises the types of new fields to the others. Looks up at most about `lookups_max` fields.
+    /// Takes out of `lines` (normalised), and of their `marks`, the points that InfluxDB would
+    /// refuse at `now_ns`, and promises the types of new fields to the others. Looks up at most
+    /// about `lookups_max` fields. The key of the marks is the same in every check.
     ///
     /// # Errors
     /// What stands in the way of a decision; then nothing is taken out.
@@ -134,6 +131,7 @@ impl Checker {
         &mut self,
         target: Ids,
         lines: &mut Vec<u8>,
+        marks: &mut Marks,
         now_ns: i64,
         lookups_max: usize,
     ) -> Result<Checked, Undecided> {
@@ -144,18 +142,23 @@ impl Checker {
         if policy.measurements.len() > MEASUREMENTS_MAX {
             policy.measurements.clear();
         }
+        if policy.forms.len() > FORMS_MAX {
+            policy.forms.clear();
+        }
         let (store, budget) = (&*self.store, lookups_max);
         let (policy_id, number, reason) = (target.policy, None, None);
         let mut write = Write { store, policy: policy_id, oldest, budget, number, reason };
-        let checked = policy.check(&mut write, lines);
+        let checked = policy.check(&mut write, lines, marks);
         policy.forget_promised();
         let Write { number, reason, .. } = write;
         let basis = Basis { generation: self.generation, number };
-        let (kept, bad) = checked?;
-        remove(lines, &bad);
+        let bad = checked?;
+        if !bad.is_empty() {
+            marks.take_out(lines, &bad);
+        }
         // More than 2^32 lines do not fit a body.
-        let dropped = u32::try_from(bad.len()).unwrap_or(u32::MAX);
-        Ok(Checked { kept, dropped, reason, basis })
+        let count = |points: usize| u32::try_from(points).unwrap_or(u32::MAX);
+        Ok(Checked { kept: count(marks.len()), dropped: count(bad.len()), reason, basis })
     }
 
     /// Looks whether something that is remembered is no longer true.
@@ -219,65 +222,66 @@ pub struct PromiseHold<'a> {
 }
 
 impl Policy {
-    /// Gives how many points are kept, and where the others are.
+    /// Gives the numbers of the points that are not kept.
     fn check(
         &mut self,
         write: &mut Write<'_>,
         lines: &[u8],
-    ) -> Result<(u32, Vec<Range<usize>>), Undecided> {
-        let (mut kept, mut bad) = (0, Vec::new());
+        marks: &Marks,
+    ) -> Result<Vec<usize>, Undecided> {
+        let mut bad = Vec::new();
         let mut start = 0;
-        for record in wire::line::points(lines) {
-            match self.point(write, record) {
-                Ok(()) => kept += 1,
+        // What was forgotten since the last write is looked up again.
+        self.last = None;
+        for (number, mark) in marks.iter().enumerate() {
+            match self.point(write, lines.get(start..mark.end).unwrap_or_default(), mark) {
+                Ok(()) => {}
                 Err(Refusal::Write(undecided)) => return Err(undecided),
-                Err(Refusal::Point) => bad.push(start..start + record.len()),
+                Err(Refusal::Point) => bad.push(number),
             }
-            start += record.len();
+            start = mark.end;
         }
-        Ok((kept, bad))
+        Ok(bad)
     }
 
     #[inline]
-    fn point(&mut self, write: &mut Write<'_>, record: &[u8]) -> Result<(), Refusal> {
-        let Some(point) = wire::line::read(record) else {
-            return Err(write.refuse(|| "point is invalid".to_owned()));
-        };
-        if point.time_ns < write.oldest {
+    fn point(&mut self, write: &mut Write<'_>, line: &[u8], mark: &Mark) -> Result<(), Refusal> {
+        if mark.time_ns < write.oldest {
             return Err(write.refuse(|| "points beyond retention policy".to_owned()));
         }
-        let written = wire::line::measurement(point.series);
-        match self.measurements.get_mut(written) {
-            Some(known) if known.shape.has(point.fields) => Ok(()),
-            _ => self.learn(write, written, point),
+        if self.last == Some(mark.form) {
+            return Ok(());
         }
+        if !self.forms.contains(&mark.form) {
+            self.learn(write, line, mark.form)?;
+        }
+        self.last = Some(mark.form);
+        Ok(())
     }
 
-    /// Looks the fields of a line up that are not those of the line before.
+    /// Looks up the fields of a line whose form is not known.
     #[cold]
-    fn learn(
-        &mut self,
-        write: &mut Write<'_>,
-        written: &[u8],
-        point: Point<'_>,
-    ) -> Result<(), Refusal> {
+    fn learn(&mut self, write: &mut Write<'_>, line: &[u8], form: u64) -> Result<(), Refusal> {
+        let Some(point) = wire::line::read(line) else {
+            return Err(write.refuse(|| "point is invalid".to_owned()));
+        };
+        let written = wire::line::measurement(point.series);
         if !self.measurements.contains_key(written) {
             write.spend(LOOKUPS_A_PROMISE)?;
             self.measurements.insert(written.into(), Measurement::new(write, written));
         }
         let Some(measurement) = self.measurements.get_mut(written) else { return Ok(()) };
         if measurement.learn(write, point)? {
-            self.promised.push(written.into());
+            self.promised.push(form);
         }
+        self.forms.insert(form);
         Ok(())
     }
 
     /// What is promised to one write is not known to the next.
     fn forget_promised(&mut self) {
-        for written in self.promised.drain(..) {
-            if let Some(measurement) = self.measurements.get_mut(&written) {
-                measurement.shape.clear();
-            }
+        for form in self.promised.drain(..) {
+            self.forms.remove(&form);
         }
     }
 }
@@ -302,7 +306,7 @@ impl Measurement {
     fn new(write: &Write<'_>, written: &[u8]) -> Self {
         let name = unescaped(written).into_owned();
         let claims = write.store.claims.measurement(write.policy, &name);
-        Self { name, claims, shape: Shape::default() }
+        Self { name, claims }
     }
 
     /// Checks the fields one by one, and has those promised that are not stored if no other is
@@ -328,10 +332,7 @@ impl Measurement {
         };
         match fit {
             Fit::Conflict(at, claim) => Err(self.refusal(write, fields.get(at), claim)),
-            Fit::Stored | Fit::Promised | Fit::Retired => {
-                self.shape.set(point.fields);
-                Ok(fit == Fit::Promised)
-            }
+            Fit::Stored | Fit::Promised | Fit::Retired => Ok(fit == Fit::Promised),
         }
     }
 
@@ -355,50 +356,11 @@ impl Measurement {
     }
 }
 
-impl Shape {
-    #[inline]
-    fn has(&self, mut fields: Fields<'_>) -> bool {
-        let (mut known, mut start) = (self.fields.iter(), 0);
-        fields.all(|field| {
-            known.next().is_some_and(|&(end, of)| {
-                let name = self.names.get(start..end);
-                start = end;
-                name == Some(field.name) && of == FieldType::of(field.value)
-            })
-        })
-    }
-
-    fn set(&mut self, fields: Fields<'_>) {
-        self.clear();
-        for field in fields {
-            self.names.extend_from_slice(field.name);
-            self.fields.push((self.names.len(), FieldType::of(field.value)));
-        }
-    }
-
-    fn clear(&mut self) {
-        self.names.clear();
-        self.fields.clear();
-    }
-}
-
 fn unescaped(name: &[u8]) -> Cow<'_, str> {
     match wire::line::unescape_name(name) {
         Cow::Borrowed(name) => String::from_utf8_lossy(name),
         Cow::Owned(name) => Cow::Owned(String::from_utf8_lossy(&name).into_owned()),
     }
-}
-
-/// Takes ranges, which ascend and do not overlap, out of `lines`.
-fn remove(lines: &mut Vec<u8>, ranges: &[Range<usize>]) {
-    let Some(first) = ranges.first() else { return };
-    let mut to = first.start;
-    for (at, range) in ranges.iter().enumerate() {
-        let end = ranges.get(at + 1).map_or(lines.len(), |next| next.start);
-        lines.copy_within(range.end..end, to);
-        to += end - range.end;
-    }
-    lines.truncate(to);
 }
 
 #[cfg(test)]

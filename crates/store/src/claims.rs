@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::catalogue::Catalogue;
-use crate::schema::FieldType;
+use crate::schema::{FieldType, first_conflict};
 
 /// Fields that are looked at or promised while others wait for the measurement.
 const FIELDS_AT_ONCE: usize = 1024;
@@ -378,10 +378,9 @@ impl FieldClaims {
         if self.retired {
             return Some(Fit::Retired);
         }
-        fields.iter().enumerate().find_map(|(at, (name, of))| {
-            let claim = self.types.get(name.as_ref()).filter(|claim| claim.of != *of)?;
-            Some(Fit::Conflict(before + at, *claim))
-        })
+        let claim = |name: &str| self.types.get(name).copied();
+        let (at, _) = first_conflict(fields, |name, _| claim(name).map(|claim| claim.of))?;
+        claim(fields[at].0.as_ref()).map(|claim| Fit::Conflict(before + at, claim))
     }
 }
 
@@ -393,8 +392,6 @@ fn chunks<T>(fields: &[T]) -> impl Iterator<Item = (usize, &[T])> {
 /// A field that comes twice in one line, as something else the second time.
 fn conflict_within<N: AsRef<str>>(fields: &[(N, FieldType)], number: u64) -> Option<Fit> {
     let mut seen: HashMap<&str, FieldType> = HashMap::with_capacity(fields.len());
-    fields.iter().enumerate().find_map(|(at, (name, of))| {
-        let before = seen.insert(name.as_ref(), *of).filter(|before| before != of)?;
-        Some(Fit::Conflict(at, Claim { of: before, promised: Some(number) }))
-    })
+    let (at, of) = first_conflict(fields, |name, of| seen.insert(name, of))?;
+    Some(Fit::Conflict(at, Claim { of, promised: Some(number) }))
 }

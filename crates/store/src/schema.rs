@@ -82,6 +82,17 @@ impl FieldSet {
     }
 }
 
+/// The first field that has another type than what is `known` of it, which is told each field in
+/// turn and its type: the field's place, and the type that is known.
+pub(crate) fn first_conflict<'a, N: AsRef<str>>(
+    fields: &'a [(N, FieldType)],
+    mut known: impl FnMut(&'a str, FieldType) -> Option<FieldType>,
+) -> Option<(usize, FieldType)> {
+    fields.iter().enumerate().find_map(|(at, (name, of))| {
+        known(name.as_ref(), *of).filter(|known| known != of).map(|known| (at, known))
+    })
+}
+
 /// InfluxDB's words for a value of another type than its field has.
 pub(crate) fn conflict(field: &str, measurement: &str, is: FieldType, known: FieldType) -> String {
     format!(

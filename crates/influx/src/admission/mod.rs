@@ -23,6 +23,7 @@ use journal::Journal;
 use tokio::runtime::Handle;
 use watch::metrics::Counter;
 use watch::watchdog::Stage;
+use wire::line::{MarkKey, Marks};
 
 pub use self::names::{Destination, NameError};
 pub use self::points::{Admitted, Points};
@@ -51,6 +52,8 @@ pub struct Admission {
     creating: tokio::sync::Mutex<()>,
     /// Counts points that the embedded store would not take.
     points_refused: Counter,
+    /// The key of the marks of all points.
+    mark_key: MarkKey,
 }
 
 /// The embedded store, where there is one, lets the journal run on: points may be admitted now.
@@ -78,7 +81,14 @@ impl Admission {
             control,
             creating: tokio::sync::Mutex::default(),
             points_refused,
+            mark_key: MarkKey::default(),
         })
+    }
+
+    /// No points yet. Those to come are marked where the embedded store checks them by that.
+    pub fn points(&self) -> Points {
+        let marks = self.embedded.as_ref().map(|_store| Marks::new(self.mark_key.clone()));
+        Points::new(Vec::new(), marks)
     }
 
     /// Whether points may be admitted at this moment; `None` where the embedded store is behind.

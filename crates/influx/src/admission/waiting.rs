@@ -39,7 +39,7 @@ impl Admission {
         points: Points,
     ) -> Result<Outcome, Refusal> {
         if points.count() == 0 {
-            return Ok(points.outcome);
+            return Ok(points.into_outcome());
         }
         let room = self.room().await?;
         let admitted = self.admit_aside(room, to, points).await?;
@@ -80,7 +80,7 @@ impl Admission {
     }
 
     fn attempt(&self, header: &Header, mut points: Points) -> Attempt {
-        if let Err(error) = self.appender.room(points.lines.len()) {
+        if let Err(error) = self.appender.room(points.lines().len()) {
             return Attempt::Refused(error);
         }
         let store = self.embedded.as_ref().map(|embedded| Arc::clone(embedded.store()));
@@ -88,7 +88,8 @@ impl Admission {
         let _held = store.as_ref().map(|store| store.hold_promises());
         if let Some((store, ids)) = store.as_ref().zip(header.ids) {
             let mut checker = store::Checker::new(Arc::clone(store));
-            match checker.check(ids, &mut points.lines, now_ns(), usize::MAX) {
+            let (lines, marks) = points.marked(&self.mark_key);
+            match checker.check(ids, lines, marks, now_ns(), usize::MAX) {
                 Ok(checked) => {
                     self.points_refused.add(u64::from(checked.dropped));
                     points.leave_out(checked);
@@ -101,7 +102,7 @@ impl Admission {
         if points.count() == 0 {
             return Attempt::Appended(points.admitted(None));
         }
-        let payload: [&[u8]; 2] = [&header.bytes, &points.lines];
+        let payload: [&[u8]; 2] = [&header.bytes, points.lines()];
         match self.appender.append(header.kind, points.count(), false, &payload) {
             Ok(ticket) => Attempt::Appended(points.admitted(Some(ticket))),
             Err(error) => Attempt::Refused(error),

@@ -19,9 +19,9 @@ use crate::record;
 /// against.
 const TRIES: usize = 4;
 
-/// A buffer of lines that has grown past this is given back after use, so that a few large bodies
-/// do not hold memory for ever.
-const LINES_KEPT_MAX: usize = 1 << 20;
+/// Buffers of points that have grown past this many bytes are given back after use, so that a few
+/// large bodies do not hold memory for ever.
+const POINTS_KEPT_MAX: usize = 1 << 20;
 
 /// Admission as one worker has it; it does not leave the worker's thread.
 pub struct WorkerAdmission {
@@ -32,8 +32,8 @@ pub struct WorkerAdmission {
     checker: Option<RefCell<Checker>>,
     /// Where a record's header is made; used again for the next one.
     header: RefCell<Vec<u8>>,
-    /// Where a request's lines are made before they are appended; used again for the next ones.
-    lines: RefCell<Vec<u8>>,
+    /// Where a request's points are made before they are appended; used again for the next ones.
+    points: RefCell<Option<Points>>,
 }
 
 impl WorkerAdmission {
@@ -48,21 +48,20 @@ impl WorkerAdmission {
             pulse,
             checker,
             header: RefCell::default(),
-            lines: RefCell::default(),
+            points: RefCell::default(),
         }
     }
 
-    /// An empty buffer for the lines of a write, to be given back by [`recycle`](Self::recycle).
-    pub fn lines(&self) -> Vec<u8> {
-        let mut lines = self.lines.take();
-        lines.clear();
-        lines
+    /// No points yet, in buffers that are to be given back by [`recycle`](Self::recycle).
+    pub fn points(&self) -> Points {
+        self.points.take().unwrap_or_else(|| self.shared.points())
     }
 
-    /// Takes back the buffer of lines that the journal has, or that are refused.
-    pub fn recycle(&self, lines: Vec<u8>) {
-        if lines.capacity() <= LINES_KEPT_MAX {
-            self.lines.replace(lines);
+    /// Takes back the buffers of points that the journal has, or that are refused.
+    pub fn recycle(&self, mut points: Points) {
+        if points.capacity() <= POINTS_KEPT_MAX {
+            points.clear();
+            self.points.replace(Some(points));
         }
     }
 
@@ -97,13 +96,14 @@ impl WorkerAdmission {
         points: &mut Points,
     ) -> Result<Admitted, NotAdmitted> {
         // First, so that nothing is promised to a write that there is no room for.
-        self.appender.room(points.lines.len())?;
+        self.appender.room(points.lines().len())?;
         let mut refused = 0;
         for _ in 0..TRIES {
             let checked = {
-                let _stage = self.pulse.enter_sized(&PARSE, points.lines.len());
+                let _stage = self.pulse.enter_sized(&PARSE, points.lines().len());
                 let mut checker = checker.borrow_mut();
-                checker.check(ids, &mut points.lines, now_ns(), LOOKUPS_AT_ONCE_MAX)
+                let (lines, marks) = points.marked(&self.shared.mark_key);
+                checker.check(ids, lines, marks, now_ns(), LOOKUPS_AT_ONCE_MAX)
             };
             let checked = checked.map_err(|_undecided| NotAdmitted::NotNow)?;
             let basis = checked.basis;
@@ -134,8 +134,8 @@ impl WorkerAdmission {
         header.clear();
         let ids = to.target.map(|target| target.ids);
         let kind = record::put_points_header(&mut header, to.db, &to.policy, ids)?;
-        let payload: [&[u8]; 2] = [&header, &points.lines];
-        let _stage = self.pulse.enter_sized(&APPEND, points.lines.len());
+        let payload: [&[u8]; 2] = [&header, points.lines()];
+        let _stage = self.pulse.enter_sized(&APPEND, points.lines().len());
         Ok(self.appender.append_if(kind, points.count(), false, &payload, stands)?)
     }
 
@@ -150,21 +150,22 @@ impl WorkerAdmission {
         mut points: Points,
     ) -> Result<Outcome, Refusal> {
         if points.count() == 0 {
-            self.recycle(points.lines);
-            return Ok(points.outcome);
+            let outcome = points.outcome().clone();
+            self.recycle(points);
+            return Ok(outcome);
         }
         // Other requests have a buffer of their own meanwhile.
         let room = self.shared.room().await?;
         match self.admit_now(room, to, &mut points) {
             Ok(Admitted { ticket, outcome }) => {
-                self.recycle(points.lines);
+                self.recycle(points);
                 if let Some(ticket) = ticket {
                     self.appender.acknowledged(ticket).await?;
                 }
                 Ok(outcome)
             }
             Err(NotAdmitted::Refused(refusal)) => {
-                self.recycle(points.lines);
+                self.recycle(points);
                 Err(refusal)
             }
             Err(NotAdmitted::NotNow) => {

@@ -8,7 +8,6 @@ use super::answer::Refusal;
 use super::body::Whole;
 use super::gateway::Gateway;
 use super::write::ParsedBody;
-use crate::admission::Points;
 
 /// A body, and all that it is to be read with.
 pub struct Large {
@@ -26,17 +25,16 @@ impl Large {
     pub fn read(self, gateway: &Gateway) -> Result<ParsedBody, Refusal> {
         let Self { body, precision, stamp, unsigned } = self;
         let mut body = body.unfolded()?;
-        // The points are about as long.
-        if !body.share.grow(body.bytes.len()) {
+        let points = gateway.admission.points();
+        if !body.share.grow(points.room_for(&body.bytes)) {
             return Err(super::body::no_memory().into());
         }
         let begun = Instant::now();
         let now_ns = super::now_ns();
         let options = line::Options { precision, now_ns, stamp: &stamp, unsigned };
-        let mut lines = Vec::new();
-        let outcome = line::normalise(&body.bytes, &options, &mut lines);
+        let points = points.read(&body.bytes, &options);
         let done = Instant::now();
-        gateway.metrics.parsed(done - begun, outcome.bad);
-        Ok(ParsedBody { points: Points { lines, outcome }, begun, done })
+        gateway.metrics.parsed(done - begun, points.outcome().bad);
+        Ok(ParsedBody { points, begun, done })
     }
 }

@@ -39,7 +39,6 @@ struct Port {
 }
 
 /// Points of several datagrams.
-#[derive(Default)]
 struct Gathered {
     points: Points,
     datagrams: u64,
@@ -49,13 +48,14 @@ impl Receiver {
     /// A receiver that has gathered nothing.
     pub fn new(front: Rc<Front>, settings: UdpSettings) -> Self {
         let live = Guard::into_inner(front.gateway.live());
+        let gathered = Gathered::new(&front);
         Self {
             precision: Precision::parse_v1(&settings.precision).unwrap_or(Precision::Nanosecond),
             stamp: Stamp::of(&live.settings.stamp, settings.listen),
             by_peer: Stamp::is_by_peer(&live.settings.stamp),
             live,
             port: Rc::new(Port { front, settings }),
-            gathered: Gathered::default(),
+            gathered,
         }
     }
 
@@ -105,7 +105,7 @@ impl Receiver {
         &mut self,
         what: impl FnOnce(Rc<Port>, Gathered) -> F,
     ) {
-        let gathered = std::mem::take(&mut self.gathered);
+        let gathered = std::mem::replace(&mut self.gathered, Gathered::new(&self.port.front));
         if Rc::strong_count(&self.port) <= LATER_MAX {
             tokio::task::spawn_local(what(Rc::clone(&self.port), gathered));
         } else {
@@ -115,9 +115,12 @@ impl Receiver {
 }
 
 impl Gathered {
+    fn new(front: &Front) -> Self {
+        Self { points: front.gateway.admission.points(), datagrams: 0 }
+    }
+
     fn clear(&mut self) {
-        self.points.lines.clear();
-        self.points.outcome = line::Outcome::default();
+        self.points.clear();
         self.datagrams = 0;
     }
 }
@@ -189,23 +192,19 @@ impl flow::udp::Receive for Receiver {
         self.stamp_for(peer);
         let gateway = &self.port.front.gateway;
         let points = &mut self.gathered.points;
-        let before = points.lines.len();
         let options = line::Options {
             precision: self.precision,
             now_ns: super::now_ns(),
             stamp: self.stamp.tags(),
             unsigned: self.live.settings.unsigned_integers,
         };
-        let outcome = line::normalise(bytes, &options, &mut points.lines);
-        if let Some(error) = outcome.error {
-            points.lines.truncate(before);
+        if let Err(error) = points.add_whole(bytes, &options) {
             gateway.metrics.datagrams.bad.inc();
             tracing::debug!(%peer, error, "a datagram was dropped: bad line protocol");
             return;
         }
-        points.outcome.points += outcome.points;
         self.gathered.datagrams += 1;
-        if self.gathered.points.lines.len() >= GATHERED_MAX {
+        if self.gathered.points.lines().len() >= GATHERED_MAX {
             self.admit();
         }
     }

@@ -149,19 +149,19 @@ impl<'a> Write<'a> {
             body = &unfolded;
         }
         let ParsedBody { mut points, begun, done } = self.parse(body, precision);
-        let bad_lines = points.outcome.bad;
+        let bad_lines = points.outcome().bad;
         let admitted = match self.check(&points, rp, Some(&destination)) {
             Err(refusal) => Err(refusal),
             Ok(_) => match admission.admit_now(room, &destination, &mut points) {
                 Ok(admitted) => Ok(AdmittedWrite { admitted, begun, done }),
                 Err(NotAdmitted::Refused(refusal)) => Err(gateway.refused(&refusal)),
                 Err(NotAdmitted::NotNow) => {
-                    admission.recycle(points.lines);
+                    admission.recycle(points);
                     return None;
                 }
             },
         };
-        admission.recycle(points.lines);
+        admission.recycle(points);
         // Not earlier: what is left to `serve` is read again.
         gateway.metrics.parsed(done - begun, bad_lines);
         Some(admitted)
@@ -196,15 +196,16 @@ impl<'a> Write<'a> {
         let parsed = self.parse(&body, precision);
         drop((whole, body));
         let ParsedBody { points, begun, done } = parsed;
-        gateway.metrics.parsed(done - begun, points.outcome.bad);
+        gateway.metrics.parsed(done - begun, points.outcome().bad);
         let outcome = match self.check(&points, rp, destination.as_ref()) {
             Ok(Some(to)) => self.front.admission.admit(to, points).await,
             Ok(None) => {
-                self.front.admission.recycle(points.lines);
-                Ok(points.outcome)
+                let outcome = points.outcome().clone();
+                self.front.admission.recycle(points);
+                Ok(outcome)
             }
             Err(refusal) => {
-                self.front.admission.recycle(points.lines);
+                self.front.admission.recycle(points);
                 return Err(refusal);
             }
         };
@@ -234,7 +235,7 @@ impl<'a> Write<'a> {
             read.map_err(Answer::from).inspect_err(|refusal| self.count_refusal(refusal))?;
         let outcome = match self.check(&points, rp, destination.as_ref())? {
             Some(to) => gateway.admission.admit(to, points).await,
-            None => Ok(points.outcome),
+            None => Ok(points.into_outcome()),
         };
         let outcome = outcome.map_err(|refusal| gateway.refused(&refusal))?;
         self.front.acknowledged(&outcome, [begun, done, Instant::now()])
@@ -255,7 +256,7 @@ impl<'a> Write<'a> {
         rp: &str,
         destination: Option<&'d Destination<'n>>,
     ) -> Result<Option<&'d Destination<'n>>, Answer> {
-        if points.count() + points.outcome.dropped == 0 {
+        if points.count() + points.outcome().dropped == 0 {
             return Ok(None);
         }
         self.consistency()?;
@@ -283,17 +284,16 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Reads lines into the worker's buffer, which is to be given back.
+    /// Reads points into the worker's buffers, which are to be given back.
     fn parse(&self, body: &[u8], precision: Precision) -> ParsedBody {
         self.connection.progress.serving();
         let _stage = self.front.worker.pulse.enter_sized(&PARSE, body.len());
         let begun = Instant::now();
-        let mut lines = self.front.admission.lines();
         let stamp = self.connection.stamp.tags();
         let unsigned = self.front.gateway.live().settings.unsigned_integers;
         let options = line::Options { precision, now_ns: super::now_ns(), stamp, unsigned };
-        let outcome = line::normalise(body, &options, &mut lines);
-        ParsedBody { points: Points { lines, outcome }, begun, done: Instant::now() }
+        let points = self.front.admission.points().read(body, &options);
+        ParsedBody { points, begun, done: Instant::now() }
     }
 
     fn precision(&self) -> Result<Precision, Answer> {

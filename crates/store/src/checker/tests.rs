@@ -1,13 +1,41 @@
 mod orders;
 
 use super::{Checked, Checker, LOOKUPS_AT_ONCE_MAX, Undecided};
+use crate::catalogue::Ids;
 use crate::testing::TestStore;
+use wire::line::{MarkKey, Marks};
 
-fn checker(test: &TestStore) -> Checker {
-    Checker::new(test.store.clone())
+fn checker(test: &TestStore) -> MarkingChecker {
+    MarkingChecker { key: MarkKey::default(), checker: Checker::new(test.store.clone()) }
 }
 
-fn check(test: &TestStore, checker: &mut Checker, lines: &str) -> Result<Checked, Undecided> {
+/// A checker of lines that nobody has marked yet.
+struct MarkingChecker {
+    key: MarkKey,
+    checker: Checker,
+}
+
+impl MarkingChecker {
+    fn check(
+        &mut self,
+        ids: Ids,
+        lines: &mut Vec<u8>,
+        now_ns: i64,
+        lookups_max: usize,
+    ) -> Result<Checked, Undecided> {
+        let mut marks = Marks::of(self.key.clone(), lines);
+        let checked = self.checker.check(ids, lines, &mut marks, now_ns, lookups_max);
+        let left = Marks::of(self.key.clone(), lines);
+        assert!(marks.iter().eq(left.iter()), "the marks are those of the lines");
+        checked
+    }
+}
+
+fn check(
+    test: &TestStore,
+    checker: &mut MarkingChecker,
+    lines: &str,
+) -> Result<Checked, Undecided> {
     let ids = test.store.catalogue().resolve("db", "").unwrap().ids;
     checker.check(ids, &mut lines.as_bytes().to_vec(), 0, usize::MAX)
 }
@@ -121,8 +149,7 @@ fn a_measurement_that_expired_takes_another_type_also_after_a_crash() {
 fn a_type_once_claimed_stays() {
     let test = TestStore::new();
     let ids = test.store.catalogue().resolve("db", "").unwrap().ids;
-    let mut one = Checker::new(test.store.clone());
-    let mut other = Checker::new(test.store.clone());
+    let (mut one, mut other) = (checker(&test), checker(&test));
     let mut lines = b"m f=1 1\nm g=1i,f=2 2\n".to_vec();
     let checked = one.check(ids, &mut lines, 0, usize::MAX).unwrap();
     assert_eq!((checked.kept, checked.dropped), (2, 0));
@@ -146,10 +173,7 @@ fn what_is_applied_is_claimed() {
     let test = TestStore::with("m f=1 1\n");
     let ids = test.store.catalogue().resolve("db", "").unwrap().ids;
     let mut lines = b"m f=1i 1\n".to_vec();
-    assert_eq!(
-        Checker::new(test.store.clone()).check(ids, &mut lines, 0, usize::MAX).unwrap().dropped,
-        1
-    );
+    assert_eq!(checker(&test).check(ids, &mut lines, 0, usize::MAX).unwrap().dropped, 1);
     assert!(lines.is_empty());
 }
 
@@ -166,8 +190,7 @@ fn old_points_are_refused() {
     test.change(&wire::influxql::ast::Statement::CreateRetentionPolicy { db, policy });
     let ids = test.store.catalogue().resolve("db", "short").unwrap().ids;
     let mut lines = b"m f=1 1\nm f=1 7200000000000\n".to_vec();
-    let checked =
-        Checker::new(test.store.clone()).check(ids, &mut lines, 2 * hour, usize::MAX).unwrap();
+    let checked = checker(&test).check(ids, &mut lines, 2 * hour, usize::MAX).unwrap();
     assert_eq!((checked.kept, checked.dropped), (1, 1));
     assert_eq!(checked.reason.unwrap(), "points beyond retention policy");
 }

@@ -12,7 +12,7 @@ use crate::catalogue::Ids;
 use crate::claims::Claims;
 use crate::data::{MeasurementData, PolicyData};
 use crate::partition::Partitions;
-use crate::schema::{FieldSet, FieldType, conflict};
+use crate::schema::{FieldSet, FieldType, conflict, first_conflict};
 use crate::series::{KnownSeries, SeriesRef};
 
 /// What became of a record.
@@ -237,30 +237,29 @@ impl Shape {
         line: Fields<'a>,
         fields: &mut Vec<Numbered<'a>>,
     ) -> Result<FieldSet, Cow<'static, str>> {
-        let mut new: FieldSet = FieldSet::default();
-        for Field { name, value } in line {
-            let (name, of) = (name_of(name), FieldType::of(value));
-            let known = measurement.fields.find(&name).or_else(|| new.find(&name));
-            match known {
-                Some((_, known)) if known != of => {
-                    let measurement = name_of(wire::line::measurement(series));
-                    return Err(conflict(&name, &measurement, of, known).into());
-                }
-                Some(_) => {}
-                None => {
-                    new.add(&name, of);
-                }
+        let named: Vec<(String, FieldType)> =
+            line.map(|field| (name_of(field.name), FieldType::of(field.value))).collect();
+        let mut new = FieldSet::default();
+        let conflicting = first_conflict(&named, |name, of| {
+            let known = measurement.fields.find(name).or_else(|| new.find(name));
+            if known.is_none() {
+                new.add(name, of);
             }
+            known.map(|(_, known)| known)
+        });
+        if let Some((at, known)) = conflicting {
+            let (name, of) = &named[at];
+            let measurement = name_of(wire::line::measurement(series));
+            return Err(conflict(name, &measurement, *of, known).into());
         }
         self.fields.clear();
-        for Field { name, value } in line {
-            let (text, of) = (name_of(name), FieldType::of(value));
-            let number = match measurement.fields.find(&text) {
+        for (Field { name, value }, (text, of)) in line.zip(&named) {
+            let number = match measurement.fields.find(text) {
                 Some((number, _)) => number,
-                None => Arc::make_mut(&mut measurement.fields).add(&text, of),
+                None => Arc::make_mut(&mut measurement.fields).add(text, *of),
             };
-            self.fields.push((name.into(), number, of));
-            fields.push((number, of, value));
+            self.fields.push((name.into(), number, *of));
+            fields.push((number, *of, value));
         }
         if fields.is_empty() { Err("the line has no fields".into()) } else { Ok(new) }
     }

@@ -8,6 +8,7 @@
 use memchr::memchr2;
 
 use super::fault::KEY_BYTES_MAX;
+use super::marks::{FormParts, ValueType};
 use super::number::is_boolean;
 use super::point::{KEY_SEPARATOR_BYTES, starts_no_field};
 
@@ -109,11 +110,17 @@ fn behind_escape(body: &[u8], i: usize) -> Option<usize> {
     }
 }
 
-/// The line of `body` that starts at `start`, if it is plain.
+/// The line of `body` that starts at `start`, if it is plain. Gives its parts to `form`, perhaps
+/// not all where it is not.
 #[inline]
-pub(super) fn plain(body: &[u8], start: usize, tags: &mut TagKeys) -> Option<Plain> {
-    let key_end = key(body, start, tags)?;
-    let fields_end = fields(body, key_end + 1)?;
+pub(super) fn plain(
+    body: &[u8],
+    start: usize,
+    tags: &mut TagKeys,
+    form: &mut impl FormParts,
+) -> Option<Plain> {
+    let key_end = key(body, start, tags, form)?;
+    let fields_end = fields(body, key_end + 1, form)?;
     let (end, has_time) = match body.get(fields_end) {
         Some(b' ') => (timestamp(body, fields_end + 1)?, true),
         _ => (fields_end, false),
@@ -126,7 +133,7 @@ pub(super) fn plain(body: &[u8], start: usize, tags: &mut TagKeys) -> Option<Pla
 
 /// Where measurement and tags end.
 #[inline]
-fn key(body: &[u8], start: usize, tags: &mut TagKeys) -> Option<usize> {
+fn key(body: &[u8], start: usize, tags: &mut TagKeys, form: &mut impl FormParts) -> Option<usize> {
     tags.count = 0;
     let first = *body.get(start)?;
     if STOPS[usize::from(first)] || starts_no_field(first) || first == b'#' {
@@ -136,6 +143,7 @@ fn key(body: &[u8], start: usize, tags: &mut TagKeys) -> Option<usize> {
     while byte == b'=' {
         (i, byte) = stop(body, i + 1)?;
     }
+    form.measurement(&body[start..i]);
     while byte == b',' {
         let tag = i + 1;
         let (equals, found) = stop(body, tag)?;
@@ -153,7 +161,7 @@ fn key(body: &[u8], start: usize, tags: &mut TagKeys) -> Option<usize> {
 
 /// Where the fields end: at a space, a newline or the end of the body.
 #[inline]
-fn fields(body: &[u8], start: usize) -> Option<usize> {
+fn fields(body: &[u8], start: usize, form: &mut impl FormParts) -> Option<usize> {
     if starts_no_field(*body.get(start)?) {
         return None;
     }
@@ -164,12 +172,16 @@ fn fields(body: &[u8], start: usize) -> Option<usize> {
             return None;
         }
         let value = equals + 1;
-        let end = match *body.get(value)? {
-            b'0'..=b'9' | b'-' | b'.' => number(body, value)?,
-            b'"' => string(body, value)?,
-            b't' | b'T' | b'f' | b'F' => boolean(body, value)?,
+        let (end, of) = match *body.get(value)? {
+            b'0'..=b'9' | b'-' | b'.' => match number(body, value)? {
+                end if body[end - 1] == b'i' => (end, ValueType::Integer),
+                end => (end, ValueType::Float),
+            },
+            b'"' => (string(body, value)?, ValueType::String),
+            b't' | b'T' | b'f' | b'F' => (boolean(body, value)?, ValueType::Boolean),
             _ => return None,
         };
+        form.field(&body[key..equals], of);
         match body.get(end) {
             Some(b',') => key = end + 1,
             None | Some(b' ' | b'\n') => return Some(end),

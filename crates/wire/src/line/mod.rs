@@ -4,6 +4,7 @@
 mod fast;
 mod fault;
 mod frame;
+mod marks;
 mod normaliser;
 mod number;
 mod point;
@@ -12,6 +13,7 @@ mod read;
 mod stamp;
 mod tags;
 
+pub use marks::{Mark, MarkKey, Marks};
 pub use precision::Precision;
 pub use read::{
     Field, Fields, Point, Value, measurement, read, tag_pairs, unescape_name, unescape_string,
@@ -80,7 +82,18 @@ impl Outcome {
 /// and words are those of InfluxDB 1.8, but for a line whose end depends on what follows it,
 /// which is refused. Nothing is allocated for a good line but room in `out`.
 pub fn normalise(body: &[u8], options: &Options<'_>, out: &mut Vec<u8>) -> Outcome {
-    normaliser::Normaliser::new(body, options, out).run()
+    normaliser::Normaliser::new(body, options, out, marks::Unmarked).run()
+}
+
+/// As [`normalise`], and leaves a mark of each point appended to `out`, whose earlier records have
+/// theirs already.
+pub fn normalise_marked(
+    body: &[u8],
+    options: &Options<'_>,
+    out: &mut Vec<u8>,
+    marks: &mut Marks,
+) -> Outcome {
+    normaliser::Normaliser::new(body, options, out, marks).run()
 }
 
 /// The records of what [`normalise`] appended, each with its newline.

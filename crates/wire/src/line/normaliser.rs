@@ -3,6 +3,7 @@
 use super::fast::{Plain, TagKeys, plain};
 use super::fault::{Fault, Faults, KEY_BYTES_MAX, TIME_MAX_NS, TIME_MIN_NS};
 use super::frame::{line_end, skip_blanks};
+use super::marks::Marking;
 use super::point::{self, KEY_SEPARATOR_BYTES, Point};
 use super::{Options, Outcome, Precision, StampTag, tags};
 
@@ -10,10 +11,11 @@ use super::{Options, Outcome, Precision, StampTag, tags};
 const INTEGER_BYTES_MAX: usize = 20;
 
 /// What is known while the lines of one body go by.
-pub(super) struct Normaliser<'a> {
+pub(super) struct Normaliser<'a, M> {
     body: &'a [u8],
     options: &'a Options<'a>,
     out: &'a mut Vec<u8>,
+    marking: M,
     /// Start of the lines that wait to be copied as they are, all at once.
     run: usize,
     /// What a point without a timestamp gets.
@@ -26,8 +28,13 @@ pub(super) struct Normaliser<'a> {
     reason: Option<String>,
 }
 
-impl<'a> Normaliser<'a> {
-    pub(super) fn new(body: &'a [u8], options: &'a Options<'a>, out: &'a mut Vec<u8>) -> Self {
+impl<'a, M: Marking> Normaliser<'a, M> {
+    pub(super) fn new(
+        body: &'a [u8],
+        options: &'a Options<'a>,
+        out: &'a mut Vec<u8>,
+        marking: M,
+    ) -> Self {
         let unit = options.precision.nanoseconds();
         let now_ns = options.now_ns.clamp(TIME_MIN_NS, TIME_MAX_NS);
         // Cutting may leave the range only at its lower end, in 1677.
@@ -36,6 +43,7 @@ impl<'a> Normaliser<'a> {
             body,
             options,
             out,
+            marking,
             run: 0,
             default_ns: default_ns.max(TIME_MIN_NS),
             stamp_bytes: options.stamp.iter().map(|tag| tag.encoded().len()).sum(),
@@ -51,8 +59,9 @@ impl<'a> Normaliser<'a> {
         let mut keys = TagKeys::new();
         let mut at = 0;
         while at < self.body.len() {
-            at = match plain(self.body, at, &mut keys) {
-                Some(line) if self.take_plain(at, line, &keys) => line.end + 1,
+            let mut form = self.marking.form();
+            at = match plain(self.body, at, &mut keys, &mut form) {
+                Some(line) if self.take_plain(at, line, &keys, form) => line.end + 1,
                 _ => self.take_odd(at),
             };
         }
@@ -76,20 +85,26 @@ impl<'a> Normaliser<'a> {
 
     /// False when the line is not so plain after all.
     #[inline]
-    fn take_plain(&mut self, start: usize, line: Plain, keys: &TagKeys) -> bool {
+    fn take_plain(&mut self, start: usize, line: Plain, keys: &TagKeys, form: M::Form) -> bool {
         let body = self.body;
         let stamped = self.options.stamp.iter().any(|tag| !keys.contains(body, tag.encoded_key()));
         let as_it_is = self.options.precision == Precision::Nanosecond
             && line.has_time
             && line.end < body.len();
+        let units = || parse_units(&body[line.fields_end + 1..line.end]);
         if as_it_is && !stamped {
+            if M::IS_ON {
+                let Some(time_ns) = units() else { return false };
+                // Where it will be, once the run that it is of is copied.
+                let end = self.out.len() + line.end + 1 - self.run;
+                self.marking.note(form, time_ns, end);
+            }
             self.points += 1;
             return true;
         }
         let time_ns = match line.has_time {
             false => Some(self.default_ns),
-            true => parse_units(&body[line.fields_end + 1..line.end])
-                .and_then(|units| point::scale(units, self.options.precision)),
+            true => units().and_then(|units| point::scale(units, self.options.precision)),
         };
         let Some(time_ns) = time_ns else { return false };
         if line.end - start + KEY_SEPARATOR_BYTES + self.stamp_bytes > KEY_BYTES_MAX {
@@ -105,6 +120,7 @@ impl<'a> Normaliser<'a> {
         }
         self.out.extend_from_slice(&body[line.key_end..line.fields_end]);
         push_time(self.out, time_ns);
+        self.marking.note(form, time_ns, self.out.len());
         self.points += 1;
         self.run = line.end + 1;
         true
@@ -152,6 +168,7 @@ impl<'a> Normaliser<'a> {
             self.out.truncate(record);
             return Err(fault);
         }
+        self.marking.note_record(&self.out[record..], self.out.len());
         self.points += 1;
         Ok(())
     }

@@ -225,6 +225,30 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
 }
 
 #[test]
+fn a_form_is_of_measurement_names_and_types() {
+    let key = MarkKey::default();
+    let form = |line: &str| Marks::of(key.clone(), line.as_bytes()).iter().next().unwrap().form;
+    let known = form("m,a=b f=1,g=t 1\n");
+    assert_eq!(form("m f=2.5,g=false 7\n"), known);
+    assert_eq!(form("m f=2.5,time=1,g=false 7\n"), known);
+    for other in [
+        "n f=1,g=t 1\n",
+        "m f=1i,g=t 1\n",
+        "m f=1,g=1 1\n",
+        "m g=t,f=1 1\n",
+        "m f=1 1\n",
+        "m f=1,g=t,h=1 1\n",
+        "m f=\"1\",g=t 1\n",
+        "m f=1u,g=t 1\n",
+        "mf f=1,g=t 1\n",
+        "m fg=1,t=t 1\n",
+    ] {
+        assert_ne!(form(other), known, "{other}");
+    }
+    assert_ne!(Marks::of(MarkKey::default(), b"m f=1,g=t 1\n").iter().next().unwrap().form, known);
+}
+
+#[test]
 fn records_are_read_back() {
     let record = b"m\\ x,b=\\,y,a=1 f\\ 1=-1.25,i=-7i,u=9u,t=T,time=3,s=\"a\\\"\\\\b,\" -5\n";
     let point = read(record).unwrap();
@@ -319,7 +343,7 @@ proptest! {
     /// The fast way takes nothing that the careful way reads otherwise.
     #[test]
     fn both_ways_agree(body in body()) {
-        if let Some(line) = plain(&body, 0, &mut TagKeys::new()) {
+        if let Some(line) = plain(&body, 0, &mut TagKeys::new(), &mut ()) {
             prop_assert_eq!(frame::line_end(&body, 0), line.end);
             let point = point::parse(&body[..line.end], Precision::Nanosecond, false).unwrap();
             prop_assert_eq!(point.key_end, line.key_end);
@@ -345,6 +369,41 @@ proptest! {
         let again = Options { stamp: &stamp, ..options(Precision::Nanosecond) };
         prop_assert_eq!(normalise(&once, &again, &mut twice).points, outcome.points);
         prop_assert_eq!(once, twice);
+    }
+
+    /// The marks of the one pass are those of a walk over its records.
+    #[test]
+    fn marks_tell_what_a_walk_tells(a in body(), b in body(), precision in precision(), stamped: bool) {
+        let stamp = [StampTag::new("a", "z").unwrap(), StampTag::new("peer", "x y").unwrap()];
+        let stamp: &[StampTag] = if stamped { &stamp } else { &[] };
+        let options = Options { stamp, unsigned: true, ..options(precision) };
+        let key = MarkKey::default();
+        let (mut plain, mut lines, mut marks) = (Vec::new(), Vec::new(), Marks::new(key.clone()));
+        for body in [&a, &b] {
+            let outcome = normalise(body, &options, &mut plain);
+            prop_assert_eq!(normalise_marked(body, &options, &mut lines, &mut marks), outcome);
+        }
+        prop_assert_eq!(&lines, &plain);
+        let walked = Marks::of(key, &lines);
+        prop_assert_eq!(marks.iter().collect::<Vec<_>>(), walked.iter().collect::<Vec<_>>());
+        for (mark, record) in marks.iter().zip(points(&lines)) {
+            prop_assert_eq!(mark.time_ns, read(record).unwrap().time_ns);
+        }
+    }
+
+    #[test]
+    fn records_are_taken_out_with_their_marks(body in body(), out in proptest::collection::vec(any::<bool>(), 8)) {
+        let key = MarkKey::default();
+        let (mut lines, mut marks) = (Vec::new(), Marks::new(key.clone()));
+        normalise_marked(&body, &options(Precision::Nanosecond), &mut lines, &mut marks);
+        let is_out = |number: usize| out.get(number).is_some_and(|out| *out);
+        let kept: Vec<_> = points(&lines).enumerate().filter(|(n, _)| !is_out(*n)).collect();
+        let kept: Vec<u8> = kept.into_iter().flat_map(|(_, record)| record.to_vec()).collect();
+        let numbers: Vec<usize> = (0..marks.len()).filter(|n| is_out(*n)).collect();
+        marks.take_out(&mut lines, &numbers);
+        prop_assert_eq!(&lines, &kept);
+        let walked = Marks::of(key, &lines);
+        prop_assert_eq!(marks.iter().collect::<Vec<_>>(), walked.iter().collect::<Vec<_>>());
     }
 
     #[test]

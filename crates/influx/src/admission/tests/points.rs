@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use journal::{AckError, Tickets};
-use wire::line::Outcome;
+use wire::line::{MarkKey, Marks, Options, Outcome, Precision};
 
 use super::{Rig, points};
-use crate::admission::{Admitted, NotAdmitted, Refusal};
+use crate::admission::{Admitted, NotAdmitted, Points, Refusal};
 
 const CONFLICT: &str = "field type conflict: input field \"f\" on measurement \"m\" is type \
                         integer, already exists as type float";
@@ -55,12 +55,13 @@ async fn a_type_that_a_write_under_way_promises_is_waited_for() {
     let store = Arc::clone(rig.embedded.as_ref().unwrap().store());
     let mut lines = b"m f=1 1\n".to_vec();
     let ids = to.target.unwrap().ids;
-    store::Checker::new(store).check(ids, &mut lines, 0, usize::MAX).unwrap();
+    let mut marks = Marks::of(MarkKey::default(), &lines);
+    store::Checker::new(store).check(ids, &mut lines, &mut marks, 0, usize::MAX).unwrap();
 
     let room = rig.admission.room_now().unwrap();
     let mut now = points("m f=2i 2\n");
     assert_eq!(worker.admit_now(room, &to, &mut now), Err(NotAdmitted::NotNow));
-    assert_eq!((now.count(), &*now.lines), (1, b"m f=2i 2\n".as_slice()), "nothing was done");
+    assert_eq!((now.count(), now.lines()), (1, b"m f=2i 2\n".as_slice()), "nothing was done");
     let outcome = worker.admit(&to, now).await.unwrap();
     assert_eq!(outcome, account(1, 0), "the promise came to nothing");
     rig.admission.readable().await.unwrap();
@@ -70,17 +71,36 @@ async fn a_type_that_a_write_under_way_promises_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn datagrams_are_gathered_whole_or_not_at_all_and_checked_together() {
+    let rig = Rig::with_store();
+    let (worker, to) = (rig.worker(), rig.database().await);
+    rig.write("m f=1 1\n").await;
+    let options =
+        Options { precision: Precision::Nanosecond, now_ns: 7, stamp: &[], unsigned: false };
+    let mut gathered = worker.points();
+    gathered.add_whole(b"m f=2 2\nm f=3i 3", &options).unwrap();
+    gathered.add_whole(b"m f=4 4\nm f=", &options).unwrap_err();
+    gathered.add_whole(b"m f=5 5\nm g=t", &options).unwrap();
+    assert_eq!(gathered.lines(), b"m f=2 2\nm f=3i 3\nm f=5 5\nm g=t 7\n");
+    let room = rig.admission.room_now().unwrap();
+    let admitted = worker.admit_now(room, &to, &mut gathered).unwrap();
+    assert_eq!(admitted.outcome, account(3, 1));
+    assert_eq!(gathered.lines(), b"m f=2 2\nm f=5 5\nm g=t 7\n");
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_buffer_of_lines_is_used_again_unless_it_is_large() {
     let rig = Rig::with_catalogue(Duration::from_secs(60));
     let worker = rig.worker();
     for (capacity, kept) in [(100, true), (2 << 20, false)] {
-        worker.recycle(Vec::with_capacity(capacity));
-        assert_eq!(worker.lines().capacity() >= capacity, kept);
+        worker.recycle(Points::of_lines(Vec::with_capacity(capacity)));
+        assert_eq!(worker.points().capacity() >= capacity, kept);
     }
     let to = rig.admission.find("there", "").unwrap();
     worker.admit(&to, points("m f=1 1\n")).await.unwrap();
-    let lines = worker.lines();
-    assert!(lines.is_empty() && lines.capacity() > 0, "that of the write");
+    let empty = worker.points();
+    assert!(empty.lines().is_empty() && empty.capacity() > 0, "that of the write");
     rig.journal.close().await;
 }
 

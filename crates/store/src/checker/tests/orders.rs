@@ -3,7 +3,8 @@
 
 use proptest::prelude::*;
 
-use crate::checker::{Basis, Checker, PromiseHold, Undecided};
+use super::checker;
+use crate::checker::{Basis, PromiseHold, Undecided};
 use crate::testing::TestStore;
 
 const WRITERS: usize = 3;
@@ -52,7 +53,7 @@ fn run(events: &[Event]) {
     let test = TestStore::new();
     let store = &test.store;
     let ids = store.catalogue().resolve("db", "").unwrap().ids;
-    let mut checkers: Vec<Checker> = (0..WRITERS).map(|_| Checker::new(store.clone())).collect();
+    let mut checkers: Vec<_> = (0..WRITERS).map(|_| checker(&test)).collect();
     let mut ready: Vec<Option<(Vec<u8>, Basis)>> = vec![None; WRITERS];
     let mut holds: Vec<_> = (0..WRITERS).map(|_| None).collect();
     let (mut journal, mut applied): (Vec<Record>, usize) = (Vec::new(), 0);
