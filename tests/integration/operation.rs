@@ -117,6 +117,50 @@ fn a_backend_added_later_begins_at_the_end_or_at_the_oldest_record() {
 }
 
 #[test]
+fn backends_come_move_and_go_by_reloads_while_points_flow() {
+    let mut scene = Scene::new();
+    let (moved, late) = (Fake::start("moved", &["db"]), Fake::start("late", &["db"]));
+    let mut kept = rig::http::Connection::open(scene.weir.http).unwrap();
+    let mut write = |from: u64| {
+        for n in from..from + 50 {
+            let request = rig::http::Request::post("/write?db=db", point(n));
+            assert_eq!(kept.send(&request).unwrap().status(), 204, "on one connection");
+        }
+    };
+    let path = scene.weir.config();
+    let both = std::fs::read_to_string(&path).unwrap();
+    let reload = |scene: &mut Scene, text: &str, log: &str| {
+        std::fs::write(&path, text).unwrap();
+        scene.weir.reload();
+        scene.weir.wait_log(log);
+    };
+    write(0);
+    // One that cannot be used changes nothing.
+    reload(&mut scene, &format!("{both}password-file = \"/none\"\nuser = \"u\"\n"), "not reloaded");
+    let (before, from_b) = both.split_once("[[influx.backend]]\nname = \"b\"").unwrap();
+    let begins = "start = \"oldest\"\n";
+    let third =
+        format!("\n[[influx.backend]]\nname = \"late\"\nurl = \"{}\"\n{begins}", late.url());
+    let elsewhere = both.replace(&scene.b.url(), &moved.url());
+    reload(&mut scene, &format!("{elsewhere}{third}"), "configuration was reloaded");
+    write(50);
+    wait::until("all have theirs", wait::LONG, || {
+        late.distinct() == 100 && scene.b.distinct() + moved.distinct() >= 100
+    });
+    scene.weir.wait_delivered();
+    assert!(moved.distinct() >= 50, "the second half at the least: {}", moved.distinct());
+
+    reload(&mut scene, &format!("{before}{third}"), "it had everything");
+    write(100);
+    wait::until("the others have theirs", wait::LONG, || late.distinct() == 150);
+    assert_points(&scene.a, 0, 150);
+    assert!(moved.distinct() <= 100, "nothing is sent to one that is gone");
+    let status = scene.weir.must_run(&["status"]);
+    assert!(!from_b.is_empty() && status.contains("late"), "{status}");
+    assert!(!scene.weir.log().contains("restart"), "{}", scene.weir.log());
+}
+
+#[test]
 fn written_and_memory_acknowledge_and_deliver_too() {
     for ack in ["written", "memory"] {
         let mut scene = Scene::with(|setup| setup.journal(&format!("ack = \"{ack}\"")));

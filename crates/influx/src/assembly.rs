@@ -1,22 +1,27 @@
 //! Puts the backends, the catalogue and the embedded store together, and starts a delivery to each.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use journal::{Journal, Position};
 use store::Store;
 use tokio::runtime::Handle;
+use tokio::sync::mpsc::{self, OwnedPermit, error::TrySendError};
 use watch::metrics::{Encoder, Registry};
 
-use crate::backends::Backends;
+use crate::backends::{BackendStatus, Backends, DeliveryChange, PreparedBackends};
 use crate::catalogue::Catalogue;
-use crate::delivery::{Pace, StartError, Task, open_cursor, open_letters};
+use crate::delivery::{Pace, StartError, open_cursor, open_letters};
+use crate::delivery_tasks::DeliveryTasks;
 use crate::embedded::{Embedded, Feed};
 use crate::settings::{BackendSettings, DeliverySettings};
 
 /// How often a backend that nothing is heard of is pinged.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Reloads that may wait to be carried out.
+const CHANGES_MAX: usize = 16;
 
 /// What all deliveries are made of.
 #[derive(Clone, Copy)]
@@ -37,6 +42,15 @@ pub struct Deliveries {
     pub catalogue: Arc<Catalogue>,
     /// The store within this process, where a backend is that.
     pub embedded: Option<Arc<Embedded>>,
+    /// Takes what reloads change, which is carried out in order.
+    changes: mpsc::Sender<DeliveryChange>,
+}
+
+/// A reload of backends that can be put in force.
+pub struct PreparedDeliveries {
+    backends: PreparedBackends,
+    /// Where the change goes; nowhere once the deliveries have ended.
+    room: Option<OwnedPermit<DeliveryChange>>,
 }
 
 impl Deliveries {
@@ -51,9 +65,7 @@ impl Deliveries {
     ) -> Result<Self, StartError> {
         let Parts { journal, dir, registry, control, pace } = *parts;
         let backends = Arc::new(Backends::new(settings, journal, registry)?);
-        let asked = backends.all().iter().filter(|one| one.settings().kind.has_catalogue());
-        let asked = asked.map(|one| (one.name().to_owned(), Arc::clone(one.queries())));
-        let catalogue = Arc::new(Catalogue::open(dir, asked)?);
+        let catalogue = Arc::new(Catalogue::open(dir)?);
         let fed = settings.iter().find_map(|settings| match settings {
             BackendSettings::Embedded(delivery) => Some(delivery),
             BackendSettings::Server(_) => None,
@@ -61,20 +73,61 @@ impl Deliveries {
         let fed = fed.zip(store);
         let fed = fed.map(|(settings, store)| feed(settings, store, &backends, &catalogue, parts));
         let (embedded, feed) = fed.transpose()?.unzip();
-        let mut tasks = Vec::new();
-        for backend in backends.all() {
-            tasks.push(Task::open(backend, &backends, &catalogue, journal, dir, registry, pace)?);
+        let deliveries = Arc::new(DeliveryTasks {
+            backends: Arc::clone(&backends),
+            catalogue: Arc::clone(&catalogue),
+            journal: journal.clone(),
+            dir: dir.to_owned(),
+            registry: registry.clone(),
+            control: control.clone(),
+            pace,
+        });
+        let all = backends.all();
+        let tasks =
+            all.iter().map(|backend| deliveries.open(backend)).collect::<Result<Vec<_>, _>>()?;
+        for (backend, task) in all.iter().zip(tasks) {
+            deliveries.begin(backend, task);
         }
-        let mut running: Vec<_> = tasks.into_iter().map(|task| control.spawn(task.run())).collect();
-        running.extend(feed.map(|feed| control.spawn_blocking(move || feed.run())));
-        let fresh = Arc::clone(&catalogue);
-        let drain = backends.drain.clone();
-        running.push(control.spawn(async move { fresh.keep_fresh(drain).await }));
-        running.push(control.spawn(ping(Arc::clone(&backends))));
-        backends.tasks.lock().unwrap_or_else(PoisonError::into_inner).extend(running);
+        if let Some(feed) = feed {
+            backends.runs(control.spawn_blocking(move || feed.run()));
+        }
+        let (fresh, drain) = (Arc::clone(&catalogue), backends.drain.clone());
+        backends.runs(control.spawn(async move { fresh.keep_fresh(drain).await }));
+        backends.runs(control.spawn(ping(Arc::clone(&backends))));
+        let (changes, changed) = mpsc::channel(CHANGES_MAX);
+        backends.runs(control.spawn(deliveries.run(changed)));
         let accounts = journal.clone();
         registry.collect(move |encoder| encode(&accounts, encoder));
-        Ok(Self { backends, catalogue, embedded })
+        Ok(Self { backends, catalogue, embedded, changes })
+    }
+
+    /// Makes ready what other backends need.
+    ///
+    /// # Errors
+    /// When the files of a new or changed backend cannot be read, or too many reloads are not
+    /// carried out yet.
+    pub fn prepare(&self, wanted: &[BackendSettings]) -> Result<PreparedDeliveries, StartError> {
+        let room = match self.changes.clone().try_reserve_owned() {
+            Ok(room) => Some(room),
+            Err(TrySendError::Full(_)) => return Err(StartError::TooManyReloads),
+            Err(TrySendError::Closed(_)) => None,
+        };
+        Ok(PreparedDeliveries { backends: self.backends.prepare(wanted)?, room })
+    }
+
+    /// Puts other backends in force; gives the settings that need a restart to take effect.
+    pub fn put_in_force(&self, prepared: PreparedDeliveries) -> Vec<String> {
+        let (change, restart) = self.backends.put_in_force(prepared.backends);
+        if let Some(room) = prepared.room {
+            room.send(change);
+        }
+        restart
+    }
+
+    /// Every backend with the account of its points, in the configuration's order.
+    pub fn status(&self) -> Vec<BackendStatus> {
+        let embedded = self.embedded.as_ref();
+        self.backends.status(|cursors| embedded.map(|embedded| embedded.status(cursors)))
     }
 }
 

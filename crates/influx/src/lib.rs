@@ -16,12 +16,14 @@
 //   names that nobody knows are made: admission/names.rs
 //   a backend's answer is understood: client/answer.rs
 //   a point becomes a dead letter: delivery/halving.rs finds it, delivery/settle.rs gives it up
+//   a reload begins and ends deliveries: backends/list.rs finds which, delivery_tasks.rs does it
 //   a user may read or write a database: front/auth.rs
 //   a query finds a backend: backends/mod.rs; the store's is answered by front/ask.rs
 
 // Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
 //   front
 //   admission, assembly
+//   delivery_tasks
 //   embedded
 //   delivery
 //   backends
@@ -36,6 +38,7 @@ mod catalogue;
 mod client;
 mod clock;
 pub mod delivery;
+mod delivery_tasks;
 mod embedded;
 mod front;
 mod record;

@@ -42,8 +42,8 @@ enum Command {
     #[command(after_help = "\
 Examples:
   weir serve --config /etc/weir/weir.toml
-  kill -HUP PID    reloads users, stamp, TLS certificates and the log level; the log says what
-                   needs a restart
+  kill -HUP PID    reloads users, servers, stamp, TLS certificates and the log level; the log
+                   says what needs a restart
   kill -TERM PID   stops listening, answers what was begun, and ends")]
     Serve {
         #[command(flatten)]

@@ -1,14 +1,17 @@
 //! The backends as all parts of the gateway see them: how each is, whom to ask, what came of a
 //! statement. The deliveries write here; the front end, `/metrics` and `weir status` read.
 
+mod list;
 mod state;
 mod statements;
 mod status;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
 use flow::drain::Drain;
 use flow::health::{self, Breaker};
@@ -19,6 +22,8 @@ use journal::{CursorStatus, Journal};
 use tokio::task::JoinHandle;
 use watch::metrics::Registry;
 
+pub use self::list::Ending;
+use self::list::{BackendList, ListChange};
 pub use self::state::{DeliveryState, Phase};
 use self::statements::StatementWaiters;
 pub use self::statements::{Ran, StatementTicket};
@@ -46,6 +51,8 @@ pub struct Backend {
     queries: Arc<Client>,
     breaker: Breaker,
     standing: DeliveryState,
+    /// Tells its delivery to end.
+    drain: Drain,
 }
 
 /// A breaker as operators see it.
@@ -67,17 +74,22 @@ fn breaker(name: &str, registry: &Registry) -> Breaker {
 }
 
 impl Backend {
-    /// A backend that nothing has been delivered to yet.
+    /// A backend that nothing has been delivered to yet, whose delivery ends with `drain`.
     ///
     /// # Errors
     /// When its password or certificate files cannot be read.
-    pub fn new(settings: &ServerSettings, registry: &Registry) -> Result<Self, ClientError> {
+    fn new(
+        settings: &ServerSettings,
+        registry: &Registry,
+        drain: Drain,
+    ) -> Result<Self, ClientError> {
         Ok(Self {
             settings: settings.clone(),
             delivery: Arc::new(Client::new(settings)?),
             queries: Arc::new(Client::new(settings)?),
             breaker: breaker(&settings.delivery.name, registry),
             standing: DeliveryState::new(&settings.delivery.name, registry),
+            drain,
         })
     }
 
@@ -109,6 +121,11 @@ impl Backend {
     /// What its delivery is doing.
     pub fn standing(&self) -> &DeliveryState {
         &self.standing
+    }
+
+    /// What tells its delivery to end.
+    pub fn drain(&self) -> &Drain {
+        &self.drain
     }
 
     /// How old the oldest point is that it has still to get; `None` when it is caught up.
@@ -199,17 +216,43 @@ pub enum EverywhereError {
 /// All backends, with their deliveries.
 #[derive(Debug)]
 pub struct Backends {
-    /// All but the embedded one.
-    list: Vec<Arc<Backend>>,
-    /// Those of all, in the configuration's order.
-    settings: Vec<BackendSettings>,
+    list: ArcSwap<BackendList>,
+    registry: Registry,
     journal: Journal,
     waiting: Arc<StatementWaiters>,
     /// Whose turn it is among equal candidates.
     turn: AtomicUsize,
-    /// Tells the deliveries to end.
+    /// Tells all that runs for them to end.
     pub(crate) drain: Drain,
-    pub(crate) tasks: Mutex<Vec<JoinHandle<()>>>,
+    running: Mutex<Running>,
+}
+
+/// What runs for the backends.
+#[derive(Debug, Default)]
+struct Running {
+    /// The deliveries, by the backend's name.
+    deliveries: BTreeMap<String, JoinHandle<()>>,
+    others: Vec<JoinHandle<()>>,
+}
+
+/// Backends that are ready to be in force.
+#[derive(Debug)]
+pub struct PreparedBackends {
+    list: BackendList,
+    /// Those whose delivery ends, and why.
+    ending: Vec<(Arc<Backend>, Ending)>,
+    /// Whose delivery begins, once those that end have.
+    beginning: Vec<Arc<Backend>>,
+    restart: Vec<String>,
+}
+
+/// What the deliveries have to do so that a reload is carried out.
+#[derive(Debug)]
+pub struct DeliveryChange {
+    /// Those whose delivery ends, and why.
+    pub ending: Vec<(Arc<Backend>, Ending)>,
+    /// Whose delivery begins then.
+    pub beginning: Vec<Arc<Backend>>,
 }
 
 impl Backends {
@@ -222,29 +265,38 @@ impl Backends {
         journal: &Journal,
         registry: &Registry,
     ) -> Result<Self, ClientError> {
-        let servers = settings.iter().filter_map(BackendSettings::server);
-        let list: Result<Vec<_>, _> =
-            servers.map(|settings| Backend::new(settings, registry).map(Arc::new)).collect();
-        Ok(Self {
-            list: list?,
-            settings: settings.to_vec(),
+        let new = Self {
+            list: ArcSwap::default(),
+            registry: registry.clone(),
             journal: journal.clone(),
             waiting: Arc::default(),
             turn: AtomicUsize::new(0),
             drain: Drain::new(),
-            tasks: Mutex::default(),
-        })
+            running: Mutex::default(),
+        };
+        let servers = settings.iter().filter_map(BackendSettings::server);
+        let servers = servers.map(|server| new.backend(server)).collect::<Result<_, _>>()?;
+        new.list.store(Arc::new(BackendList { servers, settings: settings.to_vec() }));
+        Ok(new)
+    }
+
+    fn backend(&self, settings: &ServerSettings) -> Result<Arc<Backend>, ClientError> {
+        Backend::new(settings, &self.registry, self.drain.part()).map(Arc::new)
     }
 
     /// Every backend but the embedded one, in the configuration's order.
-    pub fn all(&self) -> &[Arc<Backend>] {
-        &self.list
+    pub fn all(&self) -> Vec<Arc<Backend>> {
+        self.list().servers.clone()
+    }
+
+    fn list(&self) -> Guard<Arc<BackendList>> {
+        self.list.load()
     }
 
     /// Whom to ask for a query, best first: healthy and caught up ones take turns, then whoever is
     /// the least behind; ill ones last, for when there is no other.
     pub fn candidates(&self) -> Vec<Arc<Backend>> {
-        let mut list = self.list.clone();
+        let mut list = self.all();
         if !list.is_empty() {
             let turn = self.turn.fetch_add(1, Ordering::Relaxed);
             let len = list.len();
@@ -259,18 +311,19 @@ impl Backends {
         &self,
         embedded: impl Fn(&[CursorStatus]) -> Option<BackendStatus>,
     ) -> Vec<BackendStatus> {
-        let cursors = self.journal.cursors();
-        let status = |name: &str| {
-            let backend = self.list.iter().find(|backend| backend.name() == name);
-            backend.map_or_else(|| embedded(&cursors), |backend| Some(backend.status(&cursors)))
+        let (cursors, list) = (self.journal.cursors(), self.list());
+        let status = |of: &BackendSettings| match list.server(of.name()) {
+            Some(backend) => Some(backend.status(&cursors)),
+            None => embedded(&cursors),
         };
-        self.names().filter_map(status).collect()
+        list.settings.iter().filter_map(status).collect()
     }
 
     /// Begins to wait for a statement: its id goes into the journal's record. Call this before the
     /// record is appended, so that no result is missed.
     pub fn statement(&self) -> StatementTicket {
-        StatementTicket::new(&self.waiting, self.names().map(str::to_owned).collect())
+        let names = self.list().settings.iter().map(|of| of.name().to_owned()).collect();
+        StatementTicket::new(&self.waiting, names)
     }
 
     /// Tells whoever waits for a statement what came of it on a backend.
@@ -285,7 +338,8 @@ impl Backends {
     /// # Errors
     /// When a backend cannot be reached; none has then been asked. When one gave no answer.
     pub async fn run_everywhere(&self, text: &str, db: &str) -> Result<Bytes, EverywhereError> {
-        let asked = || self.list.iter().filter(|backend| backend.settings.kind.has_catalogue());
+        let all = self.all();
+        let asked = || all.iter().filter(|backend| backend.settings.kind.has_catalogue());
         let pings = join_all(asked().map(|backend| backend.queries.ping())).await;
         let unreachable: Vec<String> = asked()
             .zip(pings)
@@ -311,45 +365,90 @@ impl Backends {
         Ok(answer)
     }
 
-    /// Reads password and token files again; gives the settings that need a restart to take
-    /// effect.
-    pub fn reload(&self, settings: &[BackendSettings]) -> Vec<String> {
-        for backend in &self.list {
+    /// Makes ready what other settings need.
+    ///
+    /// # Errors
+    /// When the password or certificate files of a new or changed backend cannot be read.
+    pub fn prepare(&self, wanted: &[BackendSettings]) -> Result<PreparedBackends, ClientError> {
+        let list = self.list();
+        let ListChange { ending, beginning, settings, restart } =
+            ListChange::between(&list.settings, wanted);
+        let beginning = beginning.into_iter().map(|server| self.backend(server));
+        let beginning: Vec<Arc<Backend>> = beginning.collect::<Result<_, _>>()?;
+        let ending = ending.into_iter();
+        let ending = ending.filter_map(|(name, why)| Some((Arc::clone(list.server(name)?), why)));
+        let ending = ending.collect();
+        let servers = settings.iter().filter_map(|of| {
+            let new = beginning.iter().find(|backend| backend.name() == of.name());
+            new.or_else(|| list.server(of.name())).cloned()
+        });
+        let list = BackendList { servers: servers.collect(), settings: settings.clone() };
+        Ok(PreparedBackends { list, ending, beginning, restart })
+    }
+
+    /// Puts backends in force for all but the deliveries, and reads password and token files of
+    /// those that stay again. Gives what the deliveries have to do, and the settings that need a
+    /// restart to take effect.
+    pub fn put_in_force(&self, prepared: PreparedBackends) -> (DeliveryChange, Vec<String>) {
+        let PreparedBackends { list, ending, beginning, restart } = prepared;
+        for backend in &list.servers {
             if let Err(error) = backend.read_credentials() {
                 tracing::error!(%error, "credentials are not read again");
             }
         }
-        let differs = |of: &&BackendSettings| !settings.contains(of);
-        let servers = self.settings.iter().filter(|of| of.server().is_some());
-        let others = self.settings.iter().filter(|of| of.server().is_none());
-        let changed = servers.chain(others).filter(differs);
-        let is_new = |of: &&BackendSettings| self.names().all(|name| name != of.name());
-        let restart = changed.chain(settings.iter().filter(is_new));
-        restart.map(|of| format!("influx.backend {:?}", of.name())).collect()
+        self.list.store(Arc::new(list));
+        let restart = restart.into_iter().map(|name| format!("influx.backend {name:?}"));
+        (DeliveryChange { ending, beginning }, restart.collect())
     }
 
-    /// The names of all backends, in the configuration's order.
-    fn names(&self) -> impl Iterator<Item = &str> {
-        self.settings.iter().map(BackendSettings::name)
+    /// Takes a backend out of force again whose delivery cannot begin, so that the next reload
+    /// tries it anew.
+    pub(crate) fn withdraw(&self, backend: &Arc<Backend>) {
+        self.list.rcu(|list| BackendList {
+            servers: list.servers.iter().filter(|of| !Arc::ptr_eq(of, backend)).cloned().collect(),
+            settings: list
+                .settings
+                .iter()
+                .filter(|of| of.name() != backend.name())
+                .cloned()
+                .collect(),
+        });
+        self.waiting.gone(backend.name());
+    }
+
+    /// Keeps the task of a backend's delivery.
+    pub(crate) fn delivers(&self, backend: &str, task: JoinHandle<()>) {
+        self.running().deliveries.insert(backend.to_owned(), task);
+    }
+
+    /// Keeps another task that ends with all deliveries.
+    pub(crate) fn runs(&self, task: JoinHandle<()>) {
+        self.running().others.push(task);
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the delivery to a backend that has been told to, as [`stop`](Self::stop) ends all.
+    pub(crate) async fn end_delivery(&self, backend: &str) {
+        let task = self.running().deliveries.remove(backend);
+        if let Some(task) = task {
+            end(task).await;
+        }
+    }
+
+    /// Tells whoever waits for a statement on a backend that has gone.
+    pub(crate) fn statements_gone(&self, backend: &str) {
+        self.waiting.gone(backend);
     }
 
     /// Ends the deliveries: each may finish the request it has under way, if that takes no longer
     /// than a few seconds; the rest stays in the journal.
     pub async fn stop(&self) {
         self.drain.trigger();
-        let tasks = {
-            let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::take(&mut *tasks)
-        };
-        let end = |mut task: JoinHandle<()>| async move {
-            // A task that panicked has said so; there is nothing left to stop.
-            if tokio::time::timeout(STOP_GRACE, &mut task).await.is_err() {
-                task.abort();
-                let _ = task.await;
-                tracing::warn!("a batch was under way; it will be sent again after the next start");
-            }
-        };
-        join_all(tasks.into_iter().map(end)).await;
+        let Running { deliveries, others } = std::mem::take(&mut *self.running());
+        join_all(deliveries.into_values().chain(others).map(end)).await;
     }
 
     /// Sees whether backends that fail, or of which nothing is heard otherwise, answer `/ping`.
@@ -358,12 +457,24 @@ impl Backends {
             let failing = backend.breaker.state() != health::State::Closed;
             !failing || backend.breaker.allows(Instant::now())
         };
-        let pings = self.list.iter().filter(due).map(|backend| async move {
+        let all = self.all();
+        let pings = all.iter().filter(due).map(|backend| async move {
             match backend.delivery.ping().await {
                 Ok(()) => backend.answered(),
                 Err(error) => backend.breaker.failure(&error.to_string()),
             }
         });
         join_all(pings).await;
+    }
+}
+
+/// Ends a task that has been told to: it may finish the request it has under way, if that takes no
+/// longer than a few seconds.
+async fn end(mut task: JoinHandle<()>) {
+    // A task that panicked has said so; there is nothing left to stop.
+    if tokio::time::timeout(STOP_GRACE, &mut task).await.is_err() {
+        task.abort();
+        let _ = task.await;
+        tracing::warn!("a batch was under way; it will be sent again after the next start");
     }
 }

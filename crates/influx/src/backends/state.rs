@@ -148,6 +148,11 @@ impl DeliveryState {
         }
     }
 
+    /// Nothing is delivered any more.
+    pub fn ended(&self) {
+        self.enter(Phase::Starting, None);
+    }
+
     /// Whether this is news.
     fn failed(&self, phase: Phase, words: &str) -> bool {
         let known = {

@@ -38,6 +38,15 @@ impl StatementWaiters {
             let _ = ticket.try_send((backend.to_owned(), ran.clone()));
         }
     }
+
+    /// Tells all who wait that a backend will not run their statement.
+    pub(super) fn gone(&self, backend: &str) {
+        let tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        for ticket in tickets.values() {
+            let words = "the backend was removed from the configuration".to_owned();
+            let _ = ticket.try_send((backend.to_owned(), Ran::Failed(words)));
+        }
+    }
 }
 
 /// What a client hears about its statement.
@@ -75,8 +84,8 @@ pub struct StatementTicket {
 
 impl StatementTicket {
     pub(super) fn new(waiting: &Arc<StatementWaiters>, backends: Vec<String>) -> Self {
-        // Each backend runs a statement once between two starts.
-        let (tell, told) = mpsc::channel(backends.len().max(1));
+        // Each backend runs a statement once between two starts, and may go afterwards.
+        let (tell, told) = mpsc::channel(2 * backends.len().max(1));
         let mut tickets = waiting.tickets.lock().unwrap_or_else(PoisonError::into_inner);
         // Ids of earlier runs are still in the journal, so they are drawn and not counted.
         let mut id = rand::random();

@@ -34,13 +34,15 @@ impl Catalogue {
 
     /// Asks every backend at once; none is waited for longer than `timeout`.
     pub(super) async fn refresh_all(&self, timeout: Duration) {
-        join_all(self.asked.iter().map(|asked| self.refresh_from(asked, timeout))).await;
+        let asked = self.asked().clone();
+        join_all(asked.iter().map(|asked| self.refresh_from(asked, timeout))).await;
     }
 
     /// Asks one backend, as after a statement that it ran.
     pub async fn refresh_one(&self, backend: &str) {
-        if let Some(asked) = self.asked.iter().find(|asked| asked.name == backend) {
-            self.refresh_from(asked, REFRESH_INTERVAL).await;
+        let asked = self.asked().iter().find(|asked| asked.name == backend).cloned();
+        if let Some(asked) = asked {
+            self.refresh_from(&asked, REFRESH_INTERVAL).await;
         }
     }
 

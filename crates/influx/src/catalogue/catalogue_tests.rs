@@ -2,11 +2,13 @@ use super::*;
 use crate::settings::BackendTable;
 
 fn catalogue(dir: &Path, names: &[&str]) -> Catalogue {
-    let client = |name: &str| {
+    let catalogue = Catalogue::open(dir).unwrap();
+    for name in names {
         let settings = BackendTable::new(name, "http://127.0.0.1:1").settings().unwrap();
-        (name.to_owned(), Arc::new(Client::new(settings.server().unwrap()).unwrap()))
-    };
-    Catalogue::open(dir, names.iter().map(|name| client(name))).unwrap()
+        let client = Client::new(settings.server().unwrap()).unwrap();
+        catalogue.ask(name, Arc::new(client));
+    }
+    catalogue
 }
 
 fn create(name: &str) -> Change {
@@ -112,4 +114,23 @@ async fn names_are_known_after_a_restart_with_all_backends_down() {
     assert_eq!(names(&opened), ["d"]);
     std::fs::write(dir.path().join("catalogue.json"), b"{").unwrap();
     assert!(!catalogue(dir.path(), &["a"]).snapshot().known());
+}
+
+#[tokio::test]
+async fn what_only_a_removed_backend_had_is_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let catalogue = catalogue(dir.path(), &["a", "b"]);
+    catalogue.listed("a", Position::ZERO, with(&["d", "e"]));
+    catalogue.listed("b", Position::ZERO, with(&["d"]));
+    catalogue.apply(Position(10), &drop_database("d"));
+    catalogue.executed("b", Position(10));
+    catalogue.remove("a");
+    assert_eq!(names(&catalogue), Vec::<String>::new());
+    assert!(!catalogue.listed("a", Position::ZERO, with(&["e"])), "an answer that comes late");
+    // One that begins anew keeps what it listed.
+    catalogue.apply(Position(20), &create("f"));
+    catalogue.executed("b", Position(20));
+    let settings = BackendTable::new("b", "http://127.0.0.1:2").settings().unwrap();
+    catalogue.ask("b", Arc::new(Client::new(settings.server().unwrap()).unwrap()));
+    assert_eq!(names(&catalogue), ["f"]);
 }

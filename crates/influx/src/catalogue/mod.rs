@@ -121,7 +121,10 @@ struct Inner {
 pub struct Catalogue {
     snapshot: ArcSwap<Snapshot>,
     inner: Mutex<Inner>,
-    asked: Vec<ListingSource>,
+    /// The backends that are asked.
+    asked: Mutex<Vec<Arc<ListingSource>>>,
+    /// What backends listed before the start.
+    kept: Mutex<BTreeMap<String, Listing>>,
     path: PathBuf,
     /// When all backends were last asked; the lock is held while they are.
     refreshed: tokio::sync::Mutex<Option<Instant>>,
@@ -130,32 +133,50 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Opens the catalogue kept in `dir`; `clients` are the backends that can be asked, by name.
+    /// Opens the catalogue kept in `dir`, which asks nobody yet.
     ///
     /// # Errors
     /// When the file is there and cannot be read. One that is damaged counts as absent.
-    pub fn open(
-        dir: &Path,
-        clients: impl IntoIterator<Item = (String, Arc<Client>)>,
-    ) -> Result<Self, CatalogueError> {
+    pub fn open(dir: &Path) -> Result<Self, CatalogueError> {
         let path = dir.join("catalogue.json");
-        let mut kept = file::read(&path)?;
-        let mut inner = Inner::default();
-        let mut asked = Vec::new();
-        for (name, client) in clients {
-            let listing = kept.remove(&name);
-            inner.views.insert(name.clone(), View { listing, executed: Position::ZERO });
-            asked.push(ListingSource { name, client });
-        }
-        let catalogue = Self {
-            snapshot: ArcSwap::from_pointee(inner.snapshot()),
-            inner: Mutex::new(inner),
-            asked,
+        let kept = file::read(&path)?;
+        Ok(Self {
+            snapshot: ArcSwap::default(),
+            inner: Mutex::default(),
+            asked: Mutex::default(),
+            kept: Mutex::new(kept),
             path,
             refreshed: tokio::sync::Mutex::new(None),
             written: Mutex::new(String::new()),
-        };
-        Ok(catalogue)
+        })
+    }
+
+    /// Asks a backend by `client` from now on. Until it answers, it has what it was last known to
+    /// have.
+    pub fn ask(&self, backend: &str, client: Arc<Client>) {
+        let source = Arc::new(ListingSource { name: backend.to_owned(), client });
+        let mut asked = self.asked();
+        asked.retain(|source| source.name != backend);
+        asked.push(source);
+        drop(asked);
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove(backend);
+        let mut inner = self.lock();
+        let new = View { listing: kept, executed: Position::ZERO };
+        inner.views.entry(backend.to_owned()).or_insert(new);
+        self.publish(&inner);
+    }
+
+    /// Forgets a backend, and what only that one had.
+    pub fn remove(&self, backend: &str) {
+        self.asked().retain(|source| source.name != backend);
+        let mut inner = self.lock();
+        inner.views.remove(backend);
+        inner.forget_executed();
+        self.publish(&inner);
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Vec<Arc<ListingSource>>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes part in what is known by a listing of the caller's own, see

@@ -84,7 +84,7 @@ pub fn dir_of(gateway_dir: &Path) -> PathBuf {
     gateway_dir.join("dead-letters")
 }
 
-fn file_of(dir: &Path, backend: &str) -> PathBuf {
+pub(super) fn file_of(dir: &Path, backend: &str) -> PathBuf {
     dir.join(format!("{backend}.jsonl"))
 }
 

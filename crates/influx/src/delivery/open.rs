@@ -41,6 +41,9 @@ pub enum StartError {
         /// What is wrong with them.
         source: LetterError,
     },
+    /// Deliveries that are to end, by reloads before this one, take their time.
+    #[error("reloads before this one are not carried out yet; reload again in a few seconds")]
+    TooManyReloads,
     /// The catalogue cannot be read.
     #[error(transparent)]
     Catalogue(#[from] CatalogueError),
@@ -74,7 +77,7 @@ impl Task {
             Arc::clone(catalogue),
             instruments,
             Sizing::new(limits),
-            backends.drain.clone(),
+            backend.drain().clone(),
             pace,
         );
         // A batch more than the rate allows in a tenth of a second would make waves.
@@ -85,7 +88,7 @@ impl Task {
             letters: Arc::new(Mutex::new(letters)),
             backends: Arc::clone(backends),
             rate,
-            drain: backends.drain.clone(),
+            drain: backend.drain().clone(),
         })
     }
 }

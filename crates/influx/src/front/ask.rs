@@ -104,7 +104,8 @@ impl Request<'_> {
             () = client.left() => return Ok(answer::empty(StatusCode::NO_CONTENT)),
         };
         let turn = turn.ok_or_else(|| gateway.no_turn())?;
-        let unsent = Unsent::new(gateway.answer_share(ANSWER_BYTES)?, gateway.answers.clone());
+        let unsent =
+            Unsent::new(gateway.answer_share(ANSWER_BYTES)?, gateway.memory.answers.clone());
 
         // What is in it is bounded by the gate, at which a query waits behind each piece.
         let (pieces, made) = mpsc::unbounded_channel();
@@ -259,12 +260,12 @@ impl StoreQuery {
         let Context { db, rp, now_ns, .. } = &self.context;
         let change = admission::change_in(text);
         let frozen = influxql::freeze_now(text, *now_ns);
-        let ticket = gateway.backends.statement();
+        let ticket = gateway.deliveries.backends.statement();
         let params = self.params.as_str();
         let record = record::Statement { id: ticket.id(), text: &frozen, db, rp, params };
         let appended = gateway.admission.append_statement(&record, &change).await;
         appended.map_err(|refusal| gateway.refused_words(&refusal))?;
-        let embedded = gateway.embedded.as_ref().map(|embedded| embedded.name());
+        let embedded = gateway.deliveries.embedded.as_ref().map(|embedded| embedded.name());
         let report = ticket.wait_for(embedded, STORE_WAIT, OTHERS_WAIT).await;
         if embedded.is_some_and(|name| report.following.iter().any(|following| following == name)) {
             return Err("the statement is acknowledged and will run later".to_owned());

@@ -56,7 +56,7 @@ impl Gateway {
     /// # Errors
     /// 503 while it is starting.
     pub(super) fn embedded(&self) -> Result<Option<&Arc<Embedded>>, Answer> {
-        let embedded = self.embedded.as_ref();
+        let embedded = self.deliveries.embedded.as_ref();
         if let Some(embedded) = embedded {
             embedded.started().map_err(|starting| self.refused(&Refusal::Starting(starting)))?;
         }

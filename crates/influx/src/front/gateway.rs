@@ -29,10 +29,9 @@ use super::udp::Receiver;
 use super::{Front, http as connection, short};
 use crate::admission::{Admission, WorkerAdmission};
 use crate::aside::Aside;
-use crate::assembly::{Deliveries, Parts};
-use crate::backends::{BackendStatus, Backends, STOP_GRACE};
+use crate::assembly::{Deliveries, Parts, PreparedDeliveries};
+use crate::backends::{BackendStatus, STOP_GRACE};
 use crate::delivery::{Pace, StartError};
-use crate::embedded::Embedded;
 use crate::settings::{BackendError, BackendSettings, Settings, SettingsError};
 
 /// What one more connection than `max-connections` hears.
@@ -89,27 +88,49 @@ impl Live {
 pub struct Gateway {
     live: ArcSwap<Live>,
     pub(super) journal: Journal,
-    pub(super) backends: Arc<Backends>,
-    /// The store within this process, where there is one.
-    pub(super) embedded: Option<Arc<Embedded>>,
+    pub(super) deliveries: Deliveries,
     pub(super) auth: Authenticator,
     pub(super) metrics: Metrics,
-    http: Endpoint,
-    udp: udp::Endpoint,
-    tls: Option<ServerTls>,
-    connections: Limit,
-    /// What bodies of requests take until they are in the journal.
-    pub(super) bodies: Memory,
-    /// What answers to queries take until their clients have read them.
-    pub(super) answers: Memory,
-    /// The answers that are not read.
-    pub(super) parking: Arc<Parking>,
+    ports: Ports,
+    pub(super) memory: RequestMemory,
     /// Where what takes time runs: queries of the embedded store.
     pub(super) control: Handle,
     /// What would hold a worker for too long.
     pub(super) aside: Aside,
     /// The way of points and statements into the journal.
     pub(super) admission: Arc<Admission>,
+}
+
+/// Where clients come in.
+struct Ports {
+    http: Endpoint,
+    udp: udp::Endpoint,
+    tls: Option<ServerTls>,
+    connections: Limit,
+}
+
+/// What the requests of all clients may take together.
+pub(super) struct RequestMemory {
+    /// What bodies take until they are in the journal.
+    pub bodies: Memory,
+    /// What answers to queries take until their clients have read them.
+    pub answers: Memory,
+    /// The answers that are not read.
+    pub parking: Arc<Parking>,
+}
+
+impl RequestMemory {
+    fn new(settings: &Settings, registry: &Registry) -> Self {
+        let bodies = Memory::new(settings.bodies_memory_max());
+        let answers = Memory::new(settings.answers_memory_max());
+        Metrics::show_memory(registry, &bodies, &answers);
+        Self { bodies, answers, parking: Parking::new(registry) }
+    }
+
+    fn set_max(&self, settings: &Settings) {
+        self.bodies.set_max(settings.bodies_memory_max());
+        self.answers.set_max(settings.answers_memory_max());
+    }
 }
 
 /// What `weir status` shows of the gateway.
@@ -145,43 +166,35 @@ impl Gateway {
         let http = Endpoint::new("influx", connections.clone(), &settings.timeouts, registry)
             .with_tls(tls.clone())
             .with_refusal(TOO_MANY);
+        let udp = udp::Endpoint::new("influx", registry);
         let pace = Pace::default();
         let parts = Parts { journal: &journal, dir, registry, control: &control, pace };
-        let Deliveries { backends, catalogue, embedded } =
-            Deliveries::start(&live.backends, store, &parts)?;
+        let deliveries = Deliveries::start(&live.backends, store, &parts)?;
         let secret = settings.token_secret()?;
-        let bodies = Memory::new(settings.bodies_memory_max());
-        let answers = Memory::new(settings.answers_memory_max());
-        Metrics::show_memory(registry, &bodies, &answers);
-        control.spawn(give_back(bodies.clone(), answers.clone()));
+        let memory = RequestMemory::new(settings, registry);
+        control.spawn(give_back(memory.bodies.clone(), memory.answers.clone()));
         let metrics = Metrics::new(registry);
         let aside = Aside::new(control.clone());
         let admission = Admission::new(
-            catalogue,
-            Arc::clone(&backends),
-            embedded.clone(),
+            Arc::clone(&deliveries.catalogue),
+            Arc::clone(&deliveries.backends),
+            deliveries.embedded.clone(),
             &journal,
             aside.clone(),
             control.clone(),
             metrics.points_refused.clone(),
         );
         Ok(Arc::new(Self {
-            bodies,
-            answers,
-            parking: Parking::new(registry),
+            memory,
             aside,
             admission,
             auth: Authenticator::new(&settings.user, secret),
             control,
             metrics,
-            udp: udp::Endpoint::new("influx", registry),
             live: ArcSwap::from_pointee(live),
             journal,
-            backends,
-            embedded,
-            http,
-            tls,
-            connections,
+            deliveries,
+            ports: Ports { http, udp, tls, connections },
         }))
     }
 
@@ -190,7 +203,7 @@ impl Gateway {
     /// # Errors
     /// 503 where there is none left.
     pub(super) fn answer_share(&self, bytes: usize) -> Result<MemoryShare, Answer> {
-        self.answers.take(bytes).ok_or_else(|| self.no_answer_memory())
+        self.memory.answers.take(bytes).ok_or_else(|| self.no_answer_memory())
     }
 
     /// The answer where all answers that are not read yet take as much memory as they may.
@@ -212,7 +225,7 @@ impl Gateway {
     /// Closes the embedded store after a while, for its delivery may be waiting for files that
     /// can't be written; never returns.
     async fn close_store(&self) {
-        if let Some(embedded) = self.embedded.clone() {
+        if let Some(embedded) = self.deliveries.embedded.clone() {
             tokio::time::sleep(STOP_GRACE).await;
             let _ = tokio::task::spawn_blocking(move || embedded.store().close()).await;
         }
@@ -224,17 +237,17 @@ impl Gateway {
         mut live: Live,
         secret: Option<String>,
         tls: Option<Renewal>,
+        backends: PreparedDeliveries,
     ) -> Vec<String> {
         if let Some(tls) = tls {
             tls.put_in_force();
         }
         let (settings, mut fixed) = live.settings.keep_fixed(&self.live().settings);
         live.settings = settings;
-        fixed.extend(self.backends.reload(&live.backends));
+        fixed.extend(self.deliveries.put_in_force(backends));
         self.auth.replace(&live.settings.user, secret);
-        self.connections.set_max(live.settings.max_connections);
-        self.bodies.set_max(live.settings.bodies_memory_max());
-        self.answers.set_max(live.settings.answers_memory_max());
+        self.ports.connections.set_max(live.settings.max_connections);
+        self.memory.set_max(&live.settings);
         self.live.store(Arc::new(live));
         fixed
     }
@@ -268,22 +281,23 @@ impl front::Front for Gateway {
         let mut serving = Serving::new(&worker);
         let of_http = front.clone();
         let serve = move |stream, peer| connection::serve(of_http.clone(), stream, peer);
-        serving.tcp(share.tcp, &self.http, serve);
+        serving.tcp(share.tcp, &self.ports.http, serve);
         let ports = self.live().settings.udp.clone();
         for (socket, port) in share.udp.into_iter().zip(ports) {
-            serving.udp(socket, &self.udp, Receiver::new(front.clone(), port));
+            serving.udp(socket, &self.ports.udp, Receiver::new(front.clone(), port));
         }
         serving.ended().await;
     }
 
     /// What can change while connections are served: users, the token secret, the stamp, body
-    /// limits, memory, the connection limit, certificates and the backends' credentials.
+    /// limits, memory, the connection limit, certificates, and the backends that are servers.
     fn prepare(self: &Arc<Self>, settings: Settings) -> Result<Prepared<'_>, OpenError> {
         let live = Live::new(settings)?;
         let secret = live.settings.token_secret()?;
-        let tls = self.tls.as_ref().filter(|_| live.settings.tls.is_some());
+        let tls = self.ports.tls.as_ref().filter(|_| live.settings.tls.is_some());
         let tls = tls.map(ServerTls::renew).transpose()?;
-        Ok(Prepared::new(move || self.put_in_force(live, secret, tls)))
+        let backends = self.deliveries.prepare(&live.backends)?;
+        Ok(Prepared::new(move || self.put_in_force(live, secret, tls, backends)))
     }
 
     /// Whether writes are taken; what stands in the way otherwise.
@@ -293,7 +307,7 @@ impl front::Front for Gateway {
             Some(why) => Err(format!("the journal is poisoned: {why}")),
             None if status.disk_full => Err("the journal's disk is full".to_owned()),
             None if status.full => Err("the journal has reached max-size".to_owned()),
-            None => match &self.embedded {
+            None => match &self.deliveries.embedded {
                 Some(embedded) => {
                     embedded.started().map_err(|starting| starting.to_string())?;
                     embedded.behind().map_or(Ok(()), |behind| Err(behind.to_string()))
@@ -305,11 +319,9 @@ impl front::Front for Gateway {
 
     fn status(&self) -> impl Serialize {
         Status {
-            backends: self
-                .backends
-                .status(|cursors| self.embedded.as_ref().map(|embedded| embedded.status(cursors))),
+            backends: self.deliveries.status(),
             points_accepted: self.metrics.accepted.get(),
-            connections: self.connections.used(),
+            connections: self.ports.connections.used(),
         }
     }
 
@@ -317,7 +329,7 @@ impl front::Front for Gateway {
     async fn stop(&self, within: Duration) {
         let stop = async {
             tokio::select! {
-                () = self.backends.stop() => {}
+                () = self.deliveries.backends.stop() => {}
                 () = self.close_store() => {}
             }
         };

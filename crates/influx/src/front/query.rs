@@ -72,7 +72,7 @@ async fn parameters(
     body: Incoming,
 ) -> Result<(Parameters, MemoryShare), Answer> {
     let mut parameters = Parameters::default();
-    let memory = &front.gateway.bodies;
+    let memory = &front.gateway.memory.bodies;
     let mut share = memory.none();
     if head.method == Method::POST {
         let gateway = &front.gateway;
@@ -257,7 +257,7 @@ impl Request<'_> {
         let (text, parameters) = (q.to_owned(), Arc::clone(self.parameters));
         let form = move || form_body(std::iter::once(("q", &*text)).chain(parameters.forwarded()));
         let form = self.front.gateway.aside.run_if_long(q.len(), form).await?;
-        for backend in self.front.gateway.backends.candidates() {
+        for backend in self.front.gateway.deliveries.backends.candidates() {
             match backend.query(form.clone(), headers).await {
                 Ok(response) if response.status().is_server_error() => {
                     last = format!("backend {:?} answered {}", backend.name(), response.status());
@@ -276,7 +276,7 @@ impl Request<'_> {
     /// A backend's answer for this client.
     fn passed(&self, body: Incoming, share: MemoryShare) -> Passed {
         let gateway = &self.front.gateway;
-        let unsent = Unsent::new(share, gateway.answers.clone());
+        let unsent = Unsent::new(share, gateway.memory.answers.clone());
         Passed::new(body, self.reader(unsent, 0), gateway.control.clone())
     }
 
@@ -291,7 +291,7 @@ impl Request<'_> {
         };
         Reader {
             unsent,
-            parking: Arc::clone(&gateway.parking),
+            parking: Arc::clone(&gateway.memory.parking),
             bounds,
             from: Network::of(self.connection.peer),
             hang_up: Arc::clone(&self.connection.hang_up),
@@ -305,7 +305,7 @@ impl Request<'_> {
         statements: &[(Range<usize>, Kind)],
     ) -> Result<(Results, MemoryShare), Answer> {
         let mut results = Results::default();
-        let mut share = self.front.gateway.answers.none();
+        let mut share = self.front.gateway.memory.answers.none();
         for (place, kind) in statements {
             let text = q.get(place.clone()).unwrap_or_default();
             let result = match kind {
@@ -346,7 +346,7 @@ impl Request<'_> {
     /// A statement with a password in it: on every backend now, or on none.
     async fn everywhere(&self, text: &str) -> Value {
         let db = self.parameters.get("db");
-        match self.front.gateway.backends.run_everywhere(text, db).await {
+        match self.front.gateway.deliveries.backends.run_everywhere(text, db).await {
             Ok(document) => results::single(&document),
             Err(error) => json!({ "error": error.to_string() }),
         }
@@ -359,7 +359,7 @@ impl Request<'_> {
         let frozen = gateway.aside.run_if_long(written.len(), freeze).await?;
         let (db, rp) = (self.parameters.get("db"), self.parameters.get("rp"));
         let params = self.parameters.get("params");
-        let ticket = gateway.backends.statement();
+        let ticket = gateway.deliveries.backends.statement();
         let record = record::Statement { id: ticket.id(), text: &frozen, db, rp, params };
         let appended = gateway.admission.append_statement(&record, change).await;
         appended.map_err(|refusal| gateway.refused(&refusal))?;

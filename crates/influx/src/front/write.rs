@@ -188,7 +188,7 @@ impl<'a> Write<'a> {
             return Err(answer::error(StatusCode::FORBIDDEN, &message));
         }
         let limits = gateway.live().limits;
-        let whole = body::read(self.headers, body, limits, &gateway.bodies).await;
+        let whole = body::read(self.headers, body, limits, &gateway.memory.bodies).await;
         let whole = whole.inspect_err(|refusal| self.count_refusal(refusal))?;
         let Some(body) = whole.at_once(LINES_AT_ONCE_MAX, &self.front.worker.pulse)? else {
             return self.answer_large(whole, precision, rp, destination).await;

@@ -60,7 +60,7 @@ pub(super) trait FormParts {
     fn field(&mut self, written: &[u8], value: ValueType);
 }
 
-/// Nothing is noted.
+/// Marking that leaves no marks.
 pub(super) struct Unmarked;
 
 /// Where the normaliser leaves its notes.
@@ -114,7 +114,7 @@ impl FormParts for FoldHasher<'_> {
 }
 
 impl Marks {
-    /// No marks yet.
+    /// An empty list for marks of this key.
     pub fn new(key: MarkKey) -> Self {
         Self { key, list: Vec::new() }
     }

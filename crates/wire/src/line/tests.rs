@@ -373,7 +373,9 @@ proptest! {
 
     /// The marks of the one pass are those of a walk over its records.
     #[test]
-    fn marks_tell_what_a_walk_tells(a in body(), b in body(), precision in precision(), stamped: bool) {
+    fn marks_tell_what_a_walk_tells(
+        a in body(), b in body(), precision in precision(), stamped: bool,
+    ) {
         let stamp = [StampTag::new("a", "z").unwrap(), StampTag::new("peer", "x y").unwrap()];
         let stamp: &[StampTag] = if stamped { &stamp } else { &[] };
         let options = Options { stamp, unsigned: true, ..options(precision) };
@@ -392,7 +394,9 @@ proptest! {
     }
 
     #[test]
-    fn records_are_taken_out_with_their_marks(body in body(), out in proptest::collection::vec(any::<bool>(), 8)) {
+    fn records_are_taken_out_with_their_marks(
+        body in body(), out in proptest::collection::vec(any::<bool>(), 8),
+    ) {
         let key = MarkKey::default();
         let (mut lines, mut marks) = (Vec::new(), Marks::new(key.clone()));
         normalise_marked(&body, &options(Precision::Nanosecond), &mut lines, &mut marks);

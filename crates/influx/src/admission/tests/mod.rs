@@ -80,7 +80,7 @@ impl Rig {
                 ([BackendTable::embedded("store").settings().unwrap()], Handle::current());
             let (dir, control, pace) = (dir.path(), &handle, Pace::default());
             let parts = Parts { journal, dir, registry, control, pace };
-            let Deliveries { backends, catalogue, embedded } =
+            let Deliveries { backends, catalogue, embedded, .. } =
                 Deliveries::start(&settings, Some(&store), &parts).unwrap();
             Started { backends, catalogue, embedded, cursor: None }
         })
@@ -96,7 +96,7 @@ impl Rig {
             let embedded =
                 Embedded::new(settings.delivery(), &store, &mut consumer, journal, registry);
             let backends = Backends::new(&[settings], journal, registry).unwrap();
-            let catalogue = Arc::new(Catalogue::open(dir.path(), []).unwrap());
+            let catalogue = Arc::new(Catalogue::open(dir.path()).unwrap());
             let (backends, embedded) = (Arc::new(backends), Some(embedded));
             Started { backends, catalogue, embedded, cursor: Some(consumer) }
         })
@@ -105,7 +105,7 @@ impl Rig {
     /// With one backend, which lists the database `there` and is never asked.
     fn with_catalogue(ack_timeout: Duration) -> Self {
         Self::with_ack_timeout(ack_timeout, |dir, journal, registry| {
-            let catalogue = Catalogue::open(dir.path(), []).unwrap();
+            let catalogue = Catalogue::open(dir.path()).unwrap();
             catalogue.add("a", there());
             let backends = Arc::new(Backends::new(&[], journal, registry).unwrap());
             let catalogue = Arc::new(catalogue);

@@ -5,5 +5,6 @@ mod fake;
 mod ills;
 mod kinds;
 mod poison;
+mod reloads;
 mod rig;
 mod statements;

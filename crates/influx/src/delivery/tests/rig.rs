@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use journal::{Ack, Journal, Position};
+use journal::{Ack, CursorStatus, Journal, Position};
 use tokio::runtime::Handle;
 use units::{Duration as Span, Size};
 use watch::metrics::Registry;
@@ -23,6 +23,7 @@ pub struct Rig {
     pub backends: Arc<Backends>,
     pub catalogue: Arc<Catalogue>,
     pub registry: Registry,
+    deliveries: Deliveries,
     dir: Arc<tempfile::TempDir>,
 }
 
@@ -78,9 +79,32 @@ impl Rig {
             control: &handle,
             pace: PACE,
         };
-        let Deliveries { backends, catalogue, .. } =
-            Deliveries::start(&backends, None, &parts).unwrap();
-        Self { journal, backends, catalogue, registry, dir }
+        let deliveries = Deliveries::start(&backends, None, &parts).unwrap();
+        let (backends, catalogue) =
+            (Arc::clone(&deliveries.backends), Arc::clone(&deliveries.catalogue));
+        Self { journal, backends, catalogue, registry, deliveries, dir }
+    }
+
+    /// As a reload with these backends does.
+    pub fn reload(&self, backends: &[BackendTable]) {
+        let wanted: Vec<_> = backends.iter().map(|table| table.settings().unwrap()).collect();
+        let prepared = self.deliveries.prepare(&wanted).unwrap();
+        assert_eq!(self.deliveries.put_in_force(prepared), Vec::<String>::new());
+    }
+
+    /// Waits until the cursor of this name, if there is one, is as wanted.
+    pub async fn cursor_is(
+        &self,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(Option<&CursorStatus>) -> bool,
+    ) {
+        let end = Instant::now() + LONG;
+        let cursor = || self.journal.cursors().into_iter().find(|cursor| cursor.name == name);
+        while !wanted(cursor().as_ref()) {
+            assert!(Instant::now() < end, "not {what}: {:?}", cursor());
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
     }
 
     /// Ends everything and gives the directory, for a next start.

@@ -264,7 +264,7 @@ impl Turns<'_> {
         match turn {
             Turn::Nothing => {}
             // Where there is no memory the long way says so.
-            Turn::More => match self.front.gateway.bodies.take(member.held.len()) {
+            Turn::More => match self.front.gateway.memory.bodies.take(member.held.len()) {
                 None => member.left = Some(Left::Other),
                 share => member.share = share,
             },

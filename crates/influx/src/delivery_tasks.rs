@@ -1,0 +1,137 @@
+//! Deliveries that begin and end: at the start, and as reloads want it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use journal::{CursorStatus, Journal, Position};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+use watch::metrics::Registry;
+
+use crate::backends::{Backend, Backends, DeliveryChange, Ending, STOP_GRACE};
+use crate::catalogue::Catalogue;
+use crate::delivery::{Pace, StartError, Task};
+
+/// How often it is looked whether a backend has all that is still for it.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Begins and ends deliveries.
+pub struct DeliveryTasks {
+    pub backends: Arc<Backends>,
+    pub catalogue: Arc<Catalogue>,
+    pub journal: Journal,
+    /// Where the dead letters are.
+    pub dir: PathBuf,
+    pub registry: Registry,
+    /// The runtime that deliveries run on.
+    pub control: Handle,
+    pub pace: Pace,
+}
+
+impl DeliveryTasks {
+    /// The delivery to a backend, which the catalogue asks from now on.
+    ///
+    /// # Errors
+    /// When the backend's cursor or dead letters cannot be used.
+    pub fn open(&self, backend: &Arc<Backend>) -> Result<Task, StartError> {
+        if backend.settings().kind.has_catalogue() {
+            self.catalogue.ask(backend.name(), Arc::clone(backend.queries()));
+        }
+        let Self { backends, catalogue, journal, dir, registry, pace, .. } = self;
+        Task::open(backend, backends, catalogue, journal, dir, registry, *pace)
+    }
+
+    /// Begins what [`open`](Self::open) has opened.
+    pub fn begin(&self, backend: &Backend, task: Task) {
+        self.backends.delivers(backend.name(), self.control.spawn(task.run()));
+    }
+
+    /// Carries out what reloads change, one after the other, until the deliveries end.
+    pub async fn run(self: Arc<Self>, mut changes: mpsc::Receiver<DeliveryChange>) {
+        let drain = self.backends.drain.clone();
+        loop {
+            let change = tokio::select! {
+                change = changes.recv() => change,
+                () = drain.started() => None,
+            };
+            let Some(DeliveryChange { ending, beginning }) = change else { return };
+            for (backend, ending) in ending {
+                match ending {
+                    Ending::Replaced => self.end(&backend).await,
+                    Ending::Removed => self.remove(&backend).await,
+                }
+            }
+            for backend in beginning {
+                // On another thread: it waits for the disk, and for `weir dead-letters`.
+                let (this, of) = (Arc::clone(&self), Arc::clone(&backend));
+                match tokio::task::spawn_blocking(move || this.open(&of)).await {
+                    Ok(Ok(task)) if !drain.is_started() => self.begin(&backend, task),
+                    Ok(Err(error)) => self.withdraw(&backend, &error),
+                    // The process ends.
+                    Ok(Ok(_)) | Err(_) => return,
+                }
+            }
+        }
+    }
+
+    async fn end(&self, backend: &Backend) {
+        backend.drain().trigger();
+        self.backends.end_delivery(backend.name()).await;
+        backend.standing().ended();
+        backend.answered();
+    }
+
+    /// Ends a delivery for good. Whoever has all that was accepted until the reload leaves no
+    /// cursor behind; another one's backlog is kept until somebody decides.
+    async fn remove(&self, backend: &Backend) {
+        let name = backend.name();
+        let has_all = match self.journal.acknowledged_end().await {
+            Ok(end) => self.has_come_to(name, end).await,
+            Err(_) => false,
+        };
+        self.end(backend).await;
+        self.catalogue.remove(name);
+        self.backends.statements_gone(name);
+        if !has_all {
+            let waiting = self.cursor(name).map_or(0, |cursor| cursor.waiting.items);
+            tracing::warn!(
+                "backend {name:?} is gone from the configuration, and {waiting} points wait for \
+                 it; the journal keeps them and all that comes behind them: put it back, or stop \
+                 Weir and give them up with `weir journal forget {name}`"
+            );
+            return;
+        }
+        match self.journal.forget(name) {
+            Ok(_) => {
+                tracing::info!(
+                    "backend {name:?} is gone from the configuration; it had everything"
+                );
+            }
+            Err(error) => tracing::error!(%error, "the cursor of backend {name:?} stays"),
+        }
+    }
+
+    /// Whether a delivery comes to `end` within the time that one has to end.
+    async fn has_come_to(&self, name: &str, end: Position) -> bool {
+        let until = Instant::now() + STOP_GRACE;
+        while self.cursor(name).is_some_and(|cursor| cursor.position < end) {
+            if Instant::now() >= until || self.backends.drain.is_started() {
+                return false;
+            }
+            sleep(LOOK_INTERVAL).await;
+        }
+        true
+    }
+
+    fn cursor(&self, name: &str) -> Option<CursorStatus> {
+        self.journal.cursors().into_iter().find(|cursor| cursor.name == name)
+    }
+
+    fn withdraw(&self, backend: &Arc<Backend>, error: &StartError) {
+        tracing::error!(%error, "nothing is delivered to this backend; mend that and reload again");
+        self.catalogue.remove(backend.name());
+        self.backends.withdraw(backend);
+    }
+}
