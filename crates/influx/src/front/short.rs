@@ -53,13 +53,21 @@ struct Member {
     ready: bool,
     /// The client has ended its side, or the connection has failed.
     ended: bool,
-    /// What its request waits for.
-    waiting: Option<Ticket>,
-    /// Its answer is about to be sent.
-    answering: bool,
-    /// Why it is to leave, and the task that sees to it.
-    left: Option<Left>,
+    step: Step,
+    /// The task of the connection, which sees to its leaving.
     task: Waker,
+}
+
+/// What a member does.
+enum Step {
+    /// Its next request is read.
+    Reading,
+    /// Its request waits for this acknowledgement.
+    Waiting(Ticket),
+    /// Its answer is about to be sent.
+    Answering,
+    /// It is to leave.
+    Leaving(Left),
 }
 
 /// Why a connection leaves the short way.
@@ -92,9 +100,9 @@ impl Short {
         };
         let done = catch_unwind(AssertUnwindSafe(|| what(member)));
         if let Err(why) = done {
-            member.left = Some(Left::Panicked(why));
+            member.step = Step::Leaving(Left::Panicked(why));
         }
-        let task = member.left.is_some().then(|| member.task.clone());
+        let task = matches!(member.step, Step::Leaving(_)).then(|| member.task.clone());
         // Not borrowed while waking: a waker may drop a task, and with it a connection.
         drop(members);
         if let Some(task) = task {
@@ -116,8 +124,11 @@ impl Short {
     fn end(&self) {
         self.ended.set(true);
         let leave = |(_, member): (usize, &mut Member)| {
-            let left = if member.is_serving() { Left::Over } else { Left::Other };
-            member.left.get_or_insert(left);
+            match member.step {
+                Step::Reading => member.step = Step::Leaving(Left::Other),
+                Step::Waiting(_) | Step::Answering => member.step = Step::Leaving(Left::Over),
+                Step::Leaving(_) => {}
+            }
             member.task.clone()
         };
         let tasks: Vec<Waker> = self.members.borrow_mut().iter_mut().map(leave).collect();
@@ -184,9 +195,7 @@ impl<'a> Membership<'a> {
             share: None,
             ready: false,
             ended: false,
-            waiting: None,
-            answering: false,
-            left: None,
+            step: Step::Reading,
             task: Waker::noop().clone(),
         });
         Some(Self { short, key })
@@ -202,8 +211,8 @@ impl<'a> Membership<'a> {
         if progress.closed().is_some() {
             return Poll::Ready(Left::Over);
         }
-        if let Some(left) = member.left.take() {
-            return Poll::Ready(left);
+        if let Step::Leaving(left) = &mut member.step {
+            return Poll::Ready(std::mem::replace(left, Left::Over));
         }
         // Woken when it takes too long, too.
         progress.park(cx.waker());
@@ -232,13 +241,8 @@ impl Drop for Membership<'_> {
 }
 
 impl Member {
-    /// A request has been read, and its answer is not sent.
-    fn is_serving(&self) -> bool {
-        self.waiting.is_some() || self.answering
-    }
-
     /// Nothing is under way.
     fn is_idle(&self) -> bool {
-        !self.ready && self.held.is_empty() && !self.is_serving()
+        !self.ready && self.held.is_empty() && matches!(self.step, Step::Reading)
     }
 }

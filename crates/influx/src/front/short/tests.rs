@@ -21,7 +21,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::runtime::Builder;
 use watch::metrics::Registry;
 
-use super::{Connection, Left, Member, Short, serve};
+use super::{Connection, Left, Member, Short, Step, serve};
 use crate::front::stamp::Stamp;
 
 /// Longer than anything here takes.
@@ -35,10 +35,10 @@ fn act(member: &mut Member) -> bool {
     while member.bare.recv(&mut bytes).is_ok_and(|count| count > 0) {
         match bytes[0] {
             b's' => drop(net::send(&member.bare, b"S", SendFlags::empty())),
-            b'w' => member.answering = true,
+            b'w' => member.step = Step::Answering,
             b'l' => {
                 member.held = bytes.to_vec();
-                member.left = Some(Left::Other);
+                member.step = Step::Leaving(Left::Other);
                 break;
             }
             b'p' => panic!("asked to"),

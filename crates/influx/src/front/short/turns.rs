@@ -23,7 +23,7 @@ use super::super::request_id::RequestId;
 use super::super::stages::ANSWER;
 use super::super::write::{AdmittedWrite, Write};
 use super::cut::{Plain, RequestFraming, cut};
-use super::{Left, Member, Short};
+use super::{Left, Member, Short, Step};
 
 /// How many connections may be served before the worker's other tasks have their turn.
 const SERVED_MAX: usize = 256;
@@ -215,11 +215,11 @@ impl Turns<'_> {
         for (Pending { key, write, id }, settled) in settled.drain(..) {
             let ticket = write.ticket();
             let done = write.settled(self.front, settled, now);
-            self.short.with(key, |member| {
-                if member.waiting == ticket {
-                    member.waiting = None;
+            self.short.with(key, |member| match member.step {
+                Step::Waiting(waiting) if Some(waiting) == ticket => {
                     self.answer(key, member, &done, &id);
                 }
+                _ => {}
             });
         }
         self.settled = settled;
@@ -227,10 +227,10 @@ impl Turns<'_> {
 
     /// Reads requests, as long as there are any and nothing is waited for.
     fn read(&mut self, key: usize, member: &mut Member) {
-        while member.ready && !member.is_serving() && member.left.is_none() {
+        while member.ready && matches!(member.step, Step::Reading) {
             let scratch = self.front.worker.connections.scratch();
             scratch.lend(|buffer| match member.bare.recv(buffer) {
-                Ok(0) => member.left = Some(Left::Over),
+                Ok(0) => member.step = Step::Leaving(Left::Over),
                 Ok(count) => {
                     // What has not come by now will be said, except of the end.
                     member.ready = member.ended || count == buffer.len();
@@ -239,7 +239,7 @@ impl Turns<'_> {
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => member.ready = false,
                     ErrorKind::Interrupted => {}
-                    _ => member.left = Some(Left::Over),
+                    _ => member.step = Step::Leaving(Left::Over),
                 },
             });
         }
@@ -265,14 +265,14 @@ impl Turns<'_> {
             Turn::Nothing => {}
             // Where there is no memory the long way says so.
             Turn::More => match self.front.gateway.memory.bodies.take(member.held.len()) {
-                None => member.left = Some(Left::Other),
+                None => member.step = Step::Leaving(Left::Other),
                 share => member.share = share,
             },
-            Turn::Other => member.left = Some(Left::Other),
+            Turn::Other => member.step = Step::Leaving(Left::Other),
             Turn::Write(Err(refusal), id) => self.answer(key, member, &Err(refusal), &id),
             Turn::Write(Ok(write), id) => match write.ticket() {
                 Some(ticket) => {
-                    member.waiting = Some(ticket);
+                    member.step = Step::Waiting(ticket);
                     self.pending.push(ticket, Pending { key, write, id });
                 }
                 None => {
@@ -332,7 +332,7 @@ impl Turns<'_> {
         let begin = self.out.len();
         self.front.put_answer(&mut self.out, done, id, last);
         self.answers.push(Reply { key, bytes: begin..self.out.len(), last });
-        member.answering = true;
+        member.step = Step::Answering;
         member.bare.progress().idle();
     }
 
@@ -355,8 +355,10 @@ impl Turns<'_> {
         for (number, sent) in outcomes.drain(..) {
             let Some(answer) = answers.get(number) else { continue };
             self.short.with(answer.key, |member| {
-                member.answering = false;
-                member.left = answer.left_behind(sent, &out);
+                if !matches!(member.step, Step::Answering) {
+                    return;
+                }
+                member.step = answer.step_behind(sent, &out);
                 if self.reading.is_over() && member.ready {
                     let key = answer.key as u64;
                     return self.ready.push(Ready { key, ended: member.ended });
@@ -382,18 +384,19 @@ impl Drop for Turns<'_> {
 }
 
 impl Reply {
-    /// Why the connection leaves after so much of its answer was sent, if it does.
-    fn left_behind(&self, sent: io::Result<usize>, out: &[u8]) -> Option<Left> {
+    /// What the connection does after so much of its answer was sent.
+    fn step_behind(&self, sent: io::Result<usize>, out: &[u8]) -> Step {
         let sent = match sent {
             Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
-            Err(_) => return Some(Left::Over),
+            Err(_) => return Step::Leaving(Left::Over),
             Ok(sent) => sent,
         };
         match out.get(self.bytes.start + sent..self.bytes.end) {
             Some(rest) if !rest.is_empty() => {
-                Some(Left::Unsent { rest: rest.to_vec(), last: self.last })
+                Step::Leaving(Left::Unsent { rest: rest.to_vec(), last: self.last })
             }
-            _ => self.last.then_some(Left::Over),
+            _ if self.last => Step::Leaving(Left::Over),
+            _ => Step::Reading,
         }
     }
 }
