@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex};
 use disk::Disk;
 use tokio::sync::Notify;
 
-use crate::cursor::CursorFile;
-use crate::gate::{Gate, Room};
-use crate::inlet::Inlet;
+use crate::acks::inlet::Inlet;
+use crate::cursors::ledger::Ledger;
+use crate::cursors::tail::TailGroup;
+use crate::format::cursor::CursorFile;
+use crate::format::segment::Segment;
 use crate::instruments::Instruments;
-use crate::ledger::Ledger;
+use crate::log::gate::{Gate, Room};
+use crate::log::shelf::{Next, Shelf};
 use crate::rates::Rates;
-use crate::segment::Segment;
 use crate::settings::{Ack, Settings};
-use crate::shelf::{Next, Shelf};
-use crate::tail::TailGroup;
 use crate::threads::{Bell, Flushes, lock};
 
 /// How much memory of groups that are done is kept to be used again.
@@ -95,7 +95,7 @@ impl Core {
 
     /// The length of a whole segment's file.
     pub fn segment_len(&self) -> u64 {
-        crate::segment::HEADER_LEN + self.settings.segment_capacity()
+        crate::format::segment::HEADER_LEN + self.settings.segment_capacity()
     }
 
     /// Says how much may be appended before the next group is taken: what fits into a group, but

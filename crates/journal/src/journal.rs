@@ -10,22 +10,25 @@ use std::thread::JoinHandle;
 use disk::{Disk, FileError};
 use watch::metrics::Registry;
 
+use crate::acks::inlet::{Inlet, Placed};
+use crate::appender::pump;
 use crate::appender::{self, Appender};
+use crate::commit::syncer;
+use crate::commit::writer::Writer;
 use crate::consumer::{Consumer, Start};
 use crate::core::Core;
-use crate::cursor::{Account, CURSORS_MAX, CursorFile, NAME_MAX};
+use crate::cursors::ledger::{Cursor, Ledger};
 use crate::error::{AckError, AppendAndWaitError, CursorError, OpenError};
-use crate::inlet::{Inlet, Placed};
-use crate::ledger::{Cursor, Ledger};
-use crate::open::{self, OpenedJournal};
+use crate::format::cursor::{Account, CURSORS_MAX, CursorFile, NAME_MAX};
+use crate::format::record::Label;
+use crate::housekeeping;
+use crate::inspect::running;
 use crate::position::Position;
-use crate::record::Label;
 use crate::recovery::Recovery;
+use crate::recovery::open::{self, OpenedJournal};
 use crate::settings::{Ack, Settings};
 use crate::status::{CursorStatus, Status};
 use crate::threads::{lock, now_ns};
-use crate::writer::Writer;
-use crate::{keeper, pump, report, syncer};
 
 /// Enough for the journal's threads, which call nothing deep.
 const STACK_LEN: usize = 256 << 10;
@@ -85,7 +88,7 @@ impl Journal {
         floor: Position,
     ) -> Result<(Journal, Recovery), OpenError> {
         let OpenedJournal { core, recovery, held } = open::open(settings, registry, disk, floor)?;
-        report::register(registry, Arc::downgrade(&core));
+        running::register(registry, Arc::downgrade(&core));
         let shared = Arc::new(Inlet::default());
         lock(&core.inlets).push(shared.clone());
         let running = Running {
@@ -234,7 +237,7 @@ impl Journal {
 
     /// The state of the whole journal.
     pub fn status(&self) -> Status {
-        report::status(&self.running.core)
+        running::status(&self.running.core)
     }
 
     /// Refuses new records, writes and syncs what was taken, persists the cursors and stops the
@@ -318,7 +321,7 @@ impl Running {
         let writer = Writer::new(self.core.clone());
         threads.writer = Some(thread("weir-journal").spawn(move || writer.run())?);
         let (core, stop) = (self.core.clone(), self.stop.clone());
-        let keep = thread("weir-keeper").spawn(move || keeper::run(&core, &stop))?;
+        let keep = thread("weir-keeper").spawn(move || housekeeping::run(&core, &stop))?;
         threads.others.push(keep);
         if !self.core.is_durable() {
             let (core, stop) = (self.core.clone(), self.stop.clone());

@@ -7,10 +7,11 @@ use std::time::Duration;
 use units::Size;
 
 use super::{Rig, append, drain, next, number, numbers, payload, put, receive, until};
+use crate::consumer::reader::{self, Item, Limit, ReadPosition};
+use crate::format::{group, segment};
 use crate::inspect::verify;
-use crate::reader::{self, Item, Limit, ReadPosition};
 use crate::threads::lock;
-use crate::{Ack, AckError, AppendError, Counts, Position, Start, group, segment};
+use crate::{Ack, AckError, AppendError, Counts, Position, Start};
 
 #[tokio::test]
 async fn durable_tells_nobody_before_the_sync() {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::format::record::{IntactRecord, Walk};
 use crate::position::{Counts, Position};
-use crate::record::{IntactRecord, Walk};
 
 /// Consecutive intact records of one group.
 #[derive(Debug, Clone)]
@@ -171,8 +171,8 @@ impl Chunk {
 #[cfg(test)]
 mod tests {
     use super::{Chunk, Span};
+    use crate::format::record::{self, Label};
     use crate::position::{Counts, Position};
-    use crate::record::{self, Label};
     use std::sync::Arc;
 
     fn span(payloads: &[&[u8]]) -> Span {

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use crate::group::{self, Header, MAGIC};
+use crate::format::group::{self, Header, MAGIC};
+use crate::format::segment::Segment;
 use crate::position::Position;
-use crate::segment::Segment;
 
 /// How much is read at once.
 const WINDOW: usize = 1 << 20;

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use disk::FileError;
 
 use crate::core::Core;
-use crate::gate::Room;
-use crate::ledger::Cursor;
+use crate::cursors::ledger::Cursor;
+use crate::format::segment::{self, Header, Segment};
+use crate::log::gate::Room;
+use crate::log::shelf::{Files, Next};
 use crate::position::Position;
-use crate::segment::{self, Header, Segment};
-use crate::shelf::{Files, Next};
 use crate::threads::lock;
 
 /// How many files of given up segments are kept to be used again.
@@ -181,7 +181,7 @@ fn drop_oldest(core: &Core) -> Result<bool, FileError> {
     let to = first.previous_end;
     if lock(&core.ledger).synced_end < to {
         // No cursor is persisted past the synced end.
-        crate::syncer::flush(core);
+        crate::commit::syncer::flush(core);
     }
     let mut ledger = lock(&core.ledger);
     if ledger.synced_end < to {
@@ -217,7 +217,7 @@ fn drop_oldest(core: &Core) -> Result<bool, FileError> {
 fn persist(
     core: &Core,
     name: &str,
-    account: &crate::cursor::Account,
+    account: &crate::format::cursor::Account,
     change: u64,
 ) -> Result<(), FileError> {
     let mut files = lock(&core.cursor_files);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use watch::metrics::{Encoder, Registry};
 
 use crate::core::Core;
-use crate::gate::Room;
+use crate::log::gate::Room;
 use crate::status::Status;
 use crate::threads::{lock, now_ns};
 

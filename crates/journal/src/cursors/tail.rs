@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::chunk::Span;
+use crate::cursors::chunk::Span;
 use crate::position::{Counts, Position};
 
 /// What of a group came from one worker.
@@ -122,8 +122,8 @@ impl Tail {
 #[cfg(test)]
 mod tests {
     use super::{Piece, Tail, TailGroup};
+    use crate::format::record::{self, Label};
     use crate::position::{Counts, Position};
-    use crate::record::{self, Label};
     use std::sync::Arc;
 
     fn group(position: u64, previous_end: u64) -> TailGroup {

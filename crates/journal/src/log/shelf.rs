@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::gate::Room;
+use crate::format::segment::{First, Segment};
+use crate::log::gate::Room;
 use crate::position::Position;
-use crate::segment::{First, Segment};
 use crate::threads::lock;
 
 /// The segment after the one that is written.

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use disk::FileError;
 
-use crate::chunk::{Loss, Span, counts_of};
 use crate::core::Core;
-use crate::group::{self, Header};
+use crate::cursors::chunk::{Loss, Span, counts_of};
+use crate::format::group::{self, Header};
+use crate::format::record::{self, Salvage};
+use crate::format::segment::Segment;
+use crate::format::window::Window;
 use crate::position::{Counts, Position};
-use crate::record::{self, Salvage};
-use crate::segment::Segment;
 use crate::threads::lock;
-use crate::window::Window;
 
 /// The least and the most that is read from a file at once, large records apart.
 const READ_MIN: usize = 64 << 10;

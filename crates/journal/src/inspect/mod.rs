@@ -3,6 +3,8 @@
 //! The journal may be in use meanwhile: what is being written at that moment then looks like a
 //! torn tail.
 
+pub(crate) mod running;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,17 +12,17 @@ use std::sync::Arc;
 use disk::FileError;
 use serde::Serialize;
 
-use crate::cursor::LoadedCursor;
-use crate::directory::{self, Directory, Shelved};
+use crate::cursors::ledger::{Cursor, Ledger};
+use crate::cursors::tail::Tail;
 use crate::error::{CursorError, OpenError};
-use crate::identity;
-use crate::ledger::{Cursor, Ledger};
+use crate::format::cursor::LoadedCursor;
+use crate::format::scan::{self, Entry};
+use crate::format::segment::Segment;
 use crate::position::{Counts, Position};
+use crate::recovery::directory::{self, Directory, Shelved};
+use crate::recovery::identity;
 use crate::recovery::{self, Evidence, Findings, Recovery, Scanned};
-use crate::scan::{self, Entry};
-use crate::segment::Segment;
 use crate::status::CursorStatus;
-use crate::tail::Tail;
 use crate::threads::now_ns;
 
 /// What is in a journal's directory; `Display` prints it for an operator.
@@ -104,7 +106,7 @@ fn report(dir: &Path, records: bool) -> Result<Report, OpenError> {
             .iter()
             .map(|(index, entries)| segment_report(&segments[*index], entries))
             .collect(),
-        recovery: crate::open::report(&directory, &findings, salt)?,
+        recovery: crate::recovery::open::report(&directory, &findings, salt)?,
         cursors: cursors(directory, &findings),
     })
 }

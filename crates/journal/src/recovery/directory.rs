@@ -5,13 +5,13 @@ use std::sync::{Arc, OnceLock};
 
 use disk::FileError;
 
-use crate::cursor::{self, LoadedCursor};
 use crate::error::OpenError;
+use crate::format::cursor::{self, LoadedCursor};
+use crate::format::scan;
+use crate::format::segment::{self, HEADER_LEN, Header, HeaderError, Segment};
+use crate::housekeeping::prepare::SPARE_SUFFIX;
 use crate::position::{Counts, Position};
-use crate::prepare::SPARE_SUFFIX;
 use crate::recovery::Evidence;
-use crate::scan;
-use crate::segment::{self, HEADER_LEN, Header, HeaderError, Segment};
 use crate::status::Damage;
 
 /// A segment file and what its header says; `None` when both copies of the header are damaged.

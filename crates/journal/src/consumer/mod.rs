@@ -1,18 +1,20 @@
 //! Getting records out, at least once and in order.
 
+pub(crate) mod reader;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use crate::chunk::{Chunk, Span};
+use self::reader::{Item, Limit, ReadPosition};
 use crate::core::Core;
+use crate::cursors::chunk::{Chunk, Span};
+use crate::cursors::ledger::Cursor;
+use crate::cursors::settled::{Pin, Settled, Step};
 use crate::error::ConsumeError;
-use crate::ledger::Cursor;
 use crate::outcome::Outcome;
 use crate::position::{Counts, Position};
-use crate::reader::{self, Item, Limit, ReadPosition};
-use crate::settled::{Pin, Settled, Step};
 use crate::status::{Backlog, CursorStatus};
 use crate::threads::{lock, now_ns};
 

@@ -129,7 +129,7 @@ impl Header {
         }
         let (mut at, mut records, mut chain) = (0, 0_u32, 0);
         while at < body.len() {
-            let Some(found) = crate::record::intact(salt, body, at) else {
+            let Some(found) = crate::format::record::intact(salt, body, at) else {
                 return false;
             };
             at += found.head.record_len();

@@ -4,14 +4,18 @@
 //! is reported, and what is intact after it is kept. What is after that end and is not whole is
 //! the torn tail of the last writes: nobody was promised it, so it is cut off with all behind it.
 
+pub(crate) mod directory;
+pub(crate) mod identity;
+pub(crate) mod open;
+
 use std::fmt;
 use std::sync::Arc;
 
 use disk::FileError;
 
+use crate::format::scan::{self, Entry};
+use crate::format::segment::Segment;
 use crate::position::{Counts, Position};
-use crate::scan::{self, Entry};
-use crate::segment::Segment;
 use crate::status::Damage;
 
 /// What opening the journal found. `Display` is one line, or several, for the log.
@@ -205,8 +209,8 @@ impl Search<'_> {
         let body = segment
             .read(header.body(), header.len as usize)
             .map_err(FileError::of("read", &segment.path))?;
-        let intact = crate::record::Salvage::new(self.salt, &body)
-            .map(|found| crate::chunk::counts_of(&found))
+        let intact = crate::format::record::Salvage::new(self.salt, &body)
+            .map(|found| crate::cursors::chunk::counts_of(&found))
             .fold(Counts::default(), |sum, counts| sum + counts);
         Ok(header.after() - header.before - intact)
     }

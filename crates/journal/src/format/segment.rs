@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 
 use disk::{Disk, FileError};
 
-use crate::group;
+use crate::format::group;
 use crate::position::{Counts, Position};
 
 /// The length of the header's page; groups begin after it.

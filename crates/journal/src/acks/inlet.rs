@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
+use crate::acks::waiters::Waiters;
 use crate::error::AppendError;
-use crate::gate::Gate;
-use crate::group;
-use crate::record::{self, Label};
+use crate::format::group;
+use crate::format::record::{self, Label};
+use crate::log::gate::Gate;
 use crate::threads::lock;
-use crate::waiters::Waiters;
 
 /// Where a record has come to be; set before the record is acknowledged.
 pub(crate) type Placed = Arc<AtomicU64>;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use crate::chunk::Loss;
-use crate::cursor::Account;
+use crate::cursors::chunk::Loss;
+use crate::cursors::settled::{Pin, Step};
+use crate::cursors::tail::{Tail, TailGroup};
+use crate::format::cursor::Account;
 use crate::position::{Counts, Position};
-use crate::settled::{Pin, Step};
 use crate::status::{Backlog, CursorStatus, Damage};
-use crate::tail::{Tail, TailGroup};
 
 /// How many damaged places are remembered.
 const DAMAGE_MAX: usize = 100;
@@ -226,7 +226,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::{Cursor, Step};
-    use crate::cursor::Account;
+    use crate::format::cursor::Account;
     use crate::outcome::Outcome;
     use crate::position::{Counts, Position};
 

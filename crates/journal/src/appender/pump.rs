@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::acks::inlet::Inlet;
+use crate::acks::waiters::{PERIODS, overdue};
 use crate::core::Core;
 use crate::error::AckError;
-use crate::inlet::Inlet;
 use crate::threads::lock;
-use crate::waiters::{PERIODS, overdue};
 
 /// Waits for the acknowledgement of one record.
 pub(crate) async fn wait(

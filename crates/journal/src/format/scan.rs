@@ -2,10 +2,10 @@
 
 use std::io;
 
-use crate::group::{self, Header};
+use crate::format::group::{self, Header};
+use crate::format::segment::Segment;
+use crate::format::window::Window;
 use crate::position::Position;
-use crate::segment::Segment;
-use crate::window::Window;
 
 /// A group whose header is undamaged.
 #[derive(Debug, Clone, Copy)]

@@ -8,16 +8,16 @@ use std::time::Instant;
 
 use disk::ZEROS;
 
+use crate::acks::inlet::{Inlet, OpenBuffer};
+use crate::commit::urgency::Urgency;
 use crate::core::Core;
-use crate::gate::Room;
-use crate::group::{self, Header};
-use crate::inlet::{Inlet, OpenBuffer};
+use crate::cursors::tail::{Piece, TailGroup};
+use crate::format::group::{self, Header};
+use crate::format::segment::{First, Segment};
+use crate::log::gate::Room;
+use crate::log::shelf::Next;
 use crate::position::{Counts, Position};
-use crate::segment::{First, Segment};
-use crate::shelf::Next;
-use crate::tail::{Piece, TailGroup};
 use crate::threads::{lock, now_ns};
-use crate::urgency::Urgency;
 
 /// How long a group that finds no room waits between two attempts to write it.
 const ROOM_RETRY: std::time::Duration = std::time::Duration::from_millis(100);

@@ -8,20 +8,20 @@ use disk::{Disk, FileError};
 use watch::metrics::Registry;
 
 use crate::core::Core;
-use crate::cursor::{Account, CursorFile, LoadedCursor};
-use crate::directory::{self, Directory};
+use crate::cursors::ledger::{Cursor, Ledger};
+use crate::cursors::tail::Tail;
 use crate::error::OpenError;
-use crate::group::{self, Header};
-use crate::identity;
+use crate::format::cursor::{Account, CursorFile, LoadedCursor};
+use crate::format::group::{self, Header};
+use crate::format::segment::Segment;
+use crate::housekeeping::prepare;
 use crate::instruments::Instruments;
-use crate::ledger::{Cursor, Ledger};
+use crate::log::shelf::{Files, Next, Shelf};
 use crate::position::Position;
-use crate::prepare;
+use crate::recovery::directory::{self, Directory};
+use crate::recovery::identity;
 use crate::recovery::{self, Findings, Recovery};
-use crate::segment::Segment;
 use crate::settings::Settings;
-use crate::shelf::{Files, Next, Shelf};
-use crate::tail::Tail;
 
 /// An opened journal, before its threads run.
 pub(crate) struct OpenedJournal {
@@ -130,7 +130,7 @@ fn settle(
     for leaving in &directory.leavings {
         disk.remove(leaving).map_err(FileError::of("remove", leaving))?;
     }
-    let whole_len = crate::segment::HEADER_LEN + settings.segment_capacity();
+    let whole_len = crate::format::segment::HEADER_LEN + settings.segment_capacity();
     for spare in &directory.spares {
         adopt(disk, spare, whole_len, settings, &mut files)?;
     }

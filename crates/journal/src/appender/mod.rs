@@ -1,14 +1,16 @@
 //! A worker's way of putting records into the journal.
 
+pub(crate) mod pump;
+pub(crate) mod tickets;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
+use crate::acks::inlet::{Inlet, Placed};
 use crate::core::Core;
 use crate::error::{AckError, AppendError};
-use crate::inlet::{Inlet, Placed};
-use crate::pump;
-use crate::record::{self, Label};
+use crate::format::record::{self, Label};
 use crate::settings::Ack;
 use crate::threads::lock;
 

@@ -2,14 +2,15 @@
 //! Everything that may wait for the file system's own log happens here, never on the journal
 //! thread.
 
+pub(crate) mod prepare;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::core::Core;
-use crate::cursor::Account;
-use crate::prepare;
+use crate::format::cursor::Account;
 use crate::threads::lock;
 
 /// How often cursors are persisted at most, and everything else is looked at.

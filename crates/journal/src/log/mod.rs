@@ -1,0 +1,4 @@
+//! The segments there are, and whether records are taken.
+
+pub(crate) mod gate;
+pub(crate) mod shelf;
