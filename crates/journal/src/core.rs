@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 use disk::Disk;
 use tokio::sync::Notify;
 
-use crate::acks::inlet::Inlet;
+use crate::acks::queue::AppendQueue;
 use crate::cursors::ledger::Ledger;
 use crate::cursors::tail::TailGroup;
 use crate::format::cursor::CursorFile;
 use crate::format::segment::Segment;
 use crate::instruments::Instruments;
 use crate::log::gate::{Gate, Room};
-use crate::log::shelf::{Next, Shelf};
+use crate::log::segments::{Next, Segments};
 use crate::rates::Rates;
 use crate::settings::{Ack, Settings};
 use crate::threads::{Bell, Flushes, lock};
@@ -33,9 +33,9 @@ pub(crate) struct Core {
     pub chores: Mutex<()>,
     pub gate: Gate,
     pub metrics: Instruments,
-    pub inlets: Mutex<Vec<Arc<Inlet>>>,
+    pub queues: Mutex<Vec<Arc<AppendQueue>>>,
     pub ledger: Mutex<Ledger>,
-    pub shelf: Shelf,
+    pub segments: Segments,
     /// Segments written since they were last synced, in the modes that sync in the background.
     pub unsynced: Mutex<Vec<Arc<Segment>>>,
     /// Cursor files by name.
@@ -43,7 +43,7 @@ pub(crate) struct Core {
     pub writer: Bell,
     pub syncer: Bell,
     pub flushes: Flushes,
-    pub keeper: Bell,
+    pub housekeeping: Bell,
     /// Woken when a cursor has been persisted.
     pub persisted: Notify,
     /// How fast it fills, kept by the housekeeping thread.
@@ -61,7 +61,7 @@ impl Core {
         disk: Disk,
         metrics: Instruments,
         ledger: Ledger,
-        shelf: Shelf,
+        segments: Segments,
         cursor_files: Vec<(String, CursorFile)>,
     ) -> Core {
         Core {
@@ -72,15 +72,15 @@ impl Core {
             chores: Mutex::default(),
             gate: Gate::new(),
             metrics,
-            inlets: Mutex::default(),
+            queues: Mutex::default(),
             ledger: Mutex::new(ledger),
-            shelf,
+            segments,
             unsynced: Mutex::default(),
             cursor_files: Mutex::new(cursor_files),
             writer: Bell::default(),
             syncer: Bell::default(),
             flushes: Flushes::default(),
-            keeper: Bell::default(),
+            housekeeping: Bell::default(),
             persisted: Notify::new(),
             rates: Mutex::default(),
             pool: Mutex::default(),
@@ -102,8 +102,8 @@ impl Core {
     /// no more than is left of the active segment while no further one can be had. The journal
     /// thread says how much is left.
     pub fn refresh_limit(&self, left: Option<u64>) {
-        // Under the shelf's lock, so that the journal and the housekeeping thread agree.
-        let files = self.shelf.files();
+        // Under the segments' lock, so that the journal and the housekeeping thread agree.
+        let files = self.segments.files();
         if let Some(left) = left {
             self.left.store(left, Ordering::Relaxed);
         }
@@ -129,7 +129,7 @@ impl Core {
             dir = %self.dir.display(),
             "the journal is poisoned: nothing is acknowledged any more; check the disk and restart"
         );
-        self.shelf.announce();
+        self.segments.announce();
         self.writer.wake();
         self.wake_all_pumps();
         self.persisted.notify_waiters();
@@ -137,8 +137,8 @@ impl Core {
 
     /// Lets every waiter look at the state of the journal.
     pub fn wake_all_pumps(&self) {
-        for inlet in lock(&self.inlets).iter() {
-            inlet.pump.notify_one();
+        for queue in lock(&self.queues).iter() {
+            queue.pump.notify_one();
         }
     }
 
@@ -188,8 +188,8 @@ impl Core {
     /// Gives memory back that is only kept to be quick.
     pub fn shrink(&self) {
         *lock(&self.pool) = Vec::new();
-        for inlet in lock(&self.inlets).iter() {
-            let mut open = inlet.open();
+        for queue in lock(&self.queues).iter() {
+            let mut open = queue.open();
             if open.records == 0 {
                 open.bytes = Vec::new();
             }

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use disk::{Disk, FileError};
 use watch::metrics::Registry;
 
-use crate::acks::inlet::{Inlet, Placed};
+use crate::acks::queue::{AppendQueue, Placed};
 use crate::appender::pump;
 use crate::appender::{self, Appender};
 use crate::commit::syncer;
@@ -43,9 +43,9 @@ pub struct Journal {
 #[derive(Debug)]
 struct Running {
     core: Arc<Core>,
-    /// The inlet of everything that is not a worker; in `memory` of all workers too, because an
+    /// The queue of everything that is not a worker; in `memory` of all workers too, because an
     /// acknowledged write must come before any write begun after its acknowledgement.
-    shared: Arc<Inlet>,
+    shared: Arc<AppendQueue>,
     stop: Arc<AtomicBool>,
     threads: Mutex<Threads>,
 }
@@ -89,8 +89,8 @@ impl Journal {
     ) -> Result<(Journal, Recovery), OpenError> {
         let OpenedJournal { core, recovery, held } = open::open(settings, registry, disk, floor)?;
         running::register(registry, Arc::downgrade(&core));
-        let shared = Arc::new(Inlet::default());
-        lock(&core.inlets).push(shared.clone());
+        let shared = Arc::new(AppendQueue::default());
+        lock(&core.queues).push(shared.clone());
         let running = Running {
             shared,
             stop: Arc::default(),
@@ -108,9 +108,9 @@ impl Journal {
         if core.settings.ack == Ack::Memory {
             return Appender::new(core.clone(), self.running.shared.clone(), false);
         }
-        let inlet = Arc::new(Inlet::default());
-        lock(&core.inlets).push(inlet.clone());
-        Appender::new(core.clone(), inlet, true)
+        let queue = Arc::new(AppendQueue::default());
+        lock(&core.queues).push(queue.clone());
+        Appender::new(core.clone(), queue, true)
     }
 
     /// A way into the journal for threads that are no workers, one for all of them: for records
@@ -128,21 +128,21 @@ impl Journal {
         control: bool,
         payload: &[&[u8]],
     ) -> Result<Position, AppendAndWaitError> {
-        let (core, inlet) = (&self.running.core, &self.running.shared);
+        let (core, queue) = (&self.running.core, &self.running.shared);
         let label = Label { kind, items, control };
         let placed: Placed = Arc::new(AtomicU64::new(0));
-        let number = appender::append(core, inlet, label, payload, Some(&placed))?;
-        pump::wait(core, inlet, number).await?;
+        let number = appender::append(core, queue, label, payload, Some(&placed))?;
+        pump::wait(core, queue, number).await?;
         Ok(Position(placed.load(Ordering::Acquire)))
     }
 
     /// The end of everything that is acknowledged by now: a consumer that has come so far has seen
     /// it. In `memory` this waits until what is acknowledged is written, too.
     pub async fn acknowledged_end(&self) -> Result<Position, AckError> {
-        let (core, inlet) = (&self.running.core, &self.running.shared);
+        let (core, queue) = (&self.running.core, &self.running.shared);
         if core.settings.ack == Ack::Memory {
-            let last = inlet.open().last;
-            pump::wait(core, inlet, last).await?;
+            let last = queue.open().last;
+            pump::wait(core, queue, last).await?;
         }
         Ok(lock(&core.ledger).released_end)
     }
@@ -150,14 +150,14 @@ impl Journal {
     /// Marks the end of everything that has been appended by now, acknowledged or not.
     pub fn mark(&self) -> Mark {
         let core = self.running.core.clone();
-        let inlets: Vec<Arc<Inlet>> = lock(&core.inlets).clone();
-        // The lock of each inlet is passed through: what was changed before is seen by whoever
+        let queues: Vec<Arc<AppendQueue>> = lock(&core.queues).clone();
+        // The lock of each queue is passed through: what was changed before is seen by whoever
         // appends after it.
-        let waiting = |inlet: Arc<Inlet>| {
-            let last = inlet.open().last;
-            (inlet.acknowledged() < last).then_some((inlet, last))
+        let waiting = |queue: Arc<AppendQueue>| {
+            let last = queue.open().last;
+            (queue.acknowledged() < last).then_some((queue, last))
         };
-        Mark { waiting: inlets.into_iter().filter_map(waiting).collect(), core }
+        Mark { waiting: queues.into_iter().filter_map(waiting).collect(), core }
     }
 
     /// Opens the cursor of this name where it was left, or makes one at `start`. The cursor is
@@ -181,7 +181,7 @@ impl Journal {
         }
         let account = match start {
             Start::End => end(&ledger),
-            Start::Oldest => open::oldest(&core.shelf, &ledger),
+            Start::Oldest => open::oldest(&core.segments, &ledger),
         };
         drop(ledger);
         make_cursor(core, name, account)
@@ -253,14 +253,14 @@ impl Journal {
 #[derive(Debug)]
 pub struct Mark {
     core: Arc<Core>,
-    /// Inlets with records that are not written yet, and the last of them.
-    waiting: Vec<(Arc<Inlet>, u64)>,
+    /// Queues with records that are not written yet, and the last of them.
+    waiting: Vec<(Arc<AppendQueue>, u64)>,
 }
 
 impl Mark {
     /// A position behind all of it; `None` while some of it is not written.
     pub fn position(&mut self) -> Option<Position> {
-        self.waiting.retain(|(inlet, last)| inlet.acknowledged() < *last);
+        self.waiting.retain(|(queue, last)| queue.acknowledged() < *last);
         // A group is released before it is acknowledged.
         self.waiting.is_empty().then(|| lock(&self.core.ledger).released_end)
     }
@@ -337,7 +337,7 @@ impl Running {
         let mut threads = lock(&self.threads);
         let core = &self.core;
         core.gate.close();
-        core.shelf.announce();
+        core.segments.announce();
         core.writer.wake();
         if let Some(writer) = threads.writer.take() {
             let _ = writer.join();
@@ -348,7 +348,7 @@ impl Running {
         }
         self.stop.store(true, Ordering::Release);
         core.syncer.wake();
-        core.keeper.wake();
+        core.housekeeping.wake();
         for thread in threads.others.drain(..) {
             let _ = thread.join();
         }

@@ -15,6 +15,9 @@
 //     or the oldest segment
 //   a crash's torn tail is told from damage: recovery/mod.rs
 
+// Two words of its own: a `gate` is Seastar's, entered before work begins and closed at the end;
+// the `tail` is what operators size as `memory-tail`, for consumers that read at the log's end.
+
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   journal
 //   inspect

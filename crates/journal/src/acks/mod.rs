@@ -1,4 +1,4 @@
 //! What workers have appended and what is acknowledged of it.
 
-pub(crate) mod inlet;
+pub(crate) mod queue;
 pub(crate) mod waiters;

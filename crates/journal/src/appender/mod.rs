@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use crate::acks::inlet::{Inlet, Placed};
+use crate::acks::queue::{AppendQueue, Placed};
 use crate::core::Core;
 use crate::error::{AckError, AppendError};
 use crate::format::record::{self, Label};
@@ -19,8 +19,8 @@ use crate::threads::lock;
 #[derive(Debug)]
 pub struct Appender {
     core: Arc<Core>,
-    inlet: Arc<Inlet>,
-    /// Whether the inlet is this appender's alone.
+    queue: Arc<AppendQueue>,
+    /// Whether the queue is this appender's alone.
     alone: bool,
 }
 
@@ -30,8 +30,8 @@ pub struct Appender {
 pub struct Ticket(pub(crate) u64);
 
 impl Appender {
-    pub(crate) fn new(core: Arc<Core>, inlet: Arc<Inlet>, alone: bool) -> Appender {
-        Appender { core, inlet, alone }
+    pub(crate) fn new(core: Arc<Core>, queue: Arc<AppendQueue>, alone: bool) -> Appender {
+        Appender { core, queue, alone }
     }
 
     /// Takes a record: the parts of `payload` one after the other. `kind` and `items` are the
@@ -46,7 +46,7 @@ impl Appender {
         payload: &[&[u8]],
     ) -> Result<Ticket, AppendError> {
         let label = Label { kind, items, control };
-        append(&self.core, &self.inlet, label, payload, None).map(Ticket)
+        append(&self.core, &self.queue, label, payload, None).map(Ticket)
     }
 
     /// As [`append`](Appender::append), if the record still `stands` at the moment at which it gets
@@ -61,7 +61,7 @@ impl Appender {
         stands: impl FnOnce() -> bool,
     ) -> Result<Option<Ticket>, AppendError> {
         let label = Label { kind, items, control };
-        let taken = append_if(&self.core, &self.inlet, label, payload, None, stands);
+        let taken = append_if(&self.core, &self.queue, label, payload, None, stands);
         taken.map(|number| number.map(Ticket))
     }
 
@@ -78,7 +78,7 @@ impl Appender {
     pub async fn acknowledged(&self, ticket: Ticket) -> Result<(), AckError> {
         match self.known() {
             Some(known) => known,
-            None => pump::wait(&self.core, &self.inlet, ticket.0).await,
+            None => pump::wait(&self.core, &self.queue, ticket.0).await,
         }
     }
 
@@ -92,13 +92,13 @@ impl Appender {
     ) -> Poll<Result<(), AckError>> {
         match self.known() {
             Some(known) => Poll::Ready(known),
-            None => pump::poll(&self.core, &self.inlet, ticket.0, since, cx),
+            None => pump::poll(&self.core, &self.queue, ticket.0, since, cx),
         }
     }
 
     /// The period that the time of those who wait is counted by.
     pub(crate) fn period(&self) -> u64 {
-        lock(&self.inlet.waiters).period()
+        lock(&self.queue.waiters).period()
     }
 
     /// What is known of every record without waiting; something in `memory` only.
@@ -118,8 +118,8 @@ impl Appender {
 impl Drop for Appender {
     fn drop(&mut self) {
         if self.alone {
-            self.inlet.abandoned.store(true, Ordering::Release);
-            self.inlet.pump.notify_one();
+            self.queue.abandoned.store(true, Ordering::Release);
+            self.queue.pump.notify_one();
         }
     }
 }
@@ -132,18 +132,18 @@ fn payload_max(core: &Core) -> u64 {
 /// Takes a record and wakes the journal thread if it sleeps. Gives the record's number.
 pub(crate) fn append(
     core: &Core,
-    inlet: &Inlet,
+    queue: &AppendQueue,
     label: Label,
     payload: &[&[u8]],
     placed: Option<&Placed>,
 ) -> Result<u64, AppendError> {
     // It always stands.
-    append_if(core, inlet, label, payload, placed, || true).map(Option::unwrap_or_default)
+    append_if(core, queue, label, payload, placed, || true).map(Option::unwrap_or_default)
 }
 
 fn append_if(
     core: &Core,
-    inlet: &Inlet,
+    queue: &AppendQueue,
     label: Label,
     payload: &[&[u8]],
     placed: Option<&Placed>,
@@ -153,7 +153,7 @@ fn append_if(
     let max = payload_max(core);
     let taken = match u32::try_from(len) {
         Ok(short) if u64::from(short) <= max => {
-            inlet.append(&core.gate, core.salt, label, short, payload, placed, stands)
+            queue.append(&core.gate, core.salt, label, short, payload, placed, stands)
         }
         _ => Err(AppendError::TooLarge { len: len as u64, max }),
     };

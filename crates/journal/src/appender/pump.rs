@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::acks::inlet::Inlet;
+use crate::acks::queue::AppendQueue;
 use crate::acks::waiters::{PERIODS, overdue};
 use crate::core::Core;
 use crate::error::AckError;
@@ -15,27 +15,27 @@ use crate::threads::lock;
 /// Waits for the acknowledgement of one record.
 pub(crate) async fn wait(
     core: &Arc<Core>,
-    inlet: &Arc<Inlet>,
+    queue: &Arc<AppendQueue>,
     number: u64,
 ) -> Result<(), AckError> {
-    let _left = Left { inlet, number };
+    let _left = Left { queue, number };
     let mut since = None;
-    poll_fn(|context| poll(core, inlet, number, &mut since, context)).await
+    poll_fn(|context| poll(core, queue, number, &mut since, context)).await
 }
 
 /// Looks whether a record is acknowledged, and leaves the waker where it is not; `since` is the
 /// period in which this was first asked, kept for the next time.
 pub(crate) fn poll(
     core: &Arc<Core>,
-    inlet: &Arc<Inlet>,
+    queue: &Arc<AppendQueue>,
     number: u64,
     since: &mut Option<u64>,
     context: &Context<'_>,
 ) -> Poll<Result<(), AckError>> {
-    if inlet.acknowledged() >= number {
+    if queue.acknowledged() >= number {
         return Poll::Ready(Ok(()));
     }
-    let mut waiters = lock(&inlet.waiters);
+    let mut waiters = lock(&queue.waiters);
     if since.is_some_and(|since| overdue(since, waiters.period())) {
         core.metrics.ack_timeouts.inc();
         return Poll::Ready(Err(AckError::Timeout));
@@ -43,11 +43,11 @@ pub(crate) fn poll(
     let registered = waiters.register(number, *since, context.waker());
     since.get_or_insert(registered);
     if std::mem::take(&mut waiters.idle) {
-        inlet.pump.notify_one();
+        queue.pump.notify_one();
     }
     drop(waiters);
     // Looked at again after registering: the journal thread may have come in between.
-    if inlet.acknowledged() >= number {
+    if queue.acknowledged() >= number {
         return Poll::Ready(Ok(()));
     }
     if let Some(refusal) = core.gate.refusal() {
@@ -56,28 +56,28 @@ pub(crate) fn poll(
     if core.is_stopped() {
         return Poll::Ready(Err(AckError::Closed));
     }
-    if !inlet.pumping.swap(true, Ordering::AcqRel) {
-        tokio::spawn(pump(core.clone(), inlet.clone()));
+    if !queue.pumping.swap(true, Ordering::AcqRel) {
+        tokio::spawn(pump(core.clone(), queue.clone()));
     }
     Poll::Pending
 }
 
 /// Takes the waiter out of the queue when its future is dropped, done or not.
 struct Left<'a> {
-    inlet: &'a Inlet,
+    queue: &'a AppendQueue,
     number: u64,
 }
 
 impl Drop for Left<'_> {
     fn drop(&mut self) {
-        if self.inlet.acknowledged() < self.number {
-            lock(&self.inlet.waiters).leave(self.number);
+        if self.queue.acknowledged() < self.number {
+            lock(&self.queue.waiters).leave(self.number);
         }
     }
 }
 
 /// Lets the next waiter start the pump again, should its runtime be shut down.
-struct Pumping(Arc<Inlet>);
+struct Pumping(Arc<AppendQueue>);
 
 impl Drop for Pumping {
     fn drop(&mut self) {
@@ -88,9 +88,9 @@ impl Drop for Pumping {
 /// Wakes waiters when the journal thread says so, and those whose time is up. A task of its own
 /// on the worker's runtime: the journal thread then wakes one task a group, and no connection
 /// that is not polled can hold up the others.
-async fn pump(core: Arc<Core>, inlet: Arc<Inlet>) {
-    let pumping = Pumping(inlet);
-    let inlet = &pumping.0;
+async fn pump(core: Arc<Core>, queue: Arc<AppendQueue>) {
+    let pumping = Pumping(queue);
+    let queue = &pumping.0;
     let period = core.settings.ack_timeout.get() / PERIODS as u32;
     let mut tick = tokio::time::interval(period.max(Duration::from_millis(1)));
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -99,11 +99,11 @@ async fn pump(core: Arc<Core>, inlet: Arc<Inlet>) {
     loop {
         let ticked = tokio::select! {
             biased;
-            () = inlet.pump.notified() => false,
+            () = queue.pump.notified() => false,
             _ = tick.tick(), if !idle => true,
         };
-        let mut waiters = lock(&inlet.waiters);
-        waiters.take_up_to(inlet.acknowledged(), &mut ready);
+        let mut waiters = lock(&queue.waiters);
+        waiters.take_up_to(queue.acknowledged(), &mut ready);
         if ticked {
             waiters.tick(&mut ready);
         }
@@ -119,7 +119,7 @@ async fn pump(core: Arc<Core>, inlet: Arc<Inlet>) {
         for waker in ready.drain(..) {
             waker.wake();
         }
-        if over || inlet.abandoned.load(Ordering::Acquire) {
+        if over || queue.abandoned.load(Ordering::Acquire) {
             return;
         }
     }

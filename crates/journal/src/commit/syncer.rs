@@ -48,5 +48,5 @@ pub(crate) fn flush(core: &Core) {
     let mut ledger = lock(&core.ledger);
     ledger.synced_end = ledger.synced_end.max(target);
     drop(ledger);
-    core.keeper.wake();
+    core.housekeeping.wake();
 }

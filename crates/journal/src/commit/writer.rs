@@ -8,14 +8,14 @@ use std::time::Instant;
 
 use disk::ZEROS;
 
-use crate::acks::inlet::{Inlet, OpenBuffer};
+use crate::acks::queue::{AppendQueue, OpenBuffer};
 use crate::commit::urgency::Urgency;
 use crate::core::Core;
 use crate::cursors::tail::{Piece, TailGroup};
 use crate::format::group::{self, Header};
 use crate::format::segment::{First, Segment};
 use crate::log::gate::Room;
-use crate::log::shelf::Next;
+use crate::log::segments::Next;
 use crate::position::{Counts, Position};
 use crate::threads::{lock, now_ns};
 
@@ -37,8 +37,8 @@ pub(crate) struct Writer {
 }
 
 /// What one worker had appended.
-struct InletGroup {
-    inlet: Arc<Inlet>,
+struct TakenBuffer {
+    queue: Arc<AppendQueue>,
     open: OpenBuffer,
 }
 
@@ -102,15 +102,15 @@ impl Writer {
 
     /// Swaps every worker's buffer for an empty one. All are locked at once, so that the group has
     /// everything that was appended before one moment.
-    fn take(&self) -> Vec<InletGroup> {
-        let inlets = lock(&self.core.inlets);
-        let mut opens: Vec<_> = inlets.iter().map(|inlet| (inlet, inlet.open())).collect();
+    fn take(&self) -> Vec<TakenBuffer> {
+        let queues = lock(&self.core.queues);
+        let mut opens: Vec<_> = queues.iter().map(|queue| (queue, queue.open())).collect();
         let mut group = Vec::new();
-        for (inlet, open) in opens.iter_mut().filter(|(_, open)| open.records > 0) {
+        for (queue, open) in opens.iter_mut().filter(|(_, open)| open.records > 0) {
             let empty =
                 OpenBuffer { bytes: self.core.buffer(), last: open.last, ..OpenBuffer::default() };
-            group.push(InletGroup {
-                inlet: Arc::clone(inlet),
+            group.push(TakenBuffer {
+                queue: Arc::clone(queue),
                 open: std::mem::replace(&mut **open, empty),
             });
         }
@@ -118,7 +118,7 @@ impl Writer {
     }
 
     /// Gives how many records the group had.
-    fn commit(&mut self, group: Vec<InletGroup>) -> Result<u32, Failure> {
+    fn commit(&mut self, group: Vec<TakenBuffer>) -> Result<u32, Failure> {
         let len: usize = group.iter().map(|taken| taken.open.bytes.len()).sum();
         let needed = (group::HEADER_LEN + len) as u64;
         let segment = self.segment_with_room(needed)?;
@@ -141,7 +141,7 @@ impl Writer {
         Ok(header.records)
     }
 
-    fn header(&self, group: &[InletGroup], len: usize) -> Header {
+    fn header(&self, group: &[TakenBuffer], len: usize) -> Header {
         let synced_end = if self.core.is_durable() {
             self.synced_end
         } else {
@@ -160,7 +160,7 @@ impl Writer {
             items: 0,
             before: self.counts,
         };
-        for InletGroup { open, .. } in group {
+        for TakenBuffer { open, .. } in group {
             header.records += open.records;
             header.controls += open.controls;
             header.items += open.items;
@@ -175,7 +175,7 @@ impl Writer {
         &self,
         segment: &Segment,
         header: &Header,
-        group: &[InletGroup],
+        group: &[TakenBuffer],
     ) -> Result<(), Failure> {
         let head = header.encode(self.core.salt);
         let padding = segment.next_page(header.end()).since(header.end());
@@ -253,7 +253,7 @@ impl Writer {
 
     /// Puts the prepared segment to use and has another one prepared.
     fn next_segment(&self) -> Result<Arc<Segment>, Failure> {
-        let mut files = self.core.shelf.files();
+        let mut files = self.core.segments.files();
         loop {
             match std::mem::replace(&mut files.next, Next::Wanted) {
                 Next::Ready(segment) => {
@@ -270,14 +270,14 @@ impl Writer {
                     if !self.core.is_durable() {
                         lock(&self.core.unsynced).push(segment.clone());
                     }
-                    self.core.keeper.wake();
+                    self.core.housekeeping.wake();
                     return Ok(segment);
                 }
                 Next::Refused(room) => {
                     files.next = Next::Refused(room);
                     self.stick(room);
                 }
-                Next::Wanted => self.core.keeper.wake(),
+                Next::Wanted => self.core.housekeeping.wake(),
             }
             if self.core.gate.is_closed() && !matches!(files.next, Next::Wanted) {
                 return Err(Failure::Closed);
@@ -285,7 +285,7 @@ impl Writer {
             if let Some(reason) = self.core.gate.poisoned() {
                 return Err(Failure::Disk("place", io::Error::other(reason.to_owned())));
             }
-            files = self.core.shelf.wait(files);
+            files = self.core.segments.wait(files);
         }
     }
 
@@ -298,12 +298,12 @@ impl Writer {
     }
 
     /// Makes the group visible and wakes each worker once.
-    fn publish(&self, header: &Header, group: Vec<InletGroup>) {
+    fn publish(&self, header: &Header, group: Vec<TakenBuffer>) {
         self.count(header, &group);
         let mut pieces = Vec::with_capacity(group.len());
         let mut done = Vec::with_capacity(group.len());
         let (mut position, mut before) = (header.body(), header.before);
-        for InletGroup { inlet, mut open } in group {
+        for TakenBuffer { queue, mut open } in group {
             for (offset, placed) in open.placing.drain(..) {
                 let at = position.after(offset as u64);
                 placed.store(at.0, std::sync::atomic::Ordering::Release);
@@ -313,7 +313,7 @@ impl Writer {
                 + Counts { items: open.items, controls: u64::from(open.controls), bytes: len };
             pieces.push(Piece { position, before, after, bytes: Arc::new(self.fit(open.bytes)) });
             (position, before) = (position.after(len), after);
-            done.push((inlet, open.last));
+            done.push((queue, open.last));
         }
         let released = TailGroup {
             position: header.position,
@@ -329,8 +329,8 @@ impl Writer {
         }
         ledger.release(released, header.after(), &mut evicted, &mut wake);
         drop(ledger);
-        for (inlet, last) in done {
-            inlet.acknowledge(last);
+        for (queue, last) in done {
+            queue.acknowledge(last);
         }
         for consumer in wake {
             consumer.notify_one();
@@ -349,7 +349,7 @@ impl Writer {
         fitting
     }
 
-    fn count(&self, header: &Header, group: &[InletGroup]) {
+    fn count(&self, header: &Header, group: &[TakenBuffer]) {
         let metrics = &self.core.metrics;
         metrics.groups.inc();
         metrics.records.add(u64::from(header.records));
@@ -364,6 +364,6 @@ impl Writer {
 
 /// Whether any worker has appended since its buffer was taken.
 fn has_open(core: &Core) -> bool {
-    let inlets = lock(&core.inlets);
-    inlets.iter().any(|inlet| inlet.open().records > 0)
+    let queues = lock(&core.queues);
+    queues.iter().any(|queue| queue.open().records > 0)
 }

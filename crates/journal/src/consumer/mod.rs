@@ -279,7 +279,7 @@ impl Consumer {
             }
             None => 0,
         };
-        core.keeper.wake();
+        core.housekeeping.wake();
         loop {
             let persisted = core.persisted.notified();
             tokio::pin!(persisted);

@@ -53,7 +53,7 @@ pub(crate) fn read(
     let mut reader = Reader { core, place, limit, left: bytes_max.max(1), items: Vec::new() };
     // A step that only passes over the end of a segment gives no item.
     while reader.items.is_empty() && reader.place.position < limit.end {
-        match core.shelf.find(reader.place.position) {
+        match core.segments.find(reader.place.position) {
             Some(segment) => reader.step(&segment)?,
             None => reader.jump(None)?,
         }
@@ -277,7 +277,7 @@ impl Reader<'_> {
     /// Goes on at the next intact group: behind the end of the segment, or behind damage.
     fn jump(&mut self, segment: Option<&Segment>) -> Result<(), FileError> {
         let from = self.place.position;
-        let next = self.core.shelf.first_after(segment.map_or(from, |s| s.base));
+        let next = self.core.segments.first_after(segment.map_or(from, |s| s.base));
         let next = next.filter(|first| first.position < self.limit.end);
         if let Some(first) = next.filter(|first| first.previous_end == from) {
             self.place = ReadPosition {

@@ -26,7 +26,7 @@ struct Deferred {
     change: u64,
 }
 
-struct Keeper {
+struct Housekeeper {
     core: Arc<Core>,
     deferred: HashMap<String, Deferred>,
     persisted_at: Option<Instant>,
@@ -37,8 +37,8 @@ struct Keeper {
 
 /// Works until `stop` is set, and then persists the cursors a last time.
 pub(crate) fn run(core: &Arc<Core>, stop: &AtomicBool) {
-    core.keeper.attach();
-    let mut keeper = Keeper {
+    core.housekeeping.attach();
+    let mut housekeeper = Housekeeper {
         core: core.clone(),
         deferred: HashMap::new(),
         persisted_at: None,
@@ -49,7 +49,7 @@ pub(crate) fn run(core: &Arc<Core>, stop: &AtomicBool) {
     loop {
         let stopping = stop.load(Ordering::Acquire);
         if core.gate.poisoned().is_none() {
-            keeper.persist(stopping);
+            housekeeper.persist(stopping);
             let _chores = lock(&core.chores);
             retire(core);
             if !stopping {
@@ -59,13 +59,13 @@ pub(crate) fn run(core: &Arc<Core>, stop: &AtomicBool) {
         if stopping {
             return;
         }
-        keeper.sample();
-        keeper.rest();
+        housekeeper.sample();
+        housekeeper.rest();
         std::thread::park_timeout(TICK);
     }
 }
 
-impl Keeper {
+impl Housekeeper {
     /// Writes the cursors that have changed, unless that was a moment ago and nobody waits.
     fn persist(&mut self, now: bool) {
         let urgent = lock(&self.core.ledger).cursors.values().any(|c| c.urgent);
@@ -165,8 +165,8 @@ impl Keeper {
         if self.idle_ticks == IDLE_TICKS {
             self.core.shrink();
         }
-        let mut inlets = lock(&self.core.inlets);
-        inlets.retain(|inlet| !inlet.abandoned.load(Ordering::Acquire) || inlet.open().records > 0);
+        let mut queues = lock(&self.core.queues);
+        queues.retain(|queue| !queue.abandoned.load(Ordering::Acquire) || queue.open().records > 0);
     }
 }
 
@@ -180,7 +180,7 @@ pub(crate) fn retire(core: &Core) {
         return;
     };
     loop {
-        let files = core.shelf.files();
+        let files = core.segments.files();
         let Some((&base, _)) = files.segments.first_key_value() else {
             return;
         };

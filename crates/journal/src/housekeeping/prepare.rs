@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::cursors::ledger::Cursor;
 use crate::format::segment::{self, Header, Segment};
 use crate::log::gate::Room;
-use crate::log::shelf::{Files, Next};
+use crate::log::segments::{Files, Next};
 use crate::position::Position;
 use crate::threads::lock;
 
@@ -22,7 +22,7 @@ pub(crate) const SPARE_SUFFIX: &str = "spare";
 
 /// Makes the next segment if one is wanted, or was refused and may now be possible.
 pub(crate) fn next(core: &Core) {
-    if matches!(core.shelf.files().next, Next::Ready(_)) {
+    if matches!(core.segments.files().next, Next::Ready(_)) {
         return;
     }
     if let Err(error) = attempt(core) {
@@ -55,14 +55,14 @@ pub(crate) fn refuse(core: &Core, error: &FileError) {
 }
 
 fn announce(core: &Core, next: Next) {
-    core.shelf.files().next = next;
+    core.segments.files().next = next;
     core.refresh_limit(None);
-    core.shelf.announce();
+    core.segments.announce();
 }
 
 /// Logs why there is no next segment, once for each time that begins.
 fn report(core: &Core, room: Room, reason: &str) {
-    let known = matches!(core.shelf.files().next, Next::Refused(known) if known == room);
+    let known = matches!(core.segments.files().next, Next::Refused(known) if known == room);
     if !known {
         tracing::error!(
             reason,
@@ -75,7 +75,7 @@ fn report(core: &Core, room: Room, reason: &str) {
 /// An empty file of a segment's length; `None` when `max-size` does not allow one.
 fn spare(core: &Core) -> Result<Option<(PathBuf, File)>, FileError> {
     loop {
-        let mut files = core.shelf.files();
+        let mut files = core.segments.files();
         if let Some(path) = files.spares.pop() {
             drop(files);
             let open = File::options().read(true).write(true).open(&path);
@@ -102,7 +102,7 @@ fn spare(core: &Core) -> Result<Option<(PathBuf, File)>, FileError> {
 
 /// Asks the consumers that alone move their cursors to do so: the oldest segment is theirs.
 fn ask_pinned(core: &Core) {
-    let files = core.shelf.files();
+    let files = core.segments.files();
     let oldest = files.segments.keys().next().and_then(|base| files.data_end(*base));
     drop(files);
     let Some(end) = oldest else {
@@ -122,7 +122,7 @@ pub(crate) fn spare_path(core: &Core, files: &mut Files) -> PathBuf {
 }
 
 fn establish(core: &Core, (path, file): (PathBuf, File)) -> Result<Next, FileError> {
-    let files = core.shelf.files();
+    let files = core.segments.files();
     let last = files.segments.last_key_value();
     let base = last.map_or(files.floor, |(_, last)| last.end().max(files.floor));
     let previous = last.map(|(base, _)| *base);
@@ -137,9 +137,9 @@ fn establish(core: &Core, (path, file): (PathBuf, File)) -> Result<Next, FileErr
     segment::establish(&core.disk, &core.dir, &path, file, &header).map(Next::Ready)
 }
 
-/// Takes a segment off the shelf. Its file is kept to be used again, or removed.
+/// Takes a segment out of the journal. Its file is kept to be used again, or removed.
 pub(crate) fn free(core: &Core, base: Position) -> Result<(), FileError> {
-    let mut files = core.shelf.files();
+    let mut files = core.segments.files();
     let Some(segment) = files.segments.remove(&base) else {
         return Ok(());
     };
@@ -151,7 +151,7 @@ pub(crate) fn free(core: &Core, base: Position) -> Result<(), FileError> {
             core.disk
                 .rename(&segment.path, &spare)
                 .map_err(FileError::of("rename", &segment.path))?;
-            core.shelf.files().spares.push(spare);
+            core.segments.files().spares.push(spare);
             Ok(())
         }
         None => remove(core, &segment),
@@ -165,7 +165,7 @@ fn remove(core: &Core, segment: &Segment) -> Result<(), FileError> {
 /// Moves the cursors that are inside the oldest segment to its end, persists them, and gives the
 /// segment free. Whether there was one that could be given up.
 fn drop_oldest(core: &Core) -> Result<bool, FileError> {
-    let files = core.shelf.files();
+    let files = core.segments.files();
     let Some((&base, _)) = files.segments.first_key_value() else {
         return Ok(false);
     };

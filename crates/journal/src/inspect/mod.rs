@@ -19,7 +19,7 @@ use crate::format::cursor::LoadedCursor;
 use crate::format::scan::{self, Entry};
 use crate::format::segment::Segment;
 use crate::position::{Counts, Position};
-use crate::recovery::directory::{self, Directory, Shelved};
+use crate::recovery::directory::{self, Directory, SegmentFile};
 use crate::recovery::identity;
 use crate::recovery::{self, Evidence, Findings, Recovery, Scanned};
 use crate::status::CursorStatus;
@@ -128,7 +128,7 @@ fn read(dir: &Path) -> Result<(Directory, u32), OpenError> {
 
 fn segments(directory: &Directory) -> Vec<Arc<Segment>> {
     let segments = directory.segments.iter();
-    segments.map(|Shelved { segment, .. }| segment.clone()).collect()
+    segments.map(|SegmentFile { segment, .. }| segment.clone()).collect()
 }
 
 fn segment_report(segment: &Segment, entries: &[Entry]) -> SegmentReport {

@@ -12,7 +12,7 @@ use crate::threads::{lock, now_ns};
 
 /// The state of the whole journal.
 pub(crate) fn status(core: &Core) -> Status {
-    let files = core.shelf.files();
+    let files = core.segments.files();
     let (bytes_used, segments) = (files.bytes(core.segment_len()), files.count());
     drop(files);
     let rates = *lock(&core.rates);

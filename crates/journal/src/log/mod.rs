@@ -1,4 +1,4 @@
 //! The segments there are, and whether records are taken.
 
 pub(crate) mod gate;
-pub(crate) mod shelf;
+pub(crate) mod segments;

@@ -16,7 +16,7 @@ use crate::status::Damage;
 
 /// A segment file and what its header says; `None` when both copies of the header are damaged.
 #[derive(Debug)]
-pub(crate) struct Shelved {
+pub(crate) struct SegmentFile {
     pub segment: Arc<Segment>,
     pub header: Option<Header>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Shelved {
 #[derive(Debug)]
 pub(crate) struct Directory {
     /// In the order of their positions.
-    pub segments: Vec<Shelved>,
+    pub segments: Vec<SegmentFile>,
     pub cursors: Vec<(PathBuf, LoadedCursor)>,
     pub spares: Vec<PathBuf>,
     /// What was being made when a process was killed.
@@ -44,7 +44,7 @@ pub(crate) fn read(dir: &Path, writable: bool) -> Result<Directory, OpenError> {
         let path = entry.map_err(FileError::of("list", dir))?.path();
         let suffix = path.extension().and_then(|suffix| suffix.to_str());
         if let Some(base) = segment::base_of(&path) {
-            directory.segments.push(shelved(&path, base, writable)?);
+            directory.segments.push(segment_file(&path, base, writable)?);
         } else if suffix == Some(SPARE_SUFFIX) {
             directory.spares.push(path);
         } else if suffix == Some("new") {
@@ -59,7 +59,7 @@ pub(crate) fn read(dir: &Path, writable: bool) -> Result<Directory, OpenError> {
     Ok(directory)
 }
 
-fn shelved(path: &Path, base: Position, writable: bool) -> Result<Shelved, OpenError> {
+fn segment_file(path: &Path, base: Position, writable: bool) -> Result<SegmentFile, OpenError> {
     let opened = segment::open(path, writable);
     let (file, file_len, page) = opened.map_err(FileError::of("open", path))?;
     let header = match Header::decode(&page) {
@@ -79,7 +79,7 @@ fn shelved(path: &Path, base: Position, writable: bool) -> Result<Shelved, OpenE
         });
     }
     let capacity = header.map_or(file_len.saturating_sub(HEADER_LEN), |header| header.capacity);
-    Ok(Shelved {
+    Ok(SegmentFile {
         segment: Arc::new(Segment {
             base,
             capacity,
@@ -127,7 +127,7 @@ impl Directory {
 
     /// Finds the first group of every segment.
     pub fn find_firsts(&self, salt: u32) -> Result<(), FileError> {
-        for Shelved { segment, .. } in &self.segments {
+        for SegmentFile { segment, .. } in &self.segments {
             let first = scan::first(segment, salt).map_err(FileError::of("read", &segment.path))?;
             if let Some(header) = first {
                 let _ = segment.first.set((&header).into());
@@ -140,7 +140,7 @@ impl Directory {
     /// be read, in a journal that ends at `end`.
     pub fn damage(&self, salt: u32, end: Position) -> Result<Vec<Damage>, FileError> {
         let mut damage = Vec::new();
-        for Shelved { segment, header } in &self.segments {
+        for SegmentFile { segment, header } in &self.segments {
             if header.is_none() {
                 damage.push(Damage {
                     from: segment.base,

@@ -16,7 +16,7 @@ use crate::format::group::{self, Header};
 use crate::format::segment::Segment;
 use crate::housekeeping::prepare;
 use crate::instruments::Instruments;
-use crate::log::shelf::{Files, Next, Shelf};
+use crate::log::segments::{Files, Next, Segments};
 use crate::position::Position;
 use crate::recovery::directory::{self, Directory};
 use crate::recovery::identity;
@@ -46,12 +46,12 @@ pub(crate) fn open(
     let salt = salt(&held, &dir, &directory)?;
     directory.find_firsts(salt)?;
     let segments: Vec<Arc<Segment>> =
-        directory.segments.iter().map(|shelved| shelved.segment.clone()).collect();
+        directory.segments.iter().map(|found| found.segment.clone()).collect();
     let findings = recovery::recover(&segments, salt, directory.evidence())?;
     let recovery = report(&directory, &findings, salt)?;
     let mut files = settle(&disk, &directory, &findings, &settings)?;
     files.floor = files.floor.max(floor);
-    let shelf = Shelf::new(files);
+    let segments = Segments::new(files);
     let mut ledger = Ledger {
         released_end: findings.end,
         synced_end: findings.end,
@@ -61,9 +61,9 @@ pub(crate) fn open(
         damage: recovery.damage.iter().take(100).cloned().collect(),
         finished: false,
     };
-    let cursor_files = cursors(&disk, &dir, directory, &shelf, &mut ledger, salt)?;
+    let cursor_files = cursors(&disk, &dir, directory, &segments, &mut ledger, salt)?;
     let metrics = Instruments::new(registry);
-    let core = Core::new(settings, salt, disk, metrics, ledger, shelf, cursor_files);
+    let core = Core::new(settings, salt, disk, metrics, ledger, segments, cursor_files);
     let core = Arc::new(core);
     match prepare::attempt(&core) {
         Ok(()) => {}
@@ -134,8 +134,8 @@ fn settle(
     for spare in &directory.spares {
         adopt(disk, spare, whole_len, settings, &mut files)?;
     }
-    for shelved in &directory.segments {
-        let segment = &shelved.segment;
+    for found in &directory.segments {
+        let segment = &found.segment;
         if segment.base >= findings.end {
             adopt(disk, &segment.path, whole_len, settings, &mut files)?;
             continue;
@@ -194,7 +194,7 @@ fn cursors(
     disk: &Disk,
     dir: &Path,
     directory: Directory,
-    shelf: &Shelf,
+    segments: &Segments,
     ledger: &mut Ledger,
     salt: u32,
 ) -> Result<Vec<(String, CursorFile)>, OpenError> {
@@ -204,7 +204,7 @@ fn cursors(
         let (file, account) = match loaded {
             LoadedCursor::Whole(file, account) => (*file, account),
             LoadedCursor::Damaged(_) => {
-                let account = oldest(shelf, ledger);
+                let account = oldest(segments, ledger);
                 disk.remove(&path).map_err(FileError::of("remove", &path))?;
                 let file = CursorFile::create(disk, dir, &name, &account)?;
                 (file, account)
@@ -212,7 +212,7 @@ fn cursors(
         };
         let mut cursor = Cursor::new(account, false);
         if cursor.account.counts.bytes < ledger.counts.bytes {
-            cursor.oldest = Some(waiting_since(&cursor.account, shelf, salt));
+            cursor.oldest = Some(waiting_since(&cursor.account, segments, salt));
         }
         ledger.cursors.insert(name.clone(), cursor);
         files.push((name, file));
@@ -221,16 +221,16 @@ fn cursors(
 }
 
 /// When the record at a cursor was written; when that cannot be read, the one before it.
-fn waiting_since(account: &Account, shelf: &Shelf, salt: u32) -> u64 {
-    let segment = shelf.find(account.group);
+fn waiting_since(account: &Account, segments: &Segments, salt: u32) -> u64 {
+    let segment = segments.find(account.group);
     let head = segment.and_then(|s| s.read(account.group, group::HEADER_LEN).ok());
     let header = head.and_then(|head| Header::decode(salt, &head, account.group));
     header.map_or(account.written_at, |header| header.written_at)
 }
 
 /// The account of a cursor that begins at the oldest record.
-pub(crate) fn oldest(shelf: &Shelf, ledger: &Ledger) -> Account {
-    let first = shelf.oldest();
+pub(crate) fn oldest(segments: &Segments, ledger: &Ledger) -> Account {
+    let first = segments.oldest();
     let first = first.filter(|first| first.position < ledger.released_end);
     let (position, counts) =
         first.map_or((ledger.released_end, ledger.counts), |first| (first.position, first.before));

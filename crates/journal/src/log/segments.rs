@@ -22,12 +22,12 @@ pub(crate) enum Next {
 
 /// Every segment file of the journal.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct Segments {
     files: Mutex<Files>,
     changed: Condvar,
 }
 
-/// What is behind the shelf's lock.
+/// What is behind the segments' lock.
 #[derive(Debug)]
 pub(crate) struct Files {
     /// By base; the last is the one that is written, once there was a group to write.
@@ -64,9 +64,9 @@ impl Files {
     }
 }
 
-impl Shelf {
-    pub fn new(files: Files) -> Shelf {
-        Shelf { files: Mutex::new(files), changed: Condvar::new() }
+impl Segments {
+    pub fn new(files: Files) -> Segments {
+        Segments { files: Mutex::new(files), changed: Condvar::new() }
     }
 
     pub fn files(&self) -> MutexGuard<'_, Files> {

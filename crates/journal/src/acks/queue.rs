@@ -35,7 +35,7 @@ pub(crate) struct OpenBuffer {
 
 /// One worker's buffer and those who wait for their acknowledgement.
 #[derive(Debug, Default)]
-pub(crate) struct Inlet {
+pub(crate) struct AppendQueue {
     open: Mutex<OpenBuffer>,
     /// The number of the last record that is acknowledged.
     acknowledged: AtomicU64,
@@ -43,11 +43,11 @@ pub(crate) struct Inlet {
     /// Wakes the pump, which wakes the waiters.
     pub pump: Notify,
     pub pumping: AtomicBool,
-    /// The worker has gone; once the buffer is empty the journal thread forgets the inlet.
+    /// The worker has gone; once the buffer is empty the journal thread forgets the queue.
     pub abandoned: AtomicBool,
 }
 
-impl Inlet {
+impl AppendQueue {
     /// The open buffer; held for the time of one copy by the worker, or one swap by the journal
     /// thread.
     pub fn open(&self) -> MutexGuard<'_, OpenBuffer> {
