@@ -1,13 +1,14 @@
 //! What the threads and handles of one journal share.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use disk::Disk;
 use tokio::sync::Notify;
 
-use crate::acks::queue::AppendQueue;
+use crate::acks::Acks;
+use crate::buffers::BufferPool;
 use crate::cursors::ledger::Ledger;
 use crate::cursors::tail::TailGroup;
 use crate::format::cursor::CursorFile;
@@ -19,9 +20,6 @@ use crate::rates::Rates;
 use crate::settings::{Ack, Settings};
 use crate::threads::{Bell, Flushes, lock};
 
-/// How much memory of groups that are done is kept to be used again.
-const POOL_BYTES_MAX: usize = 16 << 20;
-
 /// All that the threads and handles of one journal share.
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -31,16 +29,15 @@ pub(crate) struct Core {
     pub disk: Disk,
     /// Held while cursors come and go, and while segments are given free because of them.
     pub chores: Mutex<()>,
-    pub gate: Gate,
+    pub gate: Arc<Gate>,
     pub metrics: Instruments,
-    pub queues: Mutex<Vec<Arc<AppendQueue>>>,
+    pub acks: Arc<Acks>,
     pub ledger: Mutex<Ledger>,
     pub segments: Segments,
     /// Segments written since they were last synced, in the modes that sync in the background.
     pub unsynced: Mutex<Vec<Arc<Segment>>>,
     /// Cursor files by name.
     pub cursor_files: Mutex<Vec<(String, CursorFile)>>,
-    pub writer: Bell,
     pub syncer: Bell,
     pub flushes: Flushes,
     pub housekeeping: Bell,
@@ -48,10 +45,9 @@ pub(crate) struct Core {
     pub persisted: Notify,
     /// How fast it fills, kept by the housekeeping thread.
     pub rates: Mutex<Rates>,
-    pool: Mutex<Vec<Vec<u8>>>,
+    pub buffers: Arc<BufferPool>,
     /// Bytes of records the active segment has room for.
     left: AtomicU64,
-    stopped: AtomicBool,
 }
 
 impl Core {
@@ -64,28 +60,30 @@ impl Core {
         segments: Segments,
         cursor_files: Vec<(String, CursorFile)>,
     ) -> Core {
+        let (gate, buffers) = (Arc::new(Gate::new()), Arc::new(BufferPool::default()));
+        let timeout = settings.ack_timeout.get();
+        let acks =
+            Acks::new(gate.clone(), salt, timeout, metrics.ack_timeouts.clone(), buffers.clone());
         Core {
             dir: settings.dir.clone(),
             settings,
             salt,
             disk,
             chores: Mutex::default(),
-            gate: Gate::new(),
+            gate,
             metrics,
-            queues: Mutex::default(),
+            acks: Arc::new(acks),
             ledger: Mutex::new(ledger),
             segments,
             unsynced: Mutex::default(),
             cursor_files: Mutex::new(cursor_files),
-            writer: Bell::default(),
             syncer: Bell::default(),
             flushes: Flushes::default(),
             housekeeping: Bell::default(),
             persisted: Notify::new(),
             rates: Mutex::default(),
-            pool: Mutex::default(),
+            buffers,
             left: AtomicU64::new(0),
-            stopped: AtomicBool::new(false),
         }
     }
 
@@ -130,46 +128,17 @@ impl Core {
             "the journal is poisoned: nothing is acknowledged any more; check the disk and restart"
         );
         self.segments.announce();
-        self.writer.wake();
-        self.wake_all_pumps();
+        self.acks.writer().wake();
+        self.acks.wake_all();
         self.persisted.notify_waiters();
     }
 
-    /// Lets every waiter look at the state of the journal.
-    pub fn wake_all_pumps(&self) {
-        for queue in lock(&self.queues).iter() {
-            queue.pump.notify_one();
-        }
-    }
-
-    /// Whether the journal thread has ended: what is not acknowledged now never will be.
-    pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Acquire)
-    }
-
     pub fn set_stopped(&self) {
-        self.stopped.store(true, Ordering::Release);
+        self.acks.stop();
         let mut ledger = lock(&self.ledger);
         ledger.finished = true;
         for cursor in ledger.cursors.values() {
             cursor.released.notify_one();
-        }
-        drop(ledger);
-        self.wake_all_pumps();
-    }
-
-    /// An empty buffer, used before if there is one.
-    pub fn buffer(&self) -> Vec<u8> {
-        lock(&self.pool).pop().unwrap_or_default()
-    }
-
-    /// Takes a buffer back.
-    pub fn recycle(&self, mut buffer: Vec<u8>) {
-        buffer.clear();
-        let mut pool = lock(&self.pool);
-        let kept: usize = pool.iter().map(Vec::capacity).sum();
-        if kept + buffer.capacity() <= POOL_BYTES_MAX && pool.len() < 64 {
-            pool.push(buffer);
         }
     }
 
@@ -179,19 +148,8 @@ impl Core {
             if let Some(buffer) = Arc::into_inner(piece.bytes) {
                 // Small ones are not worth a place in the pool.
                 if buffer.capacity() >= 4096 {
-                    self.recycle(buffer);
+                    self.buffers.put_back(buffer);
                 }
-            }
-        }
-    }
-
-    /// Gives memory back that is only kept to be quick.
-    pub fn shrink(&self) {
-        *lock(&self.pool) = Vec::new();
-        for queue in lock(&self.queues).iter() {
-            let mut open = queue.open();
-            if open.records == 0 {
-                open.bytes = Vec::new();
             }
         }
     }

@@ -11,7 +11,6 @@ use disk::{Disk, FileError};
 use watch::metrics::Registry;
 
 use crate::acks::queue::{AppendQueue, Placed};
-use crate::appender::pump;
 use crate::appender::{self, Appender};
 use crate::commit::syncer;
 use crate::commit::writer::Writer;
@@ -89,8 +88,7 @@ impl Journal {
     ) -> Result<(Journal, Recovery), OpenError> {
         let OpenedJournal { core, recovery, held } = open::open(settings, registry, disk, floor)?;
         running::register(registry, Arc::downgrade(&core));
-        let shared = Arc::new(AppendQueue::default());
-        lock(&core.queues).push(shared.clone());
+        let shared = core.acks.add_queue();
         let running = Running {
             shared,
             stop: Arc::default(),
@@ -108,9 +106,7 @@ impl Journal {
         if core.settings.ack == Ack::Memory {
             return Appender::new(core.clone(), self.running.shared.clone(), false);
         }
-        let queue = Arc::new(AppendQueue::default());
-        lock(&core.queues).push(queue.clone());
-        Appender::new(core.clone(), queue, true)
+        Appender::new(core.clone(), core.acks.add_queue(), true)
     }
 
     /// A way into the journal for threads that are no workers, one for all of them: for records
@@ -132,7 +128,7 @@ impl Journal {
         let label = Label { kind, items, control };
         let placed: Placed = Arc::new(AtomicU64::new(0));
         let number = appender::append(core, queue, label, payload, Some(&placed))?;
-        pump::wait(core, queue, number).await?;
+        core.acks.wait(queue, number).await?;
         Ok(Position(placed.load(Ordering::Acquire)))
     }
 
@@ -141,8 +137,7 @@ impl Journal {
     pub async fn acknowledged_end(&self) -> Result<Position, AckError> {
         let (core, queue) = (&self.running.core, &self.running.shared);
         if core.settings.ack == Ack::Memory {
-            let last = queue.open().last;
-            pump::wait(core, queue, last).await?;
+            core.acks.wait(queue, queue.last()).await?;
         }
         Ok(lock(&core.ledger).released_end)
     }
@@ -150,14 +145,7 @@ impl Journal {
     /// Marks the end of everything that has been appended by now, acknowledged or not.
     pub fn mark(&self) -> Mark {
         let core = self.running.core.clone();
-        let queues: Vec<Arc<AppendQueue>> = lock(&core.queues).clone();
-        // The lock of each queue is passed through: what was changed before is seen by whoever
-        // appends after it.
-        let waiting = |queue: Arc<AppendQueue>| {
-            let last = queue.open().last;
-            (queue.acknowledged() < last).then_some((queue, last))
-        };
-        Mark { waiting: queues.into_iter().filter_map(waiting).collect(), core }
+        Mark { waiting: core.acks.unacknowledged(), core }
     }
 
     /// Opens the cursor of this name where it was left, or makes one at `start`. The cursor is
@@ -338,7 +326,7 @@ impl Running {
         let core = &self.core;
         core.gate.close();
         core.segments.announce();
-        core.writer.wake();
+        core.acks.writer().wake();
         if let Some(writer) = threads.writer.take() {
             let _ = writer.join();
         }

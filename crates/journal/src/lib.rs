@@ -32,10 +32,11 @@
 //   error
 //   settings
 //   format
-//   outcome, position, rates, threads
+//   buffers, outcome, position, rates, threads
 
 mod acks;
 mod appender;
+mod buffers;
 mod commit;
 mod consumer;
 mod core;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-use crate::acks::waiters::Waiters;
+use super::waiters::Waiters;
 use crate::error::AppendError;
 use crate::format::group;
 use crate::format::record::{self, Label};
@@ -33,39 +33,51 @@ pub(crate) struct OpenBuffer {
     pub placing: Vec<(usize, Placed)>,
 }
 
+/// A record on its way into a buffer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewRecord<'a> {
+    pub label: Label,
+    /// The sum of the payload's parts.
+    pub len: u32,
+    pub payload: &'a [&'a [u8]],
+    /// Where to say its position, if anyone wants that.
+    pub placed: Option<&'a Placed>,
+}
+
 /// One worker's buffer and those who wait for their acknowledgement.
 #[derive(Debug, Default)]
 pub(crate) struct AppendQueue {
     open: Mutex<OpenBuffer>,
     /// The number of the last record that is acknowledged.
     acknowledged: AtomicU64,
-    pub waiters: Mutex<Waiters>,
+    waiters: Mutex<Waiters>,
     /// Wakes the pump, which wakes the waiters.
-    pub pump: Notify,
-    pub pumping: AtomicBool,
-    /// The worker has gone; once the buffer is empty the journal thread forgets the queue.
-    pub abandoned: AtomicBool,
+    pub(super) pump: Notify,
+    pub(super) pumping: AtomicBool,
+    /// The worker has gone; once the buffer is empty the queue is forgotten.
+    abandoned: AtomicBool,
 }
 
 impl AppendQueue {
     /// The open buffer; held for the time of one copy by the worker, or one swap by the journal
     /// thread.
-    pub fn open(&self) -> MutexGuard<'_, OpenBuffer> {
+    pub(super) fn open(&self) -> MutexGuard<'_, OpenBuffer> {
         lock(&self.open)
     }
 
+    pub(super) fn waiters(&self) -> MutexGuard<'_, Waiters> {
+        lock(&self.waiters)
+    }
+
     /// Takes a record if it still `stands`; gives its number.
-    #[expect(clippy::too_many_arguments, reason = "each is a part of the record or a condition")]
-    pub fn append(
+    pub(super) fn append(
         &self,
         gate: &Gate,
         salt: u32,
-        label: Label,
-        len: u32,
-        parts: &[&[u8]],
-        placed: Option<&Placed>,
+        record: &NewRecord<'_>,
         stands: impl FnOnce() -> bool,
     ) -> Result<Option<u64>, AppendError> {
+        let NewRecord { label, len, payload, placed } = *record;
         let reserved = record::HEADER_LEN as u64 + u64::from(len);
         gate.reserve(reserved)?;
         let mut open = self.open();
@@ -90,13 +102,18 @@ impl AppendQueue {
             let at = open.bytes.len();
             open.placing.push((at, placed.clone()));
         }
-        let checksum = record::put(&mut open.bytes, salt, label, len, parts);
+        let checksum = record::put(&mut open.bytes, salt, label, len, payload);
         open.chain = group::link(open.chain, checksum);
         open.records += 1;
         open.items += u64::from(label.items);
         open.controls += u32::from(label.control);
         open.last += 1;
         Ok(Some(open.last))
+    }
+
+    /// The number of the last record that was taken; 0 before the first.
+    pub fn last(&self) -> u64 {
+        self.open().last
     }
 
     pub fn acknowledged(&self) -> u64 {
@@ -106,6 +123,25 @@ impl AppendQueue {
     /// Acknowledges every record up to a number and wakes the pump, once.
     pub fn acknowledge(&self, last: u64) {
         self.acknowledged.store(last, Ordering::Release);
+        self.wake_pump();
+    }
+
+    /// The period that the time of those who wait is counted by.
+    pub fn period(&self) -> u64 {
+        self.waiters().period()
+    }
+
+    pub(super) fn wake_pump(&self) {
         self.pump.notify_one();
+    }
+
+    /// Says that the worker has gone: nothing more is appended, and nobody waits.
+    pub fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+        self.wake_pump();
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Acquire)
     }
 }

@@ -1,18 +1,15 @@
 //! A worker's way of putting records into the journal.
 
-pub(crate) mod pump;
 pub(crate) mod tickets;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use crate::acks::queue::{AppendQueue, Placed};
+use crate::acks::queue::{AppendQueue, NewRecord, Placed};
 use crate::core::Core;
 use crate::error::{AckError, AppendError};
 use crate::format::record::{self, Label};
 use crate::settings::Ack;
-use crate::threads::lock;
 
 /// One worker's way into the journal. Appending copies the record into the worker's own buffer
 /// and never waits for the disk. The records of one appender are written in their order.
@@ -78,7 +75,7 @@ impl Appender {
     pub async fn acknowledged(&self, ticket: Ticket) -> Result<(), AckError> {
         match self.known() {
             Some(known) => known,
-            None => pump::wait(&self.core, &self.queue, ticket.0).await,
+            None => self.core.acks.wait(&self.queue, ticket.0).await,
         }
     }
 
@@ -92,13 +89,13 @@ impl Appender {
     ) -> Poll<Result<(), AckError>> {
         match self.known() {
             Some(known) => Poll::Ready(known),
-            None => pump::poll(&self.core, &self.queue, ticket.0, since, cx),
+            None => self.core.acks.poll(&self.queue, ticket.0, since, cx),
         }
     }
 
     /// The period that the time of those who wait is counted by.
     pub(crate) fn period(&self) -> u64 {
-        lock(&self.queue.waiters).period()
+        self.queue.period()
     }
 
     /// What is known of every record without waiting; something in `memory` only.
@@ -118,8 +115,7 @@ impl Appender {
 impl Drop for Appender {
     fn drop(&mut self) {
         if self.alone {
-            self.queue.abandoned.store(true, Ordering::Release);
-            self.queue.pump.notify_one();
+            self.queue.abandon();
         }
     }
 }
@@ -129,7 +125,7 @@ fn payload_max(core: &Core) -> u64 {
     capacity.saturating_sub(record::HEADER_LEN as u64)
 }
 
-/// Takes a record and wakes the journal thread if it sleeps. Gives the record's number.
+/// Takes a record; gives its number.
 pub(crate) fn append(
     core: &Core,
     queue: &AppendQueue,
@@ -153,14 +149,9 @@ fn append_if(
     let max = payload_max(core);
     let taken = match u32::try_from(len) {
         Ok(short) if u64::from(short) <= max => {
-            queue.append(&core.gate, core.salt, label, short, payload, placed, stands)
+            core.acks.append(queue, &NewRecord { label, len: short, payload, placed }, stands)
         }
         _ => Err(AppendError::TooLarge { len: len as u64, max }),
     };
-    match &taken {
-        Ok(Some(_)) => core.writer.ring(),
-        Ok(None) => {}
-        Err(error) => core.metrics.refuse(error),
-    }
-    taken
+    taken.inspect_err(|error| core.metrics.refuse(error))
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use disk::ZEROS;
 
-use crate::acks::queue::{AppendQueue, OpenBuffer};
+use crate::acks::TakenBuffer;
 use crate::commit::urgency::Urgency;
 use crate::core::Core;
 use crate::cursors::tail::{Piece, TailGroup};
@@ -36,12 +36,6 @@ pub(crate) struct Writer {
     flushes: u64,
 }
 
-/// What one worker had appended.
-struct TakenBuffer {
-    queue: Arc<AppendQueue>,
-    open: OpenBuffer,
-}
-
 /// Why a group was not written.
 enum Failure {
     /// There will be no more room: the journal is closed meanwhile.
@@ -62,18 +56,18 @@ impl Writer {
     /// Works until the journal is closed and everything taken is written.
     pub fn run(mut self) {
         let core = self.core.clone();
-        core.writer.attach();
+        core.acks.writer().attach();
         self.refresh_limit();
         let mut urgency = Urgency::new();
         loop {
             // Read before the buffers: whoever comes into a buffer after this sees it closed.
             let closed = core.gate.is_closed();
-            let group = self.take();
+            let group = core.acks.take();
             if core.gate.poisoned().is_some() {
                 if closed {
                     break;
                 }
-                core.writer.sleep(None, || core.gate.is_closed());
+                core.acks.writer().sleep(None, || core.gate.is_closed());
                 continue;
             }
             if !group.is_empty() {
@@ -92,29 +86,12 @@ impl Writer {
             } else if closed {
                 break;
             } else {
-                core.writer.sleep(None, || {
-                    core.gate.is_closed() || core.gate.poisoned().is_some() || has_open(&core)
+                core.acks.writer().sleep(None, || {
+                    core.gate.is_closed() || core.gate.poisoned().is_some() || core.acks.has_open()
                 });
             }
         }
         core.set_stopped();
-    }
-
-    /// Swaps every worker's buffer for an empty one. All are locked at once, so that the group has
-    /// everything that was appended before one moment.
-    fn take(&self) -> Vec<TakenBuffer> {
-        let queues = lock(&self.core.queues);
-        let mut opens: Vec<_> = queues.iter().map(|queue| (queue, queue.open())).collect();
-        let mut group = Vec::new();
-        for (queue, open) in opens.iter_mut().filter(|(_, open)| open.records > 0) {
-            let empty =
-                OpenBuffer { bytes: self.core.buffer(), last: open.last, ..OpenBuffer::default() };
-            group.push(TakenBuffer {
-                queue: Arc::clone(queue),
-                open: std::mem::replace(&mut **open, empty),
-            });
-        }
-        group
     }
 
     /// Gives how many records the group had.
@@ -206,13 +183,13 @@ impl Writer {
         self.core.gate.set_room(Room::DiskFull);
         self.core.gate.set_limit(0);
         self.stick(Room::DiskFull);
-        self.core.writer.sleep(Some(ROOM_RETRY), || self.core.gate.is_closed());
+        self.core.acks.writer().sleep(Some(ROOM_RETRY), || self.core.gate.is_closed());
         Ok(())
     }
 
     fn stick(&self, room: Room) {
         self.core.gate.set_stuck(room);
-        self.core.wake_all_pumps();
+        self.core.acks.wake_all();
     }
 
     fn unstick(&self) {
@@ -345,7 +322,7 @@ impl Writer {
             return bytes;
         }
         let fitting = bytes.as_slice().to_vec();
-        self.core.recycle(bytes);
+        self.core.buffers.put_back(bytes);
         fitting
     }
 
@@ -360,10 +337,4 @@ impl Writer {
             metrics.wait.observe(since.elapsed());
         }
     }
-}
-
-/// Whether any worker has appended since its buffer was taken.
-fn has_open(core: &Core) -> bool {
-    let queues = lock(&core.queues);
-    queues.iter().any(|queue| queue.open().records > 0)
 }

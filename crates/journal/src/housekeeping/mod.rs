@@ -163,10 +163,9 @@ impl Housekeeper {
         self.idle_ticks = if groups == self.groups { self.idle_ticks.saturating_add(1) } else { 0 };
         self.groups = groups;
         if self.idle_ticks == IDLE_TICKS {
-            self.core.shrink();
+            self.core.acks.shrink();
         }
-        let mut queues = lock(&self.core.queues);
-        queues.retain(|queue| !queue.abandoned.load(Ordering::Acquire) || queue.open().records > 0);
+        self.core.acks.forget_abandoned();
     }
 }
 
