@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use disk::Disk;
-use tokio::sync::Notify;
 
 use crate::acks::Acks;
 use crate::buffers::BufferPool;
+use crate::cursors::Cursors;
 use crate::cursors::ledger::Ledger;
-use crate::cursors::tail::TailGroup;
 use crate::format::cursor::CursorFile;
 use crate::format::segment::Segment;
 use crate::instruments::Instruments;
@@ -18,7 +17,7 @@ use crate::log::gate::{Gate, Room};
 use crate::log::segments::{Next, Segments};
 use crate::rates::Rates;
 use crate::settings::{Ack, Settings};
-use crate::threads::{Bell, Flushes, lock};
+use crate::threads::{Bell, Flushes};
 
 /// All that the threads and handles of one journal share.
 #[derive(Debug)]
@@ -27,22 +26,16 @@ pub(crate) struct Core {
     pub dir: PathBuf,
     pub salt: u32,
     pub disk: Disk,
-    /// Held while cursors come and go, and while segments are given free because of them.
-    pub chores: Mutex<()>,
     pub gate: Arc<Gate>,
     pub metrics: Instruments,
     pub acks: Arc<Acks>,
-    pub ledger: Mutex<Ledger>,
+    pub cursors: Arc<Cursors>,
     pub segments: Segments,
     /// Segments written since they were last synced, in the modes that sync in the background.
     pub unsynced: Mutex<Vec<Arc<Segment>>>,
-    /// Cursor files by name.
-    pub cursor_files: Mutex<Vec<(String, CursorFile)>>,
     pub syncer: Bell,
     pub flushes: Flushes,
     pub housekeeping: Bell,
-    /// Woken when a cursor has been persisted.
-    pub persisted: Notify,
     /// How fast it fills, kept by the housekeeping thread.
     pub rates: Mutex<Rates>,
     pub buffers: Arc<BufferPool>,
@@ -58,29 +51,34 @@ impl Core {
         metrics: Instruments,
         ledger: Ledger,
         segments: Segments,
-        cursor_files: Vec<(String, CursorFile)>,
+        cursor_files: Vec<CursorFile>,
     ) -> Core {
         let (gate, buffers) = (Arc::new(Gate::new()), Arc::new(BufferPool::default()));
         let timeout = settings.ack_timeout.get();
         let acks =
             Acks::new(gate.clone(), salt, timeout, metrics.ack_timeouts.clone(), buffers.clone());
+        let cursors = Cursors::new(
+            ledger,
+            cursor_files,
+            disk.clone(),
+            &settings.dir,
+            buffers.clone(),
+            metrics.damaged.clone(),
+        );
         Core {
             dir: settings.dir.clone(),
             settings,
             salt,
             disk,
-            chores: Mutex::default(),
             gate,
             metrics,
             acks: Arc::new(acks),
-            ledger: Mutex::new(ledger),
+            cursors: Arc::new(cursors),
             segments,
             unsynced: Mutex::default(),
-            cursor_files: Mutex::new(cursor_files),
             syncer: Bell::default(),
             flushes: Flushes::default(),
             housekeeping: Bell::default(),
-            persisted: Notify::new(),
             rates: Mutex::default(),
             buffers,
             left: AtomicU64::new(0),
@@ -130,27 +128,11 @@ impl Core {
         self.segments.announce();
         self.acks.writer().wake();
         self.acks.wake_all();
-        self.persisted.notify_waiters();
+        self.cursors.wake_waiting();
     }
 
     pub fn set_stopped(&self) {
         self.acks.stop();
-        let mut ledger = lock(&self.ledger);
-        ledger.finished = true;
-        for cursor in ledger.cursors.values() {
-            cursor.released.notify_one();
-        }
-    }
-
-    /// Takes back the buffers of groups nobody reads any more.
-    pub fn recycle_groups(&self, groups: Vec<TailGroup>) {
-        for piece in groups.into_iter().flat_map(|group| group.pieces) {
-            if let Some(buffer) = Arc::into_inner(piece.bytes) {
-                // Small ones are not worth a place in the pool.
-                if buffer.capacity() >= 4096 {
-                    self.buffers.put_back(buffer);
-                }
-            }
-        }
+        self.cursors.finish();
     }
 }

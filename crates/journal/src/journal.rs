@@ -14,11 +14,11 @@ use crate::acks::queue::{AppendQueue, Placed};
 use crate::appender::{self, Appender};
 use crate::commit::syncer;
 use crate::commit::writer::Writer;
-use crate::consumer::{Consumer, Start};
+use crate::consumer::Consumer;
 use crate::core::Core;
-use crate::cursors::ledger::{Cursor, Ledger};
+use crate::cursors::{Claim, ClaimedCursor, Start};
 use crate::error::{AckError, AppendAndWaitError, CursorError, OpenError};
-use crate::format::cursor::{Account, CURSORS_MAX, CursorFile, NAME_MAX};
+use crate::format::cursor::{Account, NAME_MAX};
 use crate::format::record::Label;
 use crate::housekeeping;
 use crate::inspect::running;
@@ -27,7 +27,7 @@ use crate::recovery::Recovery;
 use crate::recovery::open::{self, OpenedJournal};
 use crate::settings::{Ack, Settings};
 use crate::status::{CursorStatus, Status};
-use crate::threads::{lock, now_ns};
+use crate::threads::lock;
 
 /// Enough for the journal's threads, which call nothing deep.
 const STACK_LEN: usize = 256 << 10;
@@ -139,7 +139,7 @@ impl Journal {
         if core.settings.ack == Ack::Memory {
             core.acks.wait(queue, queue.last()).await?;
         }
-        Ok(lock(&core.ledger).released_end)
+        Ok(core.cursors.ends().released)
     }
 
     /// Marks the end of everything that has been appended by now, acknowledged or not.
@@ -155,32 +155,17 @@ impl Journal {
             return Err(CursorError::Name { name: name.to_owned() });
         }
         let core = &self.running.core;
-        let _chores = lock(&core.chores);
-        let mut ledger = lock(&core.ledger);
-        if let Some(cursor) = ledger.cursors.get_mut(name) {
-            if cursor.in_use {
-                return Err(CursorError::InUse { name: name.to_owned() });
-            }
-            cursor.in_use = true;
-            return Ok(Consumer::new(core.clone(), name, cursor));
-        }
-        if ledger.cursors.len() >= CURSORS_MAX {
-            return Err(CursorError::TooMany);
-        }
-        let account = match start {
-            Start::End => end(&ledger),
-            Start::Oldest => open::oldest(&core.segments, &ledger),
+        let _membership = core.cursors.membership();
+        let claimed = match core.cursors.claim(name, start, || core.segments.oldest())? {
+            Claim::Known(claimed) => claimed,
+            Claim::New(account) => make_cursor(core, name, account)?,
         };
-        drop(ledger);
-        make_cursor(core, name, account)
+        Ok(Consumer::new(core.clone(), name, claimed))
     }
 
     /// The account of every cursor, all of the same moment.
     pub fn cursors(&self) -> Vec<CursorStatus> {
-        let now = now_ns();
-        let ledger = lock(&self.running.core.ledger);
-        let cursors = ledger.cursors.iter();
-        cursors.map(|(name, cursor)| ledger.status(name, cursor, now)).collect()
+        self.running.core.cursors.statuses()
     }
 
     /// Cursors with a backlog that are not in `names`: their records would never be delivered.
@@ -200,27 +185,9 @@ impl Journal {
 
     /// Removes a cursor that no consumer has, with its backlog; gives its last account.
     pub fn forget(&self, name: &str) -> Result<CursorStatus, CursorError> {
-        let core = &self.running.core;
-        let _chores = lock(&core.chores);
-        let now = now_ns();
-        let mut ledger = lock(&core.ledger);
-        let Some(cursor) = ledger.cursors.get(name) else {
-            return Err(CursorError::Unknown { name: name.to_owned(), known: known(&ledger) });
-        };
-        if cursor.in_use {
-            return Err(CursorError::InUse { name: name.to_owned() });
-        }
-        let status = ledger.status(name, cursor, now);
-        ledger.cursors.remove(name);
-        drop(ledger);
-        let mut files = lock(&core.cursor_files);
-        if let Some(at) = files.iter().position(|(known, _)| known == name) {
-            let (_, file) = files.swap_remove(at);
-            let path = file.path();
-            core.disk.remove(path).map_err(FileError::of("remove", path))?;
-            core.disk.sync_dir(&core.dir).map_err(FileError::of("sync", &core.dir))?;
-        }
-        Ok(status)
+        let cursors = &self.running.core.cursors;
+        let _membership = cursors.membership();
+        cursors.forget(name)
     }
 
     /// The state of the whole journal.
@@ -250,55 +217,27 @@ impl Mark {
     pub fn position(&mut self) -> Option<Position> {
         self.waiting.retain(|(queue, last)| queue.acknowledged() < *last);
         // A group is released before it is acknowledged.
-        self.waiting.is_empty().then(|| lock(&self.core.ledger).released_end)
+        self.waiting.is_empty().then(|| self.core.cursors.ends().released)
     }
 }
 
-/// Writes a new cursor's file and takes it into the ledger. The caller holds the chores.
-fn make_cursor(core: &Arc<Core>, name: &str, account: Account) -> Result<Consumer, CursorError> {
+/// Makes a new cursor, which is on the disk when this returns. The caller holds the membership.
+fn make_cursor(core: &Core, name: &str, account: Account) -> Result<ClaimedCursor, CursorError> {
     if core.gate.poisoned().is_some() {
         return Err(CursorError::Poisoned);
     }
-    if lock(&core.ledger).synced_end < account.position {
+    if core.cursors.ends().synced < account.position {
         // No cursor is persisted past the synced end.
         syncer::flush(core);
         if core.gate.poisoned().is_some() {
             return Err(CursorError::Poisoned);
         }
     }
-    let file = CursorFile::create(&core.disk, &core.dir, name, &account)?;
-    lock(&core.cursor_files).push((name.to_owned(), file));
-    let mut ledger = lock(&core.ledger);
-    let mut cursor = Cursor::new(account, true);
-    if cursor.account.counts.bytes < ledger.counts.bytes {
-        // Not known more exactly without reading the record.
-        cursor.oldest = Some(now_ns());
-    }
-    let consumer = Consumer::new(core.clone(), name, &cursor);
-    ledger.cursors.insert(name.to_owned(), cursor);
-    Ok(consumer)
-}
-
-fn end(ledger: &Ledger) -> Account {
-    Account {
-        position: ledger.released_end,
-        group: ledger.released_end,
-        counts: ledger.counts,
-        start: ledger.counts,
-        ..Account::default()
-    }
+    Ok(core.cursors.create(name, account)?)
 }
 
 fn has_backlog(cursor: &CursorStatus) -> bool {
     cursor.waiting.bytes > 0
-}
-
-fn known(ledger: &Ledger) -> String {
-    let names: Vec<&str> = ledger.cursors.keys().map(String::as_str).collect();
-    if names.is_empty() {
-        return "none".to_owned();
-    }
-    names.join(", ")
 }
 
 impl Running {
@@ -341,7 +280,7 @@ impl Running {
             let _ = thread.join();
         }
         threads.held = None;
-        core.persisted.notify_waiters();
+        core.cursors.wake_waiting();
     }
 }
 

@@ -60,7 +60,8 @@ mod threads;
 
 pub use appender::tickets::Tickets;
 pub use appender::{Appender, Ticket};
-pub use consumer::{Consumer, Start};
+pub use consumer::Consumer;
+pub use cursors::Start;
 pub use cursors::chunk::{Chunk, Record};
 pub use cursors::settled::Pin;
 pub use error::{AckError, AppendAndWaitError, AppendError, ConsumeError, CursorError, OpenError};

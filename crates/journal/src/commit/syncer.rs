@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crate::core::Core;
+use crate::cursors::ledger::Ends;
 use crate::threads::lock;
 
 /// Works until `stop` is set, and then syncs a last time.
@@ -25,10 +26,8 @@ pub(crate) fn run(core: &Arc<Core>, stop: &AtomicBool) {
 
 /// Syncs everything released up to now. A failure poisons the journal.
 pub(crate) fn flush(core: &Core) {
-    let ledger = lock(&core.ledger);
-    let (target, synced_end) = (ledger.released_end, ledger.synced_end);
-    drop(ledger);
-    if target <= synced_end {
+    let Ends { released: target, synced, .. } = core.cursors.ends();
+    if target <= synced {
         return;
     }
     // Read after the target: everything up to it is in one of these.
@@ -45,8 +44,6 @@ pub(crate) fn flush(core: &Core) {
     if let Some(last) = segments.last() {
         lock(&core.unsynced).retain(|segment| segment.base >= last.base);
     }
-    let mut ledger = lock(&core.ledger);
-    ledger.synced_end = ledger.synced_end.max(target);
-    drop(ledger);
+    core.cursors.note_synced(target);
     core.housekeeping.wake();
 }

@@ -11,6 +11,7 @@ use disk::ZEROS;
 use crate::acks::TakenBuffer;
 use crate::commit::urgency::Urgency;
 use crate::core::Core;
+use crate::cursors::ledger::Ends;
 use crate::cursors::tail::{Piece, TailGroup};
 use crate::format::group::{self, Header};
 use crate::format::segment::{First, Segment};
@@ -47,9 +48,7 @@ enum Failure {
 impl Writer {
     /// Begins after what was recovered: with a new segment.
     pub fn new(core: Arc<Core>) -> Writer {
-        let ledger = lock(&core.ledger);
-        let (end, counts, synced_end) = (ledger.released_end, ledger.counts, ledger.synced_end);
-        drop(ledger);
+        let Ends { released: end, counts, synced: synced_end } = core.cursors.ends();
         Writer { core, active: None, end, previous_end: end, counts, synced_end, flushes: 0 }
     }
 
@@ -119,11 +118,8 @@ impl Writer {
     }
 
     fn header(&self, group: &[TakenBuffer], len: usize) -> Header {
-        let synced_end = if self.core.is_durable() {
-            self.synced_end
-        } else {
-            lock(&self.core.ledger).synced_end
-        };
+        let synced_end =
+            if self.core.is_durable() { self.synced_end } else { self.core.cursors.ends().synced };
         let mut header = Header {
             // A group fits into a segment, and a segment's length has 31 bits.
             len: u32::try_from(len).unwrap_or(u32::MAX),
@@ -299,20 +295,15 @@ impl Writer {
             written_at: header.written_at,
             pieces,
         };
-        let (mut evicted, mut wake) = (Vec::new(), Vec::new());
-        let mut ledger = lock(&self.core.ledger);
-        if self.core.is_durable() {
-            ledger.synced_end = header.end();
-        }
-        ledger.release(released, header.after(), &mut evicted, &mut wake);
-        drop(ledger);
+        let is_synced = self.core.is_durable();
+        let effects = self.core.cursors.release(released, header.after(), is_synced);
         for (queue, last) in done {
             queue.acknowledge(last);
         }
-        for consumer in wake {
+        for consumer in effects.wake {
             consumer.notify_one();
         }
-        self.core.recycle_groups(evicted);
+        self.core.cursors.recycle(effects.evicted);
     }
 
     /// The records in a buffer not much larger than they are: the memory tail is limited by what

@@ -7,25 +7,15 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use self::reader::{Item, Limit, ReadPosition};
+use self::reader::Item;
 use crate::core::Core;
-use crate::cursors::chunk::{Chunk, Span};
-use crate::cursors::ledger::Cursor;
+use crate::cursors::chunk::{Chunk, Limit, ReadPosition, Span};
 use crate::cursors::settled::{Pin, Settled, Step};
+use crate::cursors::{Availability, ClaimedCursor};
 use crate::error::ConsumeError;
 use crate::outcome::Outcome;
 use crate::position::{Counts, Position};
 use crate::status::{Backlog, CursorStatus};
-use crate::threads::{lock, now_ns};
-
-/// Where a new cursor begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
-    /// After everything there is: only what comes later is received.
-    End,
-    /// At the oldest record the journal still keeps.
-    Oldest,
-}
 
 /// One reader with a persisted cursor; used by one task at a time.
 ///
@@ -51,13 +41,13 @@ enum Attempt {
 }
 
 impl Consumer {
-    /// Takes up a cursor of the ledger, which the caller has marked as in use.
-    pub(crate) fn new(core: Arc<Core>, name: &str, cursor: &Cursor) -> Consumer {
+    /// Takes up a cursor.
+    pub(crate) fn new(core: Arc<Core>, name: &str, claimed: ClaimedCursor) -> Consumer {
         Consumer {
             core,
             name: name.to_owned(),
-            released: cursor.released.clone(),
-            place: place_of(cursor),
+            released: claimed.released,
+            place: claimed.place,
             outstanding: VecDeque::new(),
             settled: Settled::default(),
         }
@@ -105,37 +95,30 @@ impl Consumer {
     /// The next chunk if it is in memory.
     fn attempt(&mut self, bytes_max: usize) -> Result<Attempt, ConsumeError> {
         self.was_overtaken(self.place)?;
-        let ledger = lock(&self.core.ledger);
-        if self.place.position >= ledger.released_end {
-            if ledger.finished {
-                return Err(ConsumeError::Closed);
-            }
-            return Ok(Attempt::Wait);
-        }
-        let limit = Limit { end: ledger.released_end, counts: ledger.counts };
-        let spans = ledger.tail.read(self.place.position, bytes_max);
-        drop(ledger);
-        let Some(last) = spans.as_ref().and_then(|spans| spans.last()) else {
-            return Ok(Attempt::Disk(limit));
+        let spans = match self.core.cursors.read(self.place.position, bytes_max) {
+            Availability::InMemory(spans) => spans,
+            Availability::OnDisk(limit) => return Ok(Attempt::Disk(limit)),
+            Availability::NotYet => return Ok(Attempt::Wait),
+            Availability::Never => return Err(ConsumeError::Closed),
         };
-        self.place =
-            ReadPosition { position: last.end(), group: group_at_end(last), counts: last.after };
-        let chunk = Chunk { spans: spans.unwrap_or_default() };
-        self.outstanding.extend(chunk.spans.iter().cloned().map(Item::Span));
-        Ok(Attempt::Ready(chunk))
+        if let Some(last) = spans.last() {
+            self.place = ReadPosition {
+                position: last.end(),
+                group: group_at_end(last),
+                counts: last.after,
+            };
+        }
+        self.outstanding.extend(spans.iter().cloned().map(Item::Span));
+        Ok(Attempt::Ready(Chunk { spans }))
     }
 
     /// Whether `drop-oldest` has moved the cursor past a place: what was read there may be the
     /// leavings of a recycled segment. Reading then goes on at the cursor.
     fn was_overtaken(&mut self, place: ReadPosition) -> Result<bool, ConsumeError> {
-        let ledger = lock(&self.core.ledger);
-        let Some(cursor) = ledger.cursors.get(&self.name) else {
-            return Err(ConsumeError::Forgotten { name: self.name.clone() });
-        };
-        if cursor.account.position <= place.position {
+        let Some(further) = self.core.cursors.overtaken(&self.name, place.position)? else {
             return Ok(false);
-        }
-        self.place = place_of(cursor);
+        };
+        self.place = further;
         self.outstanding.clear();
         self.settled.clear();
         Ok(true)
@@ -160,14 +143,7 @@ impl Consumer {
         let Some(step) = self.pass(up_to, done) else {
             return;
         };
-        let mut evicted = Vec::new();
-        let mut ledger = lock(&self.core.ledger);
-        if let Some(cursor) = ledger.cursors.get_mut(&self.name) {
-            cursor.settle(&step);
-        }
-        ledger.trim_tail(&mut evicted);
-        drop(ledger);
-        self.core.recycle_groups(evicted);
+        self.core.cursors.settle(&self.name, &step);
         self.settled.push(step);
     }
 
@@ -182,14 +158,7 @@ impl Consumer {
     /// From now on nothing but this consumer moves the cursor: at `max-size` a journal that drops
     /// the oldest refuses records instead, and asks for the cursor to be moved.
     pub fn pin(&mut self) -> Arc<Pin> {
-        let mut ledger = lock(&self.core.ledger);
-        let counts = ledger.counts;
-        let Some(cursor) = ledger.cursors.get_mut(&self.name) else {
-            return Arc::default();
-        };
-        let pin = cursor.pin.get_or_insert_default().clone();
-        pin.set_ahead((counts - cursor.account.counts).bytes);
-        pin
+        self.core.cursors.pin(&self.name)
     }
 
     /// Where the next record is: everything before it was handed out, or is lost by damage.
@@ -236,7 +205,7 @@ impl Consumer {
     fn pass_losses(&mut self) {
         if matches!(self.outstanding.front(), Some(Item::Lost(_))) {
             let cursor = self.position();
-            if self.settled.is_empty() && !self.is_pinned() {
+            if self.settled.is_empty() && !self.core.cursors.is_pinned(&self.name) {
                 self.commit(cursor, Outcome::default());
             } else {
                 self.settle(cursor, Outcome::default());
@@ -244,24 +213,8 @@ impl Consumer {
         }
     }
 
-    fn is_pinned(&self) -> bool {
-        let ledger = lock(&self.core.ledger);
-        ledger.cursors.get(&self.name).is_some_and(|cursor| cursor.pin.is_some())
-    }
-
     fn advance(&self, step: &Step) {
-        let mut evicted = Vec::new();
-        let mut ledger = lock(&self.core.ledger);
-        let counts = ledger.counts;
-        if let Some(cursor) = ledger.cursors.get_mut(&self.name) {
-            cursor.advance(step);
-            if let Some(pin) = &cursor.pin {
-                pin.set_ahead((counts - cursor.account.counts).bytes);
-            }
-        }
-        ledger.trim_tail(&mut evicted);
-        drop(ledger);
-        self.core.recycle_groups(evicted);
+        self.core.cursors.advance(&self.name, step);
     }
 
     /// As [`commit`](Consumer::commit), and waits until the cursor is persisted.
@@ -271,65 +224,33 @@ impl Consumer {
         done: Outcome,
     ) -> Result<(), ConsumeError> {
         self.commit(up_to, done);
-        let core = self.core.clone();
-        let target = match lock(&core.ledger).cursors.get_mut(&self.name) {
-            Some(cursor) => {
-                cursor.urgent = true;
-                cursor.changes
-            }
-            None => 0,
-        };
-        core.housekeeping.wake();
-        loop {
-            let persisted = core.persisted.notified();
-            tokio::pin!(persisted);
-            // Registered before looking, so that no persisting in between is missed.
-            persisted.as_mut().enable();
-            match lock(&core.ledger).cursors.get(&self.name) {
-                Some(cursor) if cursor.persisted >= target => return Ok(()),
-                Some(_) => {}
-                None => {
-                    return Err(ConsumeError::Forgotten { name: self.name.clone() });
-                }
-            }
-            if core.gate.poisoned().is_some() {
-                return Err(ConsumeError::Poisoned { name: self.name.clone() });
-            }
-            persisted.await;
-        }
+        let change = self.core.cursors.hurry(&self.name);
+        self.core.housekeeping.wake();
+        self.core.cursors.wait_persisted(&self.name, change, &self.core.gate).await
     }
 
     /// Hands out again what is not committed.
     pub fn rewind_to_cursor(&mut self) {
         self.outstanding.clear();
         self.settled.clear();
-        if let Some(cursor) = lock(&self.core.ledger).cursors.get_mut(&self.name) {
-            cursor.ahead = None;
-            self.place = place_of(cursor);
+        if let Some(place) = self.core.cursors.rewind(&self.name) {
+            self.place = place;
         }
     }
 
     /// The cursor: everything before it is done.
     pub fn position(&self) -> Position {
-        let ledger = lock(&self.core.ledger);
-        let cursor = ledger.cursors.get(&self.name);
-        cursor.map_or(self.place.position, |cursor| cursor.account.position)
+        self.core.cursors.position(&self.name).unwrap_or(self.place.position)
     }
 
     /// What was released and not committed.
     pub fn backlog(&self) -> Backlog {
-        let now = now_ns();
-        let ledger = lock(&self.core.ledger);
-        let cursor = ledger.cursors.get(&self.name);
-        cursor.map_or_else(Backlog::default, |cursor| ledger.waiting(cursor, now))
+        self.core.cursors.backlog(&self.name).unwrap_or_default()
     }
 
     /// The whole account of the cursor.
     pub fn status(&self) -> CursorStatus {
-        let now = now_ns();
-        let ledger = lock(&self.core.ledger);
-        let cursor = ledger.cursors.get(&self.name);
-        let status = cursor.map(|cursor| ledger.status(&self.name, cursor, now));
+        let status = self.core.cursors.status(&self.name);
         status
             .unwrap_or_else(|| CursorStatus { name: self.name.clone(), ..CursorStatus::default() })
     }
@@ -337,10 +258,7 @@ impl Consumer {
 
 impl Drop for Consumer {
     fn drop(&mut self) {
-        if let Some(cursor) = lock(&self.core.ledger).cursors.get_mut(&self.name) {
-            cursor.in_use = false;
-            (cursor.ahead, cursor.pin) = (None, None);
-        }
+        self.core.cursors.leave(&self.name);
     }
 }
 
@@ -352,14 +270,6 @@ fn join(first: Option<Step>, next: Option<Step>) -> Option<Step> {
             Some(first)
         }
         (first, next) => first.or(next),
-    }
-}
-
-fn place_of(cursor: &Cursor) -> ReadPosition {
-    ReadPosition {
-        position: cursor.account.position,
-        group: cursor.account.group,
-        counts: cursor.account.counts,
     }
 }
 

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use disk::FileError;
 
 use crate::core::Core;
-use crate::cursors::chunk::{Loss, Span, counts_of};
+use crate::cursors::chunk::{Limit, Loss, ReadPosition, Span, counts_of};
 use crate::format::group::{self, Header};
 use crate::format::record::{self, Salvage};
 use crate::format::segment::Segment;
 use crate::format::window::Window;
 use crate::position::{Counts, Position};
-use crate::threads::lock;
 
 /// The least and the most that is read from a file at once, large records apart.
 const READ_MIN: usize = 64 << 10;
@@ -23,23 +22,6 @@ const READ_MAX: usize = 8 << 20;
 pub(crate) enum Item {
     Span(Span),
     Lost(Loss),
-}
-
-/// Where reading goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ReadPosition {
-    pub position: Position,
-    /// Where the header of the group is that `position` is in; `position` itself between groups.
-    pub group: Position,
-    /// Of all records before it.
-    pub counts: Counts,
-}
-
-/// The end of what may be read, and what came before that.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limit {
-    pub end: Position,
-    pub counts: Counts,
 }
 
 /// Reads about `bytes_max` bytes of records from `place` on, which is before `limit`. Gives at
@@ -318,15 +300,6 @@ impl Reader<'_> {
         };
         self.place = ReadPosition { position: to, group, counts: loss.after };
         self.items.push(Item::Lost(loss));
-        if lock(&self.core.ledger).note_damage(&loss, &place) {
-            self.core.metrics.damaged.inc();
-            tracing::error!(
-                place,
-                from = loss.from.0,
-                to = loss.to.0,
-                items = (loss.after - loss.before).items,
-                "the journal is damaged: records are lost, the rest is delivered"
-            );
-        }
+        self.core.cursors.note_damage(&loss, &place);
     }
 }

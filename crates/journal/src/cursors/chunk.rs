@@ -168,6 +168,23 @@ impl Chunk {
     }
 }
 
+/// Where reading goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReadPosition {
+    pub position: Position,
+    /// Where the header of the group is that `position` is in; `position` itself between groups.
+    pub group: Position,
+    /// Of all records before it.
+    pub counts: Counts,
+}
+
+/// The end of what may be read, and what came before that.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limit {
+    pub end: Position,
+    pub counts: Counts,
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Chunk, Span};

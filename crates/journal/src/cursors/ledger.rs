@@ -6,30 +6,49 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use crate::cursors::chunk::Loss;
-use crate::cursors::settled::{Pin, Step};
-use crate::cursors::tail::{Tail, TailGroup};
+use super::chunk::{Limit, Loss, ReadPosition};
+use super::settled::{Pin, Step};
+use super::tail::{Tail, TailGroup};
+use super::{Availability, ClaimedCursor};
 use crate::format::cursor::Account;
+use crate::format::segment::First;
 use crate::position::{Counts, Position};
 use crate::status::{Backlog, CursorStatus, Damage};
 
 /// How many damaged places are remembered.
 const DAMAGE_MAX: usize = 100;
 
+/// Where the journal ends.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Ends {
+    /// The end of what consumers may see.
+    pub released: Position,
+    /// What came before `released`.
+    pub counts: Counts,
+    /// The end of what is synced.
+    pub synced: Position,
+}
+
 /// The ends of the journal and the cursors.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// The end of what consumers may see.
-    pub released_end: Position,
-    /// What came before `released_end`.
-    pub counts: Counts,
-    /// The end of what is synced.
-    pub synced_end: Position,
-    pub tail: Tail,
-    pub cursors: BTreeMap<String, Cursor>,
-    pub damage: Vec<Damage>,
+    pub(super) ends: Ends,
+    tail: Tail,
+    pub(super) cursors: BTreeMap<String, Cursor>,
+    damage: Vec<Damage>,
     /// Nothing more will be released.
-    pub finished: bool,
+    pub(super) finished: bool,
+}
+
+/// What is told of a ledger.
+#[derive(Debug)]
+pub(crate) struct LedgerSummary {
+    pub ends: Ends,
+    /// Bytes of memory that the newest records take.
+    pub tail_bytes: usize,
+    /// Bytes of records that the slowest cursor holds back.
+    pub backlog_bytes: u64,
+    pub damage: Vec<Damage>,
 }
 
 /// A cursor in memory.
@@ -55,6 +74,11 @@ pub(crate) struct Cursor {
 }
 
 impl Account {
+    /// Of a cursor that begins at a place.
+    fn beginning(position: Position, counts: Counts) -> Account {
+        Account { position, group: position, counts, start: counts, ..Account::default() }
+    }
+
     /// Moves forward; whether it did. A step to where it is already or has passed changes nothing.
     fn advance(&mut self, step: &Step) -> bool {
         if step.position <= self.position {
@@ -123,6 +147,20 @@ impl Cursor {
         self.ahead.as_ref().unwrap_or(&self.account)
     }
 
+    /// Where its consumer begins to read.
+    pub fn place(&self) -> ReadPosition {
+        ReadPosition {
+            position: self.account.position,
+            group: self.account.group,
+            counts: self.account.counts,
+        }
+    }
+
+    /// What a consumer that takes it up has to know.
+    pub fn claimed(&self) -> ClaimedCursor {
+        ClaimedCursor { released: self.released.clone(), place: self.place() }
+    }
+
     /// Gives up everything before a place, for `drop-oldest`. Gives what was given up.
     pub fn drop_to(&mut self, position: Position, counts: Counts) -> Counts {
         let account = &mut self.account;
@@ -141,6 +179,74 @@ impl Cursor {
 }
 
 impl Ledger {
+    /// A journal that ends at `end` and has no cursors yet; `tail_bytes_max` bounds the memory of
+    /// its newest records.
+    pub fn new(end: Position, counts: Counts, tail_bytes_max: usize, damage: &[Damage]) -> Ledger {
+        Ledger {
+            ends: Ends { released: end, counts, synced: end },
+            tail: Tail::new(tail_bytes_max),
+            cursors: BTreeMap::new(),
+            damage: damage.iter().take(DAMAGE_MAX).cloned().collect(),
+            finished: false,
+        }
+    }
+
+    /// Takes in a cursor that was found on the disk. `waiting_since` tells when the record at it
+    /// was written, if there is one.
+    pub fn restore(
+        &mut self,
+        name: &str,
+        account: Account,
+        waiting_since: impl FnOnce(&Account) -> u64,
+    ) {
+        let mut cursor = Cursor::new(account, false);
+        if cursor.account.counts.bytes < self.ends.counts.bytes {
+            cursor.oldest = Some(waiting_since(&cursor.account));
+        }
+        self.cursors.insert(name.to_owned(), cursor);
+    }
+
+    /// The account of a cursor that begins behind everything.
+    pub fn account_at_end(&self) -> Account {
+        Account::beginning(self.ends.released, self.ends.counts)
+    }
+
+    /// The account of a cursor that begins at the oldest group, if that is released already.
+    pub fn account_at_oldest(&self, oldest: Option<First>) -> Account {
+        let oldest = oldest.filter(|first| first.position < self.ends.released);
+        oldest.map_or_else(
+            || self.account_at_end(),
+            |first| Account::beginning(first.position, first.before),
+        )
+    }
+
+    /// The names of all cursors, for a message.
+    pub fn names(&self) -> String {
+        let names: Vec<&str> = self.cursors.keys().map(String::as_str).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    }
+
+    pub fn summary(&self) -> LedgerSummary {
+        let waiting = self.cursors.values().map(|c| self.ends.counts - c.account.counts);
+        LedgerSummary {
+            ends: self.ends,
+            tail_bytes: self.tail.bytes(),
+            backlog_bytes: waiting.map(|counts| counts.bytes).max().unwrap_or(0),
+            damage: self.damage.clone(),
+        }
+    }
+
+    /// What there is to read at a place, in memory about `bytes_max` bytes of it.
+    pub fn read(&self, from: Position, bytes_max: usize) -> Availability {
+        if from >= self.ends.released {
+            return if self.finished { Availability::Never } else { Availability::NotYet };
+        }
+        match self.tail.read(from, bytes_max) {
+            Some(spans) if !spans.is_empty() => Availability::InMemory(spans),
+            _ => Availability::OnDisk(Limit { end: self.ends.released, counts: self.ends.counts }),
+        }
+    }
+
     /// Makes everything up to the end of a group visible. Gives back memory to be used again.
     pub fn release(
         &mut self,
@@ -150,7 +256,7 @@ impl Ledger {
         wake: &mut Vec<Arc<Notify>>,
     ) {
         for cursor in self.cursors.values_mut() {
-            if cursor.oldest.is_none() || cursor.seen().counts.bytes >= self.counts.bytes {
+            if cursor.oldest.is_none() || cursor.seen().counts.bytes >= self.ends.counts.bytes {
                 cursor.oldest = Some(group.written_at);
             }
             if let Some(pin) = &cursor.pin {
@@ -160,8 +266,8 @@ impl Ledger {
                 wake.push(cursor.released.clone());
             }
         }
-        self.released_end = group.end;
-        self.counts = after;
+        self.ends.released = group.end;
+        self.ends.counts = after;
         if self.cursors.is_empty() {
             evicted.push(group);
         } else {
@@ -172,12 +278,12 @@ impl Ledger {
     /// Lets the tail go of groups that every cursor has passed.
     pub fn trim_tail(&mut self, evicted: &mut Vec<TailGroup>) {
         let positions = self.cursors.values().map(|cursor| cursor.seen().position);
-        let before = positions.min().unwrap_or(self.released_end);
+        let before = positions.min().unwrap_or(self.ends.released);
         self.tail.release(before, evicted);
     }
 
     pub fn waiting(&self, cursor: &Cursor, now: u64) -> Backlog {
-        let waiting = self.counts - cursor.seen().counts;
+        let waiting = self.ends.counts - cursor.seen().counts;
         let oldest = cursor.oldest.filter(|_| waiting.bytes > 0);
         Backlog {
             items: waiting.items,
@@ -194,7 +300,7 @@ impl Ledger {
             position: cursor.account.position,
             persisted: cursor.persisted_position,
             in_use: cursor.in_use,
-            accepted: (self.counts - account.start).items,
+            accepted: (self.ends.counts - account.start).items,
             delivered: account.delivered,
             dead_lettered: account.dead_lettered,
             dropped: account.dropped,

@@ -7,12 +7,10 @@ use std::path::PathBuf;
 use disk::FileError;
 
 use crate::core::Core;
-use crate::cursors::ledger::Cursor;
 use crate::format::segment::{self, Header, Segment};
 use crate::log::gate::Room;
 use crate::log::segments::{Files, Next};
 use crate::position::Position;
-use crate::threads::lock;
 
 /// How many files of given up segments are kept to be used again.
 const SPARES_MAX: usize = 1;
@@ -108,11 +106,7 @@ fn ask_pinned(core: &Core) {
     let Some(end) = oldest else {
         return;
     };
-    for cursor in lock(&core.ledger).cursors.values() {
-        if let Some(pin) = cursor.pin.as_ref().filter(|_| cursor.persisted_position < end) {
-            pin.want();
-        }
-    }
+    core.cursors.ask_pinned(end);
 }
 
 /// A name no spare has.
@@ -132,7 +126,7 @@ fn establish(core: &Core, (path, file): (PathBuf, File)) -> Result<Next, FileErr
         base,
         capacity: core.settings.segment_capacity(),
         previous,
-        synced_end: lock(&core.ledger).synced_end,
+        synced_end: core.cursors.ends().synced,
     };
     segment::establish(&core.disk, &core.dir, &path, file, &header).map(Next::Ready)
 }
@@ -179,56 +173,24 @@ fn drop_oldest(core: &Core) -> Result<bool, FileError> {
     };
     drop(files);
     let to = first.previous_end;
-    if lock(&core.ledger).synced_end < to {
+    if core.cursors.ends().synced < to {
         // No cursor is persisted past the synced end.
         crate::commit::syncer::flush(core);
     }
-    let mut ledger = lock(&core.ledger);
-    if ledger.synced_end < to {
+    let Some(moved) = core.cursors.drop_to(to, first.before) else {
         return Ok(false);
-    }
-    let pinned = |cursor: &Cursor| cursor.pin.is_some() && cursor.account.position < to;
-    if ledger.cursors.values().any(pinned) {
-        return Ok(false);
-    }
-    let mut moved = Vec::new();
-    for (name, cursor) in &mut ledger.cursors {
-        if cursor.account.position < to {
-            let given_up = cursor.drop_to(to, first.before);
-            moved.push((name.clone(), given_up, cursor.account.clone(), cursor.changes));
-        }
-    }
-    drop(ledger);
-    for (name, given_up, account, change) in moved {
+    };
+    for (due, given_up) in moved {
         if given_up.bytes > 0 {
             tracing::warn!(
-                cursor = name,
+                cursor = due.name,
                 items = given_up.items,
                 controls = given_up.controls,
                 "the journal is full: the oldest segment is given up"
             );
         }
-        persist(core, &name, &account, change)?;
+        core.cursors.persist(&due)?;
     }
     free(core, base)?;
     Ok(true)
-}
-
-fn persist(
-    core: &Core,
-    name: &str,
-    account: &crate::format::cursor::Account,
-    change: u64,
-) -> Result<(), FileError> {
-    let mut files = lock(&core.cursor_files);
-    if let Some((_, file)) = files.iter_mut().find(|(known, _)| known == name) {
-        file.write(&core.disk, account)?;
-    }
-    drop(files);
-    if let Some(cursor) = lock(&core.ledger).cursors.get_mut(name) {
-        cursor.persisted = cursor.persisted.max(change);
-        cursor.persisted_position = account.position;
-    }
-    core.persisted.notify_waiters();
-    Ok(())
 }

@@ -13,7 +13,6 @@ use disk::FileError;
 use serde::Serialize;
 
 use crate::cursors::ledger::{Cursor, Ledger};
-use crate::cursors::tail::Tail;
 use crate::error::{CursorError, OpenError};
 use crate::format::cursor::LoadedCursor;
 use crate::format::scan::{self, Entry};
@@ -151,15 +150,7 @@ fn segment_report(segment: &Segment, entries: &[Entry]) -> SegmentReport {
 }
 
 fn cursors(directory: Directory, findings: &Findings) -> Vec<CursorStatus> {
-    let ledger = Ledger {
-        released_end: findings.end,
-        synced_end: findings.end,
-        counts: findings.counts,
-        tail: Tail::new(0),
-        cursors: Default::default(),
-        damage: Vec::new(),
-        finished: true,
-    };
+    let ledger = Ledger::new(findings.end, findings.counts, 0, &[]);
     let now = now_ns();
     let cursors = directory.cursors.into_iter();
     let known = cursors.filter_map(|(_, loaded)| match loaded {

@@ -6,9 +6,10 @@ use std::time::Duration;
 use watch::metrics::{Encoder, Registry};
 
 use crate::core::Core;
+use crate::cursors::ledger::LedgerSummary;
 use crate::log::gate::Room;
 use crate::status::Status;
-use crate::threads::{lock, now_ns};
+use crate::threads::lock;
 
 /// The state of the whole journal.
 pub(crate) fn status(core: &Core) -> Status {
@@ -16,9 +17,7 @@ pub(crate) fn status(core: &Core) -> Status {
     let (bytes_used, segments) = (files.bytes(core.segment_len()), files.count());
     drop(files);
     let rates = *lock(&core.rates);
-    let ledger = lock(&core.ledger);
-    let waiting = ledger.cursors.values().map(|c| ledger.counts - c.account.counts);
-    let held = waiting.map(|counts| counts.bytes).max().unwrap_or(0);
+    let LedgerSummary { ends, tail_bytes, backlog_bytes: held, damage } = core.cursors.summary();
     let bytes_max = core.settings.max_size.bytes();
     // One segment is being written and one is ready before any is full of backlog.
     let free = bytes_max.saturating_sub(held + 2 * core.segment_len());
@@ -36,15 +35,15 @@ pub(crate) fn status(core: &Core) -> Status {
         bytes_max,
         segments,
         pending_bytes: core.gate.pending(),
-        tail_bytes: ledger.tail.bytes() as u64,
-        written_end: ledger.released_end,
-        synced_end: ledger.synced_end,
-        released_end: ledger.released_end,
-        accepted: ledger.counts,
+        tail_bytes: tail_bytes as u64,
+        written_end: ends.released,
+        synced_end: ends.synced,
+        released_end: ends.released,
+        accepted: ends.counts,
         appended_bytes_per_second: rates.appended,
         bytes_per_second: rates.growth,
         until_full,
-        damage: ledger.damage.clone(),
+        damage,
     }
 }
 
@@ -101,10 +100,8 @@ fn journal(core: &Core, encoder: &mut Encoder) {
 }
 
 fn cursors(core: &Core, encoder: &mut Encoder) {
-    let now = now_ns();
-    let ledger = lock(&core.ledger);
-    for (name, cursor) in &ledger.cursors {
-        let status = ledger.status(name, cursor, now);
+    for status in core.cursors.statuses() {
+        let name = status.name.as_str();
         let fates = [
             ("delivered", status.delivered),
             ("dead-lettered", status.dead_lettered),
@@ -120,7 +117,7 @@ fn cursors(core: &Core, encoder: &mut Encoder) {
                 items,
             );
         }
-        let labels = [("cursor", name.as_str())];
+        let labels = [("cursor", name)];
         encoder.counter(
             "weir_journal_cursor_accepted_total",
             "Items since the cursor was made: the sum of all fates and of those waiting.",

@@ -8,8 +8,7 @@ use disk::{Disk, FileError};
 use watch::metrics::Registry;
 
 use crate::core::Core;
-use crate::cursors::ledger::{Cursor, Ledger};
-use crate::cursors::tail::Tail;
+use crate::cursors::ledger::Ledger;
 use crate::error::OpenError;
 use crate::format::cursor::{Account, CursorFile, LoadedCursor};
 use crate::format::group::{self, Header};
@@ -52,15 +51,8 @@ pub(crate) fn open(
     let mut files = settle(&disk, &directory, &findings, &settings)?;
     files.floor = files.floor.max(floor);
     let segments = Segments::new(files);
-    let mut ledger = Ledger {
-        released_end: findings.end,
-        synced_end: findings.end,
-        counts: findings.counts,
-        tail: Tail::new(settings.memory_tail.len()),
-        cursors: Default::default(),
-        damage: recovery.damage.iter().take(100).cloned().collect(),
-        finished: false,
-    };
+    let tail_bytes_max = settings.memory_tail.len();
+    let mut ledger = Ledger::new(findings.end, findings.counts, tail_bytes_max, &recovery.damage);
     let cursor_files = cursors(&disk, &dir, directory, &segments, &mut ledger, salt)?;
     let metrics = Instruments::new(registry);
     let core = Core::new(settings, salt, disk, metrics, ledger, segments, cursor_files);
@@ -197,25 +189,21 @@ fn cursors(
     segments: &Segments,
     ledger: &mut Ledger,
     salt: u32,
-) -> Result<Vec<(String, CursorFile)>, OpenError> {
+) -> Result<Vec<CursorFile>, OpenError> {
     let mut files = Vec::new();
     for (path, loaded) in directory.cursors {
         let name = loaded.name().to_owned();
         let (file, account) = match loaded {
             LoadedCursor::Whole(file, account) => (*file, account),
             LoadedCursor::Damaged(_) => {
-                let account = oldest(segments, ledger);
+                let account = ledger.account_at_oldest(segments.oldest());
                 disk.remove(&path).map_err(FileError::of("remove", &path))?;
                 let file = CursorFile::create(disk, dir, &name, &account)?;
                 (file, account)
             }
         };
-        let mut cursor = Cursor::new(account, false);
-        if cursor.account.counts.bytes < ledger.counts.bytes {
-            cursor.oldest = Some(waiting_since(&cursor.account, segments, salt));
-        }
-        ledger.cursors.insert(name.clone(), cursor);
-        files.push((name, file));
+        ledger.restore(&name, account, |account| waiting_since(account, segments, salt));
+        files.push(file);
     }
     Ok(files)
 }
@@ -226,13 +214,4 @@ fn waiting_since(account: &Account, segments: &Segments, salt: u32) -> u64 {
     let head = segment.and_then(|s| s.read(account.group, group::HEADER_LEN).ok());
     let header = head.and_then(|head| Header::decode(salt, &head, account.group));
     header.map_or(account.written_at, |header| header.written_at)
-}
-
-/// The account of a cursor that begins at the oldest record.
-pub(crate) fn oldest(segments: &Segments, ledger: &Ledger) -> Account {
-    let first = segments.oldest();
-    let first = first.filter(|first| first.position < ledger.released_end);
-    let (position, counts) =
-        first.map_or((ledger.released_end, ledger.counts), |first| (first.position, first.before));
-    Account { position, group: position, counts, start: counts, ..Account::default() }
 }

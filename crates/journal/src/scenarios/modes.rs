@@ -7,10 +7,11 @@ use std::time::Duration;
 use units::Size;
 
 use super::{Rig, append, drain, next, number, numbers, payload, put, receive, until};
-use crate::consumer::reader::{self, Item, Limit, ReadPosition};
+use crate::consumer::reader::{self, Item};
+use crate::cursors::chunk::{Limit, ReadPosition};
+use crate::cursors::ledger::Ends;
 use crate::format::{group, segment};
 use crate::inspect::verify;
-use crate::threads::lock;
 use crate::{Ack, AckError, AppendError, Counts, Position, Start};
 
 #[tokio::test]
@@ -88,9 +89,8 @@ async fn no_group_begins_in_a_page_that_a_flush_may_hold() {
     let core = journal.core();
     let start =
         ReadPosition { position: Position::ZERO, group: Position::ZERO, counts: Counts::default() };
-    let ledger = lock(&core.ledger);
-    let limit = Limit { end: ledger.released_end, counts: ledger.counts };
-    drop(ledger);
+    let Ends { released: end, counts, .. } = core.cursors.ends();
+    let limit = Limit { end, counts };
     for bytes in (65_536..65_536 + 4096).step_by(16) {
         let (items, _) = reader::read(core, start, limit, bytes).unwrap();
         assert!(!items.iter().any(|item| matches!(item, Item::Lost(_))), "{bytes}");
